@@ -1,0 +1,520 @@
+//! The eBPF programs and their maps.
+
+use core::{ffi::c_void, ptr};
+
+use aya_ebpf::{
+    EbpfContext as _,
+    bindings::{BPF_F_INNER_MAP, BPF_F_MMAPABLE, bpf_perf_event_data},
+    btf_maps::{Array, ArrayOfMaps, HashOfMaps, RingBuf},
+    helpers::{
+        bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
+        bpf_probe_read_user,
+        generated::{
+            bpf_get_current_comm, bpf_probe_read_user as read_user, bpf_send_signal_thread,
+        },
+    },
+    macros::{btf_map, raw_tracepoint},
+    programs::{PerfEventContext, RawTracePointContext},
+};
+use aya_log_ebpf::debug;
+use sanitizer_ebpf::{
+    Control, Counter, EVENT_CONFIRMED, EVENT_FORK, EVENT_THREAD, EVENT_UNKNOWN_PC, Event,
+    FunctionEntry, HITS, HitRecord, MODULES, ModuleRange, SEARCH_STEPS, SPACE_RANGES, SPACE_STEPS,
+    STACK_BYTES, STACK_CHUNK, TrapRegs, delivery, phase,
+};
+
+use crate::atomic;
+
+/// From `include/uapi/linux/sched.h`.
+const CLONE_THREAD: u64 = 0x0001_0000;
+/// From `include/uapi/asm-generic/signal.h` for x86.
+const SIGTRAP: u32 = 5;
+const SIG_DFL: u64 = 0;
+const SIG_IGN: u64 = 1;
+/// An unknown program counter is told of this often at most.
+const UNKNOWN_PC_INTERVAL_NS: u64 = 100_000_000;
+
+const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
+
+/// The control block.
+#[btf_map]
+static CONTROL: Array<Control, 1, MMAPABLE> = Array::new();
+
+/// Evidence of the present generation.
+#[btf_map]
+static HIT_RECORDS: Array<HitRecord, HITS, MMAPABLE> = Array::new();
+
+/// Executable ranges by address space (thread group), sorted.
+#[btf_map]
+static SPACES: HashOfMaps<u32, Array<ModuleRange, SPACE_RANGES, INNER>, 64> = HashOfMaps::new();
+
+/// Covered functions by module. (The inner size is that of a prototype: the maps that user
+/// space puts here have the size of their table.)
+#[btf_map]
+static FUNCTIONS: ArrayOfMaps<Array<FunctionEntry, 1, INNER>, MODULES> = ArrayOfMaps::new();
+
+/// One past the end of each atomic instruction, by module: a data watchpoint fires after the
+/// access, with the address of the next instruction.
+#[btf_map]
+static ATOMICS: ArrayOfMaps<Array<u32, 1, INNER>, MODULES> = ArrayOfMaps::new();
+
+/// Inner arrays may differ in size, and user space fills them through its own mapping.
+const INNER: usize = (BPF_F_INNER_MAP | BPF_F_MMAPABLE) as usize;
+
+/// What the tracer is woken for.
+#[btf_map]
+static EVENTS: RingBuf<Event, { 64 * 1024 }> = RingBuf::new();
+
+/// The clock gate: may this thread be sampled, here and now?
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "perf_event")]
+extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
+    let Some(control) = control() else { return 0 };
+    count(control, Counter::Samples);
+    atomic::add(
+        &control.earned_ns,
+        atomic::load(&control.earn_per_sample_ns),
+    );
+    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+
+    let now = now();
+    let word = atomic::load(&control.phase);
+    let idle = phase::of(word) == phase::IDLE;
+    // A claim whose stop never came (the thread died, the signal was lost) must not silence
+    // the sampler for good.
+    let void = phase::of(word) == phase::CLAIMED
+        && now.wrapping_sub(atomic::load(&control.claim_time_ns))
+            > atomic::load(&control.claim_timeout_ns);
+    // Where the time goes is counted for every sample: it says how much of the program's work
+    // can be watched at all.
+    // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
+    let pc = unsafe { (*ctx).regs.rip };
+    let Some(range) = range_of(control, current_tgid(), pc) else {
+        let last = atomic::load(&control.unknown_pc_ns);
+        if now.wrapping_sub(last) > UNKNOWN_PC_INTERVAL_NS {
+            atomic::store(&control.unknown_pc_ns, now);
+            tell(EVENT_UNKNOWN_PC, current_tid(), 0, pc);
+        }
+        return swallow(control, Counter::SampleNoModule);
+    };
+    // Compilers leave functions without memory accesses out of the tables, and accesses are
+    // found in callers as well: any code of a module with metadata will do.
+    if range.functions == 0 {
+        return swallow(control, Counter::SampleUnanalyzed);
+    }
+    if !idle && !void {
+        return swallow(control, Counter::SampleBusy);
+    }
+    if atomic::load(&control.spent_ns) > atomic::load(&control.earned_ns) {
+        return swallow(control, Counter::SampleBudget);
+    }
+    if !stoppable(control) {
+        return swallow(control, Counter::SampleUnstoppable);
+    }
+    let claimed = phase::word(phase::generation(word) + 1, phase::CLAIMED);
+    if !atomic::replace(&control.phase, word, claimed) {
+        return swallow(control, Counter::SampleBusy);
+    }
+    atomic::store(&control.owner, u64::from(current_tid()));
+    atomic::store(&control.claim_time_ns, now);
+    count(control, Counter::SamplesPassed);
+    debug!(
+        &PerfEventContext::new(ctx),
+        "sample of {} at {:x}",
+        current_tid(),
+        pc
+    );
+    deliver(control)
+}
+
+/// The reach gate: has the owner of the sample come to its access site, or passed it?
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "perf_event")]
+extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
+    let Some(control) = control() else { return 0 };
+    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+    // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
+    let pc = unsafe { (*ctx).regs.rip };
+    let word = atomic::load(&control.phase);
+    if atomic::load(&control.owner) != u64::from(current_tid())
+        || atomic::load(&control.breakpoint) != pc
+    {
+        return swallow(control, Counter::ReachSwallowed);
+    }
+    let generation = phase::generation(word);
+    if phase::of(word) == phase::CONFIRM {
+        let confirmed = phase::word(generation, phase::CONFIRMED);
+        if atomic::replace(&control.phase, word, confirmed) {
+            tell(EVENT_CONFIRMED, current_tid(), 0, generation);
+        }
+        return 0;
+    }
+    if phase::of(word) != phase::SEEK || !stoppable(control) {
+        return swallow(control, Counter::ReachSwallowed);
+    }
+    let reached = phase::word(generation, phase::REACHED);
+    if !atomic::replace(&control.phase, word, reached) {
+        return swallow(control, Counter::ReachSwallowed);
+    }
+    // From here the thread stands still.
+    atomic::store(&control.claim_time_ns, now());
+    deliver(control)
+}
+
+/// The watch gate: is this access evidence? If so it is recorded at once (I2), with the
+/// generation it belongs to and the time (I7).
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "perf_event")]
+extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
+    let Some(control) = control() else { return 0 };
+    count(control, Counter::Traps);
+    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+    let word = atomic::load(&control.phase);
+    let tid = current_tid();
+    // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the accesses.
+    let (pc, address) = unsafe { ((*ctx).regs.rip, (*ctx).addr) };
+    if phase::of(word) != phase::STALL || address != atomic::load(&control.watch_address) {
+        return swallow(control, Counter::HitStale);
+    }
+    if u64::from(tid) == atomic::load(&control.owner) {
+        return swallow(control, Counter::HitSameThread);
+    }
+    // The program counter is that of the next instruction: one byte back is in the function.
+    let before = pc.wrapping_sub(1);
+    let flags = match range_of(control, current_tgid(), before) {
+        Some(range) => {
+            if atomic::load(&control.ignore_atomic) != 0 && ends_atomic(control, range, pc) {
+                return swallow(control, Counter::HitAtomic);
+            }
+            function_flags(control, range, before)
+        }
+        None => 0,
+    };
+    if flags & (FunctionEntry::ANALYZED | FunctionEntry::MEM_ROUTINE) == 0
+        && atomic::load(&control.keep_unanalyzed) == 0
+    {
+        return swallow(control, Counter::HitUnanalyzed);
+    }
+    let index = atomic::add(&control.hits, 1);
+    if index as usize >= HITS {
+        return swallow(control, Counter::HitOverflow);
+    }
+    let Some(record) = HIT_RECORDS.get_ptr_mut(index as u32) else {
+        return 0;
+    };
+    let time_ns = now();
+    let first = index == 0;
+    // Stopping the racing thread as well ends the stall early; it is no part of the evidence.
+    let stop = first && atomic::load(&control.stop_racing) != 0 && stoppable(control);
+    // SAFETY: `record` points to a map value of this size, and no other program writes it: the
+    // index was claimed by an atomic addition and is reset only between generations.
+    unsafe {
+        (*record).time_ns = time_ns;
+        (*record).tid = tid;
+        (*record).stopping = u32::from(stop);
+        (*record).value = bpf_probe_read_user(address as *const u64).unwrap_or(0);
+        copy_regs(ctx, &raw mut (*record).regs);
+        bpf_get_current_comm((&raw mut (*record).comm).cast::<c_void>(), 16);
+        (*record).stack_len = copy_stack((*ctx).regs.rsp, (&raw mut (*record).stack).cast());
+        atomic::store(&(*record).generation, phase::generation(word));
+    }
+    if first {
+        atomic::store(&control.first_hit_ns, time_ns);
+    }
+    count(control, Counter::HitRecorded);
+    debug!(
+        &PerfEventContext::new(ctx),
+        "hit of {} before {:x}", tid, pc
+    );
+    if stop { deliver(control) } else { 0 }
+}
+
+/// Threads and children of the watched process.
+#[raw_tracepoint]
+fn newtask(ctx: RawTracePointContext) -> i32 {
+    let Some(control) = control() else { return 0 };
+    if u64::from(current_tgid()) != atomic::load(&control.tgid) {
+        return 0;
+    }
+    // SAFETY: the arguments of `task_newtask` are (struct task_struct *, unsigned long).
+    let (task, flags) = unsafe {
+        let args = ctx.as_ptr().cast::<u64>();
+        (*args, *args.add(1))
+    };
+    let Some(pid) = read_kernel::<u32>(task, control.offsets.task_pid) else {
+        return 0;
+    };
+    let kind = if flags & CLONE_THREAD != 0 {
+        EVENT_THREAD
+    } else {
+        EVENT_FORK
+    };
+    tell(kind, pid, current_tid(), flags);
+    0
+}
+
+fn control() -> Option<&'static Control> {
+    CONTROL.get_ptr(0).map(|pointer| {
+        // SAFETY: a map value lives as long as its map, and all fields that change while
+        // programs run are atomics.
+        unsafe { &*pointer }
+    })
+}
+
+#[inline(always)]
+fn count(control: &Control, counter: Counter) {
+    atomic::add(&control.counters[counter as usize], 1);
+}
+
+#[inline(always)]
+fn swallow(control: &Control, reason: Counter) -> u32 {
+    count(control, reason);
+    0
+}
+
+#[inline(always)]
+fn now() -> u64 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_ktime_get_ns() }
+}
+
+#[inline(always)]
+fn current_tgid() -> u32 {
+    (bpf_get_current_pid_tgid() >> 32) as u32
+}
+
+#[inline(always)]
+fn current_tid() -> u32 {
+    bpf_get_current_pid_tgid() as u32
+}
+
+#[inline(always)]
+fn tell(kind: u32, tid: u32, by: u32, value: u64) {
+    // A full buffer loses the event: the tracer scans for threads and modules by itself, too.
+    let _ = EVENTS.output(
+        Event {
+            kind,
+            tid,
+            by,
+            reserved: 0,
+            value,
+        },
+        0,
+    );
+}
+
+/// Stops the current thread at its present instruction. The result is the program's.
+#[inline(always)]
+fn deliver(control: &Control) -> u32 {
+    match atomic::load(&control.delivery) as u32 {
+        delivery::SIGTRAP => 1,
+        signal => {
+            // SAFETY: the helper checks its argument.
+            unsafe { bpf_send_signal_thread(signal) };
+            0
+        }
+    }
+}
+
+/// Whether a signal of ours stops the current thread and can do nothing else, whatever happens
+/// to the tracer (invariant I1): our tracer holds it, the signal is not blocked, and its
+/// disposition is to be ignored.
+#[inline(always)]
+fn stoppable(control: &Control) -> bool {
+    let offsets = &control.offsets;
+    // SAFETY: the helper has no preconditions.
+    let task = unsafe { bpf_get_current_task() };
+    if read_kernel::<u32>(task, offsets.task_ptrace).unwrap_or(0) == 0 {
+        return false;
+    }
+    let Some(parent) = read_kernel::<u64>(task, offsets.task_parent) else {
+        return false;
+    };
+    if read_kernel::<u32>(parent, offsets.task_tgid) != Some(atomic::load(&control.tracer) as u32) {
+        return false;
+    }
+    let Some(blocked) = read_kernel::<u64>(task, offsets.task_blocked) else {
+        return false;
+    };
+    let Some(sighand) = read_kernel::<u64>(task, offsets.task_sighand) else {
+        return false;
+    };
+    let chosen = atomic::load(&control.delivery) as u32;
+    let signal = if chosen == delivery::SIGTRAP {
+        SIGTRAP
+    } else {
+        chosen
+    };
+    let index = signal.wrapping_sub(1) & 63;
+    if blocked >> index & 1 != 0 {
+        return false;
+    }
+    let action = offsets
+        .sighand_action
+        .wrapping_add(index.wrapping_mul(offsets.k_sigaction_size))
+        .wrapping_add(offsets.sa_handler);
+    match read_kernel::<u64>(sighand, action) {
+        Some(SIG_IGN) => true,
+        // The signals that a gate sends by itself are ignored by default, too.
+        Some(SIG_DFL) => chosen != delivery::SIGTRAP,
+        _ => false,
+    }
+}
+
+#[inline(always)]
+fn read_kernel<T>(base: u64, offset: u32) -> Option<T> {
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_kernel(base.wrapping_add(u64::from(offset)) as *const T).ok() }
+}
+
+/// Binary search: how many of the first `count` entries, sorted, are "at most" what is sought,
+/// as `at_most` says of an index; `None` where it does.
+///
+/// The verifier would follow every path through the loop as a state of its own, 2^steps of
+/// them, because it knows the bounds of `low` and `high` too well. Adding a zero that it
+/// cannot know makes the paths equal again, so that it follows one.
+#[inline(always)]
+fn search(
+    control: &Control,
+    steps: usize,
+    count: u32,
+    at_most: impl Fn(u32) -> Option<bool>,
+) -> Option<u32> {
+    let (mut low, mut high) = (0u64, u64::from(count));
+    for _ in 0..=steps {
+        low = low.wrapping_add(atomic::load(&control.zero));
+        high = high.wrapping_add(atomic::load(&control.zero));
+        if low >= high {
+            break;
+        }
+        let middle = low.wrapping_add(high) >> 1;
+        if at_most(middle as u32)? {
+            low = middle.wrapping_add(1);
+        } else {
+            high = middle;
+        }
+    }
+    Some(low as u32)
+}
+
+/// The executable range of an address space that holds `pc`.
+#[inline(always)]
+fn range_of(control: &Control, tgid: u32, pc: u64) -> Option<&'static ModuleRange> {
+    // SAFETY: an inner map is replaced whole, never changed while it is visible here.
+    let ranges = unsafe { SPACES.get(&tgid) }?;
+    let found = search(control, SPACE_STEPS, SPACE_RANGES as u32, |index| {
+        Some(ranges.get(index)?.start <= pc)
+    })?;
+    let range = ranges.get(found.wrapping_sub(1))?;
+    (pc < range.end).then_some(range)
+}
+
+/// Flags of the covered function that holds `pc`; 0 where there is none.
+#[inline(always)]
+fn function_flags(control: &Control, range: &ModuleRange, pc: u64) -> u32 {
+    let Some(functions) = FUNCTIONS.get(range.table) else {
+        return 0;
+    };
+    let offset = pc.wrapping_sub(range.base) as u32;
+    let found = search(control, SEARCH_STEPS, range.functions, |index| {
+        Some(functions.get(index)?.start <= offset)
+    });
+    let Some(entry) = found.and_then(|found| functions.get(found.wrapping_sub(1))) else {
+        return 0;
+    };
+    if offset.wrapping_sub(entry.start) < entry.size_flags & FunctionEntry::SIZE_MASK {
+        entry.size_flags & !FunctionEntry::SIZE_MASK
+    } else {
+        0
+    }
+}
+
+/// Whether an atomic instruction ends at `pc`.
+#[inline(always)]
+fn ends_atomic(control: &Control, range: &ModuleRange, pc: u64) -> bool {
+    let Some(atomics) = ATOMICS.get(range.table) else {
+        return false;
+    };
+    let offset = pc.wrapping_sub(range.base) as u32;
+    let found = search(control, SEARCH_STEPS, range.atomics, |index| {
+        Some(*atomics.get(index)? <= offset)
+    });
+    found.and_then(|found| atomics.get(found.wrapping_sub(1))) == Some(&offset)
+}
+
+/// # Safety
+/// `ctx` is the context of the running program, `to` points to writable memory of this size.
+#[inline(always)]
+unsafe fn copy_regs(ctx: *mut bpf_perf_event_data, to: *mut TrapRegs) {
+    macro_rules! copy {
+        // Volatile: the verifier allows only 8-byte loads of single fields here, and the
+        // compiler would otherwise make them a memcpy.
+        ($($to:ident = $from:ident),*) => {
+            // SAFETY: as the caller promises.
+            unsafe { $( (*to).$to = ptr::read_volatile(&raw const (*ctx).regs.$from); )* }
+        };
+    }
+    copy!(
+        r15 = r15,
+        r14 = r14,
+        r13 = r13,
+        r12 = r12,
+        rbp = rbp,
+        rbx = rbx,
+        r11 = r11,
+        r10 = r10,
+        r9 = r9,
+        r8 = r8,
+        rax = rax,
+        rcx = rcx,
+        rdx = rdx,
+        rsi = rsi,
+        rdi = rdi,
+        orig_rax = orig_rax,
+        rip = rip,
+        cs = cs,
+        eflags = eflags,
+        rsp = rsp,
+        ss = ss
+    );
+}
+
+/// Copies user stack from `from` up; the result is the number of valid bytes.
+///
+/// # Safety
+/// `to` points to `STACK_BYTES` writable bytes of a map value.
+#[inline(always)]
+unsafe fn copy_stack(from: u64, to: *mut u8) -> u32 {
+    /// Towards the end of a stack whole chunks fail; these pieces save what there is.
+    const PIECE: usize = 512;
+    let mut length = 0;
+    for chunk in 0..STACK_BYTES / STACK_CHUNK {
+        let offset = chunk * STACK_CHUNK;
+        let source = from.wrapping_add(offset as u64);
+        // SAFETY: `offset + STACK_CHUNK` is within the buffer; the helper checks the source.
+        let result = unsafe {
+            read_user(
+                to.add(offset).cast(),
+                STACK_CHUNK as u32,
+                source as *const c_void,
+            )
+        };
+        if result == 0 {
+            length = offset + STACK_CHUNK;
+            continue;
+        }
+        for piece in 0..STACK_CHUNK / PIECE {
+            let offset = offset + piece * PIECE;
+            let source = from.wrapping_add(offset as u64);
+            // SAFETY: as above.
+            let result =
+                unsafe { read_user(to.add(offset).cast(), PIECE as u32, source as *const c_void) };
+            if result != 0 {
+                break;
+            }
+            length = offset + PIECE;
+        }
+        break;
+    }
+    length as u32
+}

@@ -1,0 +1,323 @@
+//! The ABI that the eBPF gates and user space share: layouts of maps and records, the phases
+//! of a sample, and the reasons for which a gate swallows an event.
+//!
+//! Everything here is `repr(C)`, without padding that matters, and valid for any bit pattern:
+//! user space maps these structures into its own memory.
+#![no_std]
+
+use core::sync::atomic::AtomicU64;
+
+/// Bytes of user stack that a gate keeps with a conflicting access.
+pub const STACK_BYTES: usize = 32 * 1024;
+
+/// The stack is copied in pieces of this size, so that an unmapped or absent page costs the
+/// rest and not the whole.
+pub const STACK_CHUNK: usize = 4096;
+
+/// Conflicting accesses that one stall can keep; later ones are only counted.
+pub const HITS: usize = 4;
+
+/// Modules whose tables can be loaded at the same time.
+pub const MODULES: usize = 1024;
+
+/// The steps of a binary search that a gate makes at most: tables of up to 2^23 entries.
+pub const SEARCH_STEPS: usize = 23;
+
+/// Where a sample stands. The word in [`Control::phase`] is `generation << 8 | phase`; a
+/// generation is one sample, from the claim of a thread to its release.
+pub mod phase {
+    /// No thread is claimed; a clock sample may claim one.
+    pub const IDLE: u64 = 0;
+    /// A gate has let one clock sample through; its thread stops.
+    pub const CLAIMED: u64 = 1;
+    /// The owner runs to an access site; its instruction breakpoint is armed.
+    pub const SEEK: u64 = 2;
+    /// The owner has reached the site; it stops.
+    pub const REACHED: u64 = 3;
+    /// The owner is stalled before its access; watchpoint hits of other threads count.
+    pub const STALL: u64 = 4;
+    /// The stall is over; no hit counts any more.
+    pub const CLOSED: u64 = 5;
+    /// The owner was let go after a hit: the gate waits to see it pass its access.
+    pub const CONFIRM: u64 = 6;
+    /// The owner has made its access.
+    pub const CONFIRMED: u64 = 7;
+
+    /// The word of a generation in a phase.
+    #[must_use]
+    pub const fn word(generation: u64, phase: u64) -> u64 {
+        generation << 8 | phase
+    }
+
+    /// The phase part of a word.
+    #[must_use]
+    pub const fn of(word: u64) -> u64 {
+        word & 0xff
+    }
+
+    /// The generation part of a word.
+    #[must_use]
+    pub const fn generation(word: u64) -> u64 {
+        word >> 8
+    }
+}
+
+/// Declares the counters of the gates with their names in the summary.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// What a gate counts; also the reasons for which it swallows an event.
+        #[repr(usize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Counter { $($(#[$doc])* $name,)* }
+
+        impl Counter {
+            /// Every counter, in the order of the array.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+            /// The number of counters.
+            pub const COUNT: usize = Self::ALL.len();
+            /// The name in the summary.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Clock samples that reached the gate.
+    Samples = "samples",
+    /// Clock samples let through: a thread was claimed.
+    SamplesPassed = "samples-passed",
+    /// Clock samples while another sample was in hand.
+    SampleBusy = "sample-busy",
+    /// Clock samples that the budget had nothing left for.
+    SampleBudget = "sample-budget",
+    /// Clock samples outside all known modules.
+    SampleNoModule = "sample-unknown-module",
+    /// Clock samples in modules without metadata.
+    SampleUnanalyzed = "sample-unanalyzed",
+    /// Clock samples of a thread that cannot be stopped harmlessly now.
+    SampleUnstoppable = "sample-unstoppable",
+    /// Watchpoint traps that reached the gate.
+    Traps = "traps",
+    /// Traps with no open stall, or of another address than the one watched.
+    HitStale = "stale",
+    /// Traps of the stalled thread itself.
+    HitSameThread = "same-thread",
+    /// Traps in code that was not analyzed.
+    HitUnanalyzed = "unanalyzed",
+    /// Atomic accesses where the user asked to ignore those.
+    HitAtomic = "atomic-ignored",
+    /// Hits beyond those that one stall keeps.
+    HitOverflow = "overflow",
+    /// Conflicting accesses recorded.
+    HitRecorded = "recorded",
+    /// Instruction-breakpoint traps of a thread that is not the owner, or late.
+    ReachSwallowed = "breakpoint-swallowed",
+}
+
+/// Which signal, if any, stops a thread (invariant I1).
+pub mod delivery {
+    /// `attr.sigtrap`: the gate's return value lets the kernel's own SIGTRAP through.
+    pub const SIGTRAP: u32 = 0;
+    // Any other value is the number of the signal that the gate sends by itself.
+}
+
+/// Byte offsets of kernel structures, from `/sys/kernel/btf/vmlinux`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KernelOffsets {
+    /// `task_struct.ptrace`
+    pub task_ptrace: u32,
+    /// `task_struct.parent`: the tracer, while traced.
+    pub task_parent: u32,
+    /// `task_struct.tgid`
+    pub task_tgid: u32,
+    /// `task_struct.pid`
+    pub task_pid: u32,
+    /// `task_struct.sighand`
+    pub task_sighand: u32,
+    /// `task_struct.blocked`
+    pub task_blocked: u32,
+    /// `sighand_struct.action`
+    pub sighand_action: u32,
+    /// `sizeof(struct k_sigaction)`
+    pub k_sigaction_size: u32,
+    /// `k_sigaction.sa.sa_handler`
+    pub sa_handler: u32,
+    /// Keeps the layout free of implicit padding.
+    pub reserved: u32,
+}
+
+/// The control block: one page shared by the tracer and the gates of one process.
+#[repr(C)]
+pub struct Control {
+    /// `generation << 8 | phase`, see [`phase`].
+    pub phase: AtomicU64,
+    /// When the owner was stopped (claimed, or at the site it was sent to), CLOCK_MONOTONIC ns.
+    pub claim_time_ns: AtomicU64,
+    /// A claim older than this many ns is void: its stop was lost.
+    pub claim_timeout_ns: AtomicU64,
+    /// Nanoseconds that the budget has earned: a share of the target's CPU time.
+    pub earned_ns: AtomicU64,
+    /// Nanoseconds that samples have cost.
+    pub spent_ns: AtomicU64,
+    /// What one clock sample earns, ns.
+    pub earn_per_sample_ns: AtomicU64,
+    /// What one trap costs, ns.
+    pub trap_cost_ns: AtomicU64,
+    /// The watched address.
+    pub watch_address: AtomicU64,
+    /// Start of the instruction that a sought or confirmed breakpoint stands on.
+    pub breakpoint: AtomicU64,
+    /// When the first hit of this generation was recorded, ns; 0 before.
+    pub first_hit_ns: AtomicU64,
+    /// When an unknown program counter was last told of, ns.
+    pub unknown_pc_ns: AtomicU64,
+    /// Always 0, which the kernel's verifier cannot know: see the gates' search.
+    pub zero: AtomicU64,
+    /// The claimed thread (kernel's global numbering).
+    pub owner: AtomicU64,
+    /// Hits of this generation.
+    pub hits: AtomicU64,
+    /// The thread group watched (kernel's global numbering).
+    pub tgid: AtomicU64,
+    /// The thread group of the tracer.
+    pub tracer: AtomicU64,
+    /// See [`delivery`].
+    pub delivery: AtomicU64,
+    /// 1: atomic accesses are swallowed (`--mixed ignore`).
+    pub ignore_atomic: AtomicU64,
+    /// 1: accesses of code that was not analyzed are kept (`--unanalyzed report`).
+    pub keep_unanalyzed: AtomicU64,
+    /// 1: the racing thread is stopped as well, so that the stall ends at once.
+    pub stop_racing: AtomicU64,
+    /// Offsets for reading `current`.
+    pub offsets: KernelOffsets,
+    /// Counts, by [`Counter`].
+    pub counters: [AtomicU64; Counter::COUNT],
+}
+
+/// One executable range of an address space, in a sorted array; unused entries at the end
+/// have `start == u64::MAX`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModuleRange {
+    /// First run-time address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// Run-time address that the offsets of the tables count from.
+    pub base: u64,
+    /// Index into the outer maps of tables.
+    pub table: u32,
+    /// Entries in the table of functions.
+    pub functions: u32,
+    /// Entries in the table of atomics.
+    pub atomics: u32,
+    /// Keeps the layout free of implicit padding.
+    pub reserved: u32,
+}
+
+/// Executable ranges that one address space can have: 2^`SPACE_STEPS` - 1.
+pub const SPACE_RANGES: usize = 1024;
+/// The steps of the binary search over them.
+pub const SPACE_STEPS: usize = 10;
+
+/// A covered function, in a sorted array.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionEntry {
+    /// Offset of the first byte from [`ModuleRange::base`].
+    pub start: u32,
+    /// Bytes, with [`FunctionEntry::ANALYZED`] in the top bit.
+    pub size_flags: u32,
+}
+
+impl FunctionEntry {
+    /// Its atomic accesses are in the table of atomics.
+    pub const ANALYZED: u32 = 1 << 31;
+    /// A known `mem*` routine: whether its access counts is a matter of its caller.
+    pub const MEM_ROUTINE: u32 = 1 << 30;
+    /// The bits of `size_flags` that are the size.
+    pub const SIZE_MASK: u32 = Self::MEM_ROUTINE - 1;
+}
+
+/// General-purpose registers at the trap, in the order of `struct pt_regs`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct TrapRegs {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub orig_rax: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub eflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+/// A conflicting access, as the gate saw it.
+#[repr(C)]
+pub struct HitRecord {
+    /// The generation it belongs to; written last.
+    pub generation: AtomicU64,
+    /// CLOCK_MONOTONIC, ns.
+    pub time_ns: u64,
+    /// Thread, in the kernel's global numbering.
+    pub tid: u32,
+    /// 1: the thread was sent a signal and stops.
+    pub stopping: u32,
+    /// The eight bytes at the watched address (aligned down to its length) after the access.
+    pub value: u64,
+    /// Stack bytes that are valid.
+    pub stack_len: u32,
+    /// The thread's name is in `comm`.
+    pub comm: [u8; 16],
+    /// Keeps the layout free of implicit padding.
+    pub reserved: u32,
+    /// Registers after the access.
+    pub regs: TrapRegs,
+    /// Bytes from `regs.rsp` up.
+    pub stack: [u8; STACK_BYTES],
+}
+
+/// What the gates tell the tracer through the ring buffer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// One of the `EVENT_` constants.
+    pub kind: u32,
+    /// The thread or process concerned.
+    pub tid: u32,
+    /// The thread that caused it.
+    pub by: u32,
+    /// Keeps the layout free of implicit padding.
+    pub reserved: u32,
+    /// A program counter, or a generation.
+    pub value: u64,
+}
+
+/// A thread was created in the watched process.
+pub const EVENT_THREAD: u32 = 1;
+/// The watched process forked; `tid` is the child.
+pub const EVENT_FORK: u32 = 2;
+/// A sample fell outside all known modules at `value`.
+pub const EVENT_UNKNOWN_PC: u32 = 3;
+/// The owner made its access in generation `value`.
+pub const EVENT_CONFIRMED: u32 = 4;

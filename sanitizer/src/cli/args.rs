@@ -1,0 +1,245 @@
+//! The command line, as `docs/user-guide.md` describes it.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+/// Catches data races of programs in production in the act, and explains them.
+///
+/// gwp-race stops a thread just before a memory access for a fraction of a millisecond and
+/// watches, with a hardware watchpoint, whether another thread touches the same bytes
+/// meanwhile. Metadata that the compiler leaves in the binary tells atomic accesses from plain
+/// ones. Between samples the program runs at full speed.
+#[derive(Debug, Parser)]
+#[command(name = "gwp-race", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  clang -O2 -g -fexperimental-sanitize-metadata=atomics server.c -o server
+  gwp-race run -- ./server --port 8080
+  gwp-race attach --duration 60s $(pidof server)
+  gwp-race doctor ./server";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a program and watch it; its exit code is passed on.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Watch a running process; it is left running.
+    #[command(after_help = ATTACH_EXAMPLES)]
+    Attach(AttachArgs),
+    /// Show what metadata a binary or a process carries.
+    Inspect(super::inspect::InspectArgs),
+    /// Tell what this machine allows, what is missing, and the command that mends it.
+    Doctor(super::doctor::DoctorArgs),
+    /// The process that holds a target (started by gwp-race itself).
+    #[command(name = "__tracer", hide = true)]
+    Tracer,
+    /// The process that becomes the target (started by gwp-race itself).
+    #[command(name = "__launch", hide = true)]
+    Launch(LaunchArgs),
+}
+
+const RUN_EXAMPLES: &str = "Examples:
+  gwp-race run -- ./server --port 8080
+  gwp-race run --max-overhead 5% --stats -- ./server
+  gwp-race run --format json -o races.json --duration 10m -- ./server
+  gwp-race run --error-exitcode 66 -- ./test-suite        # for CI
+
+Exit code: that of the program; 128+N when signal N killed it; N of --error-exitcode when a race
+was found; 125 when gwp-race itself failed, 126 or 127 when the program could not be started.";
+
+const ATTACH_EXAMPLES: &str = "Examples:
+  gwp-race attach 4711
+  gwp-race attach --duration 60s --stats $(pidof server)
+
+Ctrl-C, SIGTERM and the end of --duration release the process without stopping it.";
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub watch: WatchArgs,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `attach`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub watch: WatchArgs,
+    /// The process to watch.
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+}
+
+/// Arguments of the launcher.
+#[derive(Debug, Args)]
+pub struct LaunchArgs {
+    /// The descriptor that says when to go.
+    pub fd: i32,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Options that `run` and `attach` share.
+#[derive(Clone, Debug, Args)]
+pub struct WatchArgs {
+    /// Form of the reports.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Write reports to this file instead of standard error.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Stop watching after this time; the program goes on.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub duration: Option<Duration>,
+    /// What sampling may cost, as a share of the program's CPU time.
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
+    pub max_overhead: f64,
+    /// How to choose what to stall on.
+    #[arg(long, value_enum, default_value_t = StrategyName::Auto)]
+    pub strategy: StrategyName,
+    /// CPU time of a thread between two samples.
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_period)]
+    pub sample_period: Duration,
+    /// How long a thread is stalled before an access at most.
+    #[arg(long, value_name = "TIME", default_value = "500us", value_parser = parse_stall)]
+    pub stall: Duration,
+    /// Stop watching after this many different races.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_races: Option<u64>,
+    /// Stop at the first race: `run` ends the program (SIGTERM), `attach` lets it go on.
+    #[arg(long)]
+    pub halt_on_race: bool,
+    /// Exit with this code when a race was found.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub error_exitcode: Option<u8>,
+    /// Do not report races that this file names, one `race:pattern` a line.
+    #[arg(long, value_name = "FILE")]
+    pub suppressions: Option<PathBuf>,
+    /// What to do with a plain access that races with an atomic one.
+    #[arg(long, value_enum, default_value_t = Mixed::Report)]
+    pub mixed: Mixed,
+    /// What to do with accesses of code without metadata: whether they are atomic is unknown.
+    #[arg(long, value_enum, default_value_t = Unanalyzed::Ignore)]
+    pub unanalyzed: Unanalyzed,
+    /// Watch the children that the program forks as well.
+    #[arg(long, value_enum, default_value_t = YesNo::Yes)]
+    pub follow_forks: YesNo,
+    /// Seed of the random choices (default: another one each time).
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Print all figures at the end.
+    #[arg(long)]
+    pub stats: bool,
+    /// Say more; twice: the gates' debug messages, too.
+    #[arg(short, long, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub verbose: u8,
+    /// Say nothing but races and errors.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Forms of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people, in ThreadSanitizer's shape.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Strategies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StrategyName {
+    /// What is best for the program at hand.
+    Auto,
+    /// Sample CPU time, stall at an access nearby.
+    Clock,
+}
+
+/// `--mixed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum Mixed {
+    Report,
+    Ignore,
+}
+
+/// `--unanalyzed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum Unanalyzed {
+    Ignore,
+    Report,
+}
+
+/// `yes` or `no`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum YesNo {
+    Yes,
+    No,
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    match number.trim().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("give a share above 0 and up to 100, such as 1% or 0.5%".to_owned()),
+    }
+}
+
+fn parse_within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if duration < least || duration > most {
+        return Err(format!(
+            "give a time from {} to {}",
+            humantime::format_duration(least),
+            humantime::format_duration(most)
+        ));
+    }
+    Ok(duration)
+}
+
+fn parse_period(text: &str) -> Result<Duration, String> {
+    parse_within(text, Duration::from_micros(100), Duration::from_secs(3600))
+}
+
+fn parse_stall(text: &str) -> Result<Duration, String> {
+    parse_within(text, Duration::from_micros(10), Duration::from_millis(20))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Check that clap finds no contradiction in the definitions.
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// Check that shares are read with and without the sign, and nonsense is refused.
+    #[test]
+    fn shares() {
+        assert_eq!(parse_percent("1%"), Ok(0.01));
+        assert_eq!(parse_percent("0.5"), Ok(0.005));
+        for nonsense in ["", "%", "0", "-1", "101%", "nan", "inf", "one"] {
+            assert!(parse_percent(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! What the machine and our own rights allow: each check tries the real thing where it can.
+
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::utsname::uname;
+use nix::unistd::Pid;
+
+use super::{Check, plural};
+use crate::kernel::KernelError;
+use crate::kernel::btf::KernelOffsets;
+use crate::kernel::probe::{self, PausedChild};
+use crate::target::status::{Seccomp, Status};
+
+/// `sigtrap`, `remove_on_exec` and `inherit_thread` of perf_event_open(2) came with this one.
+const OLDEST_KERNEL: (u32, u32) = (5, 13);
+/// From this one on a gate can hold back an event's own SIGTRAP (commit c4fcc7d1c41d).
+const GOOD_KERNEL: (u32, u32) = (6, 10);
+/// One breakpoint to reach an access, one to watch its bytes.
+pub(super) const NEEDED_BREAKPOINTS: usize = 2;
+/// `PROC_PID_INIT_INO` of linux/proc_ns.h: the initial pid namespace.
+const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+/// `PROC_USER_INIT_INO` of linux/proc_ns.h: the initial user namespace.
+const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
+/// Open files that are enough for programs of some hundred threads.
+const ENOUGH_FILES: u64 = 4096;
+/// How a container is started in which everything works.
+const CONTAINER: &str = "docker run --privileged --pid=host ... (podman: the same; Kubernetes: \
+    securityContext.privileged and hostPID), or run gwp-race outside of the container";
+
+/// The capabilities that the main job uses (linux/capability.h), and what for.
+const CAPABILITIES: [Capability; 5] = [
+    Capability {
+        name: "CAP_BPF",
+        bit: 39,
+        vital: true,
+        implied: true,
+    },
+    Capability {
+        name: "CAP_PERFMON",
+        bit: 38,
+        vital: true,
+        implied: true,
+    },
+    Capability {
+        name: "CAP_SYS_PTRACE",
+        bit: 19,
+        vital: false,
+        implied: false,
+    },
+    Capability {
+        name: "CAP_KILL",
+        bit: 5,
+        vital: false,
+        implied: false,
+    },
+    Capability {
+        name: "CAP_CHECKPOINT_RESTORE",
+        bit: 40,
+        vital: false,
+        implied: true,
+    },
+];
+/// `CAP_SYS_ADMIN`, which implies some of the others.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_SYS_PTRACE: u32 = 19;
+const CAP_PERFMON: u32 = 38;
+
+struct Capability {
+    name: &'static str,
+    bit: u32,
+    /// Nothing works without it.
+    vital: bool,
+    /// `CAP_SYS_ADMIN` does as well.
+    implied: bool,
+}
+
+impl Capability {
+    fn is_in(&self, capabilities: u64) -> bool {
+        has(capabilities, self.bit) || self.implied && has(capabilities, CAP_SYS_ADMIN)
+    }
+}
+
+/// Looks at the machine.
+pub(super) fn checks() -> Vec<Check> {
+    let own = Status::of_process(Pid::this());
+    let capabilities = own.as_ref().map_or(0, |status| status.capabilities);
+    let mut checks = vec![kernel()];
+    match &own {
+        Ok(status) => {
+            checks.push(capability_check(status.capabilities));
+            checks.push(seccomp(status));
+        }
+        Err(error) => checks.push(Check::fail(
+            "/proc",
+            error.to_string(),
+            "mount -t proc proc /proc",
+        )),
+    }
+    checks.push(namespaces());
+    checks.push(btf());
+    match PausedChild::start() {
+        Ok(child) => {
+            checks.push(gates(&child));
+            checks.extend(events(&child, capabilities));
+            checks.push(ptrace(&child, capabilities));
+        }
+        Err(error) => checks.push(Check::fail(
+            "fork",
+            error.to_string(),
+            "raise the limit of processes: ulimit -u",
+        )),
+    }
+    checks.push(open_files());
+    checks
+}
+
+fn kernel() -> Check {
+    let name = "kernel";
+    let Ok(system) = uname() else {
+        return Check::fail(
+            name,
+            "uname(2) fails",
+            "run gwp-race on Linux 6.10 or later",
+        );
+    };
+    let machine = system.machine().to_string_lossy();
+    let release = system.release().to_string_lossy();
+    let found = format!("Linux {release} on {machine}");
+    if machine != "x86_64" {
+        return Check::fail(name, found, "run gwp-race on a 64-bit x86 machine");
+    }
+    match version(&release) {
+        Some(version) if version >= GOOD_KERNEL => Check::ok(name, found),
+        Some(version) if version >= OLDEST_KERNEL => Check::warn(
+            name,
+            format!("{found}; before 6.10 stops cost more, as gates must send the signal"),
+            "install a kernel of version 6.10 or later",
+        ),
+        _ => Check::fail(name, found, "install a kernel of version 6.10 or later"),
+    }
+}
+
+/// An error without its own advice, which is to ask the doctor.
+fn describe(error: &KernelError) -> String {
+    format!(
+        "{} fails for {}: {}",
+        error.call, error.object, error.source
+    )
+}
+
+/// `6.18.44-something` as (6, 18).
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn has(capabilities: u64, bit: u32) -> bool {
+    capabilities >> bit & 1 == 1
+}
+
+fn capability_check(capabilities: u64) -> Check {
+    let name = "capabilities";
+    let missing: Vec<_> = CAPABILITIES
+        .iter()
+        .filter(|capability| !capability.is_in(capabilities))
+        .collect();
+    if missing.is_empty() {
+        return Check::ok(name, "all that are needed");
+    }
+    let names: Vec<_> = missing.iter().map(|capability| capability.name).collect();
+    let found = format!("without {}", names.join(", "));
+    let mend = format!("run gwp-race as root (sudo), or once: {}", setcap());
+    if missing.iter().any(|capability| capability.vital) {
+        Check::fail(name, found, mend)
+    } else {
+        Check::warn(
+            name,
+            format!("{found}; other users' processes cannot be watched"),
+            mend,
+        )
+    }
+}
+
+fn setcap() -> String {
+    let names: Vec<_> = CAPABILITIES
+        .iter()
+        .map(|capability| capability.name.to_lowercase())
+        .collect();
+    let binary = std::env::current_exe().map_or("gwp-race".into(), |exe| exe.display().to_string());
+    format!("sudo setcap {}+ep {binary}", names.join(","))
+}
+
+fn seccomp(status: &Status) -> Check {
+    let name = "seccomp";
+    match status.seccomp {
+        Seccomp::Disabled => Check::ok(name, "no filter on our system calls"),
+        // Whether it lets ours through is what the other checks find out.
+        _ => Check::warn(
+            name,
+            "system calls are filtered, as in most containers; bpf, perf_event_open and ptrace \
+             must be let through",
+            format!(
+                "if one of those fails below: {CONTAINER}, or --security-opt seccomp=unconfined"
+            ),
+        ),
+    }
+}
+
+/// The gates see the ids of the initial pid namespace, and capabilities count there alone.
+fn namespaces() -> Check {
+    let name = "namespaces";
+    let is_initial = |kind: &str, initial: &str| {
+        std::fs::read_link(format!("/proc/self/ns/{kind}"))
+            .is_ok_and(|namespace| namespace.as_os_str() == initial)
+    };
+    if !is_initial("user", INITIAL_USER_NAMESPACE) {
+        Check::fail(
+            name,
+            "inside a user namespace (a rootless container), whose root has no rights on eBPF",
+            CONTAINER,
+        )
+    } else if !is_initial("pid", INITIAL_PID_NAMESPACE) {
+        Check::fail(
+            name,
+            "inside a pid namespace (a container): the kernel's process ids are not ours",
+            CONTAINER,
+        )
+    } else {
+        Check::ok(name, "the initial ones of users and processes")
+    }
+}
+
+fn btf() -> Check {
+    let name = "kernel types (BTF)";
+    match KernelOffsets::load() {
+        Ok(_) => Check::ok(name, crate::kernel::btf::VMLINUX_BTF),
+        Err(error) => Check::fail(
+            name,
+            error.to_string(),
+            "install the distribution's kernel, or build it with CONFIG_DEBUG_INFO_BTF=y",
+        ),
+    }
+}
+
+fn gates(child: &PausedChild) -> Check {
+    let name = "eBPF gates";
+    let Err(error) = probe::attach_gates(child) else {
+        return Check::ok(name, "loaded and attached");
+    };
+    let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    let mend = if lockdown.contains("[confidentiality]") {
+        "boot without lockdown=confidentiality, which forbids eBPF to read memory".to_owned()
+    } else if crate::kernel::object::GATES_OBJECT.is_empty() {
+        "cargo xtask build".to_owned()
+    } else {
+        format!("run gwp-race as root (sudo), or once: {}", setcap())
+    };
+    Check::fail(name, describe(&error), mend)
+}
+
+/// The checks of perf events: whether they open, whether they count, how many are left.
+fn events(child: &PausedChild, capabilities: u64) -> Vec<Check> {
+    let mut checks = vec![paranoid(capabilities)];
+    let name = "clock event";
+    checks.push(match probe::clock_time_ns() {
+        Ok(0) => Check::fail(
+            name,
+            "it opens, but counts nothing",
+            "run on another kernel or hypervisor",
+        ),
+        Ok(_) => Check::ok(name, "task-clock counts"),
+        Err(error) => event_failure(name, &error),
+    });
+    let name = "watchpoint";
+    checks.push(match probe::watchpoint_hits() {
+        Ok(1) => Check::ok(name, "a write to watched memory trapped"),
+        Ok(count) => Check::fail(
+            name,
+            format!("a write to watched memory trapped {count} times instead of once"),
+            "this hypervisor or emulator has no working debug registers: run on real hardware, \
+             KVM, Hyper-V or VMware",
+        ),
+        Err(error) => event_failure(name, &error),
+    });
+    checks.push(match probe::free_breakpoints(child.tid()) {
+        Ok(free) => free_breakpoints(free, "a new process"),
+        Err(error) => event_failure("breakpoints free", &error),
+    });
+    let name = "synchronous SIGTRAP";
+    checks.push(match probe::open_sigtrap(child) {
+        Ok(()) => Check::ok(name, "perf_event_open takes the sigtrap attribute"),
+        Err(error) => Check::warn(
+            name,
+            format!("{}; stops cost more without it", describe(&error)),
+            "install a kernel of version 6.10 or later",
+        ),
+    });
+    checks
+}
+
+fn event_failure(name: &'static str, error: &KernelError) -> Check {
+    let mend = match error.source.raw_os_error() {
+        Some(libc::ENOSPC) => return free_breakpoints(0, "this process"),
+        Some(libc::EPERM | libc::EACCES) => {
+            format!("run gwp-race as root (sudo), or once: {}", setcap())
+        }
+        Some(libc::EMFILE) => "ulimit -n 65536".to_owned(),
+        _ => "run a kernel with CONFIG_PERF_EVENTS and CONFIG_HAVE_HW_BREAKPOINT".to_owned(),
+    };
+    Check::fail(name, describe(error), mend)
+}
+
+/// The check of how many hardware breakpoints something can still get.
+pub(super) fn free_breakpoints(free: usize, whose: &str) -> Check {
+    let name = "breakpoints free";
+    let found = format!("{free} for {whose}");
+    if free >= NEEDED_BREAKPOINTS {
+        return Check::ok(name, found);
+    }
+    Check::fail(
+        name,
+        format!("{found}, {NEEDED_BREAKPOINTS} are needed"),
+        "end the debugger or profiler that uses them; these hold perf events: sudo find \
+         /proc/[0-9]*/fd -lname '*perf_event*'",
+    )
+}
+
+fn paranoid(capabilities: u64) -> Check {
+    let name = "perf_event_paranoid";
+    let file = "/proc/sys/kernel/perf_event_paranoid";
+    let level = std::fs::read_to_string(file)
+        .ok()
+        .and_then(|text| text.trim().parse::<i32>().ok());
+    let Some(level) = level else {
+        return Check::fail(
+            name,
+            format!("{file} is missing: the kernel has no perf events"),
+            "run a kernel with CONFIG_PERF_EVENTS=y",
+        );
+    };
+    // 2 still allows events of user mode alone, as ours are; some distributions have 3 and 4.
+    if level <= 2 {
+        Check::ok(name, level.to_string())
+    } else if has(capabilities, CAP_PERFMON) || has(capabilities, CAP_SYS_ADMIN) {
+        Check::ok(
+            name,
+            format!("{level}, which does not count with CAP_PERFMON"),
+        )
+    } else {
+        Check::fail(
+            name,
+            level.to_string(),
+            "sudo sysctl kernel.perf_event_paranoid=2",
+        )
+    }
+}
+
+fn ptrace(child: &PausedChild, capabilities: u64) -> Check {
+    let name = "ptrace";
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
+        .ok()
+        .and_then(|text| text.trim().parse::<u32>().ok());
+    let privileged = has(capabilities, CAP_SYS_PTRACE);
+    let shown = scope.map_or(String::new(), |scope| {
+        format!(" (Yama's ptrace_scope is {scope})")
+    });
+    match (probe::seize(child), scope) {
+        (_, Some(3)) => Check::fail(
+            name,
+            format!("switched off until the next boot{shown}"),
+            "set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and reboot",
+        ),
+        (Err(error), _) => Check::fail(
+            name,
+            format!("{}{shown}", describe(&error)),
+            format!("run gwp-race as root (sudo), or once: {}", setcap()),
+        ),
+        // The tracer is no ancestor of the target.
+        (Ok(()), Some(1 | 2)) if !privileged => Check::fail(
+            name,
+            format!("allowed for own children only{shown}"),
+            "sudo sysctl kernel.yama.ptrace_scope=0, or run gwp-race as root (sudo)",
+        ),
+        (Ok(()), _) => Check::ok(name, format!("a process was seized{shown}")),
+    }
+}
+
+fn open_files() -> Check {
+    let name = "open files";
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((_, hard)) if hard >= ENOUGH_FILES => Check::ok(name, format!("up to {hard}")),
+        Ok((_, hard)) => Check::warn(
+            name,
+            format!(
+                "up to {hard}: enough for {} (3 events each)",
+                plural(threads_for(hard), "thread")
+            ),
+            "ulimit -n 65536 (as root), or LimitNOFILE=65536 in the systemd unit",
+        ),
+        Err(error) => Check::warn(name, format!("getrlimit fails: {error}"), "ulimit -n 65536"),
+    }
+}
+
+/// How many threads can be watched with a limit of open files.
+pub(super) fn threads_for(files: u64) -> usize {
+    /// Events a thread needs: clock, breakpoint, watchpoint.
+    const EVENTS: u64 = 3;
+    /// What else is open: maps, programs, pipes, symbol files.
+    const OTHERS: u64 = 64;
+    usize::try_from(files.saturating_sub(OTHERS) / EVENTS).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Status as Verdict;
+    use super::*;
+
+    /// Check that versions compare as numbers.
+    #[test]
+    fn versions() {
+        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
+        assert_eq!(version("5.4.0-216-generic"), Some((5, 4)));
+        assert_eq!(version("6.1-rc1"), Some((6, 1)));
+        assert_eq!(version(""), None);
+        assert!(version("6.9.1") < Some(GOOD_KERNEL) && version("6.10.0") >= Some(GOOD_KERNEL));
+    }
+
+    /// Check which missing capabilities stop the main job.
+    #[test]
+    fn capabilities() {
+        let all = CAPABILITIES
+            .iter()
+            .fold(0, |all, capability| all | 1u64 << capability.bit);
+        let status = |set| capability_check(set).status;
+        assert_eq!(status(all), Verdict::Ok);
+        assert_eq!(status(u64::MAX), Verdict::Ok);
+        assert_eq!(status(0), Verdict::Fail);
+        assert_eq!(status(all & !(1 << CAP_PERFMON)), Verdict::Fail);
+        assert_eq!(
+            status(all & !(1 << CAP_PERFMON) | 1 << CAP_SYS_ADMIN),
+            Verdict::Ok
+        );
+        assert_eq!(status(all & !(1 << CAP_SYS_PTRACE)), Verdict::Warn);
+        assert_eq!(
+            status(all & !(1 << CAP_SYS_PTRACE) | 1 << CAP_SYS_ADMIN),
+            Verdict::Warn
+        );
+        let mend = capability_check(0).mend.unwrap();
+        assert!(
+            mend.contains("setcap cap_bpf,cap_perfmon,cap_sys_ptrace"),
+            "{mend}"
+        );
+    }
+
+    /// Check that too few breakpoints stop the main job, with a command.
+    #[test]
+    fn breakpoints() {
+        assert_eq!(free_breakpoints(4, "x").status, Verdict::Ok);
+        assert_eq!(free_breakpoints(1, "x").status, Verdict::Fail);
+    }
+
+    /// Check the machine that the tests run on: whatever is found, a problem comes with a mend.
+    #[test]
+    fn this_machine() {
+        let checks = checks();
+        assert!(checks.len() >= 12, "{checks:?}");
+        for check in &checks {
+            assert_eq!(check.mend.is_none(), check.status == Verdict::Ok, "{check}");
+        }
+    }
+}

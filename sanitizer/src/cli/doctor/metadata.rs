@@ -1,0 +1,122 @@
+//! Whether ELF files carry the compiler's metadata and debug information.
+
+use std::path::{Path, PathBuf};
+
+use crate::image::Image;
+use crate::pcmeta::Metadata;
+
+use super::{Check, plural};
+
+/// How to build a program so that it can be watched.
+pub(super) const BUILD: &str = "build it with `clang -fexperimental-sanitize-metadata=atomics -g` \
+    (link with clang, too), or `RUSTFLAGS='-C passes=sanmd-module -C \
+    llvm-args=-sanitizer-metadata-covered -C llvm-args=-sanitizer-metadata-atomics -g' cargo build`";
+
+/// What one file carries.
+pub(super) struct Carried {
+    /// Functions whose atomic operations are known.
+    pub(super) analyzed: usize,
+    /// Functions with metadata.
+    pub(super) covered: usize,
+    /// Atomic instructions.
+    pub(super) atomics: usize,
+    /// The share of its code that is analyzed, in percent.
+    pub(super) percent: u64,
+}
+
+impl Carried {
+    /// Reads it; the text says why not.
+    pub(super) fn of(image: &Image) -> Result<Self, String> {
+        let metadata = Metadata::load(image).map_err(|error| error.to_string())?;
+        let analyzed: Vec<_> = metadata.functions().filter(|f| f.is_analyzed()).collect();
+        let bytes: u64 = analyzed.iter().map(|function| function.size()).sum();
+        let text: u64 = (image.text_ranges().iter())
+            .map(|range| range.end.0.saturating_sub(range.start.0))
+            .sum();
+        Ok(Self {
+            analyzed: analyzed.len(),
+            covered: metadata.function_count(),
+            atomics: metadata.atomic_count(),
+            percent: bytes
+                .saturating_mul(100)
+                .checked_div(text)
+                .unwrap_or(0)
+                .min(100),
+        })
+    }
+
+    /// The finding for a whole program.
+    pub(super) fn check(&self) -> Check {
+        let name = "metadata";
+        let Self {
+            analyzed,
+            covered,
+            atomics,
+            percent,
+        } = *self;
+        if covered == 0 {
+            return Check::fail(name, "none: nothing in it would be watched", BUILD);
+        }
+        if analyzed == 0 {
+            return Check::fail(
+                name,
+                format!(
+                    "{}, but no atomic operations were recorded",
+                    plural(covered, "function")
+                ),
+                BUILD,
+            );
+        }
+        Check::ok(
+            name,
+            format!(
+                "{} analyzed ({percent}% of its code), {}",
+                plural(analyzed, "function"),
+                plural(atomics, "atomic instruction"),
+            ),
+        )
+    }
+}
+
+/// Whether reports about a file can name lines.
+pub(super) fn has_lines(image: &Image, path: &Path) -> bool {
+    const SECTIONS: [&str; 2] = [".debug_line", ".zdebug_line"];
+    SECTIONS.iter().any(|name| image.section(name).is_some())
+        || separate_files(image, path).iter().any(|file| file.exists())
+}
+
+/// Where debuggers look for separate debug information (GDB's manual, "Separate Debug Files").
+fn separate_files(image: &Image, path: &Path) -> Vec<PathBuf> {
+    let global = Path::new("/usr/lib/debug");
+    let mut files = Vec::new();
+    if let Some((first, rest)) = image.build_id().and_then(|id| id.split_first()) {
+        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+        files.push(global.join(format!(".build-id/{first:02x}/{rest}.debug")));
+    }
+    if let Some((name, _)) = image.debuglink()
+        && let Some(dir) = path.canonicalize().ok().as_deref().and_then(Path::parent)
+    {
+        files.push(dir.join(&name));
+        files.push(dir.join(".debug").join(&name));
+        files.push(
+            global
+                .join(dir.strip_prefix("/").unwrap_or(dir))
+                .join(&name),
+        );
+    }
+    files
+}
+
+/// The finding about lines.
+pub(super) fn lines_check(has_lines: bool) -> Check {
+    let name = "debug information";
+    if has_lines {
+        Check::ok(name, "reports can name lines")
+    } else {
+        Check::warn(
+            name,
+            "none: reports name functions at best, no lines",
+            "build it with -g",
+        )
+    }
+}

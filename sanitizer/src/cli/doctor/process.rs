@@ -1,0 +1,237 @@
+//! Whether a running process can be watched. It is only read, never stopped.
+
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, Uid};
+
+use super::machine::{free_breakpoints, threads_for};
+use super::metadata::{self, Carried, has_lines, lines_check};
+use super::{Check, plural};
+use crate::kernel::probe;
+use crate::target::process::Architecture;
+use crate::target::signals::Disposition;
+use crate::target::status::Status;
+use crate::target::{Maps, Modules, TargetError, memory, threads};
+
+/// The signals that a gate can send, as nobody minds them: ignored by default.
+const GATE_SIGNALS: [Signal; 2] = [Signal::SIGURG, Signal::SIGWINCH];
+
+/// Looks at a running process.
+pub(super) fn checks(pid: Pid) -> Vec<Check> {
+    match look(pid) {
+        Ok(checks) => checks,
+        Err(error) => {
+            let mend = match error {
+                TargetError::Vanished(_) => "find its id with `ps -e`, or `pgrep -a NAME`",
+                _ => "run gwp-race as root (sudo)",
+            };
+            vec![Check::fail("process", error.to_string(), mend)]
+        }
+    }
+}
+
+fn look(pid: Pid) -> Result<Vec<Check>, TargetError> {
+    let status = Status::of_process(pid)?;
+    let tids = threads::list(pid)?;
+    let mut checks = vec![state(pid, &status, tids.len()), tracer(&status)];
+    if status.tgid != pid {
+        checks.push(Check::fail(
+            "process id",
+            format!("{pid} is a thread of process {}", status.tgid),
+            format!("gwp-race doctor {}", status.tgid),
+        ));
+        return Ok(checks);
+    }
+    let architecture = Architecture::of(pid)?;
+    checks.push(if architecture.is_x86_64() {
+        Check::ok("architecture", "64-bit x86")
+    } else {
+        Check::fail(
+            "architecture",
+            "not 64-bit x86",
+            "build the program for x86-64",
+        )
+    });
+    checks.push(access(pid)?);
+    if let Ok(tid) = u32::try_from(pid.as_raw())
+        && let Ok(free) = probe::free_breakpoints(tid)
+    {
+        checks.push(free_breakpoints(free, "the process"));
+    }
+    checks.extend(signals(pid, &status, &tids));
+    checks.push(files_for(tids.len()));
+    checks.extend(modules(pid)?);
+    Ok(checks)
+}
+
+fn state(pid: Pid, status: &Status, threads: usize) -> Check {
+    let name = "process";
+    let found = format!("{} ({pid}), {}", status.name, plural(threads, "thread"));
+    match status.state {
+        'T' => Check::warn(
+            name,
+            format!("{found}, stopped"),
+            format!("kill -CONT {pid}"),
+        ),
+        _ => Check::ok(name, found),
+    }
+}
+
+fn tracer(status: &Status) -> Check {
+    let name = "traced by";
+    let Some(tracer) = status.tracer else {
+        return Check::ok(name, "nobody");
+    };
+    let comm = threads::name(tracer, tracer).unwrap_or_else(|_| "unknown".to_owned());
+    Check::fail(
+        name,
+        format!("{comm} ({tracer}); a process has one tracer at most"),
+        format!("end that debugger, strace or gwp-race: kill {tracer}"),
+    )
+}
+
+/// Reading its memory needs the very permission that tracing it does
+/// (`PTRACE_MODE_ATTACH_REALCREDS`, ptrace(2)).
+fn access(pid: Pid) -> Result<Check, TargetError> {
+    let name = "access";
+    let denied =
+        |error: TargetError| Check::fail(name, error.to_string(), "run gwp-race as root (sudo)");
+    let maps = match Maps::read(pid) {
+        Ok(maps) => maps,
+        Err(error @ TargetError::Vanished(_)) => return Err(error),
+        Err(error) => return Ok(denied(error)),
+    };
+    let Some(code) = maps
+        .iter()
+        .find(|mapping| mapping.perms.exec && mapping.is_file())
+    else {
+        return Ok(Check::ok(name, "its memory map can be read"));
+    };
+    let mut byte = [0];
+    Ok(match memory::read(pid, code.start, &mut byte) {
+        Ok(_) => Check::ok(name, "its memory can be read"),
+        Err(error) if error.is_vanished() => return Err(error),
+        Err(error) => denied(error),
+    })
+}
+
+/// How its threads would be stopped: what it does with SIGTRAP, and with the signals that a
+/// gate can send instead.
+fn signals(pid: Pid, status: &Status, tids: &[Pid]) -> Vec<Check> {
+    let name = "signals";
+    let trap = status.disposition(Signal::SIGTRAP);
+    let free: Vec<Signal> = GATE_SIGNALS
+        .into_iter()
+        .filter(|&signal| status.disposition(signal) != Disposition::Caught)
+        .collect();
+    let found = format!("SIGTRAP is {}: ", describe(trap));
+    if trap == Disposition::Ignored {
+        return vec![Check::ok(name, format!("{found}threads stop by it"))];
+    }
+    let Some(&signal) = free.first() else {
+        return vec![Check::fail(
+            name,
+            format!(
+                "{found}and SIGURG and SIGWINCH are handled, so no signal is free to stop threads"
+            ),
+            "start the program with `gwp-race run`",
+        )];
+    };
+    let mut checks = vec![Check::ok(name, format!("{found}threads stop by {signal}"))];
+    let blocking = tids
+        .iter()
+        .filter_map(|&tid| Status::of_thread(pid, tid).ok())
+        .filter(|thread| free.iter().all(|&signal| thread.blocked.contains(signal)))
+        .count();
+    if blocking > 0 {
+        checks.push(Check::warn(
+            "blocked signals",
+            format!(
+                "{} of {} block {signal}: they are watched, but never stopped first",
+                blocking,
+                plural(tids.len(), "thread")
+            ),
+            "start the program with `gwp-race run`",
+        ));
+    }
+    checks
+}
+
+fn describe(disposition: Disposition) -> &'static str {
+    match disposition {
+        Disposition::Default => "not handled",
+        Disposition::Ignored => "ignored",
+        Disposition::Caught => "handled by the program",
+    }
+}
+
+fn files_for(threads: usize) -> Check {
+    let name = "open files needed";
+    let limit = match getrlimit(Resource::RLIMIT_NOFILE) {
+        // Root raises its own limit.
+        _ if Uid::effective().is_root() => u64::MAX,
+        Ok((_, hard)) => hard,
+        Err(_) => 0,
+    };
+    let found = format!("3 for each of {}", plural(threads, "thread"));
+    if threads_for(limit) >= threads {
+        Check::ok(name, found)
+    } else {
+        Check::fail(
+            name,
+            format!("{found}, {limit} allowed"),
+            "ulimit -n 65536, or run as root",
+        )
+    }
+}
+
+/// Which of its modules carry metadata.
+fn modules(pid: Pid) -> Result<Vec<Check>, TargetError> {
+    let name = "metadata";
+    let modules = Modules::scan(pid)?;
+    let mut usable = Vec::new();
+    let mut damaged = Vec::new();
+    let mut lines = true;
+    for module in modules.all() {
+        match Carried::of(&module.image) {
+            Ok(carried) if carried.analyzed > 0 => {
+                let short = module.path.file_name().unwrap_or(module.path.as_os_str());
+                usable.push(format!(
+                    "{} ({}, {}% of its code)",
+                    short.to_string_lossy(),
+                    plural(carried.analyzed, "function"),
+                    carried.percent
+                ));
+                lines &= has_lines(&module.image, &module.path);
+            }
+            Ok(_) => {}
+            Err(error) => damaged.push(error),
+        }
+    }
+    let total = plural(modules.all().len(), "module");
+    let mut checks = Vec::new();
+    if usable.is_empty() {
+        checks.push(Check::fail(
+            name,
+            format!("none in its {total}: nothing would be watched"),
+            metadata::BUILD,
+        ));
+    } else {
+        checks.push(Check::ok(
+            name,
+            format!("in {} of {total}: {}", usable.len(), usable.join(", ")),
+        ));
+        checks.push(lines_check(lines));
+    }
+    for error in damaged {
+        checks.push(Check::warn(name, error, metadata::BUILD));
+    }
+    for unreadable in modules.unreadable() {
+        checks.push(Check::warn(
+            "module",
+            unreadable.reason.to_string(),
+            "run gwp-race as root (sudo); code that is in no ELF file cannot be watched",
+        ));
+    }
+    Ok(checks)
+}

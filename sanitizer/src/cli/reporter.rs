@@ -1,0 +1,201 @@
+//! The reporting thread: unwinds, symbolizes, deduplicates, suppresses and writes, so that
+//! reading gigabytes of debug information delays nothing else.
+
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+    sync::mpsc,
+    thread::JoinHandle,
+};
+
+use anyhow::Context as _;
+
+use super::args::{Format, WatchArgs};
+use crate::{
+    report::{
+        Deduper, Finding, JsonWriter, MapInfo, ModuleInfo, Race, ReportWriter, Summary,
+        Suppressions, TextWriter, build_race, open_output,
+    },
+    symbols::Symbolizer,
+};
+
+/// Work for the reporting thread.
+enum Work {
+    Modules(u32, Vec<ModuleInfo>),
+    Race(Box<Finding>, Vec<MapInfo>),
+    Repeat,
+    Finish(Box<Summary>),
+}
+
+/// What has been found so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Different races reported.
+    pub unique: u64,
+    /// All, with repeats.
+    pub total: u64,
+    /// Suppressed by the user's file.
+    pub suppressed: u64,
+}
+
+/// A handle on the reporting thread.
+pub struct Reporter {
+    work: mpsc::Sender<Work>,
+    thread: JoinHandle<anyhow::Result<Tally>>,
+}
+
+struct State {
+    base: Symbolizer,
+    symbolizers: HashMap<u32, Symbolizer>,
+    suppressions: Option<Suppressions>,
+    deduper: Deduper,
+    writer: Box<dyn ReportWriter>,
+    tally: Tally,
+    found: tokio::sync::mpsc::UnboundedSender<Tally>,
+    /// The first failure to write; a closed pipe is none.
+    failure: Option<anyhow::Error>,
+    quiet: bool,
+    json: bool,
+}
+
+impl Reporter {
+    /// Opens the output and starts the thread, which tells of each race through `found`.
+    ///
+    /// # Errors
+    /// Fails when the output or the suppressions cannot be opened.
+    pub fn start(
+        args: &WatchArgs,
+        found: tokio::sync::mpsc::UnboundedSender<Tally>,
+    ) -> anyhow::Result<Self> {
+        let (out, name): (Box<dyn Write + Send>, String) = match &args.output {
+            Some(path) => (Box::new(open_output(path)?), path.display().to_string()),
+            None => (Box::new(io::stderr()), "standard error".to_owned()),
+        };
+        let writer: Box<dyn ReportWriter> = match args.format {
+            Format::Text => Box::new(TextWriter::new(out, name, args.stats)),
+            Format::Json => Box::new(JsonWriter::new(out, name)),
+        };
+        let suppressions = args
+            .suppressions
+            .as_deref()
+            .map(Suppressions::read)
+            .transpose()?;
+        let mut state = State {
+            base: Symbolizer::new(),
+            symbolizers: HashMap::new(),
+            suppressions,
+            deduper: Deduper::default(),
+            writer,
+            tally: Tally::default(),
+            found,
+            failure: None,
+            quiet: args.quiet,
+            json: args.format == Format::Json,
+        };
+        let (work, queue) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("reports".to_owned())
+            .spawn(move || {
+                for item in queue {
+                    state.handle(item);
+                }
+                match state.failure {
+                    Some(error) => Err(error),
+                    None => Ok(state.tally),
+                }
+            })
+            .context("cannot start a thread; raise the limit of processes (ulimit -u)")?;
+        Ok(Self { work, thread })
+    }
+
+    /// A process's modules are these now.
+    pub fn modules(&self, pid: u32, modules: Vec<ModuleInfo>) {
+        // The thread ends only after `finish`.
+        let _ = self.work.send(Work::Modules(pid, modules));
+    }
+
+    /// A race was caught.
+    pub fn race(&self, finding: Box<Finding>, maps: Vec<MapInfo>) {
+        let _ = self.work.send(Work::Race(finding, maps));
+    }
+
+    /// A race that was told before was caught again.
+    pub fn repeat(&self) {
+        let _ = self.work.send(Work::Repeat);
+    }
+
+    /// Writes the summary and waits until all is written.
+    ///
+    /// # Errors
+    /// Fails when something could not be written.
+    pub fn finish(self, summary: Summary) -> anyhow::Result<Tally> {
+        let _ = self.work.send(Work::Finish(Box::new(summary)));
+        drop(self.work);
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(anyhow::anyhow!("the reporting thread failed")))
+    }
+}
+
+impl State {
+    fn handle(&mut self, work: Work) {
+        match work {
+            Work::Modules(pid, modules) => {
+                // What was read of a file serves all processes, and survives their end.
+                let base = &self.base;
+                let symbolizer = self.symbolizers.entry(pid).or_insert_with(|| base.clone());
+                symbolizer.set_modules(&modules);
+            }
+            Work::Race(finding, maps) => {
+                let symbolizer = self.symbolizers.entry(finding.pid).or_default();
+                let race = build_race(symbolizer, &finding, &maps);
+                self.race(&race);
+            }
+            Work::Repeat => self.tally.total += 1,
+            Work::Finish(mut summary) => {
+                summary.races_unique = self.tally.unique;
+                summary.races_total = self.tally.total;
+                if self.tally.suppressed > 0 {
+                    summary
+                        .hits_swallowed
+                        .insert("suppressed".to_owned(), self.tally.suppressed);
+                }
+                if !self.quiet || self.json {
+                    let result = self.writer.summary(&summary);
+                    self.note(result);
+                }
+            }
+        }
+    }
+
+    /// Reports a race, unless it is suppressed or a repeat.
+    fn race(&mut self, race: &Race) {
+        if self
+            .suppressions
+            .as_mut()
+            .is_some_and(|list| list.suppresses(race))
+        {
+            self.tally.suppressed += 1;
+            return;
+        }
+        self.tally.total += 1;
+        if self.deduper.record(race) {
+            self.tally.unique += 1;
+            let result = self.writer.race(race);
+            self.note(result);
+        }
+        // Nobody listens any more once watching has ended.
+        let _ = self.found.send(self.tally);
+    }
+
+    fn note(&mut self, result: Result<(), crate::report::WriteError>) {
+        match result {
+            Err(error) if !error.is_closed() && self.failure.is_none() => {
+                // Told at once, too: the session may last for days.
+                tracing::error!("{error}");
+                self.failure = Some(error.into());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! `gwp-race run`: starts a program and watches it from its first instruction on.
+
+use std::{
+    ffi::OsStr,
+    io::{IsTerminal as _, Read as _, Write as _},
+    os::{
+        fd::AsRawFd as _,
+        unix::{net::UnixStream, process::CommandExt as _, process::ExitStatusExt as _},
+    },
+    process::{ExitCode, ExitStatus},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::{
+    process::{Child, Command},
+    signal::unix::{SignalKind, signal},
+};
+use tracing::{debug, warn};
+
+use super::{
+    args::{LaunchArgs, RunArgs},
+    session::{Happening, Session},
+};
+use crate::kernel::process::{adopt, ignore_sigtrap};
+
+/// gwp-race itself failed.
+pub(super) const FAILED: u8 = 125;
+/// The program cannot be executed.
+const NOT_EXECUTABLE: u8 = 126;
+/// The program was not found.
+const NOT_FOUND: u8 = 127;
+/// The code of `--halt-on-race` where no other is given: ThreadSanitizer's.
+const HALTED: u8 = 66;
+/// After this the program that is to be halted is killed.
+const HALT_TIME: Duration = Duration::from_secs(5);
+
+/// Starts and watches a program.
+///
+/// # Errors
+/// Fails when it cannot be started or held, or a report cannot be written.
+pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let mut session = Session::new(&args.watch, 0)?;
+    let (mut gate, mut child) = start_launcher(args)?;
+    let pid = child.id().context("the launcher has ended at once")?;
+    session.set_first(pid);
+    session.watch(pid, true)?;
+    match session.next().await {
+        Happening::Seized => {}
+        Happening::Failed(text) => {
+            let _ = child.kill().await;
+            anyhow::bail!(text);
+        }
+        _ => {
+            let _ = child.kill().await;
+            anyhow::bail!("the tracer ended before it held the program; try again with -v");
+        }
+    }
+    gate.write_all(&[1]).context("the launcher has ended")?;
+    let launched = tokio::task::spawn_blocking(move || exec_error(&mut gate)).await?;
+    if let Some(error) = launched {
+        let _ = child.wait().await;
+        let program = args.command.first().map_or(OsStr::new(""), |name| name);
+        let found = error.kind() != std::io::ErrorKind::NotFound;
+        let mend = if found {
+            "make it an executable of this machine"
+        } else {
+            "check its name"
+        };
+        tracing::error!("cannot start {}: {error}; {mend}", program.display());
+        return Ok(ExitCode::from(if found {
+            NOT_EXECUTABLE
+        } else {
+            NOT_FOUND
+        }));
+    }
+
+    let (status, halted) = attend(args, &mut session, &mut child).await?;
+    session.stop().await;
+    let tally = session.finish()?;
+    if tally.unique > 0
+        && let Some(code) = args.watch.error_exitcode
+    {
+        return Ok(ExitCode::from(code));
+    }
+    if halted {
+        return Ok(ExitCode::from(HALTED));
+    }
+    Ok(exit_code(status))
+}
+
+/// Watches until the program ends, passing signals on.
+async fn attend(
+    args: &RunArgs,
+    session: &mut Session,
+    child: &mut Child,
+) -> anyhow::Result<(ExitStatus, bool)> {
+    let pid = Pid::from_raw(child.id().unwrap_or(0).cast_signed());
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut quit = signal(SignalKind::quit())?;
+    // A terminal sends these to the whole foreground group: the program has its own already.
+    let from_terminal = std::io::stdin().is_terminal();
+    let duration = args.watch.duration;
+    let over = async {
+        match duration {
+            Some(duration) => tokio::time::sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(over);
+    let mut watching = true;
+    let mut halted = false;
+    loop {
+        tokio::select! {
+            status = child.wait() => return Ok((status?, halted)),
+            _ = terminate.recv() => pass_on(pid, Signal::SIGTERM),
+            _ = hangup.recv() => pass_on(pid, Signal::SIGHUP),
+            _ = interrupt.recv() => if !from_terminal { pass_on(pid, Signal::SIGINT) },
+            _ = quit.recv() => if !from_terminal { pass_on(pid, Signal::SIGQUIT) },
+            () = &mut over, if watching => {
+                watching = false;
+                session.stop().await;
+            }
+            happening = session.next(), if watching => match happening {
+                Happening::Race(unique) => {
+                    if args.watch.halt_on_race && !halted {
+                        halted = true;
+                        watching = false;
+                        session.stop().await;
+                        pass_on(pid, Signal::SIGTERM);
+                        tokio::spawn(async move {
+                            tokio::time::sleep(HALT_TIME).await;
+                            pass_on(pid, Signal::SIGKILL);
+                        });
+                    } else if args.watch.max_races.is_some_and(|most| unique >= most) {
+                        watching = false;
+                        session.stop().await;
+                    }
+                }
+                Happening::Failed(text) => {
+                    watching = false;
+                    warn!("the program runs on without being watched: {text}");
+                }
+                Happening::AllEnded => watching = false,
+                Happening::Seized => {}
+            },
+        }
+    }
+}
+
+fn pass_on(pid: Pid, signal: Signal) {
+    // It may have ended this moment.
+    if let Err(error) = kill(pid, signal) {
+        debug!("{signal} could not be passed on: {error}");
+    }
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => i32::from(FAILED),
+    };
+    ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
+}
+
+/// Starts the process that becomes the program once it is told so through the socket.
+fn start_launcher(args: &RunArgs) -> anyhow::Result<(UnixStream, Child)> {
+    let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
+    // Only the launcher is started between these two lines, so only it inherits the descriptor.
+    fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    let child = Command::new("/proc/self/exe")
+        .arg0("gwp-race")
+        .arg("__launch")
+        .arg(theirs.as_raw_fd().to_string())
+        .arg("--")
+        .args(&args.command)
+        .spawn()
+        .context("cannot start a process; raise the limit of processes (ulimit -u)")?;
+    Ok((ours, child))
+}
+
+/// The end of the socket tells that the exec has succeeded; before it comes the error.
+fn exec_error(gate: &mut UnixStream) -> Option<std::io::Error> {
+    let mut code = [0; 4];
+    match gate.read_exact(&mut code) {
+        Ok(()) => Some(std::io::Error::from_raw_os_error(i32::from_le_bytes(code))),
+        Err(_) => None,
+    }
+}
+
+/// The launcher's body.
+///
+/// # Errors
+/// Fails when the daemon is gone or the program cannot be executed.
+pub fn launch(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
+    let socket = adopt(args.fd).context("__launch is for gwp-race's own use")?;
+    fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    let mut socket = UnixStream::from(socket);
+    let mut go = [0];
+    socket
+        .read_exact(&mut go)
+        .context("gwp-race has ended before the program was started")?;
+    ignore_sigtrap();
+    let (program, arguments) = args.command.split_first().context("no program is given")?;
+    let error = std::process::Command::new(program).args(arguments).exec();
+    let code = error.raw_os_error().unwrap_or(libc::EIO);
+    socket.write_all(&code.to_le_bytes())?;
+    Ok(ExitCode::from(NOT_FOUND))
+}

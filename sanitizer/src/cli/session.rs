@@ -1,0 +1,365 @@
+//! A session: the tracers of one program and its children, their findings, the summary.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+use tracing::{debug, info, warn};
+
+use super::{
+    args::{Mixed, Unanalyzed, WatchArgs, YesNo},
+    link::{Link, Message},
+    reporter::{Reporter, Tally},
+};
+use crate::{
+    hunt::wire::{Ending, Notice, Setup, Statistics},
+    report::Summary,
+    target::threads::Stat,
+};
+
+/// A forked child that lives shorter than this is not worth a tracer.
+const CHILD_AGE: Duration = Duration::from_millis(20);
+/// Processes watched at the same time.
+const MAX_TRACERS: usize = 64;
+/// After a signal that might have crashed it, a process is let alone for this long; twice as
+/// long after each further one.
+const FATAL_PAUSE: Duration = Duration::from_millis(500);
+/// But never for longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a tracer may take to disarm when told to stop.
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// What a session tells its command.
+#[derive(Debug, PartialEq)]
+pub enum Happening {
+    /// The first process is held and may exec.
+    Seized,
+    /// A race was reported.
+    Race(u64),
+    /// The tracer of the first process failed before it watched anything.
+    Failed(String),
+    /// Nothing is watched any more.
+    AllEnded,
+}
+
+/// A process to be watched, if it is still the same.
+struct Later {
+    pid: u32,
+    start_ticks: u64,
+}
+
+/// See the module.
+pub struct Session {
+    args: WatchArgs,
+    first: u32,
+    started: Instant,
+    reporter: Reporter,
+    links: HashMap<u32, Link>,
+    /// Latest statistics of the tracers that run.
+    current: HashMap<u32, Statistics>,
+    /// Sums of those that have ended.
+    past: Vec<Statistics>,
+    watching: HashSet<u32>,
+    pauses: HashMap<u32, Duration>,
+    /// Processes that are let alone at present.
+    paused: HashSet<u32>,
+    later_sender: mpsc::UnboundedSender<Later>,
+    later: mpsc::UnboundedReceiver<Later>,
+    message_sender: mpsc::Sender<(u32, Message)>,
+    messages: mpsc::Receiver<(u32, Message)>,
+    found: mpsc::UnboundedReceiver<Tally>,
+    stopping: bool,
+    /// When watching ended.
+    stopped: Option<Instant>,
+    skipped_children: u64,
+    seed: u64,
+}
+
+impl Session {
+    /// A session for a process, without a tracer yet.
+    ///
+    /// # Errors
+    /// Fails when the output or the suppressions cannot be opened.
+    pub fn new(args: &WatchArgs, first: u32) -> anyhow::Result<Self> {
+        let (found_sender, found) = mpsc::unbounded_channel();
+        let (message_sender, messages) = mpsc::channel(256);
+        let (later_sender, later) = mpsc::unbounded_channel();
+        let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+        info!("seed {seed}");
+        Ok(Self {
+            reporter: Reporter::start(args, found_sender)?,
+            args: args.clone(),
+            first,
+            started: Instant::now(),
+            links: HashMap::new(),
+            current: HashMap::new(),
+            past: Vec::new(),
+            watching: HashSet::new(),
+            pauses: HashMap::new(),
+            paused: HashSet::new(),
+            later_sender,
+            later,
+            message_sender,
+            messages,
+            found,
+            stopping: false,
+            stopped: None,
+            skipped_children: 0,
+            seed,
+        })
+    }
+
+    /// Sets the first process: its launcher may be started after the output was opened.
+    pub fn set_first(&mut self, pid: u32) {
+        self.first = pid;
+    }
+
+    /// Starts the tracer of a process.
+    ///
+    /// # Errors
+    /// Fails when it cannot be started.
+    pub fn watch(&mut self, pid: u32, launch: bool) -> anyhow::Result<()> {
+        let setup = Setup {
+            pid,
+            launch,
+            sample_period_ns: nanos(self.args.sample_period),
+            stall_ns: nanos(self.args.stall),
+            max_overhead: self.args.max_overhead,
+            seed: self.seed.wrapping_add(self.past.len() as u64),
+            report_mixed: self.args.mixed == Mixed::Report,
+            report_unanalyzed: self.args.unanalyzed == Unanalyzed::Report,
+            // A suppression may be about any frame, so each report needs its own stacks.
+            full_repeats: self.args.suppressions.is_some(),
+            gate_log: self.args.verbose >= 2,
+        };
+        let link = Link::start(&setup, self.message_sender.clone())?;
+        self.links.insert(pid, link);
+        Ok(())
+    }
+
+    /// Waits for the next thing that the command must know of.
+    pub async fn next(&mut self) -> Happening {
+        loop {
+            tokio::select! {
+                Some((pid, message)) = self.messages.recv() => {
+                    let happening = match message {
+                        Message::Notice(notice) => self.on_notice(pid, *notice),
+                        Message::Gone => self.on_gone(pid),
+                    };
+                    if let Some(happening) = happening {
+                        return happening;
+                    }
+                }
+                Some(later) = self.later.recv() => {
+                    if let Some(happening) = self.watch_later(later) {
+                        return happening;
+                    }
+                }
+                Some(tally) = self.found.recv() => return Happening::Race(tally.unique),
+            }
+        }
+    }
+
+    fn on_notice(&mut self, pid: u32, notice: Notice) -> Option<Happening> {
+        match notice {
+            Notice::Seized => return Some(Happening::Seized),
+            Notice::Watching { analyzed_modules } => {
+                self.watching.insert(pid);
+                if analyzed_modules > 0 {
+                    info!("watching process {pid}: metadata in {analyzed_modules} modules");
+                } else if pid == self.first {
+                    warn!(
+                        "nothing in process {pid} carries metadata, so no race can be found; \
+                         compile it with clang -fexperimental-sanitize-metadata=atomics (see \
+                         `gwp-race doctor {pid}`)"
+                    );
+                }
+            }
+            Notice::Modules(modules) => self.reporter.modules(pid, modules),
+            Notice::Race(finding, maps) => self.reporter.race(finding, maps),
+            Notice::Repeat => self.reporter.repeat(),
+            Notice::Forked(child) => {
+                if self.args.follow_forks == YesNo::Yes {
+                    self.soon(child, CHILD_AGE);
+                }
+            }
+            Notice::Warning(text) => warn!("{text}"),
+            Notice::Debug(text) => debug!("{text}"),
+            Notice::Statistics(statistics) => drop(self.current.insert(pid, statistics)),
+            Notice::Ended(ending, statistics) => {
+                self.current.insert(pid, statistics);
+                if let Ending::FatalSignal(signal) = ending {
+                    debug!("process {pid} was released before signal {signal}");
+                    let pause = self.pauses.entry(pid).or_insert(FATAL_PAUSE);
+                    let wait = *pause;
+                    *pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                    if self.soon(pid, wait) {
+                        self.paused.insert(pid);
+                    }
+                }
+            }
+            Notice::Failed(text) => {
+                if pid == self.first && !self.watching.contains(&pid) {
+                    return Some(Happening::Failed(text));
+                }
+                debug!("process {pid} is not watched any more: {text}");
+            }
+        }
+        None
+    }
+
+    fn on_gone(&mut self, pid: u32) -> Option<Happening> {
+        if let Some(mut link) = self.links.remove(&pid) {
+            tokio::spawn(async move { link.ended().await });
+        }
+        if let Some(statistics) = self.current.remove(&pid) {
+            self.past.push(statistics);
+        }
+        self.all_ended()
+    }
+
+    fn all_ended(&self) -> Option<Happening> {
+        let ended = self.links.is_empty() && (self.stopping || self.paused.is_empty());
+        ended.then_some(Happening::AllEnded)
+    }
+
+    /// Watches a process after some time; false when it has ended already.
+    fn soon(&self, pid: u32, wait: Duration) -> bool {
+        let Some(start_ticks) = start_ticks(pid) else {
+            return false;
+        };
+        let sender = self.later_sender.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            // The session may have ended meanwhile.
+            let _ = sender.send(Later { pid, start_ticks });
+        });
+        true
+    }
+
+    fn watch_later(&mut self, later: Later) -> Option<Happening> {
+        let pid = later.pid;
+        let was_paused = self.paused.remove(&pid);
+        let alive = std::path::Path::new(&format!("/proc/{pid}/exe")).exists()
+            && start_ticks(pid) == Some(later.start_ticks);
+        if !alive && was_paused {
+            return self.all_ended();
+        }
+        if self.stopping || !alive || self.links.contains_key(&pid) {
+            return None;
+        }
+        if self.links.len() >= MAX_TRACERS {
+            self.skipped_children += 1;
+            return None;
+        }
+        if let Err(error) = self.watch(pid, false) {
+            warn!("process {pid} is not watched: {error:#}");
+        }
+        None
+    }
+
+    /// Disarms and releases everything; what the tracers still say is taken in.
+    pub async fn stop(&mut self) {
+        self.stopping = true;
+        self.stopped.get_or_insert_with(Instant::now);
+        for link in self.links.values_mut() {
+            link.stop();
+        }
+        let deadline = tokio::time::sleep(STOP_TIME);
+        tokio::pin!(deadline);
+        while !self.links.is_empty() {
+            tokio::select! {
+                Some((pid, message)) = self.messages.recv() => {
+                    match message {
+                        Message::Notice(notice) => drop(self.on_notice(pid, *notice)),
+                        Message::Gone => {
+                            if let Some(mut link) = self.links.remove(&pid) {
+                                link.ended().await;
+                            }
+                            self.on_gone(pid);
+                        }
+                    }
+                }
+                () = &mut deadline => {
+                    for link in self.links.values_mut() {
+                        link.kill();
+                    }
+                    self.links.clear();
+                }
+            }
+        }
+    }
+
+    /// Writes the summary. Call [`Session::stop`] before.
+    ///
+    /// # Errors
+    /// Fails when a report could not be written.
+    pub fn finish(self) -> anyhow::Result<Tally> {
+        let summary = self.summary();
+        if self.skipped_children > 0 {
+            warn!(
+                "{} children were not watched: {MAX_TRACERS} processes at a time are the limit",
+                self.skipped_children
+            );
+        }
+        self.reporter.finish(summary)
+    }
+
+    fn summary(&self) -> Summary {
+        let all = self.past.iter().chain(self.current.values());
+        let mut summary = Summary {
+            elapsed_s: self
+                .stopped
+                .unwrap_or_else(Instant::now)
+                .duration_since(self.started)
+                .as_secs_f64(),
+            ..Summary::default()
+        };
+        let (mut unanalyzed, mut spent, mut cpu) = (0, 0.0, 0.0);
+        for statistics in all {
+            let gate = |name: &str| statistics.gates.get(name).copied().unwrap_or(0);
+            summary.samples += gate("samples");
+            summary.stalls += statistics.stalls;
+            // Those of the stalled thread and those after the end of a stall are no hits.
+            summary.hits += gate("traps")
+                .saturating_sub(gate("stale"))
+                .saturating_sub(gate("same-thread"));
+            for name in ["unanalyzed", "atomic-ignored", "overflow"] {
+                add(&mut summary.hits_swallowed, name, gate(name));
+            }
+            for (reason, count) in &statistics.not_reported {
+                add(&mut summary.hits_swallowed, reason, *count);
+            }
+            summary.watched_s += statistics.watched_s;
+            summary.target_stopped_s += statistics.stopped_s;
+            summary.unwatchable_threads += statistics.unwatchable_threads;
+            summary.value_changed_unknown_origin += statistics.value_changed_unknown_origin;
+            unanalyzed += gate("sample-unknown-module") + gate("sample-unanalyzed");
+            spent += statistics.spent_s;
+            cpu += statistics.target_cpu_s;
+            debug!("statistics: {statistics:?}");
+        }
+        summary.analyzed_percent = (summary.samples > 0)
+            .then(|| 100.0 - 100.0 * unanalyzed as f64 / summary.samples as f64);
+        summary.slowdown_percent = if cpu > 0.0 { 100.0 * spent / cpu } else { 0.0 };
+        summary
+    }
+}
+
+/// When a process was started: with its id, tells it from a later one that got the same id.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
+    Stat::read(pid, pid).ok().map(|stat| stat.start_ticks)
+}
+
+fn add(counts: &mut BTreeMap<String, u64>, name: &str, count: u64) {
+    if count > 0 {
+        *counts.entry(name.to_owned()).or_default() += count;
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

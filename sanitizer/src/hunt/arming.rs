@@ -1,0 +1,284 @@
+//! The threads of the target and the perf events on them.
+//!
+//! A launched program has one clock and one watchpoint, opened before its first instruction and
+//! inherited by every thread. After an attach each existing thread has its own pair, and the
+//! threads that it creates inherit those. Instruction breakpoints are a thread's own, opened
+//! when it is first sought at a site.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use nix::unistd::Pid;
+
+use crate::{
+    addr::RuntimeAddr,
+    kernel::{
+        KernelError,
+        gates::{Gate, Gates},
+        perf::{Delivery, EventOptions, PerfEvent, WatchKind},
+        ptrace,
+    },
+    target::threads::Stat,
+};
+
+/// A thread that we hold.
+#[derive(Debug, Default)]
+pub struct Thread {
+    breakpoint: Option<PerfEvent>,
+    /// Address of the thread's `struct rseq`; `None` when not asked yet.
+    rseq: Option<Option<u64>>,
+}
+
+/// The threads of one process, their events, and how those stop them.
+#[derive(Debug)]
+pub struct Arming {
+    options: EventOptions,
+    period: Duration,
+    threads: HashMap<u32, Thread>,
+    /// Threads that were there before us or since, and could not be seized or opened.
+    unwatchable: HashSet<u32>,
+    /// Threads that have created others: their events have heirs and must stay open.
+    ancestors: HashSet<u32>,
+    clocks: HashMap<u32, PerfEvent>,
+    watches: HashMap<u32, PerfEvent>,
+}
+
+impl Arming {
+    /// No threads yet.
+    #[must_use]
+    pub fn new(delivery: Delivery, period: Duration, cookie: u64) -> Self {
+        Self {
+            options: EventOptions {
+                delivery,
+                inherit: true,
+                cookie,
+            },
+            period,
+            threads: HashMap::new(),
+            unwatchable: HashSet::new(),
+            ancestors: HashSet::new(),
+            clocks: HashMap::new(),
+            watches: HashMap::new(),
+        }
+    }
+
+    /// How threads are stopped.
+    #[must_use]
+    pub const fn delivery(&self) -> Delivery {
+        self.options.delivery
+    }
+
+    /// What marks our own SIGTRAPs.
+    #[must_use]
+    pub const fn cookie(&self) -> u64 {
+        self.options.cookie
+    }
+
+    /// Threads held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Whether no thread is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// The threads held.
+    pub fn tids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.threads.keys().copied()
+    }
+
+    /// Whether a thread is held.
+    #[must_use]
+    pub fn holds(&self, tid: u32) -> bool {
+        self.threads.contains_key(&tid)
+    }
+
+    /// Threads that cannot be watched.
+    #[must_use]
+    pub fn unwatchable(&self) -> usize {
+        self.unwatchable.len()
+    }
+
+    /// Becomes the tracer of a thread; whether it is held now.
+    ///
+    /// # Errors
+    /// Only for the first thread: a process of which no thread can be held is an error.
+    pub fn seize(&mut self, tid: u32) -> Result<bool, KernelError> {
+        if self.threads.contains_key(&tid) {
+            return Ok(true);
+        }
+        match ptrace::seize(tid) {
+            Ok(()) => {
+                self.unwatchable.remove(&tid);
+                self.threads.insert(tid, Thread::default());
+                Ok(true)
+            }
+            Err(error) if error.is_gone() || has_ended(tid) => Ok(false),
+            Err(error) if self.threads.is_empty() => Err(error),
+            Err(_) => {
+                self.unwatchable.insert(tid);
+                Ok(false)
+            }
+        }
+    }
+
+    /// A thread has created another one, which has inherited its events.
+    pub fn note_creation(&mut self, creator: u32) {
+        self.ancestors.insert(creator);
+    }
+
+    /// A thread has ended.
+    pub fn forget(&mut self, tid: u32) {
+        self.threads.remove(&tid);
+        self.unwatchable.remove(&tid);
+        // Closing an event takes it from its heirs as well.
+        if !self.ancestors.contains(&tid) {
+            self.clocks.remove(&tid);
+            self.watches.remove(&tid);
+        }
+    }
+
+    /// Opens the clock and the watchpoint of a thread and of the threads that it will create.
+    /// A thread that ends meanwhile is no error.
+    ///
+    /// # Errors
+    /// Fails where the perf calls do.
+    pub fn open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
+        if self.clocks.contains_key(&tid) {
+            return Ok(());
+        }
+        match self.try_open(tid, gates) {
+            Err(error) if error.is_gone() => Ok(()),
+            result => result,
+        }
+    }
+
+    fn try_open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
+        let watch = PerfEvent::breakpoint(tid, self.options)?;
+        watch.set_gate(gates.program(Gate::Watch)?)?;
+        let clock = PerfEvent::clock(tid, self.period, self.options)?;
+        clock.set_gate(gates.program(Gate::Clock)?)?;
+        clock.enable()?;
+        self.watches.insert(tid, watch);
+        self.clocks.insert(tid, clock);
+        Ok(())
+    }
+
+    /// A thread that is held has no events, and none that it could have inherited: it cannot be
+    /// watched.
+    pub fn mark_unwatchable(&mut self, tid: u32) {
+        self.unwatchable.insert(tid);
+    }
+
+    /// Closes every event: nothing is armed any more. Further events stop threads as said.
+    pub fn close_events(&mut self, delivery: Delivery) {
+        self.clocks.clear();
+        self.watches.clear();
+        self.ancestors.clear();
+        for thread in self.threads.values_mut() {
+            thread.breakpoint = None;
+        }
+        self.options.delivery = delivery;
+    }
+
+    /// After an exec only the thread that called it is left, under the process's id.
+    pub fn reset_to(&mut self, tid: u32) {
+        self.close_events(self.options.delivery);
+        self.threads.clear();
+        self.unwatchable.clear();
+        self.threads.insert(tid, Thread::default());
+    }
+
+    /// Arms the watchpoint in all threads.
+    ///
+    /// # Errors
+    /// Fails when it could be armed in none.
+    pub fn watch(
+        &mut self,
+        address: RuntimeAddr,
+        len: u8,
+        kind: WatchKind,
+    ) -> Result<(), KernelError> {
+        let mut armed = false;
+        let mut failure = None;
+        for event in self.watches.values_mut() {
+            match event.watch(address, len, kind) {
+                Ok(()) => armed = true,
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if !armed => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the watchpoint away from all threads.
+    pub fn unwatch(&self) {
+        for event in self.watches.values() {
+            // An event that cannot be disabled belongs to threads that have ended.
+            let _ = event.disable();
+        }
+    }
+
+    /// Arms the instruction breakpoint of one thread.
+    ///
+    /// # Errors
+    /// Fails where the perf calls do.
+    pub fn break_at(
+        &mut self,
+        tid: u32,
+        address: RuntimeAddr,
+        gates: &Gates,
+    ) -> Result<(), KernelError> {
+        let options = EventOptions {
+            inherit: false,
+            ..self.options
+        };
+        let thread = self.threads.entry(tid).or_default();
+        let event = match &mut thread.breakpoint {
+            Some(event) => event,
+            None => {
+                let event = PerfEvent::breakpoint(tid, options)?;
+                event.set_gate(gates.program(Gate::Reach)?)?;
+                thread.breakpoint.insert(event)
+            }
+        };
+        event.break_at(address)
+    }
+
+    /// Takes the instruction breakpoint of a thread away.
+    pub fn unbreak(&self, tid: u32) {
+        if let Some(event) = self
+            .threads
+            .get(&tid)
+            .and_then(|thread| thread.breakpoint.as_ref())
+        {
+            // Fails only for a thread that has ended, and with it its breakpoint.
+            let _ = event.disable();
+        }
+    }
+
+    /// The address of a stopped thread's `struct rseq`, if it has registered one.
+    pub fn rseq_area(&mut self, tid: u32) -> Option<u64> {
+        let thread = self.threads.get_mut(&tid)?;
+        *thread.rseq.get_or_insert_with(|| {
+            ptrace::rseq_area(tid)
+                .ok()
+                .flatten()
+                .map(|(address, _size)| address)
+        })
+    }
+}
+
+/// A first thread that has ended stays in the list while others live; the kernel answers `EPERM`.
+fn has_ended(tid: u32) -> bool {
+    let tid = Pid::from_raw(tid.cast_signed());
+    Stat::read(tid, tid).is_ok_and(|stat| matches!(stat.state, 'Z' | 'X'))
+}

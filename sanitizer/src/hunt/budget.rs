@@ -1,0 +1,69 @@
+//! The budget: what samples cost is paid from a share of the target's CPU time.
+//!
+//! The gate earns with each clock sample and refuses the next one while the balance is
+//! negative; it also charges the traps. The tracer charges stops, arming and its own CPU time,
+//! which on a busy machine is taken from the target.
+
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+
+use gwp_race_abi::Control;
+
+use crate::kernel::process::cpu_time_ns;
+
+/// What may be spent before anything was earned, so that the first sample is not put off.
+const ADVANCE: Duration = Duration::from_millis(2);
+
+/// Savings are capped at this much, so that a quiet hour does not pay for a slow minute.
+const SAVINGS: Duration = Duration::from_millis(20);
+
+/// Charges the control block.
+#[derive(Debug)]
+pub struct Budget {
+    charged_cpu_ns: u64,
+    /// Time that threads of the target stood still, ns.
+    pub stopped_ns: u64,
+}
+
+impl Budget {
+    /// Sets the rates in the control block.
+    #[must_use]
+    pub fn new(control: &Control, period_ns: u64, share: f64, trap_cost_ns: u64) -> Self {
+        let earned = (period_ns as f64 * share) as u64;
+        control.earn_per_sample_ns.store(earned, SeqCst);
+        control.trap_cost_ns.store(trap_cost_ns, SeqCst);
+        control
+            .earned_ns
+            .fetch_add(ADVANCE.as_nanos() as u64, SeqCst);
+        // What it took to get here (loading, reading metadata) is not a cost of sampling.
+        Self {
+            charged_cpu_ns: cpu_time_ns(),
+            stopped_ns: 0,
+        }
+    }
+
+    /// What the tracer has done until now (start-up, reading metadata) is not charged.
+    pub fn restart(&mut self) {
+        self.charged_cpu_ns = cpu_time_ns();
+    }
+
+    /// Charges a thread's standing still.
+    pub fn charge_stop(&mut self, control: &Control, ns: u64) {
+        self.stopped_ns += ns;
+        control.spent_ns.fetch_add(ns, SeqCst);
+    }
+
+    /// Charges the CPU time that the tracer has used since the last time, and cuts savings.
+    pub fn settle(&mut self, control: &Control) {
+        let used = cpu_time_ns();
+        control
+            .spent_ns
+            .fetch_add(used.saturating_sub(self.charged_cpu_ns), SeqCst);
+        self.charged_cpu_ns = used;
+        let spent = control.spent_ns.load(SeqCst);
+        let earned = control.earned_ns.load(SeqCst);
+        let most = spent + SAVINGS.as_nanos() as u64;
+        if earned > most {
+            control.earned_ns.fetch_sub(earned - most, SeqCst);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! From a hit to a finding: which instructions made the two accesses, what the metadata says of
+//! them, and the verdict. Runs after all threads have been let go.
+
+use crate::{
+    addr::LinkAddr,
+    hunt::{
+        modules::{ModuleSet, Place},
+        stall::Watched,
+    },
+    insn::{AccessKind, MemAccess, ReadUse, Regs, x86_64},
+    kernel::gates::Hit,
+    pcmeta::Atomicity,
+    report::finding::{Finding, SideFacts},
+    verdict::{self, Analyzed, Context, Policy, Reason, Verdict},
+};
+
+/// The stalled side, as the tracer saw it.
+#[derive(Clone, Debug)]
+pub struct StalledSide {
+    /// The thread.
+    pub tid: u32,
+    /// Registers before the access.
+    pub regs: Regs,
+    /// What was watched.
+    pub watched: Watched,
+    /// Stack bytes from `regs.rsp` up.
+    pub stack: Vec<u8>,
+    /// The watched bytes when the stall began.
+    pub before: Vec<u8>,
+}
+
+/// What is not in the two sides but in a finding.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// The process.
+    pub pid: u32,
+    /// Its executable.
+    pub exe: String,
+    /// Name of the stalled thread.
+    pub stalled_name: String,
+    /// Real time less CLOCK_MONOTONIC, ns.
+    pub clock_offset_ns: u64,
+    /// The stalled thread was seen past its access.
+    pub completed: bool,
+    /// When the stall was open, CLOCK_MONOTONIC ns.
+    pub open: std::ops::Range<u64>,
+}
+
+/// Judges one hit; the reason, where it is no race.
+///
+/// # Errors
+/// The name of the reason.
+pub fn classify(
+    modules: &ModuleSet,
+    stalled: &StalledSide,
+    hit: &Hit,
+    circumstances: &Circumstances,
+    policy: &Policy,
+) -> Result<Finding, &'static str> {
+    let stalled_pc = stalled.regs.rip;
+    let first = side(
+        modules,
+        stalled_pc,
+        &stalled.watched.access,
+        true,
+        &stalled.stack,
+    )?;
+
+    let regs = trap_regs(hit);
+    let (len, address) = (u32::from(stalled.watched.len), stalled.watched.address.0);
+    let (second_pc, second_access, exact) = racing_access(modules, &regs, (address, len))?;
+    let second = side(modules, second_pc, &second_access, exact, &hit.stack)?;
+
+    let context = Context {
+        watch: (address, len),
+        in_stall: circumstances.open.contains(&hit.time_ns),
+        completed: circumstances.completed,
+        same_thread: hit.tid == stalled.tid,
+    };
+    let race = match verdict::judge(&first, &second, &context, policy) {
+        Verdict::Race(race) => race,
+        Verdict::NotReported(reason) => return Err(reason.name()),
+    };
+    let comm: Vec<u8> = hit
+        .comm
+        .iter()
+        .copied()
+        .take_while(|&byte| byte != 0)
+        .collect();
+    Ok(Finding {
+        pid: circumstances.pid,
+        exe: circumstances.exe.clone(),
+        time_ns: hit.time_ns.wrapping_add(circumstances.clock_offset_ns),
+        watch_address: address,
+        watch_len: len,
+        class: race.class,
+        stalled: SideFacts {
+            tid: stalled.tid,
+            thread_name: circumstances.stalled_name.clone(),
+            pc: stalled_pc,
+            regs: stalled.regs,
+            stack_base: stalled.regs.rsp,
+            stack: stalled.stack.clone(),
+            kind: first.kind,
+            atomic: first.atomicity == Atomicity::Atomic,
+            address: first.address,
+            size: first.size,
+            introduced_read: race.introduced_read[0],
+        },
+        racing: SideFacts {
+            tid: hit.tid,
+            thread_name: String::from_utf8_lossy(&comm).into_owned(),
+            pc: second_pc,
+            regs,
+            stack_base: regs.rsp,
+            stack: hit.stack.clone(),
+            kind: second.kind,
+            atomic: second.atomicity == Atomicity::Atomic,
+            address: second.address,
+            size: second.size,
+            introduced_read: race.introduced_read[1],
+        },
+        value_before: stalled.before.clone(),
+        value_after: hit
+            .value
+            .to_le_bytes()
+            .into_iter()
+            .take(len as usize)
+            .collect(),
+        threads: Vec::new(),
+    })
+}
+
+/// The instruction that made the access which trapped: in a covered function by decoding from
+/// its start. (One byte back from the trap's program counter is still in the function.)
+fn racing_access(
+    modules: &ModuleSet,
+    regs: &Regs,
+    watch: (u64, u32),
+) -> Result<(u64, MemAccess, bool), &'static str> {
+    let (start, code) = modules
+        .function_code(regs.rip.wrapping_sub(1))
+        .ok_or("racing-side-unanalyzed")?;
+    let attributed =
+        x86_64::attribute(start, code, regs, watch).map_err(|cause| Reason::from(cause).name())?;
+    Ok((attributed.pc, attributed.access, attributed.address_exact))
+}
+
+fn side(
+    modules: &ModuleSet,
+    pc: u64,
+    access: &MemAccess,
+    exact: bool,
+    stack: &[u8],
+) -> Result<verdict::Access, &'static str> {
+    let place = modules.place(pc).ok_or("unknown-module")?;
+    let analyzed = match place.function() {
+        Some(function) if function.is_analyzed() => Analyzed::Yes,
+        _ if place.is_mem_routine() => Analyzed::MemRoutine {
+            caller_analyzed: caller_is_analyzed(modules, stack),
+        },
+        _ => Analyzed::No,
+    };
+    Ok(verdict::Access {
+        pc,
+        address: access.address,
+        size: access.size,
+        kind: access.kind,
+        atomicity: atomicity(&place, place.link, access),
+        analyzed,
+        read_use: if access.kind == AccessKind::Read {
+            read_use(modules, pc)
+        } else {
+            ReadUse::Proven
+        },
+        address_exact: exact,
+    })
+}
+
+fn atomicity(place: &Place<'_>, link: LinkAddr, access: &MemAccess) -> Atomicity {
+    if access.locked {
+        // The hardware makes it atomic; the table may have lost its mark.
+        return Atomicity::Atomic;
+    }
+    place
+        .module
+        .metadata
+        .as_ref()
+        .map_or(Atomicity::Plain, |metadata| {
+            metadata.atomicity(link, u64::from(access.size), access.kind)
+        })
+}
+
+fn read_use(modules: &ModuleSet, pc: u64) -> ReadUse {
+    modules
+        .function_code(pc)
+        .map_or(ReadUse::Unproven, |(start, code)| {
+            x86_64::read_use(start, code, pc)
+        })
+}
+
+/// A leaf routine's return address is on top of its stack.
+fn caller_is_analyzed(modules: &ModuleSet, stack: &[u8]) -> bool {
+    use crate::hunt::strategy::CodeView as _;
+    stack
+        .first_chunk::<8>()
+        .is_some_and(|top| modules.is_analyzed(u64::from_le_bytes(*top).wrapping_sub(1)))
+}
+
+fn trap_regs(hit: &Hit) -> Regs {
+    let regs = &hit.regs;
+    Regs {
+        r15: regs.r15,
+        r14: regs.r14,
+        r13: regs.r13,
+        r12: regs.r12,
+        rbp: regs.rbp,
+        rbx: regs.rbx,
+        r11: regs.r11,
+        r10: regs.r10,
+        r9: regs.r9,
+        r8: regs.r8,
+        rax: regs.rax,
+        rcx: regs.rcx,
+        rdx: regs.rdx,
+        rsi: regs.rsi,
+        rdi: regs.rdi,
+        rip: regs.rip,
+        eflags: regs.eflags,
+        rsp: regs.rsp,
+        fs_base: 0,
+        gs_base: 0,
+    }
+}

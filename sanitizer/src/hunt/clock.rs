@@ -1,0 +1,153 @@
+//! The clock strategy: wherever a sample of CPU time lands, an access within the next few
+//! instructions is chosen at random; where those have all been tried, one that the thread comes
+//! to when it returns to its callers.
+//!
+//! A hot loop draws most samples, and most of its accesses are private: a site that has been
+//! tried in vain is tried less, so that what is executed rarely gets its share of the budget.
+
+use std::collections::HashMap;
+
+use super::strategy::{CodeView, Outcome, Proposal, Sample, Strategy};
+use crate::insn::x86_64::{self, Lookahead, lookahead};
+
+/// How far ahead of the sampled instruction an access is looked for.
+const LOOKAHEAD: u32 = 20;
+
+/// Return addresses that are followed when nothing new lies ahead.
+const CALLERS: usize = 4;
+
+/// Sites remembered; beyond that all is forgotten, which costs some repeated tries.
+const MEMORY: usize = 1 << 16;
+
+/// A site that was tried often is still tried with this probability when nothing else offers.
+const LEAST_WEIGHT: f64 = 1.0 / 32.0;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Clock {
+    random: fastrand::Rng,
+    /// Tries, by site.
+    tries: HashMap<u64, u32>,
+}
+
+impl Clock {
+    /// A strategy whose choices follow from the seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            random: fastrand::Rng::with_seed(seed),
+            tries: HashMap::new(),
+        }
+    }
+
+    /// Forgets half of what was tried: programs change what they do.
+    pub fn decay(&mut self) {
+        self.tries.retain(|_, tries| {
+            *tries /= 2;
+            *tries > 0
+        });
+    }
+
+    fn weight(&self, site: u64) -> f64 {
+        let tries = self.tries.get(&site).copied().unwrap_or(0);
+        (1.0 / f64::from(1 + tries)).max(LEAST_WEIGHT)
+    }
+}
+
+impl Clock {
+    /// Plain accesses shortly after an instruction, with their weights.
+    fn candidates(&mut self, pc: u64, sample: &Sample<'_>, code: &dyn CodeView) -> Vec<(u64, f64)> {
+        let random = &mut self.random;
+        let ahead = lookahead(Lookahead {
+            pc,
+            limit: LOOKAHEAD,
+            rbp_is_frame: sample.rbp_is_frame,
+            code: &|pc| code.code(pc),
+            choose: &mut |taken, fallthrough| {
+                if random.bool() { taken } else { fallthrough }
+            },
+            enter: &mut |target| code.is_analyzed(target),
+        });
+        ahead
+            .iter()
+            .map(|candidate| candidate.pc)
+            .filter(|&site| code.is_analyzed(site) && !code.is_atomic(site))
+            .map(|site| (site, self.weight(site)))
+            .collect()
+    }
+
+    /// One of the candidates, or none if all have been tried enough for now.
+    fn choose(&mut self, candidates: &[(u64, f64)]) -> Option<u64> {
+        let heaviest = candidates
+            .iter()
+            .map(|(_, weight)| *weight)
+            .fold(0.0, f64::max);
+        if self.random.f64() >= heaviest {
+            return None;
+        }
+        let mut point =
+            self.random.f64() * candidates.iter().map(|(_, weight)| weight).sum::<f64>();
+        candidates
+            .iter()
+            .find(|(_, weight)| {
+                point -= weight;
+                point <= 0.0
+            })
+            .or(candidates.last())
+            .map(|(site, _)| *site)
+    }
+
+    /// What the stack says the thread returns to: words that point behind a call in analyzed
+    /// code. A stale word costs a breakpoint that nobody reaches.
+    fn callers(sample: &Sample<'_>, code: &dyn CodeView) -> Vec<u64> {
+        let mut callers: Vec<u64> = Vec::new();
+        for word in (sample.stack)() {
+            let is_return = code.is_analyzed(word.wrapping_sub(1))
+                && x86_64::CALL_LENGTHS
+                    .iter()
+                    .any(|&len| x86_64::is_call(code.code(word.wrapping_sub(len)), len));
+            if is_return && !callers.contains(&word) {
+                callers.push(word);
+                if callers.len() == CALLERS {
+                    break;
+                }
+            }
+        }
+        callers
+    }
+}
+
+impl Strategy for Clock {
+    fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
+        let near = self.candidates(sample.regs.rip, sample, code);
+        if let Some(site) = self.choose(&near) {
+            return if site == sample.regs.rip {
+                Proposal::StallHere
+            } else {
+                Proposal::Seek(site)
+            };
+        }
+        let mut far = Vec::new();
+        for caller in Self::callers(sample, code) {
+            far.extend(self.candidates(caller, sample, code));
+        }
+        match self.choose(&far) {
+            Some(site) => Proposal::Seek(site),
+            None if near.is_empty() && far.is_empty() => Proposal::Pass("no-access-ahead"),
+            None => Proposal::Pass("sites-tried-before"),
+        }
+    }
+
+    fn outcome(&mut self, site: u64, outcome: Outcome) {
+        if self.tries.len() >= MEMORY {
+            self.tries.clear();
+        }
+        let weight = match outcome {
+            // The race is known now; a second report of it is worth less than a new one.
+            Outcome::Hit => 4,
+            Outcome::NotReached | Outcome::Unsuitable | Outcome::Quiet => 1,
+        };
+        let tries = self.tries.entry(site).or_default();
+        *tries = tries.saturating_add(weight);
+    }
+}

@@ -1,0 +1,410 @@
+//! The engine: owns stops, stalls, watchpoints and deadlines of one process.
+//!
+//! One sample is in hand at a time. Its life is the phase word in the gates' control block:
+//!
+//! ```text
+//! IDLE -gate-> CLAIMED -stop-> REACHED -+-> STALL -deadline or hit-> CLOSED -+-> IDLE
+//!                 ^                     |                                    |
+//!                 |                     +-> SEEK -gate-> REACHED             +-> CONFIRM -gate-> CONFIRMED
+//! ```
+//!
+//! Only the gate moves IDLE, CLAIMED, SEEK and CONFIRM on; only the engine moves the others. A
+//! stall is CLOSED before its thread can move (invariant I7).
+
+mod sample;
+mod stops;
+mod upkeep;
+
+use std::collections::BTreeMap;
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use gwp_race_abi::Control;
+use gwp_race_abi::EVENT_CONFIRMED;
+use gwp_race_abi::EVENT_FORK;
+use gwp_race_abi::EVENT_THREAD;
+use gwp_race_abi::EVENT_UNKNOWN_PC;
+use gwp_race_abi::Event;
+use gwp_race_abi::phase;
+use nix::unistd::Pid;
+
+use crate::hunt::arming::Arming;
+use crate::hunt::budget::Budget;
+use crate::hunt::classify::StalledSide;
+use crate::hunt::clock::Clock;
+use crate::hunt::modules::ModuleSet;
+use crate::hunt::modules::RefreshError;
+use crate::hunt::stall::Watched;
+use crate::hunt::wire::Ending;
+use crate::hunt::wire::Notice;
+use crate::hunt::wire::Outbox;
+use crate::hunt::wire::Setup;
+use crate::insn::Regs;
+use crate::kernel::KernelError;
+use crate::kernel::gates::Gates;
+use crate::kernel::gates::Hit;
+use crate::kernel::perf::Delivery;
+use crate::kernel::process::monotonic_ns;
+use crate::kernel::ptrace;
+use crate::target;
+use crate::target::TargetError;
+use crate::verdict::Policy;
+
+/// A thread that does not come to the site it was sent to within this time is let alone.
+const SEEK_TIME: Duration = Duration::from_millis(2);
+/// A stalled thread that has not made its access this long after its release is given up.
+const CONFIRM_TIME: Duration = Duration::from_millis(50);
+/// A claim whose stop has not come by then is void.
+const CLAIM_TIME: Duration = Duration::from_millis(100);
+/// How often modules, threads and the delivery are looked after.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// A gate that is writing a record needs microseconds; after this its record is given up.
+const RECORD_TIME: Duration = Duration::from_millis(1);
+/// Stack bytes in which a strategy may look for callers.
+const SAMPLED_STACK: usize = 512;
+/// Stack bytes kept of a thread that stands still.
+const STANDING_STACK: usize = 256 * 1024;
+/// Reported pairs remembered; beyond that they are told with stacks again.
+const KNOWN_PAIRS: usize = 1 << 14;
+/// Housekeeping rounds between two decays of what the strategy has learned.
+const DECAY_ROUNDS: u64 = 10;
+
+/// What is in hand.
+enum State {
+    Idle,
+    /// The owner runs to an access site.
+    Seek {
+        tid: u32,
+        site: u64,
+        deadline: u64,
+    },
+    /// The owner stands before its access; others are watched.
+    Stalled(Box<Stalled>),
+    /// The owner was let go; did it make its access?
+    Confirm(Box<Confirm>),
+}
+
+struct Stalled {
+    tid: u32,
+    regs: Regs,
+    watched: Watched,
+    before: Vec<u8>,
+    opened: u64,
+    /// Traps counted before it.
+    traps: u64,
+    deadline: u64,
+}
+
+struct Confirm {
+    side: StalledSide,
+    hits: Vec<Hit>,
+    name: String,
+    open: std::ops::Range<u64>,
+    deadline: u64,
+}
+
+/// The program counters of a reported pair, as they are seen when a stall ends: of the stalled
+/// thread, and of the racing thread after its access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Seen {
+    stalled: u64,
+    racing: u64,
+}
+
+/// See the module.
+pub struct Engine {
+    setup: Setup,
+    pid: u32,
+    exe: String,
+    gates: Gates,
+    arming: Arming,
+    modules: ModuleSet,
+    budget: Budget,
+    strategy: Clock,
+    random: fastrand::Rng,
+    policy: Policy,
+    outbox: Outbox,
+    state: State,
+    /// The generation of the sample in hand.
+    generation: u64,
+    next_housekeeping: u64,
+    rounds: u64,
+    /// Samples refused for want of a harmless stop, at the last housekeeping.
+    unstoppable: u64,
+    cpu_before: Duration,
+    watched_ns: u64,
+    stops: u64,
+    stalls: u64,
+    value_changed: u64,
+    no_stall: BTreeMap<String, u64>,
+    not_reported: BTreeMap<String, u64>,
+    /// Pairs that were told with stacks; repeats are only counted.
+    known: HashSet<Seen>,
+    ending: Option<Ending>,
+}
+
+/// Why an engine cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A system call.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The target's files in `/proc`.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Its modules.
+    #[error(transparent)]
+    Modules(#[from] RefreshError),
+    /// Another instruction set.
+    #[error(
+        "process {0} is not a 64-bit x86 program, and only those can be watched: build it for \
+         x86-64"
+    )]
+    Foreign(u32),
+}
+
+impl Engine {
+    /// An engine that holds nothing yet.
+    #[must_use]
+    pub fn new(
+        setup: Setup,
+        gates: Gates,
+        delivery: Delivery,
+        trap_cost_ns: u64,
+        outbox: Outbox,
+    ) -> Self {
+        let control = gates.control();
+        control.tgid.store(u64::from(setup.pid), SeqCst);
+        control.tracer.store(u64::from(std::process::id()), SeqCst);
+        control
+            .ignore_atomic
+            .store(u64::from(!setup.report_mixed), SeqCst);
+        control
+            .keep_unanalyzed
+            .store(u64::from(setup.report_unanalyzed), SeqCst);
+        control.stop_racing.store(1, SeqCst);
+        control
+            .claim_timeout_ns
+            .store(CLAIM_TIME.as_nanos() as u64, SeqCst);
+        set_delivery(control, delivery);
+        let budget = Budget::new(
+            control,
+            setup.sample_period_ns,
+            setup.max_overhead,
+            trap_cost_ns,
+        );
+        let mut random = fastrand::Rng::with_seed(setup.seed);
+        let period = Duration::from_nanos(setup.sample_period_ns);
+        Self {
+            pid: setup.pid,
+            exe: String::new(),
+            arming: Arming::new(delivery, period, random.u64(..)),
+            modules: ModuleSet::default(),
+            budget,
+            strategy: Clock::new(random.u64(..)),
+            policy: Policy {
+                mixed: setup.report_mixed,
+                unanalyzed: setup.report_unanalyzed,
+            },
+            random,
+            gates,
+            outbox,
+            state: State::Idle,
+            generation: 0,
+            next_housekeeping: 0,
+            rounds: 0,
+            unstoppable: 0,
+            cpu_before: Duration::ZERO,
+            watched_ns: 0,
+            stops: 0,
+            stalls: 0,
+            value_changed: 0,
+            no_stall: BTreeMap::new(),
+            not_reported: BTreeMap::new(),
+            known: HashSet::new(),
+            ending: None,
+            setup,
+        }
+    }
+
+    /// Takes over a process that waits before its exec, and says so. It is armed at its exec
+    /// stop, as after any later exec.
+    ///
+    /// # Errors
+    /// Fails when the process cannot be held.
+    pub fn launch(&mut self) -> Result<(), EngineError> {
+        self.arming.seize(self.pid)?;
+        self.outbox.send(&Notice::Seized);
+        Ok(())
+    }
+
+    /// Takes over a running process.
+    ///
+    /// # Errors
+    /// Fails when no thread can be held or no event be opened.
+    pub fn attach(&mut self) -> Result<(), EngineError> {
+        self.check_architecture()?;
+        self.cpu_before = target::process::cpu_time(as_pid(self.pid))?;
+        self.adopt_threads()?;
+        self.begin_watching()
+    }
+
+    /// Whether the process is to be launched, not attached to.
+    #[must_use]
+    pub const fn is_launch(&self) -> bool {
+        self.setup.launch
+    }
+
+    /// How the engine has ended, once it has.
+    #[must_use]
+    pub const fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+
+    /// The socket to the daemon.
+    pub const fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// The gates.
+    #[must_use]
+    pub const fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
+    /// How long the engine may sleep.
+    #[must_use]
+    pub fn sleep(&self) -> Option<Duration> {
+        let deadline = match &self.state {
+            State::Idle => self.next_housekeeping,
+            State::Seek { deadline, .. } => *deadline,
+            State::Stalled(stalled) => stalled.deadline,
+            State::Confirm(confirm) => confirm.deadline,
+        };
+        (deadline != 0).then(|| Duration::from_nanos(deadline.saturating_sub(monotonic_ns())))
+    }
+
+    /// Handles all stops and events that have come, then what is due.
+    ///
+    /// # Errors
+    /// Fails when it cannot go on; the caller then exits, which releases everything.
+    pub fn turn(&mut self) -> Result<(), EngineError> {
+        for tid in ptrace::reaped() {
+            self.bury(tid);
+        }
+        loop {
+            match ptrace::peek() {
+                Ok(Some((tid, stop))) => self.on_stop(tid, stop)?,
+                Ok(None) => break,
+                Err(error) if error.source.raw_os_error() == Some(libc::ECHILD) => {
+                    self.end(Ending::TargetEnded);
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if self.ending.is_some() {
+                return Ok(());
+            }
+            // However many signals of its own the target gets, no thread stands longer for it.
+            self.on_time()?;
+        }
+        self.on_events()?;
+        self.on_time()?;
+        self.budget.settle(self.gates.control());
+        Ok(())
+    }
+
+    fn on_events(&mut self) -> Result<(), EngineError> {
+        while let Some(event) = self.gates.next_event() {
+            self.on_event(event)?;
+        }
+        Ok(())
+    }
+
+    fn on_time(&mut self) -> Result<(), EngineError> {
+        let now = monotonic_ns();
+        match &self.state {
+            State::Seek {
+                tid,
+                site,
+                deadline,
+            } if now >= *deadline => {
+                let (tid, site) = (*tid, *site);
+                self.give_up_seek(tid, site);
+            }
+            State::Stalled(stalled) if now >= stalled.deadline => self.end_stall(None),
+            State::Confirm(confirm) if now >= confirm.deadline => self.end_confirm(false),
+            _ => {}
+        }
+        if self.next_housekeeping != 0 && now >= self.next_housekeeping {
+            self.next_housekeeping = now + HOUSEKEEPING.as_nanos() as u64;
+            self.housekeeping()?;
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<(), EngineError> {
+        match event.kind {
+            EVENT_THREAD => {
+                self.arming.note_creation(event.by);
+                self.arming.seize(event.tid)?;
+            }
+            EVENT_FORK => self.outbox.send(&Notice::Forked(event.tid)),
+            EVENT_UNKNOWN_PC => {
+                if matches!(self.state, State::Idle)
+                    && let Err(error) = self.refresh_when_idle()
+                {
+                    self.outbox.send(&Notice::Debug(error.to_string()));
+                }
+            }
+            EVENT_CONFIRMED
+                if matches!(self.state, State::Confirm(_)) && event.value == self.generation =>
+            {
+                self.end_confirm(true);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Disarms everything and tells the last numbers. The threads are released by the exit of
+    /// this process, without a stop (invariant I3).
+    pub fn end(&mut self, ending: Ending) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.ending = Some(ending);
+        match &self.state {
+            State::Confirm(_) => self.end_confirm(false),
+            // What is still to be told may take a while: nobody stands still for it.
+            State::Stalled(stalled) => self.let_go(stalled.tid),
+            State::Idle | State::Seek { .. } => {}
+        }
+        self.gates
+            .control()
+            .phase
+            .store(phase::word(self.generation, phase::CLOSED), SeqCst);
+        self.arming.close_events(self.arming.delivery());
+        self.gates.flush_log();
+        let statistics = self.statistics();
+        self.outbox.send(&Notice::Ended(ending, statistics));
+    }
+}
+
+fn set_delivery(control: &Control, delivery: Delivery) {
+    let value = match delivery {
+        Delivery::Sigtrap => gwp_race_abi::delivery::SIGTRAP,
+        Delivery::GateSignal(signal) => u32::from(signal),
+    };
+    control.delivery.store(u64::from(value), SeqCst);
+}
+
+/// Lets a stopped thread go on. One that is gone needs nothing, and one that SIGKILL has woken
+/// neither.
+fn release(tid: u32, signal: i32) {
+    let _ = ptrace::resume(tid, signal);
+}
+
+const fn as_pid(id: u32) -> Pid {
+    Pid::from_raw(id.cast_signed())
+}

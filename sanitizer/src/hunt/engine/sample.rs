@@ -1,0 +1,476 @@
+//! The life of one sample: claim, seek, stall, confirmation, judgement.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use gwp_race_abi::Counter;
+use gwp_race_abi::phase;
+
+use crate::addr::RuntimeAddr;
+use crate::hunt::classify::Circumstances;
+use crate::hunt::classify::StalledSide;
+use crate::hunt::classify::classify;
+use crate::hunt::stall;
+use crate::hunt::strategy::CodeView as _;
+use crate::hunt::strategy::Outcome;
+use crate::hunt::strategy::Proposal;
+use crate::hunt::strategy::Sample;
+use crate::hunt::strategy::Strategy as _;
+use crate::hunt::wire::Notice;
+use crate::insn::Regs;
+use crate::kernel::gates::Hit;
+use crate::kernel::process::monotonic_ns;
+use crate::kernel::ptrace;
+use crate::report::finding::MapInfo;
+use crate::target;
+use crate::target::memory;
+
+use super::{
+    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, RECORD_TIME, SAMPLED_STACK, SEEK_TIME,
+    STANDING_STACK, Seen, Stalled, State, as_pid, release,
+};
+
+impl Engine {
+    /// Whether the gate has stopped this thread for the sample in hand.
+    pub(super) fn is_sample_of(&mut self, tid: u32) -> bool {
+        let control = self.gates.control();
+        let word = control.phase.load(SeqCst);
+        let ours = control.owner.load(SeqCst) == u64::from(tid);
+        match (phase::of(word), &self.state) {
+            (phase::CLAIMED, State::Idle) if ours => {
+                let generation = phase::generation(word);
+                let reached = phase::word(generation, phase::REACHED);
+                // The gate may declare the claim void at this very moment.
+                if control
+                    .phase
+                    .compare_exchange(word, reached, SeqCst, SeqCst)
+                    .is_err()
+                {
+                    return false;
+                }
+                self.generation = generation;
+                true
+            }
+            (phase::REACHED, State::Seek { tid: owner, .. }) => *owner == tid,
+            _ => false,
+        }
+    }
+
+    /// A thread of ours stands at a sampled or sought instruction.
+    pub(super) fn on_sample(&mut self, tid: u32) {
+        self.stops += 1;
+        let Ok(regs) = ptrace::registers(tid) else {
+            return self.let_go(tid);
+        };
+        if let State::Seek { site, .. } = self.state {
+            self.arming.unbreak(tid);
+            self.state = State::Idle;
+            return self.begin_stall(tid, regs, site);
+        }
+        let stack_end = self.stack_end(&regs);
+        let pid = as_pid(self.pid);
+        let stack = || {
+            let mut bytes = vec![0; SAMPLED_STACK];
+            let read = memory::read(pid, RuntimeAddr(regs.rsp), &mut bytes).unwrap_or(0);
+            bytes.truncate(read);
+            let words = bytes.chunks_exact(8);
+            words
+                .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
+                .collect()
+        };
+        let sample = Sample {
+            stack: &stack,
+            regs: &regs,
+            rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < stack_end,
+        };
+        match self.strategy.propose(&sample, &self.modules) {
+            Proposal::Pass(reason) => {
+                self.count_no_stall(reason);
+                self.let_go(tid);
+            }
+            Proposal::StallHere => self.begin_stall(tid, regs, regs.rip),
+            Proposal::Seek(site) => self.begin_seek(tid, site),
+        }
+    }
+
+    pub(super) fn stack_end(&self, regs: &Regs) -> u64 {
+        self.modules
+            .mapping_end(regs.rsp)
+            .unwrap_or_else(|| regs.rsp.saturating_add(8 << 20))
+    }
+
+    pub(super) fn begin_seek(&mut self, tid: u32, site: u64) {
+        let control = self.gates.control();
+        control.breakpoint.store(site, SeqCst);
+        control
+            .phase
+            .store(phase::word(self.generation, phase::SEEK), SeqCst);
+        if let Err(error) = self.arming.break_at(tid, RuntimeAddr(site), &self.gates) {
+            self.outbox.send(&Notice::Debug(error.to_string()));
+            self.count_no_stall("breakpoint-failed");
+            return self.let_go(tid);
+        }
+        let now = monotonic_ns();
+        let claimed = self.gates.control().claim_time_ns.load(SeqCst);
+        self.budget
+            .charge_stop(self.gates.control(), now.saturating_sub(claimed));
+        self.state = State::Seek {
+            tid,
+            site,
+            deadline: now + SEEK_TIME.as_nanos() as u64,
+        };
+        release(tid, 0);
+    }
+
+    pub(super) fn give_up_seek(&mut self, tid: u32, site: u64) {
+        let control = self.gates.control();
+        let seeking = phase::word(self.generation, phase::SEEK);
+        let idle = phase::word(self.generation, phase::IDLE);
+        let late = monotonic_ns() > self.late_seek();
+        if control
+            .phase
+            .compare_exchange(seeking, idle, SeqCst, SeqCst)
+            .is_err()
+            && !late
+        {
+            // It has arrived this moment: its stop is on the way.
+            return;
+        }
+        control.phase.store(idle, SeqCst);
+        self.arming.unbreak(tid);
+        self.strategy.outcome(site, Outcome::NotReached);
+        self.count_no_stall("site-not-reached");
+        self.state = State::Idle;
+    }
+
+    pub(super) fn late_seek(&self) -> u64 {
+        match self.state {
+            State::Seek { deadline, .. } => deadline + CLAIM_TIME.as_nanos() as u64,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn begin_stall(&mut self, tid: u32, regs: Regs, site: u64) {
+        let stack_end = self.stack_end(&regs);
+        let choice = if self.in_rseq(tid, &regs) {
+            Err("restartable-sequence")
+        } else {
+            stall::choose(
+                self.modules.code(regs.rip),
+                &regs,
+                |address| stall::is_own(address, &regs, stack_end),
+                &mut self.random,
+            )
+        };
+        let watched = match choice {
+            Ok(watched) => watched,
+            Err(reason) => {
+                self.strategy.outcome(site, Outcome::Unsuitable);
+                self.count_no_stall(reason);
+                return self.let_go(tid);
+            }
+        };
+        let mut before = vec![0; usize::from(watched.len)];
+        if !matches!(
+            memory::read_exact(as_pid(self.pid), watched.address, &mut before),
+            Ok(true)
+        ) {
+            // The access is about to fault: that is the program's own business.
+            self.count_no_stall("unmapped");
+            return self.let_go(tid);
+        }
+        let control = self.gates.control();
+        control.hits.store(0, SeqCst);
+        control.first_hit_ns.store(0, SeqCst);
+        control.watch_address.store(watched.address.0, SeqCst);
+        let traps = control.counters[Counter::Traps as usize].load(SeqCst);
+        let opened = monotonic_ns();
+        control
+            .phase
+            .store(phase::word(self.generation, phase::STALL), SeqCst);
+        if let Err(error) = self
+            .arming
+            .watch(watched.address, watched.len, watched.kind)
+        {
+            self.outbox.send(&Notice::Debug(error.to_string()));
+            self.count_no_stall("watchpoint-failed");
+            return self.let_go(tid);
+        }
+        self.stalls += 1;
+        let deadline = monotonic_ns() + self.setup.stall_ns;
+        self.state = State::Stalled(Box::new(Stalled {
+            tid,
+            regs,
+            watched,
+            before,
+            opened,
+            traps,
+            deadline,
+        }));
+    }
+
+    /// A stalled thread that is inside a restartable sequence may be sent to its abort handler
+    /// instead of making its access.
+    pub(super) fn in_rseq(&mut self, tid: u32, regs: &Regs) -> bool {
+        /// Offset of `rseq_cs` in `struct rseq` (`include/uapi/linux/rseq.h`).
+        const CRITICAL_SECTION: i64 = 8;
+        let Some(area) = self.arming.rseq_area(tid) else {
+            return false;
+        };
+        let pid = as_pid(self.pid);
+        let mut pointer = [0; 8];
+        let slot = RuntimeAddr(area).offset(CRITICAL_SECTION);
+        if !matches!(memory::read_exact(pid, slot, &mut pointer), Ok(true)) {
+            return false;
+        }
+        let descriptor = u64::from_ne_bytes(pointer);
+        if descriptor == 0 {
+            return false;
+        }
+        // struct rseq_cs: version and flags (8 bytes), start_ip, post_commit_offset, abort_ip.
+        let mut section = [0; 24];
+        if !matches!(
+            memory::read_exact(pid, RuntimeAddr(descriptor), &mut section),
+            Ok(true)
+        ) {
+            return true;
+        }
+        let word = |index: usize| {
+            section
+                .get(index..index + 8)
+                .map_or(0, |bytes| bytes.try_into().map_or(0, u64::from_ne_bytes))
+        };
+        regs.rip.wrapping_sub(word(8)) < word(16)
+    }
+
+    /// Closes the stall in hand, lets its thread go, and keeps the evidence if there is any.
+    /// `deep` is the whole stack of a racing thread that stands still as well.
+    pub(super) fn end_stall(&mut self, deep: Option<(u32, Vec<u8>)>) {
+        let State::Stalled(stalled) = std::mem::replace(&mut self.state, State::Idle) else {
+            return;
+        };
+        let Stalled {
+            tid,
+            regs,
+            watched,
+            before,
+            opened,
+            traps,
+            ..
+        } = *stalled;
+        let control = self.gates.control();
+        control
+            .phase
+            .store(phase::word(self.generation, phase::CLOSED), SeqCst);
+        let closed = monotonic_ns();
+        self.watched_ns += closed - opened;
+        // From here on a trap would cost the other threads time for nothing.
+        self.arming.unwatch();
+        let mut hits = self.complete_hits();
+        if hits.is_empty() {
+            let mut after = vec![0; before.len()];
+            let read = memory::read_exact(as_pid(self.pid), watched.address, &mut after);
+            let trapped = self.counter(Counter::Traps) != traps;
+            if matches!(read, Ok(true)) && after != before && !trapped {
+                self.value_changed += 1;
+            }
+            self.strategy.outcome(regs.rip, Outcome::Quiet);
+            return self.let_go(tid);
+        }
+        self.strategy.outcome(regs.rip, Outcome::Hit);
+        if let Some((racing, stack)) = deep
+            && let Some(hit) = hits.iter_mut().find(|hit| hit.tid == racing)
+            && stack.len() > hit.stack.len()
+        {
+            hit.stack = stack;
+        }
+        let known = hits.iter().all(|hit| self.is_known(regs.rip, hit.regs.rip));
+        let stack = if known {
+            Vec::new()
+        } else {
+            self.read_stack(regs.rsp)
+        };
+        let name = target::threads::name(as_pid(self.pid), as_pid(tid)).unwrap_or_default();
+        let next = regs.rip.wrapping_add(u64::from(watched.instruction_len));
+        let control = self.gates.control();
+        control.breakpoint.store(next, SeqCst);
+        control
+            .phase
+            .store(phase::word(self.generation, phase::CONFIRM), SeqCst);
+        let confirm = Confirm {
+            side: StalledSide {
+                tid,
+                regs,
+                watched,
+                stack,
+                before,
+            },
+            hits,
+            name,
+            open: opened..closed,
+            deadline: monotonic_ns() + CONFIRM_TIME.as_nanos() as u64,
+        };
+        self.state = State::Confirm(Box::new(confirm));
+        if let Err(error) = self.arming.break_at(tid, RuntimeAddr(next), &self.gates) {
+            self.outbox.send(&Notice::Debug(error.to_string()));
+        }
+        self.charge_and_release(tid);
+    }
+
+    pub(super) fn read_stack(&self, from: u64) -> Vec<u8> {
+        let mut stack = vec![0; STANDING_STACK];
+        let len = memory::read(as_pid(self.pid), RuntimeAddr(from), &mut stack).unwrap_or(0);
+        stack.truncate(len);
+        stack
+    }
+
+    /// The hits of the stall, when the gates that were writing them are done.
+    pub(super) fn complete_hits(&self) -> Vec<Hit> {
+        let until = monotonic_ns() + RECORD_TIME.as_nanos() as u64;
+        loop {
+            let claimed = self
+                .gates
+                .control()
+                .hits
+                .load(SeqCst)
+                .min(gwp_race_abi::HITS as u64);
+            let hits = self.gates.hits(self.generation);
+            if hits.len() as u64 >= claimed || monotonic_ns() > until {
+                return hits;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// The owner has made its access, or was not seen to.
+    pub(super) fn end_confirm(&mut self, completed: bool) {
+        let State::Confirm(confirm) = std::mem::replace(&mut self.state, State::Idle) else {
+            return;
+        };
+        let completed =
+            completed || phase::of(self.gates.control().phase.load(SeqCst)) == phase::CONFIRMED;
+        self.arming.unbreak(confirm.side.tid);
+        // Modules may have come and gone since the last look: what the program counters mean
+        // must be what they meant when the accesses were made.
+        if let Err(error) = self.refresh_modules() {
+            self.outbox.send(&Notice::Debug(error.to_string()));
+        }
+        self.judge(&confirm, completed);
+        // Only now may the gate claim the next thread: it would have had to wait for us.
+        self.go_idle();
+    }
+
+    pub(super) fn judge(&mut self, confirm: &Confirm, completed: bool) {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let circumstances = Circumstances {
+            pid: self.pid,
+            exe: self.exe.clone(),
+            stalled_name: confirm.name.clone(),
+            clock_offset_ns: (now.as_nanos() as u64).wrapping_sub(monotonic_ns()),
+            completed,
+            open: confirm.open.clone(),
+        };
+        for hit in &confirm.hits {
+            match classify(
+                &self.modules,
+                &confirm.side,
+                hit,
+                &circumstances,
+                &self.policy,
+            ) {
+                Ok(finding) => {
+                    let seen = Seen {
+                        stalled: confirm.side.regs.rip,
+                        racing: hit.regs.rip,
+                    };
+                    if self.known.len() >= KNOWN_PAIRS {
+                        self.known.clear();
+                    }
+                    if !self.known.insert(seen) && !self.setup.full_repeats {
+                        self.outbox.send(&Notice::Repeat);
+                    } else {
+                        let maps = self.map_infos();
+                        self.outbox.send(&Notice::Race(Box::new(finding), maps));
+                    }
+                }
+                Err(reason) => *self.not_reported.entry(reason.to_owned()).or_default() += 1,
+            }
+        }
+    }
+
+    /// The race of these two program counters was told already: its stacks are not wanted.
+    pub(super) fn is_known(&self, stalled: u64, racing: u64) -> bool {
+        !self.setup.full_repeats && self.known.contains(&Seen { stalled, racing })
+    }
+
+    pub(super) fn map_infos(&self) -> Vec<MapInfo> {
+        self.modules.map_infos()
+    }
+
+    /// Nothing is in hand any more, and the gate may claim the next thread.
+    pub(super) fn go_idle(&mut self) {
+        self.state = State::Idle;
+        self.gates
+            .control()
+            .phase
+            .store(phase::word(self.generation, phase::IDLE), SeqCst);
+    }
+
+    /// Lets the owner go and is idle.
+    pub(super) fn let_go(&mut self, tid: u32) {
+        let word = self.gates.control().phase.load(SeqCst);
+        if phase::of(word) == phase::STALL {
+            self.gates
+                .control()
+                .phase
+                .store(phase::word(self.generation, phase::CLOSED), SeqCst);
+        }
+        self.charge_and_release(tid);
+        self.go_idle();
+    }
+
+    pub(super) fn charge_and_release(&mut self, tid: u32) {
+        let control = self.gates.control();
+        let claimed = control.claim_time_ns.load(SeqCst);
+        self.budget
+            .charge_stop(control, monotonic_ns().saturating_sub(claimed));
+        release(tid, 0);
+    }
+
+    pub(super) fn abandon_if_owner(&mut self, tid: u32) {
+        let owner = match &self.state {
+            State::Idle => return,
+            State::Seek { tid, .. } => *tid,
+            State::Stalled(stalled) => stalled.tid,
+            State::Confirm(confirm) => confirm.side.tid,
+        };
+        if owner == tid {
+            self.abandon();
+        }
+    }
+
+    /// Closes whatever is in hand; its thread is gone or will be released by our exit.
+    pub(super) fn abandon(&mut self) {
+        if matches!(self.state, State::Confirm(_)) {
+            return self.end_confirm(false);
+        }
+        if !matches!(self.state, State::Idle) {
+            self.gates
+                .control()
+                .phase
+                .store(phase::word(self.generation, phase::CLOSED), SeqCst);
+            self.arming.unwatch();
+            self.go_idle();
+        }
+    }
+
+    pub(super) fn count_no_stall(&mut self, reason: &str) {
+        match self.no_stall.get_mut(reason) {
+            Some(count) => *count += 1,
+            None => drop(self.no_stall.insert(reason.to_owned(), 1)),
+        }
+    }
+}

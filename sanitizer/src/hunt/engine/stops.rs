@@ -1,0 +1,195 @@
+//! What the target's threads stop for: ours, and what is the target's own and passed on.
+
+use crate::addr::RuntimeAddr;
+use crate::hunt::wire::Ending;
+use crate::kernel::perf::Delivery;
+use crate::kernel::process::monotonic_ns;
+use crate::kernel::ptrace;
+use crate::kernel::ptrace::Stop;
+use crate::target;
+use crate::target::memory;
+
+use super::{Engine, EngineError, State, as_pid, release};
+
+impl Engine {
+    pub(super) fn on_stop(&mut self, tid: u32, stop: Stop) -> Result<(), EngineError> {
+        match stop {
+            Stop::Exited => {
+                // Gone is gone: that nobody is left to wait for is noticed by the next look.
+                let _ = ptrace::take(tid);
+                // Whether it has created threads, which have inherited its events, may still be
+                // among what the gates have told.
+                self.on_events()?;
+                self.bury(tid);
+            }
+            Stop::Exec => {
+                acknowledge_exec(tid);
+                self.on_exec(tid)?;
+                release(tid, 0);
+            }
+            Stop::Group(_) => {
+                // Taken first, because a thread that is listened to cannot be taken.
+                let _ = ptrace::take(tid);
+                if ptrace::listen(tid).is_err() {
+                    release(tid, 0);
+                }
+            }
+            Stop::Other(_) => release(tid, 0),
+            Stop::Signal(signal) => self.on_signal(tid, signal)?,
+        }
+        Ok(())
+    }
+
+    /// A thread has ended, and its end was noted.
+    pub(super) fn bury(&mut self, tid: u32) {
+        self.arming.forget(tid);
+        self.abandon_if_owner(tid);
+    }
+
+    /// A thread is about to receive a signal: ours, or one of the target's own.
+    pub(super) fn on_signal(&mut self, tid: u32, signal: i32) -> Result<(), EngineError> {
+        if signal == self.our_signal() {
+            if self.is_sample_of(tid) {
+                // Taken: the kernel forgets the signal, and holds the thread.
+                let _ = ptrace::take(tid);
+                self.on_sample(tid);
+                return Ok(());
+            }
+            if let State::Stalled(stalled) = &self.state {
+                let hits = self.gates.hits(self.generation);
+                let hit = hits.iter().find(|hit| hit.tid == tid && hit.stopping);
+                if let Some(hit) = hit.filter(|_| stalled.tid != tid) {
+                    let _ = ptrace::take(tid);
+                    // While it stands, more of its stack can be had than a gate can copy.
+                    let deep = (!self.is_known(stalled.regs.rip, hit.regs.rip))
+                        .then(|| (tid, self.read_stack(hit.regs.rsp)));
+                    let since = hit.time_ns;
+                    self.end_stall(deep);
+                    release(tid, 0);
+                    let stood = monotonic_ns().saturating_sub(since);
+                    self.budget.charge_stop(self.gates.control(), stood);
+                    return Ok(());
+                }
+            }
+        }
+        if self.is_stray(tid, signal) {
+            let _ = ptrace::take(tid);
+            release(tid, 0);
+            return Ok(());
+        }
+        if matches!(&self.state, State::Confirm(confirm) if confirm.side.tid == tid) {
+            // A handler may lead the thread away from its access and back past it.
+            self.end_confirm(false);
+        }
+        if self.may_crash(signal) {
+            // The signal was only looked at: when we are gone, the kernel delivers it.
+            self.end(Ending::FatalSignal(signal));
+            return Ok(());
+        }
+        release(tid, signal);
+        Ok(())
+    }
+
+    pub(super) fn our_signal(&self) -> i32 {
+        match self.arming.delivery() {
+            Delivery::Sigtrap => libc::SIGTRAP,
+            Delivery::GateSignal(signal) => i32::from(signal),
+        }
+    }
+
+    /// A signal of ours that comes when nobody waits for it any more: not the target's. It may
+    /// come after the delivery was changed, and breakpoints can raise it under either.
+    pub(super) fn is_stray(&self, tid: u32, signal: i32) -> bool {
+        if signal != libc::SIGTRAP {
+            // Ignored by the target anyway, or the gates would not have sent it: passing it on
+            // is as good as swallowing it.
+            return false;
+        }
+        const INT3: u8 = 0xcc;
+        const ICEBP: u8 = 0xf1;
+        let Ok(info) = ptrace::signal_info(tid) else {
+            return false;
+        };
+        match info.code {
+            ptrace::TRAP_PERF => info.perf_data == self.arming.cookie(),
+            // A debug exception with an empty status register: seen once in millions of hits.
+            // Only the program's own breakpoint instructions do the same.
+            ptrace::TRAP_BRKPT => {
+                let mut bytes = [0; 2];
+                let before = RuntimeAddr(info.address.wrapping_sub(1));
+                let read = memory::read(as_pid(self.pid), before, &mut bytes).unwrap_or(0);
+                // Some virtual machines leave the program counter on an icebp.
+                !matches!(bytes.get(..read), Some([INT3 | ICEBP, ..] | [_, ICEBP]))
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn may_crash(&self, signal: i32) -> bool {
+        const CORE_DUMPING: [i32; 10] = [
+            libc::SIGQUIT,
+            libc::SIGILL,
+            libc::SIGTRAP,
+            libc::SIGABRT,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGSEGV,
+            libc::SIGSYS,
+            libc::SIGXCPU,
+            libc::SIGXFSZ,
+        ];
+        const FAULTS: [i32; 6] = [
+            libc::SIGILL,
+            libc::SIGABRT,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGSEGV,
+            libc::SIGSYS,
+        ];
+        if !CORE_DUMPING.contains(&signal) {
+            return false;
+        }
+        // A handler of a fault is a crash handler as a rule; of the others it is just a handler.
+        let status = target::status::Status::of_process(as_pid(self.pid));
+        let Ok(status) = status else { return true };
+        let caught = status.caught.contains_number(signal);
+        let ignored = status.ignored.contains_number(signal);
+        if caught {
+            FAULTS.contains(&signal)
+        } else {
+            !ignored
+        }
+    }
+
+    /// Passes on what stops the target's threads while nothing is armed any more; false when a
+    /// thread is about to receive a signal that must find it untraced.
+    pub fn serve_stops(&mut self) -> bool {
+        while let Ok(Some((tid, stop))) = ptrace::peek() {
+            match stop {
+                Stop::Exited => drop(ptrace::take(tid)),
+                Stop::Exec => {
+                    acknowledge_exec(tid);
+                    release(tid, 0);
+                }
+                Stop::Other(_) => release(tid, 0),
+                Stop::Group(_) => {
+                    let _ = ptrace::take(tid);
+                    if ptrace::listen(tid).is_err() {
+                        release(tid, 0);
+                    }
+                }
+                Stop::Signal(signal) if self.is_stray(tid, signal) => release(tid, 0),
+                Stop::Signal(signal) if self.may_crash(signal) => return false,
+                Stop::Signal(signal) => release(tid, signal),
+            }
+        }
+        true
+    }
+}
+
+/// Takes note of an exec. A thread that was not its process's first has another id since, and
+/// the kernel refuses to continue it under that id until its stop has been waited for
+/// (`looks_like_a_spurious_pid` in `kernel/ptrace.c`).
+fn acknowledge_exec(tid: u32) {
+    let _ = ptrace::take(tid);
+}

@@ -1,0 +1,21 @@
+//! The hunt: decides what to stop and for how long, and turns hits into findings.
+//!
+//! It runs in a process of its own, the *tracer*, one for each watched process. What holds the
+//! target (ptrace, perf events, the gates) lives and dies with that process, so that its death
+//! at any instant releases everything; what takes time or may fail (symbols, reports, stores)
+//! happens in the daemon at the other end of a socket.
+//!
+//! * [`engine`] owns stops, stalls, watchpoints, deadlines and the budget;
+//! * a [`strategy`] only proposes where to stall next and is told what came of it;
+//! * [`wire`] is what tracer and daemon say to each other.
+
+pub mod arming;
+pub mod budget;
+pub mod classify;
+pub mod clock;
+pub mod engine;
+pub mod modules;
+pub mod stall;
+pub mod strategy;
+pub mod tracer;
+pub mod wire;

@@ -1,0 +1,199 @@
+//! The tracer process: the body of `gwp-race __tracer`, started by the daemon for one target.
+//!
+//! Its standard input is the socket to the daemon. It dies with the daemon (`PR_SET_PDEATHSIG`,
+//! and the socket's end), and its own death at any instant leaves the target unharmed.
+
+use std::{
+    io::Read as _,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
+    time::Duration,
+};
+
+use super::{
+    engine::{Engine, EngineError},
+    wire::{self, Command, Ending, Notice, Outbox, Setup},
+};
+use crate::{
+    kernel::{
+        calibrate::trap_cost_ns,
+        gates::{GateLog, Gates},
+        perf::Delivery,
+        process,
+    },
+    target::{TargetError, status::Status},
+};
+
+/// Linux before this did not let a gate suppress the SIGTRAP of its event (commit c4fcc7d1).
+const SIGTRAP_SUPPRESSION: (u32, u32) = (6, 10);
+
+/// How long the last words may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Runs until the target ends, the daemon says so or is gone. Returns whether all went well.
+#[must_use]
+pub fn run(socket: OwnedFd) -> bool {
+    let mut socket = UnixStream::from(socket);
+    match prepare(&mut socket) {
+        Ok((mut engine, news)) => {
+            let result = hunt(&mut engine, &mut socket, &news);
+            let ok = result.is_ok();
+            if let Err(error) = result {
+                engine.end(Ending::Stopped);
+                engine.outbox().send(&Notice::Failed(error.to_string()));
+            }
+            say_farewell(&mut engine);
+            ok
+        }
+        Err((mut outbox, message)) => {
+            outbox.send(&Notice::Failed(message));
+            false
+        }
+    }
+}
+
+/// What is still pending is sent while the target is already disarmed. It stays held meanwhile,
+/// so its signals are passed on; one that may crash it ends the farewell.
+fn say_farewell(engine: &mut Engine) {
+    let until = process::monotonic_ns() + FAREWELL.as_nanos() as u64;
+    while engine.outbox().is_pending() && process::monotonic_ns() < until && engine.serve_stops() {
+        std::thread::sleep(Duration::from_millis(1));
+        engine.outbox().flush();
+    }
+}
+
+fn prepare(socket: &mut UnixStream) -> Result<(Engine, OwnedFd), (Outbox, String)> {
+    let outbox = socket.try_clone().map(Outbox::new);
+    let Ok(outbox) = outbox else {
+        // Without a descriptor there is nobody to tell.
+        std::process::exit(1)
+    };
+    match try_prepare(socket) {
+        Ok((setup, gates, delivery, cost, news)) => {
+            Ok((Engine::new(setup, gates, delivery, cost, outbox), news))
+        }
+        Err(error) => Err((outbox, error)),
+    }
+}
+
+type Prepared = (Setup, Gates, Delivery, u64, OwnedFd);
+
+fn try_prepare(socket: &mut UnixStream) -> Result<Prepared, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    process::die_with_parent().map_err(|error| text(&error))?;
+    process::set_name(c"gwp-race-tracer");
+    process::precise_timers();
+    process::hurry();
+    process::raise_file_limit();
+    let news = process::child_news().map_err(|error| text(&error))?;
+    let mut prefix = [0; 4];
+    socket
+        .read_exact(&mut prefix)
+        .map_err(|error| text(&error))?;
+    let len = u32::from_le_bytes(prefix) as usize;
+    if len > wire::MAX_MESSAGE {
+        return Err("the daemon is of another version; start both from one file".to_owned());
+    }
+    let mut body = vec![0; len];
+    socket.read_exact(&mut body).map_err(|error| text(&error))?;
+    let setup: Setup = postcard::from_bytes(&body).map_err(|error| text(&error))?;
+    socket.set_nonblocking(true).map_err(|error| text(&error))?;
+    check_namespace()?;
+    let log = if setup.gate_log {
+        GateLog::Debug
+    } else {
+        GateLog::Off
+    };
+    let gates = Gates::load(log).map_err(|error| text(&error))?;
+    let cost = trap_cost_ns(&gates).map_err(|error| text(&error))?;
+    let delivery = choose_delivery(setup.pid).map_err(|error| text(&error))?;
+    Ok((setup, gates, delivery, cost, news))
+}
+
+/// The gates know processes by their ids in the initial pid namespace.
+fn check_namespace() -> Result<(), String> {
+    /// `PROC_PID_INIT_INO` (`include/linux/proc_ns.h`).
+    const INITIAL: &str = "pid:[4026531836]";
+    match std::fs::read_link("/proc/self/ns/pid") {
+        Ok(link) if link.as_os_str() != INITIAL => Err(
+            "gwp-race does not work inside a pid namespace of its own: run it on the host, from \
+             where it can attach to processes in any namespace, or start the container with \
+             --pid=host"
+                .to_owned(),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<(), EngineError> {
+    if engine.is_launch() {
+        engine.launch()?;
+    } else {
+        engine.attach()?;
+    }
+    let mut commands = Vec::new();
+    while engine.ending().is_none() {
+        let [child, command, _event] = process::wait_readable(
+            [news.as_fd(), socket.as_fd(), engine.gates().events_fd()],
+            engine.sleep(),
+        )?;
+        if child {
+            process::drain(news.as_fd());
+        }
+        engine.turn()?;
+        if command && !read_commands(socket, &mut commands) {
+            engine.end(Ending::Stopped);
+        }
+        while let Ok(Some(Command::Stop)) = wire::decode(&mut commands) {
+            engine.end(Ending::Stopped);
+        }
+        engine.outbox().flush();
+    }
+    Ok(())
+}
+
+/// Reads what has come; false when the daemon is gone.
+fn read_commands(socket: &mut UnixStream, commands: &mut Vec<u8>) -> bool {
+    let mut chunk = [0; 256];
+    loop {
+        match socket.read(&mut chunk) {
+            Ok(0) => return false,
+            Ok(read) => commands.extend_from_slice(chunk.get(..read).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return true,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// How threads of a process can be stopped harmlessly now (invariant I1).
+///
+/// # Errors
+/// Fails when the process is gone.
+pub fn choose_delivery(pid: u32) -> Result<Delivery, TargetError> {
+    let status = Status::of_process(nix::unistd::Pid::from_raw(pid.cast_signed()))?;
+    if status.ignored.contains_number(libc::SIGTRAP) && gates_suppress_sigtrap() {
+        return Ok(Delivery::Sigtrap);
+    }
+    let harmless = [libc::SIGURG, libc::SIGWINCH]
+        .into_iter()
+        .find(|&signal| {
+            !status.caught.contains_number(signal) && !status.blocked.contains_number(signal)
+        })
+        .unwrap_or(libc::SIGURG);
+    Ok(Delivery::GateSignal(harmless as u8))
+}
+
+fn gates_suppress_sigtrap() -> bool {
+    let Ok(name) = nix::sys::utsname::uname() else {
+        return false;
+    };
+    let release = name.release().to_string_lossy();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|n| n.parse().ok());
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= SIGTRAP_SUPPRESSION
+}

@@ -1,0 +1,225 @@
+//! What the daemon and a tracer say to each other: length-prefixed postcard over a socket.
+
+use std::{collections::BTreeMap, io::Write as _, os::unix::net::UnixStream};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::report::finding::{Finding, MapInfo, ModuleInfo};
+
+/// A message longer than this is not one of ours.
+pub const MAX_MESSAGE: usize = 64 << 20;
+
+/// What a tracer is to do; the first message to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// The process to watch.
+    pub pid: u32,
+    /// The process waits before its first exec: seize it, say so, and arm it there.
+    pub launch: bool,
+    /// CPU time between clock samples of a thread, ns.
+    pub sample_period_ns: u64,
+    /// How long a stall lasts at most, ns.
+    pub stall_ns: u64,
+    /// The share of the target's CPU time that samples may cost (0.01 is 1 %).
+    pub max_overhead: f64,
+    /// Seed of all random choices.
+    pub seed: u64,
+    /// Plain against atomic is reported as well.
+    pub report_mixed: bool,
+    /// Accesses of code that was not analyzed are reported as well.
+    pub report_unanalyzed: bool,
+    /// Repeats of a race are told with their stacks, too.
+    pub full_repeats: bool,
+    /// The gates' debug messages are wanted.
+    pub gate_log: bool,
+}
+
+/// What the daemon says later.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// Disarm, tell the statistics, release everything.
+    Stop,
+}
+
+/// Why a tracer has let its target go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// It was told to.
+    Stopped,
+    /// The target has ended.
+    TargetEnded,
+    /// The target is about to receive a signal that may crash it: crash handlers, core dumps
+    /// and debuggers must find it untraced.
+    FatalSignal(i32),
+}
+
+/// What a tracer says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Notice {
+    /// The process is seized; it may exec now.
+    Seized,
+    /// The target is watched (again, after an exec).
+    Watching {
+        /// Modules in which at least one function was analyzed.
+        analyzed_modules: usize,
+    },
+    /// The modules of the target have changed; all of them.
+    Modules(Vec<ModuleInfo>),
+    /// A race was caught.
+    Race(Box<Finding>, Vec<MapInfo>),
+    /// A race that was told before was caught again in this process.
+    Repeat,
+    /// The target has forked this child.
+    Forked(u32),
+    /// Something the user should know.
+    Warning(String),
+    /// A debug message.
+    Debug(String),
+    /// The numbers so far.
+    Statistics(Statistics),
+    /// The last message.
+    Ended(Ending, Statistics),
+    /// The last message: it could not go on.
+    Failed(String),
+}
+
+/// What a tracer has counted since it began.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Statistics {
+    /// Counters of the gates by name.
+    pub gates: BTreeMap<String, u64>,
+    /// Hits that were not reported, by reason.
+    pub not_reported: BTreeMap<String, u64>,
+    /// Samples that did not lead to a stall, by reason.
+    pub no_stall: BTreeMap<String, u64>,
+    /// Threads stopped by a sample.
+    pub stops: u64,
+    /// Stalls.
+    pub stalls: u64,
+    /// Seconds during which some address was watched.
+    pub watched_s: f64,
+    /// Seconds that threads of the target stood still.
+    pub stopped_s: f64,
+    /// Seconds that the budget counts: stops, traps, arming, the tracer's own CPU time.
+    pub spent_s: f64,
+    /// Seconds of CPU time that the target has used while watched.
+    pub target_cpu_s: f64,
+    /// The bytes changed during a stall, but no hit told who did it.
+    pub value_changed_unknown_origin: u64,
+    /// Threads that could not be watched.
+    pub unwatchable_threads: u64,
+    /// Messages to the daemon that were dropped because it did not read them.
+    pub dropped_messages: u64,
+}
+
+/// A message in its frame.
+///
+/// # Errors
+/// Fails when the message cannot be encoded, which none of ours can fail to be.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, postcard::Error> {
+    let body = postcard::to_allocvec(message)?;
+    let mut frame = Vec::with_capacity(body.len() + 4);
+    frame.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
+    frame.extend_from_slice(&body);
+    Ok(frame)
+}
+
+/// Takes the first whole message out of a buffer; `None` when it is not whole yet.
+///
+/// # Errors
+/// Fails for a frame that no tracer or daemon of this version sends.
+pub fn decode<T: DeserializeOwned>(buffer: &mut Vec<u8>) -> Result<Option<T>, postcard::Error> {
+    let Some((prefix, rest)) = buffer.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let len = u32::from_le_bytes(*prefix) as usize;
+    if len > MAX_MESSAGE {
+        return Err(postcard::Error::DeserializeBadEncoding);
+    }
+    let Some(body) = rest.get(..len) else {
+        return Ok(None);
+    };
+    let message = postcard::from_bytes(body)?;
+    buffer.drain(..4 + len);
+    Ok(Some(message))
+}
+
+/// Messages on their way to a daemon that may be slow or stopped: the tracer never waits for it.
+#[derive(Debug)]
+pub struct Outbox {
+    socket: UnixStream,
+    pending: Vec<u8>,
+    dropped: u64,
+}
+
+impl Outbox {
+    /// More than this is not kept for a daemon that does not read.
+    const LIMIT: usize = 16 << 20;
+
+    /// Takes over a non-blocking socket.
+    #[must_use]
+    pub const fn new(socket: UnixStream) -> Self {
+        Self {
+            socket,
+            pending: Vec::new(),
+            dropped: 0,
+        }
+    }
+
+    /// Sends as much as goes without waiting.
+    pub fn send(&mut self, notice: &Notice) {
+        match encode(notice) {
+            Ok(frame) if self.pending.len() + frame.len() <= Self::LIMIT => {
+                self.pending.extend_from_slice(&frame);
+            }
+            _ => self.dropped += 1,
+        }
+        self.flush();
+    }
+
+    /// Sends more of what is pending.
+    pub fn flush(&mut self) {
+        while !self.pending.is_empty() {
+            match self.socket.write(&self.pending) {
+                Ok(0) | Err(_) => break,
+                Ok(sent) => drop(self.pending.drain(..sent)),
+            }
+        }
+    }
+
+    /// Whether something is still pending.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Messages that were dropped.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that a message survives being cut anywhere, and that nonsense is an error.
+    #[test]
+    fn frames_are_reassembled() {
+        let frame = encode(&Notice::Forked(7)).unwrap();
+        let mut buffer = Vec::new();
+        for &byte in &frame[..frame.len() - 1] {
+            buffer.push(byte);
+            assert!(decode::<Notice>(&mut buffer).unwrap().is_none());
+        }
+        buffer.push(frame[frame.len() - 1]);
+        assert!(matches!(
+            decode::<Notice>(&mut buffer),
+            Ok(Some(Notice::Forked(7)))
+        ));
+        assert!(buffer.is_empty());
+        buffer.extend_from_slice(&[0xff; 16]);
+        assert!(decode::<Notice>(&mut buffer).is_err());
+    }
+}

@@ -1,0 +1,332 @@
+//! An ELF file as the detector needs it: where its code is, what it is called, and how link
+//! addresses, file offsets and bytes belong together.
+//!
+//! The format: the System V ABI's ELF chapters and `elf.h`. Every offset and size comes from
+//! the file, and so is checked before it is used; a damaged file gives an [`ImageError`].
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! let image = gwp_race::image::Image::open(Path::new("/bin/true"))?;
+//! for range in image.text_ranges() {
+//!     println!("code at {}..{}", range.start, range.end);
+//! }
+//! # Ok::<(), gwp_race::image::ImageError>(())
+//! ```
+
+mod bytes;
+mod error;
+mod headers;
+mod note;
+mod symbol;
+
+use std::fmt;
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::addr::{FileOffset, LinkAddr};
+
+pub use error::ImageError;
+pub use headers::{Machine, Segment};
+pub use symbol::{FunctionSymbol, ObjectSymbol, Symbol};
+
+use headers::{Headers, Section, SectionKind};
+
+/// An ELF file, mapped or owned. Cloning shares it.
+#[derive(Clone)]
+pub struct Image {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: PathBuf,
+    bytes: Bytes,
+    headers: Headers,
+    build_id: Option<Range<usize>>,
+}
+
+enum Bytes {
+    Mapped(memmap2::Mmap),
+    Owned(Vec<u8>),
+}
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Owned(vec) => vec,
+        }
+    }
+}
+
+/// One section of an image.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionRef<'image> {
+    /// Its name, empty where the file gives none.
+    pub name: &'image str,
+    /// Where the linker put it; zero for sections that are not loaded (debug information).
+    pub address: LinkAddr,
+    /// Where its bytes are in the file.
+    pub offset: FileOffset,
+    /// Its bytes as they stand in the file (compressed ones stay compressed); empty for
+    /// sections without file content (`.bss`).
+    pub data: &'image [u8],
+    /// Its size in memory in bytes, which is also right for sections without file content.
+    pub size: u64,
+    /// Whether it is part of the loaded program.
+    pub is_allocated: bool,
+    /// Whether it holds instructions.
+    pub is_executable: bool,
+    /// Whether the program may write to it.
+    pub is_writable: bool,
+    /// Whether `data` is compressed (`SHF_COMPRESSED`).
+    pub is_compressed: bool,
+}
+
+impl Image {
+    /// Maps the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a whole 64-bit little-endian ELF program or library.
+    pub fn open(path: &Path) -> Result<Self, ImageError> {
+        let file = File::open(path).map_err(|source| ImageError::Read {
+            file: path.into(),
+            source,
+        })?;
+        Self::from_file(file, path)
+    }
+
+    /// Maps an open file; `name` is what messages call it. For files that no path leads to:
+    /// `/proc/PID/map_files`, deleted or replaced libraries.
+    ///
+    /// # Errors
+    /// As [`Image::open`].
+    pub fn from_file(file: File, name: &Path) -> Result<Self, ImageError> {
+        let read_error = |source| ImageError::Read {
+            file: name.into(),
+            source,
+        };
+        if file.metadata().map_err(read_error)?.len() == 0 {
+            // An empty file cannot be mapped, and has nothing to map.
+            return Self::new(Bytes::Owned(Vec::new()), name);
+        }
+        // SAFETY: the map is read-only and private, and is only ever read as bytes, every one of
+        // which may have any value. What remains is a file that is cut short while mapped: the
+        // read then ends this process with SIGBUS instead of giving wrong data. Running
+        // executables are protected from that (ETXTBSY), and package managers replace
+        // libraries by renaming.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(read_error)?;
+        Self::new(Bytes::Mapped(map), name)
+    }
+
+    /// Takes the bytes of an ELF file; `name` is what messages call it. For images that are no
+    /// files: the vdso.
+    ///
+    /// # Errors
+    /// The bytes are not a whole 64-bit little-endian ELF program or library.
+    pub fn parse(bytes: Vec<u8>, name: &Path) -> Result<Self, ImageError> {
+        Self::new(Bytes::Owned(bytes), name)
+    }
+
+    fn new(bytes: Bytes, name: &Path) -> Result<Self, ImageError> {
+        let headers = Headers::parse(bytes.as_slice(), name)?;
+        let build_id = note::build_id(bytes.as_slice(), &headers);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                name: name.into(),
+                bytes,
+                headers,
+                build_id,
+            }),
+        })
+    }
+
+    /// The file's name, as given when it was opened.
+    #[must_use]
+    pub fn name(&self) -> &Path {
+        &self.inner.name
+    }
+
+    /// The whole file.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.inner.bytes.as_slice()
+    }
+
+    /// The linker's `NT_GNU_BUILD_ID`, the identity of this very build.
+    #[must_use]
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.data().get(self.inner.build_id.clone()?)
+    }
+
+    /// The instruction set.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        self.inner.headers.machine
+    }
+
+    /// Whether it may be loaded anywhere (`ET_DYN`: shared libraries and PIE), so that run-time
+    /// addresses differ from link addresses by a load bias.
+    #[must_use]
+    pub fn is_position_independent(&self) -> bool {
+        self.inner.headers.is_position_independent
+    }
+
+    /// Whether a dynamic linker has to load it or relocate it (it has a `PT_DYNAMIC`).
+    #[must_use]
+    pub fn is_dynamic(&self) -> bool {
+        self.inner.headers.is_dynamic
+    }
+
+    /// Where the program starts.
+    #[must_use]
+    pub fn entry(&self) -> LinkAddr {
+        self.inner.headers.entry
+    }
+
+    /// The parts that are loaded into memory (`PT_LOAD`), in file order.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.inner.headers.segments
+    }
+
+    /// Whether the file has a section header table. `strip` keeps it; some packers and
+    /// `llvm-strip --strip-sections` do not, and then no section can be found by name.
+    #[must_use]
+    pub fn has_section_headers(&self) -> bool {
+        !self.inner.headers.sections.is_empty()
+    }
+
+    /// The link address at which the byte at `offset` is loaded.
+    #[must_use]
+    pub fn link_address_of(&self, offset: FileOffset) -> Option<LinkAddr> {
+        self.segments().iter().find_map(|segment| {
+            let inside = offset.0.checked_sub(segment.offset.0)?;
+            (inside < segment.file_size).then(|| LinkAddr(segment.address.0.wrapping_add(inside)))
+        })
+    }
+
+    /// The file offset of the byte that is loaded at `address`.
+    #[must_use]
+    pub fn file_offset_of(&self, address: LinkAddr) -> Option<FileOffset> {
+        self.segments().iter().find_map(|segment| {
+            let inside = address.0.checked_sub(segment.address.0)?;
+            (inside < segment.file_size).then(|| FileOffset(segment.offset.0.wrapping_add(inside)))
+        })
+    }
+
+    /// `len` bytes as loaded at `address`, where all of them come from the file.
+    #[must_use]
+    pub fn bytes_at(&self, address: LinkAddr, len: usize) -> Option<&[u8]> {
+        self.segments().iter().find_map(|segment| {
+            let inside = address.0.checked_sub(segment.address.0)?;
+            let end = inside.checked_add(len as u64)?;
+            if end > segment.file_size {
+                return None;
+            }
+            let start = usize::try_from(segment.offset.0.checked_add(inside)?).ok()?;
+            self.data().get(start..start.checked_add(len)?)
+        })
+    }
+
+    /// The first section called `name`.
+    #[must_use]
+    pub fn section(&self, name: &str) -> Option<SectionRef<'_>> {
+        self.sections().find(|section| section.name == name)
+    }
+
+    /// All sections, in file order.
+    pub fn sections(&self) -> impl Iterator<Item = SectionRef<'_>> {
+        let headers = &self.inner.headers;
+        headers
+            .sections
+            .iter()
+            .map(|section| self.section_ref(headers, section))
+    }
+
+    fn section_ref<'image>(
+        &'image self,
+        headers: &Headers,
+        section: &Section,
+    ) -> SectionRef<'image> {
+        let data = self.data();
+        SectionRef {
+            name: headers.section_name(data, section),
+            address: section.address,
+            offset: section.offset,
+            data: section.data(data),
+            size: section.size,
+            is_allocated: section.flags.allocated,
+            is_executable: section.flags.executable,
+            is_writable: section.flags.writable,
+            is_compressed: section.flags.compressed,
+        }
+    }
+
+    /// Where instructions are, sorted and without overlaps: the executable sections, or where
+    /// section headers are gone the executable segments.
+    #[must_use]
+    pub fn text_ranges(&self) -> Vec<Range<LinkAddr>> {
+        let headers = &self.inner.headers;
+        let sections = headers
+            .sections
+            .iter()
+            .filter(|s| s.flags.executable && s.flags.allocated && s.kind != SectionKind::NoBits)
+            .map(|s| (s.address.0, s.size));
+        let mut ranges: Vec<(u64, u64)> = if headers.sections.is_empty() {
+            (self.segments().iter())
+                .filter(|s| s.is_executable)
+                .map(|s| (s.address.0, s.file_size))
+                .collect()
+        } else {
+            sections.collect()
+        };
+        ranges.retain(|&(_, size)| size > 0);
+        ranges.sort_unstable();
+        let mut merged: Vec<Range<LinkAddr>> = Vec::with_capacity(ranges.len());
+        for (start, size) in ranges {
+            let end = LinkAddr(start.saturating_add(size));
+            match merged.last_mut() {
+                Some(last) if start < last.end.0 => last.end = last.end.max(end),
+                _ => merged.push(LinkAddr(start)..end),
+            }
+        }
+        merged
+    }
+
+    /// The functions that the symbol table names (`.symtab`, or `.dynsym` where that is
+    /// stripped), sorted by address; of several names for one address the most public first.
+    #[must_use]
+    pub fn functions(&self) -> Vec<FunctionSymbol<'_>> {
+        symbol::functions(self.data(), &self.inner.headers)
+    }
+
+    /// The variables that the symbol table names, thread-local ones apart; sorted as
+    /// [`Image::functions`].
+    #[must_use]
+    pub fn objects(&self) -> Vec<ObjectSymbol<'_>> {
+        symbol::objects(self.data(), &self.inner.headers)
+    }
+
+    /// Name and CRC-32 of the file that holds this one's debug information
+    /// (`.gnu_debuglink`).
+    #[must_use]
+    pub fn debuglink(&self) -> Option<(String, u32)> {
+        note::debuglink(self.section(".gnu_debuglink")?.data)
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image")
+            .field("name", &self.inner.name)
+            .field("size", &self.data().len())
+            .field("machine", &self.machine())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! One machine instruction: which bytes it reads and writes, given registers.
+//!
+//! Pure code: bytes and registers in, facts out. One folder an architecture.
+
+mod access;
+mod read_use;
+pub mod x86_64;
+
+pub use access::{Attributed, MemAccess, Undetermined, ranges_overlap};
+pub use read_use::ReadUse;
+
+use serde::{Deserialize, Serialize};
+
+/// The user-mode registers of a stopped thread, x86-64: what `struct pt_regs` and
+/// `struct user_regs_struct` have in common, in the kernel's names.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Regs {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rip: u64,
+    pub eflags: u64,
+    pub rsp: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+}
+
+/// What an access does to its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessKind {
+    /// Loads only.
+    Read,
+    /// Stores only.
+    Write,
+    /// Loads and stores the same bytes in one instruction.
+    ReadWrite,
+}
+
+impl AccessKind {
+    /// Whether the access stores.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        !matches!(self, Self::Read)
+    }
+}

@@ -1,0 +1,33 @@
+//! x86-64 instructions (Intel SDM volumes 1 and 2; decoded by iced-x86).
+//!
+//! ```
+//! use gwp_race::insn::{AccessKind, Regs, x86_64};
+//!
+//! // add dword ptr [rdi + 4*rcx], eax
+//! let code = [0x01, 0x04, 0x8f];
+//! let regs = Regs { rdi: 0x1000, rcx: 2, ..Regs::default() };
+//! let accesses = x86_64::accesses_before(&code, &regs).unwrap();
+//! assert_eq!(accesses[0].address, 0x1008);
+//! assert_eq!(accesses[0].kind, AccessKind::ReadWrite);
+//! ```
+
+mod accesses;
+mod attribute;
+mod call;
+mod lookahead;
+mod operands;
+mod read_use;
+mod registers;
+#[cfg(test)]
+mod stepping;
+#[cfg(test)]
+mod testing;
+
+pub use accesses::{accesses_before, length};
+pub use attribute::attribute;
+pub use call::{CALL_LENGTHS, is_call};
+pub use lookahead::{Candidate, Lookahead, lookahead};
+pub use read_use::read_use;
+
+/// The longest instruction in bytes; decoding never needs more.
+pub const MAX_INSTRUCTION_LEN: usize = 15;

@@ -1,0 +1,598 @@
+//! Where the running kernel keeps the fields of its structures: the few offsets that the
+//! gates read from `current`, looked up in `/sys/kernel/btf/vmlinux`. The format is the
+//! kernel's Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
+//!
+//! ```no_run
+//! let offsets = gwp_race::kernel::btf::KernelOffsets::load()?;
+//! println!("task_struct.ptrace is at byte {}", offsets.task_ptrace);
+//! # Ok::<(), gwp_race::kernel::btf::BtfError>(())
+//! ```
+
+use std::path::{Path, PathBuf};
+
+/// The running kernel's type information.
+pub const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// `BTF_MAGIC` of linux/btf.h.
+const MAGIC: u16 = 0xeb9f;
+/// Bytes of `struct btf_header` that every version has.
+const HEADER_LEN: usize = 24;
+/// Bytes of `struct btf_type`, without what follows it.
+const TYPE_LEN: usize = 12;
+/// Bytes of `struct btf_member`.
+const MEMBER_LEN: usize = 12;
+/// Typedefs, qualifiers and unnamed members deeper than this are taken for a loop.
+const MAX_DEPTH: u32 = 32;
+
+/// Why a structure's layout is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum BtfError {
+    /// The type information cannot be read.
+    #[error(
+        "cannot read the kernel's type information in {path}: {source}; a kernel built with \
+         CONFIG_DEBUG_INFO_BTF=y is needed (every current distribution kernel is), and in a \
+         container /sys must be mounted"
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The type information breaks its own format.
+    #[error(
+        "the kernel's type information is malformed at byte {at:#x}: {what}; compare `bpftool \
+         btf dump file /sys/kernel/btf/vmlinux`"
+    )]
+    Malformed {
+        /// Byte offset in the file.
+        at: usize,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// No structure of this name.
+    #[error(
+        "this kernel has no `struct {name}` in its type information; it is older or configured \
+         differently than gwp-race expects (Linux 6.10 or later is needed)"
+    )]
+    NoStruct {
+        /// The name looked for.
+        name: String,
+    },
+    /// The structure has no such member.
+    #[error(
+        "this kernel's `struct {name}` has no member `{member}`; it is older or configured \
+         differently than gwp-race expects (Linux 6.10 or later is needed)"
+    )]
+    NoMember {
+        /// The structure.
+        name: String,
+        /// The member looked for, with dots between nested ones.
+        member: String,
+    },
+}
+
+/// Byte offsets of what the gates read from the kernel's structures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelOffsets {
+    /// `task_struct.ptrace` (`unsigned int`; bit 0 is `PT_PTRACED`).
+    pub task_ptrace: u32,
+    /// `task_struct.sighand` (pointer to `sighand_struct`).
+    pub task_sighand: u32,
+    /// `task_struct.blocked` (`sigset_t`, 64 bits on x86-64; bit N-1 is signal N).
+    pub task_blocked: u32,
+    /// `task_struct.pid` (the thread id in the initial pid namespace).
+    pub task_pid: u32,
+    /// `task_struct.tgid` (the process id in the initial pid namespace).
+    pub task_tgid: u32,
+    /// `task_struct.parent` (pointer to `task_struct`: the tracer, while traced).
+    pub task_parent: u32,
+    /// `task_struct.real_parent` (pointer to `task_struct`: the parent, traced or not).
+    pub task_real_parent: u32,
+    /// `task_struct.exit_state` (`int`, 0 while alive).
+    pub task_exit_state: u32,
+    /// `task_struct.mm` (pointer to `mm_struct`: identifies the address space).
+    pub task_mm: u32,
+    /// The thread's registered `struct rseq` (a user pointer): `task_struct.rseq`, or
+    /// `task_struct.rseq.usrptr` since Linux 6.19. None without `CONFIG_RSEQ`.
+    pub task_rseq: Option<u32>,
+    /// `sighand_struct.action` (array of `k_sigaction`; element N-1 is signal N).
+    pub sighand_action: u32,
+    /// `sizeof(struct k_sigaction)`: the stride of `sighand_struct.action`.
+    pub k_sigaction_size: u32,
+    /// `k_sigaction.sa.sa_handler` (0 is `SIG_DFL`, 1 is `SIG_IGN`).
+    pub k_sigaction_handler: u32,
+}
+
+impl KernelOffsets {
+    /// Reads the offsets of the running kernel.
+    pub fn load() -> Result<Self, BtfError> {
+        Self::from_path(Path::new(VMLINUX_BTF))
+    }
+
+    /// Reads the offsets from a raw BTF file.
+    pub fn from_path(path: &Path) -> Result<Self, BtfError> {
+        let data = std::fs::read(path).map_err(|source| BtfError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::from_btf(&Btf::parse(&data)?)
+    }
+
+    /// Looks the offsets up in parsed type information.
+    pub fn from_btf(btf: &Btf<'_>) -> Result<Self, BtfError> {
+        let task = btf.structure("task_struct")?;
+        let sighand = btf.structure("sighand_struct")?;
+        let k_sigaction = btf.structure("k_sigaction")?;
+        let rseq = match btf.member(task, "rseq.usrptr") {
+            Err(BtfError::NoMember { .. }) => btf.member(task, "rseq"),
+            found => found,
+        };
+        let task_rseq = match rseq {
+            Ok(offset) => Some(offset),
+            Err(BtfError::NoMember { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            task_ptrace: btf.member(task, "ptrace")?,
+            task_sighand: btf.member(task, "sighand")?,
+            task_blocked: btf.member(task, "blocked")?,
+            task_pid: btf.member(task, "pid")?,
+            task_tgid: btf.member(task, "tgid")?,
+            task_parent: btf.member(task, "parent")?,
+            task_real_parent: btf.member(task, "real_parent")?,
+            task_exit_state: btf.member(task, "exit_state")?,
+            task_mm: btf.member(task, "mm")?,
+            task_rseq,
+            sighand_action: btf.member(sighand, "action")?,
+            k_sigaction_size: btf.size(k_sigaction)?,
+            k_sigaction_handler: btf.member(k_sigaction, "sa.sa_handler")?,
+        })
+    }
+}
+
+/// A structure or union in a [`Btf`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StructId(u32);
+
+/// Type information, indexed by type id. Only what is needed to find members: the offsets
+/// of types are noted, nothing is copied.
+#[derive(Debug)]
+pub struct Btf<'data> {
+    data: &'data [u8],
+    /// Where the string section is in `data`.
+    strings: std::ops::Range<usize>,
+    /// Byte offset of each type; id 1 is the first (id 0 is `void` and has no bytes).
+    types: Vec<u32>,
+}
+
+/// The kinds of linux/btf.h (`BTF_KIND_*`) that lead to a member.
+mod kind {
+    pub(super) const INT: u32 = 1;
+    pub(super) const ARRAY: u32 = 3;
+    pub(super) const STRUCT: u32 = 4;
+    pub(super) const UNION: u32 = 5;
+    pub(super) const ENUM: u32 = 6;
+    pub(super) const TYPEDEF: u32 = 8;
+    pub(super) const VOLATILE: u32 = 9;
+    pub(super) const CONST: u32 = 10;
+    pub(super) const RESTRICT: u32 = 11;
+    pub(super) const FUNC_PROTO: u32 = 13;
+    pub(super) const VAR: u32 = 14;
+    pub(super) const DATASEC: u32 = 15;
+    pub(super) const DECL_TAG: u32 = 17;
+    pub(super) const TYPE_TAG: u32 = 18;
+    pub(super) const ENUM64: u32 = 19;
+}
+
+/// `struct btf_type`.
+#[derive(Clone, Copy)]
+struct TypeHeader {
+    at: usize,
+    name_off: u32,
+    info: u32,
+    size_or_type: u32,
+}
+
+impl TypeHeader {
+    fn kind(self) -> u32 {
+        (self.info >> 24) & 0x1f
+    }
+
+    fn vlen(self) -> usize {
+        (self.info & 0xffff) as usize
+    }
+
+    /// `kind_flag`: the members' offsets carry bit-field sizes in their upper 8 bits.
+    fn has_bitfields(self) -> bool {
+        self.info >> 31 == 1
+    }
+
+    fn is_struct(self) -> bool {
+        matches!(self.kind(), kind::STRUCT | kind::UNION)
+    }
+
+    /// Bytes that follow the header.
+    fn tail_len(self) -> Option<usize> {
+        Some(match self.kind() {
+            kind::INT | kind::VAR | kind::DECL_TAG => 4,
+            kind::ARRAY => 12,
+            kind::STRUCT | kind::UNION => MEMBER_LEN * self.vlen(),
+            kind::DATASEC | kind::ENUM64 => 12 * self.vlen(),
+            kind::ENUM | kind::FUNC_PROTO => 8 * self.vlen(),
+            1..=kind::ENUM64 => 0,
+            _ => return None,
+        })
+    }
+}
+
+impl<'data> Btf<'data> {
+    /// Indexes raw type information (the whole content of the file).
+    pub fn parse(data: &'data [u8]) -> Result<Self, BtfError> {
+        let malformed = |at, what| BtfError::Malformed { at, what };
+        let header = |at| word(data, at).ok_or(malformed(at, "the header is cut short"));
+        if header(0)? & 0xffff != u32::from(MAGIC) {
+            return Err(malformed(
+                0,
+                "it does not begin with the magic number of BTF",
+            ));
+        }
+        let header_len = header(4)? as usize;
+        if header_len < HEADER_LEN {
+            return Err(malformed(4, "the header's length is too small"));
+        }
+        let section = |at: usize| -> Result<std::ops::Range<usize>, BtfError> {
+            let start = header_len.saturating_add(header(at)? as usize);
+            let end = start.saturating_add(header(at + 4)? as usize);
+            if end > data.len() {
+                return Err(malformed(
+                    at,
+                    "a section reaches beyond the end of the file",
+                ));
+            }
+            Ok(start..end)
+        };
+        let type_section = section(8)?;
+        let strings = section(16)?;
+
+        let mut types = Vec::with_capacity(type_section.len() / 20);
+        let mut at = type_section.start;
+        while at < type_section.end {
+            let ty = type_at(data, at).ok_or(malformed(at, "a type is cut short"))?;
+            let tail = ty
+                .tail_len()
+                .ok_or(malformed(at, "a type is of an unknown kind"))?;
+            types.push(u32::try_from(at).map_err(|_| malformed(at, "the file is too large"))?);
+            at += TYPE_LEN + tail;
+        }
+        if at > type_section.end {
+            return Err(malformed(at, "the last type reaches beyond its section"));
+        }
+        Ok(Self {
+            data,
+            strings,
+            types,
+        })
+    }
+
+    /// The number of types.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.types.len()
+    }
+
+    /// Whether there are no types at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
+    /// Finds a structure by its name. Where several have it, the first one with members.
+    pub fn structure(&self, name: &str) -> Result<StructId, BtfError> {
+        (1u32..)
+            .zip(&self.types)
+            .find(|&(_, &at)| {
+                type_at(self.data, at as usize).is_some_and(|ty| {
+                    ty.kind() == kind::STRUCT
+                        && ty.vlen() > 0
+                        && self.is_named(ty.name_off, name.as_bytes())
+                })
+            })
+            .map(|(id, _)| StructId(id))
+            .ok_or_else(|| BtfError::NoStruct {
+                name: name.to_owned(),
+            })
+    }
+
+    /// `sizeof` a structure, in bytes.
+    pub fn size(&self, id: StructId) -> Result<u32, BtfError> {
+        Ok(self.resolve(id.0)?.size_or_type)
+    }
+
+    /// Byte offset of a member; `path` may go into nested structures (`"sa.sa_handler"`).
+    /// Members of unnamed structures and unions count as members of what contains them, as
+    /// in C. A bit-field counts as missing.
+    pub fn member(&self, id: StructId, path: &str) -> Result<u32, BtfError> {
+        let mut bits = 0u32;
+        let mut ty = self.resolve(id.0)?;
+        for name in path.split('.') {
+            let (offset, type_id) = self
+                .find_member(ty, name.as_bytes(), 0)?
+                .ok_or_else(|| self.no_member(id, path))?;
+            bits = bits.saturating_add(offset);
+            ty = self.resolve(type_id)?;
+        }
+        if !bits.is_multiple_of(8) {
+            return Err(self.no_member(id, path));
+        }
+        Ok(bits / 8)
+    }
+
+    /// The bit offset and type of a member, looked for in unnamed members too.
+    fn find_member(
+        &self,
+        ty: TypeHeader,
+        name: &[u8],
+        depth: u32,
+    ) -> Result<Option<(u32, u32)>, BtfError> {
+        if !ty.is_struct() {
+            return Ok(None);
+        }
+        if depth > MAX_DEPTH {
+            return Err(BtfError::Malformed {
+                at: ty.at,
+                what: "unnamed members are in a loop",
+            });
+        }
+        for index in 0..ty.vlen() {
+            let at = ty.at + TYPE_LEN + MEMBER_LEN * index;
+            let (Some(name_off), Some(type_id), Some(offset)) = (
+                word(self.data, at),
+                word(self.data, at + 4),
+                word(self.data, at + 8),
+            ) else {
+                return Err(BtfError::Malformed {
+                    at,
+                    what: "a member is cut short",
+                });
+            };
+            let (offset, bitfield_size) = if ty.has_bitfields() {
+                (offset & 0xff_ffff, offset >> 24)
+            } else {
+                (offset, 0)
+            };
+            if self.is_named(name_off, b"") {
+                let inner = self.resolve(type_id)?;
+                if let Some((inner_offset, found)) = self.find_member(inner, name, depth + 1)? {
+                    return Ok(Some((offset.saturating_add(inner_offset), found)));
+                }
+            } else if bitfield_size == 0 && self.is_named(name_off, name) {
+                return Ok(Some((offset, type_id)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The type behind typedefs and qualifiers. `void` resolves to a type of no kind.
+    fn resolve(&self, mut id: u32) -> Result<TypeHeader, BtfError> {
+        for _ in 0..MAX_DEPTH {
+            let Some(index) = id.checked_sub(1) else {
+                return Ok(TypeHeader {
+                    at: 0,
+                    name_off: 0,
+                    info: 0,
+                    size_or_type: 0,
+                });
+            };
+            let ty = self
+                .types
+                .get(index as usize)
+                .and_then(|&at| type_at(self.data, at as usize))
+                .ok_or(BtfError::Malformed {
+                    at: 0,
+                    what: "a type id is out of range",
+                })?;
+            match ty.kind() {
+                kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
+                    id = ty.size_or_type
+                }
+                _ => return Ok(ty),
+            }
+        }
+        Err(BtfError::Malformed {
+            at: 0,
+            what: "typedefs are in a loop",
+        })
+    }
+
+    fn is_named(&self, name_off: u32, name: &[u8]) -> bool {
+        self.strings
+            .start
+            .checked_add(name_off as usize)
+            .and_then(|start| self.data.get(start..self.strings.end))
+            .and_then(|rest| rest.strip_prefix(name))
+            .is_some_and(|rest| rest.first() == Some(&0))
+    }
+
+    fn no_member(&self, id: StructId, member: &str) -> BtfError {
+        let name = self
+            .resolve(id.0)
+            .ok()
+            .and_then(|ty| self.strings.start.checked_add(ty.name_off as usize))
+            .and_then(|start| self.data.get(start..self.strings.end))
+            .and_then(|rest| rest.split(|&byte| byte == 0).next())
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .unwrap_or_default();
+        BtfError::NoMember {
+            name,
+            member: member.to_owned(),
+        }
+    }
+}
+
+fn word(data: &[u8], at: usize) -> Option<u32> {
+    let bytes = data.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+fn type_at(data: &[u8], at: usize) -> Option<TypeHeader> {
+    Some(TypeHeader {
+        at,
+        name_off: word(data, at)?,
+        info: word(data, at + 4)?,
+        size_or_type: word(data, at + 8)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Builds C source with type information and returns its `.BTF` section.
+    fn compile(source: &str) -> Vec<u8> {
+        use object::{Object, ObjectSection};
+        let dir = tempfile::tempdir().unwrap();
+        let (c, o) = (dir.path().join("t.c"), dir.path().join("t.o"));
+        std::fs::write(&c, source).unwrap();
+        let status = Command::new("clang-22")
+            .args(["-target", "bpf", "-g", "-O2", "-c", "-o"])
+            .args([&o, &c])
+            .status()
+            .unwrap();
+        assert!(status.success());
+        let bytes = std::fs::read(&o).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        file.section_by_name(".BTF")
+            .unwrap()
+            .data()
+            .unwrap()
+            .to_vec()
+    }
+
+    /// Check that the offsets are those that the compiler itself gives, for nested, unnamed,
+    /// qualified and bit-field members.
+    #[test]
+    fn offsets_agree_with_the_compiler() {
+        let data = compile(
+            "typedef struct { int a; struct { char pad[3]; union { long deep; int other; }; }; } inner_t;
+             struct outer { char c; const volatile inner_t in; unsigned bits : 3; int last; };
+             struct k { int (*handler)(struct outer *); };
+             struct outer variable; struct k variable2;",
+        );
+        let btf = Btf::parse(&data).unwrap();
+        let outer = btf.structure("outer").unwrap();
+        assert_eq!(btf.member(outer, "c").unwrap(), 0);
+        assert_eq!(btf.member(outer, "in").unwrap(), 8);
+        assert_eq!(btf.member(outer, "in.a").unwrap(), 8);
+        assert_eq!(btf.member(outer, "in.deep").unwrap(), 8 + 16);
+        assert_eq!(btf.member(outer, "in.other").unwrap(), 8 + 16);
+        assert_eq!(btf.member(outer, "last").unwrap(), 36);
+        assert_eq!(btf.size(outer).unwrap(), 40);
+        assert!(matches!(
+            btf.member(outer, "bits"),
+            Err(BtfError::NoMember { .. })
+        ));
+        assert!(matches!(
+            btf.member(outer, "c.x"),
+            Err(BtfError::NoMember { .. })
+        ));
+        let error = btf.member(outer, "absent").unwrap_err().to_string();
+        assert!(
+            error.contains("`struct outer` has no member `absent`"),
+            "{error}"
+        );
+        assert!(matches!(
+            btf.structure("absent"),
+            Err(BtfError::NoStruct { .. })
+        ));
+    }
+
+    /// Check that both places of the rseq pointer are found: plain, and nested since 6.19.
+    #[test]
+    fn finds_rseq_in_either_layout() {
+        let source = |rseq: &str| {
+            format!(
+                "struct rseq; struct sigset {{ unsigned long sig[1]; }};
+                 struct rseq_data {{ struct rseq *usrptr; unsigned len; }};
+                 struct sigaction {{ void (*sa_handler)(int); }};
+                 struct k_sigaction {{ struct sigaction sa; long rest[3]; }};
+                 struct sighand_struct {{ int lock; struct k_sigaction action[64]; }};
+                 struct task_struct {{ unsigned ptrace; struct sighand_struct *sighand;
+                     struct sigset blocked; int pid, tgid; struct task_struct *parent, *real_parent;
+                     int exit_state; void *mm; {rseq} }};
+                 struct task_struct variable; struct sighand_struct variable2; struct rseq_data v3;"
+            )
+        };
+        let offsets = |rseq| {
+            let data = compile(&source(rseq));
+            KernelOffsets::from_btf(&Btf::parse(&data).unwrap()).unwrap()
+        };
+        assert_eq!(offsets("").task_rseq, None);
+        assert_eq!(offsets("struct rseq *rseq;").task_rseq, Some(64));
+        assert_eq!(offsets("struct rseq_data rseq;").task_rseq, Some(64));
+        let plain = offsets("long x; struct rseq *rseq;");
+        assert_eq!(plain.task_rseq, Some(72));
+        assert_eq!(plain.sighand_action, 8);
+        assert_eq!(plain.k_sigaction_size, 32);
+        assert_eq!(plain.k_sigaction_handler, 0);
+        assert_eq!(plain.task_real_parent, 40);
+    }
+
+    /// Check the offsets of the running kernel for what must hold in any kernel.
+    #[test]
+    fn running_kernel() {
+        let offsets = KernelOffsets::load().unwrap();
+        let task = [
+            offsets.task_ptrace,
+            offsets.task_sighand,
+            offsets.task_blocked,
+            offsets.task_pid,
+            offsets.task_tgid,
+            offsets.task_parent,
+            offsets.task_real_parent,
+            offsets.task_exit_state,
+            offsets.task_mm,
+        ];
+        let mut distinct = task.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), task.len(), "{offsets:?}");
+        assert!(
+            task.iter().all(|&offset| offset > 0 && offset % 4 == 0),
+            "{offsets:?}"
+        );
+        assert_eq!(offsets.task_tgid, offsets.task_pid + 4);
+        assert_eq!(offsets.task_parent, offsets.task_real_parent + 8);
+        assert_eq!(offsets.k_sigaction_handler, 0);
+        assert_eq!(offsets.k_sigaction_size, 32);
+    }
+
+    /// Check that a cut or damaged file is an error, never a panic.
+    #[test]
+    fn damaged_input_is_an_error() {
+        let data = compile("struct s { int a; struct { int b; }; }; struct s variable;");
+        for len in 0..data.len() {
+            assert!(Btf::parse(&data[..len]).is_err(), "{len}");
+        }
+        for at in 0..data.len() {
+            for value in [0, 1, 4, 0x7f, 0xff] {
+                let mut damaged = data.clone();
+                damaged[at] = value;
+                let Ok(btf) = Btf::parse(&damaged) else {
+                    continue;
+                };
+                if let Ok(id) = btf.structure("s") {
+                    let _ = btf.member(id, "b");
+                    let _ = btf.size(id);
+                }
+            }
+        }
+        let missing = KernelOffsets::from_path(Path::new("/nonexistent/btf")).unwrap_err();
+        assert!(
+            missing.to_string().contains("CONFIG_DEBUG_INFO_BTF"),
+            "{missing}"
+        );
+    }
+}

@@ -1,0 +1,424 @@
+//! The eBPF gates of one watched process: loading them, their control block, their tables,
+//! their evidence.
+//!
+//! The layouts are those of the `sanitizer-ebpf` crate.
+
+use std::{
+    collections::HashSet,
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd},
+    sync::atomic::Ordering::{Acquire, SeqCst},
+};
+
+use aya::{
+    Ebpf, EbpfLoader, VerifierLogLevel,
+    maps::{ArrayOfMaps, HashOfMaps, Map, MapData, RingBuf},
+    programs::{PerfEvent as PerfEventProgram, RawTracePoint},
+};
+use gwp_race_abi::{
+    Control, Event, FunctionEntry, HITS, HitRecord, KernelOffsets, MODULES, ModuleRange,
+    SPACE_RANGES, STACK_BYTES, TrapRegs,
+};
+
+use super::{KernelError, btf, object::GATES_OBJECT, shared::SharedArray};
+
+/// `BPF_F_MMAPABLE | BPF_F_INNER_MAP` (`include/uapi/linux/bpf.h`).
+const INNER_FLAGS: u32 = 1 << 10 | 1 << 12;
+
+/// Where the gates' debug messages go: to `log` at this level, or nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateLog {
+    /// The gates say nothing, and it costs nothing.
+    Off,
+    /// Debug messages through `log`.
+    Debug,
+}
+
+/// The loaded gates.
+pub struct Gates {
+    ebpf: Ebpf,
+    control: SharedArray<Control>,
+    records: SharedArray<HitRecord>,
+    spaces: HashOfMaps<MapData, u32>,
+    functions: ArrayOfMaps<MapData>,
+    atomics: ArrayOfMaps<MapData>,
+    events: RingBuf<MapData>,
+    log: Option<aya_log::EbpfLogger<&'static dyn log::Log>>,
+    tables: HashSet<u32>,
+}
+
+/// The programs, by what they are attached to.
+#[derive(Clone, Copy, Debug)]
+pub enum Gate {
+    /// Clock samples.
+    Clock,
+    /// Instruction breakpoints.
+    Reach,
+    /// Data watchpoints.
+    Watch,
+}
+
+impl Gate {
+    const ALL: [Self; 3] = [Self::Clock, Self::Reach, Self::Watch];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Clock => "clock_gate",
+            Self::Reach => "reach_gate",
+            Self::Watch => "watch_gate",
+        }
+    }
+}
+
+/// A conflicting access, copied out of the shared memory.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// The generation it was recorded in.
+    pub generation: u64,
+    /// CLOCK_MONOTONIC, ns.
+    pub time_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub comm: [u8; 16],
+    /// The gate has sent it a signal: it stops.
+    pub stopping: bool,
+    /// The eight bytes from the watched address on, after the access.
+    pub value: u64,
+    /// Registers after the access.
+    pub regs: TrapRegs,
+    /// Stack bytes from `regs.rsp` up.
+    pub stack: Vec<u8>,
+}
+
+impl Gates {
+    /// Loads the programs and maps, and attaches the tracepoint that tells of new threads.
+    ///
+    /// # Errors
+    /// Fails without the object, the kernel's BTF, the rights or the features.
+    pub fn load(log: GateLog) -> Result<Self, KernelError> {
+        let failed = |call, what: &str, cause: &dyn std::fmt::Display| {
+            KernelError::other(call, what.to_owned(), cause)
+        };
+        if GATES_OBJECT.is_empty() {
+            return Err(failed(
+                "loading the gates",
+                "this gwp-race",
+                &"it was built without its eBPF object: build it with `cargo xtask build`",
+            ));
+        }
+        let offsets = btf::KernelOffsets::load()
+            .map_err(|cause| failed("reading BTF", "the running kernel", &cause))?;
+        let level: u8 = if log == GateLog::Debug { 5 } else { 0 };
+        let mut ebpf = EbpfLoader::new()
+            .btf(None)
+            .verifier_log_level(VerifierLogLevel::DISABLE)
+            .override_global(aya_log::LEVEL, &level, false)
+            .load(GATES_OBJECT)
+            .map_err(|cause| failed("loading the gates", "the eBPF object", &chain(&cause)))?;
+        for gate in Gate::ALL {
+            let program: &mut PerfEventProgram = ebpf
+                .program_mut(gate.name())
+                .ok_or("the object has no such program")
+                .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
+                .map_err(|cause| failed("loading", gate.name(), &cause))?;
+            program
+                .load()
+                .map_err(|cause| failed("bpf(BPF_PROG_LOAD)", gate.name(), &chain(&cause)))?;
+        }
+        let newtask: &mut RawTracePoint = ebpf
+            .program_mut("newtask")
+            .ok_or("the object has no such program")
+            .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
+            .map_err(|cause| failed("loading", "newtask", &cause))?;
+        newtask
+            .load()
+            .map_err(|cause| failed("bpf(BPF_PROG_LOAD)", "newtask", &chain(&cause)))?;
+        newtask
+            .attach("task_newtask")
+            .map_err(|cause| failed("attaching", "the tracepoint task_newtask", &chain(&cause)))?;
+
+        let mut take = |name: &str| {
+            ebpf.take_map(name)
+                .ok_or_else(|| failed("loading the gates", name, &"the object has no such map"))
+        };
+        let wrong =
+            |name: &str, cause: &dyn std::error::Error| failed("bpf map", name, &chain(cause));
+        let control = shared(&take("CONTROL")?, 1, "CONTROL")?;
+        let records = shared(&take("HIT_RECORDS")?, HITS, "HIT_RECORDS")?;
+        let spaces = take("SPACES")?
+            .try_into()
+            .map_err(|cause| wrong("SPACES", &cause))?;
+        let functions = take("FUNCTIONS")?
+            .try_into()
+            .map_err(|cause| wrong("FUNCTIONS", &cause))?;
+        let atomics = take("ATOMICS")?
+            .try_into()
+            .map_err(|cause| wrong("ATOMICS", &cause))?;
+        let events = take("EVENTS")?
+            .try_into()
+            .map_err(|cause| wrong("EVENTS", &cause))?;
+        let log = match log {
+            GateLog::Off => None,
+            GateLog::Debug => Some(
+                aya_log::EbpfLogger::init(&mut ebpf)
+                    .map_err(|cause| failed("reading the gates' log", "AYA_LOGS", &cause))?,
+            ),
+        };
+        let gates = Self {
+            ebpf,
+            control,
+            records,
+            spaces,
+            functions,
+            atomics,
+            events,
+            log,
+            tables: HashSet::new(),
+        };
+        gates.set_offsets(&offsets);
+        Ok(gates)
+    }
+
+    fn set_offsets(&self, offsets: &btf::KernelOffsets) {
+        if let Some(control) = self.control.pointer(0) {
+            // SAFETY: the pointer is into the mapping; no program is attached to an event yet,
+            // so that nothing reads the offsets while they are written.
+            unsafe {
+                (*control).offsets = KernelOffsets {
+                    task_ptrace: offsets.task_ptrace,
+                    task_parent: offsets.task_parent,
+                    task_tgid: offsets.task_tgid,
+                    task_pid: offsets.task_pid,
+                    task_sighand: offsets.task_sighand,
+                    task_blocked: offsets.task_blocked,
+                    sighand_action: offsets.sighand_action,
+                    k_sigaction_size: offsets.k_sigaction_size,
+                    sa_handler: offsets.k_sigaction_handler,
+                    reserved: 0,
+                };
+            }
+        }
+    }
+
+    /// The control block.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        let pointer = self.control.pointer(0).expect("the map has one value");
+        // SAFETY: the pointer is into a mapping that lives as long as `self`; all fields that
+        // change after loading are atomics.
+        unsafe { &*pointer }
+    }
+
+    /// The descriptor of a program, to attach it to an event.
+    ///
+    /// # Errors
+    /// Fails if the program is not loaded.
+    pub fn program(&self, gate: Gate) -> Result<BorrowedFd<'_>, KernelError> {
+        let failed = |cause: &dyn std::fmt::Display| {
+            KernelError::other("attaching a gate", gate.name(), cause)
+        };
+        let program: &PerfEventProgram = self
+            .ebpf
+            .program(gate.name())
+            .ok_or("the object has no such program")
+            .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
+            .map_err(|cause| failed(&cause))?;
+        Ok(program.fd().map_err(|cause| failed(&cause))?.as_fd())
+    }
+
+    /// Readable when the gates have something to tell.
+    #[must_use]
+    pub fn events_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is owned by `self.events` and lives as long as the borrow.
+        unsafe { BorrowedFd::borrow_raw(self.events.as_raw_fd()) }
+    }
+
+    /// The next thing that the gates have told.
+    pub fn next_event(&mut self) -> Option<Event> {
+        let item = self.events.next()?;
+        if item.len() < size_of::<Event>() {
+            return None;
+        }
+        // SAFETY: `Event` is plain integers, valid for any bits, and the item is long enough.
+        Some(unsafe { item.as_ptr().cast::<Event>().read_unaligned() })
+    }
+
+    /// Hands the gates' debug messages to `log`.
+    pub fn flush_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.flush();
+        }
+    }
+
+    /// The hits of a generation that are complete, in the order of their recording.
+    #[must_use]
+    pub fn hits(&self, generation: u64) -> Vec<Hit> {
+        let recorded = usize::try_from(self.control().hits.load(SeqCst))
+            .unwrap_or(HITS)
+            .min(HITS);
+        (0..recorded)
+            .filter_map(|index| self.hit(index, generation))
+            .collect()
+    }
+
+    fn hit(&self, index: usize, generation: u64) -> Option<Hit> {
+        let record = self.records.pointer(index)?;
+        // SAFETY: the pointer is into the mapping. The generation is written last, and a gate
+        // writes a record only once in a generation: what it covers is complete and stays.
+        unsafe {
+            if (*record).generation.load(Acquire) != generation {
+                return None;
+            }
+            let len = ((*record).stack_len as usize).min(STACK_BYTES);
+            let stack = std::slice::from_raw_parts((&raw const (*record).stack).cast::<u8>(), len);
+            Some(Hit {
+                generation,
+                time_ns: (*record).time_ns,
+                tid: (*record).tid,
+                comm: (*record).comm,
+                stopping: (*record).stopping != 0,
+                value: (*record).value,
+                regs: (*record).regs,
+                stack: stack.to_vec(),
+            })
+        }
+    }
+
+    /// Replaces the executable ranges of an address space. They must be sorted by start; those
+    /// beyond [`SPACE_RANGES`] are not seen by the gates (the result counts them).
+    ///
+    /// # Errors
+    /// Fails where the map calls do.
+    pub fn set_space(&mut self, tgid: u32, ranges: &[ModuleRange]) -> Result<usize, KernelError> {
+        let unused = ModuleRange {
+            start: u64::MAX,
+            ..ModuleRange::default()
+        };
+        let padded = (0..SPACE_RANGES).map(|index| ranges.get(index).copied().unwrap_or(unused));
+        let inner = table(SPACE_RANGES, padded, "ranges")?;
+        self.spaces.insert(tgid, &inner, 0).map_err(|cause| {
+            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "SPACES", chain(&cause))
+        })?;
+        Ok(ranges.len().saturating_sub(SPACE_RANGES))
+    }
+
+    /// Loads the tables of a module; the result is their index.
+    ///
+    /// # Errors
+    /// Fails where the map calls do, and when [`MODULES`] are loaded.
+    pub fn add_tables(
+        &mut self,
+        functions: impl ExactSizeIterator<Item = FunctionEntry>,
+        atomic_ends: impl ExactSizeIterator<Item = u32>,
+    ) -> Result<u32, KernelError> {
+        let index = (0..MODULES as u32)
+            .find(|index| !self.tables.contains(index))
+            .ok_or_else(|| {
+                KernelError::other("loading tables", "a module", "too many modules are loaded")
+            })?;
+        let update = |cause: &dyn std::error::Error| {
+            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "a table", chain(cause))
+        };
+        let inner = table(functions.len(), functions, "functions")?;
+        self.functions
+            .set(index, &inner, 0)
+            .map_err(|cause| update(&cause))?;
+        let inner = table(atomic_ends.len(), atomic_ends, "atomics")?;
+        self.atomics
+            .set(index, &inner, 0)
+            .map_err(|cause| update(&cause))?;
+        self.tables.insert(index);
+        Ok(index)
+    }
+
+    /// Gives the tables of an unloaded module free for another one.
+    pub fn remove_tables(&mut self, table: u32) {
+        self.tables.remove(&table);
+    }
+}
+
+fn shared<T>(map: &Map, len: usize, name: &str) -> Result<SharedArray<T>, KernelError> {
+    match map {
+        Map::Array(data)
+            if data
+                .info()
+                .is_ok_and(|info| info.value_size() as usize == size_of::<T>()) =>
+        {
+            SharedArray::map(&data.fd().as_fd(), len, name)
+        }
+        _ => Err(KernelError::other(
+            "loading the gates",
+            name,
+            "the eBPF object is of another version than this program",
+        )),
+    }
+}
+
+/// A BPF array with these entries, to be put into an outer map.
+fn table<T: Copy>(
+    len: usize,
+    entries: impl Iterator<Item = T>,
+    name: &str,
+) -> Result<MapData, KernelError> {
+    // An array cannot be empty; one without entries is never searched.
+    let len = len.max(1);
+    let parameters = aya_obj::Map::new_from_params(
+        aya_obj::generated::bpf_map_type::BPF_MAP_TYPE_ARRAY as u32,
+        size_of::<u32>() as u32,
+        size_of::<T>() as u32,
+        u32::try_from(len).unwrap_or(u32::MAX),
+        INNER_FLAGS,
+    );
+    let map = MapData::create(parameters, name, None)
+        .map_err(|cause| KernelError::other("bpf(BPF_MAP_CREATE)", name, chain(&cause)))?;
+    let values: SharedArray<T> = SharedArray::map(&map.fd().as_fd(), len, name)?;
+    for (index, entry) in entries.enumerate() {
+        if let Some(pointer) = values.pointer(index) {
+            // SAFETY: the pointer is into the mapping of a map that no gate sees yet.
+            unsafe { pointer.write(entry) };
+        }
+    }
+    Ok(map)
+}
+
+/// An error with its causes: aya puts the interesting part last.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that the kernel's verifier accepts every gate, and that tables can be loaded.
+    #[test]
+    fn the_verifier_accepts_the_gates() {
+        let mut gates = Gates::load(GateLog::Off).unwrap();
+        let entry = FunctionEntry {
+            start: 0x1000,
+            size_flags: FunctionEntry::ANALYZED | 16,
+        };
+        let table = gates
+            .add_tables([entry; 3].into_iter(), [1u32, 2].into_iter())
+            .unwrap();
+        let range = ModuleRange {
+            start: 1,
+            end: 2,
+            base: 0,
+            table,
+            functions: 3,
+            ..Default::default()
+        };
+        assert_eq!(gates.set_space(std::process::id(), &[range]).unwrap(), 0);
+        for gate in Gate::ALL {
+            gates.program(gate).unwrap();
+        }
+    }
+}

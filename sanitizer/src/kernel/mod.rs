@@ -1,0 +1,16 @@
+//! Everything that talks to the kernel: perf events, eBPF gates, ptrace, BTF. No other module
+//! makes a system call that `std` or `nix` do not make for it, and no other module is unsafe.
+
+pub mod btf;
+pub mod calibrate;
+pub mod error;
+pub mod gates;
+pub mod object;
+pub mod perf;
+pub mod probe;
+pub mod process;
+pub mod ptrace;
+mod reaper;
+pub mod shared;
+
+pub use error::KernelError;

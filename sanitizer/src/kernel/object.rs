@@ -1,0 +1,5 @@
+//! The eBPF object with the gates, embedded by `build.rs`, so that gwp-race is one file.
+
+/// The object as aya loads it, aligned as its ELF structures need. Empty where gwp-race was
+/// built by plain `cargo build`, without `cargo xtask build` having built the object before.
+pub static GATES_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/gates.o"));

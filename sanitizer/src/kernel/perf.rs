@@ -1,0 +1,211 @@
+//! Perf events: the clock, instruction breakpoints, data watchpoints, and their gates.
+//!
+//! Source of the format: `include/uapi/linux/perf_event.h`, `hw_breakpoint.h`,
+//! perf_event_open(2).
+
+use std::{
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
+    time::Duration,
+};
+
+use perf_event_open_sys::{self as sys, bindings as raw};
+
+use super::KernelError;
+use crate::addr::RuntimeAddr;
+
+/// How a gate stops the thread that it wants stopped (invariant I1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Delivery {
+    /// The event's own synchronous SIGTRAP.
+    Sigtrap,
+    /// The gate sends this signal, which the target ignores, by itself.
+    GateSignal(u8),
+}
+
+/// Which accesses a watchpoint traps. (x86 has no read-only watchpoints.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchKind {
+    /// Writes.
+    Writes,
+    /// Reads and writes.
+    ReadsAndWrites,
+}
+
+/// What an event is opened with, besides its kind.
+#[derive(Clone, Copy, Debug)]
+pub struct EventOptions {
+    /// How its gate stops threads.
+    pub delivery: Delivery,
+    /// Threads that the thread creates later get the event, too.
+    pub inherit: bool,
+    /// Comes back in `si_perf_data` of its SIGTRAP: tells our events from the target's own.
+    pub cookie: u64,
+}
+
+/// An open perf event of one thread, and of those that inherited it.
+#[derive(Debug)]
+pub struct PerfEvent {
+    fd: OwnedFd,
+    attr: raw::perf_event_attr,
+    tid: u32,
+}
+
+impl PerfEvent {
+    /// A sample each `period` of CPU time that the thread spends in user mode; disabled.
+    ///
+    /// # Errors
+    /// Fails where perf_event_open(2) does.
+    pub fn clock(tid: u32, period: Duration, options: EventOptions) -> Result<Self, KernelError> {
+        let mut attr = base(options);
+        attr.type_ = raw::PERF_TYPE_SOFTWARE;
+        attr.config = u64::from(raw::PERF_COUNT_SW_TASK_CLOCK);
+        attr.__bindgen_anon_1.sample_period = u64::try_from(period.as_nanos())
+            .unwrap_or(u64::MAX >> 1)
+            .max(100_000);
+        Self::open(attr, tid)
+    }
+
+    /// A hardware breakpoint or watchpoint on nothing yet; disabled.
+    ///
+    /// # Errors
+    /// Fails where perf_event_open(2) does: `ENOSPC` when all four slots are taken.
+    pub fn breakpoint(tid: u32, options: EventOptions) -> Result<Self, KernelError> {
+        let mut attr = base(options);
+        attr.type_ = raw::PERF_TYPE_BREAKPOINT;
+        attr.__bindgen_anon_1.sample_period = 1;
+        attr.bp_type = raw::HW_BREAKPOINT_W;
+        // Any user address does: the event is disabled until it is armed with a real one.
+        attr.__bindgen_anon_3.bp_addr = 0x1000;
+        attr.__bindgen_anon_4.bp_len = u64::from(raw::HW_BREAKPOINT_LEN_1);
+        Self::open(attr, tid)
+    }
+
+    fn open(mut attr: raw::perf_event_attr, tid: u32) -> Result<Self, KernelError> {
+        // SAFETY: `attr` is a valid, fully initialized structure that outlives the call.
+        let fd = unsafe {
+            sys::perf_event_open(
+                &mut attr,
+                tid.cast_signed(),
+                -1,
+                -1,
+                u64::from(raw::PERF_FLAG_FD_CLOEXEC),
+            )
+        };
+        if fd < 0 {
+            return Err(KernelError::last(
+                "perf_event_open",
+                format!("thread {tid}"),
+            ));
+        }
+        // SAFETY: the call succeeded, so `fd` is an open descriptor that nobody else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd, attr, tid })
+    }
+
+    /// Attaches a loaded gate. Must come before threads exist that are to inherit it.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_SET_BPF` does.
+    pub fn set_gate(&self, program: BorrowedFd<'_>) -> Result<(), KernelError> {
+        // SAFETY: both descriptors are open.
+        let result = unsafe {
+            sys::ioctls::SET_BPF(self.fd.as_raw_fd(), program.as_raw_fd().cast_unsigned())
+        };
+        self.check(result, "ioctl(PERF_EVENT_IOC_SET_BPF)")
+    }
+
+    /// Starts counting.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_ENABLE` does.
+    pub fn enable(&self) -> Result<(), KernelError> {
+        // SAFETY: the descriptor is open.
+        let result = unsafe { sys::ioctls::ENABLE(self.fd.as_raw_fd(), 0) };
+        self.check(result, "ioctl(PERF_EVENT_IOC_ENABLE)")
+    }
+
+    /// Stops counting: a breakpoint leaves the debug registers of all CPUs before this returns.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_DISABLE` does.
+    pub fn disable(&self) -> Result<(), KernelError> {
+        // SAFETY: the descriptor is open.
+        let result = unsafe { sys::ioctls::DISABLE(self.fd.as_raw_fd(), 0) };
+        self.check(result, "ioctl(PERF_EVENT_IOC_DISABLE)")
+    }
+
+    /// Watches `len` bytes (1, 2, 4 or 8) at an address that is aligned to `len`.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` does: `EINVAL` for other lengths.
+    pub fn watch(
+        &mut self,
+        address: RuntimeAddr,
+        len: u8,
+        kind: WatchKind,
+    ) -> Result<(), KernelError> {
+        let kind = match kind {
+            WatchKind::Writes => raw::HW_BREAKPOINT_W,
+            WatchKind::ReadsAndWrites => raw::HW_BREAKPOINT_RW,
+        };
+        self.modify(address, u64::from(len), kind)
+    }
+
+    /// Traps before the instruction at an address.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` does.
+    pub fn break_at(&mut self, address: RuntimeAddr) -> Result<(), KernelError> {
+        // The kernel wants sizeof(long) for instruction breakpoints.
+        self.modify(address, 8, raw::HW_BREAKPOINT_X)
+    }
+
+    fn modify(&mut self, address: RuntimeAddr, len: u64, kind: u32) -> Result<(), KernelError> {
+        self.attr.__bindgen_anon_3.bp_addr = address.0;
+        self.attr.__bindgen_anon_4.bp_len = len;
+        self.attr.bp_type = kind;
+        self.attr.set_disabled(0);
+        // SAFETY: the descriptor is open and `attr` outlives the call.
+        let result =
+            unsafe { sys::ioctls::MODIFY_ATTRIBUTES(self.fd.as_raw_fd(), &raw mut self.attr) };
+        self.check(result, "ioctl(PERF_EVENT_IOC_MODIFY_ATTRIBUTES)")
+    }
+
+    fn check(&self, result: i32, call: &'static str) -> Result<(), KernelError> {
+        if result < 0 {
+            return Err(KernelError::last(
+                call,
+                format!("an event of thread {}", self.tid),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for PerfEvent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The attributes that all our events share.
+fn base(options: EventOptions) -> raw::perf_event_attr {
+    let mut attr = raw::perf_event_attr {
+        size: size_of::<raw::perf_event_attr>() as u32,
+        ..Default::default()
+    };
+    attr.set_disabled(1);
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    if options.inherit {
+        attr.set_inherit(1);
+        // Threads only: a forked child is another address space and gets events of its own.
+        attr.set_inherit_thread(1);
+    }
+    attr.set_remove_on_exec(1);
+    if options.delivery == Delivery::Sigtrap {
+        attr.set_sigtrap(1);
+        attr.sig_data = options.cookie;
+    }
+    attr
+}

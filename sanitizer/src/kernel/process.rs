@@ -1,0 +1,169 @@
+//! What a process does with itself: die with its parent, block signals, wait precisely.
+
+use std::{
+    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
+    time::Duration,
+};
+
+use super::KernelError;
+
+/// The calling process gets SIGKILL when the thread that started it ends.
+///
+/// # Errors
+/// Fails where prctl(2) does.
+pub fn die_with_parent() -> Result<(), KernelError> {
+    // SAFETY: prctl with these arguments touches no memory.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } < 0 {
+        return Err(KernelError::last("prctl(PR_SET_PDEATHSIG)", "this process"));
+    }
+    Ok(())
+}
+
+/// Timers of the calling thread fire without the usual slack of 50 us.
+pub fn precise_timers() {
+    // SAFETY: prctl with these arguments touches no memory; failure leaves the default.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
+/// Asks for the processor ahead of others, so that a thread that stands still does not wait for
+/// it as well. Without the right to (`CAP_SYS_NICE`) all stays as it is.
+pub fn hurry() {
+    // SAFETY: setpriority touches no memory.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+}
+
+/// Names the calling process, up to 15 bytes, for ps(1) and the like.
+pub fn set_name(name: &std::ffi::CStr) {
+    // SAFETY: the pointer is to a C string, of which the kernel copies at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Sets the present process's disposition of SIGTRAP to be ignored; it survives exec.
+pub fn ignore_sigtrap() {
+    // SAFETY: SIG_IGN is a valid disposition, no handler is installed.
+    unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
+}
+
+/// Blocks every signal and returns a descriptor that is readable when a child has news. A parent
+/// that ignored SIGCHLD would have had it ignored here as well, and no news would come.
+///
+/// # Errors
+/// Fails where signalfd(2) does.
+pub fn child_news() -> Result<OwnedFd, KernelError> {
+    // SAFETY: the sets are initialized by the calls; the new descriptor is ours alone.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        if libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) < 0 {
+            return Err(KernelError::last("sigprocmask", "this process"));
+        }
+        let mut child = std::mem::zeroed();
+        libc::sigemptyset(&raw mut child);
+        libc::sigaddset(&raw mut child, libc::SIGCHLD);
+        let fd = libc::signalfd(-1, &raw const child, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 {
+            return Err(KernelError::last("signalfd", "this process"));
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Forgets the news that a descriptor of [`child_news`] has.
+pub fn drain(fd: BorrowedFd<'_>) {
+    let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>() * 4];
+    // SAFETY: the buffer is writable and of this length; the descriptor does not block.
+    while unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
+}
+
+/// Waits until one of the descriptors is readable or the time is over; which ones are.
+///
+/// # Errors
+/// Fails where ppoll(2) does.
+pub fn wait_readable<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    timeout: Option<Duration>,
+) -> Result<[bool; N], KernelError> {
+    let mut polled = fds.map(|fd| libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs().min(1 << 30).cast_signed(),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    });
+    let pointer = timeout
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the array and the timeout live through the call.
+    let result = unsafe {
+        libc::ppoll(
+            polled.as_mut_ptr(),
+            N as libc::nfds_t,
+            pointer,
+            std::ptr::null(),
+        )
+    };
+    if result < 0 {
+        let error = KernelError::last("ppoll", "the tracer");
+        if error.source.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        return Ok([false; N]);
+    }
+    Ok(polled.map(|fd| fd.revents != 0))
+}
+
+/// CLOCK_MONOTONIC in nanoseconds: the clock of the gates.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling process in nanoseconds.
+#[must_use]
+pub fn cpu_time_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is writable; the clocks asked for exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// Raises the limit of open files as far as it goes: a watched thread needs up to three.
+pub fn raise_file_limit() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is valid for both calls; on failure the limit stays as it is.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            if libc::geteuid() == 0 {
+                limit.rlim_max = limit.rlim_max.max(1 << 20);
+            }
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// Takes over a descriptor that this process has inherited under a known number.
+///
+/// # Errors
+/// `EBADF` when it is not open.
+pub fn adopt(fd: i32) -> Result<OwnedFd, KernelError> {
+    // SAFETY: fcntl with F_GETFD touches no memory.
+    if fd < 0 || unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return Err(KernelError::last("fcntl", format!("descriptor {fd}")));
+    }
+    // SAFETY: the descriptor is open, and the caller's caller gave it to this process to own.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,58 @@
+//! Memory that the gates and this process share: the values of an mmapable BPF array.
+
+use std::{marker::PhantomData, os::fd::AsRawFd};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use super::KernelError;
+
+/// The kernel rounds the values of an array map up to this (`kernel/bpf/arraymap.c`).
+const STRIDE: usize = 8;
+
+/// The values of a BPF array map with `BPF_F_MMAPABLE`, mapped.
+///
+/// `T` must be `repr(C)` and valid for any bits.
+#[derive(Debug)]
+pub struct SharedArray<T> {
+    map: MmapRaw,
+    len: usize,
+    values: PhantomData<T>,
+}
+
+impl<T> SharedArray<T> {
+    /// Maps the `len` values of a map.
+    ///
+    /// # Errors
+    /// Fails where mmap(2) does.
+    pub(super) fn map(fd: &impl AsRawFd, len: usize, name: &str) -> Result<Self, KernelError> {
+        let bytes = len * Self::stride();
+        let map = MmapOptions::new()
+            .len(bytes)
+            .map_raw(fd.as_raw_fd())
+            .map_err(|source| KernelError {
+                call: "mmap",
+                object: format!("the BPF map {name}"),
+                source,
+            })?;
+        Ok(Self {
+            map,
+            len,
+            values: PhantomData,
+        })
+    }
+
+    fn stride() -> usize {
+        size_of::<T>().next_multiple_of(STRIDE)
+    }
+
+    /// A pointer to a value, `None` past the end.
+    pub(super) fn pointer(&self, index: usize) -> Option<*mut T> {
+        // `index * stride` is within the mapping, so the pointer stays inside it.
+        (index < self.len).then(|| {
+            self.map
+                .as_mut_ptr()
+                .wrapping_add(index * Self::stride())
+                .cast()
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! gwp-race: a sampling data-race detector for programs in production.
+//!
+//! The library behind the `gwp-race` command. Modules are layered; a module imports only
+//! from those below it:
+//!
+//! ```text
+//! cli      run, attach, inspect, doctor: arguments in, exit code out
+//! hunt     strategies, stall, budget: decides what to stop and for how long
+//! report   the race model and its forms: text, json
+//! symbols  unwinding of stack snapshots, functions, lines, inlining
+//! verdict  two accesses in, race or reason-why-not out (pure)
+//! target   a live process: threads, memory, maps, modules
+//! kernel   perf events, eBPF gates, ptrace, BTF: every system call
+//! insn     one machine instruction: the bytes it reads and writes (pure)
+//! image    an ELF file: sections, text, functions, build id
+//! pcmeta   PC-keyed metadata formats: bytes in, compact tables out (pure)
+//! addr     the three kinds of addresses
+//! ```
+
+pub mod addr;
+pub mod cli;
+pub mod hunt;
+pub mod image;
+pub mod insn;
+pub mod kernel;
+pub mod pcmeta;
+pub mod report;
+pub mod symbols;
+pub mod target;
+pub mod verdict;

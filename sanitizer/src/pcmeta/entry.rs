@@ -1,0 +1,217 @@
+//! One entry of a metadata section: bytes in, numbers out.
+
+use super::format::{Features, Format};
+
+/// What is wrong with the bytes of an entry.
+pub(super) type Trouble = &'static str;
+
+/// A decoded entry and where the next one starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Distance from the entry's own address to the code; zero for padding.
+    pub(super) offset: i64,
+    /// Size of the function in bytes; zero for atomics.
+    pub(super) size: u64,
+    /// Feature mask of the function; zero for atomics.
+    pub(super) features: u64,
+    /// Offset of the next entry within the section.
+    pub(super) next: usize,
+}
+
+/// The entry of a covered function at `at`.
+#[inline]
+pub(super) fn covered<const VERSION: u8, const POINTER_SIZED: bool>(
+    data: &[u8],
+    at: usize,
+) -> Result<Entry, Trouble> {
+    let mut entry = atomic::<POINTER_SIZED>(data, at)?;
+    if entry.offset == 0 {
+        return Ok(entry);
+    }
+    let number = if VERSION == 1 { u32_number } else { uleb128 };
+    (entry.size, entry.next) = number(data, entry.next)?;
+    (entry.features, entry.next) = number(data, entry.next)?;
+    let has_stack_args = if VERSION == 1 {
+        Features::USE_AFTER_RETURN
+    } else {
+        Features::STACK_ARGS_SIZE
+    };
+    if entry.features & u64::from(has_stack_args.0) != 0 {
+        (_, entry.next) = number(data, entry.next)?;
+    }
+    Ok(entry)
+}
+
+/// The entry of an atomic instruction at `at`.
+#[inline]
+pub(super) fn atomic<const POINTER_SIZED: bool>(data: &[u8], at: usize) -> Result<Entry, Trouble> {
+    let tail = data.get(at..).unwrap_or_default();
+    let (offset, width) = if POINTER_SIZED {
+        (
+            tail.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)),
+            8,
+        )
+    } else {
+        (
+            tail.first_chunk()
+                .map(|bytes| i32::from_le_bytes(*bytes).into()),
+            4,
+        )
+    };
+    match offset {
+        Some(offset) => Ok(Entry {
+            offset,
+            size: 0,
+            features: 0,
+            next: at + width,
+        }),
+        // Alignment at the section's end.
+        None if !tail.is_empty() && tail.iter().all(|&byte| byte == 0) => Ok(Entry {
+            offset: 0,
+            size: 0,
+            features: 0,
+            next: data.len(),
+        }),
+        None => Err("the section ends within a code offset"),
+    }
+}
+
+/// [`covered`] for a layout that is known only at run time.
+pub(super) fn covered_as(format: Format, data: &[u8], at: usize) -> Result<Entry, Trouble> {
+    match (format.version, format.pointer_sized) {
+        (1, false) => covered::<1, false>(data, at),
+        (1, true) => covered::<1, true>(data, at),
+        (_, false) => covered::<2, false>(data, at),
+        (_, true) => covered::<2, true>(data, at),
+    }
+}
+
+/// [`atomic`] for a layout that is known only at run time.
+pub(super) fn atomic_as(format: Format, data: &[u8], at: usize) -> Result<Entry, Trouble> {
+    if format.pointer_sized {
+        atomic::<true>(data, at)
+    } else {
+        atomic::<false>(data, at)
+    }
+}
+
+fn u32_number(data: &[u8], at: usize) -> Result<(u64, usize), Trouble> {
+    match data.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(bytes) => Ok((u32::from_le_bytes(*bytes).into(), at + 4)),
+        None => Err("the section ends within a number"),
+    }
+}
+
+#[inline]
+fn uleb128(data: &[u8], at: usize) -> Result<(u64, usize), Trouble> {
+    let mut value = 0u64;
+    let mut shift = 0u32;
+    for (index, &byte) in data.get(at..).unwrap_or_default().iter().enumerate() {
+        let bits = u64::from(byte & 0x7f);
+        if shift > 63 || (shift == 63 && bits > 1) {
+            return Err("a ULEB128 number has more than 64 bits");
+        }
+        value |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Ok((value, at + index + 1));
+        }
+        shift += 7;
+    }
+    Err("the section ends within a ULEB128 number")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn put_uleb128(out: &mut Vec<u8>, mut value: u64) {
+        loop {
+            let byte = (value & 0x7f) as u8;
+            value >>= 7;
+            out.push(if value == 0 { byte } else { byte | 0x80 });
+            if value == 0 {
+                return;
+            }
+        }
+    }
+
+    fn put(out: &mut Vec<u8>, format: Format, offset: i64, size: u32, features: u8, args: u32) {
+        if format.pointer_sized {
+            out.extend(offset.to_le_bytes());
+        } else {
+            out.extend((offset as i32).to_le_bytes());
+        }
+        let args_bit = if format.version == 1 { 0b10 } else { 0b100 };
+        let mut numbers = vec![size, features.into()];
+        if features & args_bit != 0 {
+            numbers.push(args);
+        }
+        for number in numbers {
+            if format.version == 1 {
+                out.extend(number.to_le_bytes());
+            } else {
+                put_uleb128(out, number.into());
+            }
+        }
+    }
+
+    fn format() -> impl Strategy<Value = Format> {
+        prop::sample::select(&Format::UNVERSIONED[..])
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            format in format(),
+            written in prop::collection::vec((any::<i32>(), any::<u32>(), 0u8..8, any::<u32>()), 0..20),
+        ) {
+            let mut bytes = Vec::new();
+            for &(offset, size, features, args) in &written {
+                // Zero is padding, which has nothing after it.
+                put(&mut bytes, format, i64::from(offset).max(1), size, features, args);
+            }
+            let mut at = 0;
+            for &(offset, size, features, _) in &written {
+                let entry = covered_as(format, &bytes, at).unwrap();
+                prop_assert_eq!(entry.offset, i64::from(offset).max(1));
+                prop_assert_eq!(entry.size, u64::from(size));
+                prop_assert_eq!(entry.features, u64::from(features));
+                at = entry.next;
+            }
+            prop_assert_eq!(at, bytes.len());
+        }
+
+        #[test]
+        fn any_bytes_give_an_entry_that_moves_on_or_an_error(
+            format in format(),
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+            at in 0usize..50,
+        ) {
+            let entries = [covered_as(format, &bytes, at), atomic_as(format, &bytes, at)];
+            for entry in entries.into_iter().flatten() {
+                prop_assert!(entry.next > at && entry.next <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn numbers_of_any_width_are_read(value in any::<u64>()) {
+            let mut bytes = Vec::new();
+            put_uleb128(&mut bytes, value);
+            prop_assert_eq!(uleb128(&bytes, 0), Ok((value, bytes.len())));
+            bytes.pop();
+            prop_assert!(uleb128(&bytes, 0).is_err());
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_refused() {
+        assert!(uleb128(&[0xff; 9], 0).is_err());
+        let mut bytes = [0xff; 10];
+        bytes[9] = 2;
+        assert!(uleb128(&bytes, 0).is_err());
+        bytes[9] = 1;
+        assert_eq!(uleb128(&bytes, 0), Ok((u64::MAX, 10)));
+    }
+}

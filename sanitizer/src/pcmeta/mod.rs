@@ -1,0 +1,453 @@
+//! PC-keyed metadata that compilers leave for sanitizers: bytes in, compact tables out.
+//!
+//! With `-fexperimental-sanitize-metadata=atomics` clang writes down, in sections of their own,
+//! which functions it compiled with the flag (*covered* functions) and which of their
+//! instructions carry out atomic operations. From the two follows what no look at machine code
+//! can tell: whether a `mov` is an atomic load of the source or a plain one.
+//!
+//! ```no_run
+//! # use gwp_race::{image::Image, pcmeta::Metadata};
+//! let image = Image::open("a.out".as_ref())?;
+//! let metadata = Metadata::load(&image)?;
+//! for function in metadata.functions() {
+//!     println!("{} is analyzed: {}", function.start, function.is_analyzed());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The format: LLVM's PCSectionsMetadata page and `SanitizerBinaryMetadata.cpp`.
+
+mod atomicity;
+mod entry;
+mod error;
+mod format;
+mod function_table;
+mod layout;
+mod pc_set;
+mod text;
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::addr::LinkAddr;
+use crate::image::Image;
+use crate::insn::AccessKind;
+
+pub use atomicity::Atomicity;
+pub use error::MetadataError;
+pub use format::{Features, Format, SectionKind};
+
+use entry::{Entry, Trouble};
+use format::Named;
+use function_table::{FunctionTable, Functions, Unpacked};
+use layout::{Bytes, Run};
+use pc_set::PcSet;
+use text::Text;
+
+/// A function that the compiler wrote metadata for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its first byte.
+    pub start: LinkAddr,
+    /// The byte after its last.
+    pub end: LinkAddr,
+    /// What was recorded about it.
+    pub features: Features,
+    /// The version of the metadata that its compiler wrote: 1 (clang 16) or 2.
+    pub version: u8,
+    /// Whether its 8- and 16-bit atomic loads may be missing from the atomics (clang 16 to 18).
+    pub loses_small_loads: bool,
+}
+
+impl Function {
+    /// Whether its atomic operations are known, so that all else in it is plain.
+    #[must_use]
+    pub fn is_analyzed(&self) -> bool {
+        self.features.contains(Features::ATOMICS)
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.end.0.saturating_sub(self.start.0)
+    }
+}
+
+/// One metadata section of a file, as bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct RawSection<'data> {
+    /// Its name, which says what it holds.
+    pub name: &'data str,
+    /// Where the linker put it; its entries are relative to their own addresses.
+    pub address: LinkAddr,
+    /// Its bytes.
+    pub data: &'data [u8],
+}
+
+/// What a metadata section turned out to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionSummary {
+    /// Its name.
+    pub name: String,
+    /// What its entries describe.
+    pub kind: SectionKind,
+    /// The layouts of its entries, in the order of their first use. Entries of atomics are the
+    /// same in version 1 and 2; where the section's name has no number, they show as version 1.
+    pub formats: Vec<Format>,
+    /// Its size in the file in bytes.
+    pub bytes: u64,
+    /// How many entries it has, duplicates included and padding not.
+    pub entries: usize,
+    /// How many of them point at no code: leftovers of functions that the linker discarded.
+    pub discarded: usize,
+}
+
+/// The metadata of one image: which functions were analyzed, and which instructions are atomic.
+#[derive(Default)]
+pub struct Metadata {
+    base: LinkAddr,
+    functions: FunctionTable,
+    atomics: PcSet,
+    sections: Vec<SectionSummary>,
+}
+
+impl Metadata {
+    /// Decodes the metadata of an image. An image without any gives an empty table.
+    ///
+    /// # Errors
+    /// A section is damaged or of an unknown version, or the code is larger than 4 GiB.
+    pub fn load(image: &Image) -> Result<Self, MetadataError> {
+        let sections: Vec<RawSection<'_>> = (image.sections())
+            .filter(|section| section.is_allocated)
+            .map(|section| RawSection {
+                name: section.name,
+                address: section.address,
+                data: section.data,
+            })
+            .collect();
+        Self::decode(&sections, &image.text_ranges(), image.name())
+    }
+
+    /// Decodes the metadata among `sections`; `text` is where the code is, sorted and without
+    /// overlaps, and `file` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Metadata::load`].
+    pub fn decode(
+        sections: &[RawSection<'_>],
+        text: &[Range<LinkAddr>],
+        file: &Path,
+    ) -> Result<Self, MetadataError> {
+        let mut builder = Builder::default();
+        let mut summaries = Vec::new();
+        let mut sections = sections
+            .iter()
+            .filter(|section| !section.data.is_empty())
+            .peekable();
+        if sections.peek().is_none() {
+            return Ok(Self::default());
+        }
+        let mut text = Text::new(text).map_err(|span| MetadataError::TextTooLarge {
+            file: file.into(),
+            span,
+        })?;
+        for section in sections {
+            let (kind, formats) = match format::of_name(section.name) {
+                Named::Other => continue,
+                Named::Metadata(kind, formats) => (kind, formats),
+                Named::Unknown(version) => {
+                    return Err(MetadataError::UnknownVersion {
+                        file: file.into(),
+                        section: section.name.into(),
+                        version,
+                    });
+                }
+            };
+            let bytes = Bytes {
+                kind,
+                address: section.address,
+                data: section.data,
+            };
+            let malformed = |(offset, what)| MetadataError::Malformed {
+                file: file.into(),
+                section: section.name.into(),
+                offset,
+                what,
+            };
+            let mut summary = SectionSummary {
+                name: section.name.into(),
+                kind,
+                formats: Vec::new(),
+                bytes: section.data.len() as u64,
+                entries: 0,
+                discarded: 0,
+            };
+            builder
+                .add_section(&bytes, &mut text, &formats, &mut summary)
+                .map_err(malformed)?;
+            summaries.push(summary);
+        }
+        Ok(Self {
+            base: text.base(),
+            functions: FunctionTable::new(builder.functions),
+            atomics: PcSet::new(builder.atomics),
+            sections: summaries,
+        })
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.functions.len() == 0 && self.atomics.len() == 0
+    }
+
+    /// The sections that it came from, in file order.
+    #[must_use]
+    pub fn sections(&self) -> &[SectionSummary] {
+        &self.sections
+    }
+
+    /// The covered function that `pc` is in.
+    #[inline]
+    #[must_use]
+    pub fn function_at(&self, pc: LinkAddr) -> Option<Function> {
+        let found = self.functions.at(self.offset(pc)?)?;
+        Some(self.with_addresses(found))
+    }
+
+    /// Whether the instruction that starts at `pc` (prefixes included) carries out an atomic
+    /// operation.
+    #[inline]
+    #[must_use]
+    pub fn is_atomic(&self, pc: LinkAddr) -> bool {
+        self.offset(pc)
+            .is_some_and(|offset| self.atomics.contains(offset))
+    }
+
+    /// Whether the access of `size` bytes by the instruction at `pc` was atomic in the source.
+    ///
+    /// Outside of analyzed functions nothing is known. Within them what is not marked is plain,
+    /// except what the compiler is known or feared to lose the mark of: 8- and 16-bit loads of
+    /// clang 16 to 18. Inline assembly is never marked and counts as plain. What the instruction
+    /// itself tells (x86 `lock` prefixes, `xchg` with memory) is not looked at here.
+    #[must_use]
+    pub fn atomicity(&self, pc: LinkAddr, size: u64, kind: AccessKind) -> Atomicity {
+        if self.is_atomic(pc) {
+            return Atomicity::Atomic;
+        }
+        match self.function_at(pc) {
+            Some(function)
+                if function.is_analyzed()
+                    && !(function.loses_small_loads && atomicity::is_small_load(size, kind)) =>
+            {
+                Atomicity::Plain
+            }
+            _ => Atomicity::Unknown,
+        }
+    }
+
+    /// The covered functions, sorted by address and without overlaps.
+    pub fn functions(&self) -> impl ExactSizeIterator<Item = Function> {
+        self.functions
+            .iter()
+            .map(|function| self.with_addresses(function))
+    }
+
+    /// The addresses of atomic instructions, sorted and without duplicates.
+    pub fn atomics(&self) -> impl Iterator<Item = LinkAddr> {
+        self.atomics.iter().map(|offset| self.address(offset))
+    }
+
+    /// How many covered functions there are.
+    #[must_use]
+    pub fn function_count(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// How many atomic instructions there are.
+    #[must_use]
+    pub fn atomic_count(&self) -> usize {
+        self.atomics.len()
+    }
+
+    /// How many bytes of memory the tables of functions and of atomics take.
+    #[must_use]
+    pub fn memory_size(&self) -> (usize, usize) {
+        (self.functions.memory_size(), self.atomics.memory_size())
+    }
+
+    #[inline]
+    fn offset(&self, pc: LinkAddr) -> Option<u32> {
+        u32::try_from(pc.0.checked_sub(self.base.0)?).ok()
+    }
+
+    fn address(&self, offset: u32) -> LinkAddr {
+        LinkAddr(self.base.0.wrapping_add(offset.into()))
+    }
+
+    fn with_addresses(&self, found: Unpacked) -> Function {
+        let start = self.address(found.start);
+        Function {
+            start,
+            end: LinkAddr(start.0.wrapping_add(found.size.into())),
+            features: found.features,
+            version: found.version,
+            loses_small_loads: found.loses_small_loads,
+        }
+    }
+}
+
+/// The tables while sections are still being read.
+#[derive(Default)]
+struct Builder {
+    /// Whether the name of the section that is being read has its version.
+    section_is_numbered: bool,
+    functions: Functions,
+    atomics: Vec<u32>,
+}
+
+/// How many entries a run had, and how many of them point at no code.
+#[derive(Default)]
+struct Count {
+    entries: usize,
+    discarded: usize,
+}
+
+impl Builder {
+    fn add_section(
+        &mut self,
+        bytes: &Bytes<'_>,
+        text: &mut Text,
+        formats: &[Format],
+        summary: &mut SectionSummary,
+    ) -> Result<(), (usize, Trouble)> {
+        self.section_is_numbered = formats.len() == 1;
+        // The usual case first: the name gives the layout, and every entry points at code.
+        if let &[format] = formats {
+            let (functions, atomics) = (self.functions.len(), self.atomics.len());
+            let whole = 0..bytes.data.len();
+            if let Ok(count) = self.add_run(bytes, text, format, whole)
+                && count.discarded == 0
+            {
+                summary.formats.push(format);
+                summary.entries = count.entries;
+                return Ok(());
+            }
+            self.functions.truncate(functions);
+            self.atomics.truncate(atomics);
+        }
+        for Run { start, end, format } in bytes.runs(text, formats)? {
+            let Some(format) = format else { continue };
+            let count = self.add_run(bytes, text, format, start..end)?;
+            if !summary.formats.contains(&format) {
+                summary.formats.push(format);
+            }
+            summary.entries += count.entries;
+            summary.discarded += count.discarded;
+        }
+        if summary.entries > 0 && summary.discarded == summary.entries {
+            return Err((0, "no entry points at code of this file"));
+        }
+        Ok(())
+    }
+
+    fn add_run(
+        &mut self,
+        bytes: &Bytes<'_>,
+        text: &mut Text,
+        format: Format,
+        range: Range<usize>,
+    ) -> Result<Count, (usize, Trouble)> {
+        match (bytes.kind, format.version, format.pointer_sized) {
+            (SectionKind::Covered, 1, false) => {
+                self.add_functions(bytes, text, format, range, entry::covered::<1, false>)
+            }
+            (SectionKind::Covered, 1, true) => {
+                self.add_functions(bytes, text, format, range, entry::covered::<1, true>)
+            }
+            (SectionKind::Covered, _, false) => {
+                self.add_functions(bytes, text, format, range, entry::covered::<2, false>)
+            }
+            (SectionKind::Covered, _, true) => {
+                self.add_functions(bytes, text, format, range, entry::covered::<2, true>)
+            }
+            (SectionKind::Atomics, _, false) => {
+                self.add_atomics(bytes, text, format, range, entry::atomic::<false>)
+            }
+            (SectionKind::Atomics, _, true) => {
+                self.add_atomics(bytes, text, format, range, entry::atomic::<true>)
+            }
+        }
+    }
+
+    /// Generic over the decoder, so that each layout gets a loop of its own.
+    #[inline]
+    fn add_functions(
+        &mut self,
+        bytes: &Bytes<'_>,
+        text: &mut Text,
+        format: Format,
+        range: Range<usize>,
+        decode: impl Fn(&[u8], usize) -> Result<Entry, Trouble>,
+    ) -> Result<Count, (usize, Trouble)> {
+        let mut count = Count::default();
+        let data = bytes.data.get(..range.end).unwrap_or_default();
+        let loses_small_loads =
+            atomicity::loses_small_loads(format.version, self.section_is_numbered);
+        // An entry is an offset, a size and a mask, of at least a byte each.
+        self.functions
+            .reserve(range.len() / (format.offset_size() + 2));
+        let mut at = range.start;
+        while at < range.end {
+            let entry = decode(data, at).map_err(|what| (at, what))?;
+            if entry.offset != 0 {
+                count.entries += 1;
+                let start = text.offset_of(bytes.target(at, &entry), entry.size);
+                match (start, u32::try_from(entry.size)) {
+                    // A function without instructions cannot be asked for.
+                    (Some(_), Ok(0)) => {}
+                    (Some(start), Ok(size)) => self.functions.push(Unpacked {
+                        start,
+                        size,
+                        features: Features(entry.features as u8),
+                        version: format.version,
+                        loses_small_loads,
+                    }),
+                    _ => count.discarded += 1,
+                }
+            }
+            at = entry.next;
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn add_atomics(
+        &mut self,
+        bytes: &Bytes<'_>,
+        text: &mut Text,
+        format: Format,
+        range: Range<usize>,
+        decode: impl Fn(&[u8], usize) -> Result<Entry, Trouble>,
+    ) -> Result<Count, (usize, Trouble)> {
+        let mut count = Count::default();
+        let data = bytes.data.get(..range.end).unwrap_or_default();
+        self.atomics.reserve(range.len() / format.offset_size());
+        let mut at = range.start;
+        while at < range.end {
+            let entry = decode(data, at).map_err(|what| (at, what))?;
+            if entry.offset != 0 {
+                count.entries += 1;
+                match text.offset_of(bytes.target(at, &entry), 0) {
+                    Some(offset) => self.atomics.push(offset),
+                    None => count.discarded += 1,
+                }
+            }
+            at = entry.next;
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

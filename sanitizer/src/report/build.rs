@@ -1,0 +1,139 @@
+//! Turns the facts of a finding into a race: stacks unwound, functions, lines and memory
+//! named.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::finding::{Finding, MapInfo, SideFacts};
+use super::fingerprint::fingerprint;
+use super::hex::{Hex, digits, little_endian};
+use super::location;
+use super::model::{Access, Race, Role, SCHEMA, StackFrame};
+use crate::insn::AccessKind;
+use crate::symbols::{Frame, StackSnapshot, Symbolizer};
+
+/// Resolves a finding. `maps` are the process's mappings at about that time.
+#[must_use]
+pub fn build_race(symbolizer: &mut Symbolizer, finding: &Finding, maps: &[MapInfo]) -> Race {
+    let stalled = access(symbolizer, &finding.stalled, Role::Stalled);
+    let racing = access(symbolizer, &finding.racing, Role::Racing);
+    let (address, size) = overlap(finding);
+    let exe_build_id = symbolizer.build_id_of(&finding.exe);
+    Race {
+        schema: SCHEMA,
+        fingerprint: fingerprint(&stalled, &racing),
+        verdict: finding.class,
+        pid: finding.pid,
+        exe: finding.exe.clone(),
+        build_id: (!exe_build_id.is_empty()).then(|| digits(exe_build_id)),
+        time: humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(finding.time_ns))
+            .to_string(),
+        address: Hex(address),
+        size,
+        location: location::classify(symbolizer, finding, maps, address),
+        watch_address: Hex(finding.watch_address),
+        watch_size: finding.watch_len,
+        value_before: value(&finding.value_before),
+        value_after: value(&finding.value_after),
+        notes: notes(finding, [&stalled, &racing]),
+        accesses: [stalled, racing],
+    }
+}
+
+fn value(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| little_endian(bytes))
+}
+
+/// The bytes that both sides access; the watched ones where they are not known to meet.
+fn overlap(finding: &Finding) -> (u64, u32) {
+    let end = |side: &SideFacts| side.address.saturating_add(side.size.into());
+    let start = finding.stalled.address.max(finding.racing.address);
+    let size = end(&finding.stalled)
+        .min(end(&finding.racing))
+        .saturating_sub(start);
+    match u32::try_from(size) {
+        Ok(size) if size > 0 => (start, size),
+        _ => (finding.watch_address, finding.watch_len),
+    }
+}
+
+fn access(symbolizer: &Symbolizer, side: &SideFacts, role: Role) -> Access {
+    let snapshot = StackSnapshot {
+        base: side.stack_base,
+        bytes: side.stack.clone(),
+    };
+    let stack = symbolizer.unwind_access(side.pc, &side.regs, &snapshot);
+    let frames: Vec<StackFrame> = stack
+        .pcs
+        .iter()
+        .flat_map(|&pc| symbolizer.frames(pc))
+        .map(StackFrame::from)
+        .collect();
+    let innermost = frames.first();
+    Access {
+        role,
+        kind: side.kind,
+        atomic: side.atomic,
+        size: side.size,
+        address: Hex(side.address),
+        pc: Hex(side.pc),
+        tid: side.tid,
+        thread_name: side.thread_name.clone(),
+        module: innermost.and_then(|frame| frame.module.clone()),
+        offset: innermost.map_or(Hex(0), |frame| frame.offset),
+        introduced_read: side.introduced_read,
+        stack_truncated: stack.truncated,
+        stack: frames,
+    }
+}
+
+impl From<Frame> for StackFrame {
+    fn from(frame: Frame) -> Self {
+        Self {
+            pc: Hex(frame.pc),
+            module: frame.module,
+            offset: Hex(frame.offset),
+            build_id: (!frame.build_id.is_empty()).then(|| digits(&frame.build_id)),
+            function: frame.function,
+            file: frame.file,
+            line: frame.line,
+            column: frame.column,
+            inlined: frame.inlined,
+        }
+    }
+}
+
+fn notes(finding: &Finding, sides: [&Access; 2]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for side in sides {
+        let role = side.role.name();
+        if side.introduced_read {
+            notes.push(format!(
+                "the {role} read may be compiler-introduced: the source need not read here. \
+                 Build with the strict flags of the documentation to rule that out."
+            ));
+        }
+        if side.stack_truncated {
+            notes.push(format!(
+                "the {role} stack is truncated: it goes on beyond its last frame."
+            ));
+        }
+        if side.in_memory_routine() {
+            notes.push(format!(
+                "the {role} access is made by a memory routine for its caller."
+            ));
+        }
+    }
+    let racing_writes = finding.racing.kind != AccessKind::Read;
+    if racing_writes && finding.value_before.is_empty() {
+        notes.push("the value could not be read.".to_owned());
+    } else if racing_writes && finding.value_before == finding.value_after {
+        notes.push("the racing write left the watched bytes as they were.".to_owned());
+    } else if !racing_writes && finding.value_before != finding.value_after {
+        notes.push(
+            "the racing access only reads; the watched bytes changed as well while the \
+             stalled thread was held, by another access."
+                .to_owned(),
+        );
+    }
+    notes
+}

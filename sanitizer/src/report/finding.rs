@@ -1,0 +1,108 @@
+//! The facts of one race as the hunt hands them over: raw addresses, registers and bytes,
+//! nothing resolved yet. Plain data that travels between processes (postcard), so that
+//! unwinding and symbols cost the target and its tracer nothing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::insn::{AccessKind, Regs};
+pub use crate::symbols::ModuleInfo;
+pub use crate::verdict::RaceClass;
+
+/// One of the two accesses of a race.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideFacts {
+    /// The thread's id.
+    pub tid: u32,
+    /// The thread's name (`/proc/PID/task/TID/comm`).
+    pub thread_name: String,
+    /// The run-time address of the accessing instruction itself.
+    pub pc: u64,
+    /// The registers at the stop. For the racing side they are those *after* the access, so
+    /// `regs.rip` is then past `pc`.
+    pub regs: Regs,
+    /// The run-time address of the first byte of `stack`.
+    pub stack_base: u64,
+    /// The stack's bytes from `stack_base` upwards, as many as were copied.
+    pub stack: Vec<u8>,
+    /// What the access does.
+    pub kind: AccessKind,
+    /// Whether the access is atomic.
+    pub atomic: bool,
+    /// The run-time address of the first byte accessed.
+    pub address: u64,
+    /// How many bytes are accessed.
+    pub size: u32,
+    /// The access is a plain read that the compiler may have introduced: the source need not
+    /// have it at this place.
+    pub introduced_read: bool,
+}
+
+/// A thread of the target, for saying whose stack an address is on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadInfo {
+    /// The thread's id.
+    pub tid: u32,
+    /// The thread's name.
+    pub name: String,
+    /// Any address within the thread's stack, such as a stack pointer.
+    pub stack_pointer: u64,
+    /// The thread pointer (`fs_base`), 0 where unknown.
+    pub thread_pointer: u64,
+}
+
+/// One mapping of the target: a line of `/proc/PID/maps` (proc_pid_maps(5)).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapInfo {
+    /// The first run-time address.
+    pub start: u64,
+    /// The first run-time address past the mapping.
+    pub end: u64,
+    /// The offset into the file.
+    pub offset: u64,
+    /// Whether it may be read.
+    pub read: bool,
+    /// Whether it may be written.
+    pub write: bool,
+    /// Whether it may be executed.
+    pub execute: bool,
+    /// Whether writes are shared with other mappings (`s`), as opposed to private (`p`).
+    pub shared: bool,
+    /// The name: a path, `[heap]`, `[stack]`, `[anon:...]`, or empty for anonymous memory.
+    pub name: String,
+}
+
+impl MapInfo {
+    /// Whether a run-time address is inside the mapping.
+    #[must_use]
+    pub const fn contains(&self, addr: u64) -> bool {
+        self.start <= addr && addr < self.end
+    }
+}
+
+/// One race as it was caught: two accesses that met at overlapping bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The process.
+    pub pid: u32,
+    /// The executable's path as the target sees it.
+    pub exe: String,
+    /// When the racing access was recorded: nanoseconds of real time since 1970.
+    pub time_ns: u64,
+    /// The run-time address that was watched.
+    pub watch_address: u64,
+    /// How many bytes were watched.
+    pub watch_len: u32,
+    /// Which kinds of accesses met.
+    pub class: RaceClass,
+    /// The access whose thread was held just before it.
+    pub stalled: SideFacts,
+    /// The access that came meanwhile.
+    pub racing: SideFacts,
+    /// The watched bytes when the stall began; empty where they could not be read.
+    pub value_before: Vec<u8>,
+    /// The watched bytes after the racing access; empty where they could not be read.
+    pub value_after: Vec<u8>,
+    /// Other threads of the process, as far as known, for naming the stack an address is on.
+    /// The two sides need not be repeated here.
+    pub threads: Vec<ThreadInfo>,
+}

@@ -1,0 +1,174 @@
+//! Says what memory an address is in: a variable, a thread's stack, the heap, a mapping.
+
+use super::finding::{Finding, MapInfo, SideFacts, ThreadInfo};
+use super::hex::Hex;
+use super::model::{Location, LocationKind};
+use crate::symbols::Symbolizer;
+
+/// Code may use this much below the stack pointer (System V ABI for x86-64, 3.2.2).
+const RED_ZONE: u64 = 128;
+
+impl Location {
+    const fn new(kind: LocationKind) -> Self {
+        Self {
+            kind,
+            name: None,
+            offset: None,
+            size: None,
+            module: None,
+            module_offset: None,
+            tid: None,
+        }
+    }
+}
+
+/// What is at a run-time address of the finding's process.
+#[must_use]
+pub fn classify(
+    symbolizer: &Symbolizer,
+    finding: &Finding,
+    maps: &[MapInfo],
+    address: u64,
+) -> Location {
+    if let Some(global) = symbolizer.global_at(address) {
+        return Location {
+            name: Some(global.name),
+            offset: i64::try_from(global.offset).ok(),
+            size: Some(global.size),
+            module: Some(global.module),
+            module_offset: Some(Hex(global.module_offset)),
+            ..Location::new(LocationKind::Global)
+        };
+    }
+    let map = maps.iter().find(|map| map.contains(address));
+    if let Some(stack) = stack_of(finding, map, address) {
+        return stack;
+    }
+    let Some(map) = map else {
+        return Location::new(LocationKind::Unknown);
+    };
+    let in_mapping = Location {
+        name: (!map.name.is_empty()).then(|| map.name.clone()),
+        offset: i64::try_from(address.wrapping_sub(map.start)).ok(),
+        size: Some(map.end.wrapping_sub(map.start)),
+        ..Location::new(LocationKind::Mapping)
+    };
+    match map.name.as_str() {
+        "[heap]" => Location {
+            kind: LocationKind::Heap,
+            ..in_mapping
+        },
+        "" => Location {
+            kind: LocationKind::Anonymous,
+            ..in_mapping
+        },
+        // The file offset, which says more than the place in the mapping.
+        name if name.starts_with('/') => Location {
+            offset: i64::try_from(address.wrapping_sub(map.start).wrapping_add(map.offset)).ok(),
+            ..in_mapping
+        },
+        _ => in_mapping,
+    }
+}
+
+fn stack_of(finding: &Finding, map: Option<&MapInfo>, address: u64) -> Option<Location> {
+    let side = |side: &SideFacts| ThreadInfo {
+        tid: side.tid,
+        name: side.thread_name.clone(),
+        stack_pointer: side.regs.rsp,
+        thread_pointer: side.regs.fs_base,
+    };
+    let sides = [side(&finding.stalled), side(&finding.racing)];
+    let owner = sides
+        .iter()
+        .chain(&finding.threads)
+        .find(|thread| is_on_stack(thread, map, address));
+    if let Some(thread) = owner {
+        return Some(Location {
+            name: Some(thread.name.clone()),
+            offset: Some(address.wrapping_sub(thread.stack_pointer).cast_signed()),
+            tid: Some(thread.tid),
+            ..Location::new(LocationKind::Stack)
+        });
+    }
+    let map = map.filter(|map| map.name == "[stack]")?;
+    // The main thread's stack, even where the thread itself is not known.
+    Some(Location {
+        offset: i64::try_from(address.wrapping_sub(map.start)).ok(),
+        size: Some(map.end.wrapping_sub(map.start)),
+        tid: Some(finding.pid),
+        ..Location::new(LocationKind::Stack)
+    })
+}
+
+fn is_on_stack(thread: &ThreadInfo, map: Option<&MapInfo>, address: u64) -> bool {
+    let Some(map) = map.filter(|map| map.name != "[heap]" && !map.name.starts_with('/')) else {
+        return false;
+    };
+    if thread.stack_pointer == 0 || !map.contains(thread.stack_pointer) {
+        return false;
+    }
+    // What is far below the stack pointer is not in use by a call of this thread, but is
+    // still its stack. C libraries keep the thread's control block at the top of its stack;
+    // what lies above that was merged into one mapping by chance.
+    let below_thread_pointer = !map.contains(thread.thread_pointer)
+        || thread.thread_pointer < thread.stack_pointer
+        || address <= thread.thread_pointer;
+    below_thread_pointer && address >= map.start.saturating_sub(RED_ZONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::finding;
+
+    fn map(start: u64, end: u64, name: &str) -> MapInfo {
+        MapInfo {
+            start,
+            end,
+            name: name.to_owned(),
+            write: true,
+            read: true,
+            ..MapInfo::default()
+        }
+    }
+
+    /// Check each kind of memory that needs no symbols.
+    #[test]
+    fn kinds() {
+        let mut finding = finding();
+        finding.stalled.regs.rsp = 0x7000_1000;
+        finding.stalled.regs.fs_base = 0x7000_8000;
+        finding.racing.regs.rsp = 0x7ffe_0500;
+        finding.racing.regs.fs_base = 0;
+        let maps = [
+            map(0x5000, 0x9000, "[heap]"),
+            MapInfo {
+                offset: 0x3000,
+                ..map(0x1_0000, 0x2_0000, "/lib/data")
+            },
+            map(0x3_0000, 0x4_0000, ""),
+            map(0x5_0000, 0x6_0000, "[anon:arena]"),
+            map(0x7000_0000, 0x7001_0000, ""),
+            map(0x7ffe_0000, 0x7fff_0000, "[stack]"),
+        ];
+        let symbolizer = Symbolizer::new();
+        let at = |address| classify(&symbolizer, &finding, &maps, address);
+        assert_eq!(at(0x5010).kind, LocationKind::Heap);
+        assert_eq!(at(0x5010).offset, Some(0x10));
+        assert_eq!(at(0x1_0004).kind, LocationKind::Mapping);
+        assert_eq!(at(0x1_0004).offset, Some(0x3004));
+        assert_eq!(at(0x3_0004).kind, LocationKind::Anonymous);
+        assert_eq!(at(0x5_0000).name.as_deref(), Some("[anon:arena]"));
+        let stack = at(0x7000_1008);
+        assert_eq!(
+            (stack.kind, stack.tid),
+            (LocationKind::Stack, Some(finding.stalled.tid))
+        );
+        assert_eq!(stack.offset, Some(8));
+        // Above the thread's control block: not its stack.
+        assert_eq!(at(0x7000_8008).kind, LocationKind::Anonymous);
+        assert_eq!(at(0x7ffe_0400).tid, Some(finding.racing.tid));
+        assert_eq!(at(0x1).kind, LocationKind::Unknown);
+    }
+}

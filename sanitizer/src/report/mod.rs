@@ -1,0 +1,33 @@
+//! Races as they are reported: the model, its text and JSON forms, fingerprints,
+//! suppressions, and the closing summary.
+//!
+//! A [`Finding`] holds raw facts; [`build_race`] resolves it to a [`Race`]; a
+//! [`ReportWriter`] prints it at once.
+
+mod build;
+pub mod finding;
+mod fingerprint;
+mod hex;
+mod location;
+mod model;
+mod output;
+#[cfg(test)]
+mod sample;
+mod summary;
+mod suppress;
+#[cfg(test)]
+mod tests;
+mod text;
+mod writer;
+
+pub use build::build_race;
+pub use finding::{Finding, MapInfo, ModuleInfo, RaceClass, SideFacts, ThreadInfo};
+pub use fingerprint::{Deduper, fingerprint};
+pub use hex::Hex;
+pub use location::classify;
+pub use model::{Access, Location, LocationKind, Race, Role, SCHEMA, StackFrame};
+pub use output::{OpenError, open_output};
+pub use summary::{Summary, closing_line, stats_text};
+pub use suppress::{SuppressError, Suppressions};
+pub use text::race_text;
+pub use writer::{JsonWriter, ReportWriter, TextWriter, WriteError};

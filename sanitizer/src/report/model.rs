@@ -1,0 +1,253 @@
+//! A race as it is reported: resolved, named, ready to print. The JSON form of these types
+//! is a contract with users; `schema` counts its incompatible changes.
+
+use serde::{Deserialize, Serialize};
+
+use super::finding::RaceClass;
+use super::hex::Hex;
+use crate::insn::AccessKind;
+
+/// The version of the JSON form.
+pub const SCHEMA: u32 = 1;
+
+/// One data race.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Race {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Names the pair of code places; the same in every run of the same build.
+    pub fingerprint: String,
+    /// Which kinds of accesses met.
+    pub verdict: RaceClass,
+    /// The process.
+    pub pid: u32,
+    /// The executable's path as the target sees it.
+    pub exe: String,
+    /// The executable's GNU build id in hexadecimal.
+    pub build_id: Option<String>,
+    /// When the racing access was recorded, RFC 3339 in UTC.
+    pub time: String,
+    /// The first byte that both sides access.
+    pub address: Hex,
+    /// How many bytes both sides access.
+    pub size: u32,
+    /// What is at `address`.
+    pub location: Location,
+    /// The first watched byte.
+    pub watch_address: Hex,
+    /// How many bytes were watched.
+    pub watch_size: u32,
+    /// The watched bytes when the stall began, as a little-endian number.
+    pub value_before: Option<String>,
+    /// The watched bytes after the racing access.
+    pub value_after: Option<String>,
+    /// The two sides: the stalled one, then the racing one.
+    pub accesses: [Access; 2],
+    /// What a reader must know to judge the report, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// Which side of a race an access is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Its thread was held just before it.
+    Stalled,
+    /// It came meanwhile.
+    Racing,
+}
+
+impl Role {
+    /// The word that reports use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stalled => "stalled",
+            Self::Racing => "racing",
+        }
+    }
+}
+
+/// One side of a race.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// Which side.
+    pub role: Role,
+    /// What it does.
+    pub kind: AccessKind,
+    /// Whether it is atomic.
+    pub atomic: bool,
+    /// How many bytes it accesses.
+    pub size: u32,
+    /// The first of them.
+    pub address: Hex,
+    /// The run-time address of its instruction.
+    pub pc: Hex,
+    /// The thread's id.
+    pub tid: u32,
+    /// The thread's name.
+    pub thread_name: String,
+    /// The module of the instruction.
+    pub module: Option<String>,
+    /// The instruction's link-time address in the module.
+    pub offset: Hex,
+    /// The compiler may have introduced this read: the source need not have it here.
+    pub introduced_read: bool,
+    /// The stack goes on beyond the last frame.
+    pub stack_truncated: bool,
+    /// The innermost frame first.
+    pub stack: Vec<StackFrame>,
+}
+
+/// One frame of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackFrame {
+    /// The instruction, or for callers an address within the call.
+    pub pc: Hex,
+    /// The module's path as the target sees it.
+    pub module: Option<String>,
+    /// The link-time address in the module: what `addr2line -e MODULE` takes.
+    pub offset: Hex,
+    /// The module's GNU build id in hexadecimal.
+    pub build_id: Option<String>,
+    /// The demangled function.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// The column, from 1.
+    pub column: Option<u32>,
+    /// Whether the function was inlined into the next frame.
+    pub inlined: bool,
+}
+
+/// What kind of memory an address is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LocationKind {
+    /// A variable with static storage, named by the symbol table.
+    Global,
+    /// The program break's mapping, `[heap]`.
+    Heap,
+    /// A thread's stack.
+    Stack,
+    /// A mapping with a name: a file, shared memory, `[anon:...]`.
+    Mapping,
+    /// Memory without a name: what large allocations and further malloc arenas are made of.
+    Anonymous,
+    /// No mapping was found.
+    Unknown,
+}
+
+/// What is at an address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// The kind of memory.
+    pub kind: LocationKind,
+    /// The variable, the thread, or the mapping's name.
+    pub name: Option<String>,
+    /// Bytes from the start of the variable or the mapping; on a stack, bytes above the
+    /// thread's stack pointer where the thread's is known.
+    pub offset: Option<i64>,
+    /// The variable's or mapping's size in bytes.
+    pub size: Option<u64>,
+    /// A variable's module.
+    pub module: Option<String>,
+    /// A variable's link-time address in its module.
+    pub module_offset: Option<Hex>,
+    /// A stack's thread.
+    pub tid: Option<u32>,
+}
+
+impl Race {
+    /// The stalled side.
+    #[must_use]
+    pub const fn stalled(&self) -> &Access {
+        let [stalled, _] = &self.accesses;
+        stalled
+    }
+
+    /// The racing side.
+    #[must_use]
+    pub const fn racing(&self) -> &Access {
+        let [_, racing] = &self.accesses;
+        racing
+    }
+}
+
+impl Access {
+    /// The frame that a programmer would call the place of the access: the innermost one, or
+    /// the caller of a memory routine such as memcpy.
+    #[must_use]
+    pub fn site(&self) -> Option<&StackFrame> {
+        self.stack
+            .iter()
+            .find(|frame| !frame.function.as_deref().is_some_and(is_memory_routine))
+            .or_else(|| self.stack.first())
+    }
+
+    /// Whether the innermost frame is a memory routine.
+    #[must_use]
+    pub fn in_memory_routine(&self) -> bool {
+        let function = self
+            .stack
+            .first()
+            .and_then(|frame| frame.function.as_deref());
+        function.is_some_and(is_memory_routine)
+    }
+}
+
+const MEMORY_ROUTINES: [&str; 20] = [
+    "memcpy", "memmove", "memset", "memcmp", "mempcpy", "memccpy", "memchr", "memrchr", "bcmp",
+    "bcopy", "bzero", "strlen", "strnlen", "strcpy", "strncpy", "stpcpy", "strcmp", "strncmp",
+    "strchr", "strcat",
+];
+
+/// Suffixes of the variants that C libraries choose from at run time, and of fortified calls.
+const VARIANTS: [&str; 9] = [
+    "_avx",
+    "_evex",
+    "_sse",
+    "_ssse",
+    "_erms",
+    "_chk",
+    "_unaligned",
+    "_generic",
+    "_movbe",
+];
+
+fn is_memory_routine(function: &str) -> bool {
+    // Rust's own copies: `compiler_builtins::mem::memcpy`.
+    let name = function
+        .rsplit("::")
+        .next()
+        .unwrap_or(function)
+        .trim_start_matches('_');
+    MEMORY_ROUTINES.iter().any(|routine| {
+        name.strip_prefix(routine)
+            .is_some_and(|rest| rest.is_empty() || VARIANTS.iter().any(|v| rest.starts_with(v)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_memory_routine;
+
+    /// Check that library variants are recognised and look-alikes of users are not.
+    #[test]
+    fn memory_routines() {
+        for name in [
+            "memcpy",
+            "__memmove_avx_unaligned_erms",
+            "__memset_chk",
+            "__strlen_evex",
+        ] {
+            assert!(is_memory_routine(name), "{name}");
+        }
+        assert!(is_memory_routine("compiler_builtins::mem::memcpy"));
+        for name in ["memcpy_safe", "my_memcpy", "memory", "main"] {
+            assert!(!is_memory_routine(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Races as text, in the shape of ThreadSanitizer's reports (compiler-rt,
+//! lib/tsan/rtl/tsan_report.cpp), so that tools that read those read ours.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use super::finding::RaceClass;
+use super::hex::Hex;
+use super::model::{Access, Location, LocationKind, Race, Role, StackFrame};
+use crate::insn::AccessKind;
+
+const RULE: &str = "==================";
+
+/// The report of a race, several lines.
+#[must_use]
+pub fn race_text(race: &Race) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_race(&mut out, race);
+    out
+}
+
+fn write_race(out: &mut String, race: &Race) -> fmt::Result {
+    writeln!(out, "{RULE}")?;
+    writeln!(out, "WARNING: gwp-race: data race (pid={})", race.pid)?;
+    for access in &race.accesses {
+        write_access(out, access)?;
+        writeln!(out)?;
+    }
+    write_location(out, race)?;
+    write_value(out, race)?;
+    let verdict = match race.verdict {
+        RaceClass::PlainPlain => "plain-plain: neither access is atomic",
+        RaceClass::PlainAtomic => "plain-atomic: one access is atomic, the other is not",
+    };
+    writeln!(
+        out,
+        "  Verdict is {verdict}; both were under way at the same time"
+    )?;
+    for note in &race.notes {
+        writeln!(out, "  Note: {note}")?;
+    }
+    writeln!(out, "  Fingerprint is {}\n", race.fingerprint)?;
+    writeln!(out, "SUMMARY: gwp-race: data race {}", summary_place(race))?;
+    writeln!(out, "{RULE}")
+}
+
+fn write_access(out: &mut String, access: &Access) -> fmt::Result {
+    let what = match (access.kind, access.atomic) {
+        (AccessKind::Read, false) => "read",
+        (AccessKind::Write, false) => "write",
+        (AccessKind::ReadWrite, false) => "read-write",
+        (AccessKind::Read, true) => "atomic read",
+        (AccessKind::Write, true) => "atomic write",
+        (AccessKind::ReadWrite, true) => "atomic read-write",
+    };
+    let what = match access.role {
+        Role::Stalled => capitalized(what),
+        Role::Racing => format!("Concurrent {what}"),
+    };
+    writeln!(
+        out,
+        "  {what} of size {} at {} by thread '{}' (tid={}) [{}]:",
+        access.size,
+        padded(access.address),
+        clean(&access.thread_name),
+        access.tid,
+        access.role.name(),
+    )?;
+    for (number, frame) in access.stack.iter().enumerate() {
+        writeln!(out, "    #{number} {}", frame_text(frame))?;
+    }
+    if access.stack_truncated {
+        writeln!(out, "    [the stack goes on]")?;
+    }
+    Ok(())
+}
+
+/// `function file:line:column (module+offset)`, with `<null>` for what is not known.
+fn frame_text(frame: &StackFrame) -> String {
+    let function = frame.function.as_deref().map_or("<null>".into(), clean);
+    let source = source_place(frame).unwrap_or_else(|| "<null>".to_owned());
+    let mut text = format!("{function} {source}");
+    match &frame.module {
+        Some(module) => {
+            let _ = write!(text, " ({}+{})", clean(file_name(module)), frame.offset);
+        }
+        None => {
+            let _ = write!(text, " ({})", frame.pc);
+        }
+    }
+    if let Some(build_id) = &frame.build_id {
+        let _ = write!(text, " (BuildId: {build_id})");
+    }
+    if frame.inlined {
+        text.push_str(" [inlined]");
+    }
+    text
+}
+
+fn source_place(frame: &StackFrame) -> Option<String> {
+    let mut text = clean(frame.file.as_deref()?).into_owned();
+    for number in [frame.line, frame.line.and(frame.column)]
+        .into_iter()
+        .flatten()
+    {
+        let _ = write!(text, ":{number}");
+    }
+    Some(text)
+}
+
+/// Where the race is, for the last line: the stalled side's place.
+fn summary_place(race: &Race) -> String {
+    let access = race.stalled();
+    let Some(site) = access.site() else {
+        return format!("({})", access.pc);
+    };
+    let place = source_place(site).unwrap_or_else(|| match &site.module {
+        Some(module) => format!("({}+{})", clean(module), site.offset),
+        None => format!("({})", site.pc),
+    });
+    match &site.function {
+        Some(function) => format!("{place} in {}", clean(function)),
+        None => place,
+    }
+}
+
+fn write_location(out: &mut String, race: &Race) -> fmt::Result {
+    let Location {
+        kind,
+        name,
+        offset,
+        size,
+        module,
+        module_offset,
+        tid,
+    } = &race.location;
+    let name = name.as_deref().map_or("".into(), clean);
+    let offset = offset.unwrap_or_default();
+    let size = size.unwrap_or_default();
+    let address = padded(race.address);
+    match kind {
+        LocationKind::Global => {
+            let start = padded(Hex(race
+                .address
+                .0
+                .wrapping_add_signed(offset.wrapping_neg())));
+            write!(
+                out,
+                "  Location is global '{name}' of size {size} at {start}"
+            )?;
+            if let (Some(module), Some(at)) = (module, module_offset) {
+                write!(out, " ({}+{at})", clean(file_name(module)))?;
+            }
+            if offset != 0 {
+                write!(out, ", {offset} bytes into it")?;
+            }
+            writeln!(out)
+        }
+        LocationKind::Heap => {
+            writeln!(
+                out,
+                "  Location is heap memory at {address}, {offset} bytes into [heap]"
+            )
+        }
+        LocationKind::Stack => {
+            let tid = tid.unwrap_or(race.pid);
+            if name.is_empty() {
+                writeln!(
+                    out,
+                    "  Location is stack of main thread (tid={tid}) at {address}"
+                )
+            } else {
+                writeln!(
+                    out,
+                    "  Location is stack of thread '{name}' (tid={tid}) at {address}"
+                )
+            }
+        }
+        LocationKind::Mapping => {
+            writeln!(
+                out,
+                "  Location is mapping '{name}' at {address}, offset {offset:#x}"
+            )
+        }
+        LocationKind::Anonymous => writeln!(
+            out,
+            "  Location is anonymous memory at {address} (allocator or mmap), {offset} bytes \
+             into a mapping of size {size}"
+        ),
+        LocationKind::Unknown => writeln!(out, "  Location is unknown memory at {address}"),
+    }
+}
+
+fn write_value(out: &mut String, race: &Race) -> fmt::Result {
+    let watched = format!(
+        "{} bytes at {}",
+        race.watch_size,
+        padded(race.watch_address)
+    );
+    match (&race.value_before, &race.value_after) {
+        (Some(before), Some(after)) => {
+            writeln!(
+                out,
+                "  Value of the watched {watched}: {before} before, {after} after"
+            )
+        }
+        (Some(before), None) => writeln!(out, "  Value of the watched {watched}: {before} before"),
+        (None, Some(after)) => writeln!(out, "  Value of the watched {watched}: {after} after"),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Addresses of memory are padded to twelve digits, as ThreadSanitizer does.
+fn padded(address: Hex) -> String {
+    format!("{:#014x}", address.0)
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map(|c| c.to_ascii_uppercase())
+        .into_iter()
+        .chain(chars)
+        .collect()
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())
+        .unwrap_or(path)
+}
+
+/// Names come from the target: control characters in them must not reach a terminal.
+fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        text.chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect()
+    } else {
+        Cow::Borrowed(text)
+    }
+}

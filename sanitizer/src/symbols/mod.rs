@@ -1,0 +1,45 @@
+//! From stack snapshots and addresses to call stacks, functions and lines.
+//!
+//! Works on copies and files only, never on the live process: the hunt hands over registers
+//! and stack bytes and lets the threads go on; everything here may take its time.
+//!
+//! A [`Symbolizer`] stands for one address space. Files are opened when a module is added, so
+//! that the process may exit or unload the library before its races are explained; clones
+//! (one after each fork) share them.
+//!
+//! ```no_run
+//! use gwp_race::insn::Regs;
+//! use gwp_race::symbols::{ModuleInfo, StackSnapshot, Symbolizer};
+//!
+//! # fn example(module: ModuleInfo, regs: &Regs, snapshot: &StackSnapshot) {
+//! let mut symbolizer = Symbolizer::new();
+//! symbolizer.add_module(&module);
+//! for pc in symbolizer.unwind(regs, snapshot).pcs {
+//!     for frame in symbolizer.frames(pc) {
+//!         println!("{:?} {:?}:{:?}", frame.function, frame.file, frame.line);
+//!     }
+//! }
+//! # }
+//! ```
+
+mod cfi;
+mod debug_file;
+mod demangle;
+mod eh_frame_hdr;
+mod elf_file;
+mod frame;
+mod lines;
+mod module;
+mod module_file;
+mod split_dwarf;
+mod symbolizer;
+mod symtab;
+#[cfg(test)]
+mod tests;
+mod unwind;
+mod unwind_rules;
+
+pub use frame::{Frame, GlobalSymbol};
+pub use module::{ModuleInfo, StackSnapshot};
+pub use symbolizer::Symbolizer;
+pub use unwind::Stack;

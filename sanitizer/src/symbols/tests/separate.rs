@@ -1,0 +1,218 @@
+//! Stripped programs, with and without their debug files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::elf_file::ElfFile;
+use super::super::{ModuleInfo, debug_file};
+use super::child::{Stopped, names, sources, tool};
+use super::{LIBRARY, NESTED, assert_nested, build_nested};
+
+/// Builds the nested program and strips it; the debug information goes to `nested.debug` and
+/// `libnested.so.debug`.
+fn build_stripped(build_id: &str) -> tempfile::TempDir {
+    let dir = sources(&[("nested.c", NESTED), ("library.c", LIBRARY)]);
+    build_nested(dir.path(), "clang-22", &["-g", build_id]);
+    for file in ["nested", "libnested.so"] {
+        let debug = format!("{file}.debug");
+        tool(dir.path(), "objcopy", &["--only-keep-debug", file, &debug]);
+        tool(dir.path(), "objcopy", &["--strip-all", file]);
+    }
+    dir
+}
+
+fn add_debug_links(dir: &Path) {
+    for file in ["nested", "libnested.so"] {
+        let link = format!("--add-gnu-debuglink={file}.debug");
+        tool(dir, "objcopy", &[&link, file]);
+    }
+}
+
+fn assert_finds_debug(dir: &Path, debug_dirs: &[PathBuf]) {
+    let stopped = Stopped::start(&dir.join("nested"));
+    let (stack, frames) = stopped.frames(&stopped.symbolizer(debug_dirs));
+    assert_nested(&frames);
+    assert!(!stack.truncated);
+}
+
+/// Check that without any debug information stacks are still complete, with exported names
+/// where there are some, and module and offset everywhere.
+#[test]
+fn stripped() {
+    let dir = build_stripped("-Wl,--build-id");
+    let stopped = Stopped::start(&dir.path().join("nested"));
+    let symbolizer = stopped.symbolizer(&[]);
+    let (stack, frames) = stopped.frames(&symbolizer);
+    assert!(!stack.truncated, "{:?}", names(&frames));
+    let own: Vec<Option<&str>> = frames
+        .iter()
+        .filter(|f| f.module.as_deref().is_some_and(|m| m.contains("nested")))
+        .map(|f| f.function.as_deref())
+        .collect();
+    // inner, indirect, through_library, outer, main, _start
+    assert_eq!(own, [None, None, Some("through_library"), None, None, None]);
+    for frame in &frames {
+        assert_eq!(frame.line, None, "{frame:?}");
+        let module = symbolizer.module_at(frame.pc).expect("a module");
+        assert_eq!(frame.module.as_ref(), Some(&module.path));
+        assert_eq!(frame.offset, frame.pc - module.bias);
+    }
+}
+
+/// Check `.build-id/xx/yyyy.debug` below a debug directory.
+#[test]
+fn by_build_id() {
+    let dir = build_stripped("-Wl,--build-id=sha1");
+    let debug_dir = dir.path().join("debug");
+    for file in ["nested", "libnested.so"] {
+        let elf = ElfFile::open(&dir.path().join(file)).expect("open");
+        let id: String = elf.build_id().iter().map(|b| format!("{b:02x}")).collect();
+        let at = debug_dir.join(".build-id").join(&id[..2]);
+        fs::create_dir_all(&at).expect("create");
+        let from = dir.path().join(format!("{file}.debug"));
+        fs::rename(from, at.join(format!("{}.debug", &id[2..]))).expect("move");
+    }
+    assert_finds_debug(dir.path(), &[debug_dir]);
+}
+
+/// Check `.gnu_debuglink` in each of its three places, by checksum: no build id.
+#[test]
+fn by_debug_link() {
+    let dir = build_stripped("-Wl,--build-id=none");
+    add_debug_links(dir.path());
+    assert_finds_debug(dir.path(), &[]);
+    let move_to = |from: &Path, to: &Path| {
+        fs::create_dir_all(to).expect("create");
+        for file in ["nested.debug", "libnested.so.debug"] {
+            fs::rename(from.join(file), to.join(file)).expect("move");
+        }
+    };
+    let hidden = dir.path().join(".debug");
+    move_to(dir.path(), &hidden);
+    assert_finds_debug(dir.path(), &[]);
+    let root = dir.path().join("usr-lib-debug");
+    let real = fs::canonicalize(dir.path()).expect("path");
+    let mirror = root.join(real.strip_prefix("/").expect("absolute"));
+    move_to(&hidden, &mirror);
+    assert_finds_debug(dir.path(), &[root]);
+}
+
+/// Check split DWARF in a package beside each program, without the separate files.
+#[test]
+fn split_package() {
+    let dir = sources(&[("nested.c", NESTED), ("library.c", LIBRARY)]);
+    build_nested(dir.path(), "clang-22", &["-g", "-gsplit-dwarf"]);
+    for file in ["nested", "libnested.so"] {
+        let package = format!("{file}.dwp");
+        tool(dir.path(), "llvm-dwp-22", &["-e", file, "-o", &package]);
+    }
+    for entry in fs::read_dir(dir.path()).expect("list") {
+        let path = entry.expect("entry").path();
+        if path.extension().is_some_and(|e| e == "dwo") {
+            fs::remove_file(path).expect("remove");
+        }
+    }
+    assert_finds_debug(dir.path(), &[]);
+}
+
+/// Check that a debug file of another build is not used.
+#[test]
+fn wrong_checksum() {
+    let dir = build_stripped("-Wl,--build-id=none");
+    add_debug_links(dir.path());
+    for file in ["nested.debug", "libnested.so.debug"] {
+        let path = dir.path().join(file);
+        let mut bytes = fs::read(&path).expect("read");
+        bytes.push(0);
+        fs::write(&path, bytes).expect("write");
+    }
+    let stopped = Stopped::start(&dir.path().join("nested"));
+    let (_, frames) = stopped.frames(&stopped.symbolizer(&[]));
+    assert!(frames.iter().all(|f| f.line.is_none()));
+}
+
+/// Check that files stay known after their names are gone, and that a file with another build
+/// id is not taken for the mapped one.
+#[test]
+fn replaced_file() {
+    let dir = sources(&[("nested.c", NESTED), ("library.c", LIBRARY)]);
+    build_nested(dir.path(), "clang-22", &["-g"]);
+    let stopped = Stopped::start(&dir.path().join("nested"));
+    let before = stopped.symbolizer(&[]);
+    // Another build takes the name; the mapped file has none any more.
+    fs::remove_file(dir.path().join("libnested.so")).expect("remove");
+    tool(
+        dir.path(),
+        "clang-22",
+        &[
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-Wl,--build-id",
+            "library.c",
+            "-o",
+            "libnested.so",
+        ],
+    );
+    let (_, frames) = stopped.frames(&before);
+    assert_nested(&frames);
+    let mut after = super::Symbolizer::with_debug_dirs(Vec::new());
+    for module in &stopped.modules {
+        let known = before
+            .module_at(module.start)
+            .expect("known")
+            .build_id
+            .clone();
+        after.add_module(&ModuleInfo {
+            build_id: known,
+            ..module.clone()
+        });
+    }
+    let (_, frames) = stopped.frames(&after);
+    let library = frames
+        .iter()
+        .filter(|f| f.module.as_deref().is_some_and(|m| m.ends_with(".so")));
+    assert_eq!(library.filter(|f| f.function.is_some()).count(), 0);
+}
+
+/// Check that the supplementary file of `.gnu_debugaltlink` is found where Debian puts it and
+/// by its build id, and that one of another build is not taken.
+#[test]
+fn supplementary_file() {
+    let dir = sources(&[("nested.c", NESTED), ("library.c", LIBRARY)]);
+    build_nested(dir.path(), "clang-22", &["-g"]);
+    let open = |name: &str| ElfFile::open(&dir.path().join(name)).expect("open");
+    // Any file with a build id may stand for the supplementary one.
+    let supplementary = open("libnested.so");
+    let mut link = b"../../.dwz/x86_64-linux-gnu/common.debug\0".to_vec();
+    link.extend(supplementary.build_id());
+    fs::write(dir.path().join("link"), link).expect("write");
+    let section = ["--add-section", ".gnu_debugaltlink=link", "nested"];
+    tool(dir.path(), "objcopy", &section);
+    let module = ModuleInfo {
+        path: "/opt/nested".to_owned(),
+        open_path: dir.path().join("nested"),
+        ..ModuleInfo::default()
+    };
+    let debug_dirs = [dir.path().join("debug")];
+    let find = || debug_file::find_supplementary(&module, &open("nested"), &debug_dirs);
+    assert!(find().is_none());
+
+    let common = debug_dirs[0].join(".dwz/x86_64-linux-gnu/common.debug");
+    fs::create_dir_all(common.parent().expect("a directory")).expect("create");
+    fs::copy(dir.path().join("nested"), &common).expect("copy");
+    assert!(find().is_none(), "another build id");
+    fs::copy(dir.path().join("libnested.so"), &common).expect("copy");
+    let found = find().expect("by path");
+    assert_eq!(found.build_id(), supplementary.build_id());
+
+    let id: String = found
+        .build_id()
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    let by_id = debug_dirs[0].join(".build-id").join(&id[..2]);
+    fs::create_dir_all(&by_id).expect("create");
+    fs::rename(&common, by_id.join(format!("{}.debug", &id[2..]))).expect("move");
+    assert!(find().is_some(), "by build id");
+}

@@ -1,0 +1,188 @@
+//! Walks a stack snapshot from callee to caller: by call frame information, through signal
+//! frames, and by frame pointers where code has no tables.
+
+use gimli::X86_64;
+
+use super::module::StackSnapshot;
+use super::unwind_rules::{Memory, Registers, Step};
+
+/// Deeper stacks are cut, and said to be.
+const MAX_FRAMES: usize = 256;
+
+/// The `rt_sigreturn` trampolines of C libraries: `mov $15, %rax` (or `%eax`), `syscall`.
+/// Recognised by their bytes as GDB does, since not every C library describes its own.
+const SIGNAL_TRAMPOLINES: [&[u8]; 2] = [
+    &[0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05],
+    &[0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05],
+];
+/// The longest of them.
+pub(super) const TRAMPOLINE_SIZE: u64 = 9;
+
+/// Offset of `uc_mcontext.gregs` in the `ucontext_t` that the kernel puts on the stack
+/// (arch/x86/include/uapi/asm/ucontext.h, sigcontext.h).
+const UCONTEXT_GREGS: u64 = 40;
+/// The order of the registers there.
+const UCONTEXT_REGISTERS: [gimli::Register; 17] = [
+    X86_64::R8,
+    X86_64::R9,
+    X86_64::R10,
+    X86_64::R11,
+    X86_64::R12,
+    X86_64::R13,
+    X86_64::R14,
+    X86_64::R15,
+    X86_64::RDI,
+    X86_64::RSI,
+    X86_64::RBP,
+    X86_64::RBX,
+    X86_64::RDX,
+    X86_64::RAX,
+    X86_64::RCX,
+    X86_64::RSP,
+    X86_64::RA,
+];
+
+/// The call stack of one thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// Code addresses, the innermost first. The first one, and one that a signal
+    /// interrupted, is the instruction itself; the others lie within the call instruction
+    /// (the return address less one), so that each can be looked up as it is.
+    pub pcs: Vec<u64>,
+    /// The walk ended before the thread's outermost frame: the snapshot was too short, or
+    /// code without unwind tables was met.
+    pub truncated: bool,
+}
+
+/// What the walk needs to know of the code.
+pub(super) trait Code {
+    /// Goes to the caller by the tables of the module at run-time address `lookup`.
+    fn step(&self, lookup: u64, registers: &Registers, memory: &dyn Memory) -> Option<Step>;
+    /// Whether a run-time address is in executable memory of a known module.
+    fn is_code(&self, addr: u64) -> bool;
+    /// Up to `len` bytes of code at a run-time address.
+    fn bytes(&self, addr: u64, len: u64) -> Option<Vec<u8>>;
+}
+
+impl Memory for StackSnapshot {
+    fn read(&self, addr: u64, size: u8) -> Option<u64> {
+        let start = usize::try_from(addr.checked_sub(self.base)?).ok()?;
+        let bytes = self
+            .bytes
+            .get(start..start.checked_add(usize::from(size))?)?;
+        let mut word = [0; 8];
+        word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(u64::from_le_bytes(word))
+    }
+}
+
+/// Unwinds from `registers` as far as the snapshot goes.
+pub(super) fn walk(code: &dyn Code, mut registers: Registers, stack: &StackSnapshot) -> Stack {
+    let mut pcs = Vec::new();
+    // Whether the PC is the instruction to be executed next, as opposed to a return address.
+    let mut exact = true;
+    let mut truncated = true;
+    while pcs.len() < MAX_FRAMES {
+        let Some(pc) = registers.pc() else { break };
+        if pc == 0 {
+            truncated = false;
+            break;
+        }
+        let lookup = if exact { pc } else { pc - 1 };
+        let (step, trampoline) = match signal_frame(code, pc, &registers, stack) {
+            Some(step) => (step, true),
+            None => (
+                code.step(lookup, &registers, stack)
+                    .unwrap_or_else(|| without_tables(code, &registers, stack, exact)),
+                false,
+            ),
+        };
+        // The trampoline's own address is a start, not a call.
+        pcs.push(if trampoline { pc } else { lookup });
+        match step {
+            Step::Caller {
+                registers: caller,
+                interrupted,
+            } => {
+                // Stacks grow down; only a signal may have switched to another one.
+                let went_up = caller.sp() > registers.sp();
+                if !went_up && !interrupted && !trampoline {
+                    break;
+                }
+                if *caller == registers {
+                    break;
+                }
+                exact = interrupted;
+                registers = *caller;
+            }
+            Step::Outermost => {
+                truncated = false;
+                break;
+            }
+            Step::Unreadable => break,
+        }
+    }
+    Stack { pcs, truncated }
+}
+
+/// The step out of a signal trampoline, if `pc` is at one: the interrupted registers are in
+/// the `ucontext_t` at the stack pointer.
+fn signal_frame(
+    code: &dyn Code,
+    pc: u64,
+    registers: &Registers,
+    memory: &dyn Memory,
+) -> Option<Step> {
+    let bytes = code.bytes(pc, TRAMPOLINE_SIZE)?;
+    SIGNAL_TRAMPOLINES.iter().find(|t| bytes.starts_with(t))?;
+    let gregs = registers.sp()?.wrapping_add(UCONTEXT_GREGS);
+    let mut interrupted = Registers::default();
+    for (index, register) in (0u64..).zip(UCONTEXT_REGISTERS) {
+        let Some(value) = memory.read(gregs.wrapping_add(index * 8), 8) else {
+            return Some(Step::Unreadable);
+        };
+        interrupted.set(register, Some(value));
+    }
+    Some(Step::Caller {
+        registers: Box::new(interrupted),
+        interrupted: true,
+    })
+}
+
+/// The step out of code without unwind tables (assembly, generated code): a guess, taken only
+/// where it leads to code that we know.
+fn without_tables(
+    code: &dyn Code,
+    registers: &Registers,
+    memory: &dyn Memory,
+    innermost: bool,
+) -> Step {
+    let caller = |return_address_at: u64, rbp: Option<u64>| {
+        let pc = memory.read(return_address_at, 8)?;
+        if !code.is_code(pc.checked_sub(1)?) {
+            return None;
+        }
+        let mut caller = registers.clone();
+        caller.forget_caller_saved();
+        caller.set(X86_64::RBP, rbp);
+        caller.set(X86_64::RSP, Some(return_address_at.checked_add(8)?));
+        caller.set(X86_64::RA, Some(pc));
+        Some(Step::Caller {
+            registers: Box::new(caller),
+            interrupted: false,
+        })
+    };
+    let rbp = registers.get(X86_64::RBP);
+    // A leaf, or a stub of the procedure linkage table, has pushed nothing.
+    let leaf = || caller(registers.sp()?, rbp);
+    let framed = || {
+        let frame = rbp.filter(|&rbp| Some(rbp) >= registers.sp())?;
+        caller(frame.checked_add(8)?, memory.read(frame, 8))
+    };
+    let step = if innermost {
+        leaf().or_else(framed)
+    } else {
+        framed()
+    };
+    step.unwrap_or(Step::Unreadable)
+}

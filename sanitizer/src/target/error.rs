@@ -1,0 +1,78 @@
+//! Why something about a live process cannot be told. A process that is gone is kept apart
+//! from everything else: for a watcher it is an ordinary event, not a failure.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::Pid;
+
+/// Why a live process cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The process or thread has exited (or is a zombie), or never was.
+    #[error("process {0} does not exist (any more); list what runs with `ps -e`")]
+    Vanished(Pid),
+    /// The kernel does not let us look.
+    #[error(
+        "not allowed to read {path} of process {pid}: {source}; run as root, or with `setcap \
+         cap_sys_ptrace,cap_checkpoint_restore+ep` on the gwp-race binary"
+    )]
+    Denied {
+        /// The process.
+        pid: Pid,
+        /// What was to be read.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Reading failed otherwise.
+    #[error("cannot read {path} of process {pid}: {source}; is /proc mounted?")]
+    Unreadable {
+        /// The process.
+        pid: Pid,
+        /// What was to be read.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file of `/proc` does not look as its manual page says.
+    #[error(
+        "{path} of process {pid} has an unexpected {what}: {text:?}; please report it with the \
+         output of `uname -r`"
+    )]
+    Malformed {
+        /// The process.
+        pid: Pid,
+        /// The file.
+        path: PathBuf,
+        /// What was expected there.
+        what: &'static str,
+        /// The text that stands there.
+        text: String,
+    },
+}
+
+impl TargetError {
+    /// Whether the process is gone.
+    #[must_use]
+    pub fn is_vanished(&self) -> bool {
+        matches!(self, Self::Vanished(_))
+    }
+
+    /// Sorts an error of a read below `/proc/PID` into its kind.
+    pub(crate) fn from_io(pid: Pid, path: &Path, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => Self::Vanished(pid),
+            Some(libc::EACCES | libc::EPERM) => Self::Denied {
+                pid,
+                path: path.to_owned(),
+                source,
+            },
+            _ => Self::Unreadable {
+                pid,
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+}

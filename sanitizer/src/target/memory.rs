@@ -1,0 +1,212 @@
+//! Reading the memory of a live process without stopping it: process_vm_readv(2), and
+//! `/proc/PID/mem` where that system call is forbidden.
+
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+
+use super::error::TargetError;
+use super::process;
+use crate::addr::RuntimeAddr;
+
+/// The page size of x86-64: where one address can be read, so can all of its page.
+const PAGE: u64 = 4096;
+/// `UIO_MAXIOV` of linux/uio.h: how many pieces one call takes.
+const MAX_PIECES: usize = 1024;
+
+/// Reads memory from `address` on, up to the first byte that cannot be read (unmapped, or not
+/// readable), and returns how many bytes were read: 0 where not even the first one can be.
+///
+/// The target is not stopped, so what is read may be mixed from several moments.
+pub fn read(pid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> Result<usize, TargetError> {
+    match read_by_call(pid, address, buffer) {
+        Ok(count) => Ok(count),
+        // A main thread that has exited has no address space; its process may well have one.
+        Err(Errno::ESRCH) => {
+            let tid = process::live_thread(pid)?;
+            match read_by_call(tid, address, buffer) {
+                Err(Errno::ESRCH) => Err(TargetError::Vanished(pid)),
+                Err(_) => read_by_file(pid, tid, address, buffer),
+                Ok(count) => Ok(count),
+            }
+        }
+        Err(_) => read_by_file(pid, pid, address, buffer),
+    }
+}
+
+/// Reads exactly `buffer.len()` bytes; false where some of them cannot be read.
+pub fn read_exact(pid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> Result<bool, TargetError> {
+    Ok(read(pid, address, buffer)? == buffer.len())
+}
+
+fn read_by_call(tid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let wanted = buffer.len();
+    let mut done = 0;
+    while done < wanted {
+        // The call promises partial reads only between pieces: so a piece is never more than
+        // a page.
+        let mut pieces = Vec::new();
+        let mut planned = done;
+        while planned < wanted && pieces.len() < MAX_PIECES {
+            let Some(base) = address.0.checked_add(planned as u64) else {
+                break;
+            };
+            let Ok(base_in_page) = usize::try_from(base % PAGE) else {
+                break;
+            };
+            let len = (wanted - planned).min(PAGE as usize - base_in_page);
+            let Ok(base) = usize::try_from(base) else {
+                break;
+            };
+            pieces.push(RemoteIoVec { base, len });
+            planned += len;
+        }
+        let Some(local) = buffer.get_mut(done..planned) else {
+            break;
+        };
+        match process_vm_readv(tid, &mut [IoSliceMut::new(local)], &pieces) {
+            Ok(0) | Err(Errno::EFAULT) => break,
+            Ok(count) => {
+                done += count;
+                if done < planned {
+                    break;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn read_by_file(
+    pid: Pid,
+    tid: Pid,
+    address: RuntimeAddr,
+    buffer: &mut [u8],
+) -> Result<usize, TargetError> {
+    let path = process::path(tid, "mem");
+    let fail = |error| TargetError::from_io(pid, &path, error);
+    let file = File::open(&path).map_err(fail)?;
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        let Some(at) = address.0.checked_add(done as u64) else {
+            break;
+        };
+        match file.read_at(rest, at) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => break,
+            Err(error) => return Err(fail(error)),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::testing::Child;
+
+    /// Prints the address of eight readable pages that an unreadable one follows; every byte
+    /// holds the number of its page.
+    const EIGHT_PAGES: &str = "#include <pthread.h>\n#include <stdio.h>\n#include <string.h>\n\
+        #include <sys/mman.h>\n#include <unistd.h>\n\
+        void *other(void *p) { pause(); return 0; }\n\
+        int main() { char *p = mmap(0, 9 * 4096, PROT_READ | PROT_WRITE,\n\
+            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n\
+          for (int i = 0; i < 9; i++) memset(p + i * 4096, i + 1, 4096);\n\
+          munmap(p + 8 * 4096, 4096);\n\
+          mmap(p + 8 * 4096, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);\n\
+          printf(\"%p\\n\", (void *)p); fflush(stdout);\n\
+          if (LEADER_EXITS) { pthread_t t; pthread_create(&t, 0, other, 0); pthread_exit(0); }\n\
+          pause(); }";
+
+    fn pages(child: &Child) -> RuntimeAddr {
+        let line = child.read_line();
+        let digits = line.trim().trim_start_matches("0x").to_owned();
+        RuntimeAddr(u64::from_str_radix(&digits, 16).unwrap())
+    }
+
+    /// Check that reads stop exactly where memory does, by the call as well as by the file.
+    #[test]
+    fn reads_up_to_the_end() {
+        let child = Child::run(EIGHT_PAGES, &["-pthread", "-DLEADER_EXITS=0"]);
+        let (pid, address) = (child.pid(), pages(&child));
+        let mut buffer = vec![0xff; 9 * 4096];
+        assert_eq!(
+            read(pid, address.offset(100), &mut buffer).unwrap(),
+            8 * 4096 - 100
+        );
+        for (index, &byte) in buffer[..8 * 4096 - 100].iter().enumerate() {
+            assert_eq!(usize::from(byte), (index + 100) / 4096 + 1);
+        }
+        assert!(buffer[8 * 4096 - 100..].iter().all(|&byte| byte == 0xff));
+        let mut four = [0u8; 4];
+        assert!(read_exact(pid, address.offset(4094), &mut four).unwrap());
+        assert_eq!(four, [1, 1, 2, 2]);
+        assert!(!read_exact(pid, address.offset(8 * 4096 - 2), &mut four).unwrap());
+        assert_eq!(read(pid, address.offset(8 * 4096), &mut four).unwrap(), 0);
+        assert_eq!(read(pid, RuntimeAddr(0), &mut four).unwrap(), 0);
+        assert_eq!(read(pid, RuntimeAddr(u64::MAX - 1), &mut four).unwrap(), 0);
+        assert_eq!(read(pid, RuntimeAddr(1 << 63), &mut four).unwrap(), 0);
+        assert_eq!(read(pid, address, &mut []).unwrap(), 0);
+
+        let mut by_file = vec![0xff; 8 * 4096];
+        let count = read_by_file(pid, pid, address.offset(100), &mut by_file[100..]).unwrap();
+        assert_eq!(count, 8 * 4096 - 100);
+        assert_eq!(by_file[100..], buffer[..8 * 4096 - 100]);
+        assert_eq!(
+            read_by_file(pid, pid, RuntimeAddr(0), &mut four).unwrap(),
+            0
+        );
+    }
+
+    /// Check reads larger than one call takes.
+    #[test]
+    fn reads_more_than_one_call() {
+        let child = Child::run(
+            "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n\
+             char big[6 << 20]; int main() { memset(big, 7, sizeof big);\n\
+             printf(\"%p\\n\", (void *)big); fflush(stdout); pause(); }",
+            &[],
+        );
+        let address = pages(&child);
+        let mut buffer = vec![0; 6 << 20];
+        assert!(read_exact(child.pid(), address, &mut buffer).unwrap());
+        assert!(buffer.iter().all(|&byte| byte == 7));
+    }
+
+    /// Check a process whose main thread has exited while another runs on.
+    #[test]
+    fn leader_gone() {
+        let child = Child::run(EIGHT_PAGES, &["-pthread", "-DLEADER_EXITS=1"]);
+        let address = pages(&child);
+        child.wait_for_state('Z');
+        let mut byte = [0];
+        assert!(read_exact(child.pid(), address, &mut byte).unwrap());
+        assert_eq!(byte, [1]);
+    }
+
+    /// Check that a process that is gone is told apart from failures.
+    #[test]
+    fn vanished_process() {
+        let mut child = Child::run("int main() { return 0; }", &[]);
+        child.wait_for_state('Z');
+        let mut byte = [0];
+        assert!(
+            read(child.pid(), RuntimeAddr(4096), &mut byte)
+                .unwrap_err()
+                .is_vanished()
+        );
+        child.reap();
+        assert!(
+            read(child.pid(), RuntimeAddr(4096), &mut byte)
+                .unwrap_err()
+                .is_vanished()
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! A live process, read from the outside through `/proc`: maps, modules, threads, memory.
+//! Nothing here stops or changes the target. The formats are proc_pid_*(5)'s.
+
+pub mod error;
+mod mapped_file;
+pub mod maps;
+pub mod memory;
+pub mod modules;
+pub mod process;
+pub mod signals;
+pub mod stack;
+pub mod status;
+pub mod threads;
+
+pub use error::TargetError;
+pub use mapped_file::MappedFileError;
+pub use maps::{Mapping, Maps};
+pub use modules::{Module, Modules};
+
+#[cfg(test)]
+pub(crate) mod testing;

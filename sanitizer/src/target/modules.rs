@@ -1,0 +1,465 @@
+//! The modules of a live process: its program, every shared object, and the vdso, each with
+//! the place where it is loaded and the very file that is mapped there.
+//!
+//! They are found from the memory map alone, so loading and unloading is noticed without
+//! stopping the target: [`Modules::rescan`] compares the map's text first and opens only files
+//! that were not there before.
+
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::unistd::Pid;
+
+use super::error::TargetError;
+use super::mapped_file::{self, MappedFileError};
+use super::maps::{Mapping, Maps};
+use super::{memory, process};
+use crate::addr::{LinkAddr, RuntimeAddr};
+use crate::image::{Image, ImageError, Segment};
+
+/// The page size of x86-64, in which files are mapped.
+const PAGE: u64 = 4096;
+/// No kernel's vdso is larger.
+const MAX_VDSO: u64 = 1 << 20;
+
+/// A file (or the vdso) whose code is mapped into a process.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// Its name as the target sees it (inside its own mount namespace).
+    pub path: PathBuf,
+    /// The name by which this process can open the same file while it is mapped: below
+    /// `/proc/PID/root`, or an entry of `/proc/PID/map_files` where the file was deleted or
+    /// replaced. Empty for the vdso.
+    pub open_path: PathBuf,
+    /// The lowest run-time address of its segments.
+    pub start: RuntimeAddr,
+    /// The first run-time address after its segments (`.bss` included).
+    pub end: RuntimeAddr,
+    /// The run-time addresses of its code, ascending and apart from each other.
+    pub executable: Vec<Range<u64>>,
+    /// The load bias: run-time address = link address + bias (wrapping).
+    pub bias: u64,
+    /// The device of the file, as `/proc/PID/maps` has it; 0 for the vdso.
+    pub dev: u64,
+    /// The inode number of the file; 0 for the vdso.
+    pub inode: u64,
+    /// The file itself. It stays mapped here, so its inode is not used again meanwhile.
+    pub image: Image,
+    /// Whether the file has been deleted or replaced since it was mapped.
+    pub deleted: bool,
+}
+
+impl Module {
+    /// The linker's build id.
+    #[must_use]
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.image.build_id()
+    }
+
+    /// Whether an address is within the module.
+    #[must_use]
+    pub fn contains(&self, address: RuntimeAddr) -> bool {
+        self.start <= address && address < self.end
+    }
+
+    /// Whether an address is within the module's code.
+    #[must_use]
+    pub fn contains_code(&self, address: RuntimeAddr) -> bool {
+        self.executable
+            .iter()
+            .any(|range| range.contains(&address.0))
+    }
+
+    /// The link address that a run-time address has.
+    #[must_use]
+    pub fn link_address(&self, address: RuntimeAddr) -> LinkAddr {
+        LinkAddr(address.0.wrapping_sub(self.bias))
+    }
+
+    /// The run-time address that a link address has.
+    #[must_use]
+    pub fn runtime_address(&self, address: LinkAddr) -> RuntimeAddr {
+        RuntimeAddr(address.0.wrapping_add(self.bias))
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.key() == other.key() && self.bias == other.bias && self.executable == other.executable
+    }
+
+    fn key(&self) -> (u64, u64, RuntimeAddr) {
+        (self.dev, self.inode, self.start)
+    }
+}
+
+/// Why code that is mapped from a file is not a module.
+#[derive(Debug, thiserror::Error)]
+pub enum ModuleError {
+    /// The mapped file cannot be opened.
+    #[error(transparent)]
+    File(#[from] MappedFileError),
+    /// The file is no ELF file for this machine, or a damaged one.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The code is not where the file's program headers would put it.
+    #[error(
+        "{path}: its code is mapped at {start} from file offset {offset:#x}, which none of its \
+         loadable segments explains; code in it is not watched"
+    )]
+    NotLoaded {
+        /// The file, as the target names it.
+        path: PathBuf,
+        /// Where the code is mapped.
+        start: RuntimeAddr,
+        /// From where in the file.
+        offset: u64,
+    },
+}
+
+impl ModuleError {
+    /// Whether another try may go better: the memory map changed under our hands.
+    fn is_transient(&self) -> bool {
+        matches!(self, Self::File(MappedFileError::Unmapped { .. }))
+    }
+}
+
+/// Code from a file that could not be made a module, with the reason.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// The code.
+    pub mapping: Mapping,
+    /// The reason.
+    pub reason: Arc<ModuleError>,
+}
+
+/// What changed between two looks at a process's modules. A module that is not the same object
+/// any more, because its code grew or its file was deleted, is in both lists.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Modules that were not there before.
+    pub added: Vec<Arc<Module>>,
+    /// Modules that are gone.
+    pub removed: Vec<Arc<Module>>,
+}
+
+impl Changes {
+    /// Whether nothing changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
+}
+
+/// The modules of a process at one moment.
+#[derive(Clone, Debug)]
+pub struct Modules {
+    pid: Pid,
+    text: Vec<u8>,
+    maps: Maps,
+    modules: Vec<Arc<Module>>,
+    unreadable: Vec<Unreadable>,
+}
+
+impl Modules {
+    /// Finds the modules of a live process.
+    pub fn scan(pid: Pid) -> Result<Self, TargetError> {
+        Self::scan_like(pid, &[])
+    }
+
+    /// Finds the modules of a live process and shares the images of `known` modules that it has
+    /// too: a forked child's are those of its parent.
+    pub fn scan_like(pid: Pid, known: &[Arc<Module>]) -> Result<Self, TargetError> {
+        let text = Maps::read_text(pid)?;
+        let maps = Maps::parse(pid, &text)?;
+        let mut modules = Self {
+            pid,
+            text,
+            maps,
+            modules: Vec::new(),
+            unreadable: Vec::new(),
+        };
+        modules.find_modules(known, &[])?;
+        Ok(modules)
+    }
+
+    /// Looks again. Costs one read of the memory map where nothing changed.
+    pub fn rescan(&mut self) -> Result<Changes, TargetError> {
+        let text = Maps::read_text(self.pid)?;
+        let is_complete = !self
+            .unreadable
+            .iter()
+            .any(|other| other.reason.is_transient());
+        if text == self.text && is_complete {
+            return Ok(Changes::default());
+        }
+        self.maps = Maps::parse(self.pid, &text)?;
+        self.text = text;
+        let before = std::mem::take(&mut self.modules);
+        let unreadable = std::mem::take(&mut self.unreadable);
+        if let Err(error) = self.find_modules(&before, &unreadable) {
+            self.modules = before;
+            return Err(error);
+        }
+        let missing_in = |list: &[Arc<Module>], module: &Arc<Module>| {
+            !list.iter().any(|other| Arc::ptr_eq(other, module))
+        };
+        Ok(Changes {
+            added: self
+                .modules
+                .iter()
+                .filter(|new| missing_in(&before, new))
+                .cloned()
+                .collect(),
+            removed: before
+                .iter()
+                .filter(|old| missing_in(&self.modules, old))
+                .cloned()
+                .collect(),
+        })
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The modules, ascending by address.
+    #[must_use]
+    pub fn all(&self) -> &[Arc<Module>] {
+        &self.modules
+    }
+
+    /// The whole memory map that the modules were found in.
+    #[must_use]
+    pub fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
+    /// Code from files that are no modules: unreadable files, files that are not ELF.
+    #[must_use]
+    pub fn unreadable(&self) -> &[Unreadable] {
+        &self.unreadable
+    }
+
+    /// The module at an address.
+    #[must_use]
+    pub fn find(&self, address: RuntimeAddr) -> Option<&Arc<Module>> {
+        let index = self.modules.partition_point(|module| module.end <= address);
+        self.modules
+            .get(index)
+            .filter(|module| module.contains(address))
+    }
+
+    /// The program that the process runs, as opposed to its libraries.
+    #[must_use]
+    pub fn program(&self) -> Option<&Arc<Module>> {
+        let id = process::live_thread(self.pid).ok()?;
+        let file = std::fs::metadata(process::path(id, "exe")).ok()?;
+        let same_inode = |module: &&Arc<Module>| module.inode == file.ino();
+        // Some file systems (btrfs, overlays) show another device in maps than stat does.
+        self.modules
+            .iter()
+            .find(|module| module.dev == file.dev() && same_inode(module))
+            .or_else(|| self.modules.iter().find(same_inode))
+    }
+
+    fn find_modules(
+        &mut self,
+        known: &[Arc<Module>],
+        known_unreadable: &[Unreadable],
+    ) -> Result<(), TargetError> {
+        let mut found: Vec<Module> = Vec::new();
+        for mapping in self.maps.iter().filter(|mapping| mapping.perms.exec) {
+            if let Some(module) = found.iter_mut().find(|module| belongs(mapping, module)) {
+                push_range(&mut module.executable, mapping.range());
+                continue;
+            }
+            let is_file = mapping.is_file();
+            if !is_file && mapping.name != "[vdso]" {
+                continue;
+            }
+            if let Some(same) = known_unreadable
+                .iter()
+                .find(|other| !other.reason.is_transient() && other.mapping == *mapping)
+            {
+                self.unreadable.push(same.clone());
+                continue;
+            }
+            let known = known.iter().find(|module| belongs(mapping, module));
+            let module = if is_file {
+                self.file_module(mapping, known)
+            } else {
+                self.vdso_module(mapping, known)?
+            };
+            match module {
+                Ok(module) => found.push(module),
+                Err(reason) => self.unreadable.push(Unreadable {
+                    mapping: mapping.clone(),
+                    reason: Arc::new(reason),
+                }),
+            }
+        }
+        found.sort_by_key(|module| module.start);
+        self.modules = found
+            .into_iter()
+            .map(|module| {
+                // An unchanged module stays the very same object, unless it is another
+                // process's: that one opens its files by another name.
+                let same = |other: &&Arc<Module>| {
+                    other.is_same(&module)
+                        && other.open_path == module.open_path
+                        && other.deleted == module.deleted
+                };
+                known
+                    .iter()
+                    .find(same)
+                    .cloned()
+                    .unwrap_or_else(|| Arc::new(module))
+            })
+            .collect();
+        Ok(())
+    }
+
+    fn file_module(
+        &self,
+        mapping: &Mapping,
+        known: Option<&Arc<Module>>,
+    ) -> Result<Module, ModuleError> {
+        let file = mapped_file::locate(self.pid, mapping)?;
+        let image = match known {
+            Some(module) => module.image.clone(),
+            None => Image::from_file(file.open()?, &file.path)?,
+        };
+        let not_loaded = || ModuleError::NotLoaded {
+            path: file.path.clone(),
+            start: mapping.start,
+            offset: mapping.offset.0,
+        };
+        let bias = self.bias(&image, mapping).ok_or_else(not_loaded)?;
+        let range = loaded_range(&image, bias).ok_or_else(not_loaded)?;
+        Ok(Module {
+            path: file.path,
+            open_path: file.open_path,
+            start: RuntimeAddr(range.start),
+            end: RuntimeAddr(range.end),
+            executable: vec![mapping.range()],
+            bias,
+            dev: mapping.dev,
+            inode: mapping.inode,
+            image,
+            deleted: file.deleted,
+        })
+    }
+
+    /// The vdso is read from the target's memory: it is in no file.
+    fn vdso_module(
+        &self,
+        mapping: &Mapping,
+        known: Option<&Arc<Module>>,
+    ) -> Result<Result<Module, ModuleError>, TargetError> {
+        let range = mapping.range();
+        let path = PathBuf::from(&mapping.name);
+        let image = if let Some(module) = known {
+            Ok(module.image.clone())
+        } else {
+            let len = usize::try_from((range.end - range.start).min(MAX_VDSO)).unwrap_or(0);
+            let mut bytes = vec![0; len];
+            let count = memory::read(self.pid, mapping.start, &mut bytes)?;
+            bytes.truncate(count);
+            Image::parse(bytes, Path::new("[vdso]"))
+        };
+        Ok(image.map_err(ModuleError::from).map(|image| {
+            // The first segment is the file from its beginning.
+            let link = image.segments().first().map_or(0, |segment| {
+                segment.address.0.wrapping_sub(segment.offset.0)
+            });
+            Module {
+                path,
+                open_path: PathBuf::new(),
+                start: mapping.start,
+                end: mapping.end,
+                executable: vec![mapping.range()],
+                bias: range.start.wrapping_sub(link),
+                dev: 0,
+                inode: 0,
+                image,
+                deleted: false,
+            }
+        }))
+    }
+
+    /// The load bias that explains why `mapping` (of code) is where it is.
+    fn bias(&self, image: &Image, mapping: &Mapping) -> Option<u64> {
+        let mut candidates: Vec<u64> = (image.segments().iter())
+            .filter(|segment| segment.is_executable)
+            .filter_map(|segment| bias_by(segment, mapping))
+            .filter(|&bias| image.is_position_independent() || bias == 0)
+            .collect();
+        candidates.dedup();
+        // Two segments of code may share a page of the file. The right one also explains where
+        // the beginning of the module is.
+        let explains_first = |bias: &u64| {
+            loaded_range(image, *bias).is_some_and(|range| {
+                self.maps
+                    .find(RuntimeAddr(range.start))
+                    .is_some_and(|first| (first.dev, first.inode) == (mapping.dev, mapping.inode))
+            })
+        };
+        candidates
+            .iter()
+            .copied()
+            .find(explains_first)
+            .or(candidates.first().copied())
+    }
+}
+
+/// Whether code is part of a module already found.
+fn belongs(mapping: &Mapping, module: &Module) -> bool {
+    (mapping.dev, mapping.inode) == (module.dev, module.inode)
+        && module.contains(mapping.start)
+        && (mapping.is_file() || mapping.start == module.start)
+}
+
+/// The load bias if this segment is what is mapped there.
+fn bias_by(segment: &Segment, mapping: &Mapping) -> Option<u64> {
+    let file_start = segment.offset.0 & !(PAGE - 1);
+    let file_end = page_up(segment.offset.0.checked_add(segment.file_size)?)?;
+    if !(file_start..file_end).contains(&mapping.offset.0) {
+        return None;
+    }
+    let link = (segment.address.0 & !(PAGE - 1)).wrapping_add(mapping.offset.0 - file_start);
+    Some(mapping.start.0.wrapping_sub(link))
+}
+
+/// The run-time range of all loadable segments, in whole pages.
+fn loaded_range(image: &Image, bias: u64) -> Option<Range<u64>> {
+    let segments = || {
+        image
+            .segments()
+            .iter()
+            .filter(|segment| segment.memory_size > 0)
+    };
+    let start = segments().map(|segment| segment.address.0).min()? & !(PAGE - 1);
+    let end = segments()
+        .filter_map(|segment| segment.address.0.checked_add(segment.memory_size))
+        .max()?;
+    let range = start.wrapping_add(bias)..page_up(end)?.wrapping_add(bias);
+    (range.start < range.end).then_some(range)
+}
+
+fn page_up(address: u64) -> Option<u64> {
+    Some(address.checked_add(PAGE - 1)? & !(PAGE - 1))
+}
+
+/// Adds a range that follows the others, joining it to the last one where they touch.
+fn push_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Reading files below `/proc/PID`, and what is true of a process as a whole.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
+use super::error::TargetError;
+use super::threads;
+
+/// `EI_CLASS` of elf(5) for a 64-bit file.
+const ELFCLASS64: u8 = 2;
+/// `e_machine` of elf(5) for x86-64.
+const EM_X86_64: u16 = 62;
+
+/// The path of a file below `/proc/PID`.
+pub(crate) fn path(id: Pid, file: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{id}/{file}"))
+}
+
+/// Reads a whole file below `/proc/ID`, where `ID` is the process or one of its threads.
+pub(crate) fn read(pid: Pid, id: Pid, file: &str) -> Result<Vec<u8>, TargetError> {
+    let path = path(id, file);
+    // The kernel says 0 for the size of these files: without room in advance, reading a large
+    // memory map would take many system calls and give a less consistent picture.
+    let mut text = Vec::with_capacity(64 * 1024);
+    File::open(&path)
+        .and_then(|mut file| file.read_to_end(&mut text))
+        .map_err(|error| TargetError::from_io(pid, &path, error))?;
+    Ok(text)
+}
+
+/// A thread that is alive, for what is reached through any thread of the process: normally
+/// the main thread, another one where the main thread has exited before the others.
+///
+/// `/proc/ID` and the system calls that look at an address space accept any thread's id.
+pub fn live_thread(pid: Pid) -> Result<Pid, TargetError> {
+    if is_alive(pid)? {
+        return Ok(pid);
+    }
+    for tid in threads::list(pid)? {
+        match is_alive(tid) {
+            Ok(true) => return Ok(tid),
+            Ok(false) | Err(TargetError::Vanished(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(TargetError::Vanished(pid))
+}
+
+fn is_alive(tid: Pid) -> Result<bool, TargetError> {
+    Ok(!matches!(
+        threads::Stat::read(tid, tid)?.state,
+        'Z' | 'X' | 'x'
+    ))
+}
+
+/// CPU time that all threads of a process have used so far, exited ones too, in user and
+/// kernel mode, in nanoseconds' resolution.
+pub fn cpu_time(pid: Pid) -> Result<Duration, TargetError> {
+    clock_getcpuclockid(pid)
+        .and_then(clock_gettime)
+        .map(Duration::from)
+        .map_err(|_| TargetError::Vanished(pid))
+}
+
+/// The instruction set that a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Architecture {
+    /// `e_machine` of its program's ELF header.
+    pub machine: u16,
+    /// Whether its program is a 64-bit ELF file.
+    pub is_64_bit: bool,
+}
+
+impl Architecture {
+    /// Reads it from the header of the process's program.
+    pub fn of(pid: Pid) -> Result<Self, TargetError> {
+        let id = live_thread(pid)?;
+        let path = path(id, "exe");
+        let mut header = [0u8; 20];
+        File::open(&path)
+            .and_then(|mut file| file.read_exact(&mut header))
+            .map_err(|error| TargetError::from_io(pid, &path, error))?;
+        Ok(Self {
+            machine: u16::from_le_bytes([header[18], header[19]]),
+            is_64_bit: header[4] == ELFCLASS64,
+        })
+    }
+
+    /// Whether it is 64-bit x86: neither i386 nor x32.
+    #[must_use]
+    pub fn is_x86_64(self) -> bool {
+        self.is_64_bit && self.machine == EM_X86_64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::testing::Child;
+
+    /// Check that CPU time grows where a process computes, counts threads that are gone, and
+    /// stands still where it sleeps.
+    #[test]
+    fn cpu_time_of_busy_and_idle() {
+        let child = Child::run(
+            "#include <pthread.h>\n#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\n\
+             void *burn(void *p) { while (clock() < CLOCKS_PER_SEC / 20); return 0; }\n\
+             int main() { pthread_t t; pthread_create(&t, 0, burn, 0); pthread_join(t, 0);\n\
+               puts(\"ready\"); fflush(stdout); pause(); }",
+            &["-pthread"],
+        );
+        child.wait_for_line("ready");
+        child.wait_for_state('S');
+        let used = cpu_time(child.pid()).unwrap();
+        assert!(used >= Duration::from_millis(50), "{used:?}");
+        assert_eq!(used, cpu_time(child.pid()).unwrap());
+        assert!(Architecture::of(child.pid()).unwrap().is_x86_64());
+    }
+
+    /// Check that a process that is gone is told apart from failures.
+    #[test]
+    fn vanished_process() {
+        let mut child = Child::run("int main() { return 0; }", &[]);
+        child.wait_for_state('Z');
+        assert!(live_thread(child.pid()).unwrap_err().is_vanished());
+        assert!(Architecture::of(child.pid()).unwrap_err().is_vanished());
+        child.reap();
+        assert!(cpu_time(child.pid()).unwrap_err().is_vanished());
+        assert!(live_thread(child.pid()).unwrap_err().is_vanished());
+    }
+}

@@ -1,0 +1,156 @@
+//! The threads of a process: `/proc/PID/task`, and what `/proc/PID/task/TID/stat` says of
+//! each. The format is proc_pid_stat(5).
+
+use std::time::Duration;
+
+use nix::unistd::{Pid, SysconfVar, sysconf};
+
+use super::error::TargetError;
+use super::process;
+
+/// The ids of a process's threads, ascending. Threads may come and go while it is read: whoever
+/// needs all of them reads until two passes agree.
+pub fn list(pid: Pid) -> Result<Vec<Pid>, TargetError> {
+    let path = process::path(pid, "task");
+    let fail = |error| TargetError::from_io(pid, &path, error);
+    let mut tids = Vec::new();
+    for entry in std::fs::read_dir(&path).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        if let Some(tid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        {
+            tids.push(Pid::from_raw(tid));
+        }
+    }
+    tids.sort_unstable();
+    if tids.is_empty() {
+        Err(TargetError::Vanished(pid))
+    } else {
+        Ok(tids)
+    }
+}
+
+/// A thread's name (`comm`): at most 15 bytes, undecodable ones replaced.
+pub fn name(pid: Pid, tid: Pid) -> Result<String, TargetError> {
+    let text = process::read(pid, pid, &format!("task/{tid}/comm"))?;
+    let name = text.strip_suffix(b"\n").unwrap_or(&text);
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// What `stat` says of one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Its state: `R`, `S`, `D`, `T`, `t`, `Z`, `X`, ...
+    pub state: char,
+    /// CPU time in user mode, in the resolution of the clock tick (10 ms).
+    pub user_time: Duration,
+    /// CPU time in kernel mode, in the resolution of the clock tick (10 ms).
+    pub system_time: Duration,
+    /// When it started, in clock ticks after boot: with the id, tells a thread from a later
+    /// one that got the same id.
+    pub start_ticks: u64,
+}
+
+impl Stat {
+    /// Reads it. For the main thread this is the thread alone, not its process.
+    pub fn read(pid: Pid, tid: Pid) -> Result<Self, TargetError> {
+        let file = format!("task/{tid}/stat");
+        let text = process::read(pid, pid, &file)?;
+        Self::parse(&text).ok_or_else(|| TargetError::Malformed {
+            pid,
+            path: process::path(pid, &file),
+            what: "line",
+            text: String::from_utf8_lossy(&text).into_owned(),
+        })
+    }
+
+    /// Parses the line: `pid (comm) state ...`, where the name may hold any character.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let after_name = text.iter().rposition(|&byte| byte == b')')? + 1;
+        let rest = std::str::from_utf8(text.get(after_name..)?).ok()?;
+        // The manual counts fields from 1; the first here is field 3.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Self {
+            state: fields.first()?.chars().next()?,
+            user_time: ticks(number(14)?),
+            system_time: ticks(number(15)?),
+            start_ticks: number(22)?,
+        })
+    }
+}
+
+fn ticks(count: u64) -> Duration {
+    // Every Linux on x86-64 says 100 (USER_HZ); a libc that cannot tell means that too.
+    let per_second = sysconf(SysconfVar::CLK_TCK)
+        .ok()
+        .flatten()
+        .filter(|&hz| hz > 0);
+    let per_second = per_second
+        .and_then(|hz| u64::try_from(hz).ok())
+        .unwrap_or(100);
+    Duration::from_nanos(
+        u64::try_from(u128::from(count) * 1_000_000_000 / u128::from(per_second))
+            .unwrap_or(u64::MAX),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::testing::Child;
+
+    /// Check that all threads are listed, each with its name, however strange.
+    #[test]
+    fn names_of_threads() {
+        let child = Child::run(
+            "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+             pthread_barrier_t b;\n\
+             void *other(void *p) { pthread_barrier_wait(&b); pause(); return 0; }\n\
+             int main() { pthread_t t[3]; pthread_barrier_init(&b, 0, 4);\n\
+               for (int i = 0; i < 3; i++) pthread_create(t + i, 0, other, 0);\n\
+               pthread_setname_np(t[0], \") R 1 2\"); pthread_setname_np(t[1], \"two words\");\n\
+               pthread_barrier_wait(&b); puts(\"ready\"); fflush(stdout); pause(); }",
+            &["-pthread", "-D_GNU_SOURCE"],
+        );
+        child.wait_for_line("ready");
+        let tids = list(child.pid()).unwrap();
+        assert_eq!(tids.len(), 4);
+        let names: Vec<_> = tids
+            .iter()
+            .map(|&tid| name(child.pid(), tid).unwrap())
+            .collect();
+        assert_eq!(names, ["program", ") R 1 2", "two words", "program"]);
+        child.wait_for_state('S');
+        let main = Stat::read(child.pid(), child.pid()).unwrap();
+        let other = Stat::read(child.pid(), tids[1]).unwrap();
+        assert!(main.start_ticks <= other.start_ticks && main.start_ticks > 0);
+        assert!(matches!(other.state, 'S' | 'R'), "{other:?}");
+    }
+
+    /// Check that a process that is gone is told apart from failures.
+    #[test]
+    fn vanished_process() {
+        let mut child = Child::run("int main() { return 0; }", &[]);
+        child.reap();
+        assert!(list(child.pid()).unwrap_err().is_vanished());
+        assert!(name(child.pid(), child.pid()).unwrap_err().is_vanished());
+        assert!(
+            Stat::read(child.pid(), child.pid())
+                .unwrap_err()
+                .is_vanished()
+        );
+    }
+
+    /// Check that a line cut at any place never panics.
+    #[test]
+    fn cut_short() {
+        let text = std::fs::read("/proc/self/stat").unwrap();
+        assert!(Stat::parse(&text).is_some());
+        for len in 0..text.len() {
+            let _ = Stat::parse(&text[..len]);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The fixtures, by what is expected of them.
+
+use std::path::PathBuf;
+
+use gwp_race_tests::{Compiler, Configuration, Metadata, Program, compile};
+
+/// A program with a race that must be caught.
+#[derive(Clone, Debug)]
+pub struct Racy {
+    /// The program.
+    pub program: Program,
+    /// The two functions that race; one name where they are the same.
+    pub functions: [&'static str; 2],
+    /// Whether one side is atomic.
+    pub atomic: bool,
+}
+
+/// A program that must stay silent, and a twin of it that must not.
+#[derive(Clone, Debug)]
+pub struct Silent {
+    /// The program.
+    pub program: Program,
+    /// Its twin.
+    pub twin: Program,
+    /// Whether only clang 22 knows what keeps it silent.
+    pub only_clang_22: bool,
+}
+
+impl Silent {
+    /// The configuration in which it can be tested.
+    pub fn fit(&self, mut configuration: Configuration) -> Configuration {
+        if self.only_clang_22 {
+            configuration.compiler = Compiler::Clang22;
+        }
+        configuration
+    }
+}
+
+fn racy(source: &'static str, functions: [&'static str; 2]) -> Racy {
+    Racy {
+        program: Program::new(source),
+        functions,
+        atomic: false,
+    }
+}
+
+/// The races that must be caught.
+pub fn racy_programs() -> Vec<Racy> {
+    let counter = Program::new("libs/counter.c");
+    vec![
+        racy("races/write_write.c", ["store_one", "store_other"]),
+        racy("races/read_write.c", ["store", "load"]),
+        Racy {
+            atomic: true,
+            ..racy("races/plain_atomic.c", ["add", "reset"])
+        },
+        racy("races/byte_in_word.c", ["store_byte", "load_word"]),
+        racy("races/widths.c", ["store_wide", "load_narrow"]),
+        racy("races/heap.c", ["increment"; 2]),
+        racy("races/field.c", ["count_miss"; 2]),
+        racy("races/local_static.c", ["next_number"; 2]),
+        racy("races/other_stack.c", ["borrower", "owner"]),
+        Racy {
+            program: Program::new("races/shared_library.c").library(counter),
+            ..racy("", ["add"; 2])
+        },
+        Racy {
+            program: Program::new("races/loaded_library.c").dynamic(),
+            ..racy("", ["add"; 2])
+        },
+        racy("races/forked_child.c", ["increment"; 2]),
+        racy("races/late_thread.c", ["increment"; 2]),
+        racy("races/many_threads.c", ["increment"; 2]),
+        racy("races/cpp_threads.cpp", ["add"; 2]),
+        racy("races/static_mut.rs", ["count_visit"; 2]),
+    ]
+}
+
+fn silent(source: &'static str) -> Silent {
+    let program = Program::new(source);
+    Silent {
+        twin: program.clone().broken(),
+        program,
+        only_clang_22: false,
+    }
+}
+
+/// The programs that must stay silent.
+pub fn silent_programs() -> Vec<Silent> {
+    let library = Program::new("libs/counter.c");
+    let user = Program::new("silent/unanalyzed_library.c");
+    let mut programs: Vec<_> = [
+        "silent/mutex.c",
+        "silent/rwlock.c",
+        "silent/spinlock.c",
+        "silent/condition.c",
+        "silent/semaphore.c",
+        "silent/barrier.c",
+        "silent/atomics.cpp",
+        "silent/seqlock.c",
+        "silent/publication.c",
+        "silent/double_checked.c",
+        "silent/deque.c",
+        "silent/refcount.c",
+        "silent/thread_local.c",
+        "silent/neighbours.c",
+        "silent/read_only.c",
+        "silent/allocator.c",
+        "silent/streams.cpp",
+    ]
+    .into_iter()
+    .map(silent)
+    .collect();
+    programs.push(Silent {
+        only_clang_22: true,
+        ..silent("silent/no_sanitize.c")
+    });
+    programs.push(Silent {
+        program: user
+            .clone()
+            .library(library.clone().metadata(Metadata::None)),
+        twin: user.library(library),
+        only_clang_22: false,
+    });
+    programs
+}
+
+/// The race-free programs whose optimized form reads what the source does not.
+pub const READS: [&str; 3] = ["reads/speculated.c", "reads/hoisted.c", "reads/merged.c"];
+
+/// The library that `races/loaded_library.c` loads.
+pub fn counter_library(configuration: Configuration) -> PathBuf {
+    compile::shared_library(&Program::new("libs/counter.c"), configuration).unwrap()
+}
+
+/// Every program that there is.
+pub fn all() -> Vec<Program> {
+    let mut all: Vec<_> = racy_programs()
+        .into_iter()
+        .map(|racy| racy.program)
+        .collect();
+    for silent in silent_programs() {
+        all.extend([silent.program, silent.twin]);
+    }
+    for source in READS {
+        all.push(Program::new(source));
+        all.push(Program::new(source).metadata(Metadata::Strict));
+    }
+    all
+}

@@ -1,0 +1,106 @@
+//! The commands that explain: what a file carries, what the machine allows.
+
+use std::process::{Command, Output};
+
+use gwp_race_tests::{Compiler, Configuration, Program, binary::gwp_race, compile};
+
+fn output(words: &[&str]) -> Output {
+    Command::new(gwp_race()).args(words).output().unwrap()
+}
+
+fn stdout(words: &[&str]) -> String {
+    let output = output(words);
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Check that inspect tells the versions of the two compilers' metadata apart, and lists what the
+/// source has.
+#[test]
+fn inspect_names_what_a_file_carries() {
+    let program = Program::new("races/plain_atomic.c");
+    for (compiler, version) in [
+        (Compiler::Clang22, "version 2"),
+        (Compiler::Clang16, "version 1"),
+    ] {
+        let configuration = Configuration {
+            compiler,
+            ..Configuration::USUAL
+        };
+        let built = compile::program(&program, configuration).unwrap();
+        let path = built.to_str().unwrap();
+        let summary = stdout(&["inspect", path]);
+        assert!(summary.contains(version), "{summary}");
+        let list = stdout(&["inspect", "--list", path]);
+        for function in ["add", "reset", "main"] {
+            let named = |line: &str| line.contains("function") && line.ends_with(function);
+            assert!(list.lines().any(named), "{function} is missing: {list}");
+        }
+        let atomic = |line: &str| {
+            line.contains("atomic") && (line.ends_with(" add") || line.contains(" add+"))
+        };
+        assert!(list.lines().any(atomic), "the addition is missing: {list}");
+    }
+}
+
+/// Check that a stripped program carries the same, without the names.
+#[test]
+fn metadata_survives_stripping() {
+    let program = Program::new("races/plain_atomic.c");
+    let built = compile::program(&program, Configuration::USUAL).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let stripped = scratch.path().join("stripped");
+    let strip = Command::new("strip")
+        .arg("-o")
+        .arg(&stripped)
+        .arg(&built)
+        .status()
+        .unwrap();
+    assert!(strip.success());
+    let counts = |path: &std::path::Path| -> Vec<String> {
+        let summary = stdout(&["inspect", path.to_str().unwrap()]);
+        let of_interest = |line: &&str| line.contains("functions") || line.contains("atomics ");
+        summary
+            .lines()
+            .filter(of_interest)
+            .map(ToOwned::to_owned)
+            .collect()
+    };
+    assert!(!counts(&built).is_empty());
+    assert_eq!(counts(&built), counts(&stripped));
+}
+
+/// Check that a file without metadata is an error that says how to build it.
+#[test]
+fn a_file_without_metadata_is_an_error() {
+    for command in ["inspect", "doctor"] {
+        let output = output(&[command, "/bin/true"]);
+        assert!(!output.status.success());
+        let text = [output.stdout, output.stderr].concat();
+        assert!(
+            String::from_utf8_lossy(&text).contains("-fexperimental-sanitize-metadata=atomics")
+        );
+    }
+}
+
+/// Check that doctor finds this machine, on which the other tests catch races, able to.
+#[test]
+fn doctor_finds_the_machine_able() {
+    let program = Program::new("races/plain_atomic.c");
+    let built = compile::program(&program, Configuration::USUAL).unwrap();
+    assert!(output(&["doctor"]).status.success());
+    assert!(
+        output(&["doctor", built.to_str().unwrap()])
+            .status
+            .success()
+    );
+}
+
+/// Check that the help of each command has examples.
+#[test]
+fn help_has_examples() {
+    for command in ["run", "attach", "inspect", "doctor"] {
+        let help = stdout(&[command, "--help"]);
+        assert!(help.contains("gwp-race "), "{command}: {help}");
+    }
+}

@@ -1,0 +1,9 @@
+//! End-to-end tests: gwp-race on real programs, on the real kernel.
+
+mod builds;
+mod catalogue;
+mod conduct;
+mod explain;
+mod races;
+mod silence;
+mod survival;

@@ -1,0 +1,196 @@
+//! Races that must be caught, each built in several ways.
+
+use std::time::Duration;
+
+use gwp_race_tests::{
+    Configuration, Until, Watch, binary, children::Guarded, compile, report::Race,
+};
+
+use crate::catalogue::{self, Racy};
+
+/// Catching a race takes luck: so many tries it may take.
+const TRIES: u32 = 5;
+/// How long the program of one try runs.
+const SECONDS: &str = "20";
+
+/// Runs a program until the race is caught; fails if it is not, or if it is something else.
+pub fn catch(racy: &Racy, configuration: Configuration, threads: &str) -> Race {
+    let program = compile::program(&racy.program, configuration).unwrap();
+    let library = catalogue::counter_library(configuration);
+    for attempt in 1..=TRIES {
+        let outcome = Watch::aggressive()
+            .env("COUNTER_LIBRARY", &library)
+            .run(&program, &[SECONDS, threads], Until::Race)
+            .unwrap();
+        let name = racy.program.name();
+        if let Some(race) = outcome.report.races.first() {
+            println!(
+                "{name} [{configuration}]: caught on try {attempt} after {:.2} s: {}",
+                outcome.first_race_s.unwrap_or(f64::NAN),
+                race.places()
+            );
+            check(racy, race);
+            return race.clone();
+        }
+        assert!(
+            outcome.report.summary.is_some(),
+            "no summary; stderr:\n{}",
+            outcome.stderr
+        );
+        println!(
+            "{name} [{configuration}]: try {attempt}: {:?}",
+            outcome.report.summary
+        );
+    }
+    panic!(
+        "{} [{configuration}] was not caught in {TRIES} tries",
+        racy.program.name()
+    );
+}
+
+fn check(racy: &Racy, race: &Race) {
+    assert_eq!(race.schema, 1);
+    assert_eq!(
+        race.verdict,
+        if racy.atomic {
+            "plain-atomic"
+        } else {
+            "plain-plain"
+        }
+    );
+    assert!(
+        race.accesses.iter().any(|access| access.kind != "read"),
+        "two reads: {race:?}"
+    );
+    assert_ne!(race.accesses[0].tid, race.accesses[1].tid);
+    for access in &race.accesses {
+        assert!(
+            racy.functions
+                .iter()
+                .any(|function| access.has_function(function)),
+            "{:?} are the functions that race, not: {access:?}",
+            racy.functions
+        );
+        let source = racy
+            .program
+            .library
+            .as_ref()
+            .map_or(racy.program.source, |lib| lib.source);
+        let file = source.rsplit('/').next().unwrap_or(source);
+        let frame = access.stack.first().unwrap();
+        let named = frame
+            .file
+            .as_deref()
+            .is_some_and(|path| path.ends_with(file));
+        let loaded = frame
+            .file
+            .as_deref()
+            .is_some_and(|path| path.ends_with("counter.c"));
+        assert!(named || loaded, "{access:?} is not in {file}");
+        assert!(frame.line.is_some());
+    }
+}
+
+fn catch_in_all(source: &str) {
+    let programs = catalogue::racy_programs();
+    let number = programs
+        .iter()
+        .position(|racy| racy.program.source == source)
+        .unwrap();
+    let configurations = if binary::full() {
+        Configuration::all()
+    } else {
+        Configuration::choice(number)
+    };
+    for configuration in configurations {
+        catch(&programs[number], configuration, "2");
+    }
+}
+
+macro_rules! caught {
+    ($($name:ident: $source:literal, $what:literal;)*) => {$(
+        #[doc = concat!("Check that a race is caught: ", $what, ".")]
+        #[test]
+        fn $name() {
+            catch_in_all($source);
+        }
+    )*};
+}
+
+caught! {
+    write_write: "races/write_write.c", "two stores";
+    read_write: "races/read_write.c", "a load and a store";
+    plain_atomic: "races/plain_atomic.c", "a store and an atomic addition";
+    byte_in_word: "races/byte_in_word.c", "a store of one byte and a load of eight";
+    widths: "races/widths.c", "accesses of different widths that overlap";
+    heap: "races/heap.c", "memory from malloc";
+    field: "races/field.c", "a field behind a pointer";
+    local_static: "races/local_static.c", "a static variable of a function";
+    other_stack: "races/other_stack.c", "a variable on another thread's stack";
+    shared_library: "races/shared_library.c", "in a shared library";
+    loaded_library: "races/loaded_library.c", "in a library loaded by dlopen";
+    forked_child: "races/forked_child.c", "in a forked child";
+    late_thread: "races/late_thread.c", "threads made long after the start";
+    cpp_threads: "races/cpp_threads.cpp", "std::thread and a class of C++";
+    static_mut: "races/static_mut.rs", "static mut of Rust";
+}
+
+fn many(threads: &str) {
+    let programs = catalogue::racy_programs();
+    let racy = programs
+        .iter()
+        .find(|racy| racy.program.name() == "many_threads")
+        .unwrap();
+    catch(racy, Configuration::USUAL, threads);
+}
+
+/// Check that a race between a few more threads than processors is caught.
+#[test]
+fn threads_16() {
+    many("16");
+}
+
+/// Check that a race among hundreds of threads is caught.
+#[test]
+fn threads_500() {
+    many("500");
+}
+
+/// Check that gwp-race attaches to a process that has run for a while, catches its race, lets go
+/// of it, and that it goes on to its own end.
+#[test]
+fn attach_to_a_running_process() {
+    let programs = catalogue::racy_programs();
+    let racy = programs
+        .iter()
+        .find(|racy| racy.program.name() == "read_write")
+        .unwrap();
+    for configuration in Configuration::choice(0) {
+        let program = compile::program(&racy.program, configuration).unwrap();
+        let mut command = std::process::Command::new(program);
+        command
+            .args(["25", "4"])
+            .stdout(std::process::Stdio::null());
+        let mut target = Guarded::new(command.spawn().unwrap());
+        std::thread::sleep(Duration::from_secs(1));
+        let outcome = Watch::aggressive()
+            .option(&["--duration", "15s"])
+            .attach(target.pid(), Until::Race)
+            .unwrap();
+        let Some(race) = outcome.report.races.first() else {
+            panic!("[{configuration}] not caught in 15 s: {outcome:?}");
+        };
+        println!(
+            "[{configuration}] caught after {:?} s: {}",
+            outcome.first_race_s,
+            race.places()
+        );
+        check(racy, race);
+        assert_eq!(
+            target.ended().unwrap(),
+            None,
+            "gwp-race has ended its target"
+        );
+        assert!(target.wait(Duration::from_secs(60)).unwrap().success());
+    }
+}

@@ -1,0 +1,194 @@
+//! Programs without a race stay silent under the most aggressive sampling, and their broken twins,
+//! which differ in nothing else, are caught in the same time.
+
+use std::time::Duration;
+
+use gwp_race_tests::{Configuration, Metadata, Program, Until, Watch, binary, compile};
+
+use crate::catalogue::{self, READS, Silent};
+
+/// How long each program has to stay silent, and its twin has time to be caught.
+const SECONDS: &str = "20";
+/// How many such times the twin may take: catching is a matter of luck, silence is not.
+const TRIES: u32 = 5;
+const LIMIT: Duration = Duration::from_secs(90);
+
+fn configurations(number: usize) -> Vec<Configuration> {
+    if binary::full() {
+        Configuration::all()
+    } else {
+        Configuration::choice(number)
+    }
+}
+
+fn stay_silent(program: &Program, configuration: Configuration) {
+    let built = compile::program(program, configuration).unwrap();
+    let outcome = Watch::aggressive()
+        .limit(LIMIT)
+        .run(&built, &[SECONDS], Until::End)
+        .unwrap();
+    let name = program.name();
+    assert!(
+        outcome.report.races.is_empty(),
+        "{name} [{configuration}] has no race, yet: {:#?}\n{}",
+        outcome.report.races,
+        outcome.stderr
+    );
+    assert!(
+        outcome.status.success(),
+        "{name} [{configuration}]: {outcome:?}"
+    );
+    assert_eq!(outcome.stdout, "done\n", "{name} [{configuration}]");
+    let (samples, stalls) = (
+        outcome.report.number("samples"),
+        outcome.report.number("stalls"),
+    );
+    println!("{name} [{configuration}]: silent, {samples} samples, {stalls} stalls");
+    assert!(
+        samples > 0.0,
+        "{name} [{configuration}] was not watched: {outcome:?}"
+    );
+}
+
+fn must_be_caught(program: &Program, configuration: Configuration) {
+    let built = compile::program(program, configuration).unwrap();
+    for attempt in 1..=TRIES {
+        let outcome = Watch::aggressive()
+            .limit(LIMIT)
+            .run(&built, &[SECONDS], Until::Race)
+            .unwrap();
+        if let Some(race) = outcome.report.races.first() {
+            println!(
+                "{} [{configuration}]: twin caught on try {attempt} after {:.2} s: {}",
+                program.name(),
+                outcome.first_race_s.unwrap_or(f64::NAN),
+                race.places()
+            );
+            return;
+        }
+        println!(
+            "{}: try {attempt}: {:?}",
+            program.name(),
+            outcome.report.summary
+        );
+    }
+    panic!(
+        "the broken {} [{configuration}] was not caught",
+        program.name()
+    );
+}
+
+fn pair(name: &str) {
+    let programs = catalogue::silent_programs();
+    let number = programs
+        .iter()
+        .position(|silent| silent.program.name() == name)
+        .unwrap();
+    let silent: &Silent = &programs[number];
+    for configuration in configurations(number) {
+        let configuration = silent.fit(configuration);
+        must_be_caught(&silent.twin, configuration);
+        stay_silent(&silent.program, configuration);
+    }
+}
+
+macro_rules! silent {
+    ($($name:ident: $what:literal;)*) => {$(
+        #[doc = concat!("Check silence and the broken twin: ", $what, ".")]
+        #[test]
+        fn $name() {
+            pair(stringify!($name));
+        }
+    )*};
+}
+
+silent! {
+    mutex: "a mutex";
+    rwlock: "a read-write lock";
+    spinlock: "a spinlock";
+    condition: "a condition variable";
+    semaphore: "semaphores";
+    barrier: "a barrier";
+    atomics: "std::atomic of every width in every order";
+    seqlock: "a sequence lock with atomic data";
+    publication: "publication as in RCU";
+    double_checked: "double-checked initialisation";
+    deque: "a work-stealing deque";
+    refcount: "reference counting";
+    thread_local: "thread-local data";
+    neighbours: "neighbouring fields of one word";
+    read_only: "data that are only read";
+    no_sanitize: "a function under no_sanitize";
+    unanalyzed_library: "a race in a library built by gcc";
+    allocator: "malloc, free and stdio";
+    streams: "streams and strings of C++";
+}
+
+/// Check that reads which the compiler has introduced are marked as such where they are reported,
+/// and that under the strict flags there is nothing to report.
+fn introduced(source: &'static str) {
+    for compiler in [
+        gwp_race_tests::Compiler::Clang22,
+        gwp_race_tests::Compiler::Clang16,
+    ] {
+        for opt in [2, 3] {
+            let configuration = Configuration {
+                compiler,
+                opt,
+                ..Configuration::USUAL
+            };
+            must_be_marked(&Program::new(source), configuration);
+            stay_silent(
+                &Program::new(source).metadata(Metadata::Strict),
+                configuration,
+            );
+        }
+    }
+}
+
+fn must_be_marked(program: &Program, configuration: Configuration) {
+    let built = compile::program(program, configuration).unwrap();
+    for attempt in 1..=TRIES {
+        let outcome = Watch::aggressive()
+            .limit(LIMIT)
+            .run(&built, &[SECONDS], Until::Race)
+            .unwrap();
+        for race in &outcome.report.races {
+            println!(
+                "{} [{configuration}], try {attempt}: {}",
+                program.name(),
+                race.places()
+            );
+            assert!(
+                race.accesses.iter().any(|access| access.introduced_read),
+                "{} has no race, and this is not marked: {race:#?}",
+                program.name()
+            );
+        }
+        if !outcome.report.races.is_empty() {
+            return;
+        }
+    }
+    panic!(
+        "{} [{configuration}]: its introduced read was not seen",
+        program.name()
+    );
+}
+
+/// Check a read that is made before its condition is known.
+#[test]
+fn speculated_read() {
+    introduced(READS[0]);
+}
+
+/// Check a read that is made once before a loop, needed or not.
+#[test]
+fn hoisted_read() {
+    introduced(READS[1]);
+}
+
+/// Check two reads that are made together although the second is conditional.
+#[test]
+fn merged_reads() {
+    introduced(READS[2]);
+}

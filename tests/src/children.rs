@@ -1,0 +1,163 @@
+//! Processes that a test starts end with the test, whatever happens to it: panics too.
+
+use std::{
+    fs,
+    process::{Child, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+/// How often a child is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A child that is killed with all its descendants when this is dropped.
+pub struct Guarded(Child);
+
+impl Guarded {
+    /// Guards a child.
+    #[must_use]
+    pub const fn new(child: Child) -> Self {
+        Self(child)
+    }
+
+    /// The child's process id.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        // Process ids are below 2^22.
+        Pid::from_raw(self.0.id() as i32)
+    }
+
+    /// The child.
+    pub const fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Its exit status, if it has ended.
+    ///
+    /// # Errors
+    /// Fails where waitpid does.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.0.try_wait()?)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Fails if it does not end in time.
+    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status);
+            }
+            if start.elapsed() > limit {
+                bail!("process {} has not ended within {limit:?}", self.pid());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // Found before the killing: orphans are no longer known as ours.
+        for pid in descendants(self.pid()) {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// All living descendants of a process.
+#[must_use]
+pub fn descendants(ancestor: Pid) -> Vec<Pid> {
+    let mut known = vec![ancestor];
+    let mut next = 0;
+    while let Some(parent) = known.get(next) {
+        known.extend(children(*parent));
+        next += 1;
+    }
+    known.split_off(1)
+}
+
+fn children(parent: Pid) -> Vec<Pid> {
+    // A child belongs to the thread that has forked it.
+    let threads = fs::read_dir(format!("/proc/{parent}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|pid| pid.parse().ok().map(Pid::from_raw))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// A field of `/proc/PID/status`.
+#[must_use]
+pub fn status_field(pid: Pid, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Check that a dropped guard takes grandchildren along.
+    #[test]
+    fn grandchildren_end_too() {
+        let shell = Command::new("sh")
+            .args(["-c", "sleep 60 & wait"])
+            .spawn()
+            .unwrap();
+        let guarded = Guarded::new(shell);
+        let sleep = loop {
+            if let [sleep] = descendants(guarded.pid())[..]
+                && status_field(sleep, "Name").as_deref() == Some("sleep")
+            {
+                break sleep;
+            }
+            std::thread::sleep(POLL);
+        };
+        drop(guarded);
+        // The kernel takes its time; an orphan's zombie waits for init.
+        let gone =
+            || status_field(sleep, "State").is_none_or(|state| state.starts_with(['Z', 'X']));
+        let start = Instant::now();
+        while !gone() {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "process {sleep} lives on"
+            );
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Check that waiting has an end.
+    #[test]
+    fn waiting_is_bounded() {
+        let mut sleeping = Guarded::new(Command::new("sleep").arg("60").spawn().unwrap());
+        let error = sleeping.wait(Duration::from_millis(30)).unwrap_err();
+        assert!(error.to_string().contains("has not ended"));
+        let mut ending = Guarded::new(Command::new("true").spawn().unwrap());
+        assert!(ending.wait(Duration::from_secs(60)).unwrap().success());
+    }
+}

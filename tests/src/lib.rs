@@ -1,0 +1,17 @@
+//! The harness of the end-to-end tests: it builds real programs in many configurations, runs
+//! them under the real gwp-race, and reads what it reports.
+//!
+//! `cargo xtask test` names the gwp-race to test in `GWP_RACE_BIN`.
+
+pub mod binary;
+pub mod children;
+pub mod compile;
+pub mod configuration;
+pub mod program;
+pub mod report;
+pub mod watch;
+
+pub use configuration::{Compiler, Configuration, Link};
+pub use program::{Metadata, Program};
+pub use report::Report;
+pub use watch::{Outcome, Until, Watch};

@@ -1,0 +1,196 @@
+//! gwp-race's JSON, read as a user of the documented form would: not by its own types.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One race, as far as the tests look at it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Race {
+    /// The version of the form.
+    pub schema: u32,
+    /// What names the race.
+    pub fingerprint: String,
+    /// `plain-plain` or `plain-atomic`.
+    pub verdict: String,
+    /// The process.
+    pub pid: i32,
+    /// What is at the address.
+    pub location: Location,
+    /// The stalled side and the racing side.
+    pub accesses: [Access; 2],
+}
+
+/// What is at the address of a race.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Location {
+    /// `global`, `heap`, `stack` and others.
+    pub kind: String,
+    /// Its name.
+    pub name: Option<String>,
+}
+
+/// One side of a race.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Access {
+    /// `stalled` or `racing`.
+    pub role: String,
+    /// `read`, `write` or `read-write`.
+    pub kind: String,
+    /// Whether it is atomic.
+    pub atomic: bool,
+    /// Bytes accessed.
+    pub size: u32,
+    /// The thread.
+    pub tid: i32,
+    /// Whether the compiler may have introduced it.
+    #[serde(default)]
+    pub introduced_read: bool,
+    /// The innermost frame first.
+    pub stack: Vec<Frame>,
+}
+
+/// One frame.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Frame {
+    /// The function.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+    /// The module.
+    pub module: Option<String>,
+}
+
+impl Race {
+    /// Whether a side's stack has this function.
+    #[must_use]
+    pub fn has_function(&self, name: &str) -> bool {
+        self.accesses.iter().any(|access| access.has_function(name))
+    }
+
+    /// Where the sides are, in one line.
+    #[must_use]
+    pub fn places(&self) -> String {
+        let [stalled, racing] = &self.accesses;
+        format!(
+            "{} / {} ({})",
+            stalled.place(),
+            racing.place(),
+            self.verdict
+        )
+    }
+}
+
+impl Access {
+    /// Whether the stack has a function of this name: the whole of it, or its last part.
+    #[must_use]
+    pub fn has_function(&self, name: &str) -> bool {
+        self.stack
+            .iter()
+            .filter_map(|frame| frame.function.as_deref())
+            .any(|function| {
+                // `shop::Basket::add(unsigned int)`, `static_mut::count_visit`, `add.llvm.123`.
+                let function = function.split(['(', '.']).next().unwrap_or(function);
+                function == name || function.rsplit("::").next() == Some(name)
+            })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let Some(frame) = self.stack.first() else {
+            return format!("{} nowhere", self.kind);
+        };
+        let function = frame.function.as_deref().unwrap_or("?");
+        let file = frame
+            .file
+            .as_deref()
+            .and_then(|file| file.rsplit('/').next())
+            .unwrap_or("?");
+        format!(
+            "{} in {function} {file}:{}",
+            self.kind,
+            frame.line.unwrap_or(0)
+        )
+    }
+}
+
+/// Everything that one gwp-race has said.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The races, in the order of their finding.
+    pub races: Vec<Race>,
+    /// The summary, once it is written.
+    pub summary: Option<Value>,
+}
+
+impl Report {
+    /// Reads all complete lines; the last one may still be being written.
+    ///
+    /// # Errors
+    /// Names the line that is not of the documented form.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut report = Self::default();
+        let complete = text
+            .rfind('\n')
+            .map_or("", |end| text.get(..end).unwrap_or(""));
+        for line in complete.lines().filter(|line| !line.is_empty()) {
+            let wrong = |cause: &dyn std::fmt::Display| format!("{cause} in: {line}");
+            let value: Value = serde_json::from_str(line).map_err(|cause| wrong(&cause))?;
+            match value.get("type").and_then(Value::as_str) {
+                Some("race") => report
+                    .races
+                    .push(serde_json::from_value(value).map_err(|cause| wrong(&cause))?),
+                Some("summary") => report.summary = Some(value),
+                _ => return Err(wrong(&"no known type")),
+            }
+        }
+        Ok(report)
+    }
+
+    /// A number of the summary; 0 where there is none.
+    #[must_use]
+    pub fn number(&self, name: &str) -> f64 {
+        let number = self
+            .summary
+            .as_ref()
+            .and_then(|summary| summary.get(name)?.as_f64());
+        number.unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RACE: &str = r#"{"type":"race","schema":1,"fingerprint":"f","verdict":"plain-plain",
+        "pid":1,"location":{"kind":"global","name":"shared"},"accesses":[
+        {"role":"stalled","kind":"write","atomic":false,"size":4,"tid":2,"stack":[
+          {"function":"shop::Basket::add(unsigned int)","file":"/a/b.cpp","line":7}]},
+        {"role":"racing","kind":"read","atomic":false,"size":4,"tid":3,"stack":[]}]}"#;
+
+    /// Check that races and the summary are read, and a line that is not yet complete is left.
+    #[test]
+    fn reads_complete_lines() {
+        let race = RACE.replace('\n', "");
+        let text = format!("{race}\n{{\"type\":\"summary\",\"stalls\":12}}\n{{\"type\":\"ra");
+        let report = Report::read(&text).unwrap();
+        assert_eq!(report.races.len(), 1);
+        assert!(report.races[0].has_function("add"));
+        assert!(!report.races[0].has_function("Basket"));
+        assert_eq!(
+            report.races[0].places(),
+            "write in shop::Basket::add(unsigned int) b.cpp:7 / \
+             read nowhere (plain-plain)"
+        );
+        assert!((report.number("stalls") - 12.0).abs() < f64::EPSILON);
+    }
+
+    /// Check that what is not of the documented form is an error, not nothing.
+    #[test]
+    fn other_forms_are_errors() {
+        assert!(Report::read("{\"type\":\"race\"}\n").is_err());
+        assert!(Report::read("WARNING: data race\n").is_err());
+    }
+}

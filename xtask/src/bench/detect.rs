@@ -1,0 +1,248 @@
+//! `cargo xtask bench detect`: how soon a race is reported when sampling is at its most
+//! aggressive, and what watching with the defaults costs a program.
+
+use std::{
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{
+    machine,
+    statistics::{median, quantile},
+    table::Table,
+};
+use crate::{
+    build, paths,
+    steps::{shown, step},
+};
+
+/// How to measure.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Detections measured for each program.
+    #[arg(long, default_value_t = 20)]
+    runs: usize,
+    /// Pairs of throughput, plain and watched, for each program.
+    #[arg(long, default_value_t = 20)]
+    pairs: usize,
+    /// Seconds that each half of a pair runs.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Seconds after which a detection is given up.
+    #[arg(long, default_value_t = 60.0)]
+    limit: f64,
+    /// Only these programs.
+    #[arg(long, value_delimiter = ',', default_value = "hot,warm,rare")]
+    programs: Vec<String>,
+}
+
+/// The programs, and how long the private work between two accesses takes.
+const PROGRAMS: [(&str, f64); 3] = [("hot", 0.0), ("warm", 15e-6), ("rare", 1.5e-3)];
+/// Hashes that a turn of the calibration makes.
+const CALIBRATION: u32 = 300;
+const POLL: Duration = Duration::from_millis(2);
+
+/// Measures all programs.
+pub fn run(options: &Options) -> Result<()> {
+    let gwp_race = build::run(true)?;
+    let program = compile()?;
+    let hash_s = seconds_of_a_hash(&program)?;
+    let mut table = Table::new(&[
+        "program",
+        "work between accesses",
+        "caught",
+        "median s to the first report",
+        "90th percentile s",
+        "median throughput loss %",
+        "loss quartiles %",
+    ]);
+    for (name, gap_s) in PROGRAMS {
+        if !options.programs.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let hashes = (gap_s / hash_s).round().to_string();
+        let target = Target {
+            gwp_race: &gwp_race,
+            program: &program,
+            hashes: &hashes,
+        };
+        let mut detections = Vec::new();
+        for run in 1..=options.runs {
+            let seconds = target.detection(options.limit)?;
+            println!(
+                "{name}: detection {run} of {}: {seconds:.3} s",
+                options.runs
+            );
+            detections.push(seconds);
+        }
+        let mut losses = Vec::new();
+        for pair in 1..=options.pairs {
+            let loss = target.loss(options.seconds, pair % 2 == 0)?;
+            println!(
+                "{name}: pair {pair} of {}: {loss:+.2} % lost",
+                options.pairs
+            );
+            losses.push(loss);
+        }
+        let caught = detections
+            .iter()
+            .filter(|seconds| seconds.is_finite())
+            .count();
+        table.row(vec![
+            name.to_owned(),
+            format!("{:.0} us", gap_s * 1e6),
+            format!("{caught} of {}", detections.len()),
+            shown_seconds(median(&detections), options.limit),
+            shown_seconds(quantile(&detections, 0.9), options.limit),
+            format!("{:+.2}", median(&losses)),
+            format!(
+                "{:+.2} to {:+.2}",
+                quantile(&losses, 0.25),
+                quantile(&losses, 0.75)
+            ),
+        ]);
+    }
+    let mut description = machine::description();
+    description.push(
+        "Detection: --max-overhead 100% --sample-period 1ms. Loss: the defaults, pairs of runs, \
+         plain and watched, taking turns in being the first."
+            .to_owned(),
+    );
+    table.publish("detect", &description)
+}
+
+fn shown_seconds(seconds: f64, limit: f64) -> String {
+    if seconds.is_finite() {
+        format!("{seconds:.2}")
+    } else {
+        format!("none in {limit:.0}")
+    }
+}
+
+fn compile() -> Result<PathBuf> {
+    let directory = paths::target().join("bench");
+    fs::create_dir_all(&directory)?;
+    let program = directory.join("increments");
+    let mut clang = Command::new("clang-22");
+    clang
+        .args([
+            "-g",
+            "-O2",
+            "-fexperimental-sanitize-metadata=atomics",
+            "-pthread",
+            "-o",
+        ])
+        .arg(&program)
+        .arg("tests/fixtures/bench/increments.c")
+        .current_dir(paths::root());
+    step(&shown(&clang), &mut clang)?;
+    Ok(program)
+}
+
+/// How long one hash of the program takes on this machine.
+fn seconds_of_a_hash(program: &Path) -> Result<f64> {
+    let turns = turns(Command::new(program).args(["2", &CALIBRATION.to_string()]))?;
+    // Two threads, two seconds each.
+    Ok(4.0 / (turns * f64::from(CALIBRATION)))
+}
+
+/// Runs the program and returns how many turns it says it has made.
+fn turns(command: &mut Command) -> Result<f64> {
+    let output = command.stderr(Stdio::null()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let turns = text
+        .lines()
+        .find_map(|line| line.strip_prefix("turns ")?.parse().ok());
+    turns.with_context(|| format!("{} printed no turns: {text:?}", shown(command)))
+}
+
+struct Target<'a> {
+    gwp_race: &'a Path,
+    program: &'a Path,
+    hashes: &'a str,
+}
+
+impl Target<'_> {
+    /// Seconds from the start of gwp-race to its first report; infinite where there was none.
+    fn detection(&self, limit: f64) -> Result<f64> {
+        let report = paths::target().join("bench/report.json");
+        let _ = fs::remove_file(&report);
+        let mut command = Command::new(self.gwp_race);
+        command
+            .args(["run", "--max-overhead", "100%", "--sample-period", "1ms"])
+            .args(["--format", "json", "--output"])
+            .arg(&report)
+            .arg("--")
+            .arg(self.program)
+            .args([limit.to_string().as_str(), self.hashes])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let start = Instant::now();
+        let mut child = command.spawn().context("starting gwp-race")?;
+        let found = loop {
+            let text = fs::read_to_string(&report).unwrap_or_default();
+            if text.contains("\"type\":\"race\"") {
+                break start.elapsed().as_secs_f64();
+            }
+            if let Some(status) = child.try_wait()? {
+                if !status.success() {
+                    let mut said = String::new();
+                    let _ = child
+                        .stderr
+                        .take()
+                        .map(|mut pipe| pipe.read_to_string(&mut said));
+                    bail!("gwp-race ended with {status}: {said}");
+                }
+                return Ok(f64::INFINITY);
+            }
+            thread::sleep(POLL);
+        };
+        self.end(&mut child)?;
+        Ok(found)
+    }
+
+    /// Ends the program, and gwp-race with it.
+    fn end(&self, child: &mut std::process::Child) -> Result<()> {
+        use nix::{
+            sys::signal::{Signal, kill},
+            unistd::Pid,
+        };
+        let pid = child.id();
+        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        let program = self.program.canonicalize()?;
+        for pid in list.split_whitespace() {
+            if fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program) {
+                let _ = kill(Pid::from_raw(pid.parse()?), Signal::SIGTERM);
+            }
+        }
+        child.wait()?;
+        Ok(())
+    }
+
+    /// Percent of throughput lost by being watched with the defaults.
+    fn loss(&self, seconds: f64, watched_first: bool) -> Result<f64> {
+        let seconds = seconds.to_string();
+        let plain = || turns(Command::new(self.program).args([seconds.as_str(), self.hashes]));
+        let watched = || {
+            turns(
+                Command::new(self.gwp_race)
+                    .args(["run", "--output", "/dev/null", "--"])
+                    .arg(self.program)
+                    .args([seconds.as_str(), self.hashes]),
+            )
+        };
+        let (plain, watched) = if watched_first {
+            let watched = watched()?;
+            (plain()?, watched)
+        } else {
+            (plain()?, watched()?)
+        };
+        Ok((plain - watched) / plain * 100.0)
+    }
+}

@@ -1,0 +1,23 @@
+//! `cargo xtask bench metadata`: loading and searching PC-keyed metadata.
+
+use anyhow::Result;
+
+use super::machine;
+use crate::steps::{cargo, step};
+
+/// Runs the benchmark of the metadata's reader.
+pub fn run() -> Result<()> {
+    for line in machine::description() {
+        println!("{line}");
+    }
+    let mut command = cargo();
+    command.args([
+        "run",
+        "--release",
+        "--package",
+        "gwp-race",
+        "--example",
+        "bench_pcmeta",
+    ]);
+    step("measuring the metadata's reader", &mut command)
+}

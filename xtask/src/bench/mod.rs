@@ -1,0 +1,27 @@
+//! `cargo xtask bench`: measurements. They say on which machine, when and by which command they
+//! were taken; none decides whether a test passes.
+
+use anyhow::Result;
+
+mod detect;
+mod machine;
+mod metadata;
+mod statistics;
+mod table;
+
+/// What to measure.
+#[derive(clap::Subcommand)]
+pub enum Bench {
+    /// Time to the first report, and throughput lost, for accesses close together and far apart.
+    Detect(detect::Options),
+    /// Loading and searching the metadata of a very large program.
+    Metadata,
+}
+
+/// Measures.
+pub fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Detect(options) => detect::run(options),
+        Bench::Metadata => metadata::run(),
+    }
+}

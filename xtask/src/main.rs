@@ -1,0 +1,62 @@
+//! Everything of gwp-race that plain `cargo build` cannot do: installing compilers, building
+//! the eBPF object, the demonstration, the tests on real programs, the benchmarks, CI.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod build;
+mod ci;
+mod demo;
+mod ebpf;
+mod paths;
+mod setup;
+mod steps;
+mod test;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks of gwp-race")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what is missing: compilers and the eBPF toolchain.
+    Setup,
+    /// Build the eBPF object, then gwp-race with the object inside.
+    Build {
+        /// Build with optimizations, into target/release.
+        #[arg(long)]
+        release: bool,
+    },
+    /// Catch a race in a small server under load, and show the report.
+    Demo,
+    /// Run all tests: unit, integration, and end to end on real programs.
+    Test(test::Options),
+    /// Measure; results go to stdout and to target/bench.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// What continuous integration runs: format, lints, documentation, tests.
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Setup => setup::run(),
+        Task::Build { release } => build::run(release).map(drop),
+        Task::Demo => demo::run(),
+        Task::Test(options) => test::run(&options),
+        Task::Bench(bench) => bench::run(&bench),
+        Task::Ci => ci::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

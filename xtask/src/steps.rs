@@ -1,0 +1,73 @@
+//! Running commands as steps: each is announced, shows its own output, and says how long it took.
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Steps shorter than this need no closing line.
+const WORTH_SAYING: Duration = Duration::from_secs(5);
+
+/// What `cargo run` leaves in the environment of an xtask; an inner cargo must not see it,
+/// or it would use this one's compiler for a crate that needs another.
+const OF_OUTER_CARGO: [&str; 4] = [
+    "CARGO",
+    "RUSTC",
+    "RUSTUP_TOOLCHAIN",
+    "CARGO_ENCODED_RUSTFLAGS",
+];
+
+/// A cargo in the root of the source tree, free of the environment of the cargo that runs us.
+pub fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(crate::paths::root());
+    for variable in OF_OUTER_CARGO {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Runs a command with its output shown.
+pub fn step(what: &str, command: &mut Command) -> Result<()> {
+    println!("==> {what}");
+    let start = Instant::now();
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    if !status.success() {
+        bail!(
+            "{what} failed ({status}); the command was: {}",
+            shown(command)
+        );
+    }
+    if start.elapsed() >= WORTH_SAYING {
+        println!("    {what}: done in {:.0} s", start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+/// What a command prints to stdout, or `None` where it fails or does not exist.
+pub fn answer(command: &mut Command) -> Option<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The command as one would type it.
+pub fn shown(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(
+        command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned()),
+    );
+    words.join(" ")
+}
