@@ -34,6 +34,7 @@ pub struct Thread {
 /// The threads of one process, their events, and how those stop them.
 #[derive(Debug)]
 pub struct Arming {
+    pid: u32,
     options: EventOptions,
     period: Duration,
     threads: HashMap<u32, Thread>,
@@ -48,8 +49,9 @@ pub struct Arming {
 impl Arming {
     /// No threads yet.
     #[must_use]
-    pub fn new(delivery: Delivery, period: Duration, cookie: u64) -> Self {
+    pub fn new(pid: u32, delivery: Delivery, period: Duration, cookie: u64) -> Self {
         Self {
+            pid,
             options: EventOptions {
                 delivery,
                 inherit: true,
@@ -113,7 +115,7 @@ impl Arming {
         if self.threads.contains_key(&tid) {
             return Ok(true);
         }
-        match ptrace::seize(tid) {
+        match ptrace::seize(self.pid, tid) {
             Ok(()) => {
                 self.unwatchable.remove(&tid);
                 self.threads.insert(tid, Thread::default());
@@ -192,6 +194,7 @@ impl Arming {
         self.close_events(self.options.delivery);
         self.threads.clear();
         self.unwatchable.clear();
+        self.pid = tid;
         self.threads.insert(tid, Thread::default());
     }
 

@@ -75,7 +75,7 @@ impl Drop for PausedChild {
 /// # Errors
 /// Fails where `PTRACE_SEIZE` does.
 pub fn seize(child: &PausedChild) -> Result<(), KernelError> {
-    ptrace::seize(child.tid())
+    ptrace::seize(child.tid(), child.tid())
 }
 
 /// How many hardware breakpoints a thread can still get.

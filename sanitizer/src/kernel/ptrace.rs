@@ -58,13 +58,13 @@ fn call(
     Ok(result)
 }
 
-/// Becomes the tracer of a thread without stopping it. Only exec stops it by itself. Threads that
+/// Becomes the tracer of a thread of process `pid` without stopping it. Only exec stops it by itself. Threads that
 /// end while this waits for its turn are told of by [`reaped`].
 ///
 /// # Errors
 /// `EPERM` when it is traced already or not ours to trace, `ESRCH` when it is gone.
-pub fn seize(tid: u32) -> Result<(), KernelError> {
-    while_reaping(|| {
+pub fn seize(pid: u32, tid: u32) -> Result<(), KernelError> {
+    while_reaping(pid, || {
         call(
             libc::PTRACE_SEIZE,
             "ptrace(PTRACE_SEIZE)",
@@ -199,7 +199,8 @@ pub fn peek() -> Result<Option<(u32, Stop)>, KernelError> {
     wait(libc::P_ALL, 0, libc::WNOWAIT | libc::WNOHANG)
 }
 
-/// Takes note of a thread's stop or end: it is not told of again.
+/// Takes note of a thread's stop or end, and tells which it was: it is not told of again. It may
+/// be another than [`peek`] saw, when SIGKILL or another thread's exec came between.
 ///
 /// # Errors
 /// `ECHILD` when the thread is not traced any more.

@@ -199,7 +199,7 @@ impl Engine {
         Self {
             pid: setup.pid,
             exe: String::new(),
-            arming: Arming::new(delivery, period, random.u64(..)),
+            arming: Arming::new(setup.pid, delivery, period, random.u64(..)),
             modules: ModuleSet::default(),
             budget,
             strategy: Clock::new(random.u64(..)),

@@ -24,8 +24,7 @@ impl Engine {
             }
             Stop::Exec => {
                 acknowledge_exec(tid);
-                self.on_exec(tid)?;
-                release(tid, 0);
+                self.begin_anew(tid)?;
             }
             Stop::Group(_) => {
                 // Taken first, because a thread that is listened to cannot be taken.
@@ -40,6 +39,26 @@ impl Engine {
         Ok(())
     }
 
+    /// Takes a signal stop that was looked at before; false when the thread has meanwhile been
+    /// killed, or was replaced by another one that calls exec.
+    fn take_signal(&mut self, tid: u32) -> Result<bool, EngineError> {
+        match ptrace::take(tid) {
+            Ok(Some((_, Stop::Signal(_)))) => return Ok(true),
+            Ok(Some((_, Stop::Exec))) => self.begin_anew(tid)?,
+            Ok(Some((_, Stop::Exited))) => self.bury(tid),
+            // Killed: its end is told of next.
+            Ok(Some(_) | None) | Err(_) => {}
+        }
+        Ok(false)
+    }
+
+    /// A thread stands at the end of an exec, which was taken note of.
+    fn begin_anew(&mut self, tid: u32) -> Result<(), EngineError> {
+        self.on_exec(tid)?;
+        release(tid, 0);
+        Ok(())
+    }
+
     /// A thread has ended, and its end was noted.
     pub(super) fn bury(&mut self, tid: u32) {
         self.arming.forget(tid);
@@ -51,18 +70,25 @@ impl Engine {
         if signal == self.our_signal() {
             if self.is_sample_of(tid) {
                 // Taken: the kernel forgets the signal, and holds the thread.
-                let _ = ptrace::take(tid);
-                self.on_sample(tid);
+                if self.take_signal(tid)? {
+                    self.on_sample(tid);
+                } else {
+                    self.abandon();
+                    self.go_idle();
+                }
                 return Ok(());
             }
             if let State::Stalled(stalled) = &self.state {
+                let stalled_pc = stalled.regs.rip;
                 let hits = self.gates.hits(self.generation);
                 let hit = hits.iter().find(|hit| hit.tid == tid && hit.stopping);
-                if let Some(hit) = hit.filter(|_| stalled.tid != tid) {
-                    let _ = ptrace::take(tid);
+                if let Some(hit) = hit.filter(|_| stalled.tid != tid).cloned() {
+                    if !self.take_signal(tid)? {
+                        return Ok(());
+                    }
                     // While it stands, more of its stack can be had than a gate can copy.
-                    let deep = (!self.is_known(stalled.regs.rip, hit.regs.rip))
-                        .then(|| (tid, self.read_stack(hit.regs.rsp)));
+                    let known = self.is_known(stalled_pc, hit.regs.rip);
+                    let deep = (!known).then(|| (tid, self.read_stack(hit.regs.rsp)));
                     let since = hit.time_ns;
                     self.end_stall(deep);
                     release(tid, 0);
@@ -73,8 +99,9 @@ impl Engine {
             }
         }
         if self.is_stray(tid, signal) {
-            let _ = ptrace::take(tid);
-            release(tid, 0);
+            if self.take_signal(tid)? {
+                release(tid, 0);
+            }
             return Ok(());
         }
         if matches!(&self.state, State::Confirm(confirm) if confirm.side.tid == tid) {
