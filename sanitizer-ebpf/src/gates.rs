@@ -214,6 +214,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         (*record).stopping = u32::from(stop);
         (*record).value = bpf_probe_read_user(address as *const u64).unwrap_or(0);
         copy_regs(ctx, &raw mut (*record).regs);
+        (*record).fs_base = fs_base(control);
         bpf_get_current_comm((&raw mut (*record).comm).cast::<c_void>(), 16);
         (*record).stack_len = copy_stack((*ctx).regs.rsp, (&raw mut (*record).stack).cast());
         atomic::store(&(*record).generation, phase::generation(word));
@@ -359,6 +360,18 @@ fn stoppable(control: &Control) -> bool {
         Some(SIG_DFL) => chosen != delivery::SIGTRAP,
         _ => false,
     }
+}
+
+/// The current thread's `fs_base`; 0 where it cannot be known.
+#[inline(always)]
+fn fs_base(control: &Control) -> u64 {
+    let offset = control.offsets.task_fs_base;
+    if offset == 0 {
+        return 0;
+    }
+    // SAFETY: the helper has no preconditions.
+    let task = unsafe { bpf_get_current_task() };
+    read_kernel::<u64>(task, offset).unwrap_or(0)
 }
 
 #[inline(always)]

@@ -146,8 +146,8 @@ pub struct KernelOffsets {
     pub k_sigaction_size: u32,
     /// `k_sigaction.sa.sa_handler`
     pub sa_handler: u32,
-    /// Keeps the layout free of implicit padding.
-    pub reserved: u32,
+    /// `task_struct.thread.fsbase`; 0 where the kernel's type information does not name it.
+    pub task_fs_base: u32,
 }
 
 /// The control block: one page shared by the tracer and the gates of one process.
@@ -293,6 +293,9 @@ pub struct HitRecord {
     pub reserved: u32,
     /// Registers after the access.
     pub regs: TrapRegs,
+    /// The thread pointer, 0 where unknown. The kernel's copy: a program that moved it with
+    /// `wrfsbase` since its last switch has another one, and what it accessed by it is not matched.
+    pub fs_base: u64,
     /// Bytes from `regs.rsp` up.
     pub stack: [u8; STACK_BYTES],
 }

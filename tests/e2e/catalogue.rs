@@ -60,6 +60,7 @@ pub fn racy_programs() -> Vec<Racy> {
         racy("races/field.c", ["count_miss"; 2]),
         racy("races/local_static.c", ["next_number"; 2]),
         racy("races/other_stack.c", ["borrower", "owner"]),
+        racy("races/thread_variable.c", ["owner", "borrower"]),
         Racy {
             program: Program::new("races/shared_library.c").library(counter),
             ..racy("", ["add"; 2])

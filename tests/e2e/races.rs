@@ -127,6 +127,7 @@ caught! {
     field: "races/field.c", "a field behind a pointer";
     local_static: "races/local_static.c", "a static variable of a function";
     other_stack: "races/other_stack.c", "a variable on another thread's stack";
+    thread_variable: "races/thread_variable.c", "another thread's thread-local variable";
     shared_library: "races/shared_library.c", "in a shared library";
     loaded_library: "races/loaded_library.c", "in a library loaded by dlopen";
     forked_child: "races/forked_child.c", "in a forked child";

@@ -228,7 +228,7 @@ fn trap_regs(hit: &Hit) -> Regs {
         rip: regs.rip,
         eflags: regs.eflags,
         rsp: regs.rsp,
-        fs_base: 0,
+        fs_base: hit.fs_base,
         gs_base: 0,
     }
 }

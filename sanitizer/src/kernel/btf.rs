@@ -96,6 +96,8 @@ pub struct KernelOffsets {
     /// The thread's registered `struct rseq` (a user pointer): `task_struct.rseq`, or
     /// `task_struct.rseq.usrptr` since Linux 6.19. None without `CONFIG_RSEQ`.
     pub task_rseq: Option<u32>,
+    /// `task_struct.thread.fsbase` (the thread pointer, as of the last switch or system call).
+    pub task_fs_base: Option<u32>,
     /// `sighand_struct.action` (array of `k_sigaction`; element N-1 is signal N).
     pub sighand_action: u32,
     /// `sizeof(struct k_sigaction)`: the stride of `sighand_struct.action`.
@@ -128,22 +130,23 @@ impl KernelOffsets {
             Err(BtfError::NoMember { .. }) => btf.member(task, "rseq"),
             found => found,
         };
-        let task_rseq = match rseq {
-            Ok(offset) => Some(offset),
-            Err(BtfError::NoMember { .. }) => None,
-            Err(error) => return Err(error),
+        let optional = |found| match found {
+            Ok(offset) => Ok(Some(offset)),
+            Err(BtfError::NoMember { .. }) => Ok(None),
+            Err(error) => Err(error),
         };
         Ok(Self {
             task_ptrace: btf.member(task, "ptrace")?,
             task_sighand: btf.member(task, "sighand")?,
             task_blocked: btf.member(task, "blocked")?,
             task_pid: btf.member(task, "pid")?,
+            task_fs_base: optional(btf.member(task, "thread.fsbase"))?,
             task_tgid: btf.member(task, "tgid")?,
             task_parent: btf.member(task, "parent")?,
             task_real_parent: btf.member(task, "real_parent")?,
             task_exit_state: btf.member(task, "exit_state")?,
             task_mm: btf.member(task, "mm")?,
-            task_rseq,
+            task_rseq: optional(rseq)?,
             sighand_action: btf.member(sighand, "action")?,
             k_sigaction_size: btf.size(k_sigaction)?,
             k_sigaction_handler: btf.member(k_sigaction, "sa.sa_handler")?,
@@ -532,6 +535,9 @@ mod tests {
         assert_eq!(offsets("").task_rseq, None);
         assert_eq!(offsets("struct rseq *rseq;").task_rseq, Some(64));
         assert_eq!(offsets("struct rseq_data rseq;").task_rseq, Some(64));
+        assert_eq!(offsets("").task_fs_base, None);
+        let thread = offsets("struct thread_struct { long sp, fsbase; } thread;");
+        assert_eq!(thread.task_fs_base, Some(72));
         let plain = offsets("long x; struct rseq *rseq;");
         assert_eq!(plain.task_rseq, Some(72));
         assert_eq!(plain.sighand_action, 8);
@@ -567,6 +573,7 @@ mod tests {
         assert_eq!(offsets.task_parent, offsets.task_real_parent + 8);
         assert_eq!(offsets.k_sigaction_handler, 0);
         assert_eq!(offsets.k_sigaction_size, 32);
+        assert!(offsets.task_fs_base.is_some_and(|offset| offset % 8 == 0));
     }
 
     /// Check that a cut or damaged file is an error, never a panic.

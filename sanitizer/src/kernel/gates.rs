@@ -86,6 +86,8 @@ pub struct Hit {
     pub value: u64,
     /// Registers after the access.
     pub regs: TrapRegs,
+    /// The thread pointer, 0 where unknown.
+    pub fs_base: u64,
     /// Stack bytes from `regs.rsp` up.
     pub stack: Vec<u8>,
 }
@@ -194,7 +196,7 @@ impl Gates {
                     sighand_action: offsets.sighand_action,
                     k_sigaction_size: offsets.k_sigaction_size,
                     sa_handler: offsets.k_sigaction_handler,
-                    reserved: 0,
+                    task_fs_base: offsets.task_fs_base.unwrap_or(0),
                 };
             }
         }
@@ -279,6 +281,7 @@ impl Gates {
                 stopping: (*record).stopping != 0,
                 value: (*record).value,
                 regs: (*record).regs,
+                fs_base: (*record).fs_base,
                 stack: stack.to_vec(),
             })
         }
