@@ -65,6 +65,10 @@ const INNER: usize = (BPF_F_INNER_MAP | BPF_F_MMAPABLE) as usize;
 #[btf_map]
 static EVENTS: RingBuf<Event, { 64 * 1024 }> = RingBuf::new();
 
+/// What the watchdog is woken for: the time at which a thread was stopped.
+#[btf_map]
+static STANDING: RingBuf<u64, 4096> = RingBuf::new();
+
 /// The clock gate: may this thread be sampled, here and now?
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "perf_event")]
@@ -117,6 +121,7 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     }
     atomic::store(&control.owner, u64::from(current_tid()));
     atomic::store(&control.claim_time_ns, now);
+    stands(control, now);
     count(control, Counter::SamplesPassed);
     debug!(
         &PerfEventContext::new(ctx),
@@ -156,8 +161,9 @@ extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if !atomic::replace(&control.phase, word, reached) {
         return swallow(control, Counter::ReachSwallowed);
     }
-    // From here the thread stands still.
-    atomic::store(&control.claim_time_ns, now());
+    let now = now();
+    atomic::store(&control.claim_time_ns, now);
+    stands(control, now);
     deliver(control)
 }
 
@@ -302,6 +308,14 @@ fn tell(kind: u32, tid: u32, by: u32, value: u64) {
         },
         0,
     );
+}
+
+/// From here on the current thread stands still, and the watchdog looks after it.
+#[inline(always)]
+fn stands(control: &Control, now: u64) {
+    atomic::store(&control.standing_since_ns, now);
+    // A full buffer is one that the watchdog is about to read.
+    let _ = STANDING.output(now, 0);
 }
 
 /// Stops the current thread at its present instruction. The result is the program's.

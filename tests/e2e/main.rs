@@ -7,3 +7,4 @@ mod explain;
 mod races;
 mod silence;
 mod survival;
+mod watchdog;

@@ -116,6 +116,9 @@ pub struct WatchArgs {
     /// How long a thread is stalled before an access at most.
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = parse_stall)]
     pub stall: Duration,
+    /// How long a thread may be held when gwp-race itself hangs: a watchdog then lets all go.
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = parse_deadline)]
+    pub stop_deadline: Duration,
     /// Stop watching after this many different races.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_races: Option<u64>,
@@ -218,7 +221,12 @@ fn parse_period(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_stall(text: &str) -> Result<Duration, String> {
-    parse_within(text, Duration::from_micros(10), Duration::from_millis(20))
+    parse_within(text, Duration::from_micros(10), Duration::from_millis(10))
+}
+
+/// Above the longest stall, so that the watchdog never ends one that goes by the rules.
+fn parse_deadline(text: &str) -> Result<Duration, String> {
+    parse_within(text, Duration::from_millis(15), Duration::from_secs(10))
 }
 
 #[cfg(test)]

@@ -70,9 +70,10 @@ impl Link {
         let _ = self.child.start_kill();
     }
 
-    /// Waits for the tracer's end, by which all is released.
-    pub async fn ended(&mut self) {
-        let _ = self.child.wait().await;
+    /// Waits for the end of the tracer and its watchdog, by which all is released: its exit code,
+    /// if it has one.
+    pub async fn ended(&mut self) -> Option<i32> {
+        self.child.wait().await.ok()?.code()
     }
 }
 

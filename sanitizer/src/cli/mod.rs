@@ -36,12 +36,7 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args),
         Command::Tracer => {
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
-            let ok = crate::hunt::tracer::run(socket);
-            Ok(if ok {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            })
+            Ok(ExitCode::from(crate::hunt::tracer::run(socket)))
         }
         Command::Launch(args) => run::launch(args),
     }

@@ -14,6 +14,7 @@ use super::{
     reporter::{Reporter, Tally},
 };
 use crate::{
+    hunt::watchdog::RELEASED,
     hunt::wire::{Ending, Notice, Setup, Statistics},
     report::Summary,
     target::threads::Stat,
@@ -23,9 +24,9 @@ use crate::{
 const CHILD_AGE: Duration = Duration::from_millis(20);
 /// Processes watched at the same time.
 const MAX_TRACERS: usize = 64;
-/// After a signal that might have crashed it, a process is let alone for this long; twice as
-/// long after each further one.
-const FATAL_PAUSE: Duration = Duration::from_millis(500);
+/// After a signal that might have crashed it, and after a release by the watchdog, a process is
+/// let alone for this long; twice as long after each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// But never for longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a tracer may take to disarm when told to stop.
@@ -74,6 +75,8 @@ pub struct Session {
     /// When watching ended.
     stopped: Option<Instant>,
     skipped_children: u64,
+    /// Times that the watchdog released a process.
+    releases: u64,
     seed: u64,
 }
 
@@ -107,6 +110,7 @@ impl Session {
             stopping: false,
             stopped: None,
             skipped_children: 0,
+            releases: 0,
             seed,
         })
     }
@@ -126,6 +130,7 @@ impl Session {
             launch,
             sample_period_ns: nanos(self.args.sample_period),
             stall_ns: nanos(self.args.stall),
+            stop_deadline_ns: nanos(self.args.stop_deadline),
             max_overhead: self.args.max_overhead,
             seed: self.seed.wrapping_add(self.past.len() as u64),
             report_mixed: self.args.mixed == Mixed::Report,
@@ -146,7 +151,7 @@ impl Session {
                 Some((pid, message)) = self.messages.recv() => {
                     let happening = match message {
                         Message::Notice(notice) => self.on_notice(pid, *notice),
-                        Message::Gone => self.on_gone(pid),
+                        Message::Gone => self.on_gone(pid).await,
                     };
                     if let Some(happening) = happening {
                         return happening;
@@ -192,12 +197,7 @@ impl Session {
                 self.current.insert(pid, statistics);
                 if let Ending::FatalSignal(signal) = ending {
                     debug!("process {pid} was released before signal {signal}");
-                    let pause = self.pauses.entry(pid).or_insert(FATAL_PAUSE);
-                    let wait = *pause;
-                    *pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
-                    if self.soon(pid, wait) {
-                        self.paused.insert(pid);
-                    }
+                    self.pause(pid);
                 }
             }
             Notice::Failed(text) => {
@@ -210,9 +210,17 @@ impl Session {
         None
     }
 
-    fn on_gone(&mut self, pid: u32) -> Option<Happening> {
-        if let Some(mut link) = self.links.remove(&pid) {
-            tokio::spawn(async move { link.ended().await });
+    async fn on_gone(&mut self, pid: u32) -> Option<Happening> {
+        if let Some(mut link) = self.links.remove(&pid)
+            && link.ended().await == Some(RELEASED)
+        {
+            self.releases += 1;
+            info!(
+                "the watchdog has released process {pid}: its tracer held a thread for more than \
+                 {}",
+                humantime::format_duration(self.args.stop_deadline)
+            );
+            self.pause(pid);
         }
         if let Some(statistics) = self.current.remove(&pid) {
             self.past.push(statistics);
@@ -223,6 +231,16 @@ impl Session {
     fn all_ended(&self) -> Option<Happening> {
         let ended = self.links.is_empty() && (self.stopping || self.paused.is_empty());
         ended.then_some(Happening::AllEnded)
+    }
+
+    /// Lets a process alone for a while; for longer each time.
+    fn pause(&mut self, pid: u32) {
+        let pause = self.pauses.entry(pid).or_insert(FIRST_PAUSE);
+        let wait = *pause;
+        *pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        if self.soon(pid, wait) {
+            self.paused.insert(pid);
+        }
     }
 
     /// Watches a process after some time; false when it has ended already.
@@ -274,12 +292,7 @@ impl Session {
                 Some((pid, message)) = self.messages.recv() => {
                     match message {
                         Message::Notice(notice) => drop(self.on_notice(pid, *notice)),
-                        Message::Gone => {
-                            if let Some(mut link) = self.links.remove(&pid) {
-                                link.ended().await;
-                            }
-                            self.on_gone(pid);
-                        }
+                        Message::Gone => drop(self.on_gone(pid).await),
                     }
                 }
                 () = &mut deadline => {
@@ -315,6 +328,7 @@ impl Session {
                 .unwrap_or_else(Instant::now)
                 .duration_since(self.started)
                 .as_secs_f64(),
+            watchdog_releases: self.releases,
             ..Summary::default()
         };
         let (mut unanalyzed, mut spent, mut cpu) = (0, 0.0, 0.0);

@@ -7,6 +7,7 @@
 //!
 //! * [`engine`] owns stops, stalls, watchpoints, deadlines and the budget;
 //! * a [`strategy`] only proposes where to stall next and is told what came of it;
+//! * the [`watchdog`], the tracer's parent, ends a tracer that hangs;
 //! * [`wire`] is what tracer and daemon say to each other.
 
 pub mod arming;
@@ -18,4 +19,5 @@ pub mod modules;
 pub mod stall;
 pub mod strategy;
 pub mod tracer;
+pub mod watchdog;
 pub mod wire;

@@ -1,7 +1,8 @@
 //! The tracer process: the body of `gwp-race __tracer`, started by the daemon for one target.
 //!
-//! Its standard input is the socket to the daemon. It dies with the daemon (`PR_SET_PDEATHSIG`,
-//! and the socket's end), and its own death at any instant leaves the target unharmed.
+//! Its standard input is the socket to the daemon. What is started first becomes the watchdog, and
+//! its child the tracer. Both die with the daemon (`PR_SET_PDEATHSIG`, and the socket's end), and
+//! the death of either at any instant leaves the target unharmed.
 
 use std::{
     io::Read as _,
@@ -14,6 +15,7 @@ use std::{
 
 use super::{
     engine::{Engine, EngineError},
+    watchdog,
     wire::{self, Command, Ending, Notice, Outbox, Setup},
 };
 use crate::{
@@ -32,31 +34,90 @@ const SIGTRAP_SUPPRESSION: (u32, u32) = (6, 10);
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Runs until the target ends, the daemon says so or is gone. Returns whether all went well.
+/// The exit code of a tracer that failed.
+const FAILED: u8 = 1;
+
+/// Runs until the target ends, the daemon says so or is gone: the exit code. The calling process
+/// becomes the watchdog, its child the tracer.
 #[must_use]
-pub fn run(socket: OwnedFd) -> bool {
+pub fn run(socket: OwnedFd) -> u8 {
     let mut socket = UnixStream::from(socket);
-    match prepare(&mut socket) {
-        Ok((mut engine, news)) => {
-            let result = hunt(&mut engine, &mut socket, &news);
-            let ok = result.is_ok();
-            if let Err(error) = result {
-                engine.end(Ending::Stopped);
-                engine.outbox().send(&Notice::Failed(error.to_string()));
-            }
-            say_farewell(&mut engine);
-            ok
+    let split = prepare(&mut socket).and_then(|ready| {
+        let child = process::split().map_err(|error| error.to_string())?;
+        Ok((ready, child))
+    });
+    match split {
+        Ok((ready, None)) => trace(ready, socket),
+        Ok((ready, Some(tracer))) => {
+            // The end of the socket tells the daemon that the tracer is gone.
+            drop(socket);
+            watch_over(tracer, ready)
         }
-        Err((mut outbox, message)) => {
-            outbox.send(&Notice::Failed(message));
-            false
+        Err(message) => {
+            Outbox::new(socket).send(&Notice::Failed(message));
+            FAILED
         }
     }
+}
+
+/// What watchdog and tracer have in common.
+struct Ready {
+    setup: Setup,
+    gates: Gates,
+    trap_cost_ns: u64,
+    /// Readable when a child or tracee has news.
+    news: OwnedFd,
+}
+
+/// The watchdog's body.
+fn watch_over(tracer: u32, mut ready: Ready) -> u8 {
+    process::set_name(c"gwp-race-guard");
+    process::hurry_real_time();
+    let deadline = Duration::from_nanos(ready.setup.stop_deadline_ns);
+    let result = watchdog::guard(tracer, &mut ready.gates, &ready.news, deadline);
+    if result.is_err() {
+        process::kill_child(tracer);
+    }
+    result.map_or(FAILED, |code| u8::try_from(code).unwrap_or(FAILED))
+}
+
+/// The tracer's body.
+fn trace(ready: Ready, mut socket: UnixStream) -> u8 {
+    process::set_name(c"gwp-race-tracer");
+    process::precise_timers();
+    process::hurry();
+    let Ok(outbox) = socket.try_clone().map(Outbox::new) else {
+        // Without a descriptor there is nobody to tell.
+        return FAILED;
+    };
+    let mut engine = match choose_delivery(ready.setup.pid) {
+        Ok(delivery) => Engine::new(
+            ready.setup,
+            ready.gates,
+            delivery,
+            ready.trap_cost_ns,
+            outbox,
+        ),
+        Err(error) => {
+            let mut outbox = outbox;
+            outbox.send(&Notice::Failed(error.to_string()));
+            return FAILED;
+        }
+    };
+    let result = hunt(&mut engine, &mut socket, &ready.news);
+    let code = if result.is_ok() { 0 } else { FAILED };
+    if let Err(error) = result {
+        engine.end(Ending::Stopped);
+        engine.outbox().send(&Notice::Failed(error.to_string()));
+    }
+    say_farewell(&mut engine);
+    code
 }
 
 /// What is still pending is sent while the target is already disarmed. It stays held meanwhile,
 /// so its signals are passed on; one that may crash it ends the farewell.
 fn say_farewell(engine: &mut Engine) {
+    engine.rest();
     let until = process::monotonic_ns() + FAREWELL.as_nanos() as u64;
     while engine.outbox().is_pending() && process::monotonic_ns() < until && engine.serve_stops() {
         std::thread::sleep(Duration::from_millis(1));
@@ -64,28 +125,9 @@ fn say_farewell(engine: &mut Engine) {
     }
 }
 
-fn prepare(socket: &mut UnixStream) -> Result<(Engine, OwnedFd), (Outbox, String)> {
-    let outbox = socket.try_clone().map(Outbox::new);
-    let Ok(outbox) = outbox else {
-        // Without a descriptor there is nobody to tell.
-        std::process::exit(1)
-    };
-    match try_prepare(socket) {
-        Ok((setup, gates, delivery, cost, news)) => {
-            Ok((Engine::new(setup, gates, delivery, cost, outbox), news))
-        }
-        Err(error) => Err((outbox, error)),
-    }
-}
-
-type Prepared = (Setup, Gates, Delivery, u64, OwnedFd);
-
-fn try_prepare(socket: &mut UnixStream) -> Result<Prepared, String> {
+fn prepare(socket: &mut UnixStream) -> Result<Ready, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     process::die_with_parent().map_err(|error| text(&error))?;
-    process::set_name(c"gwp-race-tracer");
-    process::precise_timers();
-    process::hurry();
     process::raise_file_limit();
     let news = process::child_news().map_err(|error| text(&error))?;
     let mut prefix = [0; 4];
@@ -107,9 +149,13 @@ fn try_prepare(socket: &mut UnixStream) -> Result<Prepared, String> {
         GateLog::Off
     };
     let gates = Gates::load(log).map_err(|error| text(&error))?;
-    let cost = trap_cost_ns(&gates).map_err(|error| text(&error))?;
-    let delivery = choose_delivery(setup.pid).map_err(|error| text(&error))?;
-    Ok((setup, gates, delivery, cost, news))
+    let trap_cost_ns = trap_cost_ns(&gates).map_err(|error| text(&error))?;
+    Ok(Ready {
+        setup,
+        gates,
+        trap_cost_ns,
+        news,
+    })
 }
 
 /// The gates know processes by their ids in the initial pid namespace.
@@ -139,6 +185,7 @@ fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<
             [news.as_fd(), socket.as_fd(), engine.gates().events_fd()],
             engine.sleep(),
         )?;
+        engine.work();
         if child {
             process::drain(news.as_fd());
         }
@@ -150,6 +197,7 @@ fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<
             engine.end(Ending::Stopped);
         }
         engine.outbox().flush();
+        engine.rest();
     }
     Ok(())
 }

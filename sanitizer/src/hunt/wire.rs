@@ -20,6 +20,8 @@ pub struct Setup {
     pub sample_period_ns: u64,
     /// How long a stall lasts at most, ns.
     pub stall_ns: u64,
+    /// How long a thread may be held before the watchdog releases it, ns.
+    pub stop_deadline_ns: u64,
     /// The share of the target's CPU time that samples may cost (0.01 is 1 %).
     pub max_overhead: f64,
     /// Seed of all random choices.

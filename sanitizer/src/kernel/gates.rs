@@ -42,6 +42,7 @@ pub struct Gates {
     functions: ArrayOfMaps<MapData>,
     atomics: ArrayOfMaps<MapData>,
     events: RingBuf<MapData>,
+    standing: RingBuf<MapData>,
     log: Option<aya_log::EbpfLogger<&'static dyn log::Log>>,
     tables: HashSet<u32>,
 }
@@ -159,6 +160,9 @@ impl Gates {
         let events = take("EVENTS")?
             .try_into()
             .map_err(|cause| wrong("EVENTS", &cause))?;
+        let standing = take("STANDING")?
+            .try_into()
+            .map_err(|cause| wrong("STANDING", &cause))?;
         let log = match log {
             GateLog::Off => None,
             GateLog::Debug => Some(
@@ -174,6 +178,7 @@ impl Gates {
             functions,
             atomics,
             events,
+            standing,
             log,
             tables: HashSet::new(),
         };
@@ -233,6 +238,19 @@ impl Gates {
     pub fn events_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is owned by `self.events` and lives as long as the borrow.
         unsafe { BorrowedFd::borrow_raw(self.events.as_raw_fd()) }
+    }
+
+    /// Readable when a gate has stopped a thread: for the watchdog, which is the only one to
+    /// read it.
+    #[must_use]
+    pub fn standing_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is owned by `self.standing` and lives as long as the borrow.
+        unsafe { BorrowedFd::borrow_raw(self.standing.as_raw_fd()) }
+    }
+
+    /// Forgets what [`Gates::standing_fd`] is readable for.
+    pub fn drain_standing(&mut self) {
+        while self.standing.next().is_some() {}
     }
 
     /// The next thing that the gates have told.

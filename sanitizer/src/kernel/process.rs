@@ -32,6 +32,94 @@ pub fn hurry() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
+/// Asks for the processor ahead of everything that is not real-time itself: for a process that
+/// works for microseconds and must not be late. Without the right to, as [`hurry`].
+pub fn hurry_real_time() {
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the structure lives through the call; failure leaves the policy as it is.
+    let done = unsafe {
+        libc::sched_setscheduler(
+            0,
+            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            &raw const least,
+        )
+    };
+    if done < 0 {
+        hurry();
+    }
+}
+
+/// Splits the calling process: the child's id for the parent, `None` for the child. The child dies
+/// with the parent.
+///
+/// # Errors
+/// Fails where fork(2) and prctl(2) do, and in a process with several threads, of which the child
+/// would have only the calling one.
+pub fn split() -> Result<Option<u32>, KernelError> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    if threads != 1 {
+        return Err(KernelError::other(
+            "fork",
+            "the tracer",
+            format!("it has {threads} threads and must have one"),
+        ));
+    }
+    let parent = std::process::id();
+    // SAFETY: the process has one thread, so the child has all that the parent had.
+    match unsafe { libc::fork() } {
+        ..0 => Err(KernelError::last("fork", "the tracer")),
+        0 => {
+            die_with_parent()?;
+            if std::os::unix::process::parent_id() != parent {
+                // It died before it could be told of.
+                std::process::exit(1);
+            }
+            Ok(None)
+        }
+        child => Ok(Some(child.cast_unsigned())),
+    }
+}
+
+/// What a child process has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildState {
+    /// Neither of the others.
+    Running,
+    /// Stopped by a signal or a debugger.
+    Stopped,
+    /// It has ended, by itself with this code; `None`: by a signal.
+    Ended(Option<i32>),
+}
+
+/// What a child of the calling process has come to, without waiting.
+///
+/// # Errors
+/// `ECHILD` for what is no child, or was waited for before.
+pub fn child_state(pid: u32) -> Result<ChildState, KernelError> {
+    let mut status = 0;
+    // SAFETY: `status` is writable.
+    let id = unsafe {
+        libc::waitpid(
+            pid.cast_signed(),
+            &raw mut status,
+            libc::WNOHANG | libc::WUNTRACED,
+        )
+    };
+    match id {
+        ..0 => Err(KernelError::last("waitpid", format!("process {pid}"))),
+        0 => Ok(ChildState::Running),
+        _ if libc::WIFSTOPPED(status) => Ok(ChildState::Stopped),
+        _ if libc::WIFEXITED(status) => Ok(ChildState::Ended(Some(libc::WEXITSTATUS(status)))),
+        _ => Ok(ChildState::Ended(None)),
+    }
+}
+
+/// Kills a child of the calling process that was not waited for yet.
+pub fn kill_child(pid: u32) {
+    // SAFETY: kill touches no memory, and the id is the child's until it is waited for.
+    unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+}
+
 /// Names the calling process, up to 15 bytes, for ps(1) and the like.
 pub fn set_name(name: &std::ffi::CStr) {
     // SAFETY: the pointer is to a C string, of which the kernel copies at most 16 bytes.

@@ -32,6 +32,9 @@ pub struct Summary {
     pub analyzed_percent: Option<f64>,
     /// Threads that could not be watched.
     pub unwatchable_threads: u64,
+    /// Times that the watchdog released the target because gwp-race was late.
+    #[serde(default)]
+    pub watchdog_releases: u64,
     /// Stalls in which the value changed and no watchpoint fired.
     pub value_changed_unknown_origin: u64,
     /// Seconds that threads of the target were stopped, summed over the threads.
@@ -107,6 +110,13 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
             count(summary.unwatchable_threads, "thread")
         )?;
     }
+    if summary.watchdog_releases > 0 {
+        write!(
+            out,
+            "; the watchdog released the target {}",
+            count(summary.watchdog_releases, "time")
+        )?;
+    }
     let swallowed: u64 = summary.hits_swallowed.values().sum();
     if swallowed > 0 {
         write!(out, "; {} not reported", count(swallowed, "hit"))?;
@@ -162,6 +172,10 @@ pub fn stats_text(summary: &Summary) -> String {
         (
             "threads not watchable",
             summary.unwatchable_threads.to_string(),
+        ),
+        (
+            "releases by the watchdog",
+            summary.watchdog_releases.to_string(),
         ),
         (
             "value changed without a hit",

@@ -175,6 +175,7 @@ impl Engine {
         outbox: Outbox,
     ) -> Self {
         let control = gates.control();
+        control.standing_since_ns.store(0, SeqCst);
         control.tgid.store(u64::from(setup.pid), SeqCst);
         control.tracer.store(u64::from(std::process::id()), SeqCst);
         control
@@ -254,6 +255,17 @@ impl Engine {
     #[must_use]
     pub const fn is_launch(&self) -> bool {
         self.setup.launch
+    }
+
+    /// Marks the beginning of work, for the watchdog; [`Engine::rest`] ends it.
+    pub fn work(&self) {
+        let control = self.gates.control();
+        control.working_since_ns.store(monotonic_ns(), SeqCst);
+    }
+
+    /// Nothing is being done: no heartbeat is missed.
+    pub fn rest(&self) {
+        self.gates.control().working_since_ns.store(0, SeqCst);
     }
 
     /// How the engine has ended, once it has.

@@ -120,6 +120,7 @@ impl Engine {
             site,
             deadline: now + SEEK_TIME.as_nanos() as u64,
         };
+        self.nobody_stands();
         release(tid, 0);
     }
 
@@ -246,7 +247,7 @@ impl Engine {
 
     /// Closes the stall in hand, lets its thread go, and keeps the evidence if there is any.
     /// `deep` is the whole stack of a racing thread that stands still as well.
-    pub(super) fn end_stall(&mut self, deep: Option<(u32, Vec<u8>)>) {
+    pub(super) fn end_stall(&mut self, mut deep: Option<(u32, Vec<u8>)>) {
         let State::Stalled(stalled) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
         };
@@ -279,11 +280,11 @@ impl Engine {
             return self.let_go(tid);
         }
         self.strategy.outcome(regs.rip, Outcome::Hit);
-        if let Some((racing, stack)) = deep
-            && let Some(hit) = hits.iter_mut().find(|hit| hit.tid == racing)
+        if let Some((racing, stack)) = &mut deep
+            && let Some(hit) = hits.iter_mut().find(|hit| hit.tid == *racing)
             && stack.len() > hit.stack.len()
         {
-            hit.stack = stack;
+            hit.stack = std::mem::take(stack);
         }
         let known = hits.iter().all(|hit| self.is_known(regs.rip, hit.regs.rip));
         let stack = if known {
@@ -316,6 +317,9 @@ impl Engine {
             self.outbox.send(&Notice::Debug(error.to_string()));
         }
         self.charge_and_release(tid);
+        if deep.is_none() {
+            self.nobody_stands();
+        }
     }
 
     pub(super) fn read_stack(&self, from: u64) -> Vec<u8> {
@@ -410,9 +414,17 @@ impl Engine {
         self.modules.map_infos()
     }
 
+    /// No thread is held for a sample any more: the watchdog may sleep. Must come before the gate
+    /// may stop the next one.
+    pub(super) fn nobody_stands(&self) {
+        let control = self.gates.control();
+        control.standing_since_ns.store(0, SeqCst);
+    }
+
     /// Nothing is in hand any more, and the gate may claim the next thread.
     pub(super) fn go_idle(&mut self) {
         self.state = State::Idle;
+        self.nobody_stands();
         self.gates
             .control()
             .phase

@@ -92,6 +92,7 @@ impl Engine {
                     let since = hit.time_ns;
                     self.end_stall(deep);
                     release(tid, 0);
+                    self.nobody_stands();
                     let stood = monotonic_ns().saturating_sub(since);
                     self.budget.charge_stop(self.gates.control(), stood);
                     return Ok(());

@@ -1,0 +1,124 @@
+//! The watchdog: lets the target go when its tracer hangs (invariant I4).
+//!
+//! The process that the daemon starts for a target loads the gates and splits: the child becomes
+//! the tracer, the parent watches over it. They share the gates' control block. Nobody but the
+//! kernel can release the threads that a tracer holds, and the kernel does so when the tracer
+//! ends: killing it is the release, and is harmless (invariant I1).
+//!
+//! A stopped tracer is noticed at once, since its parent is told. A thread that stands still is
+//! noticed by the gate's record of the time; the watchdog sleeps until that is due, and has nothing
+//! to do while nobody stands.
+
+use std::{
+    os::fd::{AsFd as _, OwnedFd},
+    sync::atomic::Ordering::SeqCst,
+    time::Duration,
+};
+
+use gwp_race_abi::phase;
+use nix::unistd::Pid;
+
+use crate::{
+    kernel::{
+        KernelError,
+        gates::Gates,
+        process::{self, ChildState, monotonic_ns},
+    },
+    target::threads::Stat,
+};
+
+/// The exit code that tells the daemon of a release.
+pub const RELEASED: i32 = 75;
+
+/// A thread that was stopped but has not come to a halt (it waits for a processor) is looked at
+/// again after this share of the deadline.
+const AGAIN: u32 = 4;
+/// How often the tracer's heartbeat is looked at while nobody stands still.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Work that a tracer may be at for so many deadlines before it counts as stuck, while no thread
+/// is known to stand still: what stands then waits for a signal of its own to be passed on.
+const WORK: u32 = 10;
+
+/// Watches over the tracer until it ends, and kills it when it holds a thread for longer than
+/// `deadline`. The exit code that says how it ended.
+///
+/// # Errors
+/// Fails where the waiting does.
+pub fn guard(
+    tracer: u32,
+    gates: &mut Gates,
+    news: &OwnedFd,
+    deadline: Duration,
+) -> Result<i32, KernelError> {
+    // The time whose thread is gone: its stop will never be.
+    let mut void = 0;
+    loop {
+        match process::child_state(tracer)? {
+            ChildState::Running => {}
+            ChildState::Ended(code) => return Ok(code.unwrap_or(1)),
+            ChildState::Stopped => return release(tracer, gates, news),
+        }
+        let since = gates.control().standing_since_ns.load(SeqCst);
+        if since == 0 || since == void {
+            if is_stuck(gates, deadline) {
+                return release(tracer, gates, news);
+            }
+            process::wait_readable([news.as_fd(), gates.standing_fd()], Some(HEARTBEAT))?;
+            gates.drain_standing();
+            process::drain(news.as_fd());
+            continue;
+        }
+        let due = since.saturating_add(nanos(deadline));
+        let now = monotonic_ns();
+        let wait = if now < due {
+            Duration::from_nanos(due - now)
+        } else {
+            match owner_state(gates) {
+                Some('t') if gates.control().standing_since_ns.load(SeqCst) == since => {
+                    return release(tracer, gates, news);
+                }
+                Some(_) => deadline / AGAIN,
+                None => {
+                    void = since;
+                    continue;
+                }
+            }
+        };
+        process::wait_readable([news.as_fd()], Some(wait))?;
+        process::drain(news.as_fd());
+    }
+}
+
+/// Closes the stall in hand, so that no later hit counts (invariant I7), and kills the tracer.
+fn release(tracer: u32, gates: &Gates, news: &OwnedFd) -> Result<i32, KernelError> {
+    let control = gates.control();
+    let generation = phase::generation(control.phase.load(SeqCst));
+    control
+        .phase
+        .store(phase::word(generation, phase::CLOSED), SeqCst);
+    process::kill_child(tracer);
+    loop {
+        if matches!(process::child_state(tracer)?, ChildState::Ended(_)) {
+            return Ok(RELEASED);
+        }
+        process::wait_readable([news.as_fd()], None)?;
+        process::drain(news.as_fd());
+    }
+}
+
+/// The state of the thread that the gates have stopped; `None` when it is gone.
+fn owner_state(gates: &Gates) -> Option<char> {
+    let owner = gates.control().owner.load(SeqCst);
+    let tid = Pid::from_raw(i32::try_from(owner).ok()?);
+    Stat::read(tid, tid).ok().map(|stat| stat.state)
+}
+
+/// The tracer has not come round to its tracees for very long.
+fn is_stuck(gates: &Gates, deadline: Duration) -> bool {
+    let since = gates.control().working_since_ns.load(SeqCst);
+    since != 0 && monotonic_ns().saturating_sub(since) > nanos(deadline * WORK)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,180 @@
+//! The watchdog lets the target go when its tracer hangs, and nothing that comes later is a report.
+
+use std::{
+    process::{Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use gwp_race_tests::{
+    Configuration, Outcome, Program, Until, Watch,
+    children::{Guarded, descendants, status_field},
+    compile,
+};
+use nix::{
+    sys::{
+        ptrace,
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, waitpid},
+    },
+    unistd::Pid,
+};
+
+/// Hangs of each kind that are tried.
+const ROUNDS: u64 = 6;
+/// A release takes the deadline of 20 ms; the rest is for a machine that is busy with others.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a start or a new attaching may take.
+const STARTING: Duration = Duration::from_secs(20);
+
+/// How a tracer is made to hang.
+#[derive(Clone, Copy, Debug)]
+enum Hang {
+    /// By SIGSTOP, of which its parent is told.
+    Stopped,
+    /// By a debugger, of which its parent is not told: only the deadline helps.
+    Held,
+}
+
+impl Hang {
+    fn begin(self, tracer: Pid) {
+        match self {
+            Self::Stopped => kill(tracer, Signal::SIGSTOP).unwrap(),
+            Self::Held => {
+                ptrace::seize(tracer, ptrace::Options::empty()).unwrap();
+                ptrace::interrupt(tracer).unwrap();
+                waitpid(tracer, Some(WaitPidFlag::__WALL)).unwrap();
+            }
+        }
+    }
+
+    /// Whether the tracer's end has come; a debugger has to take note of it first.
+    fn has_ended(self, tracer: Pid) -> bool {
+        if matches!(self, Self::Held) {
+            let options = WaitPidFlag::WNOHANG | WaitPidFlag::__WALL;
+            let _ = waitpid(tracer, Some(options));
+        }
+        status_field(tracer, "State").is_none()
+    }
+}
+
+fn wait_until(limit: Duration, what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// The tracer below a gwp-race, once it holds its target.
+fn tracer_below(gwp_race: Pid) -> Option<Pid> {
+    descendants(gwp_race)
+        .into_iter()
+        .find(|&pid| status_field(pid, "Name").as_deref() == Some("gwp-race-tracer"))
+}
+
+fn is_held_by(target: Pid, tracer: Pid) -> bool {
+    status_field(target, "TracerPid") == Some(tracer.to_string())
+}
+
+fn threads(target: Pid) -> Vec<Pid> {
+    std::fs::read_dir(format!("/proc/{target}/task"))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+        .map(Pid::from_raw)
+        .collect()
+}
+
+/// Check that a tracer that hangs, at whatever instant, is ended, and that its target is then
+/// neither held nor standing still.
+#[test]
+fn a_hung_tracer_is_ended() {
+    let program =
+        compile::program(&Program::new("races/many_threads.c"), Configuration::USUAL).unwrap();
+    let mut command = Command::new(program);
+    command.args(["300", "4"]).stdout(Stdio::null());
+    let mut target = Guarded::new(command.spawn().unwrap());
+    let scratch = tempfile::tempdir().unwrap();
+    for round in 0..2 * ROUNDS {
+        let hang = if round % 2 == 0 {
+            Hang::Stopped
+        } else {
+            Hang::Held
+        };
+        let report = scratch.path().join("report");
+        let mut attach = Watch::aggressive().attach_command(target.pid(), &report);
+        let mut attached = Guarded::new(attach.stderr(Stdio::null()).spawn().unwrap());
+        let mut tracer = None;
+        wait_until(STARTING, "the target is held", || {
+            tracer = tracer_below(attached.pid());
+            tracer.is_some_and(|tracer| is_held_by(target.pid(), tracer))
+        });
+        let tracer = tracer.unwrap();
+        // Steps of 0 to 100 ms in an order without pattern.
+        sleep(Duration::from_micros(round * 17_389 % 100_000));
+        hang.begin(tracer);
+        wait_until(PATIENCE, "the tracer is ended", || hang.has_ended(tracer));
+        for thread in threads(target.pid()) {
+            let state = status_field(thread, "State").unwrap_or_default();
+            assert!(
+                !state.starts_with(['t', 'T']),
+                "round {round}, {hang:?}: thread {thread} stands still: {state}"
+            );
+        }
+        println!("round {round}, {hang:?}: released");
+        if round == 0 {
+            wait_until(STARTING, "it is watched again", || {
+                tracer_below(attached.pid())
+                    .is_some_and(|again| again != tracer && is_held_by(target.pid(), again))
+            });
+        }
+        kill(attached.pid(), Signal::SIGTERM).unwrap();
+        assert!(attached.wait(STARTING).unwrap().success());
+        assert_eq!(target.ended().unwrap(), None, "the target has ended");
+    }
+}
+
+/// Runs a program whose tracers are stopped again and again, at instants that vary.
+fn run_with_hangs(program: &Program, until: Until) -> Outcome {
+    let program = compile::program(program, Configuration::USUAL).unwrap();
+    let watch = Watch::aggressive().option(&["-v"]);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| watch.run(&program, &["20", "2"], until));
+        let mut round = 0;
+        while !running.is_finished() {
+            round += 1;
+            sleep(Duration::from_micros(300_000 + round * 17_389 % 100_000));
+            if let Some(tracer) = tracer_below(Pid::this()) {
+                let _ = kill(tracer, Signal::SIGSTOP);
+            }
+        }
+        running.join().unwrap().unwrap()
+    })
+}
+
+/// Check that a stall which the watchdog has ended leads to no report: the accesses of a program
+/// that are ordered by a mutex come right after the release. The same program without the mutex
+/// is caught in the same conditions.
+#[test]
+fn nothing_is_reported_after_a_release() {
+    let program = Program::new("silent/mutex.c");
+    let outcome = run_with_hangs(&program, Until::End);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let releases = outcome.report.number("watchdog_releases");
+    println!(
+        "{releases} releases, {} stalls",
+        outcome.report.number("stalls")
+    );
+    assert!(releases >= 3.0, "{outcome:?}");
+    assert!(outcome.report.races.is_empty(), "{outcome:?}");
+
+    let caught = (1..=5).any(|attempt| {
+        let outcome = run_with_hangs(&program.clone().broken(), Until::Race);
+        println!(
+            "without the mutex, try {attempt}: {:?}",
+            outcome.first_race_s
+        );
+        !outcome.report.races.is_empty()
+    });
+    assert!(caught, "the race was not caught in five tries");
+}
