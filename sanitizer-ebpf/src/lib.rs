@@ -160,9 +160,9 @@ pub struct Control {
     /// Since when a thread stands still for a sample, CLOCK_MONOTONIC ns; 0 while none does. The
     /// gates set it when they stop one, the tracer clears it; the watchdog minds it.
     pub standing_since_ns: AtomicU64,
-    /// Since when the tracer has been at work without looking at its tracees, CLOCK_MONOTONIC ns;
-    /// 0 while it waits. Its heartbeat for the watchdog.
-    pub working_since_ns: AtomicU64,
+    /// The tracer's heartbeat for the watchdog: when it will look at its tracees again at the
+    /// latest, CLOCK_MONOTONIC ns; while it works, when it began to. 0 before its first look.
+    pub next_look_ns: AtomicU64,
     /// A claim older than this many ns is void: its stop was lost.
     pub claim_timeout_ns: AtomicU64,
     /// Nanoseconds that the budget has earned: a share of the target's CPU time.

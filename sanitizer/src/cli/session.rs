@@ -343,6 +343,13 @@ impl Session {
             for name in ["unanalyzed", "atomic-ignored", "overflow"] {
                 add(&mut summary.hits_swallowed, name, gate(name));
             }
+            let gates = statistics.gates.iter();
+            for (name, count) in gates.filter(|(name, _)| name.starts_with("sample-")) {
+                add(&mut summary.no_stall, name, *count);
+            }
+            for (reason, count) in &statistics.no_stall {
+                add(&mut summary.no_stall, reason, *count);
+            }
             for (reason, count) in &statistics.not_reported {
                 add(&mut summary.hits_swallowed, reason, *count);
             }

@@ -72,7 +72,7 @@ struct Ready {
 /// The watchdog's body.
 fn watch_over(tracer: u32, mut ready: Ready) -> u8 {
     process::set_name(c"gwp-race-guard");
-    process::hurry_real_time();
+    process::hurry(process::Urgency::MostUrgent);
     let deadline = Duration::from_nanos(ready.setup.stop_deadline_ns);
     let result = watchdog::guard(tracer, &mut ready.gates, &ready.news, deadline);
     if result.is_err() {
@@ -85,7 +85,7 @@ fn watch_over(tracer: u32, mut ready: Ready) -> u8 {
 fn trace(ready: Ready, mut socket: UnixStream) -> u8 {
     process::set_name(c"gwp-race-tracer");
     process::precise_timers();
-    process::hurry();
+    process::hurry(process::Urgency::Urgent);
     let Ok(outbox) = socket.try_clone().map(Outbox::new) else {
         // Without a descriptor there is nobody to tell.
         return FAILED;
@@ -117,7 +117,7 @@ fn trace(ready: Ready, mut socket: UnixStream) -> u8 {
 /// What is still pending is sent while the target is already disarmed. It stays held meanwhile,
 /// so its signals are passed on; one that may crash it ends the farewell.
 fn say_farewell(engine: &mut Engine) {
-    engine.rest();
+    engine.announce_look(FAREWELL);
     let until = process::monotonic_ns() + FAREWELL.as_nanos() as u64;
     while engine.outbox().is_pending() && process::monotonic_ns() < until && engine.serve_stops() {
         std::thread::sleep(Duration::from_millis(1));
@@ -181,11 +181,13 @@ fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<
     }
     let mut commands = Vec::new();
     while engine.ending().is_none() {
+        let sleep = engine.sleep();
+        engine.announce_look(sleep);
         let [child, command, _event] = process::wait_readable(
             [news.as_fd(), socket.as_fd(), engine.gates().events_fd()],
-            engine.sleep(),
+            Some(sleep),
         )?;
-        engine.work();
+        engine.announce_look(Duration::ZERO);
         if child {
             process::drain(news.as_fd());
         }
@@ -197,7 +199,6 @@ fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<
             engine.end(Ending::Stopped);
         }
         engine.outbox().flush();
-        engine.rest();
     }
     Ok(())
 }

@@ -30,14 +30,15 @@ use crate::{
 /// The exit code that tells the daemon of a release.
 pub const RELEASED: i32 = 75;
 
-/// A thread that was stopped but has not come to a halt (it waits for a processor) is looked at
-/// again after this share of the deadline.
+/// The share of the deadline between the last two looks. A thread that a gate has stopped may wait
+/// for a processor before it comes to its halt, which is not of our making: it is held by us when
+/// two looks in turn find it standing.
 const AGAIN: u32 = 4;
 /// How often the tracer's heartbeat is looked at while nobody stands still.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Work that a tracer may be at for so many deadlines before it counts as stuck, while no thread
-/// is known to stand still: what stands then waits for a signal of its own to be passed on.
-const WORK: u32 = 10;
+/// A tracer that is late by so many deadlines counts as stuck, while no thread is known to stand
+/// still: what stands then waits for a signal of its own to be passed on.
+const LATE: u32 = 10;
 
 /// Watches over the tracer until it ends, and kills it when it holds a thread for longer than
 /// `deadline`. The exit code that says how it ended.
@@ -52,6 +53,9 @@ pub fn guard(
 ) -> Result<i32, KernelError> {
     // The time whose thread is gone: its stop will never be.
     let mut void = 0;
+    // The time whose thread was seen to stand at the last look.
+    let mut standing = 0;
+    let again = deadline / AGAIN;
     loop {
         match process::child_state(tracer)? {
             ChildState::Running => {}
@@ -68,16 +72,17 @@ pub fn guard(
             process::drain(news.as_fd());
             continue;
         }
-        let due = since.saturating_add(nanos(deadline));
+        let due = since.saturating_add(nanos(deadline.saturating_sub(again)));
         let now = monotonic_ns();
         let wait = if now < due {
             Duration::from_nanos(due - now)
         } else {
             match owner_state(gates) {
-                Some('t') if gates.control().standing_since_ns.load(SeqCst) == since => {
-                    return release(tracer, gates, news);
+                Some('t') if standing == since => return release(tracer, gates, news),
+                Some(state) => {
+                    standing = if state == 't' { since } else { 0 };
+                    again
                 }
-                Some(_) => deadline / AGAIN,
                 None => {
                     void = since;
                     continue;
@@ -113,10 +118,10 @@ fn owner_state(gates: &Gates) -> Option<char> {
     Stat::read(tid, tid).ok().map(|stat| stat.state)
 }
 
-/// The tracer has not come round to its tracees for very long.
+/// The tracer has not looked at its tracees for long, though it said that it would.
 fn is_stuck(gates: &Gates, deadline: Duration) -> bool {
-    let since = gates.control().working_since_ns.load(SeqCst);
-    since != 0 && monotonic_ns().saturating_sub(since) > nanos(deadline * WORK)
+    let next = gates.control().next_look_ns.load(SeqCst);
+    next != 0 && monotonic_ns().saturating_sub(next) > nanos(deadline * LATE)
 }
 
 fn nanos(duration: Duration) -> u64 {

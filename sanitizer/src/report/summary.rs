@@ -14,6 +14,9 @@ pub struct Summary {
     pub samples: u64,
     /// Stalls made.
     pub stalls: u64,
+    /// Samples that led to no stall, by reason.
+    #[serde(default)]
+    pub no_stall: BTreeMap<String, u64>,
     /// Watchpoint hits by other threads, reported or not.
     pub hits: u64,
     /// Hits that were no race, by reason.
@@ -147,6 +150,9 @@ pub fn stats_text(summary: &Summary) -> String {
         ("memory watched", seconds(summary.watched_s)),
         ("hits", summary.hits.to_string()),
     ];
+    for (reason, samples) in &summary.no_stall {
+        rows.push(("samples without a stall", format!("{samples} ({reason})")));
+    }
     for (reason, hits) in &summary.hits_swallowed {
         rows.push(("hits swallowed", format!("{hits} ({reason})")));
     }
@@ -217,6 +223,7 @@ mod tests {
             analyzed_percent: Some(87.54),
             unwatchable_threads: 2,
             hits_swallowed: [("both-atomic".to_owned(), 3)].into(),
+            no_stall: [("no-access-ahead".to_owned(), 7)].into(),
             value_changed_unknown_origin: 1,
             target_stopped_s: 0.5,
             slowdown_percent: 0.4,
@@ -238,6 +245,8 @@ mod tests {
             "gwp-race: 2 data races were caught (5 times in all); more may exist where nothing \
              was watched: memory was watched"
         ));
-        assert!(stats_text(&found).contains("  hits swallowed              3 (both-atomic)\n"));
+        let figures = stats_text(&found);
+        assert!(figures.contains("  hits swallowed              3 (both-atomic)\n"));
+        assert!(figures.contains("  samples without a stall     7 (no-access-ahead)\n"));
     }
 }

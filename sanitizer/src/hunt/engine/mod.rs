@@ -257,15 +257,10 @@ impl Engine {
         self.setup.launch
     }
 
-    /// Marks the beginning of work, for the watchdog; [`Engine::rest`] ends it.
-    pub fn work(&self) {
-        let control = self.gates.control();
-        control.working_since_ns.store(monotonic_ns(), SeqCst);
-    }
-
-    /// Nothing is being done: no heartbeat is missed.
-    pub fn rest(&self) {
-        self.gates.control().working_since_ns.store(0, SeqCst);
+    /// Tells the watchdog that the next look at the tracees comes after this time.
+    pub fn announce_look(&self, after: Duration) {
+        let at = monotonic_ns().saturating_add(after.as_nanos() as u64);
+        self.gates.control().next_look_ns.store(at, SeqCst);
     }
 
     /// How the engine has ended, once it has.
@@ -287,14 +282,19 @@ impl Engine {
 
     /// How long the engine may sleep.
     #[must_use]
-    pub fn sleep(&self) -> Option<Duration> {
+    pub fn sleep(&self) -> Duration {
         let deadline = match &self.state {
             State::Idle => self.next_housekeeping,
             State::Seek { deadline, .. } => *deadline,
             State::Stalled(stalled) => stalled.deadline,
             State::Confirm(confirm) => confirm.deadline,
         };
-        (deadline != 0).then(|| Duration::from_nanos(deadline.saturating_sub(monotonic_ns())))
+        let due = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
+        if deadline == 0 {
+            HOUSEKEEPING
+        } else {
+            due.min(HOUSEKEEPING)
+        }
     }
 
     /// Handles all stops and events that have come, then what is due.

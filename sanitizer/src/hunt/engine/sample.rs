@@ -57,6 +57,20 @@ impl Engine {
         }
     }
 
+    /// A thread that a gate has claimed has ended, or stands for another reason: its stop for the
+    /// sample will not come, or comes too late.
+    pub(super) fn void_claim(&mut self, tid: u32) {
+        let control = self.gates.control();
+        let word = control.phase.load(SeqCst);
+        if phase::of(word) == phase::CLAIMED && control.owner.load(SeqCst) == u64::from(tid) {
+            self.nobody_stands();
+            let idle = phase::word(phase::generation(word), phase::IDLE);
+            let control = self.gates.control();
+            // Another gate may have declared it void at this very moment.
+            let _ = control.phase.compare_exchange(word, idle, SeqCst, SeqCst);
+        }
+    }
+
     /// A thread of ours stands at a sampled or sought instruction.
     pub(super) fn on_sample(&mut self, tid: u32) {
         self.stops += 1;

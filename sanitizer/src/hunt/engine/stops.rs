@@ -27,6 +27,7 @@ impl Engine {
                 self.begin_anew(tid)?;
             }
             Stop::Group(_) => {
+                self.void_claim(tid);
                 // Taken first, because a thread that is listened to cannot be taken.
                 let _ = ptrace::take(tid);
                 if ptrace::listen(tid).is_err() {
@@ -62,6 +63,7 @@ impl Engine {
     /// A thread has ended, and its end was noted.
     pub(super) fn bury(&mut self, tid: u32) {
         self.arming.forget(tid);
+        self.void_claim(tid);
         self.abandon_if_owner(tid);
     }
 

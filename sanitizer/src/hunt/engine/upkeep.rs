@@ -1,6 +1,7 @@
 //! What the engine keeps up beside its samples: threads, modules, delivery, figures.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
@@ -12,6 +13,9 @@ use crate::kernel::process::monotonic_ns;
 use crate::target;
 
 use super::{DECAY_ROUNDS, Engine, EngineError, HOUSEKEEPING, State, as_pid, set_delivery};
+
+/// How long reading the files of new modules may take.
+const LOADING: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Seizes threads and opens their events until two looks agree: a thread created between
@@ -95,7 +99,11 @@ impl Engine {
     }
 
     pub(super) fn refresh_modules(&mut self) -> Result<(), EngineError> {
-        let changes = self.modules.refresh(self.pid, &mut self.gates)?;
+        // Reading large files takes a while.
+        self.announce_look(LOADING);
+        let changes = self.modules.refresh(self.pid, &mut self.gates);
+        self.announce_look(Duration::ZERO);
+        let changes = changes?;
         if changes.changed {
             // Other code may stand at the same addresses now.
             self.known.clear();
