@@ -3,8 +3,10 @@
 mod builds;
 mod catalogue;
 mod conduct;
+mod conformance;
 mod explain;
 mod races;
+mod refusals;
 mod silence;
 mod survival;
 mod watchdog;

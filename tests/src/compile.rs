@@ -16,6 +16,8 @@ use crate::{
     program::{Metadata, Program},
 };
 
+/// What fixtures include.
+const HEADERS: [&str; 3] = ["fixture.h", "libs/counter.h", "conformance/conformance.h"];
 /// The linker of the programs that are optimized as a whole.
 const LLD: &str = "--ld-path=/usr/bin/ld.lld-22";
 /// The flags under which LLVM knows that another thread may write, without instrumenting anything.
@@ -159,7 +161,7 @@ fn build(mut command: Command, name: &str) -> Result<PathBuf> {
     for path in words.iter().map(Path::new).filter(|path| path.is_file()) {
         fs::read(path)?.hash(&mut key);
     }
-    for header in ["fixture.h", "libs/counter.h"] {
+    for header in HEADERS {
         fs::read(fixtures().join(header))?.hash(&mut key);
     }
     let directory = root().join(format!("target/fixtures/{:016x}", key.finish()));

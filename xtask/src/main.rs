@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod build;
+mod chaos;
 mod ci;
 mod demo;
 mod ebpf;
@@ -39,6 +40,8 @@ enum Task {
     /// Measure; results go to stdout and to target/bench.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Kill gwp-race at random instants, and examine the programs that it watched.
+    Chaos(chaos::Options),
     /// What continuous integration runs: format, lints, documentation, tests.
     Ci,
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Demo => demo::run(),
         Task::Test(options) => test::run(&options),
         Task::Bench(bench) => bench::run(&bench),
+        Task::Chaos(options) => chaos::run(&options),
         Task::Ci => ci::run(),
     };
     match done {

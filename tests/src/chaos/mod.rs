@@ -1,0 +1,85 @@
+//! Killing gwp-race at random instants, and finding out whether its target took harm: none may
+//! die, stand still, stay traced, keep a breakpoint, or have a system call interrupted.
+
+mod blow;
+mod random;
+mod round;
+mod tally;
+mod target;
+
+pub use blow::Blow;
+pub use tally::{Record, Tally};
+
+use anyhow::{Context as _, Result};
+
+use random::Random;
+use target::Target;
+
+/// How gwp-race comes to its target, and by which signal it stops threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// `run`; threads are stopped by SIGTRAP.
+    Run,
+    /// `run` of a program with a SIGTRAP handler of its own; a gate sends another signal.
+    RunHandled,
+    /// `attach`; a gate sends a signal.
+    Attach,
+}
+
+impl Way {
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run, SIGTRAP",
+            Self::RunHandled => "run, gate signal",
+            Self::Attach => "attach, gate signal",
+        }
+    }
+}
+
+/// One kind of kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mix {
+    /// How the target is watched.
+    pub way: Way,
+    /// How many threads it has.
+    pub threads: usize,
+    /// What becomes of gwp-race.
+    pub blow: Blow,
+}
+
+/// Few threads, more than processors, and more than a tracer can look after in passing.
+const THREADS: [usize; 3] = [2, 50, 500];
+
+/// Kills this many gwp-races in these ways, over all numbers of threads and all blows in turn.
+///
+/// # Errors
+/// Fails where a kill cannot be tried. What a kill has done to the target is in the tally.
+pub fn unleash(ways: &[Way], kills: usize, seed: u64) -> Result<Tally> {
+    let mut random = Random::new(seed);
+    let mut tally = Tally::default();
+    let mut mixes = Vec::new();
+    for &way in ways {
+        for threads in THREADS {
+            mixes.extend(Blow::ALL.map(|blow| Mix { way, threads, blow }));
+        }
+    }
+    // With fewer kills than mixes, each way and number of threads still gets its share.
+    let share = |mix: usize| kills * (mix + 1) / mixes.len() - kills * mix / mixes.len();
+    let mut attached: Option<Target> = None;
+    for (number, &mix) in mixes.iter().enumerate() {
+        for _ in 0..share(number) {
+            let record = match mix.way {
+                Way::Run | Way::RunHandled => round::run(mix, &mut random),
+                Way::Attach => round::attach(mix, &mut attached, &mut random),
+            };
+            let record = record.with_context(|| format!("{mix:?}"))?;
+            tally.add(mix, record);
+        }
+    }
+    if let Some(target) = attached {
+        target.end()?;
+    }
+    Ok(tally)
+}

@@ -1,0 +1,222 @@
+//! One kill: gwp-race is started, left to sample for a while, killed, and its target examined.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use nix::{
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+
+use super::{
+    Mix, Record, Way,
+    blow::is_alive,
+    random::Random,
+    target::{Board, Target, program, waited},
+};
+use crate::{
+    Watch,
+    children::{Guarded, descendants, status_field},
+};
+
+/// Of so many kills one falls into the time in which gwp-race starts; the others come when it has
+/// caught the target's race.
+const EARLY: u64 = 8;
+/// The time in which it starts.
+const STARTING: Duration = Duration::from_millis(400);
+/// A gwp-race that has caught nothing after this is killed all the same.
+const SWING: Duration = Duration::from_secs(4);
+/// Any instant of this span after it has caught the race is as good as another.
+const INSTANTS: Duration = Duration::from_millis(30);
+/// How long the processes of a killed gwp-race may take to end.
+const ENDING: Duration = Duration::from_secs(20);
+/// Marks the processes of a round, in their environment.
+const MARK: &str = "GWP_RACE_ROUND";
+
+/// The processes of one round; they end with it, orphans too.
+struct Round {
+    mark: String,
+}
+
+impl Round {
+    fn new(board: &Board) -> Result<Self> {
+        // What a killed gwp-race leaves behind becomes this process's child.
+        prctl::set_child_subreaper(true)?;
+        Ok(Self {
+            mark: format!("{MARK}={}", board.path().display()),
+        })
+    }
+
+    fn start(&self, mut command: Command) -> Result<Guarded> {
+        let (name, value) = self.mark.split_once('=').unwrap_or_default();
+        command.env(name, value);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.stdin(Stdio::null()).spawn();
+        Ok(Guarded::new(child.context("starting gwp-race")?))
+    }
+
+    /// Its processes that live.
+    fn processes(&self) -> Vec<Pid> {
+        let mut processes = descendants(Pid::this());
+        processes.retain(|pid| self.is_marked(&environment(*pid)));
+        processes
+    }
+
+    fn is_marked(&self, environment: &[u8]) -> bool {
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|variable| variable == self.mark.as_bytes())
+    }
+
+    /// One of them that executes this file.
+    fn executing(&self, file: &Path) -> Option<Pid> {
+        let executes =
+            |pid: &Pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == file);
+        self.processes().into_iter().find(executes)
+    }
+
+    /// Waits until nothing is left of a gwp-race that was killed; a launcher may still become the
+    /// program.
+    fn await_end(&self) -> Result<()> {
+        let is_left = |pid: Pid| {
+            // One that is ending has lost its environment, but still holds what it traces.
+            let environment = environment(pid);
+            is_alive(pid)
+                && status_field(pid, "Name").is_some_and(|name| name.starts_with("gwp-race"))
+                && (environment.is_empty() || self.is_marked(&environment))
+        };
+        // One look can miss a process whose parent ends that moment; a second one cannot.
+        let look = || !descendants(Pid::this()).into_iter().any(is_left);
+        if waited(|| Ok(look() && look()))? {
+            Ok(())
+        } else {
+            bail!("a process of a killed gwp-race lives on")
+        }
+    }
+}
+
+fn environment(pid: Pid) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        for pid in self.processes() {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        // Zombies that were left to this process, and no others: those are waited for by name.
+        for pid in descendants(Pid::this()) {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            if name.starts_with("gwp-race-") {
+                let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+            }
+        }
+    }
+}
+
+/// Kills a gwp-race that has started its target.
+pub fn run(mix: Mix, random: &mut Random) -> Result<Record> {
+    let program = program()?;
+    let mut board = Board::new(mix.threads)?;
+    let report = board.beside("report");
+    let arguments = board.arguments(match mix.way {
+        Way::RunHandled => "reset",
+        Way::Run | Way::Attach => "as-is",
+    });
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let round = Round::new(&board)?;
+    let command = Watch::aggressive().run_command(&program, &arguments, &report);
+    let mut gwp_race = round.start(command)?;
+    let sampling = in_full_swing(&report, random);
+    let target = round.executing(&program);
+    let stood = mix.blow.deal(gwp_race.pid(), target, random)?;
+    let mut record = Record {
+        sampling,
+        stood,
+        ..Record::default()
+    };
+    gwp_race.wait(ENDING)?;
+    round.await_end()?;
+    let Some(pid) = round.executing(&program) else {
+        // Killed before it started the program, gwp-race takes the launcher along.
+        record.death = board.is_ready()?.then(|| "it is gone".to_owned());
+        return Ok(record);
+    };
+    record.harm = board.examine(pid)?;
+    board.end()?;
+    record.death = end_of(pid)?;
+    Ok(record)
+}
+
+/// Kills a gwp-race that was attached to a target, which serves for as long as it is well.
+pub fn attach(mix: Mix, kept: &mut Option<Target>, random: &mut Random) -> Result<Record> {
+    let usable = kept.take_if(|target| target.board.threads() == mix.threads);
+    if let Some(other) = kept.take() {
+        other.end()?;
+    }
+    let mut target = match usable {
+        Some(target) => target,
+        None => Target::start(&program()?, mix.threads)?,
+    };
+    let pid = target.process.pid();
+    let round = Round::new(&target.board)?;
+    let report = target.board.beside("report");
+    // Of the last round.
+    let _ = fs::remove_file(&report);
+    let mut gwp_race = round.start(Watch::aggressive().attach_command(pid, &report))?;
+    let sampling = in_full_swing(&report, random);
+    let stood = mix.blow.deal(gwp_race.pid(), Some(pid), random)?;
+    let mut record = Record {
+        sampling,
+        stood,
+        ..Record::default()
+    };
+    gwp_race.wait(ENDING)?;
+    round.await_end()?;
+    if let Some(status) = target.process.ended()? {
+        record.death = Some(format!("it has ended with {status}"));
+        return Ok(record);
+    }
+    record.harm = target.board.examine(pid)?;
+    if record.harm.is_none() {
+        *kept = Some(target);
+    }
+    Ok(record)
+}
+
+/// Waits until gwp-race has reported something, which proves that it is sampling, and then for a
+/// random time; or, once in a while, for a random time only. Whether it was proven.
+fn in_full_swing(report: &Path, random: &mut Random) -> bool {
+    let reported = || fs::metadata(report).is_ok_and(|file| file.len() > 0);
+    if random.once_in(EARLY) {
+        std::thread::sleep(random.below(STARTING));
+        return reported();
+    }
+    let start = Instant::now();
+    while !reported() && start.elapsed() < SWING {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(random.below(INSTANTS));
+    reported()
+}
+
+/// How a target, told to end, has died; `None` when it has ended as it should.
+fn end_of(target: Pid) -> Result<Option<String>> {
+    let mut end = WaitStatus::StillAlive;
+    let ended = waited(|| {
+        end = waitpid(target, Some(WaitPidFlag::WNOHANG))?;
+        Ok(end != WaitStatus::StillAlive)
+    })?;
+    Ok(match end {
+        WaitStatus::Exited(_, 0) if ended => None,
+        end => Some(format!("told to end, it has come to {end:?}")),
+    })
+}

@@ -1,0 +1,109 @@
+//! What many kills have done.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use super::Mix;
+
+/// What one kill has done.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// gwp-race had caught the target's race before, so it was sampling.
+    pub sampling: bool,
+    /// How the target has died, if it has.
+    pub death: Option<String>,
+    /// What else was wrong with it, if anything was.
+    pub harm: Option<String>,
+    /// How long a thread was seen to stand still while its tracer was stopped.
+    pub stood: Duration,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    kills: usize,
+    sampling: usize,
+    deaths: usize,
+    harmed: usize,
+    stood: Duration,
+}
+
+/// Records, summed up by mix; it prints as a table.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    sums: BTreeMap<Mix, Sum>,
+    /// What went wrong, a line each.
+    pub failures: Vec<String>,
+}
+
+impl Tally {
+    /// Adds what a kill has done.
+    pub fn add(&mut self, mix: Mix, record: Record) {
+        let sum = self.sums.entry(mix).or_default();
+        sum.kills += 1;
+        sum.sampling += usize::from(record.sampling);
+        sum.deaths += usize::from(record.death.is_some());
+        sum.harmed += usize::from(record.harm.is_some());
+        sum.stood = sum.stood.max(record.stood);
+        for what in record.death.into_iter().chain(record.harm) {
+            self.failures
+                .push(format!("{mix:?}, kill {}: {what}", sum.kills));
+        }
+    }
+
+    /// All kills.
+    #[must_use]
+    pub fn kills(&self) -> usize {
+        self.sums.values().map(|sum| sum.kills).sum()
+    }
+
+    /// Kills of a gwp-race that was sampling.
+    #[must_use]
+    pub fn sampling(&self) -> usize {
+        self.sums.values().map(|sum| sum.sampling).sum()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = [
+            "watched by",
+            "threads",
+            "killed",
+            "kills",
+            "sampling",
+            "deaths",
+            "hangs",
+            "longest stop",
+        ];
+        let [way, threads, blow, kills, sampling, deaths, hangs, stood] = columns;
+        writeln!(
+            f,
+            "{way:20} {threads:>7} {blow:22} {kills:>5} {sampling:>8} {deaths:>6} {hangs:>5} {stood:>12}"
+        )?;
+        for (mix, sum) in &self.sums {
+            writeln!(
+                f,
+                "{:20} {:>7} {:22} {:>5} {:>8} {:>6} {:>5} {:>9.3} s",
+                mix.way.name(),
+                mix.threads,
+                mix.blow.name(),
+                sum.kills,
+                sum.sampling,
+                sum.deaths,
+                sum.harmed,
+                sum.stood.as_secs_f64(),
+            )?;
+        }
+        for failure in &self.failures {
+            writeln!(f, "{failure}")?;
+        }
+        let total = |of: fn(&Sum) -> usize| self.sums.values().map(of).sum::<usize>();
+        write!(
+            f,
+            "{} kills, {} of them while sampling: {} deaths, {} hangs",
+            self.kills(),
+            self.sampling(),
+            total(|sum| sum.deaths),
+            total(|sum| sum.harmed),
+        )
+    }
+}

@@ -1,0 +1,237 @@
+//! The program whose gwp-race is killed: `fixtures/survival/counters.c`, which tells by a shared
+//! file how each of its threads gets on.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::{Configuration, Program, children::Guarded, children::status_field, compile};
+
+/// Whatever is waited for takes milliseconds, even on a busy machine a second.
+const PATIENCE: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(2);
+/// Breakpoints that a thread has room for: x86 has four.
+const SLOTS: u64 = 4;
+/// Words of the fixture's `struct board` before the turns of its threads.
+const READY: u64 = 0;
+const INTERRUPTED: u64 = 1;
+const TRAPS: u64 = 2;
+const ASKED: u64 = 3;
+const ANSWERED: u64 = 4;
+const FREE_SLOTS: u64 = 5;
+const END: u64 = 6;
+const TURNS: u64 = 7;
+/// The most threads that the fixture can have.
+const MOST_THREADS: u64 = 1000;
+
+/// The fixture, built.
+pub fn program() -> Result<PathBuf> {
+    let program = Program::new("survival/counters.c");
+    Ok(compile::program(&program, Configuration::USUAL)?.canonicalize()?)
+}
+
+/// The file that it shares with the test.
+pub struct Board {
+    file: File,
+    directory: TempDir,
+    threads: usize,
+    asked: u64,
+}
+
+impl Board {
+    pub fn new(threads: usize) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(directory.path().join("board"))?;
+        file.set_len((TURNS + MOST_THREADS) * 8)?;
+        Ok(Self {
+            file,
+            directory,
+            threads,
+            asked: 0,
+        })
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("board")
+    }
+
+    /// A file beside it.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub const fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn word(&self, index: u64) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, index * 8)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    fn set_word(&self, index: u64, value: u64) -> Result<()> {
+        Ok(self.file.write_all_at(&value.to_ne_bytes(), index * 8)?)
+    }
+
+    pub fn is_ready(&self) -> Result<bool> {
+        Ok(self.word(READY)? != 0)
+    }
+
+    fn turns(&self) -> Result<Vec<u64>> {
+        let mut bytes = vec![0; self.threads * 8];
+        self.file.read_exact_at(&mut bytes, TURNS * 8)?;
+        let words = bytes
+            .chunks_exact(8)
+            .filter_map(|word| word.try_into().ok());
+        Ok(words.map(u64::from_ne_bytes).collect())
+    }
+
+    /// What is wrong with the living target `pid`, which nobody watches any more.
+    pub fn examine(&mut self, pid: Pid) -> Result<Option<String>> {
+        if !waited(|| self.is_ready())? {
+            return Ok(Some("it does not come to create its threads".to_owned()));
+        }
+        if let Some(wrong) = held(pid) {
+            return Ok(Some(wrong));
+        }
+        let before = self.turns()?;
+        let moved = |board: &Self| -> Result<usize> {
+            let now = board.turns()?;
+            Ok(now
+                .iter()
+                .zip(&before)
+                .filter(|(now, before)| now != before)
+                .count())
+        };
+        if !waited(|| Ok(moved(self)? == self.threads))? {
+            let still = self.threads - moved(self)?;
+            return Ok(Some(format!("{still} threads make no turns")));
+        }
+        self.asked += 1;
+        self.set_word(ASKED, self.asked)?;
+        if !waited(|| Ok(self.word(ANSWERED)? == self.asked))? {
+            return Ok(Some("its first thread does not answer".to_owned()));
+        }
+        let free = self.word(FREE_SLOTS)?;
+        if free != SLOTS {
+            return Ok(Some(format!(
+                "a thread has room for {free} breakpoints only"
+            )));
+        }
+        for (index, what) in [
+            (INTERRUPTED, "interrupted system calls"),
+            (TRAPS, "foreign traps"),
+        ] {
+            let count = self.word(index)?;
+            if count != 0 {
+                self.set_word(index, 0)?;
+                return Ok(Some(format!("{count} {what}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells it to end.
+    pub fn end(&self) -> Result<()> {
+        self.set_word(END, 1)
+    }
+
+    /// The command line of a target that uses this board.
+    pub fn arguments(&self, trap: &str) -> [String; 3] {
+        [
+            self.path().display().to_string(),
+            self.threads.to_string(),
+            trap.to_owned(),
+        ]
+    }
+}
+
+/// A target that runs by itself.
+pub struct Target {
+    pub board: Board,
+    pub process: Guarded,
+}
+
+impl Target {
+    /// Starts one and waits until it has all its threads.
+    pub fn start(program: &Path, threads: usize) -> Result<Self> {
+        let board = Board::new(threads)?;
+        let mut command = Command::new(program);
+        command.args(board.arguments("as-is")).stdin(Stdio::null());
+        let target = Self {
+            process: Guarded::new(command.spawn().context("starting the target")?),
+            board,
+        };
+        if !waited(|| target.board.is_ready())? {
+            bail!("the target does not start");
+        }
+        Ok(target)
+    }
+
+    /// Ends it as it ends by itself.
+    pub fn end(mut self) -> Result<()> {
+        self.board.end()?;
+        let status = self.process.wait(PATIENCE)?;
+        if !status.success() {
+            bail!("the target has ended with {status}");
+        }
+        Ok(())
+    }
+}
+
+/// Whether it became so in time.
+pub fn waited(mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
+    let start = Instant::now();
+    loop {
+        if is_so()? {
+            return Ok(true);
+        }
+        if start.elapsed() > PATIENCE {
+            return Ok(false);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// A thread of the process that is stopped or traced, if there is one.
+fn held(pid: Pid) -> Option<String> {
+    threads_of(pid).find_map(|tid| {
+        let tracer = status_field(tid, "TracerPid")?;
+        let state = status_field(tid, "State")?;
+        let wrong = tracer != "0" || state.starts_with(['t', 'T']);
+        wrong.then(|| format!("thread {tid} is held: state {state}, tracer {tracer}"))
+    })
+}
+
+/// The threads of a process that stand still.
+pub fn standing_threads(pid: Pid) -> HashSet<i32> {
+    let stands = |tid: &Pid| {
+        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, fields)| fields.starts_with(['t', 'T']))
+    };
+    threads_of(pid).filter(stands).map(Pid::as_raw).collect()
+}
+
+fn threads_of(pid: Pid) -> impl Iterator<Item = Pid> {
+    fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .map(Pid::from_raw)
+}
