@@ -106,6 +106,10 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if range.functions == 0 {
         return swallow(control, Counter::SampleUnanalyzed);
     }
+    // Of a C library only the routines count that it carries out for such code.
+    if range.flags & ModuleRange::ROUTINES_ONLY != 0 && function_flags(control, range, pc) == 0 {
+        return swallow(control, Counter::SampleUnanalyzed);
+    }
     if !idle && !void {
         return swallow(control, Counter::SampleBusy);
     }

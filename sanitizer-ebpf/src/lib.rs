@@ -222,8 +222,13 @@ pub struct ModuleRange {
     pub functions: u32,
     /// Entries in the table of atomics.
     pub atomics: u32,
-    /// Keeps the layout free of implicit padding.
-    pub reserved: u32,
+    /// [`ModuleRange::ROUTINES_ONLY`] or 0.
+    pub flags: u32,
+}
+
+impl ModuleRange {
+    /// The module has no metadata: the table of functions holds known `mem*` routines only.
+    pub const ROUTINES_ONLY: u32 = 1;
 }
 
 /// Executable ranges that one address space can have: 2^`SPACE_STEPS` - 1.

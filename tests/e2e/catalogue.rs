@@ -74,6 +74,9 @@ pub fn racy_programs() -> Vec<Racy> {
         racy("races/many_threads.c", ["increment"; 2]),
         racy("races/cpp_threads.cpp", ["add"; 2]),
         racy("races/static_mut.rs", ["count_visit"; 2]),
+        racy("races/memcpy_racing.c", ["store", "copy"]),
+        racy("races/memcpy_both.c", ["fill", "copy"]),
+        racy("races/memset_racing.c", ["clear", "load"]),
     ]
 }
 
@@ -88,8 +91,6 @@ fn silent(source: &'static str) -> Silent {
 
 /// The programs that must stay silent.
 pub fn silent_programs() -> Vec<Silent> {
-    let library = Program::new("libs/counter.c");
-    let user = Program::new("silent/unanalyzed_library.c");
     let mut programs: Vec<_> = [
         "silent/mutex.c",
         "silent/rwlock.c",
@@ -108,6 +109,7 @@ pub fn silent_programs() -> Vec<Silent> {
         "silent/read_only.c",
         "silent/allocator.c",
         "silent/streams.cpp",
+        "silent/memory_routines.c",
     ]
     .into_iter()
     .map(silent)
@@ -116,13 +118,19 @@ pub fn silent_programs() -> Vec<Silent> {
         only_clang_22: true,
         ..silent("silent/no_sanitize.c")
     });
-    programs.push(Silent {
-        program: user
-            .clone()
-            .library(library.clone().metadata(Metadata::None)),
-        twin: user.library(library),
-        only_clang_22: false,
-    });
+    for (user, library) in [
+        ("silent/unanalyzed_library.c", "libs/counter.c"),
+        ("silent/unanalyzed_copy.c", "libs/wrapped_copy.c"),
+    ] {
+        let (user, library) = (Program::new(user), Program::new(library));
+        programs.push(Silent {
+            program: user
+                .clone()
+                .library(library.clone().metadata(Metadata::None)),
+            twin: user.library(library),
+            only_clang_22: false,
+        });
+    }
     programs
 }
 

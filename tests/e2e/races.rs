@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use gwp_race_tests::{
-    Configuration, Until, Watch, binary, children::Guarded, compile, report::Race,
+    Configuration, Until, Watch, binary,
+    children::Guarded,
+    compile,
+    report::{Frame, Race},
 };
 
 use crate::catalogue::{self, Racy};
@@ -77,7 +80,13 @@ fn check(racy: &Racy, race: &Race) {
             .as_ref()
             .map_or(racy.program.source, |lib| lib.source);
         let file = source.rsplit('/').next().unwrap_or(source);
-        let frame = access.stack.first().unwrap();
+        // A memory routine's access is its caller's, which is the next frame.
+        let routine = access.stack.first().is_some_and(Frame::is_memory_routine);
+        let frame = access.stack.get(usize::from(routine)).unwrap();
+        assert!(
+            !routine || racy.functions.iter().any(|name| frame.is(name)),
+            "called by another function: {access:?}"
+        );
         let named = frame
             .file
             .as_deref()
@@ -134,6 +143,9 @@ caught! {
     late_thread: "races/late_thread.c", "threads made long after the start";
     cpp_threads: "races/cpp_threads.cpp", "std::thread and a class of C++";
     static_mut: "races/static_mut.rs", "static mut of Rust";
+    memcpy_racing: "races/memcpy_racing.c", "a store and the C library's memcpy";
+    memcpy_both: "races/memcpy_both.c", "memcpy on both sides";
+    memset_racing: "races/memset_racing.c", "a load and the C library's memset";
 }
 
 fn many(threads: &str) {

@@ -120,8 +120,10 @@ silent! {
     read_only: "data that are only read";
     no_sanitize: "a function under no_sanitize";
     unanalyzed_library: "a race in a library built by gcc";
+    unanalyzed_copy: "memcpy called by a library built by gcc";
     allocator: "malloc, free and stdio";
     streams: "streams and strings of C++";
+    memory_routines: "memcpy, memmove and memset under a mutex";
 }
 
 /// Check that reads which the compiler has introduced are marked as such where they are reported,

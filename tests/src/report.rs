@@ -86,14 +86,7 @@ impl Access {
     /// Whether the stack has a function of this name: the whole of it, or its last part.
     #[must_use]
     pub fn has_function(&self, name: &str) -> bool {
-        self.stack
-            .iter()
-            .filter_map(|frame| frame.function.as_deref())
-            .any(|function| {
-                // `shop::Basket::add(unsigned int)`, `static_mut::count_visit`, `add.llvm.123`.
-                let function = function.split(['(', '.']).next().unwrap_or(function);
-                function == name || function.rsplit("::").next() == Some(name)
-            })
+        self.stack.iter().any(|frame| frame.is(name))
     }
 
     /// Where it is.
@@ -113,6 +106,30 @@ impl Access {
             self.kind,
             frame.line.unwrap_or(0)
         )
+    }
+}
+
+impl Frame {
+    /// Whether it is of a function of this name: the whole of it, or its last part.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        self.function.as_deref().is_some_and(|function| {
+            // `shop::Basket::add(unsigned int)`, `static_mut::count_visit`, `add.llvm.123`.
+            let function = function.split(['(', '.']).next().unwrap_or(function);
+            function == name || function.rsplit("::").next() == Some(name)
+        })
+    }
+
+    /// Whether it is of a memory routine of the C library, or a variant of one for a processor.
+    #[must_use]
+    pub fn is_memory_routine(&self) -> bool {
+        self.function.as_deref().is_some_and(|function| {
+            let name = function.trim_start_matches('_');
+            ["memcpy", "memmove", "memset"]
+                .iter()
+                .filter_map(|routine| name.strip_prefix(routine))
+                .any(|rest| rest.is_empty() || rest.starts_with('_'))
+        })
     }
 }
 

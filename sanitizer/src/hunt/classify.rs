@@ -4,6 +4,7 @@
 use crate::{
     addr::LinkAddr,
     hunt::{
+        caller::{self, RoutineCall},
         modules::{ModuleSet, Place},
         stall::Watched,
     },
@@ -11,6 +12,7 @@ use crate::{
     kernel::gates::Hit,
     pcmeta::Atomicity,
     report::finding::{Finding, SideFacts},
+    symbols::StackSnapshot,
     verdict::{self, Analyzed, Context, Policy, Reason, Verdict},
 };
 
@@ -21,6 +23,8 @@ pub struct StalledSide {
     pub tid: u32,
     /// Registers before the access.
     pub regs: Regs,
+    /// The call of the memory routine in which it stood, if it did in one.
+    pub call: Option<RoutineCall>,
     /// What was watched.
     pub watched: Watched,
     /// Stack bytes from `regs.rsp` up.
@@ -63,13 +67,14 @@ pub fn classify(
         stalled_pc,
         &stalled.watched.access,
         true,
-        &stalled.stack,
+        stalled.call.as_ref(),
     )?;
 
     let regs = trap_regs(hit);
+    let call = racing_call(modules, hit);
     let (len, address) = (u32::from(stalled.watched.len), stalled.watched.address.0);
     let (second_pc, second_access, exact) = racing_access(modules, &regs, (address, len))?;
-    let second = side(modules, second_pc, &second_access, exact, &hit.stack)?;
+    let second = side(modules, second_pc, &second_access, exact, call.as_ref())?;
 
     let context = Context {
         watch: (address, len),
@@ -98,6 +103,7 @@ pub fn classify(
             tid: stalled.tid,
             thread_name: circumstances.stalled_name.clone(),
             pc: stalled_pc,
+            routine: stalled.call.as_ref().map(|call| call.name.clone()),
             regs: stalled.regs,
             stack_base: stalled.regs.rsp,
             stack: stalled.stack.clone(),
@@ -111,6 +117,7 @@ pub fn classify(
             tid: hit.tid,
             thread_name: String::from_utf8_lossy(&comm).into_owned(),
             pc: second_pc,
+            routine: call.map(|call| call.name),
             regs,
             stack_base: regs.rsp,
             stack: hit.stack.clone(),
@@ -151,13 +158,13 @@ fn side(
     pc: u64,
     access: &MemAccess,
     exact: bool,
-    stack: &[u8],
+    call: Option<&RoutineCall>,
 ) -> Result<verdict::Access, &'static str> {
     let place = modules.place(pc).ok_or("unknown-module")?;
     let analyzed = match place.function() {
         Some(function) if function.is_analyzed() => Analyzed::Yes,
         _ if place.is_mem_routine() => Analyzed::MemRoutine {
-            caller_analyzed: caller_is_analyzed(modules, stack),
+            caller_analyzed: call.is_some(),
         },
         _ => Analyzed::No,
     };
@@ -199,12 +206,18 @@ fn read_use(modules: &ModuleSet, pc: u64) -> ReadUse {
         })
 }
 
-/// A leaf routine's return address is on top of its stack.
-fn caller_is_analyzed(modules: &ModuleSet, stack: &[u8]) -> bool {
-    use crate::hunt::strategy::CodeView as _;
-    stack
-        .first_chunk::<8>()
-        .is_some_and(|top| modules.is_analyzed(u64::from_le_bytes(*top).wrapping_sub(1)))
+/// The call of the memory routine in which a thread was that made a hit, if it was in one.
+#[must_use]
+pub fn racing_call(modules: &ModuleSet, hit: &Hit) -> Option<RoutineCall> {
+    let regs = trap_regs(hit);
+    if !modules.place(regs.rip)?.is_mem_routine() {
+        return None;
+    }
+    let stack = StackSnapshot {
+        base: regs.rsp,
+        bytes: hit.stack.clone(),
+    };
+    caller::of_routine(modules, &regs, &stack)
 }
 
 fn trap_regs(hit: &Hit) -> Regs {

@@ -54,10 +54,27 @@ impl Clock {
     }
 }
 
+/// A place where a thread may be stalled.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// The instruction.
+    at: u64,
+    /// Under which address its tries are remembered: its own, or where a memory routine returns
+    /// to, since each of its calls is a place of its own.
+    site: u64,
+    weight: f64,
+}
+
 impl Clock {
-    /// Plain accesses shortly after an instruction, with their weights.
-    fn candidates(&mut self, pc: u64, sample: &Sample<'_>, code: &dyn CodeView) -> Vec<(u64, f64)> {
+    /// Plain accesses shortly after an instruction, and memory routines that are called there.
+    fn candidates(&mut self, pc: u64, sample: &Sample<'_>, code: &dyn CodeView) -> Vec<Candidate> {
+        // Of a routine only the calls by analyzed code count.
+        let returns_to = code
+            .is_routine(pc)
+            .then_some(sample.routine_returns_to)
+            .flatten();
         let random = &mut self.random;
+        let mut places: Vec<(u64, u64)> = Vec::new();
         let ahead = lookahead(Lookahead {
             pc,
             limit: LOOKAHEAD,
@@ -67,34 +84,49 @@ impl Clock {
                 if random.bool() { taken } else { fallthrough }
             },
             enter: &mut |target| code.is_analyzed(target),
+            routine: &mut |transfer, behind| {
+                let entry = code.routine(transfer);
+                places.extend(entry.map(|entry| (entry, behind)));
+                entry.is_some()
+            },
         });
-        ahead
-            .iter()
-            .map(|candidate| candidate.pc)
-            .filter(|&site| code.is_analyzed(site) && !code.is_atomic(site))
-            .map(|site| (site, self.weight(site)))
+        places.extend(ahead.iter().map(|candidate| candidate.pc).filter_map(|at| {
+            let site = match returns_to {
+                Some(call) if code.is_routine(at) => call,
+                _ if code.is_analyzed(at) && !code.is_atomic(at) => at,
+                _ => return None,
+            };
+            Some((at, site))
+        }));
+        places
+            .into_iter()
+            .map(|(at, site)| Candidate {
+                at,
+                site,
+                weight: self.weight(site),
+            })
             .collect()
     }
 
     /// One of the candidates, or none if all have been tried enough for now.
-    fn choose(&mut self, candidates: &[(u64, f64)]) -> Option<u64> {
+    fn choose(&mut self, candidates: &[Candidate]) -> Option<Candidate> {
         let heaviest = candidates
             .iter()
-            .map(|(_, weight)| *weight)
+            .map(|candidate| candidate.weight)
             .fold(0.0, f64::max);
         if self.random.f64() >= heaviest {
             return None;
         }
-        let mut point =
-            self.random.f64() * candidates.iter().map(|(_, weight)| weight).sum::<f64>();
+        let weights = candidates.iter().map(|candidate| candidate.weight);
+        let mut point = self.random.f64() * weights.sum::<f64>();
         candidates
             .iter()
-            .find(|(_, weight)| {
-                point -= weight;
+            .find(|candidate| {
+                point -= candidate.weight;
                 point <= 0.0
             })
             .or(candidates.last())
-            .map(|(site, _)| *site)
+            .copied()
     }
 
     /// What the stack says the thread returns to: words that point behind a call in analyzed
@@ -120,11 +152,11 @@ impl Clock {
 impl Strategy for Clock {
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
         let near = self.candidates(sample.regs.rip, sample, code);
-        if let Some(site) = self.choose(&near) {
-            return if site == sample.regs.rip {
-                Proposal::StallHere
+        if let Some(Candidate { at, site, .. }) = self.choose(&near) {
+            return if at == sample.regs.rip {
+                Proposal::StallHere { site }
             } else {
-                Proposal::Seek(site)
+                Proposal::Seek { at, site }
             };
         }
         let mut far = Vec::new();
@@ -132,7 +164,7 @@ impl Strategy for Clock {
             far.extend(self.candidates(caller, sample, code));
         }
         match self.choose(&far) {
-            Some(site) => Proposal::Seek(site),
+            Some(Candidate { at, site, .. }) => Proposal::Seek { at, site },
             None if near.is_empty() && far.is_empty() => Proposal::Pass("no-access-ahead"),
             None => Proposal::Pass("sites-tried-before"),
         }

@@ -12,10 +12,12 @@
 
 pub mod arming;
 pub mod budget;
+pub mod caller;
 pub mod classify;
 pub mod clock;
 pub mod engine;
 pub mod modules;
+pub mod routines;
 pub mod stall;
 pub mod strategy;
 pub mod tracer;

@@ -1,38 +1,28 @@
 //! The modules of the target as the hunt needs them: metadata for decisions, tables for the
 //! gates, code bytes for decoding.
 
-use std::sync::Arc;
+use std::{cell::OnceCell, collections::BTreeMap, ops::Range, sync::Arc};
 
 use nix::unistd::Pid;
 
 use gwp_race_abi::{FunctionEntry, ModuleRange};
 
-use super::strategy::CodeView;
+use super::{
+    routines::{Code, Declared, Routines},
+    strategy::CodeView,
+};
 use crate::{
     addr::{LinkAddr, RuntimeAddr},
-    insn::x86_64,
+    insn::{Transfer, x86_64},
     kernel::{KernelError, gates::Gates},
     pcmeta::{Function, Metadata},
     report::finding::MapInfo,
-    symbols::ModuleInfo,
+    symbols::{CallFrames, ModuleInfo},
     target::{
-        TargetError,
+        TargetError, memory,
         modules::{Module, Modules},
     },
 };
-
-/// Routines whose accesses are their caller's (`<string.h>`), by the beginning of their symbol
-/// without underscores: the C library has variants for processors, such as
-/// `__memmove_avx_unaligned_erms`.
-const MEM_ROUTINES: [&str; 4] = ["memcpy", "memmove", "memset", "mempcpy"];
-
-fn is_mem_routine(symbol: &str) -> bool {
-    let name = symbol.trim_start_matches('_');
-    MEM_ROUTINES
-        .iter()
-        .filter_map(|routine| name.strip_prefix(routine))
-        .any(|rest| rest.is_empty() || rest.starts_with('_'))
-}
 
 /// Bytes of code that one look needs at most.
 const CODE_WINDOW: usize = 64;
@@ -43,12 +33,51 @@ pub struct Loaded {
     pub module: Arc<Module>,
     /// Its metadata, where it has any.
     pub metadata: Option<Metadata>,
-    /// Known `mem*` routines: start and end, sorted.
-    routines: Vec<(LinkAddr, LinkAddr)>,
+    declared: Declared,
+    frames: OnceCell<CallFrames>,
+    /// The code of memory routines that begin here, by their entry.
+    entries: BTreeMap<LinkAddr, Vec<Range<LinkAddr>>>,
+    /// All of that code, sorted.
+    routines: Vec<Range<LinkAddr>>,
     table: Option<u32>,
+    /// Its tables were made, should it need any.
+    is_tabled: bool,
     base: LinkAddr,
     functions: u32,
     atomics: u32,
+}
+
+impl Loaded {
+    fn frames(&self) -> &CallFrames {
+        self.frames
+            .get_or_init(|| CallFrames::of(&self.module.image))
+    }
+
+    fn covers(&self, address: LinkAddr) -> bool {
+        let metadata = self.metadata.as_ref();
+        metadata.is_some_and(|metadata| metadata.function_at(address).is_some())
+    }
+
+    /// Takes note of a routine that begins at an address; false where none can. What the
+    /// compiler has covered is the program's own code, whatever its name.
+    fn add_routine(&mut self, entry: LinkAddr) -> bool {
+        if self.covers(entry) || self.declared.is_resolver(entry) {
+            return false;
+        }
+        if self.entries.contains_key(&entry) {
+            return true;
+        }
+        let code = Code::new(&self.module.image, self.frames()).of_routine(entry);
+        let code: Vec<_> = code
+            .into_iter()
+            .filter(|range| !self.covers(range.start))
+            .collect();
+        let known = !code.is_empty();
+        if known {
+            self.entries.insert(entry, code);
+        }
+        known
+    }
 }
 
 /// Where a program counter stands.
@@ -60,17 +89,35 @@ pub struct Place<'a> {
     pub link: LinkAddr,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
     /// The covered function around the address.
     #[must_use]
     pub fn function(&self) -> Option<Function> {
         self.module.metadata.as_ref()?.function_at(self.link)
     }
 
-    /// Whether the address is in a known `mem*` routine.
+    /// Whether the address is in a known memory routine.
     #[must_use]
     pub fn is_mem_routine(&self) -> bool {
         self.routine().is_some()
+    }
+
+    /// The unwind tables of the module.
+    #[must_use]
+    pub fn frames(&self) -> &'a CallFrames {
+        self.module.frames()
+    }
+
+    /// Whether no memory routine of the module moves the stack pointer.
+    #[must_use]
+    pub fn routines_keep_stack(&self) -> bool {
+        let image = &self.module.module.image;
+        self.module.routines.iter().all(|range| {
+            usize::try_from(range.end.0.saturating_sub(range.start.0))
+                .ok()
+                .and_then(|len| image.bytes_at(range.start, len))
+                .is_some_and(x86_64::keeps_stack)
+        })
     }
 
     fn symbol(&self) -> Option<(LinkAddr, LinkAddr)> {
@@ -83,9 +130,9 @@ impl Place<'_> {
 
     fn routine(&self) -> Option<(LinkAddr, LinkAddr)> {
         let routines = &self.module.routines;
-        let after = routines.partition_point(|(start, _)| *start <= self.link);
-        let routine = routines.get(after.checked_sub(1)?)?;
-        (self.link < routine.1).then_some(*routine)
+        let after = routines.partition_point(|range| range.start <= self.link);
+        let range = routines.get(after.checked_sub(1)?)?;
+        (self.link < range.end).then_some((range.start, range.end))
     }
 }
 
@@ -94,6 +141,7 @@ impl Place<'_> {
 pub struct ModuleSet {
     loaded: Vec<Loaded>,
     ranges: Vec<(u64, u64, usize)>,
+    routines: Routines,
     last: Option<Modules>,
 }
 
@@ -128,10 +176,11 @@ impl ModuleSet {
                 (added, Vec::new())
             }
         };
-        if added.is_empty() && removed.is_empty() {
+        changes.changed = !added.is_empty() || !removed.is_empty();
+        // What was not yet bound when it was read last may be so now.
+        if !changes.changed && !self.routines.is_incomplete() {
             return Ok(changes);
         }
-        changes.changed = true;
         let is_removed = |loaded: &Loaded| {
             removed
                 .iter()
@@ -139,15 +188,87 @@ impl ModuleSet {
         };
         let (gone, kept): (Vec<_>, Vec<_>) = self.loaded.drain(..).partition(is_removed);
         self.loaded = kept;
-        for table in gone.iter().filter_map(|loaded| loaded.table) {
+        let mut unused: Vec<u32> = gone.iter().filter_map(|loaded| loaded.table).collect();
+        for module in added {
+            self.loaded.push(load(module, &mut changes.warnings));
+        }
+        self.sort_ranges();
+        let outdated = self.find_routines(pid);
+        for (index, loaded) in self.loaded.iter_mut().enumerate() {
+            if outdated.contains(&index) || !loaded.is_tabled {
+                unused.extend(loaded.table.take());
+                make_tables(loaded, gates)?;
+            }
+        }
+        if changes.changed || !outdated.is_empty() {
+            self.publish(pid, gates, &mut changes)?;
+        }
+        // Only now can no gate look anything up in them any more.
+        for table in unused {
             gates.remove_tables(table);
         }
-        for module in added {
-            let loaded = load(module, gates, &mut changes.warnings)?;
-            self.loaded.push(loaded);
-        }
-        self.publish(pid, gates, &mut changes)?;
         Ok(changes)
+    }
+
+    /// Looks for memory routines; says of which modules the code of routines has changed.
+    fn find_routines(&mut self, pid: u32) -> Vec<usize> {
+        let mut routines = Routines::default();
+        for loaded in &mut self.loaded {
+            let bias = loaded.module.bias;
+            let named: Vec<(LinkAddr, String)> = loaded
+                .declared
+                .functions()
+                .map(|(start, name)| (start, name.to_owned()))
+                .collect();
+            for (start, name) in named {
+                if loaded.add_routine(start) {
+                    routines.add_entry(start.0.wrapping_add(bias), &name);
+                }
+            }
+        }
+        let pid = Pid::from_raw(pid.cast_signed());
+        let cells: Vec<(u64, String)> = self
+            .loaded
+            .iter()
+            .flat_map(|loaded| {
+                let bias = loaded.module.bias;
+                let cells = loaded.declared.cells();
+                cells.map(move |(cell, name)| (cell.0.wrapping_add(bias), name.to_owned()))
+            })
+            .collect();
+        for (cell, name) in cells {
+            let mut word = [0; 8];
+            let read = memory::read_exact(pid, RuntimeAddr(cell), &mut word);
+            let value = u64::from_le_bytes(word);
+            let entry = (matches!(read, Ok(true)) && self.add_routine(value)).then_some(value);
+            if let Some(entry) = entry {
+                routines.add_entry(entry, &name);
+            }
+            routines.add_cell(cell, &name, entry);
+        }
+        self.routines = routines;
+        let mut changed = Vec::new();
+        for (index, loaded) in self.loaded.iter_mut().enumerate() {
+            let mut code: Vec<_> = loaded.entries.values().flatten().cloned().collect();
+            code.sort_unstable_by_key(|range| (range.start, range.end));
+            code.dedup();
+            if code != loaded.routines {
+                loaded.routines = code;
+                changed.push(index);
+            }
+        }
+        changed
+    }
+
+    fn add_routine(&mut self, entry: u64) -> bool {
+        let Some(index) = self.index_of(entry) else {
+            return false;
+        };
+        let loaded = self.loaded.get_mut(index);
+        loaded.is_some_and(|loaded| {
+            let link = LinkAddr(entry.wrapping_sub(loaded.module.bias));
+            loaded.add_routine(link)
+        })
     }
 
     /// Forgets all modules, as an exec does, and gives their tables free.
@@ -158,12 +279,7 @@ impl ModuleSet {
         *self = Self::default();
     }
 
-    fn publish(
-        &mut self,
-        pid: u32,
-        gates: &mut Gates,
-        changes: &mut Changes,
-    ) -> Result<(), KernelError> {
+    fn sort_ranges(&mut self) {
         self.ranges = self
             .loaded
             .iter()
@@ -177,6 +293,14 @@ impl ModuleSet {
             })
             .collect();
         self.ranges.sort_unstable();
+    }
+
+    fn publish(
+        &self,
+        pid: u32,
+        gates: &mut Gates,
+        changes: &mut Changes,
+    ) -> Result<(), KernelError> {
         let ranges: Vec<ModuleRange> = self
             .ranges
             .iter()
@@ -189,7 +313,11 @@ impl ModuleSet {
                     table: loaded.table.unwrap_or(0),
                     functions: loaded.functions,
                     atomics: loaded.atomics,
-                    reserved: 0,
+                    flags: if loaded.metadata.is_some() {
+                        0
+                    } else {
+                        ModuleRange::ROUTINES_ONLY
+                    },
                 })
             })
             .collect();
@@ -206,13 +334,39 @@ impl ModuleSet {
     /// The module that holds a run-time address in executable memory.
     #[must_use]
     pub fn place(&self, pc: u64) -> Option<Place<'_>> {
-        let after = self.ranges.partition_point(|&(start, _, _)| start <= pc);
-        let &(_, end, index) = self.ranges.get(after.checked_sub(1)?)?;
-        let module = self.loaded.get(index).filter(|_| pc < end)?;
+        let module = self.loaded.get(self.index_of(pc)?)?;
         Some(Place {
             module,
             link: LinkAddr(pc.wrapping_sub(module.module.bias)),
         })
+    }
+
+    fn index_of(&self, pc: u64) -> Option<usize> {
+        let after = self.ranges.partition_point(|&(start, _, _)| start <= pc);
+        let &(_, end, index) = self.ranges.get(after.checked_sub(1)?)?;
+        (pc < end).then_some(index)
+    }
+
+    /// The memory routines of the process.
+    #[must_use]
+    pub const fn routines(&self) -> &Routines {
+        &self.routines
+    }
+
+    /// The name by which a call or jump leads to a memory routine, and where that begins as far
+    /// as that is known yet.
+    #[must_use]
+    pub fn routine_behind(&self, transfer: Transfer) -> Option<(&str, Option<u64>)> {
+        match transfer {
+            Transfer::Through(cell) => self.routines.through(cell),
+            Transfer::To(target) => match self.routines.entry(target) {
+                Some(name) => Some((name, Some(target))),
+                None => {
+                    let cell = x86_64::stub(self.code(target), target)?;
+                    self.routines.through(cell)
+                }
+            },
+        }
     }
 
     /// The code of a covered function, a known `mem*` routine, or (in code without metadata) what
@@ -297,6 +451,15 @@ impl CodeView for ModuleSet {
         })
     }
 
+    fn is_routine(&self, pc: u64) -> bool {
+        self.place(pc).is_some_and(|place| place.is_mem_routine())
+    }
+
+    fn routine(&self, transfer: Transfer) -> Option<u64> {
+        let (_, entry) = self.routine_behind(transfer)?;
+        entry.filter(|&entry| self.routines.contract(entry).is_some())
+    }
+
     fn is_atomic(&self, pc: u64) -> bool {
         self.place(pc).is_some_and(|place| {
             place
@@ -319,41 +482,38 @@ pub enum RefreshError {
     Kernel(#[from] KernelError),
 }
 
-fn load(
-    module: Arc<Module>,
-    gates: &mut Gates,
-    warnings: &mut Vec<String>,
-) -> Result<Loaded, KernelError> {
-    let mut loaded = Loaded {
-        metadata: None,
+fn load(module: Arc<Module>, warnings: &mut Vec<String>) -> Loaded {
+    let image = &module.image;
+    let metadata = match Metadata::load(image) {
+        Ok(metadata) => (!metadata.is_empty()).then_some(metadata),
+        Err(error) => {
+            warnings.push(error.to_string());
+            None
+        }
+    };
+    Loaded {
+        metadata,
+        declared: Declared::by(image),
+        frames: OnceCell::new(),
+        entries: BTreeMap::new(),
         routines: Vec::new(),
         table: None,
+        is_tabled: false,
         base: LinkAddr(0),
         functions: 0,
         atomics: 0,
         module,
-    };
+    }
+}
+
+/// Loads the gates' tables of a module.
+fn make_tables(loaded: &mut Loaded, gates: &mut Gates) -> Result<(), KernelError> {
+    loaded.is_tabled = true;
+    (loaded.functions, loaded.atomics) = (0, 0);
     let module = Arc::clone(&loaded.module);
     let image = &module.image;
-    match Metadata::load(image) {
-        Ok(metadata) => loaded.metadata = (!metadata.is_empty()).then_some(metadata),
-        Err(error) => warnings.push(error.to_string()),
-    }
-    loaded.routines = image
-        .functions()
-        .iter()
-        .filter(|symbol| symbol.size > 0 && is_mem_routine(symbol.name))
-        .map(|symbol| {
-            (
-                symbol.address,
-                symbol.address.offset(symbol.size.cast_signed()),
-            )
-        })
-        .collect();
-    loaded.routines.sort_unstable();
-    loaded.routines.dedup();
     let Some(base) = image.segments().iter().map(|segment| segment.address).min() else {
-        return Ok(loaded);
+        return Ok(());
     };
     loaded.base = base;
     let offset = |address: LinkAddr| u32::try_from(address.0.wrapping_sub(base.0)).ok();
@@ -383,25 +543,23 @@ fn load(
         ends.sort_unstable();
         ends.dedup();
     }
-    functions.extend(loaded.routines.iter().filter_map(|(start, end)| {
-        let size = u32::try_from(end.0 - start.0)
+    functions.extend(loaded.routines.iter().filter_map(|range| {
+        let size = u32::try_from(range.end.0.checked_sub(range.start.0)?)
             .ok()?
             .min(FunctionEntry::SIZE_MASK);
-        let covered = functions_cover(loaded.metadata.as_ref(), *start);
-        (!covered).then_some(())?;
         Some(FunctionEntry {
-            start: offset(*start)?,
+            start: offset(range.start)?,
             size_flags: size | FunctionEntry::MEM_ROUTINE,
         })
     }));
     if functions.is_empty() {
-        return Ok(loaded);
+        return Ok(());
     }
     functions.sort_unstable_by_key(|entry| entry.start);
     loaded.functions = functions.len() as u32;
     loaded.atomics = ends.len() as u32;
     loaded.table = Some(gates.add_tables(functions.into_iter(), ends.into_iter())?);
-    Ok(loaded)
+    Ok(())
 }
 
 fn info(module: &Module) -> ModuleInfo {
@@ -415,27 +573,5 @@ fn info(module: &Module) -> ModuleInfo {
     }
 }
 
-fn functions_cover(metadata: Option<&Metadata>, address: LinkAddr) -> bool {
-    metadata.is_some_and(|metadata| metadata.function_at(address).is_some())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Check that variants of the routines are told from functions that only begin alike.
-    #[test]
-    fn names_of_mem_routines() {
-        for name in [
-            "memcpy",
-            "__memcpy_chk",
-            "__memmove_avx_unaligned_erms",
-            "__memset_erms",
-        ] {
-            assert!(is_mem_routine(name), "{name}");
-        }
-        for name in ["memcmp", "memcpyish", "my_memcpy", "memsets", "wmemset", ""] {
-            assert!(!is_mem_routine(name), "{name}");
-        }
-    }
-}
+mod tests;

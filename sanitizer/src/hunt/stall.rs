@@ -1,9 +1,10 @@
 //! What a stall watches: the access that the stopped thread is about to make, and the part of
 //! its bytes that the hardware can cover.
 
+use super::routines::Contract;
 use crate::{
     addr::RuntimeAddr,
-    insn::{MemAccess, Regs, x86_64},
+    insn::{MemAccess, Regs, Undetermined, x86_64},
     kernel::perf::WatchKind,
 };
 
@@ -15,8 +16,9 @@ const BELOW_STACK_POINTER: u64 = 256;
 pub struct Watched {
     /// The access.
     pub access: MemAccess,
-    /// Length of the accessing instruction in bytes.
-    pub instruction_len: u8,
+    /// Where the thread comes only after it has made the access: the next instruction, or what
+    /// a memory routine returns to.
+    pub behind: RuntimeAddr,
     /// The first watched byte, aligned to `len`.
     pub address: RuntimeAddr,
     /// Watched bytes: 1, 2, 4 or 8.
@@ -54,10 +56,53 @@ pub fn choose(
             "own-memory"
         });
     };
+    let behind = RuntimeAddr(regs.rip.wrapping_add(length as u64));
+    Ok(watched(access, behind, random))
+}
+
+/// Chooses what to watch for a memory routine that is about to be carried out: some of the bytes
+/// that it will access before it returns to `behind`.
+///
+/// # Errors
+/// Says why there is nothing to watch.
+pub fn choose_in_call(
+    contract: Contract,
+    regs: &Regs,
+    behind: RuntimeAddr,
+    is_own: impl Fn(u64) -> bool,
+    random: &mut fastrand::Rng,
+) -> Result<Watched, Unsuitable> {
+    let ranges = contract.ranges(regs);
+    if ranges.is_empty() {
+        return Err("no-access");
+    }
+    let shared: Vec<_> = ranges
+        .into_iter()
+        .filter(|range| !is_own(range.address))
+        .collect();
+    let Some(range) = (!shared.is_empty()).then(|| shared[random.usize(..shared.len())]) else {
+        return Err("own-memory");
+    };
+    let size = u32::try_from(range.length).map_err(|_| Undetermined::SizeUnknown.name())?;
+    if range.address.checked_add(range.length).is_none() {
+        return Err("unmapped");
+    }
+    let access = MemAccess {
+        address: range.address,
+        size,
+        kind: range.kind,
+        locked: false,
+        thread_local: false,
+        stack_implicit: false,
+    };
+    Ok(watched(access, behind, random))
+}
+
+fn watched(access: MemAccess, behind: RuntimeAddr, random: &mut fastrand::Rng) -> Watched {
     let (address, len) = part(access.address, access.size, random);
-    Ok(Watched {
+    Watched {
         access,
-        instruction_len: length as u8,
+        behind,
         address: RuntimeAddr(address),
         len,
         kind: if access.kind.writes() {
@@ -65,7 +110,7 @@ pub fn choose(
         } else {
             WatchKind::Writes
         },
-    })
+    }
 }
 
 /// The largest aligned block of 1, 2, 4 or 8 bytes inside `[address, address + size)`; of
@@ -116,5 +161,38 @@ mod tests {
                 assert!(len == 8 || !fits, "{address} {size}");
             }
         }
+    }
+
+    /// Check that of a call what the routine writes or reads is chosen, never the thread's own
+    /// memory, and that the confirmation is the return.
+    #[test]
+    fn what_a_call_is_about_to_access() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let contract = Contract::of("memcpy").expect("a routine");
+        let regs = Regs {
+            rdi: 0x1001,
+            rsi: 0x2001,
+            rdx: 100,
+            ..Regs::default()
+        };
+        let mut choose = |own: &[u64]| {
+            let behind = RuntimeAddr(0x42);
+            choose_in_call(contract, &regs, behind, |at| own.contains(&at), &mut random)
+        };
+        let mut kinds = [0; 2];
+        for _ in 0..100 {
+            let watched = choose(&[]).expect("both are shared");
+            let writes = watched.access.kind.writes();
+            kinds[usize::from(writes)] += 1;
+            let start = if writes { 0x1001 } else { 0x2001 };
+            assert_eq!((watched.access.address, watched.access.size), (start, 100));
+            assert_eq!(watched.kind == WatchKind::ReadsAndWrites, writes);
+            assert_eq!((watched.len, watched.behind), (8, RuntimeAddr(0x42)));
+            assert!(watched.address.0 >= start && watched.address.0 + 8 <= start + 100);
+            let other = choose(&[0x1001]).expect("the source is shared");
+            assert!(!other.access.kind.writes());
+        }
+        assert!(kinds.iter().all(|&count| count > 20), "{kinds:?}");
+        assert_eq!(choose(&[0x1001, 0x2001]).err(), Some("own-memory"));
     }
 }

@@ -29,6 +29,7 @@ const PN_XNUM: u16 = 0xffff;
 /// `e_shstrndx` of a file whose real index is in the first section header's `sh_link`.
 const SHN_XINDEX: u16 = 0xffff;
 const SHT_SYMTAB: u32 = 2;
+const SHT_RELA: u32 = 4;
 const SHT_NOTE: u32 = 7;
 const SHT_NOBITS: u32 = 8;
 const SHT_DYNSYM: u32 = 11;
@@ -73,6 +74,7 @@ pub struct Segment {
 pub(super) enum SectionKind {
     SymbolTable,
     DynamicSymbolTable,
+    Relocations,
     Note,
     NoBits,
     Other,
@@ -94,7 +96,7 @@ pub(super) struct Section {
     pub(super) address: LinkAddr,
     pub(super) offset: FileOffset,
     pub(super) size: u64,
-    /// Index of the section that holds the names of a symbol table.
+    /// Index of the section that holds the names of a symbol table, or the symbols of relocations.
     pub(super) link: u32,
     pub(super) alignment: u64,
 }
@@ -313,6 +315,7 @@ fn section(shdr: &[u8]) -> Section {
         kind: match half(4) {
             SHT_SYMTAB => SectionKind::SymbolTable,
             SHT_DYNSYM => SectionKind::DynamicSymbolTable,
+            SHT_RELA => SectionKind::Relocations,
             SHT_NOTE => SectionKind::Note,
             SHT_NOBITS => SectionKind::NoBits,
             // SHT_NULL's size field may hold the section count.

@@ -18,6 +18,7 @@ mod bytes;
 mod error;
 mod headers;
 mod note;
+mod relocation;
 mod symbol;
 
 use std::fmt;
@@ -30,6 +31,7 @@ use crate::addr::{FileOffset, LinkAddr};
 
 pub use error::ImageError;
 pub use headers::{Machine, Segment};
+pub use relocation::{Slot, SlotTarget};
 pub use symbol::{FunctionSymbol, ObjectSymbol, Symbol};
 
 use headers::{Headers, Section, SectionKind};
@@ -308,6 +310,13 @@ impl Image {
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectSymbol<'_>> {
         symbol::objects(self.data(), &self.inner.headers)
+    }
+
+    /// The cells that the dynamic linker fills with the addresses of functions, as far as a
+    /// section header leads to the relocations.
+    #[must_use]
+    pub fn slots(&self) -> Vec<Slot<'_>> {
+        relocation::slots(self.data(), &self.inner.headers)
     }
 
     /// Name and CRC-32 of the file that holds this one's debug information

@@ -25,6 +25,9 @@ pub struct Symbol<'image> {
     pub size: u64,
     /// The linker's name for it, mangled as the compiler left it.
     pub name: &'image str,
+    /// It stands for what the function here answers when the program is loaded
+    /// (`STT_GNU_IFUNC`), not for that function.
+    pub indirect: bool,
 }
 
 /// The name of a function.
@@ -91,6 +94,7 @@ fn symbols_of<'data>(
                     address: LinkAddr(u64_at(symbol, 8).unwrap_or_default()),
                     size: u64_at(symbol, 16).unwrap_or_default(),
                     name,
+                    indirect: info & 0xf == STT_GNU_IFUNC,
                 },
             ));
         }

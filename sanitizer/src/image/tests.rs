@@ -215,3 +215,38 @@ fn damaged_files_give_errors_or_answers_but_never_a_panic() {
         }
     });
 }
+
+/// Check that the cells for functions of other files are found, by each form of linking, and in
+/// a static program those that its own functions fill.
+#[test]
+fn cells_for_functions() {
+    let source = "#include <string.h>\nchar a[99], b[99];\n\
+        int main(int n, char **v) { memcpy(a, b, n); return a[0]; }\n";
+    for flags in [
+        &["-O1", "-fno-builtin"][..],
+        &["-O1", "-fno-builtin", "-fno-plt", "-Wl,-z,now"],
+        &["-O1", "-fno-builtin", "-no-pie", "-Wl,-z,lazy"],
+    ] {
+        let (_dir, image) = build(source, flags);
+        let slots = image.slots();
+        let slot = slots
+            .iter()
+            .find(|slot| slot.target == SlotTarget::Symbol("memcpy"));
+        let slot = slot.unwrap_or_else(|| panic!("{flags:?}: {slots:?}"));
+        let writable = image
+            .segments()
+            .iter()
+            .filter(|segment| segment.is_writable);
+        let within = |segment: &Segment| {
+            let end = segment.address.0 + segment.memory_size;
+            (segment.address.0..end).contains(&slot.address.0)
+        };
+        assert!(writable.into_iter().any(within), "{flags:?}");
+    }
+    let (_dir, image) = build(source, &["-O1", "-fno-builtin", "-static"]);
+    let functions = image.functions();
+    let memcpy = functions.iter().find(|f| f.name == "memcpy").unwrap();
+    assert!(memcpy.indirect);
+    let resolved = SlotTarget::Resolver(memcpy.address);
+    assert!(image.slots().iter().any(|slot| slot.target == resolved));
+}

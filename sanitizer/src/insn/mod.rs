@@ -4,10 +4,12 @@
 
 mod access;
 mod read_use;
+mod transfer;
 pub mod x86_64;
 
 pub use access::{Attributed, MemAccess, Undetermined, ranges_overlap};
 pub use read_use::ReadUse;
+pub use transfer::{Exit, Transfer};
 
 use serde::{Deserialize, Serialize};
 

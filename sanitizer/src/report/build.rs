@@ -62,12 +62,17 @@ fn access(symbolizer: &Symbolizer, side: &SideFacts, role: Role) -> Access {
         bytes: side.stack.clone(),
     };
     let stack = symbolizer.unwind_access(side.pc, &side.regs, &snapshot);
-    let frames: Vec<StackFrame> = stack
+    let mut frames: Vec<StackFrame> = stack
         .pcs
         .iter()
         .flat_map(|&pc| symbolizer.frames(pc))
         .map(StackFrame::from)
         .collect();
+    if let (Some(frame), Some(routine)) = (frames.first_mut(), &side.routine)
+        && !frame.is_memory_routine()
+    {
+        frame.function = Some(routine.clone());
+    }
     let innermost = frames.first();
     Access {
         role,

@@ -17,6 +17,9 @@ pub struct SideFacts {
     pub thread_name: String,
     /// The run-time address of the accessing instruction itself.
     pub pc: u64,
+    /// The memory routine that `pc` is in and whose caller makes the access, by the name by which
+    /// it was called: symbol tables may not know it.
+    pub routine: Option<String>,
     /// The registers at the stop. For the racing side they are those *after* the access, so
     /// `regs.rip` is then past `pc`.
     pub regs: Regs,

@@ -183,18 +183,24 @@ impl Access {
     pub fn site(&self) -> Option<&StackFrame> {
         self.stack
             .iter()
-            .find(|frame| !frame.function.as_deref().is_some_and(is_memory_routine))
+            .find(|frame| !frame.is_memory_routine())
             .or_else(|| self.stack.first())
     }
 
     /// Whether the innermost frame is a memory routine.
     #[must_use]
     pub fn in_memory_routine(&self) -> bool {
-        let function = self
-            .stack
+        self.stack
             .first()
-            .and_then(|frame| frame.function.as_deref());
-        function.is_some_and(is_memory_routine)
+            .is_some_and(StackFrame::is_memory_routine)
+    }
+}
+
+impl StackFrame {
+    /// Whether the function is a memory routine.
+    #[must_use]
+    pub fn is_memory_routine(&self) -> bool {
+        self.function.as_deref().is_some_and(is_memory_routine)
     }
 }
 

@@ -94,6 +94,7 @@ pub(super) fn race() -> Race {
 /// A finding without stacks.
 pub(super) fn finding() -> Finding {
     let stalled = SideFacts {
+        routine: None,
         tid: 11,
         thread_name: "worker".to_owned(),
         pc: 0x1000,

@@ -151,6 +151,23 @@ fn builds_from_bare_facts() {
     assert!(race_text(&race).contains("#0 <null> <null> (0x2000)"));
 }
 
+/// Check that a memory routine that no symbol table names is shown by the name by which it was
+/// called.
+#[test]
+fn names_routines() {
+    let mut facts = finding();
+    facts.racing.routine = Some("__memcpy_chk".to_owned());
+    let race = build_race(&mut Symbolizer::new(), &facts, &[]);
+    assert!(race.racing().in_memory_routine());
+    assert!(race_text(&race).contains("#0 __memcpy_chk "));
+    assert!(!race.stalled().in_memory_routine());
+    assert!(
+        race.notes
+            .iter()
+            .any(|note| note.contains("for its caller"))
+    );
+}
+
 /// Check that each caveat of a finding becomes a note.
 #[test]
 fn notes_caveats() {

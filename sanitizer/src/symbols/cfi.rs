@@ -3,6 +3,7 @@
 //! registers at an address.
 
 use std::cell::OnceCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use gimli::{
@@ -13,6 +14,7 @@ use gimli::{
 use super::eh_frame_hdr::EhFrameHdr;
 use super::elf_file::ElfFile;
 use super::unwind_rules::{self, Memory, Registers, Step};
+use crate::image::Image;
 
 pub(super) type Reader = EndianArcSlice<LittleEndian>;
 
@@ -44,20 +46,8 @@ pub(super) fn reader(bytes: Arc<[u8]>) -> Reader {
 impl Cfi {
     /// Reads the tables of a module and of its separate debug file.
     pub(super) fn read(file: &ElfFile, debug: Option<&ElfFile>) -> Self {
-        let addr = |name| file.section(name).map_or(0, |s| s.addr);
-        let bases = BaseAddresses::default()
-            .set_eh_frame_hdr(addr(".eh_frame_hdr"))
-            .set_eh_frame(addr(".eh_frame"))
-            .set_text(addr(".text"))
-            .set_got(addr(".got"));
-        let eh_frame = file.section_bytes(".eh_frame").map(|bytes| {
-            let mut section = EhFrame::from(reader(bytes));
-            section.set_address_size(ADDRESS_SIZE);
-            Table::new(section, addr(".eh_frame"), bases.clone())
-        });
-        let eh_frame_hdr = file
-            .section_bytes(".eh_frame_hdr")
-            .and_then(|bytes| EhFrameHdr::parse(bytes, addr(".eh_frame_hdr")));
+        let addr = |name: &str| file.section(name).map_or(0, |s| s.addr);
+        let mut cfi = Self::of_sections(&addr, &|name| file.section_bytes(name));
         let debug_frame = file
             .section_bytes(".debug_frame")
             .or_else(|| debug?.section_bytes(".debug_frame"))
@@ -66,11 +56,46 @@ impl Cfi {
                 section.set_address_size(ADDRESS_SIZE);
                 Table::new(section, 0, BaseAddresses::default())
             });
+        cfi.debug_frame = debug_frame;
+        cfi
+    }
+
+    /// Takes the tables that are loaded with a module.
+    pub(super) fn of_image(image: &Image) -> Self {
+        let section = |name: &str| image.section(name).filter(|s| !s.data.is_empty());
+        Self::of_sections(&|name| section(name).map_or(0, |s| s.address.0), &|name| {
+            section(name).map(|s| Arc::from(s.data))
+        })
+    }
+
+    /// `addr` and `bytes` answer for the sections of the file, by name.
+    fn of_sections(addr: &dyn Fn(&str) -> u64, bytes: &dyn Fn(&str) -> Option<Arc<[u8]>>) -> Self {
+        let bases = BaseAddresses::default()
+            .set_eh_frame_hdr(addr(".eh_frame_hdr"))
+            .set_eh_frame(addr(".eh_frame"))
+            .set_text(addr(".text"))
+            .set_got(addr(".got"));
+        let eh_frame = bytes(".eh_frame").map(|bytes| {
+            let mut section = EhFrame::from(reader(bytes));
+            section.set_address_size(ADDRESS_SIZE);
+            Table::new(section, addr(".eh_frame"), bases)
+        });
+        let eh_frame_hdr = bytes(".eh_frame_hdr")
+            .and_then(|bytes| EhFrameHdr::parse(bytes, addr(".eh_frame_hdr")));
         Self {
             eh_frame,
             eh_frame_hdr,
-            debug_frame,
+            debug_frame: None,
         }
+    }
+
+    /// The first and past-last link-time address of the `.eh_frame` entry that covers `lookup`.
+    pub(super) fn extent(&self, lookup: u64) -> Option<Range<u64>> {
+        let table = self.eh_frame.as_ref()?;
+        if let Some(fde) = self.by_search_table(table, lookup) {
+            return Some(fde.initial_address()..fde.end_address());
+        }
+        table.entry(lookup).map(|(start, end, _)| start..end)
     }
 
     /// Goes from the frame in `registers`, whose code is looked up at the link-time address
@@ -92,22 +117,30 @@ impl Cfi {
         memory: &dyn Memory,
     ) -> Option<Step> {
         let table = self.eh_frame.as_ref()?;
-        let offset = self
-            .eh_frame_hdr
-            .as_ref()
-            .and_then(|hdr| hdr.entry_for(lookup)?.checked_sub(table.addr))
-            .and_then(|offset| usize::try_from(offset).ok());
-        if let Some(offset) = offset
-            && let Ok(fde) = table.section.fde_from_offset(
+        match self.by_search_table(table, lookup) {
+            Some(fde) => table.step_in(&fde, lookup, registers, memory),
+            None => table.step(lookup, registers, memory),
+        }
+    }
+
+    fn by_search_table(
+        &self,
+        table: &Table<EhFrame<Reader>>,
+        lookup: u64,
+    ) -> Option<FrameDescriptionEntry<Reader>> {
+        let offset = self.eh_frame_hdr.as_ref()?.entry_for(lookup)?;
+        let offset = usize::try_from(offset.checked_sub(table.addr)?).ok()?;
+        let fde = table
+            .section
+            .fde_from_offset(
                 &table.bases,
                 EhFrameOffset(offset),
                 EhFrame::cie_from_offset,
             )
-            && (fde.initial_address()..fde.end_address()).contains(&lookup)
-        {
-            return table.step_in(&fde, lookup, registers, memory);
-        }
-        table.step(lookup, registers, memory)
+            .ok()?;
+        (fde.initial_address()..fde.end_address())
+            .contains(&lookup)
+            .then_some(fde)
     }
 }
 
@@ -139,13 +172,16 @@ impl<S: UnwindSection<Reader>> Table<S> {
         })
     }
 
-    fn step(&self, lookup: u64, registers: &Registers, memory: &dyn Memory) -> Option<Step> {
+    /// First and past-last address of the entry that covers `lookup`, and where it stands.
+    fn entry(&self, lookup: u64) -> Option<(u64, u64, S::Offset)> {
         let index = self.index();
         let after = index.partition_point(|&(start, ..)| start <= lookup);
-        let &(_, end, offset) = index.get(after.checked_sub(1)?)?;
-        if lookup >= end {
-            return None;
-        }
+        let &entry = index.get(after.checked_sub(1)?)?;
+        (lookup < entry.1).then_some(entry)
+    }
+
+    fn step(&self, lookup: u64, registers: &Registers, memory: &dyn Memory) -> Option<Step> {
+        let (_, _, offset) = self.entry(lookup)?;
         let fde = self
             .section
             .fde_from_offset(&self.bases, offset, S::cie_from_offset)

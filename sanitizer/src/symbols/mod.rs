@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+mod call_frames;
 mod cfi;
 mod debug_file;
 mod demangle;
@@ -39,6 +40,7 @@ mod tests;
 mod unwind;
 mod unwind_rules;
 
+pub use call_frames::CallFrames;
 pub use frame::{Frame, GlobalSymbol};
 pub use module::{ModuleInfo, StackSnapshot};
 pub use symbolizer::Symbolizer;

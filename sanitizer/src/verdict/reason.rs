@@ -148,7 +148,7 @@ impl fmt::Display for Reason {
             Self::NoWrite => "neither access writes",
             Self::Unanalyzed => "an access is in code without metadata about atomics",
             Self::UnanalyzedCaller => {
-                "an access is in a memory routine called by code without metadata"
+                "an access is in a memory routine that analyzed code is not known to have called"
             }
             Self::UnknownCode => "an access is in no known module",
             Self::BothAtomic => "both accesses are atomic",

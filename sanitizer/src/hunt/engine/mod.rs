@@ -31,6 +31,7 @@ use nix::unistd::Pid;
 
 use crate::hunt::arming::Arming;
 use crate::hunt::budget::Budget;
+use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::StalledSide;
 use crate::hunt::clock::Clock;
 use crate::hunt::modules::ModuleSet;
@@ -59,6 +60,8 @@ const CONFIRM_TIME: Duration = Duration::from_millis(50);
 const CLAIM_TIME: Duration = Duration::from_millis(100);
 /// How often modules, threads and the delivery are looked after.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// What has just been mapped is relocated by then, as a rule.
+const SETTLING: Duration = Duration::from_millis(100);
 /// A gate that is writing a record needs microseconds; after this its record is given up.
 const RECORD_TIME: Duration = Duration::from_millis(1);
 /// Stack bytes in which a strategy may look for callers.
@@ -76,6 +79,7 @@ enum State {
     /// The owner runs to an access site.
     Seek {
         tid: u32,
+        /// What the strategy calls the place.
         site: u64,
         deadline: u64,
     },
@@ -87,7 +91,10 @@ enum State {
 
 struct Stalled {
     tid: u32,
+    /// What the strategy calls the place.
+    site: u64,
     regs: Regs,
+    call: Option<RoutineCall>,
     watched: Watched,
     before: Vec<u8>,
     opened: u64,
@@ -104,12 +111,27 @@ struct Confirm {
     deadline: u64,
 }
 
-/// The program counters of a reported pair, as they are seen when a stall ends: of the stalled
-/// thread, and of the racing thread after its access.
+/// The places of a reported pair, as they are seen when a stall ends: of the stalled thread, and
+/// of the racing thread after its access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Seen {
-    stalled: u64,
-    racing: u64,
+    stalled: Spot,
+    racing: Spot,
+}
+
+/// A program counter, and where the memory routine returns to that it is in: many call the same
+/// routine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Spot {
+    pc: u64,
+    returns_to: Option<u64>,
+}
+
+impl Spot {
+    fn new(pc: u64, call: Option<&RoutineCall>) -> Self {
+        let returns_to = call.map(|call| call.return_address);
+        Self { pc, returns_to }
+    }
 }
 
 /// See the module.

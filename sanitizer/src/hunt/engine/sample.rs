@@ -6,11 +6,15 @@ use std::time::UNIX_EPOCH;
 
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
+use nix::unistd::Pid;
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::caller;
+use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::Circumstances;
 use crate::hunt::classify::StalledSide;
 use crate::hunt::classify::classify;
+use crate::hunt::classify::racing_call;
 use crate::hunt::stall;
 use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Outcome;
@@ -23,12 +27,14 @@ use crate::kernel::gates::Hit;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::report::finding::MapInfo;
+use crate::symbols::StackSnapshot;
 use crate::target;
 use crate::target::memory;
+use crate::verdict::Reason;
 
 use super::{
     CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, RECORD_TIME, SAMPLED_STACK, SEEK_TIME,
-    STANDING_STACK, Seen, Stalled, State, as_pid, release,
+    STANDING_STACK, Seen, Spot, Stalled, State, as_pid, release,
 };
 
 impl Engine {
@@ -85,9 +91,7 @@ impl Engine {
         let stack_end = self.stack_end(&regs);
         let pid = as_pid(self.pid);
         let stack = || {
-            let mut bytes = vec![0; SAMPLED_STACK];
-            let read = memory::read(pid, RuntimeAddr(regs.rsp), &mut bytes).unwrap_or(0);
-            bytes.truncate(read);
+            let bytes = sampled_stack(pid, &regs).bytes;
             let words = bytes.chunks_exact(8);
             words
                 .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
@@ -96,6 +100,7 @@ impl Engine {
         let sample = Sample {
             stack: &stack,
             regs: &regs,
+            routine_returns_to: self.routine_call(&regs).map(|call| call.return_address),
             rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < stack_end,
         };
         match self.strategy.propose(&sample, &self.modules) {
@@ -103,9 +108,20 @@ impl Engine {
                 self.count_no_stall(reason);
                 self.let_go(tid);
             }
-            Proposal::StallHere => self.begin_stall(tid, regs, regs.rip),
-            Proposal::Seek(site) => self.begin_seek(tid, site),
+            Proposal::StallHere { site } => self.begin_stall(tid, regs, site),
+            Proposal::Seek { at, site } => self.begin_seek(tid, at, site),
         }
+    }
+
+    /// The call of the memory routine in which a stopped thread stands, if it does in one and
+    /// analyzed code has called it.
+    fn routine_call(&self, regs: &Regs) -> Option<RoutineCall> {
+        self.modules
+            .is_routine(regs.rip)
+            .then(|| {
+                caller::of_routine(&self.modules, regs, &sampled_stack(as_pid(self.pid), regs))
+            })
+            .flatten()
     }
 
     pub(super) fn stack_end(&self, regs: &Regs) -> u64 {
@@ -114,13 +130,13 @@ impl Engine {
             .unwrap_or_else(|| regs.rsp.saturating_add(8 << 20))
     }
 
-    pub(super) fn begin_seek(&mut self, tid: u32, site: u64) {
+    pub(super) fn begin_seek(&mut self, tid: u32, at: u64, site: u64) {
         let control = self.gates.control();
-        control.breakpoint.store(site, SeqCst);
+        control.breakpoint.store(at, SeqCst);
         control
             .phase
             .store(phase::word(self.generation, phase::SEEK), SeqCst);
-        if let Err(error) = self.arming.break_at(tid, RuntimeAddr(site), &self.gates) {
+        if let Err(error) = self.arming.break_at(tid, RuntimeAddr(at), &self.gates) {
             self.outbox.send(&Notice::Debug(error.to_string()));
             self.count_no_stall("breakpoint-failed");
             return self.let_go(tid);
@@ -168,15 +184,20 @@ impl Engine {
 
     pub(super) fn begin_stall(&mut self, tid: u32, regs: Regs, site: u64) {
         let stack_end = self.stack_end(&regs);
+        let call = self.routine_call(&regs);
+        let is_own = |address| stall::is_own(address, &regs, stack_end);
         let choice = if self.in_rseq(tid, &regs) {
             Err("restartable-sequence")
+        } else if let (Some(call), Some(contract)) =
+            (&call, self.modules.routines().contract(regs.rip))
+        {
+            let behind = RuntimeAddr(call.return_address);
+            stall::choose_in_call(contract, &regs, behind, is_own, &mut self.random)
+        } else if call.is_none() && self.modules.is_routine(regs.rip) {
+            Err(Reason::UnanalyzedCaller.name())
         } else {
-            stall::choose(
-                self.modules.code(regs.rip),
-                &regs,
-                |address| stall::is_own(address, &regs, stack_end),
-                &mut self.random,
-            )
+            let code = self.modules.code(regs.rip);
+            stall::choose(code, &regs, is_own, &mut self.random)
         };
         let watched = match choice {
             Ok(watched) => watched,
@@ -216,7 +237,9 @@ impl Engine {
         let deadline = monotonic_ns() + self.setup.stall_ns;
         self.state = State::Stalled(Box::new(Stalled {
             tid,
+            site,
             regs,
+            call,
             watched,
             before,
             opened,
@@ -267,7 +290,9 @@ impl Engine {
         };
         let Stalled {
             tid,
+            site,
             regs,
+            call,
             watched,
             before,
             opened,
@@ -290,26 +315,27 @@ impl Engine {
             if matches!(read, Ok(true)) && after != before && !trapped {
                 self.value_changed += 1;
             }
-            self.strategy.outcome(regs.rip, Outcome::Quiet);
+            self.strategy.outcome(site, Outcome::Quiet);
             return self.let_go(tid);
         }
-        self.strategy.outcome(regs.rip, Outcome::Hit);
+        self.strategy.outcome(site, Outcome::Hit);
         if let Some((racing, stack)) = &mut deep
             && let Some(hit) = hits.iter_mut().find(|hit| hit.tid == *racing)
             && stack.len() > hit.stack.len()
         {
             hit.stack = std::mem::take(stack);
         }
-        let known = hits.iter().all(|hit| self.is_known(regs.rip, hit.regs.rip));
+        let spot = Spot::new(regs.rip, call.as_ref());
+        let known = hits.iter().all(|hit| self.is_known(spot, hit));
         let stack = if known {
             Vec::new()
         } else {
             self.read_stack(regs.rsp)
         };
         let name = target::threads::name(as_pid(self.pid), as_pid(tid)).unwrap_or_default();
-        let next = regs.rip.wrapping_add(u64::from(watched.instruction_len));
+        let behind = watched.behind;
         let control = self.gates.control();
-        control.breakpoint.store(next, SeqCst);
+        control.breakpoint.store(behind.0, SeqCst);
         control
             .phase
             .store(phase::word(self.generation, phase::CONFIRM), SeqCst);
@@ -317,6 +343,7 @@ impl Engine {
             side: StalledSide {
                 tid,
                 regs,
+                call,
                 watched,
                 stack,
                 before,
@@ -327,7 +354,7 @@ impl Engine {
             deadline: monotonic_ns() + CONFIRM_TIME.as_nanos() as u64,
         };
         self.state = State::Confirm(Box::new(confirm));
-        if let Err(error) = self.arming.break_at(tid, RuntimeAddr(next), &self.gates) {
+        if let Err(error) = self.arming.break_at(tid, behind, &self.gates) {
             self.outbox.send(&Notice::Debug(error.to_string()));
         }
         self.charge_and_release(tid);
@@ -400,10 +427,9 @@ impl Engine {
                 &self.policy,
             ) {
                 Ok(finding) => {
-                    let seen = Seen {
-                        stalled: confirm.side.regs.rip,
-                        racing: hit.regs.rip,
-                    };
+                    let side = &confirm.side;
+                    let spot = Spot::new(side.regs.rip, side.call.as_ref());
+                    let seen = self.seen(spot, hit);
                     if self.known.len() >= KNOWN_PAIRS {
                         self.known.clear();
                     }
@@ -419,9 +445,15 @@ impl Engine {
         }
     }
 
-    /// The race of these two program counters was told already: its stacks are not wanted.
-    pub(super) fn is_known(&self, stalled: u64, racing: u64) -> bool {
-        !self.setup.full_repeats && self.known.contains(&Seen { stalled, racing })
+    /// The race of these two places was told already: its stacks are not wanted.
+    pub(super) fn is_known(&self, stalled: Spot, hit: &Hit) -> bool {
+        !self.setup.full_repeats && self.known.contains(&self.seen(stalled, hit))
+    }
+
+    fn seen(&self, stalled: Spot, hit: &Hit) -> Seen {
+        let call = racing_call(&self.modules, hit);
+        let racing = Spot::new(hit.regs.rip, call.as_ref());
+        Seen { stalled, racing }
     }
 
     pub(super) fn map_infos(&self) -> Vec<MapInfo> {
@@ -498,5 +530,16 @@ impl Engine {
             Some(count) => *count += 1,
             None => drop(self.no_stall.insert(reason.to_owned(), 1)),
         }
+    }
+}
+
+/// What of a stopped thread's stack a strategy may look at.
+fn sampled_stack(pid: Pid, regs: &Regs) -> StackSnapshot {
+    let mut bytes = vec![0; SAMPLED_STACK];
+    let read = memory::read(pid, RuntimeAddr(regs.rsp), &mut bytes).unwrap_or(0);
+    bytes.truncate(read);
+    StackSnapshot {
+        base: regs.rsp,
+        bytes,
     }
 }

@@ -9,7 +9,7 @@ use crate::kernel::ptrace::Stop;
 use crate::target;
 use crate::target::memory;
 
-use super::{Engine, EngineError, State, as_pid, release};
+use super::{Engine, EngineError, Spot, State, as_pid, release};
 
 impl Engine {
     pub(super) fn on_stop(&mut self, tid: u32, stop: Stop) -> Result<(), EngineError> {
@@ -81,7 +81,7 @@ impl Engine {
                 return Ok(());
             }
             if let State::Stalled(stalled) = &self.state {
-                let stalled_pc = stalled.regs.rip;
+                let spot = Spot::new(stalled.regs.rip, stalled.call.as_ref());
                 let hits = self.gates.hits(self.generation);
                 let hit = hits.iter().find(|hit| hit.tid == tid && hit.stopping);
                 if let Some(hit) = hit.filter(|_| stalled.tid != tid).cloned() {
@@ -89,7 +89,7 @@ impl Engine {
                         return Ok(());
                     }
                     // While it stands, more of its stack can be had than a gate can copy.
-                    let known = self.is_known(stalled_pc, hit.regs.rip);
+                    let known = self.is_known(spot, &hit);
                     let deep = (!known).then(|| (tid, self.read_stack(hit.regs.rsp)));
                     let since = hit.time_ns;
                     self.end_stall(deep);

@@ -12,7 +12,7 @@ use crate::hunt::wire::Statistics;
 use crate::kernel::process::monotonic_ns;
 use crate::target;
 
-use super::{DECAY_ROUNDS, Engine, EngineError, HOUSEKEEPING, State, as_pid, set_delivery};
+use super::{DECAY_ROUNDS, Engine, EngineError, SETTLING, State, as_pid, set_delivery};
 
 /// How long reading the files of new modules may take.
 const LOADING: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ impl Engine {
         self.outbox.send(&Notice::Watching {
             analyzed_modules: self.modules.analyzed(),
         });
-        self.next_housekeeping = monotonic_ns() + HOUSEKEEPING.as_nanos() as u64;
+        self.next_housekeeping = monotonic_ns() + SETTLING.as_nanos() as u64;
         // Reading the modules was start-up, not sampling.
         self.budget.restart();
         Ok(())
@@ -107,6 +107,9 @@ impl Engine {
         if changes.changed {
             // Other code may stand at the same addresses now.
             self.known.clear();
+            // The memory routines that new modules call are known when those are relocated.
+            let soon = monotonic_ns() + SETTLING.as_nanos() as u64;
+            self.next_housekeeping = self.next_housekeeping.min(soon);
             self.outbox.send(&Notice::Modules(self.modules.infos()));
         }
         for warning in changes.warnings {

@@ -7,9 +7,10 @@ use iced_x86::{
 };
 
 use super::accesses::decode;
+use super::flow::transfer;
 use super::operands::{Extent, Operand, operands};
 use super::registers::GprSet;
-use crate::insn::AccessKind;
+use crate::insn::{AccessKind, Transfer};
 
 /// An access ahead that is worth a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,19 @@ pub struct Candidate {
     pub fixed_address: Option<u64>,
 }
 
+/// The registers that a call may change (System V ABI for x86-64, figure 3.4).
+const CALLER_SAVED: [Register; 9] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+];
+
 /// A walk: where it begins, how far it goes, and what it asks on its way.
 pub struct Lookahead<'a> {
     /// Run-time address of the first instruction.
@@ -43,13 +57,17 @@ pub struct Lookahead<'a> {
     pub choose: &'a mut dyn FnMut(u64, u64) -> u64,
     /// Whether to follow a direct call to this target.
     pub enter: &'a mut dyn FnMut(u64) -> bool,
+    /// Told of a call or a jump, and of the address behind that instruction: whether it leads to a
+    /// routine that returns and whose own accesses are not to be looked at.
+    pub routine: &'a mut dyn FnMut(Transfer, u64) -> bool,
 }
 
 /// The accesses at most `limit` instructions ahead that may touch shared memory, in the
 /// order in which they would execute; each PC once.
 ///
-/// Direct jumps are followed, and returns from the calls that were entered. The walk stops at
-/// other calls and returns, at indirect jumps, system calls and bytes that are not code.
+/// Direct jumps are followed, and returns from the calls that were entered; of a routine, what
+/// follows its return. The walk stops at other calls and returns, at indirect jumps, system calls
+/// and bytes that are not code.
 ///
 /// Left out: what locks itself, thread-local data, stack traffic, operands based on the stack
 /// pointer or on registers that are seen to be computed from it, and accesses whose extent needs
@@ -61,6 +79,7 @@ pub fn lookahead(walk: Lookahead<'_>) -> Vec<Candidate> {
         code,
         choose,
         enter,
+        routine,
         ..
     } = walk;
     let mut factory = InstructionInfoFactory::new();
@@ -87,7 +106,30 @@ pub fn lookahead(walk: Lookahead<'_>) -> Vec<Candidate> {
         }
         track_frame(&instruction, info, &mut frame);
         let next = instruction.next_ip();
-        pc = match instruction.flow_control() {
+        let flow = instruction.flow_control();
+        let leaves = matches!(
+            flow,
+            FlowControl::Call
+                | FlowControl::IndirectCall
+                | FlowControl::UnconditionalBranch
+                | FlowControl::IndirectBranch
+        );
+        if leaves
+            && let Some(transfer) = transfer(&instruction)
+            && routine(transfer, next)
+        {
+            for register in CALLER_SAVED {
+                frame.remove(register);
+            }
+            let back = match flow {
+                FlowControl::Call | FlowControl::IndirectCall => Some(next),
+                _ => returns.pop(),
+            };
+            let Some(back) = back else { break };
+            pc = back;
+            continue;
+        }
+        pc = match flow {
             FlowControl::Next => next,
             FlowControl::UnconditionalBranch => instruction.near_branch_target(),
             FlowControl::ConditionalBranch => {
@@ -194,6 +236,7 @@ mod tests {
             code: &code,
             choose: &mut |jump, next| if taken { jump } else { next },
             enter: &mut |_| true,
+            routine: &mut |_, _| false,
         })
         .iter()
         .map(|c| (c.pc - START, c.steps, c.kind, c.size))
@@ -214,6 +257,7 @@ mod tests {
             code: &|pc| window(bytes, pc),
             choose: &mut |_, next| next,
             enter: &mut |_| false,
+            routine: &mut |_, _| false,
         })
     }
 
@@ -291,6 +335,42 @@ mod tests {
         assert_eq!(walk("nop\nnop\nmov al, [rdi]", 2, true, false), []);
     }
 
+    /// Check that routines are told of, by calls and jumps of each form, and are walked past.
+    #[test]
+    fn routines() {
+        let told_of = |source: &str| {
+            let bytes = assemble(source);
+            let mut told = Vec::new();
+            let found = lookahead(Lookahead {
+                pc: START,
+                limit: 20,
+                rbp_is_frame: true,
+                code: &|pc| window(&bytes, pc),
+                choose: &mut |_, next| next,
+                enter: &mut |_| false,
+                routine: &mut |transfer, behind| {
+                    told.push((transfer, behind - START));
+                    true
+                },
+            });
+            let found: Vec<u64> = found.iter().map(|c| c.pc - START).collect();
+            (told, found)
+        };
+        let to = |offset| Transfer::To(START + offset);
+        assert_eq!(
+            told_of(".byte 0xe8, 0xfb, 0, 0, 0\nmov al, [rbx]\nret"),
+            (vec![(to(0x100), 5)], vec![5])
+        );
+        assert_eq!(
+            told_of("call [rip + 0x10]\nmov al, [rbx]\n.byte 0xe9, 0xf3, 0, 0, 0"),
+            (
+                vec![(Transfer::Through(START + 0x16), 6), (to(0x100), 13)],
+                vec![0, 6]
+            )
+        );
+        assert_eq!(told_of("call rax\nmov al, [rbx]").0, []);
+    }
+
     /// Check that addresses known from the code alone are given.
     #[test]
     fn fixed_addresses() {
@@ -311,6 +391,7 @@ mod tests {
                 code: &|pc| window(&bytes, pc),
                 choose: &mut |jump, next| if taken { jump } else { next },
                 enter: &mut |_| taken,
+                routine: &mut |_, _| !taken,
             });
             prop_assert!(found.iter().all(|c| c.steps < 50 && c.size > 0));
         }

@@ -14,6 +14,7 @@
 mod accesses;
 mod attribute;
 mod call;
+mod flow;
 mod lookahead;
 mod operands;
 mod read_use;
@@ -25,7 +26,8 @@ mod testing;
 
 pub use accesses::{accesses_before, length};
 pub use attribute::attribute;
-pub use call::{CALL_LENGTHS, is_call};
+pub use call::{CALL_LENGTHS, call_before, is_call};
+pub use flow::{exits, keeps_stack, padding, stub};
 pub use lookahead::{Candidate, Lookahead, lookahead};
 pub use read_use::read_use;
 

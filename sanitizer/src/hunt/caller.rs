@@ -1,0 +1,80 @@
+//! Who has called a memory routine: the function that its accesses belong to.
+
+use super::{modules::ModuleSet, strategy::CodeView as _};
+use crate::{
+    insn::{Regs, Transfer, x86_64},
+    symbols::StackSnapshot,
+};
+
+/// A call of a memory routine by analyzed code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutineCall {
+    /// Where the routine returns to.
+    pub return_address: u64,
+    /// The name by which it was called.
+    pub name: String,
+}
+
+/// The call that has led a thread into the memory routine in which it stands with these registers
+/// and this stack; nothing unless analyzed code has called the routine, and not by way of any
+/// other function.
+#[must_use]
+pub fn of_routine(modules: &ModuleSet, regs: &Regs, stack: &StackSnapshot) -> Option<RoutineCall> {
+    let caller = caller(modules, regs, stack)?;
+    let return_address = caller.rip;
+    if !modules.is_analyzed(return_address.wrapping_sub(1)) {
+        return None;
+    }
+    let (start, code) = modules.function_code(return_address.wrapping_sub(1))?;
+    let called = x86_64::call_before(start, code, return_address, &caller)?;
+    let name = match modules.routine_behind(called) {
+        Some((name, _)) => name,
+        None => tail_called(modules, called)?,
+    };
+    Some(RoutineCall {
+        return_address,
+        name: name.to_owned(),
+    })
+}
+
+/// The registers behind the call: by the unwind tables, or where there are none because the
+/// module's routines are seen not to touch their stack.
+fn caller(modules: &ModuleSet, regs: &Regs, stack: &StackSnapshot) -> Option<Regs> {
+    let place = modules.place(regs.rip)?;
+    if !place.is_mem_routine() {
+        return None;
+    }
+    if place.frames().extent(place.link).is_some() {
+        return place.frames().caller(place.link, regs, stack);
+    }
+    if !place.routines_keep_stack() || stack.base != regs.rsp {
+        return None;
+    }
+    let top = stack.bytes.first_chunk::<8>()?;
+    Some(Regs {
+        rip: u64::from_le_bytes(*top),
+        rsp: regs.rsp.wrapping_add(8),
+        ..*regs
+    })
+}
+
+/// An analyzed function may end with a jump to a routine, which then returns to the function's
+/// own caller. It was that function if nothing else can have been jumped to.
+fn tail_called(modules: &ModuleSet, called: Transfer) -> Option<&str> {
+    let Transfer::To(target) = called else {
+        return None;
+    };
+    if !modules.is_analyzed(target) {
+        return None;
+    }
+    let (start, code) = modules.function_code(target)?;
+    if start != target {
+        return None;
+    }
+    let mut name = None;
+    for exit in x86_64::exits(start, code)? {
+        let (routine, _) = modules.routine_behind(exit.transfer?)?;
+        name.get_or_insert(routine);
+    }
+    name
+}

@@ -1,0 +1,181 @@
+//! Memory routines of real processes, found from outside.
+
+use nix::unistd::Pid;
+
+use super::*;
+use crate::{
+    image::{Image, SlotTarget},
+    target::testing::{Child, compile},
+};
+
+/// Prints what the dynamic linker has made of the names on the command line; copies and prints
+/// again when it is told to.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+char from[256], to[256];
+int main(void) {
+    const char *names[] = {"memcpy", "memmove", "memset", "bcopy", "bzero", "mempcpy"};
+    for (int i = 0; i < 6; i++) printf("%s %p\n", names[i], dlsym(RTLD_DEFAULT, names[i]));
+    puts("ready");
+    fflush(stdout);
+    int length = getchar();
+    memcpy(to, from, length);
+    __builtin___memset_chk(from, to[1], length, 200 + (length & 1));
+    mempcpy(from + 1, to, length);
+    printf("memcpy %p\nmempcpy %p\n__memset_chk %p\nready\n", dlsym(RTLD_DEFAULT, "memcpy"),
+           dlsym(RTLD_DEFAULT, "mempcpy"), dlsym(RTLD_DEFAULT, "__memset_chk"));
+    fflush(stdout);
+    pause();
+}
+"#;
+
+/// The modules of a process with their routines, without gates.
+fn look(pid: Pid) -> ModuleSet {
+    let scan = Modules::scan(pid).unwrap();
+    let mut set = ModuleSet::default();
+    for module in scan.all() {
+        set.loaded.push(load(Arc::clone(module), &mut Vec::new()));
+    }
+    set.sort_ranges();
+    set.find_routines(pid.as_raw().cast_unsigned());
+    set
+}
+
+/// Names and addresses that the program prints, until it is ready.
+fn printed(child: &Child) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    loop {
+        let line = child.read_line();
+        let Some((name, address)) = line.trim().split_once(" 0x") else {
+            return all;
+        };
+        all.push((name.to_owned(), u64::from_str_radix(address, 16).unwrap()));
+    }
+}
+
+fn assert_found(set: &ModuleSet, printed: &[(String, u64)]) {
+    for (name, address) in printed {
+        assert!(
+            set.routines.entry(*address).is_some(),
+            "{name} {address:#x}"
+        );
+        assert!(set.routines.contract(*address).is_some(), "{name}");
+        let place = set.place(*address).unwrap();
+        let (start, end) = place.routine().unwrap_or_else(|| panic!("{name}"));
+        assert!((start..end).contains(&place.link), "{name}");
+    }
+}
+
+/// Check that the variants that a stripped C library has chosen are those that the process's own
+/// dynamic linker answers with, at once for what the library uses itself, after the first call
+/// for what a program binds lazily; and that their code is known.
+#[test]
+fn variants_that_the_c_library_has_chosen() {
+    for bind in ["-Wl,-z,lazy", "-Wl,-z,now"] {
+        let mut child = Child::run(PROGRAM, &["-O1", "-fno-builtin", bind]);
+        let before = printed(&child);
+        assert_eq!(before.len(), 6);
+        let set = look(child.pid());
+        assert_found(&set, &before[..5]);
+        if bind.ends_with("lazy") {
+            assert!(set.routines.is_incomplete());
+        }
+        child.send_line("copy");
+        let after = printed(&child);
+        assert_eq!(after.len(), 3);
+        let set = look(child.pid());
+        assert_found(&set, &before);
+        assert_found(&set, &after);
+        // What is called in the program leads there through its stubs.
+        let program = Image::open(&child.exe()).unwrap();
+        let bias = set
+            .loaded
+            .iter()
+            .find(|loaded| loaded.module.path == child.exe())
+            .unwrap()
+            .module
+            .bias;
+        let cell = program
+            .slots()
+            .into_iter()
+            .find(|slot| slot.target == SlotTarget::Symbol("memcpy"))
+            .unwrap();
+        let through = Transfer::Through(cell.address.0.wrapping_add(bias));
+        assert_eq!(
+            set.routine_behind(through),
+            Some(("memcpy", Some(after[0].1)))
+        );
+    }
+}
+
+/// Check that no routine of a C library reaches into other functions: all that belongs to one
+/// that has a name in the library is a routine by that name.
+#[test]
+fn nothing_else_belongs_to_a_routine() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = compile(
+        dir.path(),
+        "program",
+        PROGRAM,
+        &["-O1", "-fno-builtin", "-static", "-w"],
+    );
+    let image = Image::open(&program).unwrap();
+    let frames = CallFrames::of(&image);
+    let code = Code::new(&image, &frames);
+    let functions = image.functions();
+    let mut routines = 0;
+    for symbol in &functions {
+        if symbol.indirect || crate::hunt::routines::Contract::of(symbol.name).is_none() {
+            continue;
+        }
+        for range in code.of_routine(symbol.address) {
+            routines += 1;
+            let names: Vec<_> = functions
+                .iter()
+                .filter(|other| range.contains(&other.address) && other.size > 0)
+                .map(|other| other.name)
+                .collect();
+            assert!(
+                names
+                    .iter()
+                    .all(|name| crate::hunt::routines::Contract::of(name).is_some()),
+                "{}: {names:?}",
+                symbol.name
+            );
+        }
+    }
+    assert!(routines > 10, "{routines}");
+}
+
+/// Check that a program's own function under a routine's name is its own code, where the compiler
+/// has analyzed it.
+#[test]
+fn a_program_with_its_own_memcpy() {
+    let source = "#include <stddef.h>\n#include <stdio.h>\n\
+        void *memcpy(void *to, const void *from, size_t n) {\n\
+          for (size_t i = 0; i < n; i++) ((volatile char *)to)[i] = ((const char *)from)[i];\n\
+          return to; }\n\
+        char a[64], b[64];\n\
+        int main(void) { puts(\"ready\"); fflush(stdout); memcpy(a, b, getchar()); }";
+    for (flags, own) in [
+        (&["-fexperimental-sanitize-metadata=atomics"][..], true),
+        (&[][..], false),
+    ] {
+        let mut all = vec!["-O1", "-fno-builtin"];
+        all.extend(flags);
+        let child = Child::run(source, &all);
+        child.wait_for_line("ready");
+        let set = look(child.pid());
+        let path = child.exe();
+        let program = set
+            .loaded
+            .iter()
+            .find(|loaded| loaded.module.path == path)
+            .unwrap();
+        assert_eq!(program.routines.is_empty(), own);
+    }
+}

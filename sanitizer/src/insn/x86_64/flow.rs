@@ -1,0 +1,183 @@
+//! Where a piece of code may go on: the jumps that leave it, and the stubs of procedure linkage
+//! tables.
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register,
+};
+
+use crate::insn::{Exit, Transfer};
+
+/// Where a near call or jump leads, if its bytes alone tell.
+pub(super) fn transfer(instruction: &Instruction) -> Option<Transfer> {
+    if instruction.op0_kind() == OpKind::NearBranch64 {
+        return Some(Transfer::To(instruction.near_branch_target()));
+    }
+    let indirect = matches!(
+        instruction.flow_control(),
+        FlowControl::IndirectCall | FlowControl::IndirectBranch
+    );
+    let fixed = instruction.op0_kind() == OpKind::Memory
+        && instruction.memory_index() == Register::None
+        && matches!(instruction.memory_base(), Register::RIP | Register::None)
+        && instruction.segment_prefix() == Register::None
+        && instruction.memory_size().size() == 8;
+    // For a base of RIP iced gives the address as the displacement.
+    (indirect && fixed).then(|| Transfer::Through(instruction.memory_displacement64()))
+}
+
+/// The cell through which the stub of a procedure linkage table jumps, if `code` at `pc` is one:
+/// perhaps `endbr64`, then `jmp [cell]`.
+///
+/// ```
+/// use gwp_race::insn::x86_64::stub;
+///
+/// let code = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0x10, 0, 0, 0];
+/// assert_eq!(stub(&code, 0x1000), Some(0x101a));
+/// assert_eq!(stub(&[0xff, 0xe0], 0x1000), None); // jmp rax
+/// ```
+#[must_use]
+pub fn stub(code: &[u8], pc: u64) -> Option<u64> {
+    let mut decoder = Decoder::with_ip(64, code, pc, DecoderOptions::NONE);
+    let mut instruction = decoder.decode();
+    if instruction.mnemonic() == Mnemonic::Endbr64 {
+        instruction = decoder.decode();
+    }
+    if instruction.flow_control() != FlowControl::IndirectBranch {
+        return None;
+    }
+    match transfer(&instruction)? {
+        Transfer::Through(cell) => Some(cell),
+        Transfer::To(_) => None,
+    }
+}
+
+/// The length of the padding that `code` begins with: a `nop` of any length, or `int3`.
+#[must_use]
+pub fn padding(code: &[u8]) -> Option<usize> {
+    let instruction = super::accesses::decode(code, 0)?;
+    matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3).then(|| instruction.len())
+}
+
+/// The ways out of `code`, which stands at `start`: jumps to the outside, computed jumps, and the
+/// end of the code where it is run into. Nothing where the bytes do not decode to the end.
+#[must_use]
+pub fn exits(start: u64, code: &[u8]) -> Option<Vec<Exit>> {
+    let end = start.checked_add(code.len() as u64)?;
+    let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    let mut exits = Vec::new();
+    let mut runs_on = true;
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return None;
+        }
+        let flow = instruction.flow_control();
+        let conditional = flow == FlowControl::ConditionalBranch;
+        runs_on = !matches!(
+            flow,
+            FlowControl::UnconditionalBranch
+                | FlowControl::IndirectBranch
+                | FlowControl::Return
+                | FlowControl::Exception
+        );
+        if !conditional
+            && !matches!(
+                flow,
+                FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+            )
+        {
+            continue;
+        }
+        let transfer = transfer(&instruction);
+        let inside =
+            matches!(transfer, Some(Transfer::To(target)) if (start..end).contains(&target));
+        if !inside {
+            exits.push(Exit {
+                transfer,
+                conditional,
+            });
+        }
+    }
+    if runs_on {
+        exits.push(Exit {
+            transfer: Some(Transfer::To(end)),
+            conditional: false,
+        });
+    }
+    Some(exits)
+}
+
+/// Whether nothing in `code` moves the stack pointer before it returns: wherever a thread stands
+/// in it, its return address is on top of the stack.
+#[must_use]
+pub fn keeps_stack(code: &[u8]) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    Decoder::new(64, code, DecoderOptions::NONE)
+        .iter()
+        .all(|instruction| {
+            if instruction.is_invalid() {
+                return false;
+            }
+            if instruction.flow_control() == FlowControl::Return {
+                return true;
+            }
+            factory
+                .info(&instruction)
+                .used_registers()
+                .iter()
+                .all(|used| {
+                    used.register().full_register() != Register::RSP
+                        || matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
+                })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::assemble;
+    use super::*;
+
+    fn ways_out(source: &str) -> Vec<(Option<Transfer>, bool)> {
+        let code = assemble(source);
+        let exits = exits(0x1000, &code).expect("it decodes");
+        exits
+            .iter()
+            .map(|exit| (exit.transfer, exit.conditional))
+            .collect()
+    }
+
+    /// Check jumps inside and outside, computed ones, calls, and running into the end.
+    #[test]
+    fn ways_out_of_code() {
+        assert_eq!(ways_out("1: dec eax\njne 1b\nret"), []);
+        assert_eq!(
+            ways_out(".byte 0x0f, 0x84, 0xfa, 0, 0, 0\nret"),
+            [(Some(Transfer::To(0x1100)), true)]
+        );
+        assert_eq!(
+            ways_out(".byte 0xe9, 0xfb, 0xfe, 0xff, 0xff"),
+            [(Some(Transfer::To(0xf00)), false)]
+        );
+        assert_eq!(ways_out("jmp rax"), [(None, false)]);
+        assert_eq!(
+            ways_out("jmp [rip + 2]"),
+            [(Some(Transfer::Through(0x1008)), false)]
+        );
+        assert_eq!(
+            ways_out(".byte 0xe8, 0, 1, 0, 0"),
+            [(Some(Transfer::To(0x1005)), false)]
+        );
+        assert_eq!(ways_out("ret\nud2"), []);
+        assert_eq!(exits(0x1000, &[0x0f]), None);
+    }
+
+    /// Check that only code without traffic on the stack is said to keep it.
+    #[test]
+    fn code_that_keeps_the_stack() {
+        assert!(keeps_stack(&assemble("mov al, [rsp]\nrep movsb\nret")));
+        for source in ["push rbx\nret", "call rax\nret", "sub rsp, 8\nret", "leave"] {
+            assert!(!keeps_stack(&assemble(source)), "{source}");
+        }
+    }
+}
