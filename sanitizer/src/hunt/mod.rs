@@ -6,6 +6,7 @@
 //! happens in the daemon at the other end of a socket.
 //!
 //! * [`engine`] owns stops, stalls, watchpoints, deadlines and the budget;
+//! * the [`loader`] reads modules and fills the gates' tables, on a thread of its own;
 //! * a [`strategy`] only proposes where to stall next and is told what came of it;
 //! * the [`watchdog`], the tracer's parent, ends a tracer that hangs;
 //! * [`wire`] is what tracer and daemon say to each other.
@@ -16,6 +17,7 @@ pub mod caller;
 pub mod classify;
 pub mod clock;
 pub mod engine;
+pub mod loader;
 pub mod modules;
 pub mod routines;
 pub mod stall;

@@ -1,7 +1,11 @@
 //! The modules of the target as the hunt needs them: metadata for decisions, tables for the
 //! gates, code bytes for decoding.
 
-use std::{cell::OnceCell, collections::BTreeMap, ops::Range, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use nix::unistd::Pid;
 
@@ -14,7 +18,7 @@ use super::{
 use crate::{
     addr::{LinkAddr, RuntimeAddr},
     insn::{Transfer, x86_64},
-    kernel::{KernelError, gates::Gates},
+    kernel::{KernelError, tables::Tables},
     pcmeta::{Function, Metadata},
     report::finding::MapInfo,
     symbols::{CallFrames, ModuleInfo},
@@ -27,14 +31,15 @@ use crate::{
 /// Bytes of code that one look needs at most.
 const CODE_WINDOW: usize = 64;
 
-/// A module with what was read from its file.
+/// A module with what was read from its file. What is large is shared between copies.
+#[derive(Clone)]
 pub struct Loaded {
     /// Where it is.
     pub module: Arc<Module>,
     /// Its metadata, where it has any.
-    pub metadata: Option<Metadata>,
-    declared: Declared,
-    frames: OnceCell<CallFrames>,
+    pub metadata: Option<Arc<Metadata>>,
+    declared: Arc<Declared>,
+    frames: OnceLock<Arc<CallFrames>>,
     /// The code of memory routines that begin here, by their entry.
     entries: BTreeMap<LinkAddr, Vec<Range<LinkAddr>>>,
     /// All of that code, sorted.
@@ -50,7 +55,7 @@ pub struct Loaded {
 impl Loaded {
     fn frames(&self) -> &CallFrames {
         self.frames
-            .get_or_init(|| CallFrames::of(&self.module.image))
+            .get_or_init(|| Arc::new(CallFrames::of(&self.module.image)))
     }
 
     fn covers(&self, address: LinkAddr) -> bool {
@@ -60,7 +65,7 @@ impl Loaded {
 
     /// Takes note of a routine that begins at an address; false where none can. What the
     /// compiler has covered is the program's own code, whatever its name.
-    fn add_routine(&mut self, entry: LinkAddr) -> bool {
+    fn add_routine(self: &mut Arc<Self>, entry: LinkAddr) -> bool {
         if self.covers(entry) || self.declared.is_resolver(entry) {
             return false;
         }
@@ -74,7 +79,7 @@ impl Loaded {
             .collect();
         let known = !code.is_empty();
         if known {
-            self.entries.insert(entry, code);
+            Arc::make_mut(self).entries.insert(entry, code);
         }
         known
     }
@@ -136,12 +141,12 @@ impl<'a> Place<'a> {
     }
 }
 
-/// All modules of the target.
-#[derive(Default)]
+/// All modules of the target, as of one look. Copies are cheap.
+#[derive(Clone, Default)]
 pub struct ModuleSet {
-    loaded: Vec<Loaded>,
+    loaded: Vec<Arc<Loaded>>,
     ranges: Vec<(u64, u64, usize)>,
-    routines: Routines,
+    routines: Arc<Routines>,
     last: Option<Modules>,
 }
 
@@ -159,7 +164,7 @@ impl ModuleSet {
     ///
     /// # Errors
     /// Fails when the process is gone or its maps cannot be read, or a table not loaded.
-    pub fn refresh(&mut self, pid: u32, gates: &mut Gates) -> Result<Changes, RefreshError> {
+    pub fn refresh(&mut self, pid: u32, tables: &mut Tables) -> Result<Changes, RefreshError> {
         let mut changes = Changes::default();
         let (added, removed) = match &mut self.last {
             Some(last) => {
@@ -181,7 +186,7 @@ impl ModuleSet {
         if !changes.changed && !self.routines.is_incomplete() {
             return Ok(changes);
         }
-        let is_removed = |loaded: &Loaded| {
+        let is_removed = |loaded: &Arc<Loaded>| {
             removed
                 .iter()
                 .any(|module| Arc::ptr_eq(module, &loaded.module))
@@ -190,22 +195,24 @@ impl ModuleSet {
         self.loaded = kept;
         let mut unused: Vec<u32> = gone.iter().filter_map(|loaded| loaded.table).collect();
         for module in added {
-            self.loaded.push(load(module, &mut changes.warnings));
+            self.loaded
+                .push(Arc::new(load(module, &mut changes.warnings)));
         }
         self.sort_ranges();
         let outdated = self.find_routines(pid);
         for (index, loaded) in self.loaded.iter_mut().enumerate() {
             if outdated.contains(&index) || !loaded.is_tabled {
+                let loaded = Arc::make_mut(loaded);
                 unused.extend(loaded.table.take());
-                make_tables(loaded, gates)?;
+                make_tables(loaded, tables)?;
             }
         }
         if changes.changed || !outdated.is_empty() {
-            self.publish(pid, gates, &mut changes)?;
+            self.publish(pid, tables, &mut changes)?;
         }
         // Only now can no gate look anything up in them any more.
         for table in unused {
-            gates.remove_tables(table);
+            tables.remove(table);
         }
         Ok(changes)
     }
@@ -246,14 +253,14 @@ impl ModuleSet {
             }
             routines.add_cell(cell, &name, entry);
         }
-        self.routines = routines;
+        self.routines = Arc::new(routines);
         let mut changed = Vec::new();
         for (index, loaded) in self.loaded.iter_mut().enumerate() {
             let mut code: Vec<_> = loaded.entries.values().flatten().cloned().collect();
             code.sort_unstable_by_key(|range| (range.start, range.end));
             code.dedup();
             if code != loaded.routines {
-                loaded.routines = code;
+                Arc::make_mut(loaded).routines = code;
                 changed.push(index);
             }
         }
@@ -272,9 +279,9 @@ impl ModuleSet {
     }
 
     /// Forgets all modules, as an exec does, and gives their tables free.
-    pub fn unload(&mut self, gates: &mut Gates) {
+    pub fn unload(&mut self, tables: &mut Tables) {
         for table in self.loaded.iter().filter_map(|loaded| loaded.table) {
-            gates.remove_tables(table);
+            tables.remove(table);
         }
         *self = Self::default();
     }
@@ -298,7 +305,7 @@ impl ModuleSet {
     fn publish(
         &self,
         pid: u32,
-        gates: &mut Gates,
+        tables: &mut Tables,
         changes: &mut Changes,
     ) -> Result<(), KernelError> {
         let ranges: Vec<ModuleRange> = self
@@ -321,7 +328,7 @@ impl ModuleSet {
                 })
             })
             .collect();
-        let unseen = gates.set_space(pid, &ranges)?;
+        let unseen = tables.set_space(pid, &ranges)?;
         if unseen > 0 {
             changes.warnings.push(format!(
                 "{unseen} executable mappings are beyond what the gates can hold and are not \
@@ -349,7 +356,7 @@ impl ModuleSet {
 
     /// The memory routines of the process.
     #[must_use]
-    pub const fn routines(&self) -> &Routines {
+    pub fn routines(&self) -> &Routines {
         &self.routines
     }
 
@@ -492,9 +499,9 @@ fn load(module: Arc<Module>, warnings: &mut Vec<String>) -> Loaded {
         }
     };
     Loaded {
-        metadata,
-        declared: Declared::by(image),
-        frames: OnceCell::new(),
+        metadata: metadata.map(Arc::new),
+        declared: Arc::new(Declared::by(image)),
+        frames: OnceLock::new(),
         entries: BTreeMap::new(),
         routines: Vec::new(),
         table: None,
@@ -507,7 +514,7 @@ fn load(module: Arc<Module>, warnings: &mut Vec<String>) -> Loaded {
 }
 
 /// Loads the gates' tables of a module.
-fn make_tables(loaded: &mut Loaded, gates: &mut Gates) -> Result<(), KernelError> {
+fn make_tables(loaded: &mut Loaded, tables: &mut Tables) -> Result<(), KernelError> {
     loaded.is_tabled = true;
     (loaded.functions, loaded.atomics) = (0, 0);
     let module = Arc::clone(&loaded.module);
@@ -558,7 +565,7 @@ fn make_tables(loaded: &mut Loaded, gates: &mut Gates) -> Result<(), KernelError
     functions.sort_unstable_by_key(|entry| entry.start);
     loaded.functions = functions.len() as u32;
     loaded.atomics = ends.len() as u32;
-    loaded.table = Some(gates.add_tables(functions.into_iter(), ends.into_iter())?);
+    loaded.table = Some(tables.add(functions.into_iter(), ends.into_iter())?);
     Ok(())
 }
 

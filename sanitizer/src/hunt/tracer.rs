@@ -90,17 +90,22 @@ fn trace(ready: Ready, mut socket: UnixStream) -> u8 {
         // Without a descriptor there is nobody to tell.
         return FAILED;
     };
-    let mut engine = match choose_delivery(ready.setup.pid) {
-        Ok(delivery) => Engine::new(
-            ready.setup,
-            ready.gates,
-            delivery,
-            ready.trap_cost_ns,
-            outbox,
-        ),
+    let engine = choose_delivery(ready.setup.pid)
+        .map_err(EngineError::from)
+        .and_then(|delivery| {
+            let cost = ready.trap_cost_ns;
+            Ok(Engine::new(
+                ready.setup,
+                ready.gates,
+                delivery,
+                cost,
+                outbox,
+            )?)
+        });
+    let mut engine = match engine {
+        Ok(engine) => engine,
         Err(error) => {
-            let mut outbox = outbox;
-            outbox.send(&Notice::Failed(error.to_string()));
+            Outbox::new(socket).send(&Notice::Failed(error.to_string()));
             return FAILED;
         }
     };
@@ -183,8 +188,13 @@ fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<
     while engine.ending().is_none() {
         let sleep = engine.sleep();
         engine.announce_look(sleep);
-        let [child, command, _event] = process::wait_readable(
-            [news.as_fd(), socket.as_fd(), engine.gates().events_fd()],
+        let [child, command, _event, _look] = process::wait_readable(
+            [
+                news.as_fd(),
+                socket.as_fd(),
+                engine.gates().events_fd(),
+                engine.loader().news(),
+            ],
             Some(sleep),
         )?;
         engine.announce_look(Duration::ZERO);

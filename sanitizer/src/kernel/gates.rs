@@ -1,28 +1,21 @@
-//! The eBPF gates of one watched process: loading them, their control block, their tables,
-//! their evidence.
+//! The eBPF gates of one watched process: loading them, their control block and their
+//! evidence.
 //!
 //! The layouts are those of the `sanitizer-ebpf` crate.
 
 use std::{
-    collections::HashSet,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd},
     sync::atomic::Ordering::{Acquire, SeqCst},
 };
 
 use aya::{
     Ebpf, EbpfLoader, VerifierLogLevel,
-    maps::{ArrayOfMaps, HashOfMaps, Map, MapData, RingBuf},
+    maps::{Map, MapData, RingBuf},
     programs::{PerfEvent as PerfEventProgram, RawTracePoint},
 };
-use gwp_race_abi::{
-    Control, Event, FunctionEntry, HITS, HitRecord, KernelOffsets, MODULES, ModuleRange,
-    SPACE_RANGES, STACK_BYTES, TrapRegs,
-};
+use gwp_race_abi::{Control, Event, HITS, HitRecord, KernelOffsets, STACK_BYTES, TrapRegs};
 
-use super::{KernelError, btf, object::GATES_OBJECT, shared::SharedArray};
-
-/// `BPF_F_MMAPABLE | BPF_F_INNER_MAP` (`include/uapi/linux/bpf.h`).
-const INNER_FLAGS: u32 = 1 << 10 | 1 << 12;
+use super::{KernelError, btf, object::GATES_OBJECT, shared::SharedArray, tables::Tables};
 
 /// Where the gates' debug messages go: to `log` at this level, or nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +31,10 @@ pub struct Gates {
     ebpf: Ebpf,
     control: SharedArray<Control>,
     records: SharedArray<HitRecord>,
-    spaces: HashOfMaps<MapData, u32>,
-    functions: ArrayOfMaps<MapData>,
-    atomics: ArrayOfMaps<MapData>,
+    tables: Option<Tables>,
     events: RingBuf<MapData>,
     standing: RingBuf<MapData>,
     log: Option<aya_log::EbpfLogger<&'static dyn log::Log>>,
-    tables: HashSet<u32>,
 }
 
 /// The programs, by what they are attached to.
@@ -174,13 +164,10 @@ impl Gates {
             ebpf,
             control,
             records,
-            spaces,
-            functions,
-            atomics,
+            tables: Some(Tables::new(spaces, functions, atomics)),
             events,
             standing,
             log,
-            tables: HashSet::new(),
         };
         gates.set_offsets(&offsets);
         Ok(gates)
@@ -205,6 +192,11 @@ impl Gates {
                 };
             }
         }
+    }
+
+    /// The tables of the gates: for whoever loads them, who may be another thread. Once.
+    pub fn take_tables(&mut self) -> Option<Tables> {
+        self.tables.take()
     }
 
     /// The control block.
@@ -304,58 +296,6 @@ impl Gates {
             })
         }
     }
-
-    /// Replaces the executable ranges of an address space. They must be sorted by start; those
-    /// beyond [`SPACE_RANGES`] are not seen by the gates (the result counts them).
-    ///
-    /// # Errors
-    /// Fails where the map calls do.
-    pub fn set_space(&mut self, tgid: u32, ranges: &[ModuleRange]) -> Result<usize, KernelError> {
-        let unused = ModuleRange {
-            start: u64::MAX,
-            ..ModuleRange::default()
-        };
-        let padded = (0..SPACE_RANGES).map(|index| ranges.get(index).copied().unwrap_or(unused));
-        let inner = table(SPACE_RANGES, padded, "ranges")?;
-        self.spaces.insert(tgid, &inner, 0).map_err(|cause| {
-            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "SPACES", chain(&cause))
-        })?;
-        Ok(ranges.len().saturating_sub(SPACE_RANGES))
-    }
-
-    /// Loads the tables of a module; the result is their index.
-    ///
-    /// # Errors
-    /// Fails where the map calls do, and when [`MODULES`] are loaded.
-    pub fn add_tables(
-        &mut self,
-        functions: impl ExactSizeIterator<Item = FunctionEntry>,
-        atomic_ends: impl ExactSizeIterator<Item = u32>,
-    ) -> Result<u32, KernelError> {
-        let index = (0..MODULES as u32)
-            .find(|index| !self.tables.contains(index))
-            .ok_or_else(|| {
-                KernelError::other("loading tables", "a module", "too many modules are loaded")
-            })?;
-        let update = |cause: &dyn std::error::Error| {
-            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "a table", chain(cause))
-        };
-        let inner = table(functions.len(), functions, "functions")?;
-        self.functions
-            .set(index, &inner, 0)
-            .map_err(|cause| update(&cause))?;
-        let inner = table(atomic_ends.len(), atomic_ends, "atomics")?;
-        self.atomics
-            .set(index, &inner, 0)
-            .map_err(|cause| update(&cause))?;
-        self.tables.insert(index);
-        Ok(index)
-    }
-
-    /// Gives the tables of an unloaded module free for another one.
-    pub fn remove_tables(&mut self, table: u32) {
-        self.tables.remove(&table);
-    }
 }
 
 fn shared<T>(map: &Map, len: usize, name: &str) -> Result<SharedArray<T>, KernelError> {
@@ -375,35 +315,8 @@ fn shared<T>(map: &Map, len: usize, name: &str) -> Result<SharedArray<T>, Kernel
     }
 }
 
-/// A BPF array with these entries, to be put into an outer map.
-fn table<T: Copy>(
-    len: usize,
-    entries: impl Iterator<Item = T>,
-    name: &str,
-) -> Result<MapData, KernelError> {
-    // An array cannot be empty; one without entries is never searched.
-    let len = len.max(1);
-    let parameters = aya_obj::Map::new_from_params(
-        aya_obj::generated::bpf_map_type::BPF_MAP_TYPE_ARRAY as u32,
-        size_of::<u32>() as u32,
-        size_of::<T>() as u32,
-        u32::try_from(len).unwrap_or(u32::MAX),
-        INNER_FLAGS,
-    );
-    let map = MapData::create(parameters, name, None)
-        .map_err(|cause| KernelError::other("bpf(BPF_MAP_CREATE)", name, chain(&cause)))?;
-    let values: SharedArray<T> = SharedArray::map(&map.fd().as_fd(), len, name)?;
-    for (index, entry) in entries.enumerate() {
-        if let Some(pointer) = values.pointer(index) {
-            // SAFETY: the pointer is into the mapping of a map that no gate sees yet.
-            unsafe { pointer.write(entry) };
-        }
-    }
-    Ok(map)
-}
-
 /// An error with its causes: aya puts the interesting part last.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -416,6 +329,8 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use gwp_race_abi::{FunctionEntry, ModuleRange};
+
     use super::*;
 
     /// Check that the kernel's verifier accepts every gate, and that tables can be loaded.
@@ -426,8 +341,9 @@ mod tests {
             start: 0x1000,
             size_flags: FunctionEntry::ANALYZED | 16,
         };
-        let table = gates
-            .add_tables([entry; 3].into_iter(), [1u32, 2].into_iter())
+        let mut tables = gates.take_tables().unwrap();
+        let table = tables
+            .add([entry; 3].into_iter(), [1u32, 2].into_iter())
             .unwrap();
         let range = ModuleRange {
             start: 1,
@@ -437,7 +353,7 @@ mod tests {
             functions: 3,
             ..Default::default()
         };
-        assert_eq!(gates.set_space(std::process::id(), &[range]).unwrap(), 0);
+        assert_eq!(tables.set_space(std::process::id(), &[range]).unwrap(), 0);
         for gate in Gate::ALL {
             gates.program(gate).unwrap();
         }

@@ -12,5 +12,6 @@ pub mod process;
 pub mod ptrace;
 mod reaper;
 pub mod shared;
+pub mod tables;
 
 pub use error::KernelError;

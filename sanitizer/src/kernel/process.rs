@@ -166,6 +166,41 @@ pub fn child_news() -> Result<OwnedFd, KernelError> {
     }
 }
 
+/// Tells a thread that waits for descriptors that another one has something for it.
+#[derive(Debug)]
+pub struct Bell(nix::sys::eventfd::EventFd);
+
+impl Bell {
+    /// A silent one.
+    ///
+    /// # Errors
+    /// Fails where eventfd(2) does.
+    pub fn new() -> Result<Self, KernelError> {
+        use nix::sys::eventfd::{EfdFlags, EventFd};
+        EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+            .map(Self)
+            .map_err(|cause| KernelError::other("eventfd", "this process", cause))
+    }
+
+    /// Makes it readable.
+    pub fn ring(&self) {
+        // It fails only when the count is at its limit: it is readable then.
+        let _ = self.0.write(1);
+    }
+
+    /// Makes it unreadable.
+    pub fn silence(&self) {
+        // It fails only when it is silent already.
+        let _ = self.0.read();
+    }
+}
+
+impl std::os::fd::AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// Forgets the news that a descriptor of [`child_news`] has.
 pub fn drain(fd: BorrowedFd<'_>) {
     let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>() * 4];

@@ -2,9 +2,9 @@
 //! Frames") and `.debug_frame` (DWARF 5, 6.4). Answers which rules recover the caller's
 //! registers at an address.
 
-use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use gimli::{
     BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameOffset, EndianArcSlice,
@@ -36,7 +36,7 @@ struct Table<S: UnwindSection<Reader>> {
     bases: BaseAddresses,
     /// First and past-last link-time address of each entry, and where it stands; built when
     /// there is no search table in the file.
-    index: OnceCell<Vec<(u64, u64, S::Offset)>>,
+    index: OnceLock<Vec<(u64, u64, S::Offset)>>,
 }
 
 pub(super) fn reader(bytes: Arc<[u8]>) -> Reader {
@@ -150,7 +150,7 @@ impl<S: UnwindSection<Reader>> Table<S> {
             section,
             addr,
             bases,
-            index: OnceCell::new(),
+            index: OnceLock::new(),
         }
     }
 

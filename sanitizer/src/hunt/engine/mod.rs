@@ -17,6 +17,7 @@ mod upkeep;
 
 use std::collections::BTreeMap;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ use crate::hunt::budget::Budget;
 use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::StalledSide;
 use crate::hunt::clock::Clock;
+use crate::hunt::loader::Loader;
 use crate::hunt::modules::ModuleSet;
 use crate::hunt::modules::RefreshError;
 use crate::hunt::stall::Watched;
@@ -87,6 +89,22 @@ enum State {
     Stalled(Box<Stalled>),
     /// The owner was let go; did it make its access?
     Confirm(Box<Confirm>),
+    /// Nobody stands still and no gate does anything: the loader looks at the modules.
+    Looking(Purpose),
+}
+
+/// What a look at the modules is for.
+enum Purpose {
+    /// To begin: the process is new to us, or executes another program.
+    Start,
+    /// To see what is new.
+    Upkeep,
+    /// To judge what was caught. Modules may have come and gone since the last look: what the
+    /// program counters mean must be what they meant when the accesses were made.
+    Judge {
+        confirm: Box<Confirm>,
+        completed: bool,
+    },
 }
 
 struct Stalled {
@@ -141,7 +159,8 @@ pub struct Engine {
     exe: String,
     gates: Gates,
     arming: Arming,
-    modules: ModuleSet,
+    modules: Arc<ModuleSet>,
+    loader: Loader,
     budget: Budget,
     strategy: Clock,
     random: fastrand::Rng,
@@ -188,14 +207,20 @@ pub enum EngineError {
 
 impl Engine {
     /// An engine that holds nothing yet.
-    #[must_use]
+    ///
+    /// # Errors
+    /// Fails when the loader cannot be started.
     pub fn new(
         setup: Setup,
-        gates: Gates,
+        mut gates: Gates,
         delivery: Delivery,
         trap_cost_ns: u64,
         outbox: Outbox,
-    ) -> Self {
+    ) -> Result<Self, KernelError> {
+        let tables = gates.take_tables().ok_or_else(|| {
+            KernelError::other("starting", "the loader", "the gates' tables are taken")
+        })?;
+        let loader = Loader::start(tables)?;
         let control = gates.control();
         control.standing_since_ns.store(0, SeqCst);
         control.tgid.store(u64::from(setup.pid), SeqCst);
@@ -219,11 +244,12 @@ impl Engine {
         );
         let mut random = fastrand::Rng::with_seed(setup.seed);
         let period = Duration::from_nanos(setup.sample_period_ns);
-        Self {
+        Ok(Self {
             pid: setup.pid,
             exe: String::new(),
             arming: Arming::new(setup.pid, delivery, period, random.u64(..)),
-            modules: ModuleSet::default(),
+            modules: Arc::default(),
+            loader,
             budget,
             strategy: Clock::new(random.u64(..)),
             policy: Policy {
@@ -248,7 +274,7 @@ impl Engine {
             known: HashSet::new(),
             ending: None,
             setup,
-        }
+        })
     }
 
     /// Takes over a process that waits before its exec, and says so. It is armed at its exec
@@ -270,7 +296,8 @@ impl Engine {
         self.check_architecture()?;
         self.cpu_before = target::process::cpu_time(as_pid(self.pid))?;
         self.adopt_threads()?;
-        self.begin_watching()
+        self.begin_watching(false);
+        Ok(())
     }
 
     /// Whether the process is to be launched, not attached to.
@@ -296,6 +323,12 @@ impl Engine {
         &mut self.outbox
     }
 
+    /// The loader.
+    #[must_use]
+    pub const fn loader(&self) -> &Loader {
+        &self.loader
+    }
+
     /// The gates.
     #[must_use]
     pub const fn gates(&self) -> &Gates {
@@ -306,7 +339,7 @@ impl Engine {
     #[must_use]
     pub fn sleep(&self) -> Duration {
         let deadline = match &self.state {
-            State::Idle => self.next_housekeeping,
+            State::Idle | State::Looking(_) => self.next_housekeeping,
             State::Seek { deadline, .. } => *deadline,
             State::Stalled(stalled) => stalled.deadline,
             State::Confirm(confirm) => confirm.deadline,
@@ -324,25 +357,12 @@ impl Engine {
     /// # Errors
     /// Fails when it cannot go on; the caller then exits, which releases everything.
     pub fn turn(&mut self) -> Result<(), EngineError> {
-        for tid in ptrace::reaped() {
-            self.bury(tid);
-        }
-        loop {
-            match ptrace::peek() {
-                Ok(Some((tid, stop))) => self.on_stop(tid, stop)?,
-                Ok(None) => break,
-                Err(error) if error.source.raw_os_error() == Some(libc::ECHILD) => {
-                    self.end(Ending::TargetEnded);
-                }
-                Err(error) => return Err(error.into()),
-            }
-            if self.ending.is_some() {
-                return Ok(());
-            }
-            // However many signals of its own the target gets, no thread stands longer for it.
-            self.on_time()?;
+        self.on_stops()?;
+        if self.ending.is_some() {
+            return Ok(());
         }
         self.on_events()?;
+        self.on_look()?;
         self.on_time()?;
         self.budget.settle(self.gates.control());
         Ok(())
@@ -385,11 +405,7 @@ impl Engine {
             }
             EVENT_FORK => self.outbox.send(&Notice::Forked(event.tid)),
             EVENT_UNKNOWN_PC => {
-                if matches!(self.state, State::Idle)
-                    && let Err(error) = self.refresh_when_idle()
-                {
-                    self.outbox.send(&Notice::Debug(error.to_string()));
-                }
+                self.look_when_idle();
             }
             EVENT_CONFIRMED
                 if matches!(self.state, State::Confirm(_)) && event.value == self.generation =>
@@ -408,17 +424,16 @@ impl Engine {
             return;
         }
         self.ending = Some(ending);
-        match &self.state {
-            State::Confirm(_) => self.end_confirm(false),
-            // What is still to be told may take a while: nobody stands still for it.
-            State::Stalled(stalled) => self.let_go(stalled.tid),
-            State::Idle | State::Seek { .. } => {}
+        // What is still to be told may take a while: nobody stands still for it.
+        if let State::Stalled(stalled) = &self.state {
+            self.let_go(stalled.tid);
         }
         self.gates
             .control()
             .phase
             .store(phase::word(self.generation, phase::CLOSED), SeqCst);
         self.arming.close_events(self.arming.delivery());
+        self.judge_last();
         self.gates.flush_log();
         let statistics = self.statistics();
         self.outbox.send(&Notice::Ended(ending, statistics));

@@ -33,8 +33,8 @@ use crate::target::memory;
 use crate::verdict::Reason;
 
 use super::{
-    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, RECORD_TIME, SAMPLED_STACK, SEEK_TIME,
-    STANDING_STACK, Seen, Spot, Stalled, State, as_pid, release,
+    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, Purpose, RECORD_TIME, SAMPLED_STACK,
+    SEEK_TIME, STANDING_STACK, Seen, Spot, Stalled, State, as_pid, release,
 };
 
 impl Engine {
@@ -103,7 +103,7 @@ impl Engine {
             routine_returns_to: self.routine_call(&regs).map(|call| call.return_address),
             rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < stack_end,
         };
-        match self.strategy.propose(&sample, &self.modules) {
+        match self.strategy.propose(&sample, &*self.modules) {
             Proposal::Pass(reason) => {
                 self.count_no_stall(reason);
                 self.let_go(tid);
@@ -396,14 +396,7 @@ impl Engine {
         let completed =
             completed || phase::of(self.gates.control().phase.load(SeqCst)) == phase::CONFIRMED;
         self.arming.unbreak(confirm.side.tid);
-        // Modules may have come and gone since the last look: what the program counters mean
-        // must be what they meant when the accesses were made.
-        if let Err(error) = self.refresh_modules() {
-            self.outbox.send(&Notice::Debug(error.to_string()));
-        }
-        self.judge(&confirm, completed);
-        // Only now may the gate claim the next thread: it would have had to wait for us.
-        self.go_idle();
+        self.begin_look(Purpose::Judge { confirm, completed }, false);
     }
 
     pub(super) fn judge(&mut self, confirm: &Confirm, completed: bool) {
@@ -500,7 +493,7 @@ impl Engine {
 
     pub(super) fn abandon_if_owner(&mut self, tid: u32) {
         let owner = match &self.state {
-            State::Idle => return,
+            State::Idle | State::Looking(_) => return,
             State::Seek { tid, .. } => *tid,
             State::Stalled(stalled) => stalled.tid,
             State::Confirm(confirm) => confirm.side.tid,
@@ -515,7 +508,7 @@ impl Engine {
         if matches!(self.state, State::Confirm(_)) {
             return self.end_confirm(false);
         }
-        if !matches!(self.state, State::Idle) {
+        if !matches!(self.state, State::Idle | State::Looking(_)) {
             self.gates
                 .control()
                 .phase

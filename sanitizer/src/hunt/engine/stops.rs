@@ -12,6 +12,28 @@ use crate::target::memory;
 use super::{Engine, EngineError, Spot, State, as_pid, release};
 
 impl Engine {
+    /// Handles all stops that have come.
+    pub(super) fn on_stops(&mut self) -> Result<(), EngineError> {
+        for tid in ptrace::reaped() {
+            self.bury(tid);
+        }
+        loop {
+            match ptrace::peek() {
+                Ok(Some((tid, stop))) => self.on_stop(tid, stop)?,
+                Ok(None) => return Ok(()),
+                Err(error) if error.source.raw_os_error() == Some(libc::ECHILD) => {
+                    self.end(Ending::TargetEnded);
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if self.ending.is_some() {
+                return Ok(());
+            }
+            // However many signals of its own the target gets, no thread stands longer for it.
+            self.on_time()?;
+        }
+    }
+
     pub(super) fn on_stop(&mut self, tid: u32, stop: Stop) -> Result<(), EngineError> {
         match stop {
             Stop::Exited => {
@@ -57,6 +79,7 @@ impl Engine {
     fn begin_anew(&mut self, tid: u32) -> Result<(), EngineError> {
         self.on_exec(tid)?;
         release(tid, 0);
+        self.begin_watching(true);
         Ok(())
     }
 

@@ -6,16 +6,20 @@ use std::time::Duration;
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
 
+use crate::hunt::loader::Look;
 use crate::hunt::modules::RefreshError;
 use crate::hunt::wire::Notice;
 use crate::hunt::wire::Statistics;
 use crate::kernel::process::monotonic_ns;
 use crate::target;
 
-use super::{DECAY_ROUNDS, Engine, EngineError, SETTLING, State, as_pid, set_delivery};
+use super::{DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery};
 
-/// How long reading the files of new modules may take.
-const LOADING: Duration = Duration::from_secs(10);
+/// How long the last look at the modules may take: a thread may stand still meanwhile, which is
+/// about to receive a signal that may crash it.
+const LAST_LOOK: Duration = Duration::from_millis(50);
+/// Why a hit was not reported whose modules could not be looked at in time.
+const MODULES_UNKNOWN: &str = "modules-unknown";
 
 impl Engine {
     /// Seizes threads and opens their events until two looks agree: a thread created between
@@ -33,6 +37,13 @@ impl Engine {
                 news = true;
                 if self.arming.seize(tid)? {
                     self.open_events(tid)?;
+                }
+                // There may be thousands, and those that are held already get signals.
+                if !self.arming.is_empty() {
+                    self.on_stops()?;
+                }
+                if self.ending.is_some() {
+                    return Ok(());
                 }
             }
             if !news {
@@ -62,48 +73,78 @@ impl Engine {
         }
     }
 
-    pub(super) fn begin_watching(&mut self) -> Result<(), EngineError> {
+    /// Looks at the modules for the first time; once they are known, watching begins.
+    pub(super) fn begin_watching(&mut self, anew: bool) {
         self.exe = std::fs::read_link(format!("/proc/{}/exe", self.pid))
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default();
-        self.refresh_modules()?;
-        self.outbox.send(&Notice::Watching {
-            analyzed_modules: self.modules.analyzed(),
-        });
-        self.next_housekeeping = monotonic_ns() + SETTLING.as_nanos() as u64;
-        // Reading the modules was start-up, not sampling.
-        self.budget.restart();
+        self.begin_look(Purpose::Start, anew);
+    }
+
+    /// Looks for new modules if no sample is in hand; none is taken meanwhile.
+    pub(super) fn look_when_idle(&mut self) {
+        let control = self.gates.control();
+        let word = control.phase.load(SeqCst);
+        let generation = phase::generation(word);
+        let closed = phase::word(generation, phase::CLOSED);
+        if matches!(self.state, State::Idle)
+            && phase::of(word) == phase::IDLE
+            && control
+                .phase
+                .compare_exchange(word, closed, SeqCst, SeqCst)
+                .is_ok()
+        {
+            self.generation = generation;
+            self.begin_look(Purpose::Upkeep, false);
+        }
+    }
+
+    /// Asks the loader; what is in hand must be no sample, and no thread stand still for one.
+    pub(super) fn begin_look(&mut self, purpose: Purpose, anew: bool) {
+        let closed = phase::word(self.generation, phase::CLOSED);
+        self.gates.control().phase.store(closed, SeqCst);
+        self.nobody_stands();
+        self.state = State::Looking(purpose);
+        self.loader.look(self.pid, anew);
+    }
+
+    /// Goes on with what the look was for, when the loader has answered.
+    pub(super) fn on_look(&mut self) -> Result<(), EngineError> {
+        if !matches!(self.state, State::Looking(_)) {
+            return Ok(());
+        }
+        let Some(look) = self.loader.answer() else {
+            return Ok(());
+        };
+        let State::Looking(purpose) = std::mem::replace(&mut self.state, State::Idle) else {
+            return Ok(());
+        };
+        match purpose {
+            Purpose::Start => {
+                self.take_in(look)?;
+                self.outbox.send(&Notice::Watching {
+                    analyzed_modules: self.modules.analyzed(),
+                });
+                self.next_housekeeping = monotonic_ns() + SETTLING.as_nanos() as u64;
+                // Reading the modules was start-up, not sampling.
+                self.budget.restart();
+            }
+            Purpose::Upkeep => match self.take_in(look) {
+                Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => {}
+                result => result?,
+            },
+            Purpose::Judge { confirm, completed } => {
+                self.take_in_for_judging(look);
+                self.judge(&confirm, completed);
+            }
+        }
+        self.go_idle();
         Ok(())
     }
 
-    /// Looks for new modules while no sample is in hand, and none can come: loading the tables
-    /// of a large library takes tens of milliseconds, for which no thread is to wait.
-    pub(super) fn refresh_when_idle(&mut self) -> Result<(), EngineError> {
-        let control = self.gates.control();
-        let word = control.phase.load(SeqCst);
-        let closed = phase::word(phase::generation(word), phase::CLOSED);
-        if phase::of(word) != phase::IDLE
-            || control
-                .phase
-                .compare_exchange(word, closed, SeqCst, SeqCst)
-                .is_err()
-        {
-            return Ok(());
-        }
-        let result = self.refresh_modules();
-        self.gates.control().phase.store(word, SeqCst);
-        match result {
-            Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => Ok(()),
-            result => result,
-        }
-    }
-
-    pub(super) fn refresh_modules(&mut self) -> Result<(), EngineError> {
-        // Reading large files takes a while.
-        self.announce_look(LOADING);
-        let changes = self.modules.refresh(self.pid, &mut self.gates);
-        self.announce_look(Duration::ZERO);
-        let changes = changes?;
+    fn take_in(&mut self, look: Look) -> Result<(), EngineError> {
+        let (modules, changes) = look?;
+        self.modules = modules;
         if changes.changed {
             // Other code may stand at the same addresses now.
             self.known.clear();
@@ -118,12 +159,52 @@ impl Engine {
         Ok(())
     }
 
+    /// A process that has ended this moment had the modules of the look before.
+    fn take_in_for_judging(&mut self, look: Look) {
+        if let Err(error) = self.take_in(look) {
+            self.outbox.send(&Notice::Debug(error.to_string()));
+        }
+    }
+
+    /// Judges what is in hand when everything is disarmed: there is no later turn to do it.
+    pub(super) fn judge_last(&mut self) {
+        let (confirm, completed) = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Confirm(confirm) => {
+                self.loader.look(self.pid, false);
+                (confirm, false)
+            }
+            State::Looking(Purpose::Judge { confirm, completed }) => (confirm, completed),
+            _ => return,
+        };
+        match self.loader.answer_within(LAST_LOOK) {
+            Some(look) => {
+                self.take_in_for_judging(look);
+                self.judge(&confirm, completed);
+            }
+            None => self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len()),
+        }
+    }
+
+    /// What was caught in a program that the process does not execute any more: what its program
+    /// counters meant can no longer be known.
+    fn forget_caught(&mut self) {
+        if let State::Confirm(confirm) | State::Looking(Purpose::Judge { confirm, .. }) =
+            std::mem::replace(&mut self.state, State::Idle)
+        {
+            self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
+        }
+    }
+
+    fn count_not_reported(&mut self, reason: &str, hits: usize) {
+        *self.not_reported.entry(reason.to_owned()).or_default() += hits as u64;
+    }
+
     pub(super) fn housekeeping(&mut self) -> Result<(), EngineError> {
         self.rounds += 1;
         self.gates.flush_log();
         if matches!(self.state, State::Idle) {
-            self.refresh_when_idle()?;
             self.choose_delivery()?;
+            self.look_when_idle();
         }
         if self.rounds.is_multiple_of(DECAY_ROUNDS) {
             self.strategy.decay();
@@ -165,17 +246,19 @@ impl Engine {
         Ok(())
     }
 
+    /// A thread stands at the end of an exec. It is armed; the modules are read when it runs again.
     pub(super) fn on_exec(&mut self, tid: u32) -> Result<(), EngineError> {
+        self.forget_caught();
         self.abandon();
+        let closed = phase::word(self.generation, phase::CLOSED);
+        self.gates.control().phase.store(closed, SeqCst);
         self.arming.reset_to(tid);
         self.pid = tid;
-        self.modules.unload(&mut self.gates);
         self.check_architecture()?;
         let delivery = crate::hunt::tracer::choose_delivery(tid)?;
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
-        self.open_events(tid)?;
-        self.begin_watching()
+        self.open_events(tid)
     }
 
     pub(super) fn counter(&self, counter: Counter) -> u64 {

@@ -38,7 +38,8 @@ fn look(pid: Pid) -> ModuleSet {
     let scan = Modules::scan(pid).unwrap();
     let mut set = ModuleSet::default();
     for module in scan.all() {
-        set.loaded.push(load(Arc::clone(module), &mut Vec::new()));
+        set.loaded
+            .push(Arc::new(load(Arc::clone(module), &mut Vec::new())));
     }
     set.sort_ranges();
     set.find_routines(pid.as_raw().cast_unsigned());

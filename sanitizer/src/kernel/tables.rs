@@ -1,0 +1,116 @@
+//! The tables that the gates search: executable ranges by address space, functions and atomic
+//! instructions by module. They are BPF maps in maps: a table is filled before the gates see it,
+//! and replaced whole.
+
+use std::{collections::HashSet, os::fd::AsFd as _};
+
+use aya::maps::{ArrayOfMaps, HashOfMaps, MapData};
+use gwp_race_abi::{FunctionEntry, MODULES, ModuleRange, SPACE_RANGES};
+
+use super::{KernelError, gates::chain, shared::SharedArray};
+
+/// `BPF_F_MMAPABLE | BPF_F_INNER_MAP` (`include/uapi/linux/bpf.h`).
+const INNER_FLAGS: u32 = 1 << 10 | 1 << 12;
+
+/// See the module.
+pub struct Tables {
+    spaces: HashOfMaps<MapData, u32>,
+    functions: ArrayOfMaps<MapData>,
+    atomics: ArrayOfMaps<MapData>,
+    used: HashSet<u32>,
+}
+
+impl Tables {
+    /// The tables in these maps, which are empty.
+    pub(super) fn new(
+        spaces: HashOfMaps<MapData, u32>,
+        functions: ArrayOfMaps<MapData>,
+        atomics: ArrayOfMaps<MapData>,
+    ) -> Self {
+        Self {
+            spaces,
+            functions,
+            atomics,
+            used: HashSet::new(),
+        }
+    }
+
+    /// Replaces the executable ranges of an address space. They must be sorted by start; those
+    /// beyond [`SPACE_RANGES`] are not seen by the gates (the result counts them).
+    ///
+    /// # Errors
+    /// Fails where the map calls do.
+    pub fn set_space(&mut self, tgid: u32, ranges: &[ModuleRange]) -> Result<usize, KernelError> {
+        let unused = ModuleRange {
+            start: u64::MAX,
+            ..ModuleRange::default()
+        };
+        let padded = (0..SPACE_RANGES).map(|index| ranges.get(index).copied().unwrap_or(unused));
+        let inner = table(SPACE_RANGES, padded, "ranges")?;
+        self.spaces.insert(tgid, &inner, 0).map_err(|cause| {
+            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "SPACES", chain(&cause))
+        })?;
+        Ok(ranges.len().saturating_sub(SPACE_RANGES))
+    }
+
+    /// Loads the tables of a module; the result is their index.
+    ///
+    /// # Errors
+    /// Fails where the map calls do, and when [`MODULES`] are loaded.
+    pub fn add(
+        &mut self,
+        functions: impl ExactSizeIterator<Item = FunctionEntry>,
+        atomic_ends: impl ExactSizeIterator<Item = u32>,
+    ) -> Result<u32, KernelError> {
+        let index = (0..MODULES as u32)
+            .find(|index| !self.used.contains(index))
+            .ok_or_else(|| {
+                KernelError::other("loading tables", "a module", "too many modules are loaded")
+            })?;
+        let update = |cause: &dyn std::error::Error| {
+            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "a table", chain(cause))
+        };
+        let inner = table(functions.len(), functions, "functions")?;
+        self.functions
+            .set(index, &inner, 0)
+            .map_err(|cause| update(&cause))?;
+        let inner = table(atomic_ends.len(), atomic_ends, "atomics")?;
+        self.atomics
+            .set(index, &inner, 0)
+            .map_err(|cause| update(&cause))?;
+        self.used.insert(index);
+        Ok(index)
+    }
+
+    /// Gives the tables of an unloaded module free for another one.
+    pub fn remove(&mut self, table: u32) {
+        self.used.remove(&table);
+    }
+}
+
+/// A BPF array with these entries, to be put into an outer map.
+fn table<T: Copy>(
+    len: usize,
+    entries: impl Iterator<Item = T>,
+    name: &str,
+) -> Result<MapData, KernelError> {
+    // An array cannot be empty; one without entries is never searched.
+    let len = len.max(1);
+    let parameters = aya_obj::Map::new_from_params(
+        aya_obj::generated::bpf_map_type::BPF_MAP_TYPE_ARRAY as u32,
+        size_of::<u32>() as u32,
+        size_of::<T>() as u32,
+        u32::try_from(len).unwrap_or(u32::MAX),
+        INNER_FLAGS,
+    );
+    let map = MapData::create(parameters, name, None)
+        .map_err(|cause| KernelError::other("bpf(BPF_MAP_CREATE)", name, chain(&cause)))?;
+    let values: SharedArray<T> = SharedArray::map(&map.fd().as_fd(), len, name)?;
+    for (index, entry) in entries.enumerate() {
+        if let Some(pointer) = values.pointer(index) {
+            // SAFETY: the pointer is into the mapping of a map that no gate sees yet.
+            unsafe { pointer.write(entry) };
+        }
+    }
+    Ok(map)
+}
