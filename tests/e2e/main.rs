@@ -8,5 +8,6 @@ mod explain;
 mod races;
 mod refusals;
 mod silence;
+mod soak;
 mod survival;
 mod watchdog;

@@ -20,10 +20,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{
-    build, paths,
-    steps::{shown, step},
-};
+use crate::{build, fixture, steps::shown};
 
 /// Connections that send requests.
 const CLIENTS: u32 = 4;
@@ -37,7 +34,7 @@ const CLOSING: Duration = Duration::from_secs(20);
 /// Builds everything, puts the server under load and shows what gwp-race says about it.
 pub fn run() -> Result<()> {
     let gwp_race = build::run(true)?;
-    let server = build_server()?;
+    let server = fixture::compile("demo", "server")?;
     let mut command = Command::new(gwp_race);
     command
         .args([
@@ -63,26 +60,6 @@ pub fn run() -> Result<()> {
     let requests = load(port);
     println!("==> {requests} requests answered; the server is told to end");
     watched.end()
-}
-
-fn build_server() -> Result<PathBuf> {
-    let directory = paths::target().join("demo");
-    std::fs::create_dir_all(&directory)?;
-    let server = directory.join("server");
-    let mut clang = Command::new("clang-22");
-    clang
-        .args([
-            "-g",
-            "-O2",
-            "-fexperimental-sanitize-metadata=atomics",
-            "-pthread",
-            "-o",
-        ])
-        .arg(&server)
-        .arg("tests/fixtures/demo/server.c")
-        .current_dir(paths::root());
-    step(&shown(&clang), &mut clang)?;
-    Ok(server)
 }
 
 /// gwp-race with the server; both are ended when it is dropped.

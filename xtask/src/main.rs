@@ -11,8 +11,10 @@ mod chaos;
 mod ci;
 mod demo;
 mod ebpf;
+mod fixture;
 mod paths;
 mod setup;
+mod soak;
 mod steps;
 mod test;
 
@@ -42,6 +44,8 @@ enum Task {
     Bench(bench::Bench),
     /// Kill gwp-race at random instants, and examine the programs that it watched.
     Chaos(chaos::Options),
+    /// Watch a program under a mixed load for some minutes, and draw what gwp-race uses.
+    Soak(soak::Options),
     /// What continuous integration runs: format, lints, documentation, tests.
     Ci,
 }
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Bench(bench) => bench::run(&bench),
         Task::Chaos(options) => chaos::run(&options),
+        Task::Soak(options) => soak::run(&options),
         Task::Ci => ci::run(),
     };
     match done {

@@ -4,7 +4,7 @@
 use std::{
     fs,
     io::Read as _,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -17,10 +17,7 @@ use super::{
     statistics::{median, quantile},
     table::Table,
 };
-use crate::{
-    build, paths,
-    steps::{shown, step},
-};
+use crate::{build, fixture, paths, steps::shown};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -51,7 +48,7 @@ const POLL: Duration = Duration::from_millis(2);
 /// Measures all programs.
 pub fn run(options: &Options) -> Result<()> {
     let gwp_race = build::run(true)?;
-    let program = compile()?;
+    let program = fixture::compile("bench", "increments")?;
     let hash_s = seconds_of_a_hash(&program)?;
     let mut table = Table::new(&[
         "program",
@@ -123,26 +120,6 @@ fn shown_seconds(seconds: f64, limit: f64) -> String {
     } else {
         format!("none in {limit:.0}")
     }
-}
-
-fn compile() -> Result<PathBuf> {
-    let directory = paths::target().join("bench");
-    fs::create_dir_all(&directory)?;
-    let program = directory.join("increments");
-    let mut clang = Command::new("clang-22");
-    clang
-        .args([
-            "-g",
-            "-O2",
-            "-fexperimental-sanitize-metadata=atomics",
-            "-pthread",
-            "-o",
-        ])
-        .arg(&program)
-        .arg("tests/fixtures/bench/increments.c")
-        .current_dir(paths::root());
-    step(&shown(&clang), &mut clang)?;
-    Ok(program)
 }
 
 /// How long one hash of the program takes on this machine.

@@ -4,6 +4,7 @@
 use anyhow::Result;
 
 mod detect;
+mod gaps;
 mod machine;
 mod metadata;
 mod statistics;
@@ -14,6 +15,8 @@ mod table;
 pub enum Bench {
     /// Time to the first report, and throughput lost, for accesses close together and far apart.
     Detect(detect::Options),
+    /// How long threads stand still when gwp-race hangs and all processors are busy.
+    Gaps(gaps::Options),
     /// Loading and searching the metadata of a very large program.
     Metadata,
 }
@@ -22,6 +25,7 @@ pub enum Bench {
 pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Detect(options) => detect::run(options),
+        Bench::Gaps(options) => gaps::run(options),
         Bench::Metadata => metadata::run(),
     }
 }

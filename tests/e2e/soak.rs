@@ -1,0 +1,163 @@
+//! A program under a mixed load is watched for a while: gwp-race does not grow, misses no stop, and
+//! still finds things at the end. `cargo xtask soak` runs this test for longer and draws its figures.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use gwp_race_tests::{
+    Configuration, Program, Report, Watch,
+    children::{Guarded, descendants, status_field},
+    compile,
+};
+use nix::unistd::Pid;
+
+use crate::catalogue;
+
+/// How long, unless `GWP_RACE_SOAK_SECONDS` says otherwise.
+const SECONDS: u64 = 60;
+/// Between two looks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Growth between the second and the last third that counts as none: what allocators and page
+/// faults make of the same work.
+const SLACK_KIB: u64 = 2048;
+/// Descriptors come and go with threads; so many more than before count as none.
+const SLACK_FDS: usize = 16;
+/// A thread that is seen in its tracer's stop this often in a row, with another look every so
+/// often, was forgotten.
+const STANDING_LOOKS: u32 = 5;
+
+/// What gwp-race's processes use, summed up.
+#[derive(Clone, Copy, Debug)]
+struct Usage {
+    seconds: f64,
+    processes: usize,
+    rss_kib: u64,
+    fds: usize,
+}
+
+/// Looks at gwp-race's processes that are for the program itself: those for its children are
+/// as short-lived as they are.
+fn look(gwp_race: Pid, start: Instant) -> Usage {
+    let names = ["gwp-race", "gwp-race-guard", "gwp-race-tracer"];
+    let all = std::iter::once(gwp_race).chain(descendants(gwp_race));
+    let own: Vec<Pid> = all
+        .filter(|&pid| status_field(pid, "Name").is_some_and(|name| names.contains(&&*name)))
+        .collect();
+    let rss = |&pid: &Pid| {
+        let field = status_field(pid, "VmRSS")?;
+        field.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let fds = |&pid: &Pid| fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    Usage {
+        seconds: start.elapsed().as_secs_f64(),
+        processes: own.len(),
+        rss_kib: own.iter().filter_map(rss).sum(),
+        fds: own.iter().map(fds).sum(),
+    }
+}
+
+/// Threads of the program that stand in a stop of their tracer.
+fn standing(program: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{program}/task"));
+    threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|thread| thread.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+        .filter(|&thread| status_field(thread, "State").is_some_and(|state| state.starts_with('t')))
+        .collect()
+}
+
+fn median_of(usages: &[Usage], value: impl Fn(&Usage) -> u64) -> u64 {
+    let mut values: Vec<u64> = usages.iter().map(value).collect();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+/// Check that memory and descriptors stay flat, that no thread is forgotten in a stop, that the
+/// program notices nothing, and that its race is still caught at the end.
+#[test]
+fn a_mixed_load() {
+    let seconds = std::env::var("GWP_RACE_SOAK_SECONDS")
+        .map_or(SECONDS, |text| text.parse().expect("a number of seconds"));
+    let program = Program::new("soak/mixed.c").dynamic();
+    let program = compile::program(&program, Configuration::USUAL).unwrap();
+    let library = catalogue::counter_library(Configuration::USUAL);
+    let scratch = tempfile::tempdir().unwrap();
+    let (report, stdout) = (scratch.path().join("report"), scratch.path().join("stdout"));
+    let mut command = Watch::aggressive()
+        .env("COUNTER_LIBRARY", &library)
+        .run_command(&program, &[&seconds.to_string()], &report);
+    command.stdout(fs::File::create(&stdout).unwrap());
+    let start = Instant::now();
+    let mut gwp_race = Guarded::new(command.spawn().unwrap());
+    let mut usages = Vec::new();
+    let status = loop {
+        if let Some(status) = gwp_race.ended().unwrap() {
+            break status;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(seconds + 60),
+            "gwp-race has not ended"
+        );
+        std::thread::sleep(PERIOD);
+        usages.push(look(gwp_race.pid(), start));
+        let itself = descendants(gwp_race.pid())
+            .into_iter()
+            .find(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program));
+        let mut forgotten = itself.map(standing).unwrap_or_default();
+        for _ in 0..STANDING_LOOKS {
+            std::thread::sleep(Duration::from_millis(30));
+            let still = itself.map(standing).unwrap_or_default();
+            forgotten.retain(|thread| still.contains(thread));
+        }
+        assert!(
+            forgotten.is_empty(),
+            "threads {forgotten:?} were forgotten in a stop"
+        );
+    };
+    let said = fs::read_to_string(&stdout).unwrap();
+    println!("{said}");
+    assert!(status.success(), "{status}: {said}");
+    publish(&usages);
+    let report = Report::read(&fs::read_to_string(&report).unwrap()).unwrap();
+    assert!(report.number("stalls") > 0.0);
+    assert!(!report.races.is_empty(), "the race was not caught");
+
+    // The last look may have come while things were being ended.
+    usages.pop();
+    let third = usages.len() / 3;
+    let (before, after) = (&usages[third..2 * third], &usages[2 * third..]);
+    let rss = |usages| median_of(usages, |usage| usage.rss_kib);
+    let fds = |usages| median_of(usages, |usage| usage.fds as u64) as usize;
+    println!(
+        "second third: {} KiB, {} descriptors; last third: {} KiB, {}",
+        rss(before),
+        fds(before),
+        rss(after),
+        fds(after)
+    );
+    assert!(rss(after) <= rss(before) + rss(before) / 10 + SLACK_KIB);
+    assert!(fds(after) <= fds(before) + SLACK_FDS);
+}
+
+/// Writes what was seen where `cargo xtask soak` looks for it.
+fn publish(usages: &[Usage]) {
+    let Some(path) = std::env::var_os("GWP_RACE_SOAK_CSV").map(PathBuf::from) else {
+        return;
+    };
+    let mut text = "seconds,processes,rss_kib,descriptors\n".to_owned();
+    for usage in usages {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{:.1},{},{},{}",
+            usage.seconds, usage.processes, usage.rss_kib, usage.fds
+        );
+    }
+    fs::write(path, text).unwrap();
+}
