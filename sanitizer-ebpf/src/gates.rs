@@ -93,11 +93,11 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     // can be watched at all.
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let pc = unsafe { (*ctx).regs.rip };
-    let Some(range) = range_of(control, current_tgid(), pc) else {
+    let Some(range) = range_of(control, current_tgid(control), pc) else {
         let last = atomic::load(&control.unknown_pc_ns);
         if now.wrapping_sub(last) > UNKNOWN_PC_INTERVAL_NS {
             atomic::store(&control.unknown_pc_ns, now);
-            tell(EVENT_UNKNOWN_PC, current_tid(), 0, pc);
+            tell(EVENT_UNKNOWN_PC, current_tid(control), 0, pc);
         }
         return swallow(control, Counter::SampleNoModule);
     };
@@ -123,14 +123,14 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if !atomic::replace(&control.phase, word, claimed) {
         return swallow(control, Counter::SampleBusy);
     }
-    atomic::store(&control.owner, u64::from(current_tid()));
+    atomic::store(&control.owner, u64::from(current_tid(control)));
     atomic::store(&control.claim_time_ns, now);
     stands(control, now);
     count(control, Counter::SamplesPassed);
     debug!(
         &PerfEventContext::new(ctx),
         "sample of {} at {:x}",
-        current_tid(),
+        current_tid(control),
         pc
     );
     deliver(control)
@@ -141,11 +141,15 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 #[unsafe(link_section = "perf_event")]
 extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let Some(control) = control() else { return 0 };
+    // The first trap of all is the tracer's own, which measures what it costs.
+    if atomic::load(&control.pid_namespace) == 0 && learn_namespace(control).is_none() {
+        return 0;
+    }
     atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let pc = unsafe { (*ctx).regs.rip };
     let word = atomic::load(&control.phase);
-    if atomic::load(&control.owner) != u64::from(current_tid())
+    if atomic::load(&control.owner) != u64::from(current_tid(control))
         || atomic::load(&control.breakpoint) != pc
     {
         return swallow(control, Counter::ReachSwallowed);
@@ -154,7 +158,7 @@ extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if phase::of(word) == phase::CONFIRM {
         let confirmed = phase::word(generation, phase::CONFIRMED);
         if atomic::replace(&control.phase, word, confirmed) {
-            tell(EVENT_CONFIRMED, current_tid(), 0, generation);
+            tell(EVENT_CONFIRMED, current_tid(control), 0, generation);
         }
         return 0;
     }
@@ -180,7 +184,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     count(control, Counter::Traps);
     atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
     let word = atomic::load(&control.phase);
-    let tid = current_tid();
+    let tid = current_tid(control);
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the accesses.
     let (pc, address) = unsafe { ((*ctx).regs.rip, (*ctx).addr) };
     if phase::of(word) != phase::STALL || address != atomic::load(&control.watch_address) {
@@ -191,7 +195,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     }
     // The program counter is that of the next instruction: one byte back is in the function.
     let before = pc.wrapping_sub(1);
-    let flags = match range_of(control, current_tgid(), before) {
+    let flags = match range_of(control, current_tgid(control), before) {
         Some(range) => {
             if atomic::load(&control.ignore_atomic) != 0 && ends_atomic(control, range, pc) {
                 return swallow(control, Counter::HitAtomic);
@@ -244,7 +248,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 #[raw_tracepoint]
 fn newtask(ctx: RawTracePointContext) -> i32 {
     let Some(control) = control() else { return 0 };
-    if u64::from(current_tgid()) != atomic::load(&control.tgid) {
+    if u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
         return 0;
     }
     // SAFETY: the arguments of `task_newtask` are (struct task_struct *, unsigned long).
@@ -252,7 +256,7 @@ fn newtask(ctx: RawTracePointContext) -> i32 {
         let args = ctx.as_ptr().cast::<u64>();
         (*args, *args.add(1))
     };
-    let Some(pid) = read_kernel::<u32>(task, control.offsets.task_pid) else {
+    let Some(pid) = tid_of(control, task) else {
         return 0;
     };
     let kind = if flags & CLONE_THREAD != 0 {
@@ -260,7 +264,7 @@ fn newtask(ctx: RawTracePointContext) -> i32 {
     } else {
         EVENT_FORK
     };
-    tell(kind, pid, current_tid(), flags);
+    tell(kind, pid, current_tid(control), flags);
     0
 }
 
@@ -290,13 +294,76 @@ fn now() -> u64 {
 }
 
 #[inline(always)]
-fn current_tgid() -> u32 {
-    (bpf_get_current_pid_tgid() >> 32) as u32
+fn current_tgid(control: &Control) -> u32 {
+    if atomic::load(&control.pid_level) == 0 {
+        return (bpf_get_current_pid_tgid() >> 32) as u32;
+    }
+    // SAFETY: the helper has no preconditions.
+    tgid_of(control, unsafe { bpf_get_current_task() }).unwrap_or(0)
 }
 
 #[inline(always)]
-fn current_tid() -> u32 {
-    bpf_get_current_pid_tgid() as u32
+fn current_tid(control: &Control) -> u32 {
+    if atomic::load(&control.pid_level) == 0 {
+        return bpf_get_current_pid_tgid() as u32;
+    }
+    // SAFETY: the helper has no preconditions.
+    tid_of(control, unsafe { bpf_get_current_task() }).unwrap_or(0)
+}
+
+/// The id of a task in the tracer's pid namespace; `None` for one that is not in it.
+#[inline(always)]
+fn tid_of(control: &Control, task: u64) -> Option<u32> {
+    let offsets = &control.offsets;
+    if atomic::load(&control.pid_level) == 0 {
+        return read_kernel::<u32>(task, offsets.task_pid);
+    }
+    let pid = read_kernel::<u64>(task, offsets.task_thread_pid)?;
+    let level = atomic::load(&control.pid_level) as u32;
+    if read_kernel::<u32>(pid, offsets.pid_level)? < level {
+        return None;
+    }
+    let number = number_at(control, level);
+    if read_kernel::<u64>(pid, number.wrapping_add(offsets.upid_ns))?
+        != atomic::load(&control.pid_namespace)
+    {
+        return None;
+    }
+    read_kernel::<u32>(pid, number.wrapping_add(offsets.upid_nr))
+}
+
+/// The same of a task's process.
+#[inline(always)]
+fn tgid_of(control: &Control, task: u64) -> Option<u32> {
+    if atomic::load(&control.pid_level) == 0 {
+        return read_kernel::<u32>(task, control.offsets.task_tgid);
+    }
+    let leader = read_kernel::<u64>(task, control.offsets.task_group_leader)?;
+    tid_of(control, leader)
+}
+
+/// Where a `struct pid` keeps the number of a level.
+#[inline(always)]
+fn number_at(control: &Control, level: u32) -> u32 {
+    let offsets = &control.offsets;
+    offsets
+        .pid_numbers
+        .wrapping_add(level.wrapping_mul(offsets.upid_size))
+}
+
+/// Takes note of the pid namespace of the current task, which is the tracer's.
+#[inline(always)]
+fn learn_namespace(control: &Control) -> Option<()> {
+    let offsets = &control.offsets;
+    // SAFETY: the helper has no preconditions.
+    let task = unsafe { bpf_get_current_task() };
+    let pid = read_kernel::<u64>(task, offsets.task_thread_pid)?;
+    let level = read_kernel::<u32>(pid, offsets.pid_level)?;
+    let number = number_at(control, level);
+    let namespace = read_kernel::<u64>(pid, number.wrapping_add(offsets.upid_ns))?;
+    atomic::store(&control.pid_level, u64::from(level));
+    atomic::store(&control.pid_namespace, namespace);
+    Some(())
 }
 
 #[inline(always)]
@@ -349,7 +416,7 @@ fn stoppable(control: &Control) -> bool {
     let Some(parent) = read_kernel::<u64>(task, offsets.task_parent) else {
         return false;
     };
-    if read_kernel::<u32>(parent, offsets.task_tgid) != Some(atomic::load(&control.tracer) as u32) {
+    if tgid_of(control, parent) != Some(atomic::load(&control.tracer) as u32) {
         return false;
     }
     let Some(blocked) = read_kernel::<u64>(task, offsets.task_blocked) else {

@@ -146,6 +146,22 @@ pub struct KernelOffsets {
     pub k_sigaction_size: u32,
     /// `k_sigaction.sa.sa_handler`
     pub sa_handler: u32,
+    /// `task_struct.group_leader`
+    pub task_group_leader: u32,
+    /// `task_struct.thread_pid`
+    pub task_thread_pid: u32,
+    /// `pid.level`
+    pub pid_level: u32,
+    /// `pid.numbers`, an array of `upid`.
+    pub pid_numbers: u32,
+    /// `sizeof(struct upid)`
+    pub upid_size: u32,
+    /// `upid.nr`
+    pub upid_nr: u32,
+    /// `upid.ns`
+    pub upid_ns: u32,
+    /// Keeps the layout free of implicit padding.
+    pub reserved: u32,
     /// `task_struct.thread.fsbase`; 0 where the kernel's type information does not name it.
     pub task_fs_base: u32,
 }
@@ -183,11 +199,16 @@ pub struct Control {
     pub unknown_pc_ns: AtomicU64,
     /// Always 0, which the kernel's verifier cannot know: see the gates' search.
     pub zero: AtomicU64,
-    /// The claimed thread (kernel's global numbering).
+    /// The tracer's pid namespace (the kernel's pointer to it): all ids here are those of that
+    /// namespace. 0 until the gates have run once, in the tracer.
+    pub pid_namespace: AtomicU64,
+    /// How many namespaces it is below the initial one.
+    pub pid_level: AtomicU64,
+    /// The claimed thread.
     pub owner: AtomicU64,
     /// Hits of this generation.
     pub hits: AtomicU64,
-    /// The thread group watched (kernel's global numbering).
+    /// The thread group watched.
     pub tgid: AtomicU64,
     /// The thread group of the tracer.
     pub tracer: AtomicU64,
@@ -290,7 +311,7 @@ pub struct HitRecord {
     pub generation: AtomicU64,
     /// CLOCK_MONOTONIC, ns.
     pub time_ns: u64,
-    /// Thread, in the kernel's global numbering.
+    /// Thread.
     pub tid: u32,
     /// 1: the thread was sent a signal and stops.
     pub stopping: u32,

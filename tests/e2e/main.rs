@@ -5,6 +5,7 @@ mod catalogue;
 mod conduct;
 mod conformance;
 mod explain;
+mod namespaces;
 mod races;
 mod refusals;
 mod silence;

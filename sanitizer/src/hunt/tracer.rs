@@ -147,7 +147,7 @@ fn prepare(socket: &mut UnixStream) -> Result<Ready, String> {
     socket.read_exact(&mut body).map_err(|error| text(&error))?;
     let setup: Setup = postcard::from_bytes(&body).map_err(|error| text(&error))?;
     socket.set_nonblocking(true).map_err(|error| text(&error))?;
-    check_namespace()?;
+    check_proc()?;
     let log = if setup.gate_log {
         GateLog::Debug
     } else {
@@ -163,19 +163,17 @@ fn prepare(socket: &mut UnixStream) -> Result<Ready, String> {
     })
 }
 
-/// The gates know processes by their ids in the initial pid namespace.
-fn check_namespace() -> Result<(), String> {
-    /// `PROC_PID_INIT_INO` (`include/linux/proc_ns.h`).
-    const INITIAL: &str = "pid:[4026531836]";
-    match std::fs::read_link("/proc/self/ns/pid") {
-        Ok(link) if link.as_os_str() != INITIAL => Err(
-            "gwp-race does not work inside a pid namespace of its own: run it on the host, from \
-             where it can attach to processes in any namespace, or start the container with \
-             --pid=host"
-                .to_owned(),
-        ),
-        _ => Ok(()),
+/// What `/proc` tells must be about the processes that this one means by their ids.
+fn check_proc() -> Result<(), String> {
+    let shown = std::fs::read_link("/proc/self").unwrap_or_default();
+    if shown.as_os_str() == std::process::id().to_string().as_str() {
+        return Ok(());
     }
+    Err(
+        "/proc is that of another pid namespace, or not mounted; mount the present one: \
+         mount -t proc proc /proc"
+            .to_owned(),
+    )
 }
 
 fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<(), EngineError> {

@@ -85,6 +85,20 @@ pub struct KernelOffsets {
     pub task_pid: u32,
     /// `task_struct.tgid` (the process id in the initial pid namespace).
     pub task_tgid: u32,
+    /// `task_struct.group_leader` (pointer to `task_struct`).
+    pub task_group_leader: u32,
+    /// `task_struct.thread_pid` (pointer to `struct pid`).
+    pub task_thread_pid: u32,
+    /// `pid.level` (`unsigned int`: how many namespaces below the initial one).
+    pub pid_level: u32,
+    /// `pid.numbers` (array of `struct upid`, by level).
+    pub pid_numbers: u32,
+    /// `sizeof(struct upid)`: the stride of `pid.numbers`.
+    pub upid_size: u32,
+    /// `upid.nr` (`int`).
+    pub upid_nr: u32,
+    /// `upid.ns` (pointer to `pid_namespace`).
+    pub upid_ns: u32,
     /// `task_struct.parent` (pointer to `task_struct`: the tracer, while traced).
     pub task_parent: u32,
     /// `task_struct.real_parent` (pointer to `task_struct`: the parent, traced or not).
@@ -126,6 +140,8 @@ impl KernelOffsets {
         let task = btf.structure("task_struct")?;
         let sighand = btf.structure("sighand_struct")?;
         let k_sigaction = btf.structure("k_sigaction")?;
+        let pid = btf.structure("pid")?;
+        let upid = btf.structure("upid")?;
         let rseq = match btf.member(task, "rseq.usrptr") {
             Err(BtfError::NoMember { .. }) => btf.member(task, "rseq"),
             found => found,
@@ -139,6 +155,13 @@ impl KernelOffsets {
             task_ptrace: btf.member(task, "ptrace")?,
             task_sighand: btf.member(task, "sighand")?,
             task_blocked: btf.member(task, "blocked")?,
+            task_group_leader: btf.member(task, "group_leader")?,
+            task_thread_pid: btf.member(task, "thread_pid")?,
+            pid_level: btf.member(pid, "level")?,
+            pid_numbers: btf.member(pid, "numbers")?,
+            upid_size: btf.size(upid)?,
+            upid_nr: btf.member(upid, "nr")?,
+            upid_ns: btf.member(upid, "ns")?,
             task_pid: btf.member(task, "pid")?,
             task_fs_base: optional(btf.member(task, "thread.fsbase"))?,
             task_tgid: btf.member(task, "tgid")?,
@@ -524,8 +547,11 @@ mod tests {
                  struct sighand_struct {{ int lock; struct k_sigaction action[64]; }};
                  struct task_struct {{ unsigned ptrace; struct sighand_struct *sighand;
                      struct sigset blocked; int pid, tgid; struct task_struct *parent, *real_parent;
-                     int exit_state; void *mm; {rseq} }};
-                 struct task_struct variable; struct sighand_struct variable2; struct rseq_data v3;"
+                     int exit_state; void *mm; {rseq}
+                     struct task_struct *group_leader; struct pid *thread_pid; }};
+                 struct upid {{ int nr; void *ns; }};
+                 struct pid {{ int count; unsigned level; struct upid numbers[]; }};
+                 struct pid v4; struct task_struct variable; struct sighand_struct variable2; struct rseq_data v3;"
             )
         };
         let offsets = |rseq| {

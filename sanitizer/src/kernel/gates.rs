@@ -188,6 +188,14 @@ impl Gates {
                     sighand_action: offsets.sighand_action,
                     k_sigaction_size: offsets.k_sigaction_size,
                     sa_handler: offsets.k_sigaction_handler,
+                    task_group_leader: offsets.task_group_leader,
+                    task_thread_pid: offsets.task_thread_pid,
+                    pid_level: offsets.pid_level,
+                    pid_numbers: offsets.pid_numbers,
+                    upid_size: offsets.upid_size,
+                    upid_nr: offsets.upid_nr,
+                    upid_ns: offsets.upid_ns,
+                    reserved: 0,
                     task_fs_base: offsets.task_fs_base.unwrap_or(0),
                 };
             }

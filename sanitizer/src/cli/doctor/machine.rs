@@ -205,7 +205,8 @@ fn seccomp(status: &Status) -> Check {
     }
 }
 
-/// The gates see the ids of the initial pid namespace, and capabilities count there alone.
+/// Rights on eBPF count in the initial user namespace alone, and `/proc` must show the processes of
+/// the present pid namespace.
 fn namespaces() -> Check {
     let name = "namespaces";
     let is_initial = |kind: &str, initial: &str| {
@@ -218,11 +219,18 @@ fn namespaces() -> Check {
             "inside a user namespace (a rootless container), whose root has no rights on eBPF",
             CONTAINER,
         )
-    } else if !is_initial("pid", INITIAL_PID_NAMESPACE) {
+    } else if std::fs::read_link("/proc/self").map_or(true, |link| {
+        link.as_os_str() != std::process::id().to_string().as_str()
+    }) {
         Check::fail(
             name,
-            "inside a pid namespace (a container): the kernel's process ids are not ours",
-            CONTAINER,
+            "/proc is that of another pid namespace, or not mounted",
+            "mount -t proc proc /proc",
+        )
+    } else if !is_initial("pid", INITIAL_PID_NAMESPACE) {
+        Check::ok(
+            name,
+            "inside a pid namespace (a container): processes outside cannot be watched",
         )
     } else {
         Check::ok(name, "the initial ones of users and processes")

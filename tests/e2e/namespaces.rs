@@ -1,0 +1,100 @@
+//! Containers: gwp-race inside a pid namespace, and programs in namespaces of their own.
+
+use std::{
+    process::{Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use gwp_race_tests::{
+    Configuration, Program, Report, Until, Watch, binary,
+    children::{Guarded, descendants, status_field},
+    compile,
+};
+use nix::unistd::Pid;
+
+/// How often a race may be missed.
+const TRIES: u32 = 5;
+/// How long a program in a new namespace may take to start.
+const STARTING: Duration = Duration::from_secs(20);
+
+fn racy_program() -> std::path::PathBuf {
+    compile::program(&Program::new("races/many_threads.c"), Configuration::USUAL).unwrap()
+}
+
+/// Check that gwp-race works inside a pid namespace, where processes have other ids than those that
+/// the kernel knows them by outside.
+#[test]
+fn inside_a_pid_namespace() {
+    let scratch = tempfile::tempdir().unwrap();
+    let report = scratch.path().join("report");
+    for attempt in 1..=TRIES {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+            .arg(binary::gwp_race())
+            .args(["run", "--max-overhead", "100%", "--sample-period", "1ms"])
+            .args(["--format", "json", "--output"])
+            .arg(&report)
+            .arg("--")
+            .arg(racy_program())
+            .args(["5", "2"])
+            .stdout(Stdio::null());
+        let mut inside = Guarded::new(command.spawn().unwrap());
+        let status = inside.wait(Duration::from_secs(60)).unwrap();
+        let text = std::fs::read_to_string(&report).unwrap_or_default();
+        assert!(status.success(), "{status}: {text}");
+        let report = Report::read(&text).unwrap();
+        if let Some(race) = report.races.first() {
+            println!("caught on try {attempt}: {}", race.places());
+            assert!(race.has_function("increment"), "{race:?}");
+            // Only a few processes have ever existed there.
+            assert!(race.pid < 100, "{race:?}");
+            return;
+        }
+    }
+    panic!("not caught in {TRIES} tries");
+}
+
+/// Check that a program is watched whose file, processes, network and users are those of
+/// namespaces of its own.
+#[test]
+fn a_program_in_namespaces_of_its_own() {
+    const NAME: &str = "hidden";
+    let program = racy_program();
+    let script = format!(
+        "mount -t tmpfs tmpfs /mnt && cp {} /mnt/{NAME} && exec /mnt/{NAME} 60 2",
+        program.display()
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount", "--pid", "--fork"])
+        .args(["--net", "--uts", "--ipc", "--kill-child", "sh", "-c"])
+        .arg(&script)
+        .stdout(Stdio::null());
+    let outside = Guarded::new(command.spawn().unwrap());
+    let start = Instant::now();
+    let pid: Pid = loop {
+        let named = |pid: &Pid| status_field(*pid, "Name").as_deref() == Some(NAME);
+        if let Some(pid) = descendants(outside.pid()).into_iter().find(named) {
+            break pid;
+        }
+        assert!(start.elapsed() < STARTING, "it has not started");
+        sleep(Duration::from_millis(10));
+    };
+    for attempt in 1..=TRIES {
+        let outcome = Watch::aggressive()
+            .option(&["--duration", "8s"])
+            .attach(pid, Until::Race)
+            .unwrap();
+        if let Some(race) = outcome.report.races.first() {
+            println!("caught on try {attempt}: {}", race.places());
+            assert_eq!(race.pid, pid.as_raw());
+            assert!(race.has_function("increment"), "{race:?}");
+            assert_eq!(status_field(pid, "TracerPid").as_deref(), Some("0"));
+            return;
+        }
+        println!("try {attempt}: {:?}", outcome.report.summary);
+    }
+    panic!("not caught in {TRIES} tries");
+}
