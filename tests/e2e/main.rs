@@ -6,6 +6,7 @@ mod conduct;
 mod conformance;
 mod explain;
 mod namespaces;
+mod permissions;
 mod races;
 mod refusals;
 mod silence;
