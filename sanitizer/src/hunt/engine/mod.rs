@@ -84,6 +84,8 @@ enum State {
         /// What the strategy calls the place.
         site: u64,
         deadline: u64,
+        /// If it has arrived but no stop has come by then, none will.
+        void: u64,
     },
     /// The owner stands before its access; others are watched.
     Stalled(Box<Stalled>),
@@ -382,6 +384,7 @@ impl Engine {
                 tid,
                 site,
                 deadline,
+                ..
             } if now >= *deadline => {
                 let (tid, site) = (*tid, *site);
                 self.give_up_seek(tid, site);

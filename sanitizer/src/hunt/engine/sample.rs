@@ -149,6 +149,7 @@ impl Engine {
             tid,
             site,
             deadline: now + SEEK_TIME.as_nanos() as u64,
+            void: now + CLAIM_TIME.as_nanos() as u64,
         };
         self.nobody_stands();
         release(tid, 0);
@@ -158,28 +159,26 @@ impl Engine {
         let control = self.gates.control();
         let seeking = phase::word(self.generation, phase::SEEK);
         let idle = phase::word(self.generation, phase::IDLE);
-        let late = monotonic_ns() > self.late_seek();
+        let now = monotonic_ns();
         if control
             .phase
             .compare_exchange(seeking, idle, SeqCst, SeqCst)
             .is_err()
-            && !late
         {
-            // It has arrived this moment: its stop is on the way.
-            return;
+            if let State::Seek { deadline, void, .. } = &mut self.state
+                && now < *void
+            {
+                // It has arrived this moment: its stop is on the way.
+                *deadline = now + SEEK_TIME.as_nanos() as u64;
+                return;
+            }
+            self.nobody_stands();
+            self.gates.control().phase.store(idle, SeqCst);
         }
-        control.phase.store(idle, SeqCst);
         self.arming.unbreak(tid);
         self.strategy.outcome(site, Outcome::NotReached);
         self.count_no_stall("site-not-reached");
         self.state = State::Idle;
-    }
-
-    pub(super) fn late_seek(&self) -> u64 {
-        match self.state {
-            State::Seek { deadline, .. } => deadline + CLAIM_TIME.as_nanos() as u64,
-            _ => 0,
-        }
     }
 
     pub(super) fn begin_stall(&mut self, tid: u32, regs: Regs, site: u64) {
