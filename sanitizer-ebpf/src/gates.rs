@@ -124,7 +124,6 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         return swallow(control, Counter::SampleBusy);
     }
     atomic::store(&control.owner, u64::from(current_tid(control)));
-    atomic::store(&control.claim_time_ns, now);
     stands(control, now);
     count(control, Counter::SamplesPassed);
     debug!(
@@ -169,9 +168,7 @@ extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if !atomic::replace(&control.phase, word, reached) {
         return swallow(control, Counter::ReachSwallowed);
     }
-    let now = now();
-    atomic::store(&control.claim_time_ns, now);
-    stands(control, now);
+    stands(control, now());
     deliver(control)
 }
 
@@ -384,6 +381,7 @@ fn tell(kind: u32, tid: u32, by: u32, value: u64) {
 /// From here on the current thread stands still, and the watchdog looks after it.
 #[inline(always)]
 fn stands(control: &Control, now: u64) {
+    atomic::store(&control.claim_time_ns, now);
     atomic::store(&control.standing_since_ns, now);
     // A full buffer is one that the watchdog is about to read.
     let _ = STANDING.output(now, 0);

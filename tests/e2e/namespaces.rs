@@ -8,7 +8,7 @@ use std::{
 
 use gwp_race_tests::{
     Configuration, Program, Report, Until, Watch, binary,
-    children::{Guarded, descendants, status_field},
+    children::{Guarded, named, status_field},
     compile,
 };
 use nix::unistd::Pid;
@@ -75,8 +75,7 @@ fn a_program_in_namespaces_of_its_own() {
     let outside = Guarded::new(command.spawn().unwrap());
     let start = Instant::now();
     let pid: Pid = loop {
-        let named = |pid: &Pid| status_field(*pid, "Name").as_deref() == Some(NAME);
-        if let Some(pid) = descendants(outside.pid()).into_iter().find(named) {
+        if let Some(pid) = named(outside.pid(), NAME) {
             break pid;
         }
         assert!(start.elapsed() < STARTING, "it has not started");

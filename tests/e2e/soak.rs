@@ -10,7 +10,7 @@ use std::{
 
 use gwp_race_tests::{
     Configuration, Program, Report, Watch,
-    children::{Guarded, descendants, status_field},
+    children::{Guarded, descendants, executes, status_field, threads},
     compile,
 };
 use nix::unistd::Pid;
@@ -62,12 +62,7 @@ fn look(gwp_race: Pid, start: Instant) -> Usage {
 
 /// Threads of the program that stand in a stop of their tracer.
 fn standing(program: Pid) -> Vec<Pid> {
-    let threads = fs::read_dir(format!("/proc/{program}/task"));
-    threads
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|thread| thread.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+    threads(program)
         .filter(|&thread| status_field(thread, "State").is_some_and(|state| state.starts_with('t')))
         .collect()
 }
@@ -108,7 +103,7 @@ fn a_mixed_load() {
         usages.push(look(gwp_race.pid(), start));
         let itself = descendants(gwp_race.pid())
             .into_iter()
-            .find(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program));
+            .find(|&pid| executes(pid, &program));
         let mut forgotten = itself.map(standing).unwrap_or_default();
         for _ in 0..STANDING_LOOKS {
             std::thread::sleep(Duration::from_millis(30));

@@ -8,7 +8,7 @@ use std::{
 
 use gwp_race_tests::{
     Configuration, Outcome, Program, Until, Watch,
-    children::{Guarded, descendants, status_field},
+    children::{Guarded, named, status_field, threads},
     compile,
 };
 use nix::{
@@ -68,21 +68,11 @@ fn wait_until(limit: Duration, what: &str, mut done: impl FnMut() -> bool) {
 
 /// The tracer below a gwp-race, once it holds its target.
 fn tracer_below(gwp_race: Pid) -> Option<Pid> {
-    descendants(gwp_race)
-        .into_iter()
-        .find(|&pid| status_field(pid, "Name").as_deref() == Some("gwp-race-tracer"))
+    named(gwp_race, "gwp-race-tracer")
 }
 
 fn is_held_by(target: Pid, tracer: Pid) -> bool {
     status_field(target, "TracerPid") == Some(tracer.to_string())
-}
-
-fn threads(target: Pid) -> Vec<Pid> {
-    std::fs::read_dir(format!("/proc/{target}/task"))
-        .unwrap()
-        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
-        .map(Pid::from_raw)
-        .collect()
 }
 
 /// Check that a tracer that hangs, at whatever instant, is ended, and that its target is then

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::Path,
     process::{Child, ExitStatus},
     time::{Duration, Instant},
 };
@@ -103,6 +104,31 @@ fn children(parent: Pid) -> Vec<Pid> {
                 .collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// The living descendant of this name (`comm`), if there is one.
+#[must_use]
+pub fn named(ancestor: Pid, name: &str) -> Option<Pid> {
+    descendants(ancestor)
+        .into_iter()
+        .find(|&pid| status_field(pid, "Name").as_deref() == Some(name))
+}
+
+/// The threads of a process; none of one that is gone.
+pub fn threads(pid: Pid) -> impl Iterator<Item = Pid> {
+    fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .map(Pid::from_raw)
+}
+
+/// Whether a process executes this file.
+#[must_use]
+pub fn executes(pid: Pid, file: &Path) -> bool {
+    let file = file.canonicalize().ok();
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| Some(exe) == file)
 }
 
 /// A field of `/proc/PID/status`.

@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs,
     os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -16,7 +16,11 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{binary::gwp_race, children::Guarded, children::descendants, report::Report};
+use crate::{
+    binary::gwp_race,
+    children::{Guarded, descendants, executes},
+    report::Report,
+};
 
 /// The most aggressive sampling.
 pub const AGGRESSIVE: [&str; 4] = ["--sample-period", "1ms", "--max-overhead", "100%"];
@@ -135,7 +139,7 @@ impl Watch {
         self.supervise(command, &output, scratch.path(), until, |gwp_race| {
             // The program is to end as if a user had ended it, and gwp-race after it.
             for pid in descendants(gwp_race) {
-                if runs(pid, program) {
+                if executes(pid, program) {
                     let _ = kill(pid, Signal::SIGTERM);
                 }
             }
@@ -214,11 +218,4 @@ fn read_report(output: &Path) -> Result<Report> {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(Report::default()),
         Err(cause) => Err(cause).context("reading the report"),
     }
-}
-
-fn runs(pid: Pid, program: &Path) -> bool {
-    let canonical: Option<PathBuf> = program.canonicalize().ok();
-    fs::read_link(format!("/proc/{pid}/exe"))
-        .ok()
-        .is_some_and(|exe| Some(exe) == canonical)
 }

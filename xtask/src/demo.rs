@@ -20,7 +20,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{build, fixture, steps::shown};
+use crate::{build, children, fixture, steps::shown};
 
 /// Connections that send requests.
 const CLIENTS: u32 = 4;
@@ -86,12 +86,8 @@ impl Watched {
 
     /// Ends the server; gwp-race ends with it, and passes its signal on.
     fn end(mut self) -> Result<()> {
-        let server = self.server.canonicalize()?;
-        for pid in self.children() {
-            // gwp-race has other children too: its own helpers.
-            if std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == server) {
-                let _ = kill(pid, Signal::SIGTERM);
-            }
+        for pid in children::executing(self.pid(), &self.server.canonicalize()?) {
+            let _ = kill(pid, Signal::SIGTERM);
         }
         let start = Instant::now();
         loop {
@@ -109,13 +105,8 @@ impl Watched {
         }
     }
 
-    fn children(&self) -> Vec<Pid> {
-        let pid = self.child.id();
-        let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let list = list.unwrap_or_default();
-        list.split_whitespace()
-            .filter_map(|pid| pid.parse().ok().map(Pid::from_raw))
-            .collect()
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
     }
 }
 
@@ -124,7 +115,7 @@ impl Drop for Watched {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        for pid in self.children() {
+        for pid in children::of(self.pid()) {
             let _ = kill(pid, Signal::SIGKILL);
         }
         let _ = self.child.kill();

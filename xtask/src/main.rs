@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod build;
 mod chaos;
+mod children;
 mod ci;
 mod demo;
 mod ebpf;

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     hunt::watchdog::RELEASED,
     hunt::wire::{Ending, Notice, Setup, Statistics},
+    kernel::process::nanos,
     report::Summary,
     target::threads::Stat,
 };
@@ -379,8 +380,4 @@ fn add(counts: &mut BTreeMap<String, u64>, name: &str, count: u64) {
     if count > 0 {
         *counts.entry(name.to_owned()).or_default() += count;
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -25,7 +25,7 @@ use crate::{
         perf::Delivery,
         process,
     },
-    target::{TargetError, status::Status},
+    target::{self, TargetError, status::Status},
 };
 
 /// Linux before this did not let a gate suppress the SIGTRAP of its event (commit c4fcc7d1).
@@ -165,8 +165,7 @@ fn prepare(socket: &mut UnixStream) -> Result<Ready, String> {
 
 /// What `/proc` tells must be about the processes that this one means by their ids.
 fn check_proc() -> Result<(), String> {
-    let shown = std::fs::read_link("/proc/self").unwrap_or_default();
-    if shown.as_os_str() == std::process::id().to_string().as_str() {
+    if target::process::proc_is_ours() {
         return Ok(());
     }
     Err(

@@ -22,7 +22,7 @@ use crate::{
     kernel::{
         KernelError,
         gates::Gates,
-        process::{self, ChildState, monotonic_ns},
+        process::{self, ChildState, monotonic_ns, nanos},
     },
     target::threads::Stat,
 };
@@ -122,8 +122,4 @@ fn owner_state(gates: &Gates) -> Option<char> {
 fn is_stuck(gates: &Gates, deadline: Duration) -> bool {
     let next = gates.control().next_look_ns.load(SeqCst);
     next != 0 && monotonic_ns().saturating_sub(next) > nanos(deadline * LATE)
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

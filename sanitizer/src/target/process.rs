@@ -33,6 +33,14 @@ pub(crate) fn read(pid: Pid, id: Pid, file: &str) -> Result<Vec<u8>, TargetError
     Ok(text)
 }
 
+/// Whether `/proc` is mounted, and shows the processes that this one means by their ids: not those of
+/// another pid namespace.
+#[must_use]
+pub fn proc_is_ours() -> bool {
+    std::fs::read_link("/proc/self")
+        .is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
+}
+
 /// A thread that is alive, for what is reached through any thread of the process: normally
 /// the main thread, another one where the main thread has exited before the others.
 ///

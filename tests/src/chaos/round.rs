@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Watch,
-    children::{Guarded, descendants, status_field},
+    children::{Guarded, descendants, executes, status_field},
 };
 
 /// Of so many kills one falls into the time in which gwp-race starts; the others come when it has
@@ -78,9 +78,8 @@ impl Round {
 
     /// One of them that executes this file.
     fn executing(&self, file: &Path) -> Option<Pid> {
-        let executes =
-            |pid: &Pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == file);
-        self.processes().into_iter().find(executes)
+        let mut processes = self.processes().into_iter();
+        processes.find(|&pid| executes(pid, file))
     }
 
     /// Waits until nothing is left of a gwp-race that was killed; a launcher may still become the

@@ -14,7 +14,11 @@ use anyhow::{Context as _, Result, bail};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::{Configuration, Program, children::Guarded, children::status_field, compile};
+use crate::{
+    Configuration, Program,
+    children::{Guarded, status_field, threads},
+    compile,
+};
 
 /// Whatever is waited for takes milliseconds, even on a busy machine a second.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -209,7 +213,7 @@ pub fn waited(mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
 
 /// A thread of the process that is stopped or traced, if there is one.
 fn held(pid: Pid) -> Option<String> {
-    threads_of(pid).find_map(|tid| {
+    threads(pid).find_map(|tid| {
         let tracer = status_field(tid, "TracerPid")?;
         let state = status_field(tid, "State")?;
         let wrong = tracer != "0" || state.starts_with(['t', 'T']);
@@ -224,14 +228,5 @@ pub fn standing_threads(pid: Pid) -> HashSet<i32> {
         stat.rsplit_once(") ")
             .is_some_and(|(_, fields)| fields.starts_with(['t', 'T']))
     };
-    threads_of(pid).filter(stands).map(Pid::as_raw).collect()
-}
-
-fn threads_of(pid: Pid) -> impl Iterator<Item = Pid> {
-    fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .map(Pid::from_raw)
+    threads(pid).filter(stands).map(Pid::as_raw).collect()
 }

@@ -17,7 +17,7 @@ use super::{
     statistics::{median, quantile},
     table::Table,
 };
-use crate::{build, fixture, paths, steps::shown};
+use crate::{build, children, fixture, paths, steps::shown};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -190,13 +190,9 @@ impl Target<'_> {
             sys::signal::{Signal, kill},
             unistd::Pid,
         };
-        let pid = child.id();
-        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-        let program = self.program.canonicalize()?;
-        for pid in list.split_whitespace() {
-            if fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program) {
-                let _ = kill(Pid::from_raw(pid.parse()?), Signal::SIGTERM);
-            }
+        let pid = Pid::from_raw(child.id().cast_signed());
+        for pid in children::executing(pid, &self.program.canonicalize()?) {
+            let _ = kill(pid, Signal::SIGTERM);
         }
         child.wait()?;
         Ok(())

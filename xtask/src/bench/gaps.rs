@@ -4,7 +4,6 @@
 
 use std::{
     fs,
-    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -21,7 +20,7 @@ use super::{
     statistics::{median, quantile},
     table::Table,
 };
-use crate::{build, fixture, steps::shown};
+use crate::{build, children, fixture, steps::shown};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -131,11 +130,11 @@ impl Gaps {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start {}", shown(command)))?;
-        let top = child.id();
+        let top = Pid::from_raw(child.id().cast_signed());
         let waiting = thread::spawn(move || child.wait_with_output());
         while let Some(victim) = victim.filter(|_| !waiting.is_finished()) {
             thread::sleep(BETWEEN);
-            for pid in family(top) {
+            for pid in children::family(top) {
                 if name_of(pid).as_deref() == Some(victim) {
                     hang(pid, victim == "gwp-race");
                 }
@@ -158,8 +157,7 @@ impl Gaps {
 }
 
 /// Stops a process; one that nobody ends for it goes on after a while.
-fn hang(pid: u32, goes_on: bool) {
-    let pid = Pid::from_raw(pid.cast_signed());
+fn hang(pid: Pid, goes_on: bool) {
     // It may have ended meanwhile.
     let _ = kill(pid, Signal::SIGSTOP);
     if goes_on {
@@ -168,25 +166,8 @@ fn hang(pid: u32, goes_on: bool) {
     }
 }
 
-/// A process, its children and theirs.
-fn family(top: u32) -> Vec<u32> {
-    let mut known = vec![top];
-    let mut next = 0;
-    while let Some(&pid) = known.get(next) {
-        next += 1;
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let children = children.unwrap_or_default();
-        known.extend(
-            children
-                .split_whitespace()
-                .filter_map(|pid| pid.parse::<u32>().ok()),
-        );
-    }
-    known
-}
-
-fn name_of(pid: u32) -> Option<String> {
-    let name = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("comm")).ok()?;
+fn name_of(pid: Pid) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().to_owned())
 }
 

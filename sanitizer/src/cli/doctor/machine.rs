@@ -219,9 +219,7 @@ fn namespaces() -> Check {
             "inside a user namespace (a rootless container), whose root has no rights on eBPF",
             CONTAINER,
         )
-    } else if std::fs::read_link("/proc/self").map_or(true, |link| {
-        link.as_os_str() != std::process::id().to_string().as_str()
-    }) {
+    } else if !crate::target::process::proc_is_ours() {
         Check::fail(
             name,
             "/proc is that of another pid namespace, or not mounted",

@@ -83,10 +83,11 @@ impl Engine {
         let Ok(regs) = ptrace::registers(tid) else {
             return self.let_go(tid);
         };
+        let call = self.routine_call(&regs);
         if let State::Seek { site, .. } = self.state {
             self.arming.unbreak(tid);
             self.state = State::Idle;
-            return self.begin_stall(tid, regs, site);
+            return self.begin_stall(tid, regs, call, site);
         }
         let stack_end = self.stack_end(&regs);
         let pid = as_pid(self.pid);
@@ -100,7 +101,7 @@ impl Engine {
         let sample = Sample {
             stack: &stack,
             regs: &regs,
-            routine_returns_to: self.routine_call(&regs).map(|call| call.return_address),
+            routine_returns_to: call.as_ref().map(|call| call.return_address),
             rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < stack_end,
         };
         match self.strategy.propose(&sample, &*self.modules) {
@@ -108,7 +109,7 @@ impl Engine {
                 self.count_no_stall(reason);
                 self.let_go(tid);
             }
-            Proposal::StallHere { site } => self.begin_stall(tid, regs, site),
+            Proposal::StallHere { site } => self.begin_stall(tid, regs, call, site),
             Proposal::Seek { at, site } => self.begin_seek(tid, at, site),
         }
     }
@@ -181,9 +182,14 @@ impl Engine {
         self.state = State::Idle;
     }
 
-    pub(super) fn begin_stall(&mut self, tid: u32, regs: Regs, site: u64) {
+    pub(super) fn begin_stall(
+        &mut self,
+        tid: u32,
+        regs: Regs,
+        call: Option<RoutineCall>,
+        site: u64,
+    ) {
         let stack_end = self.stack_end(&regs);
-        let call = self.routine_call(&regs);
         let is_own = |address| stall::is_own(address, &regs, stack_end);
         let choice = if self.in_rseq(tid, &regs) {
             Err("restartable-sequence")

@@ -9,7 +9,7 @@ use iced_x86::{
 use super::accesses::decode;
 use super::flow::transfer;
 use super::operands::{Extent, Operand, operands};
-use super::registers::GprSet;
+use super::registers::{CALLER_SAVED, GprSet};
 use crate::insn::{AccessKind, Transfer};
 
 /// An access ahead that is worth a stall.
@@ -28,19 +28,6 @@ pub struct Candidate {
     /// read-only data can be told without stopping.
     pub fixed_address: Option<u64>,
 }
-
-/// The registers that a call may change (System V ABI for x86-64, figure 3.4).
-const CALLER_SAVED: [Register; 9] = [
-    Register::RAX,
-    Register::RCX,
-    Register::RDX,
-    Register::RSI,
-    Register::RDI,
-    Register::R8,
-    Register::R9,
-    Register::R10,
-    Register::R11,
-];
 
 /// A walk: where it begins, how far it goes, and what it asks on its way.
 pub struct Lookahead<'a> {

@@ -67,6 +67,19 @@ pub(super) fn slot(regs: &mut Regs, register: Register) -> Option<&mut u64> {
     })
 }
 
+/// The registers that a call may change (System V ABI for x86-64, figure 3.4).
+pub(super) const CALLER_SAVED: [Register; 9] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+];
+
 /// The value of a general register or part of one, zero-extended; the base of a segment register
 /// (only fs and gs have one in 64-bit mode). None for vector, mask and other registers.
 pub(super) fn value(regs: &Regs, register: Register) -> Option<u64> {

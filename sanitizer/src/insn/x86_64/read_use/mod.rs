@@ -31,6 +31,7 @@ use iced_x86::{
 };
 
 use super::operands::{Extent, operands};
+use super::registers::CALLER_SAVED;
 use crate::insn::{AccessKind, ReadUse};
 use effect::{Effect, effect, is_set_on_condition, scalar_bytes};
 use function::Function;
@@ -497,17 +498,7 @@ impl<'a> Follow<'a> {
 
     /// Forgets what a call need not preserve.
     fn clobber(&mut self) {
-        for register in [
-            Register::RAX,
-            Register::RCX,
-            Register::RDX,
-            Register::RSI,
-            Register::RDI,
-            Register::R8,
-            Register::R9,
-            Register::R10,
-            Register::R11,
-        ] {
+        for register in CALLER_SAVED {
             if let Some(holder) = self.holder(register) {
                 *holder = None;
             }
