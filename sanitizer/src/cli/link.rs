@@ -59,7 +59,16 @@ impl Link {
 
     /// Tells the tracer to disarm and release its target.
     pub fn stop(&mut self) {
-        if let Ok(frame) = wire::encode(&wire::Command::Stop) {
+        self.tell(wire::Command::Stop);
+    }
+
+    /// Tells the tracer what its target's races have cost to explain.
+    pub fn charge(&mut self, cpu_ns: u64) {
+        self.tell(wire::Command::Charge(cpu_ns));
+    }
+
+    fn tell(&mut self, command: wire::Command) {
+        if let Ok(frame) = wire::encode(&command) {
             // A tracer that is gone has released everything already.
             let _ = self.socket.write_all(&frame);
         }

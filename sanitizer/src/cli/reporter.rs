@@ -12,6 +12,7 @@ use anyhow::Context as _;
 
 use super::args::{Format, WatchArgs};
 use crate::{
+    kernel::process::thread_cpu_time_ns,
     report::{
         Deduper, Finding, JsonWriter, MapInfo, ModuleInfo, Race, ReportWriter, Summary,
         Suppressions, TextWriter, build_race, open_output,
@@ -38,6 +39,17 @@ pub struct Tally {
     pub suppressed: u64,
 }
 
+/// A race was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Explained {
+    /// The process that it was caught in.
+    pub pid: u32,
+    /// CPU time that it took, ns.
+    pub cpu_ns: u64,
+    /// What has been found so far.
+    pub tally: Tally,
+}
+
 /// A handle on the reporting thread.
 pub struct Reporter {
     work: mpsc::Sender<Work>,
@@ -51,7 +63,7 @@ struct State {
     deduper: Deduper,
     writer: Box<dyn ReportWriter>,
     tally: Tally,
-    found: tokio::sync::mpsc::UnboundedSender<Tally>,
+    found: tokio::sync::mpsc::UnboundedSender<Explained>,
     /// The first failure to write; a closed pipe is none.
     failure: Option<anyhow::Error>,
     quiet: bool,
@@ -65,7 +77,7 @@ impl Reporter {
     /// Fails when the output or the suppressions cannot be opened.
     pub fn start(
         args: &WatchArgs,
-        found: tokio::sync::mpsc::UnboundedSender<Tally>,
+        found: tokio::sync::mpsc::UnboundedSender<Explained>,
     ) -> anyhow::Result<Self> {
         let (out, name): (Box<dyn Write + Send>, String) = match &args.output {
             Some(path) => (Box::new(open_output(path)?), path.display().to_string()),
@@ -148,8 +160,15 @@ impl State {
             }
             Work::Race(finding, maps) => {
                 let symbolizer = self.symbolizers.entry(finding.pid).or_default();
+                let before = thread_cpu_time_ns();
                 let race = build_race(symbolizer, &finding, &maps);
                 self.race(&race);
+                // Nobody listens any more once watching has ended.
+                let _ = self.found.send(Explained {
+                    pid: finding.pid,
+                    cpu_ns: thread_cpu_time_ns() - before,
+                    tally: self.tally,
+                });
             }
             Work::Repeat => self.tally.total += 1,
             Work::Finish(mut summary) => {
@@ -184,8 +203,6 @@ impl State {
             let result = self.writer.race(race);
             self.note(result);
         }
-        // Nobody listens any more once watching has ended.
-        let _ = self.found.send(self.tally);
     }
 
     fn note(&mut self, result: Result<(), crate::report::WriteError>) {

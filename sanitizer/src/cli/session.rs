@@ -11,7 +11,7 @@ use tracing::{debug, info, warn};
 use super::{
     args::{Mixed, Unanalyzed, WatchArgs, YesNo},
     link::{Link, Message},
-    reporter::{Reporter, Tally},
+    reporter::{Explained, Reporter, Tally},
 };
 use crate::{
     hunt::watchdog::RELEASED,
@@ -71,7 +71,7 @@ pub struct Session {
     later: mpsc::UnboundedReceiver<Later>,
     message_sender: mpsc::Sender<(u32, Message)>,
     messages: mpsc::Receiver<(u32, Message)>,
-    found: mpsc::UnboundedReceiver<Tally>,
+    found: mpsc::UnboundedReceiver<Explained>,
     stopping: bool,
     /// When watching ended.
     stopped: Option<Instant>,
@@ -163,7 +163,12 @@ impl Session {
                         return happening;
                     }
                 }
-                Some(tally) = self.found.recv() => return Happening::Race(tally.unique),
+                Some(Explained { pid, cpu_ns, tally }) = self.found.recv() => {
+                    if let Some(link) = self.links.get_mut(&pid) {
+                        link.charge(cpu_ns);
+                    }
+                    return Happening::Race(tally.unique);
+                }
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The budget: what samples cost is paid from a share of the target's CPU time.
 //!
 //! The gate earns with each clock sample and refuses the next one while the balance is
-//! negative; it also charges the traps. The tracer charges stops, arming and its own CPU time,
-//! which on a busy machine is taken from the target.
+//! negative; it also charges the traps. The tracer charges stops, arming, its own CPU time and what
+//! the daemon needs to explain a race, all of which a busy machine takes from the target.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -56,6 +56,11 @@ impl Budget {
     pub fn charge_stop(&mut self, control: &Control, ns: u64) {
         self.stopped_ns += ns;
         control.spent_ns.fetch_add(with_unseen(ns), SeqCst);
+    }
+
+    /// Charges CPU time that another process has used for the target, ns.
+    pub fn charge_work(control: &Control, ns: u64) {
+        control.spent_ns.fetch_add(ns, SeqCst);
     }
 
     /// Charges the CPU time that the tracer has used since the last time, and cuts savings.

@@ -202,8 +202,11 @@ fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<
         if command && !read_commands(socket, &mut commands) {
             engine.end(Ending::Stopped);
         }
-        while let Ok(Some(Command::Stop)) = wire::decode(&mut commands) {
-            engine.end(Ending::Stopped);
+        while let Ok(Some(command)) = wire::decode(&mut commands) {
+            match command {
+                Command::Stop => engine.end(Ending::Stopped),
+                Command::Charge(ns) => engine.charge(ns),
+            }
         }
         engine.outbox().flush();
     }

@@ -41,6 +41,8 @@ pub struct Setup {
 pub enum Command {
     /// Disarm, tell the statistics, release everything.
     Stop,
+    /// Nanoseconds of CPU time that the daemon has used to explain this target's races.
+    Charge(u64),
 }
 
 /// Why a tracer has let its target go.

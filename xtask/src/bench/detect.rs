@@ -29,7 +29,7 @@ pub struct Options {
     #[arg(long, default_value_t = 20)]
     pairs: usize,
     /// Seconds that each half of a pair runs.
-    #[arg(long, default_value_t = 3.0)]
+    #[arg(long, default_value_t = 8.0)]
     seconds: f64,
     /// Seconds after which a detection is given up.
     #[arg(long, default_value_t = 60.0)]

@@ -314,6 +314,11 @@ impl Engine {
         self.gates.control().next_look_ns.store(at, SeqCst);
     }
 
+    /// Charges what others have worked for this target.
+    pub fn charge(&self, ns: u64) {
+        Budget::charge_work(self.gates.control(), ns);
+    }
+
     /// How the engine has ended, once it has.
     #[must_use]
     pub const fn ending(&self) -> Option<Ending> {
