@@ -18,9 +18,9 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
-    Control, Counter, EVENT_CONFIRMED, EVENT_FORK, EVENT_THREAD, EVENT_UNKNOWN_PC, Event,
-    FunctionEntry, HITS, HitRecord, MODULES, ModuleRange, SEARCH_STEPS, SPACE_RANGES, SPACE_STEPS,
-    STACK_BYTES, STACK_CHUNK, TrapRegs, delivery, phase,
+    Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_THREAD, EVENT_UNKNOWN_PC,
+    Event, FunctionEntry, HITS, HitRecord, MODULES, ModuleRange, SEARCH_STEPS, SPACE_RANGES,
+    SPACE_STEPS, STACK_BYTES, STACK_CHUNK, TRAPS_PER_STALL, TrapRegs, delivery, phase,
 };
 
 use crate::atomic;
@@ -190,6 +190,13 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if u64::from(tid) == atomic::load(&control.owner) {
         return swallow(control, Counter::HitSameThread);
     }
+    if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
+        tell(EVENT_BUSY, tid, 0, phase::generation(word));
+    }
+    let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
+    if by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
+        return swallow(control, Counter::HitForeign);
+    }
     // The program counter is that of the next instruction: one byte back is in the function.
     let before = pc.wrapping_sub(1);
     let flags = match range_of(control, current_tgid(control), before) {
@@ -213,14 +220,13 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let Some(record) = HIT_RECORDS.get_ptr_mut(index as u32) else {
         return 0;
     };
-    let time_ns = now();
     let first = index == 0;
     // Stopping the racing thread as well ends the stall early; it is no part of the evidence.
     let stop = first && atomic::load(&control.stop_racing) != 0 && stoppable(control);
     // SAFETY: `record` points to a map value of this size, and no other program writes it: the
     // index was claimed by an atomic addition and is reset only between generations.
     unsafe {
-        (*record).time_ns = time_ns;
+        (*record).time_ns = now();
         (*record).tid = tid;
         (*record).stopping = u32::from(stop);
         (*record).value = bpf_probe_read_user(address as *const u64).unwrap_or(0);
@@ -230,15 +236,20 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         (*record).stack_len = copy_stack((*ctx).regs.rsp, (&raw mut (*record).stack).cast());
         atomic::store(&(*record).generation, phase::generation(word));
     }
-    if first {
-        atomic::store(&control.first_hit_ns, time_ns);
-    }
     count(control, Counter::HitRecorded);
     debug!(
         &PerfEventContext::new(ctx),
         "hit of {} before {:x}", tid, pc
     );
-    if stop { deliver(control) } else { 0 }
+    match (stop, by_cpu) {
+        (false, _) => 0,
+        (true, false) => deliver(control),
+        (true, true) => {
+            // SAFETY: the helper checks its argument.
+            unsafe { bpf_send_signal_thread(signal_of(control)) };
+            0
+        }
+    }
 }
 
 /// Threads and children of the watched process.
@@ -387,6 +398,15 @@ fn stands(control: &Control, now: u64) {
     let _ = STANDING.output(now, 0);
 }
 
+/// The signal that stops threads, whoever sends it.
+#[inline(always)]
+fn signal_of(control: &Control) -> u32 {
+    match atomic::load(&control.delivery) as u32 {
+        delivery::SIGTRAP => SIGTRAP,
+        signal => signal,
+    }
+}
+
 /// Stops the current thread at its present instruction. The result is the program's.
 #[inline(always)]
 fn deliver(control: &Control) -> u32 {
@@ -423,13 +443,7 @@ fn stoppable(control: &Control) -> bool {
     let Some(sighand) = read_kernel::<u64>(task, offsets.task_sighand) else {
         return false;
     };
-    let chosen = atomic::load(&control.delivery) as u32;
-    let signal = if chosen == delivery::SIGTRAP {
-        SIGTRAP
-    } else {
-        chosen
-    };
-    let index = signal.wrapping_sub(1) & 63;
+    let index = signal_of(control).wrapping_sub(1) & 63;
     if blocked >> index & 1 != 0 {
         return false;
     }
@@ -440,7 +454,7 @@ fn stoppable(control: &Control) -> bool {
     match read_kernel::<u64>(sighand, action) {
         Some(SIG_IGN) => true,
         // The signals that a gate sends by itself are ignored by default, too.
-        Some(SIG_DFL) => chosen != delivery::SIGTRAP,
+        Some(SIG_DFL) => atomic::load(&control.delivery) as u32 != delivery::SIGTRAP,
         _ => false,
     }
 }

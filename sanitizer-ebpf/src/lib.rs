@@ -17,6 +17,10 @@ pub const STACK_CHUNK: usize = 4096;
 /// Conflicting accesses that one stall can keep; later ones are only counted.
 pub const HITS: usize = 4;
 
+/// Traps after which a stall is ended early: an address that is accessed all the time must not
+/// cost the program a trap each time for as long as the stall lasts.
+pub const TRAPS_PER_STALL: u64 = 64;
+
 /// Modules whose tables can be loaded at the same time.
 pub const MODULES: usize = 1024;
 
@@ -103,6 +107,8 @@ counters! {
     Traps = "traps",
     /// Traps with no open stall, or of another address than the one watched.
     HitStale = "stale",
+    /// Traps of other processes, which use the same address for something of their own.
+    HitForeign = "other-process",
     /// Traps of the stalled thread itself.
     HitSameThread = "same-thread",
     /// Traps in code that was not analyzed.
@@ -193,8 +199,8 @@ pub struct Control {
     pub watch_address: AtomicU64,
     /// Start of the instruction that a sought or confirmed breakpoint stands on.
     pub breakpoint: AtomicU64,
-    /// When the first hit of this generation was recorded, ns; 0 before.
-    pub first_hit_ns: AtomicU64,
+    /// Traps of the stall in hand.
+    pub stall_traps: AtomicU64,
     /// When an unknown program counter was last told of, ns.
     pub unknown_pc_ns: AtomicU64,
     /// Always 0, which the kernel's verifier cannot know: see the gates' search.
@@ -218,6 +224,9 @@ pub struct Control {
     pub ignore_atomic: AtomicU64,
     /// 1: accesses of code that was not analyzed are kept (`--unanalyzed report`).
     pub keep_unanalyzed: AtomicU64,
+    /// 1: the watchpoints are those of the processors, not of threads: whose access it was is for
+    /// the gate to tell, and a signal for the gate to send.
+    pub watch_by_cpu: AtomicU64,
     /// 1: the racing thread is stopped as well, so that the stall ends at once.
     pub stop_racing: AtomicU64,
     /// Offsets for reading `current`.
@@ -356,3 +365,5 @@ pub const EVENT_FORK: u32 = 2;
 pub const EVENT_UNKNOWN_PC: u32 = 3;
 /// The owner made its access in generation `value`.
 pub const EVENT_CONFIRMED: u32 = 4;
+/// The stall of generation `value` has trapped [`TRAPS_PER_STALL`] times.
+pub const EVENT_BUSY: u32 = 5;

@@ -15,7 +15,10 @@ use gwp_race_tests::{
 };
 use nix::unistd::Pid;
 
-use crate::catalogue;
+use crate::{
+    catalogue,
+    usage::{Usage, look},
+};
 
 /// How long, unless `GWP_RACE_SOAK_SECONDS` says otherwise.
 const SECONDS: u64 = 60;
@@ -29,36 +32,6 @@ const SLACK_FDS: usize = 16;
 /// A thread that is seen in its tracer's stop this often in a row, with another look every so
 /// often, was forgotten.
 const STANDING_LOOKS: u32 = 5;
-
-/// What gwp-race's processes use, summed up.
-#[derive(Clone, Copy, Debug)]
-struct Usage {
-    seconds: f64,
-    processes: usize,
-    rss_kib: u64,
-    fds: usize,
-}
-
-/// Looks at gwp-race's processes that are for the program itself: those for its children are
-/// as short-lived as they are.
-fn look(gwp_race: Pid, start: Instant) -> Usage {
-    let names = ["gwp-race", "gwp-race-guard", "gwp-race-tracer"];
-    let all = std::iter::once(gwp_race).chain(descendants(gwp_race));
-    let own: Vec<Pid> = all
-        .filter(|&pid| status_field(pid, "Name").is_some_and(|name| names.contains(&&*name)))
-        .collect();
-    let rss = |&pid: &Pid| {
-        let field = status_field(pid, "VmRSS")?;
-        field.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let fds = |&pid: &Pid| fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
-    Usage {
-        seconds: start.elapsed().as_secs_f64(),
-        processes: own.len(),
-        rss_kib: own.iter().filter_map(rss).sum(),
-        fds: own.iter().map(fds).sum(),
-    }
-}
 
 /// Threads of the program that stand in a stop of their tracer.
 fn standing(program: Pid) -> Vec<Pid> {

@@ -342,10 +342,12 @@ impl Session {
             let gate = |name: &str| statistics.gates.get(name).copied().unwrap_or(0);
             summary.samples += gate("samples");
             summary.stalls += statistics.stalls;
-            // Those of the stalled thread and those after the end of a stall are no hits.
+            summary.stalls_cut_short += statistics.stalls_cut_short;
+            // Those of the stalled thread, of other processes, and after the end of a stall are no hits.
             summary.hits += gate("traps")
                 .saturating_sub(gate("stale"))
-                .saturating_sub(gate("same-thread"));
+                .saturating_sub(gate("same-thread"))
+                .saturating_sub(gate("other-process"));
             for name in ["unanalyzed", "atomic-ignored", "overflow"] {
                 add(&mut summary.hits_swallowed, name, gate(name));
             }

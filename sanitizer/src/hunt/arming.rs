@@ -1,9 +1,10 @@
 //! The threads of the target and the perf events on them.
 //!
-//! A launched program has one clock and one watchpoint, opened before its first instruction and
-//! inherited by every thread. After an attach each existing thread has its own pair, and the
-//! threads that it creates inherit those. Instruction breakpoints are a thread's own, opened
-//! when it is first sought at a site.
+//! A launched program has one clock, and while it has few threads one watchpoint, opened before its
+//! first instruction and inherited by every thread. After an attach each existing thread has its own,
+//! and the threads that it creates inherit those. [`Watchpoints`] of processes with many threads are
+//! the processors'. Instruction breakpoints are a thread's own, opened when it is first sought at a
+//! site.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,12 +13,13 @@ use std::{
 
 use nix::unistd::Pid;
 
+use super::watchpoints::Watchpoints;
 use crate::{
     addr::RuntimeAddr,
     kernel::{
-        KernelError,
+        KernelError, cpus,
         gates::{Gate, Gates},
-        perf::{Delivery, EventOptions, PerfEvent, WatchKind},
+        perf::{Delivery, EventOptions, PerfEvent},
         ptrace,
     },
     target::threads::Stat,
@@ -43,7 +45,9 @@ pub struct Arming {
     /// Threads that have created others: their events have heirs and must stay open.
     ancestors: HashSet<u32>,
     clocks: HashMap<u32, PerfEvent>,
-    watches: HashMap<u32, PerfEvent>,
+    watchpoints: Watchpoints,
+    /// Processors that can be watched; 0 where that is not to be had.
+    cpus: usize,
 }
 
 impl Arming {
@@ -62,7 +66,8 @@ impl Arming {
             unwatchable: HashSet::new(),
             ancestors: HashSet::new(),
             clocks: HashMap::new(),
-            watches: HashMap::new(),
+            watchpoints: Watchpoints::default(),
+            cpus: cpus::online().len(),
         }
     }
 
@@ -142,7 +147,7 @@ impl Arming {
         // Closing an event takes it from its heirs as well.
         if !self.ancestors.contains(&tid) {
             self.clocks.remove(&tid);
-            self.watches.remove(&tid);
+            self.watchpoints.forget(tid);
         }
     }
 
@@ -162,12 +167,10 @@ impl Arming {
     }
 
     fn try_open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
-        let watch = PerfEvent::breakpoint(tid, self.options)?;
-        watch.set_gate(gates.program(Gate::Watch)?)?;
         let clock = PerfEvent::clock(tid, self.period, self.options)?;
         clock.set_gate(gates.program(Gate::Clock)?)?;
+        self.watchpoints.open(tid, self.options, gates)?;
         clock.enable()?;
-        self.watches.insert(tid, watch);
         self.clocks.insert(tid, clock);
         Ok(())
     }
@@ -181,7 +184,7 @@ impl Arming {
     /// Closes every event: nothing is armed any more. Further events stop threads as said.
     pub fn close_events(&mut self, delivery: Delivery) {
         self.clocks.clear();
-        self.watches.clear();
+        self.watchpoints = Watchpoints::default();
         self.ancestors.clear();
         for thread in self.threads.values_mut() {
             thread.breakpoint = None;
@@ -198,36 +201,39 @@ impl Arming {
         self.threads.insert(tid, Thread::default());
     }
 
-    /// Arms the watchpoint in all threads.
-    ///
-    /// # Errors
-    /// Fails when it could be armed in none.
-    pub fn watch(
-        &mut self,
-        address: RuntimeAddr,
-        len: u8,
-        kind: WatchKind,
-    ) -> Result<(), KernelError> {
-        let mut armed = false;
-        let mut failure = None;
-        for event in self.watches.values_mut() {
-            match event.watch(address, len, kind) {
-                Ok(()) => armed = true,
-                Err(error) => failure = Some(error),
-            }
-        }
-        match failure {
-            Some(error) if !armed => Err(error),
-            _ => Ok(()),
-        }
+    /// Whether the watchpoints suit a process of so many threads.
+    #[must_use]
+    pub fn suits(&self, threads: usize) -> bool {
+        let by_cpu = self.watchpoints.are_by_cpu();
+        let wanted = by_cpu || Watchpoints::wants_cpus(threads, self.cpus);
+        wanted == by_cpu
     }
 
-    /// Takes the watchpoint away from all threads.
-    pub fn unwatch(&self) {
-        for event in self.watches.values() {
-            // An event that cannot be disabled belongs to threads that have ended.
-            let _ = event.disable();
+    /// Chooses the watchpoints for a process of so many threads; no stall may be under way. Whether
+    /// they are those of the processors.
+    ///
+    /// # Errors
+    /// Says why they stay those of the threads although there are many.
+    pub fn choose_watchpoints(
+        &mut self,
+        threads: usize,
+        gates: &Gates,
+    ) -> Result<bool, KernelError> {
+        if !self.suits(threads) || !self.watchpoints.are_complete() {
+            match Watchpoints::on_cpus(gates) {
+                Ok(watchpoints) => self.watchpoints = watchpoints,
+                Err(error) => {
+                    self.cpus = 0;
+                    return Err(error);
+                }
+            }
         }
+        Ok(self.watchpoints.are_by_cpu())
+    }
+
+    /// The watchpoints.
+    pub const fn watchpoints(&mut self) -> &mut Watchpoints {
+        &mut self.watchpoints
     }
 
     /// Arms the instruction breakpoint of one thread.

@@ -24,4 +24,5 @@ pub mod stall;
 pub mod strategy;
 pub mod tracer;
 pub mod watchdog;
+pub mod watchpoints;
 pub mod wire;

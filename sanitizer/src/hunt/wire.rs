@@ -100,6 +100,8 @@ pub struct Statistics {
     pub stops: u64,
     /// Stalls.
     pub stalls: u64,
+    /// Stalls that ended early, because the watched bytes were accessed all the time.
+    pub stalls_cut_short: u64,
     /// Seconds during which some address was watched.
     pub watched_s: f64,
     /// Seconds that threads of the target stood still.

@@ -3,6 +3,7 @@
 
 pub mod btf;
 pub mod calibrate;
+pub mod cpus;
 pub mod error;
 pub mod gates;
 pub mod object;

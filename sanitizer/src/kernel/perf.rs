@@ -42,12 +42,30 @@ pub struct EventOptions {
     pub cookie: u64,
 }
 
-/// An open perf event of one thread, and of those that inherited it.
+/// What an event is about.
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    /// One thread, and those that inherit the event from it.
+    Thread(u32),
+    /// Whatever runs on one processor.
+    Cpu(u32),
+}
+
+impl std::fmt::Display for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Thread(tid) => write!(f, "thread {tid}"),
+            Self::Cpu(cpu) => write!(f, "processor {cpu}"),
+        }
+    }
+}
+
+/// An open perf event.
 #[derive(Debug)]
 pub struct PerfEvent {
     fd: OwnedFd,
     attr: raw::perf_event_attr,
-    tid: u32,
+    scope: Scope,
 }
 
 impl PerfEvent {
@@ -62,7 +80,7 @@ impl PerfEvent {
         attr.__bindgen_anon_1.sample_period = u64::try_from(period.as_nanos())
             .unwrap_or(u64::MAX >> 1)
             .max(100_000);
-        Self::open(attr, tid)
+        Self::open(attr, Scope::Thread(tid))
     }
 
     /// A hardware breakpoint or watchpoint on nothing yet; disabled.
@@ -70,36 +88,47 @@ impl PerfEvent {
     /// # Errors
     /// Fails where perf_event_open(2) does: `ENOSPC` when all four slots are taken.
     pub fn breakpoint(tid: u32, options: EventOptions) -> Result<Self, KernelError> {
-        let mut attr = base(options);
-        attr.type_ = raw::PERF_TYPE_BREAKPOINT;
-        attr.__bindgen_anon_1.sample_period = 1;
-        attr.bp_type = raw::HW_BREAKPOINT_W;
-        // Any user address does: the event is disabled until it is armed with a real one.
-        attr.__bindgen_anon_3.bp_addr = 0x1000;
-        attr.__bindgen_anon_4.bp_len = u64::from(raw::HW_BREAKPOINT_LEN_1);
-        Self::open(attr, tid)
+        Self::open(unarmed(base(options)), Scope::Thread(tid))
     }
 
-    fn open(mut attr: raw::perf_event_attr, tid: u32) -> Result<Self, KernelError> {
+    /// The same for whatever process runs on a processor: its gate must tell whose access it was,
+    /// and a thread can only be stopped by a signal that the gate sends by itself.
+    ///
+    /// # Errors
+    /// Fails where perf_event_open(2) does: `ENOSPC` when all four slots are taken, `EACCES`
+    /// without CAP_PERFMON.
+    pub fn breakpoint_on_cpu(cpu: u32) -> Result<Self, KernelError> {
+        let mut attr = base(EventOptions {
+            delivery: Delivery::GateSignal(0),
+            inherit: false,
+            cookie: 0,
+        });
+        // There is no exec by which a processor would lose it.
+        attr.set_remove_on_exec(0);
+        Self::open(unarmed(attr), Scope::Cpu(cpu))
+    }
+
+    fn open(mut attr: raw::perf_event_attr, scope: Scope) -> Result<Self, KernelError> {
+        let (tid, cpu) = match scope {
+            Scope::Thread(tid) => (tid.cast_signed(), -1),
+            Scope::Cpu(cpu) => (-1, cpu.cast_signed()),
+        };
         // SAFETY: `attr` is a valid, fully initialized structure that outlives the call.
         let fd = unsafe {
             sys::perf_event_open(
                 &mut attr,
-                tid.cast_signed(),
-                -1,
+                tid,
+                cpu,
                 -1,
                 u64::from(raw::PERF_FLAG_FD_CLOEXEC),
             )
         };
         if fd < 0 {
-            return Err(KernelError::last(
-                "perf_event_open",
-                format!("thread {tid}"),
-            ));
+            return Err(KernelError::last("perf_event_open", scope.to_string()));
         }
         // SAFETY: the call succeeded, so `fd` is an open descriptor that nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd, attr, tid })
+        Ok(Self { fd, attr, scope })
     }
 
     /// Attaches a loaded gate. Must come before threads exist that are to inherit it.
@@ -175,7 +204,7 @@ impl PerfEvent {
         if result < 0 {
             return Err(KernelError::last(
                 call,
-                format!("an event of thread {}", self.tid),
+                format!("an event of {}", self.scope),
             ));
         }
         Ok(())
@@ -186,6 +215,17 @@ impl AsFd for PerfEvent {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// A breakpoint on nothing yet.
+fn unarmed(mut attr: raw::perf_event_attr) -> raw::perf_event_attr {
+    attr.type_ = raw::PERF_TYPE_BREAKPOINT;
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.bp_type = raw::HW_BREAKPOINT_W;
+    // Any user address does: the event is disabled until it is armed with a real one.
+    attr.__bindgen_anon_3.bp_addr = 0x1000;
+    attr.__bindgen_anon_4.bp_len = u64::from(raw::HW_BREAKPOINT_LEN_1);
+    attr
 }
 
 /// The attributes that all our events share.

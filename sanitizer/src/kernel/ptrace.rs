@@ -14,6 +14,8 @@ use crate::insn::Regs;
 const EVENT_STOP: i32 = 128;
 /// `si_code` of a SIGTRAP from perf (`include/uapi/asm-generic/siginfo.h`).
 pub const TRAP_PERF: i32 = 6;
+/// `si_code` of a signal that the kernel itself has sent.
+pub const SI_KERNEL: i32 = 0x80;
 /// `si_code` of a breakpoint instruction.
 pub const TRAP_BRKPT: i32 = 1;
 

@@ -14,6 +14,9 @@ pub struct Summary {
     pub samples: u64,
     /// Stalls made.
     pub stalls: u64,
+    /// Stalls that were ended early, because the watched bytes were accessed all the time.
+    #[serde(default)]
+    pub stalls_cut_short: u64,
     /// Samples that led to no stall, by reason.
     #[serde(default)]
     pub no_stall: BTreeMap<String, u64>,
@@ -147,6 +150,7 @@ pub fn stats_text(summary: &Summary) -> String {
         ("elapsed", seconds(summary.elapsed_s)),
         ("samples", summary.samples.to_string()),
         ("stalls", summary.stalls.to_string()),
+        ("stalls cut short", summary.stalls_cut_short.to_string()),
         ("memory watched", seconds(summary.watched_s)),
         ("hits", summary.hits.to_string()),
     ];

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use gwp_race_abi::Control;
+use gwp_race_abi::EVENT_BUSY;
 use gwp_race_abi::EVENT_CONFIRMED;
 use gwp_race_abi::EVENT_FORK;
 use gwp_race_abi::EVENT_THREAD;
@@ -179,6 +180,8 @@ pub struct Engine {
     watched_ns: u64,
     stops: u64,
     stalls: u64,
+    /// Those that were ended early, because too many accesses trapped.
+    stalls_cut_short: u64,
     value_changed: u64,
     no_stall: BTreeMap<String, u64>,
     not_reported: BTreeMap<String, u64>,
@@ -270,6 +273,7 @@ impl Engine {
             watched_ns: 0,
             stops: 0,
             stalls: 0,
+            stalls_cut_short: 0,
             value_changed: 0,
             no_stall: BTreeMap::new(),
             not_reported: BTreeMap::new(),
@@ -297,6 +301,8 @@ impl Engine {
     pub fn attach(&mut self) -> Result<(), EngineError> {
         self.check_architecture()?;
         self.cpu_before = target::process::cpu_time(as_pid(self.pid))?;
+        let threads = target::threads::list(as_pid(self.pid))?;
+        self.fit_watchpoints(threads.len());
         self.adopt_threads()?;
         self.begin_watching(false);
         Ok(())
@@ -410,10 +416,19 @@ impl Engine {
             EVENT_THREAD => {
                 self.arming.note_creation(event.by);
                 self.arming.seize(event.tid)?;
+                if !self.arming.suits(self.arming.len()) {
+                    self.look_when_idle();
+                }
             }
             EVENT_FORK => self.outbox.send(&Notice::Forked(event.tid)),
             EVENT_UNKNOWN_PC => {
                 self.look_when_idle();
+            }
+            EVENT_BUSY
+                if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
+            {
+                self.stalls_cut_short += 1;
+                self.end_stall(None);
             }
             EVENT_CONFIRMED
                 if matches!(self.state, State::Confirm(_)) && event.value == self.generation =>

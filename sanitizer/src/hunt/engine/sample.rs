@@ -223,17 +223,15 @@ impl Engine {
         }
         let control = self.gates.control();
         control.hits.store(0, SeqCst);
-        control.first_hit_ns.store(0, SeqCst);
+        control.stall_traps.store(0, SeqCst);
         control.watch_address.store(watched.address.0, SeqCst);
         let traps = control.counters[Counter::Traps as usize].load(SeqCst);
         let opened = monotonic_ns();
         control
             .phase
             .store(phase::word(self.generation, phase::STALL), SeqCst);
-        if let Err(error) = self
-            .arming
-            .watch(watched.address, watched.len, watched.kind)
-        {
+        let watchpoints = self.arming.watchpoints();
+        if let Err(error) = watchpoints.watch(watched.address, watched.len, watched.kind) {
             self.outbox.send(&Notice::Debug(error.to_string()));
             self.count_no_stall("watchpoint-failed");
             return self.let_go(tid);
@@ -311,7 +309,7 @@ impl Engine {
         let closed = monotonic_ns();
         self.watched_ns += closed - opened;
         // From here on a trap would cost the other threads time for nothing.
-        self.arming.unwatch();
+        self.arming.watchpoints().unwatch();
         let mut hits = self.complete_hits();
         if hits.is_empty() {
             let mut after = vec![0; before.len()];
@@ -518,7 +516,7 @@ impl Engine {
                 .control()
                 .phase
                 .store(phase::word(self.generation, phase::CLOSED), SeqCst);
-            self.arming.unwatch();
+            self.arming.watchpoints().unwatch();
             self.go_idle();
         }
     }

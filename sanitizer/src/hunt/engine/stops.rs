@@ -160,6 +160,13 @@ impl Engine {
         }
         const INT3: u8 = 0xcc;
         const ICEBP: u8 = 0xf1;
+        let stands_at_breakpoint = |pc: u64| {
+            let mut bytes = [0; 2];
+            let before = RuntimeAddr(pc.wrapping_sub(1));
+            let read = memory::read(as_pid(self.pid), before, &mut bytes).unwrap_or(0);
+            // Some virtual machines leave the program counter on an icebp.
+            matches!(bytes.get(..read), Some([INT3 | ICEBP, ..] | [_, ICEBP]))
+        };
         let Ok(info) = ptrace::signal_info(tid) else {
             return false;
         };
@@ -167,12 +174,10 @@ impl Engine {
             ptrace::TRAP_PERF => info.perf_data == self.arming.cookie(),
             // A debug exception with an empty status register: seen once in millions of hits.
             // Only the program's own breakpoint instructions do the same.
-            ptrace::TRAP_BRKPT => {
-                let mut bytes = [0; 2];
-                let before = RuntimeAddr(info.address.wrapping_sub(1));
-                let read = memory::read(as_pid(self.pid), before, &mut bytes).unwrap_or(0);
-                // Some virtual machines leave the program counter on an icebp.
-                !matches!(bytes.get(..read), Some([INT3 | ICEBP, ..] | [_, ICEBP]))
+            ptrace::TRAP_BRKPT => !stands_at_breakpoint(info.address),
+            // One that a gate has sent by itself. An `int3` looks the same.
+            ptrace::SI_KERNEL => {
+                ptrace::registers(tid).is_ok_and(|regs| !stands_at_breakpoint(regs.rip))
             }
             _ => false,
         }

@@ -95,8 +95,30 @@ impl Engine {
                 .is_ok()
         {
             self.generation = generation;
+            self.fit_watchpoints(self.arming.len());
             self.begin_look(Purpose::Upkeep, false);
         }
+    }
+
+    /// Watches by thread or by processor, as the number of threads suggests. Nobody may stand still.
+    pub(super) fn fit_watchpoints(&mut self, threads: usize) {
+        let was_by_cpu = self.arming.watchpoints().are_by_cpu();
+        let by_cpu = self
+            .arming
+            .choose_watchpoints(threads, &self.gates)
+            .unwrap_or_else(|error| {
+                let text = format!("the threads are watched one by one: {error}");
+                self.outbox.send(&Notice::Debug(text));
+                false
+            });
+        if by_cpu && !was_by_cpu {
+            let text = format!("{threads} threads: memory is watched by processor");
+            self.outbox.send(&Notice::Debug(text));
+        }
+        self.gates
+            .control()
+            .watch_by_cpu
+            .store(u64::from(by_cpu), SeqCst);
     }
 
     /// Asks the loader; what is in hand must be no sample, and no thread stand still for one.
@@ -237,6 +259,7 @@ impl Engine {
         )));
         self.arming.close_events(chosen);
         set_delivery(self.gates.control(), chosen);
+        self.fit_watchpoints(self.arming.len());
         for tid in target::threads::list(as_pid(self.pid))? {
             let tid = tid.as_raw().cast_unsigned();
             if self.arming.seize(tid)? {
@@ -258,6 +281,7 @@ impl Engine {
         let delivery = crate::hunt::tracer::choose_delivery(tid)?;
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
+        self.fit_watchpoints(1);
         self.open_events(tid)
     }
 
@@ -282,6 +306,7 @@ impl Engine {
             no_stall: self.no_stall.clone(),
             stops: self.stops,
             stalls: self.stalls,
+            stalls_cut_short: self.stalls_cut_short,
             watched_s: self.watched_ns as f64 * NANO,
             stopped_s: self.budget.stopped_ns as f64 * NANO,
             spent_s: self.gates.control().spent_ns.load(SeqCst) as f64 * NANO,

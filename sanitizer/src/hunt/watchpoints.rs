@@ -1,0 +1,143 @@
+//! The data watchpoints of one process: an event on each of its threads, or one on each processor.
+//!
+//! To arm an event costs about the same for a thread as for a processor, and all must be armed while
+//! a thread stands still. A process with few threads is watched by thread: no other process can hit
+//! its watchpoints, and the kernel stops the racing thread by itself. With more threads than that,
+//! the processors are cheaper, whatever the number of threads; the gate then tells whose access it was.
+
+use std::collections::HashMap;
+
+use crate::{
+    addr::RuntimeAddr,
+    kernel::{
+        KernelError, cpus,
+        gates::{Gate, Gates},
+        perf::{EventOptions, PerfEvent, WatchKind},
+    },
+};
+
+/// Threads a processor from which on the processors are watched: with fewer, what arming costs does not
+/// outweigh the traps of other processes at the same address.
+const THREADS_PER_CPU: usize = 2;
+
+/// See the module.
+#[derive(Debug)]
+pub enum Watchpoints {
+    /// By thread: its own and those of the threads that it has created since.
+    Threads(HashMap<u32, PerfEvent>),
+    /// By processor.
+    Cpus(Vec<(u32, PerfEvent)>),
+}
+
+impl Default for Watchpoints {
+    fn default() -> Self {
+        Self::Threads(HashMap::new())
+    }
+}
+
+impl Watchpoints {
+    /// One on each processor that is online, disarmed.
+    ///
+    /// # Errors
+    /// Fails where perf_event_open(2) does: `ENOSPC` where others use all four breakpoints of a
+    /// processor, `EACCES` without CAP_PERFMON.
+    pub fn on_cpus(gates: &Gates) -> Result<Self, KernelError> {
+        let open = |cpu| {
+            let event = PerfEvent::breakpoint_on_cpu(cpu)?;
+            event.set_gate(gates.program(Gate::Watch)?)?;
+            Ok((cpu, event))
+        };
+        let events = cpus::online().into_iter().map(open);
+        Ok(Self::Cpus(events.collect::<Result<_, _>>()?))
+    }
+
+    /// Whether a process of so many threads is better watched by processor, of which there are so
+    /// many.
+    #[must_use]
+    pub const fn wants_cpus(threads: usize, cpus: usize) -> bool {
+        cpus > 0 && threads > THREADS_PER_CPU * cpus
+    }
+
+    /// Whether they are those of the processors.
+    #[must_use]
+    pub const fn are_by_cpu(&self) -> bool {
+        matches!(self, Self::Cpus(_))
+    }
+
+    /// Whether each processor has one that should.
+    #[must_use]
+    pub fn are_complete(&self) -> bool {
+        match self {
+            Self::Threads(_) => true,
+            Self::Cpus(events) => {
+                let online = cpus::online();
+                online.is_empty() || events.iter().map(|(cpu, _)| *cpu).eq(online)
+            }
+        }
+    }
+
+    /// Opens that of a thread, where threads have some.
+    ///
+    /// # Errors
+    /// Fails where the perf calls do.
+    pub fn open(
+        &mut self,
+        tid: u32,
+        options: EventOptions,
+        gates: &Gates,
+    ) -> Result<(), KernelError> {
+        if let Self::Threads(events) = self {
+            let event = PerfEvent::breakpoint(tid, options)?;
+            event.set_gate(gates.program(Gate::Watch)?)?;
+            events.insert(tid, event);
+        }
+        Ok(())
+    }
+
+    /// Closes that of a thread.
+    pub fn forget(&mut self, tid: u32) {
+        if let Self::Threads(events) = self {
+            events.remove(&tid);
+        }
+    }
+
+    /// Arms them.
+    ///
+    /// # Errors
+    /// Fails when none could be armed: for threads, one that has ended is no error. Processors must
+    /// be armed all but those that have gone offline: a thread may run on any.
+    pub fn watch(
+        &mut self,
+        address: RuntimeAddr,
+        len: u8,
+        kind: WatchKind,
+    ) -> Result<(), KernelError> {
+        let mut armed = false;
+        let mut failure = None;
+        for event in self.events_mut() {
+            match event.watch(address, len, kind) {
+                Ok(()) => armed = true,
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if !armed => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Disarms them.
+    pub fn unwatch(&mut self) {
+        for event in self.events_mut() {
+            // An event that cannot be disabled belongs to threads that have ended.
+            let _ = event.disable();
+        }
+    }
+
+    fn events_mut(&mut self) -> Box<dyn Iterator<Item = &mut PerfEvent> + '_> {
+        match self {
+            Self::Threads(events) => Box::new(events.values_mut()),
+            Self::Cpus(events) => Box::new(events.iter_mut().map(|(_, event)| event)),
+        }
+    }
+}
