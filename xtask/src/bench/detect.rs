@@ -16,8 +16,9 @@ use super::{
     machine,
     statistics::{median, quantile},
     table::Table,
+    throughput::{self, turns},
 };
-use crate::{build, children, fixture, paths, steps::shown};
+use crate::{build, children, fixture, paths};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -80,7 +81,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
         let mut losses = Vec::new();
         for pair in 1..=options.pairs {
-            let loss = target.loss(options.seconds, pair % 2 == 0)?;
+            let loss = target.loss(options.seconds, pair)?;
             println!(
                 "{name}: pair {pair} of {}: {loss:+.2} % lost",
                 options.pairs
@@ -127,16 +128,6 @@ fn seconds_of_a_hash(program: &Path) -> Result<f64> {
     let turns = turns(Command::new(program).args(["2", &CALIBRATION.to_string()]))?;
     // Two threads, two seconds each.
     Ok(4.0 / (turns * f64::from(CALIBRATION)))
-}
-
-/// Runs the program and returns how many turns it says it has made.
-fn turns(command: &mut Command) -> Result<f64> {
-    let output = command.stderr(Stdio::null()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let turns = text
-        .lines()
-        .find_map(|line| line.strip_prefix("turns ")?.parse().ok());
-    turns.with_context(|| format!("{} printed no turns: {text:?}", shown(command)))
 }
 
 struct Target<'a> {
@@ -199,23 +190,15 @@ impl Target<'_> {
     }
 
     /// Percent of throughput lost by being watched with the defaults.
-    fn loss(&self, seconds: f64, watched_first: bool) -> Result<f64> {
+    fn loss(&self, seconds: f64, pair: usize) -> Result<f64> {
         let seconds = seconds.to_string();
-        let plain = || turns(Command::new(self.program).args([seconds.as_str(), self.hashes]));
-        let watched = || {
-            turns(
-                Command::new(self.gwp_race)
-                    .args(["run", "--output", "/dev/null", "--"])
-                    .arg(self.program)
-                    .args([seconds.as_str(), self.hashes]),
-            )
-        };
-        let (plain, watched) = if watched_first {
-            let watched = watched()?;
-            (plain()?, watched)
-        } else {
-            (plain()?, watched()?)
-        };
-        Ok((plain - watched) / plain * 100.0)
+        let mut plain = Command::new(self.program);
+        plain.args([seconds.as_str(), self.hashes]);
+        let mut watched = Command::new(self.gwp_race);
+        watched
+            .args(["run", "--output", "/dev/null", "--"])
+            .arg(self.program)
+            .args([seconds.as_str(), self.hashes]);
+        throughput::loss(&mut plain, &mut watched, pair)
     }
 }

@@ -7,8 +7,10 @@ mod detect;
 mod gaps;
 mod machine;
 mod metadata;
+mod overhead;
 mod statistics;
 mod table;
+mod throughput;
 
 /// What to measure.
 #[derive(clap::Subcommand)]
@@ -17,6 +19,8 @@ pub enum Bench {
     Detect(detect::Options),
     /// How long threads stand still when gwp-race hangs and all processors are busy.
     Gaps(gaps::Options),
+    /// Whether the budget is kept, for several budgets and numbers of threads.
+    Overhead(overhead::Options),
     /// Loading and searching the metadata of a very large program.
     Metadata,
 }
@@ -26,6 +30,7 @@ pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Detect(options) => detect::run(options),
         Bench::Gaps(options) => gaps::run(options),
+        Bench::Overhead(options) => overhead::run(options),
         Bench::Metadata => metadata::run(),
     }
 }
