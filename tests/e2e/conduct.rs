@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -40,6 +40,37 @@ fn fatal_signals_are_passed_on() {
     assert_eq!(shell("kill -TERM $$"), Some(128 + 15));
     assert_eq!(shell("kill -SEGV $$"), Some(128 + 11));
     assert_eq!(shell("kill -KILL $$"), Some(128 + 9));
+}
+
+/// Check that signals which gwp-race is sent reach the program, from its first instruction on.
+#[test]
+fn sent_signals_are_passed_on() {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+    ] {
+        let name = signal.as_str().trim_start_matches("SIG");
+        // Ends by itself: where gwp-race has died, nobody else would end it.
+        let script =
+            format!("trap 'exit 41' {name}; echo ready; for i in $(seq 400); do sleep 0.05; done");
+        let scratch = tempfile::tempdir().unwrap();
+        let report = scratch.path().join("report");
+        let mut command =
+            Watch::aggressive().run_command(Path::new("/bin/sh"), &["-c", &script], &report);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut started = Guarded::new(command.spawn().unwrap());
+        let mut line = String::new();
+        let stdout = started.child().stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        kill(started.pid(), signal).unwrap();
+        let status = started.wait(Duration::from_secs(20)).unwrap();
+        assert_eq!(status.code(), Some(41), "{signal}: {status}");
+    }
 }
 
 /// Check that stdin, stdout and stderr are the program's.

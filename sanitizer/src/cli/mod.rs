@@ -5,6 +5,7 @@ pub mod attach;
 pub mod doctor;
 pub mod inspect;
 pub mod link;
+mod passed_on;
 pub mod reporter;
 pub mod run;
 pub mod session;

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    io::{IsTerminal as _, Read as _, Write as _},
+    io::{Read as _, Write as _},
     os::{
         fd::AsRawFd as _,
         unix::{net::UnixStream, process::CommandExt as _, process::ExitStatusExt as _},
@@ -17,14 +17,12 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use tokio::{
-    process::{Child, Command},
-    signal::unix::{SignalKind, signal},
-};
+use tokio::process::{Child, Command};
 use tracing::{debug, warn};
 
 use super::{
     args::{LaunchArgs, RunArgs},
+    passed_on::PassedOn,
     session::{Happening, Session},
 };
 use crate::kernel::process::{adopt, ignore_sigtrap};
@@ -61,6 +59,9 @@ pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             anyhow::bail!("the tracer ended before it held the program; try again with -v");
         }
     }
+    // Not before the launcher is there, which inherits what is ignored, and not after the program:
+    // a signal that ended gwp-race between the two would leave the program to itself.
+    let signals = PassedOn::new()?;
     gate.write_all(&[1]).context("the launcher has ended")?;
     let launched = tokio::task::spawn_blocking(move || exec_error(&mut gate)).await?;
     if let Some(error) = launched {
@@ -80,7 +81,7 @@ pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }));
     }
 
-    let (status, halted) = attend(args, &mut session, &mut child).await?;
+    let (status, halted) = attend(args, &mut session, &mut child, signals).await?;
     session.stop().await;
     let tally = session.finish()?;
     if tally.unique > 0
@@ -99,14 +100,9 @@ async fn attend(
     args: &RunArgs,
     session: &mut Session,
     child: &mut Child,
+    mut signals: PassedOn,
 ) -> anyhow::Result<(ExitStatus, bool)> {
     let pid = Pid::from_raw(child.id().unwrap_or(0).cast_signed());
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut quit = signal(SignalKind::quit())?;
-    // A terminal sends these to the whole foreground group: the program has its own already.
-    let from_terminal = std::io::stdin().is_terminal();
     let duration = args.watch.duration;
     let over = async {
         match duration {
@@ -120,10 +116,7 @@ async fn attend(
     loop {
         tokio::select! {
             status = child.wait() => return Ok((status?, halted)),
-            _ = terminate.recv() => pass_on(pid, Signal::SIGTERM),
-            _ = hangup.recv() => pass_on(pid, Signal::SIGHUP),
-            _ = interrupt.recv() => if !from_terminal { pass_on(pid, Signal::SIGINT) },
-            _ = quit.recv() => if !from_terminal { pass_on(pid, Signal::SIGQUIT) },
+            signal = signals.next() => pass_on(pid, signal),
             () = &mut over, if watching => {
                 watching = false;
                 session.stop().await;
