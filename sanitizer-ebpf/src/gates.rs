@@ -19,8 +19,9 @@ use aya_ebpf::{
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_THREAD, EVENT_UNKNOWN_PC,
-    Event, FunctionEntry, HITS, HitRecord, MODULES, ModuleRange, SEARCH_STEPS, SPACE_RANGES,
-    SPACE_STEPS, STACK_BYTES, STACK_CHUNK, TRAPS_PER_STALL, TrapRegs, delivery, phase,
+    Event, FunctionEntry, HITS, HitRecord, MODULES, ModuleRange, SEARCH_STEPS, SEEN, SPACE_RANGES,
+    SPACE_STEPS, STACK_BYTES, STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, delivery,
+    phase,
 };
 
 use crate::atomic;
@@ -110,8 +111,13 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if range.flags & ModuleRange::ROUTINES_ONLY != 0 && function_flags(control, range, pc) == 0 {
         return swallow(control, Counter::SampleUnanalyzed);
     }
+    let place = atomic::add(&control.seen_count, 1) as usize % SEEN;
+    atomic::store(&control.seen[place], pc);
     if !idle && !void {
         return swallow(control, Counter::SampleBusy);
+    }
+    if atomic::load(&control.clock_claims) == 0 {
+        return swallow(control, Counter::SampleNotWanted);
     }
     if atomic::load(&control.spent_ns) > atomic::load(&control.earned_ns) {
         return swallow(control, Counter::SampleBudget);
@@ -178,12 +184,17 @@ extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 #[unsafe(link_section = "perf_event")]
 extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let Some(control) = control() else { return 0 };
-    count(control, Counter::Traps);
     atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
     let word = atomic::load(&control.phase);
-    let tid = current_tid(control);
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the accesses.
     let (pc, address) = unsafe { ((*ctx).regs.rip, (*ctx).addr) };
+    // The same events serve as breakpoints on a site while nothing is in hand. A data watchpoint fires
+    // behind its instruction, a breakpoint at the address that it stands on.
+    if address == pc && atomic::load(&control.site) == pc {
+        return site_reached(control, word);
+    }
+    let tid = current_tid(control);
+    count(control, Counter::Traps);
     if phase::of(word) != phase::STALL || address != atomic::load(&control.watch_address) {
         return swallow(control, Counter::HitStale);
     }
@@ -244,11 +255,40 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     match (stop, by_cpu) {
         (false, _) => 0,
         (true, false) => deliver(control),
-        (true, true) => {
-            // SAFETY: the helper checks its argument.
-            unsafe { bpf_send_signal_thread(signal_of(control)) };
-            0
-        }
+        (true, true) => send(control),
+    }
+}
+
+/// A thread has come to the site that is waited at: is it the one to be stalled?
+#[inline(always)]
+fn site_reached(control: &Control, word: u64) -> u32 {
+    count(control, Counter::SiteTraps);
+    let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
+    if by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
+        return swallow(control, Counter::HitForeign);
+    }
+    let trap = atomic::add(&control.site_traps, 1);
+    if trap + 1 == TRAPS_PER_SITE {
+        tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
+    }
+    if trap < atomic::load(&control.site_skip)
+        || phase::of(word) != phase::IDLE
+        || atomic::load(&control.spent_ns) > atomic::load(&control.earned_ns)
+        || !stoppable(control)
+    {
+        return swallow(control, Counter::SiteSwallowed);
+    }
+    let claimed = phase::word(phase::generation(word) + 1, phase::CLAIMED);
+    if !atomic::replace(&control.phase, word, claimed) {
+        return swallow(control, Counter::SiteSwallowed);
+    }
+    atomic::store(&control.owner, u64::from(current_tid(control)));
+    stands(control, now());
+    count(control, Counter::SitePassed);
+    if by_cpu {
+        send(control)
+    } else {
+        deliver(control)
     }
 }
 
@@ -412,12 +452,16 @@ fn signal_of(control: &Control) -> u32 {
 fn deliver(control: &Control) -> u32 {
     match atomic::load(&control.delivery) as u32 {
         delivery::SIGTRAP => 1,
-        signal => {
-            // SAFETY: the helper checks its argument.
-            unsafe { bpf_send_signal_thread(signal) };
-            0
-        }
+        _ => send(control),
     }
+}
+
+/// Stops the current thread by a signal that is no event's own.
+#[inline(always)]
+fn send(control: &Control) -> u32 {
+    // SAFETY: the helper checks its argument.
+    unsafe { bpf_send_signal_thread(signal_of(control)) };
+    0
 }
 
 /// Whether a signal of ours stops the current thread and can do nothing else, whatever happens

@@ -17,6 +17,12 @@ pub const STACK_CHUNK: usize = 4096;
 /// Conflicting accesses that one stall can keep; later ones are only counted.
 pub const HITS: usize = 4;
 
+/// Program counters of clock samples that are kept for the strategy.
+pub const SEEN: usize = 16;
+
+/// Traps at a site, none of which claimed a thread, after which it is no longer waited at.
+pub const TRAPS_PER_SITE: u64 = 64;
+
 /// Traps after which a stall is ended early: an address that is accessed all the time must not
 /// cost the program a trap each time for as long as the stall lasts.
 pub const TRAPS_PER_STALL: u64 = 64;
@@ -103,6 +109,14 @@ counters! {
     SampleUnanalyzed = "sample-unanalyzed",
     /// Clock samples of a thread that cannot be stopped harmlessly now.
     SampleUnstoppable = "sample-unstoppable",
+    /// Clock samples while others may claim threads.
+    SampleNotWanted = "sample-not-wanted",
+    /// Traps of threads that came to the site that is waited at.
+    SiteTraps = "site-traps",
+    /// Threads claimed there.
+    SitePassed = "site-passed",
+    /// Traps there that were let pass: skipped, without budget, or while a sample was in hand.
+    SiteSwallowed = "site-swallowed",
     /// Watchpoint traps that reached the gate.
     Traps = "traps",
     /// Traps with no open stall, or of another address than the one watched.
@@ -201,6 +215,18 @@ pub struct Control {
     pub breakpoint: AtomicU64,
     /// Traps of the stall in hand.
     pub stall_traps: AtomicU64,
+    /// The access site that is waited at for any thread; 0 while none is.
+    pub site: AtomicU64,
+    /// Threads that are let pass there before one is claimed.
+    pub site_skip: AtomicU64,
+    /// Traps at the site since it is waited at.
+    pub site_traps: AtomicU64,
+    /// 1: clock samples may claim threads; 0: they are only counted.
+    pub clock_claims: AtomicU64,
+    /// Clock samples in analyzed modules, ever; the next place in `seen`.
+    pub seen_count: AtomicU64,
+    /// Program counters of the last of them.
+    pub seen: [AtomicU64; SEEN],
     /// When an unknown program counter was last told of, ns.
     pub unknown_pc_ns: AtomicU64,
     /// Always 0, which the kernel's verifier cannot know: see the gates' search.
@@ -365,5 +391,6 @@ pub const EVENT_FORK: u32 = 2;
 pub const EVENT_UNKNOWN_PC: u32 = 3;
 /// The owner made its access in generation `value`.
 pub const EVENT_CONFIRMED: u32 = 4;
-/// The stall of generation `value` has trapped [`TRAPS_PER_STALL`] times.
+/// The stall of generation `value` has trapped [`TRAPS_PER_STALL`] times, or in idle times the site
+/// that is waited at [`TRAPS_PER_SITE`] times.
 pub const EVENT_BUSY: u32 = 5;

@@ -110,6 +110,7 @@ pub fn silent_programs() -> Vec<Silent> {
         "silent/allocator.c",
         "silent/streams.cpp",
         "silent/memory_routines.c",
+        "silent/rare.c",
     ]
     .into_iter()
     .map(silent)

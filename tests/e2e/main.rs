@@ -12,6 +12,7 @@ mod races;
 mod refusals;
 mod silence;
 mod soak;
+mod strategies;
 mod survival;
 mod usage;
 mod watchdog;

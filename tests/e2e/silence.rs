@@ -118,6 +118,7 @@ silent! {
     thread_local: "thread-local data";
     neighbours: "neighbouring fields of one word";
     read_only: "data that are only read";
+    rare: "a lock that is taken once in some milliseconds";
     no_sanitize: "a function under no_sanitize";
     unanalyzed_library: "a race in a library built by gcc";
     unanalyzed_copy: "memcpy called by a library built by gcc";

@@ -113,7 +113,7 @@ pub struct WatchArgs {
     /// CPU time of a thread between two samples.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_period)]
     pub sample_period: Duration,
-    /// How long a thread is stalled before an access at most.
+    /// How long a thread is stalled before an access; up to ten times as long where accesses are rare.
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = parse_stall)]
     pub stall: Duration,
     /// How long a thread may be held when gwp-race itself hangs: a watchdog then lets all go.
@@ -168,8 +168,20 @@ pub enum Format {
 pub enum StrategyName {
     /// What is best for the program at hand.
     Auto,
-    /// Sample CPU time, stall at an access nearby.
+    /// Sample CPU time, stall at an access nearby: what is executed often.
     Clock,
+    /// Wait at access sites for a thread to come: what is executed rarely, too.
+    Site,
+}
+
+impl From<StrategyName> for crate::hunt::strategy::Name {
+    fn from(name: StrategyName) -> Self {
+        match name {
+            StrategyName::Auto => Self::Auto,
+            StrategyName::Clock => Self::Clock,
+            StrategyName::Site => Self::Site,
+        }
+    }
 }
 
 /// `--mixed`.

@@ -132,6 +132,7 @@ impl Session {
             sample_period_ns: nanos(self.args.sample_period),
             stall_ns: nanos(self.args.stall),
             stop_deadline_ns: nanos(self.args.stop_deadline),
+            strategy: self.args.strategy.into(),
             max_overhead: self.args.max_overhead,
             seed: self.seed.wrapping_add(self.past.len() as u64),
             report_mixed: self.args.mixed == Mixed::Report,
@@ -360,6 +361,11 @@ impl Session {
             }
             for (reason, count) in &statistics.not_reported {
                 add(&mut summary.hits_swallowed, reason, *count);
+            }
+            summary.site_waits += statistics.waits;
+            if let Some((known, sampled)) = statistics.coverage {
+                *summary.sites_total.get_or_insert(0) += known;
+                *summary.sites_sampled.get_or_insert(0) += sampled;
             }
             summary.watched_s += statistics.watched_s;
             summary.target_stopped_s += statistics.stopped_s;

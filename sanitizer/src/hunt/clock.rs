@@ -7,14 +7,14 @@
 
 use std::collections::HashMap;
 
-use super::strategy::{CodeView, Outcome, Proposal, Sample, Strategy};
-use crate::insn::x86_64::{self, Lookahead, lookahead};
+use super::{
+    callers::callers,
+    strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Wait},
+};
+use crate::insn::x86_64::{Lookahead, lookahead};
 
 /// How far ahead of the sampled instruction an access is looked for.
 const LOOKAHEAD: u32 = 20;
-
-/// Return addresses that are followed when nothing new lies ahead.
-const CALLERS: usize = 4;
 
 /// Sites remembered; beyond that all is forgotten, which costs some repeated tries.
 const MEMORY: usize = 1 << 16;
@@ -38,14 +38,6 @@ impl Clock {
             random: fastrand::Rng::with_seed(seed),
             tries: HashMap::new(),
         }
-    }
-
-    /// Forgets half of what was tried: programs change what they do.
-    pub fn decay(&mut self) {
-        self.tries.retain(|_, tries| {
-            *tries /= 2;
-            *tries > 0
-        });
     }
 
     fn weight(&self, site: u64) -> f64 {
@@ -128,46 +120,49 @@ impl Clock {
             .or(candidates.last())
             .copied()
     }
-
-    /// What the stack says the thread returns to: words that point behind a call in analyzed
-    /// code. A stale word costs a breakpoint that nobody reaches.
-    fn callers(sample: &Sample<'_>, code: &dyn CodeView) -> Vec<u64> {
-        let mut callers: Vec<u64> = Vec::new();
-        for word in (sample.stack)() {
-            let is_return = code.is_analyzed(word.wrapping_sub(1))
-                && x86_64::CALL_LENGTHS
-                    .iter()
-                    .any(|&len| x86_64::is_call(code.code(word.wrapping_sub(len)), len));
-            if is_return && !callers.contains(&word) {
-                callers.push(word);
-                if callers.len() == CALLERS {
-                    break;
-                }
-            }
-        }
-        callers
-    }
 }
 
 impl Strategy for Clock {
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
+        let patience = Patience::USUAL;
         let near = self.candidates(sample.regs.rip, sample, code);
         if let Some(Candidate { at, site, .. }) = self.choose(&near) {
             return if at == sample.regs.rip {
-                Proposal::StallHere { site }
+                Proposal::StallHere { site, patience }
             } else {
-                Proposal::Seek { at, site }
+                Proposal::Seek { at, site, patience }
             };
         }
         let mut far = Vec::new();
-        for caller in Self::callers(sample, code) {
+        for caller in callers(&(sample.stack)(), code) {
             far.extend(self.candidates(caller, sample, code));
         }
         match self.choose(&far) {
-            Some(Candidate { at, site, .. }) => Proposal::Seek { at, site },
+            Some(Candidate { at, site, .. }) => Proposal::Seek { at, site, patience },
             None if near.is_empty() && far.is_empty() => Proposal::Pass("no-access-ahead"),
             None => Proposal::Pass("sites-tried-before"),
         }
+    }
+
+    fn wait(&mut self, _code: &dyn CodeView) -> Option<Wait> {
+        None
+    }
+
+    fn seen(&mut self, _pc: u64, _code: &dyn CodeView) {}
+
+    fn forget(&mut self) {
+        self.tries.clear();
+    }
+
+    fn decay(&mut self) {
+        self.tries.retain(|_, tries| {
+            *tries /= 2;
+            *tries > 0
+        });
+    }
+
+    fn coverage(&self) -> Option<(u64, u64)> {
+        None
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
@@ -177,7 +172,7 @@ impl Strategy for Clock {
         let weight = match outcome {
             // The race is known now; a second report of it is worth less than a new one.
             Outcome::Hit => 4,
-            Outcome::NotReached | Outcome::Unsuitable | Outcome::Quiet => 1,
+            Outcome::NotReached | Outcome::TooOften | Outcome::Unsuitable | Outcome::Quiet => 1,
         };
         let tries = self.tries.entry(site).or_default();
         *tries = tries.saturating_add(weight);

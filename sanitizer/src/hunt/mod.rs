@@ -12,14 +12,17 @@
 //! * [`wire`] is what tracer and daemon say to each other.
 
 pub mod arming;
+pub mod auto;
 pub mod budget;
 pub mod caller;
+pub mod callers;
 pub mod classify;
 pub mod clock;
 pub mod engine;
 pub mod loader;
 pub mod modules;
 pub mod routines;
+pub mod site;
 pub mod stall;
 pub mod strategy;
 pub mod tracer;

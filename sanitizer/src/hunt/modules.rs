@@ -467,6 +467,35 @@ impl CodeView for ModuleSet {
         entry.filter(|&entry| self.routines.contract(entry).is_some())
     }
 
+    fn function(&self, pc: u64) -> Option<(u64, &[u8])> {
+        let is_analyzed = self.is_analyzed(pc);
+        is_analyzed.then(|| self.function_code(pc)).flatten()
+    }
+
+    fn some_function(&self, number: u64) -> Option<u64> {
+        let count = |loaded: &Arc<Loaded>| {
+            let metadata = loaded.metadata.as_ref();
+            metadata.map_or(0, |metadata| metadata.function_count() as u64)
+        };
+        let all: u64 = self.loaded.iter().map(count).sum();
+        let mut index = number.checked_rem(all)?;
+        for loaded in &self.loaded {
+            let Some(left) = index.checked_sub(count(loaded)) else {
+                let index = usize::try_from(index).ok()?;
+                let function = loaded.metadata.as_ref()?.function(index)?;
+                return Some(function.start.0.wrapping_add(loaded.module.bias));
+            };
+            index = left;
+        }
+        None
+    }
+
+    fn is_constant(&self, address: u64) -> bool {
+        let maps = self.last.as_ref().map(Modules::maps);
+        let mapping = maps.and_then(|maps| maps.find(RuntimeAddr(address)));
+        mapping.is_some_and(|mapping| !mapping.perms.write)
+    }
+
     fn is_atomic(&self, pc: u64) -> bool {
         self.place(pc).is_some_and(|place| {
             place

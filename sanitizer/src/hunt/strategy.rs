@@ -1,6 +1,8 @@
 //! What a strategy is: it proposes where to stall next, and is told what came of it. It owns no
 //! event, stops nobody, and cannot exceed the budget.
 
+use std::time::Duration;
+
 use crate::insn::{Regs, Transfer};
 
 /// A thread that a sample has stopped, as a strategy sees it.
@@ -30,6 +32,12 @@ pub trait CodeView {
     fn routine(&self, transfer: Transfer) -> Option<u64>;
     /// The instruction at the address is marked atomic.
     fn is_atomic(&self, pc: u64) -> bool;
+    /// The analyzed function around an address: its run-time start and its code.
+    fn function(&self, pc: u64) -> Option<(u64, &[u8])>;
+    /// Some address in an analyzed function, of equal chance for each function, picked by a number.
+    fn some_function(&self, number: u64) -> Option<u64>;
+    /// Nothing can write to the address: it is mapped read-only.
+    fn is_constant(&self, address: u64) -> bool;
 }
 
 /// What a strategy proposes for a stopped thread.
@@ -39,6 +47,8 @@ pub enum Proposal {
     StallHere {
         /// What the strategy calls the place.
         site: u64,
+        /// For how long, as a multiple of the usual time.
+        patience: Patience,
     },
     /// Let the thread run to an instruction and stall it there.
     Seek {
@@ -46,16 +56,67 @@ pub enum Proposal {
         at: u64,
         /// What the strategy calls the place.
         site: u64,
+        /// For how long, as a multiple of the usual time.
+        patience: Patience,
     },
     /// Let it go, for this reason.
     Pass(&'static str),
 }
 
+/// How long a stall lasts, as a multiple of the user's `--stall`: 1 to [`Patience::MOST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience(u32);
+
+impl Patience {
+    /// The user's setting.
+    pub const USUAL: Self = Self(1);
+    /// The most that an access which is made rarely may be waited for.
+    pub const MOST: u32 = 10;
+
+    /// So many times the usual, within the limits.
+    #[must_use]
+    pub fn times(multiple: u32) -> Self {
+        Self(multiple.clamp(1, Self::MOST))
+    }
+
+    /// The multiple.
+    #[must_use]
+    pub const fn multiple(self) -> u32 {
+        self.0
+    }
+}
+
+/// An access site to wait at for a thread, whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The instruction.
+    pub at: u64,
+    /// What the strategy calls the place.
+    pub site: u64,
+    /// For how long.
+    pub time: Duration,
+    /// So many threads that come there are let pass.
+    pub skip: u64,
+}
+
+/// The strategies there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Name {
+    /// Clock and site.
+    Auto,
+    /// Samples of CPU time.
+    Clock,
+    /// Access sites.
+    Site,
+}
+
 /// What came of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The thread did not come to the site in time.
+    /// No thread came to the site in time.
     NotReached,
+    /// Threads come there all the time, and none could be stopped.
+    TooOften,
     /// The access was not worth a stall: its own stack, thread-local, not decodable.
     Unsuitable,
     /// Nobody else touched the bytes.
@@ -68,6 +129,16 @@ pub enum Outcome {
 pub trait Strategy {
     /// What to do with a stopped thread.
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal;
+    /// Where to wait for a thread while none is in hand; `None` to wait nowhere.
+    fn wait(&mut self, code: &dyn CodeView) -> Option<Wait>;
+    /// Takes note of where threads were seen to execute, without being stopped.
+    fn seen(&mut self, pc: u64, code: &dyn CodeView);
+    /// Other code may stand at the same addresses now.
+    fn forget(&mut self);
+    /// Forgets a part of what was learned: programs change what they do.
+    fn decay(&mut self);
+    /// Access sites known, and how many of them were stalled at.
+    fn coverage(&self) -> Option<(u64, u64)>;
     /// What came of the stall, or of the attempt, at a site that it has proposed.
     fn outcome(&mut self, site: u64, outcome: Outcome);
 }

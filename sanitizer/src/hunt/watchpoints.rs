@@ -1,4 +1,5 @@
 //! The data watchpoints of one process: an event on each of its threads, or one on each processor.
+//! While nothing is watched they serve as breakpoints on an access site.
 //!
 //! To arm an event costs about the same for a thread as for a processor, and all must be armed while
 //! a thread stands still. A process with few threads is watched by thread: no other process can hit
@@ -112,10 +113,17 @@ impl Watchpoints {
         len: u8,
         kind: WatchKind,
     ) -> Result<(), KernelError> {
+        self.arm(&mut |event| event.watch(address, len, kind))
+    }
+
+    fn arm(
+        &mut self,
+        arm: &mut dyn FnMut(&mut PerfEvent) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
         let mut armed = false;
         let mut failure = None;
         for event in self.events_mut() {
-            match event.watch(address, len, kind) {
+            match arm(event) {
                 Ok(()) => armed = true,
                 Err(error) => failure = Some(error),
             }
@@ -124,6 +132,14 @@ impl Watchpoints {
             Some(error) if !armed => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Arms them as breakpoints on an instruction.
+    ///
+    /// # Errors
+    /// As [`Watchpoints::watch`].
+    pub fn break_at(&mut self, address: RuntimeAddr) -> Result<(), KernelError> {
+        self.arm(&mut |event| event.break_at(address))
     }
 
     /// Disarms them.

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, io::Write as _, os::unix::net::UnixStream};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::hunt::strategy::Name;
 use crate::report::finding::{Finding, MapInfo, ModuleInfo};
 
 /// A message longer than this is not one of ours.
@@ -22,6 +23,8 @@ pub struct Setup {
     pub stall_ns: u64,
     /// How long a thread may be held before the watchdog releases it, ns.
     pub stop_deadline_ns: u64,
+    /// How to choose what to stall on.
+    pub strategy: Name,
     /// The share of the target's CPU time that samples may cost (0.01 is 1 %).
     pub max_overhead: f64,
     /// Seed of all random choices.
@@ -100,6 +103,10 @@ pub struct Statistics {
     pub stops: u64,
     /// Stalls.
     pub stalls: u64,
+    /// Times that an access site was waited at.
+    pub waits: u64,
+    /// Access sites known, and how many of them were stalled at.
+    pub coverage: Option<(u64, u64)>,
     /// Stalls that ended early, because the watched bytes were accessed all the time.
     pub stalls_cut_short: u64,
     /// Seconds during which some address was watched.

@@ -179,6 +179,11 @@ impl FunctionTable {
     }
 
     /// All functions, sorted.
+    /// The function of this index, in the order of addresses.
+    pub(super) fn nth(&self, index: usize) -> Option<Unpacked> {
+        self.functions.get(index).map(|&packed| self.unpack(packed))
+    }
+
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Unpacked> {
         self.functions.iter().map(|&packed| self.unpack(packed))
     }

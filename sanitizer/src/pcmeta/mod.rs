@@ -253,6 +253,13 @@ impl Metadata {
             .map(|function| self.with_addresses(function))
     }
 
+    /// The covered function of this index, in the order of addresses.
+    #[must_use]
+    pub fn function(&self, index: usize) -> Option<Function> {
+        let function = self.functions.nth(index)?;
+        Some(self.with_addresses(function))
+    }
+
     /// The addresses of atomic instructions, sorted and without duplicates.
     pub fn atomics(&self) -> impl Iterator<Item = LinkAddr> {
         self.atomics.iter().map(|offset| self.address(offset))

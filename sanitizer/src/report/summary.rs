@@ -28,7 +28,11 @@ pub struct Summary {
     pub races_unique: u64,
     /// Races found, repeats included.
     pub races_total: u64,
-    /// Access sites known; `None` until a strategy works with sites.
+    /// Times that an access site was waited at.
+    #[serde(default)]
+    pub site_waits: u64,
+    /// Access sites of the functions that were looked at; `None` where the strategy does not know
+    /// sites.
     pub sites_total: Option<u64>,
     /// Access sites that were stalled at least once.
     pub sites_sampled: Option<u64>,
@@ -163,6 +167,7 @@ pub fn stats_text(summary: &Summary) -> String {
     rows.extend([
         ("races, different", summary.races_unique.to_string()),
         ("races, repeats included", summary.races_total.to_string()),
+        ("access sites waited at", summary.site_waits.to_string()),
         (
             "access sites",
             summary.sites_total.map_or_else(unknown, |n| n.to_string()),

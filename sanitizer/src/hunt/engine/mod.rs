@@ -14,6 +14,7 @@
 mod sample;
 mod stops;
 mod upkeep;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::collections::HashSet;
@@ -32,6 +33,7 @@ use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
 use crate::hunt::arming::Arming;
+use crate::hunt::auto::Auto;
 use crate::hunt::budget::Budget;
 use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::StalledSide;
@@ -39,7 +41,11 @@ use crate::hunt::clock::Clock;
 use crate::hunt::loader::Loader;
 use crate::hunt::modules::ModuleSet;
 use crate::hunt::modules::RefreshError;
+use crate::hunt::site::Site;
 use crate::hunt::stall::Watched;
+use crate::hunt::strategy::Name;
+use crate::hunt::strategy::Patience;
+use crate::hunt::strategy::Strategy;
 use crate::hunt::wire::Ending;
 use crate::hunt::wire::Notice;
 use crate::hunt::wire::Outbox;
@@ -54,6 +60,8 @@ use crate::kernel::ptrace;
 use crate::target;
 use crate::target::TargetError;
 use crate::verdict::Policy;
+
+use waiting::Waiting;
 
 /// A thread that does not come to the site it was sent to within this time is let alone.
 const SEEK_TIME: Duration = Duration::from_millis(2);
@@ -84,6 +92,7 @@ enum State {
         tid: u32,
         /// What the strategy calls the place.
         site: u64,
+        patience: Patience,
         deadline: u64,
         /// If it has arrived but no stop has come by then, none will.
         void: u64,
@@ -165,7 +174,8 @@ pub struct Engine {
     modules: Arc<ModuleSet>,
     loader: Loader,
     budget: Budget,
-    strategy: Clock,
+    strategy: Box<dyn Strategy>,
+    waiting: Waiting,
     random: fastrand::Rng,
     policy: Policy,
     outbox: Outbox,
@@ -249,14 +259,15 @@ impl Engine {
         );
         let mut random = fastrand::Rng::with_seed(setup.seed);
         let period = Duration::from_nanos(setup.sample_period_ns);
-        Ok(Self {
+        let engine = Self {
             pid: setup.pid,
             exe: String::new(),
             arming: Arming::new(setup.pid, delivery, period, random.u64(..)),
             modules: Arc::default(),
             loader,
             budget,
-            strategy: Clock::new(random.u64(..)),
+            strategy: strategy_of(setup.strategy, random.u64(..), setup.max_overhead),
+            waiting: Waiting::default(),
             policy: Policy {
                 mixed: setup.report_mixed,
                 unanalyzed: setup.report_unanalyzed,
@@ -280,7 +291,9 @@ impl Engine {
             known: HashSet::new(),
             ending: None,
             setup,
-        })
+        };
+        engine.clock_may_claim(true);
+        Ok(engine)
     }
 
     /// Takes over a process that waits before its exec, and says so. It is armed at its exec
@@ -352,17 +365,16 @@ impl Engine {
     #[must_use]
     pub fn sleep(&self) -> Duration {
         let deadline = match &self.state {
-            State::Idle | State::Looking(_) => self.next_housekeeping,
+            // Before the first look at the modules nothing is due.
+            State::Idle | State::Looking(_) if self.next_housekeeping == 0 => return HOUSEKEEPING,
+            State::Idle => self.next_housekeeping.min(self.waiting.due()),
+            State::Looking(_) => self.next_housekeeping,
             State::Seek { deadline, .. } => *deadline,
             State::Stalled(stalled) => stalled.deadline,
             State::Confirm(confirm) => confirm.deadline,
         };
         let due = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
-        if deadline == 0 {
-            HOUSEKEEPING
-        } else {
-            due.min(HOUSEKEEPING)
-        }
+        due.min(HOUSEKEEPING)
     }
 
     /// Handles all stops and events that have come, then what is due.
@@ -402,6 +414,7 @@ impl Engine {
             }
             State::Stalled(stalled) if now >= stalled.deadline => self.end_stall(None),
             State::Confirm(confirm) if now >= confirm.deadline => self.end_confirm(false),
+            State::Idle => self.tend_wait(now),
             _ => {}
         }
         if self.next_housekeeping != 0 && now >= self.next_housekeeping {
@@ -424,6 +437,7 @@ impl Engine {
             EVENT_UNKNOWN_PC => {
                 self.look_when_idle();
             }
+            EVENT_BUSY if matches!(self.state, State::Idle) => self.site_is_busy(),
             EVENT_BUSY
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
             {
@@ -456,10 +470,19 @@ impl Engine {
             .phase
             .store(phase::word(self.generation, phase::CLOSED), SeqCst);
         self.arming.close_events(self.arming.delivery());
+        self.site_is_disarmed();
         self.judge_last();
         self.gates.flush_log();
         let statistics = self.statistics();
         self.outbox.send(&Notice::Ended(ending, statistics));
+    }
+}
+
+fn strategy_of(name: Name, seed: u64, max_overhead: f64) -> Box<dyn Strategy> {
+    match name {
+        Name::Auto => Box::new(Auto::new(seed, max_overhead)),
+        Name::Clock => Box::new(Clock::new(seed)),
+        Name::Site => Box::new(Site::new(seed, max_overhead)),
     }
 }
 

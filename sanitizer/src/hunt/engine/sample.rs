@@ -18,9 +18,9 @@ use crate::hunt::classify::racing_call;
 use crate::hunt::stall;
 use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Outcome;
+use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Proposal;
 use crate::hunt::strategy::Sample;
-use crate::hunt::strategy::Strategy as _;
 use crate::hunt::wire::Notice;
 use crate::insn::Regs;
 use crate::kernel::gates::Hit;
@@ -84,11 +84,13 @@ impl Engine {
             return self.let_go(tid);
         };
         let call = self.routine_call(&regs);
-        if let State::Seek { site, .. } = self.state {
+        if let State::Seek { site, patience, .. } = self.state {
             self.arming.unbreak(tid);
             self.state = State::Idle;
-            return self.begin_stall(tid, regs, call, site);
+            return self.begin_stall(tid, regs, call, site, patience);
         }
+        let waited = self.waiting.at.take();
+        self.clock_may_claim(waited.is_some_and(|(wait, _)| wait.at == regs.rip));
         let stack_end = self.stack_end(&regs);
         let pid = as_pid(self.pid);
         let stack = || {
@@ -109,8 +111,10 @@ impl Engine {
                 self.count_no_stall(reason);
                 self.let_go(tid);
             }
-            Proposal::StallHere { site } => self.begin_stall(tid, regs, call, site),
-            Proposal::Seek { at, site } => self.begin_seek(tid, at, site),
+            Proposal::StallHere { site, patience } => {
+                self.begin_stall(tid, regs, call, site, patience);
+            }
+            Proposal::Seek { at, site, patience } => self.begin_seek(tid, at, site, patience),
         }
     }
 
@@ -131,7 +135,8 @@ impl Engine {
             .unwrap_or_else(|| regs.rsp.saturating_add(8 << 20))
     }
 
-    pub(super) fn begin_seek(&mut self, tid: u32, at: u64, site: u64) {
+    pub(super) fn begin_seek(&mut self, tid: u32, at: u64, site: u64, patience: Patience) {
+        self.disarm_site();
         let control = self.gates.control();
         control.breakpoint.store(at, SeqCst);
         control
@@ -149,6 +154,7 @@ impl Engine {
         self.state = State::Seek {
             tid,
             site,
+            patience,
             deadline: now + SEEK_TIME.as_nanos() as u64,
             void: now + CLAIM_TIME.as_nanos() as u64,
         };
@@ -188,6 +194,7 @@ impl Engine {
         regs: Regs,
         call: Option<RoutineCall>,
         site: u64,
+        patience: Patience,
     ) {
         let stack_end = self.stack_end(&regs);
         let is_own = |address| stall::is_own(address, &regs, stack_end);
@@ -236,8 +243,12 @@ impl Engine {
             self.count_no_stall("watchpoint-failed");
             return self.let_go(tid);
         }
+        self.site_is_disarmed();
         self.stalls += 1;
-        let deadline = monotonic_ns() + self.setup.stall_ns;
+        // The watchdog's deadline also has to hold what comes before and after.
+        let longest = self.setup.stop_deadline_ns / 2;
+        let stall_ns = self.setup.stall_ns * u64::from(patience.multiple());
+        let deadline = monotonic_ns() + stall_ns.min(longest.max(self.setup.stall_ns));
         self.state = State::Stalled(Box::new(Stalled {
             tid,
             site,
@@ -483,6 +494,7 @@ impl Engine {
                 .store(phase::word(self.generation, phase::CLOSED), SeqCst);
         }
         self.charge_and_release(tid);
+        self.disarm_site();
         self.go_idle();
     }
 

@@ -95,6 +95,7 @@ impl Engine {
                 .is_ok()
         {
             self.generation = generation;
+            self.stop_waiting();
             self.fit_watchpoints(self.arming.len());
             self.begin_look(Purpose::Upkeep, false);
         }
@@ -170,6 +171,7 @@ impl Engine {
         if changes.changed {
             // Other code may stand at the same addresses now.
             self.known.clear();
+            self.strategy.forget();
             // The memory routines that new modules call are known when those are relocated.
             let soon = monotonic_ns() + SETTLING.as_nanos() as u64;
             self.next_housekeeping = self.next_housekeeping.min(soon);
@@ -257,6 +259,7 @@ impl Engine {
         self.outbox.send(&Notice::Debug(format!(
             "threads are stopped by {chosen:?} from now on"
         )));
+        self.stop_waiting();
         self.arming.close_events(chosen);
         set_delivery(self.gates.control(), chosen);
         self.fit_watchpoints(self.arming.len());
@@ -273,6 +276,7 @@ impl Engine {
     pub(super) fn on_exec(&mut self, tid: u32) -> Result<(), EngineError> {
         self.forget_caught();
         self.abandon();
+        self.stop_waiting();
         let closed = phase::word(self.generation, phase::CLOSED);
         self.gates.control().phase.store(closed, SeqCst);
         self.arming.reset_to(tid);
@@ -306,6 +310,8 @@ impl Engine {
             no_stall: self.no_stall.clone(),
             stops: self.stops,
             stalls: self.stalls,
+            waits: self.waiting.count,
+            coverage: self.strategy.coverage(),
             stalls_cut_short: self.stalls_cut_short,
             watched_s: self.watched_ns as f64 * NANO,
             stopped_s: self.budget.stopped_ns as f64 * NANO,

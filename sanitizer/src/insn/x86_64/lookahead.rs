@@ -144,7 +144,7 @@ pub fn lookahead(walk: Lookahead<'_>) -> Vec<Candidate> {
     candidates
 }
 
-fn candidate(
+pub(super) fn candidate(
     instruction: &Instruction,
     info: &InstructionInfo,
     frame: GprSet,
@@ -172,7 +172,7 @@ fn candidate(
 
 /// Follows pointers into the thread's own frame through the arithmetic that compilers make
 /// them with.
-fn track_frame(instruction: &Instruction, info: &InstructionInfo, frame: &mut GprSet) {
+pub(super) fn track_frame(instruction: &Instruction, info: &InstructionInfo, frame: &mut GprSet) {
     let derived = match instruction.mnemonic() {
         Mnemonic::Lea => frame.contains(instruction.memory_base()),
         Mnemonic::Mov => {

@@ -19,6 +19,7 @@ mod lookahead;
 mod operands;
 mod read_use;
 mod registers;
+mod sites;
 #[cfg(test)]
 mod stepping;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use call::{CALL_LENGTHS, call_before, is_call};
 pub use flow::{exits, keeps_stack, padding, stub};
 pub use lookahead::{Candidate, Lookahead, lookahead};
 pub use read_use::read_use;
+pub use sites::{SITE_CODE, StaticSite, static_sites};
 
 /// The longest instruction in bytes; decoding never needs more.
 pub const MAX_INSTRUCTION_LEN: usize = 15;

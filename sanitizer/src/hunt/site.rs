@@ -1,0 +1,376 @@
+//! The site strategy: waits at an access site for whichever thread comes there first, and stalls it.
+//!
+//! Samples of CPU time find what is executed often. A site is found whatever its share of the time: each has
+//! the same chance at first, and those that proved private, unreachable or quiet get less of it.
+//! Functions that are seen to execute come first, then those that they call, and now and then any.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use super::{
+    callers::callers,
+    strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Wait},
+};
+use crate::insn::{
+    Transfer,
+    x86_64::{StaticSite, static_sites},
+};
+
+/// Functions whose sites are remembered; beyond that all is forgotten, which costs some repeated tries.
+const MEMORY: usize = 1 << 15;
+/// How often a function is tried that was not seen to execute, but is called by one that was.
+const CALLED: f64 = 0.2;
+/// How often any function at all is tried.
+const ANY: f64 = 0.1;
+/// Accesses of a variable that the code itself names are shared more often than those by a pointer.
+const NAMED_WEIGHT: f32 = 4.0;
+/// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
+const MOST_SKIPPED: u64 = 2;
+/// Choices of a function until one has sites.
+const CHOICES: u32 = 8;
+/// How long a site is waited at the first time, with a small budget and with a large one.
+const FIRST_WAIT: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(4)];
+/// Doublings of that at most.
+const DOUBLINGS: u32 = 3;
+
+/// One access site: eight bytes.
+#[derive(Clone, Copy, Debug)]
+struct AccessSite {
+    /// From the function's start.
+    offset: u32,
+    /// What speaks against it, by what came of it; see [`penalty`].
+    penalty: u16,
+    misses: u8,
+    flags: u8,
+}
+
+impl AccessSite {
+    /// The code names the address.
+    const NAMED: u8 = 1;
+    /// A call of a memory routine.
+    const CALL: u8 = 2;
+    /// A thread was stalled there.
+    const STALLED: u8 = 4;
+
+    const fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn weight(self) -> f32 {
+        let named = if self.has(Self::NAMED) {
+            NAMED_WEIGHT
+        } else {
+            1.0
+        };
+        named / f32::from(1 + self.penalty.min(u16::MAX - 1))
+    }
+}
+
+/// How much an outcome speaks against trying the site again.
+const fn penalty(outcome: Outcome) -> u16 {
+    match outcome {
+        Outcome::NotReached => 2,
+        Outcome::Quiet => 3,
+        Outcome::TooOften => 8,
+        // The race is known now; a second report of it is worth less than a new one.
+        Outcome::Hit => 12,
+        Outcome::Unsuitable => 32,
+    }
+}
+
+/// A function whose code was looked at.
+#[derive(Debug, Default)]
+struct Function {
+    /// In the order of addresses.
+    sites: Vec<AccessSite>,
+    /// The sum of their weights.
+    weight: f32,
+    /// It was seen to execute.
+    executes: bool,
+}
+
+impl Function {
+    fn weigh(&mut self) {
+        self.weight = self.sites.iter().map(|site| site.weight()).sum();
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Site {
+    random: fastrand::Rng,
+    /// By run-time start.
+    functions: BTreeMap<u64, Function>,
+    /// Those that were seen to execute.
+    executing: Vec<u64>,
+    /// Those that are called from there.
+    called: VecDeque<u64>,
+    waiting: Option<(Wait, Instant)>,
+    first_wait: Duration,
+    known: u64,
+    stalled: u64,
+}
+
+impl Site {
+    /// A strategy whose choices follow from the seed.
+    #[must_use]
+    pub fn new(seed: u64, max_overhead: f64) -> Self {
+        /// From this share of CPU time on, time is what is short, not the budget.
+        const LARGE_BUDGET: f64 = 0.1;
+        let [small, large] = FIRST_WAIT;
+        Self {
+            random: fastrand::Rng::with_seed(seed),
+            functions: BTreeMap::new(),
+            executing: Vec::new(),
+            called: VecDeque::new(),
+            waiting: None,
+            first_wait: if max_overhead < LARGE_BUDGET {
+                small
+            } else {
+                large
+            },
+            known: 0,
+            stalled: 0,
+        }
+    }
+
+    /// Looks at the code of a function, once; its start.
+    fn learn(&mut self, pc: u64, code: &dyn CodeView) -> Option<u64> {
+        let (start, bytes) = code.function(pc)?;
+        if self.functions.contains_key(&start) {
+            return Some(start);
+        }
+        if self.functions.len() >= MEMORY {
+            self.forget();
+        }
+        let mut function = Function::default();
+        let called = &mut self.called;
+        static_sites(bytes, start, &mut |site| {
+            let (pc, flags) = match site {
+                StaticSite::Access { pc, fixed_address } => {
+                    if code.is_atomic(pc) || fixed_address.is_some_and(|at| code.is_constant(at)) {
+                        return;
+                    }
+                    let named = fixed_address.map_or(0, |_| AccessSite::NAMED);
+                    (pc, named)
+                }
+                StaticSite::Leaves { pc, transfer, .. } => {
+                    if code.routine(transfer).is_none() {
+                        if let Transfer::To(target) = transfer
+                            && code.is_analyzed(target)
+                        {
+                            called.push_back(target);
+                        }
+                        return;
+                    }
+                    (pc, AccessSite::CALL)
+                }
+            };
+            if let Ok(offset) = u32::try_from(pc.wrapping_sub(start)) {
+                function.sites.push(AccessSite {
+                    offset,
+                    penalty: 0,
+                    misses: 0,
+                    flags,
+                });
+            }
+        });
+        function.weigh();
+        self.known += function.sites.len() as u64;
+        self.functions.insert(start, function);
+        Some(start)
+    }
+
+    /// A thread was seen in the function around an address.
+    fn executes(&mut self, pc: u64, code: &dyn CodeView) {
+        let Some(start) = self.learn(pc, code) else {
+            return;
+        };
+        if let Some(function) = self.functions.get_mut(&start)
+            && !function.executes
+        {
+            function.executes = true;
+            self.executing.push(start);
+        }
+    }
+
+    /// The function to wait in next.
+    fn choose_function(&mut self, code: &dyn CodeView) -> Option<u64> {
+        let point = self.random.f64();
+        if point < CALLED
+            && let Some(target) = self.called.pop_front()
+            && let Some(start) = self.learn(target, code)
+        {
+            let function = self.functions.get(&start);
+            if function.is_some_and(|function| !function.executes) {
+                // It is tried again when the others have been.
+                self.called.push_back(target);
+                return Some(start);
+            }
+        }
+        if point < 1.0 - ANY
+            && let Some(start) = self.choose_executing()
+        {
+            return Some(start);
+        }
+        let number = self.random.u64(..);
+        self.learn(code.some_function(number)?, code)
+    }
+
+    fn choose_executing(&mut self) -> Option<u64> {
+        let weights = |start: &u64| {
+            let function = self.functions.get(start)?;
+            Some((*start, function.weight))
+        };
+        let sum: f32 = self
+            .executing
+            .iter()
+            .filter_map(weights)
+            .map(|(_, weight)| weight)
+            .sum();
+        let mut point = self.random.f32() * sum;
+        let mut chosen = None;
+        for (start, weight) in self.executing.iter().filter_map(weights) {
+            if weight > 0.0 {
+                chosen = Some(start);
+                point -= weight;
+                if point <= 0.0 {
+                    break;
+                }
+            }
+        }
+        chosen
+    }
+
+    fn choose_site(&mut self, start: u64) -> Option<AccessSite> {
+        let function = self.functions.get(&start)?;
+        let mut point = self.random.f32() * function.weight;
+        let chosen = function.sites.iter().find(|site| {
+            point -= site.weight();
+            point <= 0.0
+        });
+        chosen.or(function.sites.last()).copied()
+    }
+
+    /// The site that is called so.
+    fn site_mut(&mut self, site: u64) -> Option<(&mut Function, usize)> {
+        let (start, function) = self.functions.range_mut(..=site).next_back()?;
+        let offset = u32::try_from(site - start).ok()?;
+        let index = function
+            .sites
+            .binary_search_by_key(&offset, |site| site.offset)
+            .ok()?;
+        Some((function, index))
+    }
+}
+
+impl Strategy for Site {
+    fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
+        let pc = sample.regs.rip;
+        self.executes(pc, code);
+        for caller in callers(&(sample.stack)(), code) {
+            self.executes(caller.wrapping_sub(1), code);
+        }
+        let Some((wait, since)) = self.waiting.take().filter(|(wait, _)| wait.at == pc) else {
+            return Proposal::Pass("no-site-here");
+        };
+        let waited = since.elapsed();
+        let site = wait.site;
+        let Some((function, index)) = self.site_mut(site) else {
+            return Proposal::Pass("no-site-here");
+        };
+        let Some(known) = function.sites.get(index).copied() else {
+            return Proposal::Pass("no-site-here");
+        };
+        // What is private shows in a short stall as well as in a long one.
+        let patience = if known.has(AccessSite::STALLED) {
+            Patience::times(u32::try_from(waited.as_micros() / 250).unwrap_or(u32::MAX))
+        } else {
+            Patience::USUAL
+        };
+        if !known.has(AccessSite::CALL) {
+            return Proposal::StallHere { site, patience };
+        }
+        let mut entry = None;
+        static_sites(code.code(pc), pc, &mut |found| {
+            if let StaticSite::Leaves {
+                pc: at, transfer, ..
+            } = found
+                && at == pc
+            {
+                entry = code.routine(transfer);
+            }
+        });
+        match entry {
+            Some(at) => Proposal::Seek { at, site, patience },
+            None => Proposal::Pass("no-site-here"),
+        }
+    }
+
+    fn wait(&mut self, code: &dyn CodeView) -> Option<Wait> {
+        let (start, site) = (0..CHOICES).find_map(|_| {
+            let start = self.choose_function(code)?;
+            Some((start, self.choose_site(start)?))
+        })?;
+        let at = start.wrapping_add(u64::from(site.offset));
+        let wait = Wait {
+            at,
+            site: at,
+            time: self.first_wait * (1 << u32::from(site.misses).min(DOUBLINGS)),
+            skip: self.random.u64(..=MOST_SKIPPED),
+        };
+        self.waiting = Some((wait, Instant::now()));
+        Some(wait)
+    }
+
+    fn seen(&mut self, pc: u64, code: &dyn CodeView) {
+        self.executes(pc, code);
+    }
+
+    fn forget(&mut self) {
+        self.functions.clear();
+        self.executing.clear();
+        self.called.clear();
+        self.waiting = None;
+        self.known = 0;
+        self.stalled = 0;
+    }
+
+    fn decay(&mut self) {
+        for function in self.functions.values_mut() {
+            for site in &mut function.sites {
+                site.penalty /= 2;
+                site.misses /= 2;
+            }
+            function.weigh();
+        }
+    }
+
+    fn coverage(&self) -> Option<(u64, u64)> {
+        Some((self.known, self.stalled))
+    }
+
+    fn outcome(&mut self, site: u64, outcome: Outcome) {
+        let Some((function, index)) = self.site_mut(site) else {
+            return;
+        };
+        let Some(known) = function.sites.get_mut(index) else {
+            return;
+        };
+        let mut first = false;
+        known.penalty = known.penalty.saturating_add(penalty(outcome));
+        match outcome {
+            Outcome::NotReached => known.misses = known.misses.saturating_add(1),
+            Outcome::Quiet | Outcome::Hit => {
+                known.misses = 0;
+                first = !known.has(AccessSite::STALLED);
+                known.flags |= AccessSite::STALLED;
+            }
+            Outcome::TooOften | Outcome::Unsuitable => {}
+        }
+        function.weigh();
+        self.stalled += u64::from(first);
+    }
+}

@@ -1,0 +1,79 @@
+//! Each strategy finds races by itself, and says what it has looked at.
+
+use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, compile};
+
+/// Catching a race takes luck: so many tries it may take.
+const TRIES: u32 = 5;
+
+/// Runs the program under a strategy until its race is caught.
+fn catch(program: &Program, strategy: &str) -> Outcome {
+    let built = compile::program(program, Configuration::USUAL).unwrap();
+    for attempt in 1..=TRIES {
+        let outcome = Watch::aggressive()
+            .option(&["--strategy", strategy])
+            .run(&built, &["20"], Until::Race)
+            .unwrap();
+        let summary = &outcome.report.summary;
+        if let Some(race) = outcome.report.races.first() {
+            println!(
+                "{} by {strategy}: caught on try {attempt} after {:.2} s: {}",
+                program.name(),
+                outcome.first_race_s.unwrap_or(f64::NAN),
+                race.places()
+            );
+            assert!(
+                race.accesses
+                    .iter()
+                    .all(|access| access.has_function("increment"))
+            );
+            return outcome;
+        }
+        println!(
+            "{} by {strategy}: try {attempt}: {summary:?}",
+            program.name()
+        );
+    }
+    panic!(
+        "{} was not caught by {strategy} in {TRIES} tries",
+        program.name()
+    );
+}
+
+fn hot() -> Program {
+    Program::new("races/many_threads.c")
+}
+
+fn rare() -> Program {
+    Program::new("silent/rare.c").broken()
+}
+
+/// Check that samples of CPU time find a race between accesses that follow each other closely, and
+/// that no site is waited at.
+#[test]
+fn clock_finds_what_is_hot() {
+    let outcome = catch(&hot(), "clock");
+    assert_eq!(outcome.report.number("site_waits") as u64, 0);
+}
+
+/// Check that waiting at sites finds the same without a clock, and counts the sites.
+#[test]
+fn site_finds_what_is_hot() {
+    let outcome = catch(&hot(), "site");
+    let number = |name: &str| outcome.report.number(name);
+    assert!(number("site_waits") >= 1.0);
+    assert!(number("sites_sampled") >= 1.0);
+    assert!(number("sites_total") >= number("sites_sampled"));
+}
+
+/// Check that waiting at sites finds what is executed rarely, where samples of CPU time fall into
+/// other code nearly always. That the program is silent when it locks: `silence::rare`.
+#[test]
+fn site_finds_what_is_rare() {
+    catch(&rare(), "site");
+}
+
+/// Check the same of the strategy that is used when none is asked for.
+#[test]
+fn auto_finds_what_is_rare() {
+    catch(&rare(), "auto");
+}
