@@ -17,6 +17,7 @@ mod paths;
 mod setup;
 mod soak;
 mod steps;
+mod suites;
 mod test;
 
 #[derive(Parser)]
@@ -47,6 +48,8 @@ enum Task {
     Chaos(chaos::Options),
     /// Watch a program under a mixed load for some minutes, and draw what gwp-race uses.
     Soak(soak::Options),
+    /// Run the test suites of memcached, CPython and redis by themselves and under gwp-race.
+    Suites(suites::Options),
     /// What continuous integration runs: format, lints, documentation, tests.
     Ci,
 }
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Task::Bench(bench) => bench::run(&bench),
         Task::Chaos(options) => chaos::run(&options),
         Task::Soak(options) => soak::run(&options),
+        Task::Suites(options) => suites::run(&options),
         Task::Ci => ci::run(),
     };
     match done {

@@ -1,0 +1,106 @@
+//! The sources of other people's programs: Debian's packages, with package lists of our own, so that
+//! nothing of the machine's changes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{paths, steps::step};
+
+/// An unpacked source package.
+pub struct Tree(PathBuf);
+
+impl Tree {
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Does something that is to be done once to this tree.
+    pub fn once(&self, what: &str, action: impl FnOnce() -> Result<()>) -> Result<()> {
+        let done = self.0.with_extension(what);
+        if !done.exists() {
+            action()?;
+            fs::write(&done, "").with_context(|| format!("writing {}", done.display()))?;
+        }
+        Ok(())
+    }
+
+    /// A command in this tree, at low priority.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nice");
+        command.args(["-n", "10", program]).current_dir(&self.0);
+        command
+    }
+}
+
+/// Downloads and unpacks a package, unless that was done before.
+pub fn fetch(package: &str) -> Result<Tree> {
+    let directory = paths::target().join("suites").join(package);
+    let tree = Tree(directory.join("source"));
+    if tree.0.is_dir() {
+        return Ok(tree);
+    }
+    let lists = directory.join("lists");
+    fs::create_dir_all(lists.join("partial"))
+        .with_context(|| format!("making {}", lists.display()))?;
+    let sources = directory.join("sources.list");
+    let line = format!("deb-src http://deb.debian.org/debian {} main\n", release()?);
+    fs::write(&sources, line).with_context(|| format!("writing {}", sources.display()))?;
+    let apt_get = || {
+        let mut command = Command::new("apt-get");
+        command.current_dir(&directory);
+        for (name, path) in [
+            ("Dir::Etc::sourcelist", sources.as_path()),
+            ("Dir::Etc::sourceparts", Path::new("-")),
+            ("Dir::State::lists", &lists),
+        ] {
+            command.arg("-o").arg(format!("{name}={}", path.display()));
+        }
+        command.arg("--quiet");
+        command
+    };
+    step("reading Debian's list of sources", apt_get().arg("update"))?;
+    step(
+        &format!("downloading the source of {package}"),
+        apt_get().args(["source", "--download-only", package]),
+    )?;
+    step(
+        "unpacking it",
+        Command::new("dpkg-source")
+            .args(["--no-check", "--extract"])
+            .arg(description(&directory)?)
+            .arg(&tree.0),
+    )?;
+    Ok(tree)
+}
+
+/// The name of this Debian release.
+fn release() -> Result<String> {
+    let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let field = |name: &str| {
+        let mut values = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        Some(values.next()?.trim_matches('"').to_owned())
+    };
+    match (field("ID").as_deref(), field("VERSION_CODENAME")) {
+        (Some("debian"), Some(release)) => Ok(release),
+        _ => bail!("the suites are built from Debian's sources; run this on Debian"),
+    }
+}
+
+/// The file that describes the downloaded package.
+fn description(directory: &Path) -> Result<PathBuf> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "dsc") {
+            return Ok(path);
+        }
+    }
+    bail!("apt-get has left no .dsc file in {}", directory.display())
+}
