@@ -52,6 +52,7 @@ fn sent_signals_are_passed_on() {
         Signal::SIGQUIT,
         Signal::SIGUSR1,
         Signal::SIGUSR2,
+        Signal::SIGALRM,
     ] {
         let name = signal.as_str().trim_start_matches("SIG");
         // Ends by itself: where gwp-race has died, nobody else would end it.

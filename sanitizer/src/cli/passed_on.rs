@@ -9,11 +9,12 @@ use nix::sys::signal::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 /// Signals that ask a program for something; a terminal sends the last two.
-const PASSED_ON: [Signal; 6] = [
+const PASSED_ON: [Signal; 7] = [
     Signal::SIGTERM,
     Signal::SIGHUP,
     Signal::SIGUSR1,
     Signal::SIGUSR2,
+    Signal::SIGALRM,
     Signal::SIGINT,
     Signal::SIGQUIT,
 ];
