@@ -7,6 +7,7 @@ mod conformance;
 mod explain;
 mod limits;
 mod namespaces;
+mod output;
 mod permissions;
 mod races;
 mod refusals;

@@ -87,6 +87,8 @@ pub struct AttachArgs {
 pub struct LaunchArgs {
     /// The descriptor that says when to go.
     pub fd: i32,
+    /// The standard descriptors that the program is to find closed, a bit for each.
+    pub closed: u8,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,

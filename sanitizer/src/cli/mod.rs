@@ -19,11 +19,14 @@ use std::{
 use args::{Cli, Command, WatchArgs};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::kernel::process::outlive_file_limit;
+
 /// Runs a command.
 ///
 /// # Errors
 /// Fails with what the user is to be told.
 pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
+    outlive_file_limit();
     match &cli.command {
         Command::Run(args) => {
             log_to_stderr(&args.watch);
@@ -83,5 +86,7 @@ fn log_to_stderr(args: &WatchArgs) {
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
         .without_time()
+        // It would tell standard error that standard error cannot be written to, by a panic.
+        .log_internal_errors(false)
         .init();
 }

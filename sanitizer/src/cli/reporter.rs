@@ -1,12 +1,7 @@
 //! The reporting thread: unwinds, symbolizes, deduplicates, suppresses and writes, so that
 //! reading gigabytes of debug information delays nothing else.
 
-use std::{
-    collections::HashMap,
-    io::{self, Write},
-    sync::mpsc,
-    thread::JoinHandle,
-};
+use std::{collections::HashMap, io::Write, sync::mpsc, thread::JoinHandle};
 
 use anyhow::Context as _;
 
@@ -14,8 +9,8 @@ use super::args::{Format, WatchArgs};
 use crate::{
     kernel::process::thread_cpu_time_ns,
     report::{
-        Deduper, Finding, JsonWriter, MapInfo, ModuleInfo, Race, ReportWriter, Summary,
-        Suppressions, TextWriter, build_race, open_output,
+        Deduper, Finding, JsonWriter, MapInfo, ModuleInfo, Race, RecordStderr, ReportWriter,
+        Summary, Suppressions, TextWriter, WriteError, build_race, open_output,
     },
     symbols::Symbolizer,
 };
@@ -62,9 +57,11 @@ struct State {
     suppressions: Option<Suppressions>,
     deduper: Deduper,
     writer: Box<dyn ReportWriter>,
+    /// For what the file named by the user does not take.
+    resort: Option<Box<dyn ReportWriter>>,
     tally: Tally,
     found: tokio::sync::mpsc::UnboundedSender<Explained>,
-    /// The first failure to write; a closed pipe is none.
+    /// The first failure to write; a standard error that nobody reads is none.
     failure: Option<anyhow::Error>,
     quiet: bool,
     json: bool,
@@ -79,13 +76,14 @@ impl Reporter {
         args: &WatchArgs,
         found: tokio::sync::mpsc::UnboundedSender<Explained>,
     ) -> anyhow::Result<Self> {
-        let (out, name): (Box<dyn Write + Send>, String) = match &args.output {
-            Some(path) => (Box::new(open_output(path)?), path.display().to_string()),
-            None => (Box::new(io::stderr()), "standard error".to_owned()),
-        };
-        let writer: Box<dyn ReportWriter> = match args.format {
-            Format::Text => Box::new(TextWriter::new(out, name, args.stats)),
-            Format::Json => Box::new(JsonWriter::new(out, name)),
+        let to_stderr = || writer(args, Box::new(RecordStderr), "standard error");
+        let (writer, resort) = match &args.output {
+            Some(path) => {
+                let file = Box::new(open_output(path)?);
+                let name = path.display().to_string();
+                (writer(args, file, &name), Some(to_stderr()))
+            }
+            None => (to_stderr(), None),
         };
         let suppressions = args
             .suppressions
@@ -98,6 +96,7 @@ impl Reporter {
             suppressions,
             deduper: Deduper::default(),
             writer,
+            resort,
             tally: Tally::default(),
             found,
             failure: None,
@@ -149,6 +148,14 @@ impl Reporter {
     }
 }
 
+/// Writes reports in the form that was asked for.
+fn writer(args: &WatchArgs, out: Box<dyn Write + Send>, name: &str) -> Box<dyn ReportWriter> {
+    match args.format {
+        Format::Text => Box::new(TextWriter::new(out, name, args.stats)),
+        Format::Json => Box::new(JsonWriter::new(out, name)),
+    }
+}
+
 impl State {
     fn handle(&mut self, work: Work) {
         match work {
@@ -180,8 +187,7 @@ impl State {
                         .insert("suppressed".to_owned(), self.tally.suppressed);
                 }
                 if !self.quiet || self.json {
-                    let result = self.writer.summary(&summary);
-                    self.note(result);
+                    self.write(|writer| writer.summary(&summary));
                 }
             }
         }
@@ -200,19 +206,29 @@ impl State {
         self.tally.total += 1;
         if self.deduper.record(race) {
             self.tally.unique += 1;
-            let result = self.writer.race(race);
-            self.note(result);
+            self.write(|writer| writer.race(race));
         }
     }
 
-    fn note(&mut self, result: Result<(), crate::report::WriteError>) {
-        match result {
-            Err(error) if !error.is_closed() && self.failure.is_none() => {
-                // Told at once, too: the session may last for days.
-                tracing::error!("{error}");
-                self.failure = Some(error.into());
+    /// Writes to where the user wants it or, if that fails, to standard error: nothing that was
+    /// found is lost.
+    fn write(&mut self, report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>) {
+        let Err(error) = report(&mut *self.writer) else {
+            return;
+        };
+        match &mut self.resort {
+            Some(resort) => {
+                if self.failure.is_none() {
+                    // Told at once, too: the session may last for days.
+                    tracing::error!("{error}; what it does not take follows here");
+                }
+                // Beyond this there is nobody to tell; the exit code does.
+                let _ = report(&mut **resort);
             }
-            _ => {}
+            None if error.is_closed() => return,
+            None if self.failure.is_some() => return,
+            None => tracing::error!("{error}"),
         }
+        self.failure.get_or_insert(error.into());
     }
 }

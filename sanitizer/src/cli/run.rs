@@ -25,7 +25,10 @@ use super::{
     passed_on::PassedOn,
     session::{Happening, Session},
 };
-use crate::kernel::process::{adopt, ignore_sigtrap};
+use crate::kernel::{
+    descriptors::{close_at_exec, closed_at_start},
+    process::{adopt, ignore_sigtrap},
+};
 
 /// gwp-race itself failed.
 pub(super) const FAILED: u8 = 125;
@@ -173,6 +176,7 @@ fn start_launcher(args: &RunArgs) -> anyhow::Result<(UnixStream, Child)> {
         .arg0("gwp-race")
         .arg("__launch")
         .arg(theirs.as_raw_fd().to_string())
+        .arg(closed_at_start().to_string())
         .arg("--")
         .args(&args.command)
         .spawn()
@@ -202,6 +206,7 @@ pub fn launch(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
         .read_exact(&mut go)
         .context("gwp-race has ended before the program was started")?;
     ignore_sigtrap();
+    close_at_exec(args.closed)?;
     let (program, arguments) = args.command.split_first().context("no program is given")?;
     let error = std::process::Command::new(program).args(arguments).exec();
     let code = error.raw_os_error().unwrap_or(libc::EIO);

@@ -4,6 +4,7 @@
 pub mod btf;
 pub mod calibrate;
 pub mod cpus;
+pub mod descriptors;
 pub mod error;
 pub mod gates;
 pub mod object;

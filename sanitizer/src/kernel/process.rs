@@ -141,6 +141,26 @@ pub fn ignore_sigtrap() {
     unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
 }
 
+/// A file that grows beyond the limit (`ulimit -f`) is an error of the write, not the end of the
+/// calling process. By a handler that does nothing: what is executed later finds the default again,
+/// and a signal that was ignored stays so.
+pub fn outlive_file_limit() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    // SAFETY: the structures are zeroed, which is valid for them, and live through the calls; the
+    // handler does nothing. Failure leaves everything as it is.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut before) == 0
+            && before.sa_sigaction == libc::SIG_DFL
+        {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Blocks every signal and returns a descriptor that is readable when a child has news. A parent
 /// that ignored SIGCHLD would have had it ignored here as well, and no news would come.
 ///

@@ -7,10 +7,12 @@
 mod build;
 pub mod finding;
 mod fingerprint;
+mod folder;
 mod hex;
 mod location;
 mod model;
 mod output;
+mod record_file;
 #[cfg(test)]
 mod sample;
 mod summary;
@@ -27,6 +29,7 @@ pub use hex::Hex;
 pub use location::classify;
 pub use model::{Access, Location, LocationKind, Race, Role, SCHEMA, StackFrame};
 pub use output::{OpenError, open_output};
+pub use record_file::{RecordFile, RecordStderr};
 pub use summary::{Summary, closing_line, stats_text};
 pub use suppress::{SuppressError, Suppressions};
 pub use text::race_text;

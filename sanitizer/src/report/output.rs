@@ -1,10 +1,17 @@
 //! The file that reports go to, opened so that a privileged process cannot be tricked into
 //! overwriting something else.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, fstat};
+
+use super::folder::{Folder, FolderError};
+use super::record_file::RecordFile;
 
 /// Why a report file could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +42,24 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// A link on the way that another user has laid.
+    #[error(
+        "{link} is a symbolic link of another user in a folder that everybody may write to; \
+             name a file in a folder of your own with -o"
+    )]
+    ForeignLink {
+        /// The link.
+        link: PathBuf,
+    },
+    /// A file that another user has put there.
+    #[error(
+        "{path} belongs to another user, in a folder that everybody may write to; \
+             name a file in a folder of your own with -o"
+    )]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// Not something to write a report to.
     #[error(
         "{path} is neither a regular file, a pipe nor a character device; \
@@ -46,49 +71,61 @@ pub enum OpenError {
     },
 }
 
-/// Creates or truncates the file that `-o` names: mode 0600 less the umask, never through a
-/// symbolic link or onto a file with several names.
-pub fn open_output(path: &Path) -> Result<File, OpenError> {
-    let fail = |source: io::Error| match source.raw_os_error() {
-        Some(libc::ELOOP) => OpenError::SymbolicLink {
-            path: path.to_owned(),
-        },
-        _ => OpenError::Open {
-            path: path.to_owned(),
-            source,
-        },
+/// Creates or empties the file that `-o` names: mode 0600 less the umask, never through a symbolic
+/// link that may be another user's, nor onto another user's file or one with several names.
+pub fn open_output(path: &Path) -> Result<RecordFile, OpenError> {
+    let path_buf = || path.to_owned();
+    let fail = |source: io::Error| OpenError::Open {
+        path: path_buf(),
+        source,
     };
-    // Truncated only after it is known what it is.
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
-        .map_err(fail)?;
+    let fail_call = |error: Errno| match error {
+        Errno::ELOOP => OpenError::SymbolicLink { path: path_buf() },
+        _ => fail(error.into()),
+    };
+    // `Path::file_name` knows no trailing slash.
+    let is_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let Some(name) = path.file_name().filter(|_| !is_folder) else {
+        return Err(fail_call(Errno::EISDIR));
+    };
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let folder = Folder::open(parent).map_err(|error| match error {
+        FolderError::Call(error) => fail(error.into()),
+        FolderError::ForeignLink(link) => OpenError::ForeignLink { link },
+    })?;
+    // Emptied only after it is known what it is.
+    let flags = OFlag::O_WRONLY
+        | OFlag::O_CREAT
+        | OFlag::O_APPEND
+        | OFlag::O_NOFOLLOW
+        | OFlag::O_CLOEXEC
+        | OFlag::O_NOCTTY;
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    let fd = openat(&folder.fd, name, flags, mode).map_err(fail_call)?;
+    let stat = fstat(&fd).map_err(fail_call)?;
+    let file = File::from(fd);
     let meta = file.metadata().map_err(fail)?;
     let kind = meta.file_type();
+    if !kind.is_file() && !kind.is_fifo() && !kind.is_char_device() {
+        return Err(OpenError::Kind { path: path_buf() });
+    }
+    if !folder.trusts(&stat) {
+        return Err(OpenError::ForeignFile { path: path_buf() });
+    }
     if kind.is_file() {
         if meta.nlink() > 1 {
-            return Err(OpenError::HardLink {
-                path: path.to_owned(),
-            });
+            return Err(OpenError::HardLink { path: path_buf() });
         }
         file.set_len(0).map_err(fail)?;
-    } else if !kind.is_fifo() && !kind.is_char_device() {
-        return Err(OpenError::Kind {
-            path: path.to_owned(),
-        });
     }
-    Ok(file)
+    Ok(RecordFile::new(file, kind.is_file()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::io::Write;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
     use super::*;
 
@@ -128,5 +165,68 @@ mod tests {
         assert_eq!(fs::read(&precious).expect("read"), b"keep");
         let error = open_output(&dir.path().join("no/such/dir")).expect_err("no directory");
         assert!(error.to_string().contains("no/such/dir"), "{error}");
+    }
+
+    /// Check that links on the way are followed as the path says, and that neither a loop nor a
+    /// folder is taken for a file.
+    #[test]
+    fn follows_folders() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir_all(path("a/b")).expect("folders");
+        symlink("a/../a/b", path("relative")).expect("symlink");
+        symlink(path("relative"), path("a/absolute")).expect("symlink");
+        open_output(&path("a/absolute/../b/report")).expect("open");
+        assert!(path("a/b/report").is_file());
+        symlink("loop", path("loop")).expect("symlink");
+        for wrong in ["loop/report", "a/report/", "a/..", "a/b/report/file"] {
+            let error = open_output(&path(wrong)).expect_err(wrong);
+            assert!(matches!(error, OpenError::Open { .. }), "{error}");
+        }
+    }
+
+    /// Check that what others have put into a folder that everybody may write to is not used, and
+    /// that the user's own is, as well as that of the folder's owner.
+    #[test]
+    fn distrusts_what_others_have_laid() {
+        const OTHER: Option<u32> = Some(65534);
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let shared = dir.path().join("shared");
+        fs::create_dir_all(shared.join("own")).expect("folders");
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("chmod");
+        let precious = dir.path().join("precious");
+        fs::create_dir(&precious).expect("folder");
+        for (name, owner) in [("mine", None), ("theirs", OTHER)] {
+            symlink(&precious, shared.join(name)).expect("symlink");
+            lchown(shared.join(name), owner, owner).expect("lchown");
+        }
+        open_output(&shared.join("mine/report")).expect("a link of one's own");
+        let error = open_output(&shared.join("theirs/other")).expect_err("a foreign link");
+        assert!(matches!(error, OpenError::ForeignLink { .. }), "{error}");
+        assert!(!precious.join("other").exists());
+
+        let planted = shared.join("planted");
+        fs::write(&planted, "keep").expect("write");
+        chown(&planted, OTHER, OTHER).expect("chown");
+        let error = open_output(&planted).expect_err("a foreign file");
+        // The kernel refuses it itself where fs.protected_regular is set.
+        let refused = matches!(
+            error,
+            OpenError::ForeignFile { .. } | OpenError::Open { .. }
+        );
+        assert!(refused, "{error}");
+        assert_eq!(fs::read(&planted).expect("read"), b"keep");
+
+        // Where only its owner can write, nobody else has laid anything.
+        let theirs = dir.path().join("theirs");
+        fs::create_dir(&theirs).expect("folder");
+        symlink(&precious, theirs.join("link")).expect("symlink");
+        for path in [&theirs, &theirs.join("link")] {
+            lchown(path, OTHER, OTHER).expect("lchown");
+        }
+        open_output(&theirs.join("link/report")).expect("a link in its owner's folder");
     }
 }

@@ -21,8 +21,8 @@ pub struct WriteError {
 }
 
 impl WriteError {
-    /// Nobody reads any more: a closed pipe or a closed standard error. No reason to stop
-    /// watching.
+    /// Nobody reads any more: a closed pipe or a closed standard error. For standard error that is
+    /// the user's own wish.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.source.kind() == io::ErrorKind::BrokenPipe

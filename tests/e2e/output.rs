@@ -1,0 +1,263 @@
+//! The report arrives, whole, wherever it is sent: full disks, closed descriptors, readers that go
+//! away. What the file does not take goes to standard error, and the exit code tells.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use gwp_race_tests::{
+    Configuration, Program, binary::gwp_race, children::Guarded, compile, watch::AGGRESSIVE,
+};
+use nix::{sys::stat::Mode, unistd::mkfifo};
+
+/// gwp-race's own failure under `run`.
+const FAILED: Option<i32> = Some(125);
+/// How long a run may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn built(source: &'static str) -> PathBuf {
+    compile::program(&Program::new(source), Configuration::USUAL).unwrap()
+}
+
+/// `gwp-race run` of a racy program.
+fn run(options: &[&str], seconds: &str) -> Command {
+    let mut command = Command::new(gwp_race());
+    command
+        .arg("run")
+        .args(AGGRESSIVE)
+        .args(options)
+        .arg("--")
+        .arg(built("conduct/many_races.c"))
+        .args([seconds, "2"])
+        .stdin(Stdio::null());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The text reports in a file or on standard error; each must be whole.
+fn reports(text: &str) -> usize {
+    const BEGIN: &str = "WARNING: gwp-race: data race";
+    const END: &str = "SUMMARY: gwp-race: data race";
+    let begun = text.matches(BEGIN).count();
+    assert_eq!(begun, text.matches(END).count(), "{text}");
+    assert!(text.is_empty() || text.ends_with('\n'), "{text}");
+    begun
+}
+
+/// What the closing line says was caught.
+fn caught(text: &str) -> usize {
+    let mut words = text.lines().find_map(|line| {
+        let line = line.strip_prefix("gwp-race: ")?;
+        line.contains("caught").then(|| line.split(' '))
+    });
+    let first = words.as_mut().and_then(Iterator::next);
+    first.and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// Runs a command in a mount namespace of its own with a small file system at a folder, and
+/// returns what was left in the file `report` there.
+fn on_a_small_disk(command: &Command, folder: &Path) -> (Output, String) {
+    const SCRIPT: &str = "mount -t tmpfs -o size=4k none \"$1\" || exit 99
+        kept=$2; folder=$1; shift 2
+        \"$@\"; code=$?
+        cat \"$folder/report\" > \"$kept\"
+        exit $code";
+    let kept = folder.with_extension("kept");
+    let mut unshare = Command::new("unshare");
+    unshare
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            SCRIPT,
+            "sh",
+        ])
+        .args([folder, &kept])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null());
+    let output = unshare.output().unwrap();
+    (output, fs::read_to_string(kept).unwrap())
+}
+
+/// Check that with a full disk each race is either whole in the file or whole on standard error,
+/// in `run` and in `attach`.
+#[test]
+fn a_full_disk_loses_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("small");
+    fs::create_dir(&folder).unwrap();
+    let report = folder.join("report");
+    let report = report.to_str().unwrap();
+
+    let check = |command: &Command, code| {
+        let (output, kept) = on_a_small_disk(command, &folder);
+        let said = said(&output);
+        assert_eq!(output.status.code(), code, "{said}");
+        assert!(said.contains("No space left on device"), "{said}");
+        let (in_file, on_stderr) = (reports(&kept), reports(&said));
+        println!("{in_file} in the file, {on_stderr} on standard error");
+        assert!(in_file > 0 && on_stderr > 0, "{said}");
+        // The closing line is short, and may still have had room.
+        assert_eq!(in_file + on_stderr, caught(&(kept + &said)), "{said}");
+    };
+    check(&run(&["-o", report], "4"), FAILED);
+
+    let mut target = Command::new(built("conduct/many_races.c"));
+    target.args(["60", "2"]).stdout(Stdio::null());
+    let target = Guarded::new(target.spawn().unwrap());
+    let mut attach = Command::new(gwp_race());
+    attach.arg("attach").args(AGGRESSIVE);
+    attach.args(["--duration", "4s", "-o", report, &target.pid().to_string()]);
+    check(&attach, Some(1));
+}
+
+/// Check that a file that may not grow any more (`ulimit -f`) is a full disk, and does not end
+/// gwp-race or the program.
+#[test]
+fn a_file_size_limit_loses_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let report = scratch.path().join("report");
+    let command = run(&["-o", report.to_str().unwrap()], "4");
+    let mut limited = Command::new("prlimit");
+    limited.arg("--fsize=4000").arg(command.get_program());
+    let output = limited.args(command.get_args()).output().unwrap();
+    let said = said(&output);
+    assert_eq!(output.status.code(), FAILED, "{said}");
+    assert!(said.contains("File too large"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    let kept = fs::read_to_string(&report).unwrap();
+    let (in_file, on_stderr) = (reports(&kept), reports(&said));
+    assert_eq!(in_file + on_stderr, caught(&(kept + &said)), "{said}");
+
+    // The program gets the signal as it would without gwp-race.
+    let script = "trap 'echo caught; exit 3' XFSZ; ulimit -f 0; echo x > $0; echo $? ";
+    let written = scratch.path().join("written");
+    let shell = |command: &mut Command| {
+        let output = command
+            .arg("-c")
+            .arg(script)
+            .arg(&written)
+            .output()
+            .unwrap();
+        (output.status.code(), output.stdout)
+    };
+    let alone = shell(&mut Command::new("sh"));
+    let watched = shell(Command::new(gwp_race()).args(["run", "-q", "--", "sh"]));
+    assert_eq!(watched, alone);
+}
+
+/// Check that a device that takes nothing is told of, in both forms, and the races with it.
+#[test]
+fn a_full_device_loses_nothing() {
+    let output = run(&["-o", "/dev/full"], "3").output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), FAILED, "{text}");
+    assert!(
+        text.contains("cannot write the report to /dev/full"),
+        "{text}"
+    );
+    assert!(
+        reports(&text) > 0 && reports(&text) == caught(&text),
+        "{text}"
+    );
+
+    let json = ["--format", "json", "-o", "/dev/full"];
+    let output = run(&json, "3").output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), FAILED, "{text}");
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('{')).collect();
+    let summary: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+    let races = lines
+        .iter()
+        .filter(|line| line.contains("\"type\":\"race\""));
+    assert_eq!(summary["races_unique"], races.count(), "{text}");
+}
+
+/// Check that a pipe whose reader goes away is a full disk.
+#[test]
+fn a_reader_that_leaves_loses_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let pipe = scratch.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let mut command = run(&["-o", pipe.to_str().unwrap()], "3");
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut gwp_race = Guarded::new(command.spawn().unwrap());
+    let stderr = gwp_race.child().stderr.take().unwrap();
+    let reader = std::thread::spawn(move || std::io::read_to_string(stderr));
+    // Opening waits for gwp-race to open it; dropped at once.
+    drop(File::open(&pipe).unwrap());
+    let status = gwp_race.wait(LIMIT).unwrap();
+    let said = reader.join().unwrap().unwrap();
+    assert_eq!(status.code(), FAILED, "{said}");
+    assert!(said.contains("Broken pipe"), "{said}");
+    assert!(
+        reports(&said) > 0 && reports(&said) == caught(&said),
+        "{said}"
+    );
+}
+
+/// Check that a standard error that nobody reads any more ends nothing: the program runs to its end,
+/// however much there is to say, and its exit code is passed on.
+#[test]
+fn nobody_need_read_standard_error() {
+    for options in [&["-vv", "--stats"][..], &["--format", "json"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = run(options, "2");
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(writer)
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        assert_eq!(std::io::read_to_string(stdout).unwrap(), "done\n");
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{options:?}");
+    }
+}
+
+/// Check that the program finds those of its standard descriptors closed that the user has closed,
+/// and that no file of gwp-race's gets their numbers.
+#[test]
+fn closed_descriptors_stay_closed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (report, found) = (scratch.path().join("report"), scratch.path().join("found"));
+    let program = "for n in 0 1 2; do
+            [ -e /proc/$$/fd/$n ] && echo $n >> \"$0\"
+        done; echo out; echo aside >&2; exit 7";
+    for closed in 0..8u8 {
+        let is_closed = |fd: &u8| closed & 1 << fd != 0;
+        let _ = fs::remove_file(&found);
+        let close: String = (0..3)
+            .filter(is_closed)
+            .map(|fd| format!(" {fd}>&-"))
+            .collect();
+        let script = format!("exec \"$0\" run -v -o \"$1\" -- sh -c \"$2\" \"$3\" {close}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).arg(gwp_race()).arg(&report);
+        let output = shell.arg(program).arg(&found).output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{}", said(&output));
+        let expected: String = (0..3)
+            .filter(|fd| !is_closed(fd))
+            .map(|fd| format!("{fd}\n"))
+            .collect();
+        assert_eq!(
+            fs::read_to_string(&found).unwrap_or_default(),
+            expected,
+            "{close}"
+        );
+        let kept = fs::read_to_string(&report).unwrap();
+        assert!(
+            kept.starts_with("gwp-race: ") && !kept.contains("aside"),
+            "{kept}"
+        );
+    }
+}
