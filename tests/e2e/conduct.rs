@@ -215,7 +215,9 @@ fn a_crash_ends_the_attaching() {
     let report = scratch.path().join("report");
     let mut attach = Watch::aggressive().attach_command(target.pid(), &report);
     let mut attached = Guarded::new(attach.stderr(Stdio::null()).spawn().unwrap());
-    while status_field(target.pid(), "TracerPid").as_deref() == Some("0") {
+    // It is watched once a race is reported.
+    while !fs::metadata(&report).is_ok_and(|report| report.len() > 0) {
+        assert_eq!(attached.ended().unwrap(), None, "it did not stay attached");
         std::thread::sleep(Duration::from_millis(10));
     }
     kill(target.pid(), Signal::SIGSEGV).unwrap();

@@ -9,7 +9,7 @@ use std::{
 
 use gwp_race_tests::{
     Configuration, Program, Report, binary,
-    children::{Guarded, status_field},
+    chaos::{self, target::Target},
     compile,
 };
 use tempfile::TempDir;
@@ -113,23 +113,32 @@ fn too_few_are_named() {
     }
 }
 
-/// Check that these capabilities are no way to watch or disturb the processes of others.
+/// Check that these capabilities are no way to watch or disturb the processes of others, nor is any
+/// command: nothing is seized, nothing armed, nothing stands still, and nothing is told of it.
 #[test]
 fn processes_of_others_are_out_of_reach() {
     let place = Place::new();
-    let mut command = Command::new(place.path("racy"));
-    command.args(["60", "2"]).stdout(Stdio::null());
-    let target = Guarded::new(command.spawn().unwrap());
-    let pid = target.pid().to_string();
-    let output = place.gwp_race(&["bpf", "perfmon"], &["attach", "--duration", "1s", &pid]);
-    assert!(!output.status.success(), "{}", said(&output));
-    let said = said(&output);
-    assert!(
-        said.contains("not allowed") && said.contains("setcap"),
-        "{said}"
-    );
-    assert_eq!(
-        status_field(target.pid(), "TracerPid").as_deref(),
-        Some("0")
-    );
+    let mut target = Target::start(&chaos::target::program().unwrap(), 2).unwrap();
+    let pid = target.process.pid();
+    for capabilities in [&["bpf", "perfmon"][..], &[]] {
+        let id = pid.to_string();
+        let report = place.path("foreign");
+        let report = report.to_str().unwrap();
+        let mut attach = vec!["attach", "--duration", "1s", "-o", report];
+        attach.push(&id);
+        let output = place.gwp_race(capabilities, &attach);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        if !capabilities.is_empty() {
+            let refused = said.contains("not allowed") && said.contains("setcap");
+            assert!(refused, "{said}");
+        }
+        assert_eq!(fs::read_to_string(report).unwrap_or_default(), "");
+        let inspect = place.gwp_race(capabilities, &["inspect", &id]);
+        assert_eq!(inspect.status.code(), Some(1));
+        assert_eq!(String::from_utf8_lossy(&inspect.stdout), "");
+        // Not traced, not stopped, all breakpoints free, all threads at work.
+        assert_eq!(target.board.examine(pid).unwrap(), None);
+    }
+    target.end().unwrap();
 }

@@ -18,6 +18,22 @@ pub fn gwp_race() -> PathBuf {
     binary
 }
 
+/// The same with the feature `fault-injection`, which `cargo xtask test` builds beside it.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn gwp_race_faulty() -> PathBuf {
+    let binary = gwp_race().with_file_name("gwp-race-faulty");
+    assert!(
+        binary.is_file(),
+        "{} does not exist: run the tests by `cargo xtask test`, or build it by `cargo build \
+         --release -p gwp-race --features fault-injection --bin gwp-race-faulty`",
+        binary.display()
+    );
+    binary
+}
+
 /// Whether every configuration is to be tested (`cargo xtask test --full`).
 #[must_use]
 pub fn full() -> bool {

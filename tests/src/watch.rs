@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs,
     os::unix::process::CommandExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -41,6 +41,7 @@ pub enum Until {
 /// A gwp-race to start.
 #[derive(Clone, Debug)]
 pub struct Watch {
+    binary: Option<PathBuf>,
     options: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
@@ -72,6 +73,7 @@ impl Watch {
     #[must_use]
     pub fn aggressive() -> Self {
         Self {
+            binary: None,
             options: AGGRESSIVE.iter().map(Into::into).collect(),
             environment: Vec::new(),
             limit: Duration::from_secs(60),
@@ -82,6 +84,13 @@ impl Watch {
     #[must_use]
     pub fn option(mut self, words: &[&str]) -> Self {
         self.options.extend(words.iter().map(Into::into));
+        self
+    }
+
+    /// Another gwp-race than the one under test.
+    #[must_use]
+    pub fn binary(mut self, binary: PathBuf) -> Self {
+        self.binary = Some(binary);
         self
     }
 
@@ -117,7 +126,7 @@ impl Watch {
     }
 
     fn command(&self, subcommand: &str, output: &Path) -> Command {
-        let mut command = Command::new(gwp_race());
+        let mut command = Command::new(self.binary.clone().unwrap_or_else(gwp_race));
         command
             .arg(subcommand)
             .args(&self.options)

@@ -9,6 +9,17 @@ use crate::{
     steps::{cargo, step},
 };
 
+/// Builds, beside a gwp-race that was built with optimizations, the one whose system calls fail when
+/// a test wants them to.
+pub fn faulty() -> Result<()> {
+    let mut command = cargo();
+    command
+        .args(["build", "--release", "--package", "gwp-race"])
+        .args(["--features", "fault-injection", "--bin", "gwp-race-faulty"])
+        .env_remove("GWP_RACE_EBPF_OBJECT");
+    step("building gwp-race with faults", &mut command)
+}
+
 /// Builds both and returns the path of gwp-race.
 pub fn run(release: bool) -> Result<PathBuf> {
     setup::run()?;

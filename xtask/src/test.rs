@@ -23,6 +23,7 @@ const TESTS_AT_ONCE: &str = "2";
 /// Builds what is needed, and runs the tests.
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
+    build::faulty()?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--"]);
     command.args(&options.filter);

@@ -27,9 +27,13 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
         }
     };
     tokio::pin!(over);
+    let mut is_over = false;
     loop {
         tokio::select! {
-            () = &mut over => break,
+            () = &mut over => {
+                is_over = true;
+                break;
+            }
             _ = terminate.recv() => break,
             _ = hangup.recv() => break,
             _ = interrupt.recv() => break,
@@ -41,12 +45,21 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
                     }
                 }
                 Happening::Failed(text) => anyhow::bail!(text),
-                Happening::AllEnded => break,
+                Happening::AllEnded if session.has_watched(args.pid) => break,
+                Happening::AllEnded => {
+                    anyhow::bail!("process {} has ended before it could be watched", args.pid)
+                }
                 Happening::Seized => {}
             },
         }
     }
     session.stop().await;
+    if is_over && !session.has_watched(args.pid) {
+        anyhow::bail!(
+            "the time was over before process {} was watched; give it a longer --duration",
+            args.pid
+        );
+    }
     let tally = session.finish()?;
     Ok(match args.watch.error_exitcode {
         Some(code) if tally.unique > 0 => ExitCode::from(code),

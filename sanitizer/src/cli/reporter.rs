@@ -115,7 +115,7 @@ impl Reporter {
                     None => Ok(state.tally),
                 }
             })
-            .context("cannot start a thread; raise the limit of processes (ulimit -u)")?;
+            .context("cannot start a thread; raise the limit of processes (ulimit -u) or of memory (ulimit -v)")?;
         Ok(Self { work, thread })
     }
 

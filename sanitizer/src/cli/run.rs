@@ -17,7 +17,10 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use tokio::process::{Child, Command};
+use tokio::{
+    io::AsyncReadExt as _,
+    process::{Child, Command},
+};
 use tracing::{debug, warn};
 
 use super::{
@@ -66,8 +69,7 @@ pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // a signal that ended gwp-race between the two would leave the program to itself.
     let signals = PassedOn::new()?;
     gate.write_all(&[1]).context("the launcher has ended")?;
-    let launched = tokio::task::spawn_blocking(move || exec_error(&mut gate)).await?;
-    if let Some(error) = launched {
+    if let Some(error) = exec_error(gate).await? {
         let _ = child.wait().await;
         let program = args.command.first().map_or(OsStr::new(""), |name| name);
         let found = error.kind() != std::io::ErrorKind::NotFound;
@@ -185,12 +187,12 @@ fn start_launcher(args: &RunArgs) -> anyhow::Result<(UnixStream, Child)> {
 }
 
 /// The end of the socket tells that the exec has succeeded; before it comes the error.
-fn exec_error(gate: &mut UnixStream) -> Option<std::io::Error> {
+async fn exec_error(gate: UnixStream) -> std::io::Result<Option<std::io::Error>> {
+    gate.set_nonblocking(true)?;
+    let mut gate = tokio::net::UnixStream::from_std(gate)?;
     let mut code = [0; 4];
-    match gate.read_exact(&mut code) {
-        Ok(()) => Some(std::io::Error::from_raw_os_error(i32::from_le_bytes(code))),
-        Err(_) => None,
-    }
+    let error = gate.read_exact(&mut code).await.ok();
+    Ok(error.map(|_| std::io::Error::from_raw_os_error(i32::from_le_bytes(code))))
 }
 
 /// The launcher's body.

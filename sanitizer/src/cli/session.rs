@@ -30,6 +30,9 @@ const MAX_TRACERS: usize = 64;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// But never for longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// What is said of a tracer that has not said anything itself.
+const TRACER_DIED: &str = "the tracer has died, and so released the process; if memory has run out, \
+     free some, or raise the limit (ulimit -v)";
 /// How long a tracer may take to disarm when told to stop.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
@@ -64,6 +67,8 @@ pub struct Session {
     /// Sums of those that have ended.
     past: Vec<Statistics>,
     watching: HashSet<u32>,
+    /// Processes whose tracers have said why they end.
+    farewells: HashSet<u32>,
     pauses: HashMap<u32, Duration>,
     /// Processes that are let alone at present.
     paused: HashSet<u32>,
@@ -101,6 +106,7 @@ impl Session {
             current: HashMap::new(),
             past: Vec::new(),
             watching: HashSet::new(),
+            farewells: HashSet::new(),
             pauses: HashMap::new(),
             paused: HashSet::new(),
             later_sender,
@@ -202,37 +208,66 @@ impl Session {
             Notice::Statistics(statistics) => drop(self.current.insert(pid, statistics)),
             Notice::Ended(ending, statistics) => {
                 self.current.insert(pid, statistics);
-                if let Ending::FatalSignal(signal) = ending {
-                    debug!("process {pid} was released before signal {signal}");
-                    self.pause(pid);
+                self.farewells.insert(pid);
+                match ending {
+                    Ending::FatalSignal(signal) => {
+                        debug!("process {pid} was released before signal {signal}");
+                        self.pause(pid);
+                    }
+                    // Its tracer was wrong about that.
+                    Ending::TargetEnded if is_alive(pid) => self.pause(pid),
+                    Ending::TargetEnded | Ending::Stopped => {}
                 }
             }
             Notice::Failed(text) => {
-                if pid == self.first && !self.watching.contains(&pid) {
-                    return Some(Happening::Failed(text));
-                }
-                debug!("process {pid} is not watched any more: {text}");
+                self.farewells.insert(pid);
+                return self.on_failure(pid, text);
             }
         }
         None
     }
 
+    /// The tracer of a process could not go on. One that was watched already is tried again later.
+    fn on_failure(&mut self, pid: u32, text: String) -> Option<Happening> {
+        if pid == self.first && !self.watching.contains(&pid) {
+            return Some(Happening::Failed(text));
+        }
+        if self.stopping || !self.watching.contains(&pid) || !is_alive(pid) {
+            debug!("process {pid} is not watched any more: {text}");
+            return None;
+        }
+        warn!("process {pid} is let alone for a while: {text}");
+        self.pause(pid);
+        None
+    }
+
+    /// Whether a process was watched at any time.
+    #[must_use]
+    pub fn has_watched(&self, pid: u32) -> bool {
+        self.watching.contains(&pid)
+    }
+
     async fn on_gone(&mut self, pid: u32) -> Option<Happening> {
-        if let Some(mut link) = self.links.remove(&pid)
-            && link.ended().await == Some(RELEASED)
-        {
-            self.releases += 1;
-            info!(
-                "the watchdog has released process {pid}: its tracer held a thread for more than \
-                 {}",
-                humantime::format_duration(self.args.stop_deadline)
-            );
-            self.pause(pid);
+        let farewell = self.farewells.remove(&pid);
+        let mut failure = None;
+        if let Some(mut link) = self.links.remove(&pid) {
+            let code = link.ended().await;
+            if code == Some(RELEASED) {
+                self.releases += 1;
+                info!(
+                    "the watchdog has released process {pid}: its tracer held a thread for more \
+                     than {}",
+                    humantime::format_duration(self.args.stop_deadline)
+                );
+                self.pause(pid);
+            } else if !farewell {
+                failure = self.on_failure(pid, TRACER_DIED.to_owned());
+            }
         }
         if let Some(statistics) = self.current.remove(&pid) {
             self.past.push(statistics);
         }
-        self.all_ended()
+        failure.or_else(|| self.all_ended())
     }
 
     fn all_ended(&self) -> Option<Happening> {
@@ -267,8 +302,7 @@ impl Session {
     fn watch_later(&mut self, later: Later) -> Option<Happening> {
         let pid = later.pid;
         let was_paused = self.paused.remove(&pid);
-        let alive = std::path::Path::new(&format!("/proc/{pid}/exe")).exists()
-            && start_ticks(pid) == Some(later.start_ticks);
+        let alive = is_alive(pid) && start_ticks(pid) == Some(later.start_ticks);
         if !alive && was_paused {
             return self.all_ended();
         }
@@ -298,7 +332,11 @@ impl Session {
             tokio::select! {
                 Some((pid, message)) = self.messages.recv() => {
                     match message {
-                        Message::Notice(notice) => drop(self.on_notice(pid, *notice)),
+                        Message::Notice(notice) => {
+                            if let Some(Happening::Failed(text)) = self.on_notice(pid, *notice) {
+                                warn!("{text}");
+                            }
+                        }
                         Message::Gone => drop(self.on_gone(pid).await),
                     }
                 }
@@ -387,6 +425,11 @@ impl Session {
 fn start_ticks(pid: u32) -> Option<u64> {
     let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
     Stat::read(pid, pid).ok().map(|stat| stat.start_ticks)
+}
+
+/// Whether a process has not ended: of one that is only waited for, no file is left.
+fn is_alive(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/exe")).exists()
 }
 
 fn add(counts: &mut BTreeMap<String, u64>, name: &str, count: u64) {

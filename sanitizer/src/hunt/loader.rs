@@ -15,7 +15,7 @@ use std::{
 
 use super::modules::{Changes, ModuleSet, RefreshError};
 use crate::kernel::{
-    KernelError,
+    KernelError, fault,
     process::{self, Bell, Urgency},
     tables::Tables,
 };
@@ -50,6 +50,7 @@ impl Loader {
     /// Fails where no thread or eventfd(2) can be had.
     pub fn start(tables: Tables) -> Result<Self, KernelError> {
         let bell = Arc::new(Bell::new()?);
+        fault::before("clone", || "the loader's thread".to_owned())?;
         let (requests, asked) = mpsc::channel();
         let (told, answers) = mpsc::channel();
         let ring = Arc::clone(&bell);

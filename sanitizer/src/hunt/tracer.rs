@@ -35,7 +35,7 @@ const SIGTRAP_SUPPRESSION: (u32, u32) = (6, 10);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The exit code of a tracer that failed.
-const FAILED: u8 = 1;
+pub(super) const FAILED: u8 = 1;
 
 /// Runs until the target ends, the daemon says so or is gone: the exit code. The calling process
 /// becomes the watchdog, its child the tracer.

@@ -15,7 +15,7 @@ use aya::{
 };
 use gwp_race_abi::{Control, Event, HITS, HitRecord, KernelOffsets, STACK_BYTES, TrapRegs};
 
-use super::{KernelError, btf, object::GATES_OBJECT, shared::SharedArray, tables::Tables};
+use super::{KernelError, btf, fault, object::GATES_OBJECT, shared::SharedArray, tables::Tables};
 
 /// Where the gates' debug messages go: to `log` at this level, or nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,7 @@ impl Gates {
         let offsets = btf::KernelOffsets::load()
             .map_err(|cause| failed("reading BTF", "the running kernel", &cause))?;
         let level: u8 = if log == GateLog::Debug { 5 } else { 0 };
+        fault::before("bpf(BPF_MAP_CREATE)", || "the eBPF object".to_owned())?;
         let mut ebpf = EbpfLoader::new()
             .btf(None)
             .verifier_log_level(VerifierLogLevel::DISABLE)
@@ -114,6 +115,7 @@ impl Gates {
                 .ok_or("the object has no such program")
                 .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
                 .map_err(|cause| failed("loading", gate.name(), &cause))?;
+            fault::before("bpf(BPF_PROG_LOAD)", || gate.name().to_owned())?;
             program
                 .load()
                 .map_err(|cause| failed("bpf(BPF_PROG_LOAD)", gate.name(), &chain(&cause)))?;
@@ -126,6 +128,7 @@ impl Gates {
         newtask
             .load()
             .map_err(|cause| failed("bpf(BPF_PROG_LOAD)", "newtask", &chain(&cause)))?;
+        fault::before("bpf(BPF_RAW_TRACEPOINT_OPEN)", || "task_newtask".to_owned())?;
         newtask
             .attach("task_newtask")
             .map_err(|cause| failed("attaching", "the tracepoint task_newtask", &chain(&cause)))?;

@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod cpus;
 pub mod descriptors;
 pub mod error;
+pub mod fault;
 pub mod gates;
 pub mod object;
 pub mod perf;

@@ -10,7 +10,7 @@ use std::{
 
 use perf_event_open_sys::{self as sys, bindings as raw};
 
-use super::KernelError;
+use super::{KernelError, fault};
 use crate::addr::RuntimeAddr;
 
 /// How a gate stops the thread that it wants stopped (invariant I1).
@@ -113,6 +113,7 @@ impl PerfEvent {
             Scope::Thread(tid) => (tid.cast_signed(), -1),
             Scope::Cpu(cpu) => (-1, cpu.cast_signed()),
         };
+        fault::before("perf_event_open", || scope.to_string())?;
         // SAFETY: `attr` is a valid, fully initialized structure that outlives the call.
         let fd = unsafe {
             sys::perf_event_open(
@@ -136,6 +137,7 @@ impl PerfEvent {
     /// # Errors
     /// Fails where `PERF_EVENT_IOC_SET_BPF` does.
     pub fn set_gate(&self, program: BorrowedFd<'_>) -> Result<(), KernelError> {
+        self.before("ioctl(PERF_EVENT_IOC_SET_BPF)")?;
         // SAFETY: both descriptors are open.
         let result = unsafe {
             sys::ioctls::SET_BPF(self.fd.as_raw_fd(), program.as_raw_fd().cast_unsigned())
@@ -148,6 +150,7 @@ impl PerfEvent {
     /// # Errors
     /// Fails where `PERF_EVENT_IOC_ENABLE` does.
     pub fn enable(&self) -> Result<(), KernelError> {
+        self.before("ioctl(PERF_EVENT_IOC_ENABLE)")?;
         // SAFETY: the descriptor is open.
         let result = unsafe { sys::ioctls::ENABLE(self.fd.as_raw_fd(), 0) };
         self.check(result, "ioctl(PERF_EVENT_IOC_ENABLE)")
@@ -158,6 +161,7 @@ impl PerfEvent {
     /// # Errors
     /// Fails where `PERF_EVENT_IOC_DISABLE` does.
     pub fn disable(&self) -> Result<(), KernelError> {
+        self.before("ioctl(PERF_EVENT_IOC_DISABLE)")?;
         // SAFETY: the descriptor is open.
         let result = unsafe { sys::ioctls::DISABLE(self.fd.as_raw_fd(), 0) };
         self.check(result, "ioctl(PERF_EVENT_IOC_DISABLE)")
@@ -194,10 +198,15 @@ impl PerfEvent {
         self.attr.__bindgen_anon_4.bp_len = len;
         self.attr.bp_type = kind;
         self.attr.set_disabled(0);
+        self.before("ioctl(PERF_EVENT_IOC_MODIFY_ATTRIBUTES)")?;
         // SAFETY: the descriptor is open and `attr` outlives the call.
         let result =
             unsafe { sys::ioctls::MODIFY_ATTRIBUTES(self.fd.as_raw_fd(), &raw mut self.attr) };
         self.check(result, "ioctl(PERF_EVENT_IOC_MODIFY_ATTRIBUTES)")
+    }
+
+    fn before(&self, call: &'static str) -> Result<(), KernelError> {
+        fault::before(call, || format!("an event of {}", self.scope))
     }
 
     fn check(&self, result: i32, call: &'static str) -> Result<(), KernelError> {

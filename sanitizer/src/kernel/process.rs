@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
-use super::KernelError;
+use super::{KernelError, fault};
 
 /// The calling process gets SIGKILL when the thread that started it ends.
 ///
 /// # Errors
 /// Fails where prctl(2) does.
 pub fn die_with_parent() -> Result<(), KernelError> {
+    fault::before("prctl(PR_SET_PDEATHSIG)", || "this process".to_owned())?;
     // SAFETY: prctl with these arguments touches no memory.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } < 0 {
         return Err(KernelError::last("prctl(PR_SET_PDEATHSIG)", "this process"));
@@ -74,6 +75,7 @@ pub fn split() -> Result<Option<u32>, KernelError> {
         ));
     }
     let parent = std::process::id();
+    fault::before("fork", || "the tracer".to_owned())?;
     // SAFETY: the process has one thread, so the child has all that the parent had.
     match unsafe { libc::fork() } {
         ..0 => Err(KernelError::last("fork", "the tracer")),
@@ -106,6 +108,7 @@ pub enum ChildState {
 /// `ECHILD` for what is no child, or was waited for before.
 pub fn child_state(pid: u32) -> Result<ChildState, KernelError> {
     let mut status = 0;
+    fault::before("waitpid", || format!("process {pid}"))?;
     // SAFETY: `status` is writable.
     let id = unsafe {
         libc::waitpid(
@@ -167,6 +170,7 @@ pub fn outlive_file_limit() {
 /// # Errors
 /// Fails where signalfd(2) does.
 pub fn child_news() -> Result<OwnedFd, KernelError> {
+    fault::before("signalfd", || "this process".to_owned())?;
     // SAFETY: the sets are initialized by the calls; the new descriptor is ours alone.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
@@ -197,6 +201,7 @@ impl Bell {
     /// Fails where eventfd(2) does.
     pub fn new() -> Result<Self, KernelError> {
         use nix::sys::eventfd::{EfdFlags, EventFd};
+        fault::before("eventfd", || "this process".to_owned())?;
         EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
             .map(Self)
             .map_err(|cause| KernelError::other("eventfd", "this process", cause))
@@ -248,6 +253,7 @@ pub fn wait_readable<const N: usize>(
     let pointer = timeout
         .as_ref()
         .map_or(std::ptr::null(), std::ptr::from_ref);
+    fault::before("ppoll", || "the tracer".to_owned())?;
     // SAFETY: the array and the timeout live through the call.
     let result = unsafe {
         libc::ppoll(

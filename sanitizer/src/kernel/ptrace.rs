@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 pub use super::reaper::reaped;
-use super::{KernelError, reaper::while_reaping};
+use super::{KernelError, fault, reaper::while_reaping};
 use crate::insn::Regs;
 
 /// `PTRACE_EVENT_STOP` (`include/uapi/linux/ptrace.h`).
@@ -52,6 +52,7 @@ fn call(
     address: usize,
     data: usize,
 ) -> Result<i64, KernelError> {
+    fault::before(name, || format!("thread {tid}"))?;
     // SAFETY: the callers pass pointers that are valid for what the request writes.
     let result = unsafe { libc::ptrace(request, tid, address, data) };
     if result < 0 {
@@ -201,6 +202,15 @@ pub fn peek() -> Result<Option<(u32, Stop)>, KernelError> {
     wait(libc::P_ALL, 0, libc::WNOWAIT | libc::WNOHANG)
 }
 
+/// Whether [`peek`] would tell of this thread.
+///
+/// # Errors
+/// `ECHILD` when the thread is not traced any more.
+pub fn has_news(tid: u32) -> Result<bool, KernelError> {
+    let news = wait(libc::P_PID, tid, libc::WNOWAIT | libc::WNOHANG)?;
+    Ok(news.is_some())
+}
+
 /// Takes note of a thread's stop or end, and tells which it was: it is not told of again. It may
 /// be another than [`peek`] saw, when SIGKILL or another thread's exec came between.
 ///
@@ -212,6 +222,7 @@ pub fn take(tid: u32) -> Result<Option<(u32, Stop)>, KernelError> {
 
 fn wait(kind: libc::idtype_t, id: u32, flags: i32) -> Result<Option<(u32, Stop)>, KernelError> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    fault::before("waitid", || format!("thread {id}"))?;
     loop {
         // SAFETY: `info` is writable memory of the right type.
         let result = unsafe {

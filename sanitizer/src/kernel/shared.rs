@@ -4,7 +4,7 @@ use std::{marker::PhantomData, os::fd::AsRawFd};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::KernelError;
+use super::{KernelError, fault};
 
 /// The kernel rounds the values of an array map up to this (`kernel/bpf/arraymap.c`).
 const STRIDE: usize = 8;
@@ -26,6 +26,7 @@ impl<T> SharedArray<T> {
     /// Fails where mmap(2) does.
     pub(super) fn map(fd: &impl AsRawFd, len: usize, name: &str) -> Result<Self, KernelError> {
         let bytes = len * Self::stride();
+        fault::before("mmap", || format!("the BPF map {name}"))?;
         let map = MmapOptions::new()
             .len(bytes)
             .map_raw(fd.as_raw_fd())

@@ -7,7 +7,7 @@ use std::{collections::HashSet, os::fd::AsFd as _};
 use aya::maps::{ArrayOfMaps, HashOfMaps, MapData};
 use gwp_race_abi::{FunctionEntry, MODULES, ModuleRange, SPACE_RANGES};
 
-use super::{KernelError, gates::chain, shared::SharedArray};
+use super::{KernelError, fault, gates::chain, shared::SharedArray};
 
 /// `BPF_F_MMAPABLE | BPF_F_INNER_MAP` (`include/uapi/linux/bpf.h`).
 const INNER_FLAGS: u32 = 1 << 10 | 1 << 12;
@@ -47,6 +47,7 @@ impl Tables {
         };
         let padded = (0..SPACE_RANGES).map(|index| ranges.get(index).copied().unwrap_or(unused));
         let inner = table(SPACE_RANGES, padded, "ranges")?;
+        before_update("SPACES")?;
         self.spaces.insert(tgid, &inner, 0).map_err(|cause| {
             KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "SPACES", chain(&cause))
         })?;
@@ -71,10 +72,12 @@ impl Tables {
             KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "a table", chain(cause))
         };
         let inner = table(functions.len(), functions, "functions")?;
+        before_update("a table")?;
         self.functions
             .set(index, &inner, 0)
             .map_err(|cause| update(&cause))?;
         let inner = table(atomic_ends.len(), atomic_ends, "atomics")?;
+        before_update("a table")?;
         self.atomics
             .set(index, &inner, 0)
             .map_err(|cause| update(&cause))?;
@@ -86,6 +89,10 @@ impl Tables {
     pub fn remove(&mut self, table: u32) {
         self.used.remove(&table);
     }
+}
+
+fn before_update(map: &str) -> Result<(), KernelError> {
+    fault::before("bpf(BPF_MAP_UPDATE_ELEM)", || map.to_owned())
 }
 
 /// A BPF array with these entries, to be put into an outer map.
@@ -103,6 +110,7 @@ fn table<T: Copy>(
         u32::try_from(len).unwrap_or(u32::MAX),
         INNER_FLAGS,
     );
+    fault::before("bpf(BPF_MAP_CREATE)", || name.to_owned())?;
     let map = MapData::create(parameters, name, None)
         .map_err(|cause| KernelError::other("bpf(BPF_MAP_CREATE)", name, chain(&cause)))?;
     let values: SharedArray<T> = SharedArray::map(&map.fd().as_fd(), len, name)?;

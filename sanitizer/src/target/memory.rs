@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use super::error::TargetError;
 use super::process;
 use crate::addr::RuntimeAddr;
+use crate::kernel::fault;
 
 /// The page size of x86-64: where one address can be read, so can all of its page.
 const PAGE: u64 = 4096;
@@ -68,6 +69,9 @@ fn read_by_call(tid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> Result<usi
         let Some(local) = buffer.get_mut(done..planned) else {
             break;
         };
+        if let Err(error) = fault::before("process_vm_readv", || format!("process {tid}")) {
+            return Err(Errno::from_raw(error.source.raw_os_error().unwrap_or(0)));
+        }
         match process_vm_readv(tid, &mut [IoSliceMut::new(local)], &pieces) {
             Ok(0) | Err(Errno::EFAULT) => break,
             Ok(count) => {

@@ -2,10 +2,11 @@
 //! die, stand still, stay traced, keep a breakpoint, or have a system call interrupted.
 
 mod blow;
-mod random;
+pub mod fault;
+pub mod random;
 mod round;
 mod tally;
-mod target;
+pub mod target;
 
 pub use blow::Blow;
 pub use tally::{Record, Tally};

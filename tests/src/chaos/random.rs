@@ -6,11 +6,14 @@ use std::time::Duration;
 pub struct Random(u64);
 
 impl Random {
+    /// The numbers of a seed.
+    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    /// The next number.
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,18 +23,18 @@ impl Random {
 
     /// True once in `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
-        self.next().is_multiple_of(times)
+        self.number().is_multiple_of(times)
     }
 
     /// Any time below a limit, to the microsecond.
     pub fn below(&mut self, limit: Duration) -> Duration {
-        Duration::from_micros(self.next() % (limit.as_micros() as u64).max(1))
+        Duration::from_micros(self.number() % (limit.as_micros() as u64).max(1))
     }
 
     /// A time below 2^`doublings` times the shortest; each doubling is equally likely, so that
     /// short ones are frequent and long ones occur.
     pub fn spread(&mut self, shortest: Duration, doublings: u64) -> Duration {
-        let scale = 1u32 << (self.next() % doublings);
+        let scale = 1u32 << (self.number() % doublings);
         shortest * scale + self.below(shortest * scale)
     }
 }
@@ -44,7 +47,7 @@ mod tests {
     #[test]
     fn times_fill_their_range() {
         let (mut one, mut other) = (Random::new(7), Random::new(7));
-        assert!((0..100).all(|_| one.next() == other.next()));
+        assert!((0..100).all(|_| one.number() == other.number()));
         let shortest = Duration::from_millis(1);
         let spans: Vec<_> = (0..1000).map(|_| one.spread(shortest, 12)).collect();
         assert!(

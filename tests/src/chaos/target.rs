@@ -40,6 +40,9 @@ const TURNS: u64 = 7;
 const MOST_THREADS: u64 = 1000;
 
 /// The fixture, built.
+///
+/// # Errors
+/// Says what the compiler said.
 pub fn program() -> Result<PathBuf> {
     let program = Program::new("survival/counters.c");
     Ok(compile::program(&program, Configuration::USUAL)?.canonicalize()?)
@@ -54,6 +57,10 @@ pub struct Board {
 }
 
 impl Board {
+    /// A board for a target of so many threads.
+    ///
+    /// # Errors
+    /// Fails where no file can be created.
     pub fn new(threads: usize) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let file = File::options()
@@ -70,15 +77,20 @@ impl Board {
         })
     }
 
+    /// Where it is.
+    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directory.path().join("board")
     }
 
     /// A file beside it.
+    #[must_use]
     pub fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
+    /// How many threads the target has.
+    #[must_use]
     pub const fn threads(&self) -> usize {
         self.threads
     }
@@ -93,6 +105,10 @@ impl Board {
         Ok(self.file.write_all_at(&value.to_ne_bytes(), index * 8)?)
     }
 
+    /// Whether the target has all its threads.
+    ///
+    /// # Errors
+    /// Fails where reading the board does.
     pub fn is_ready(&self) -> Result<bool> {
         Ok(self.word(READY)? != 0)
     }
@@ -107,6 +123,9 @@ impl Board {
     }
 
     /// What is wrong with the living target `pid`, which nobody watches any more.
+    ///
+    /// # Errors
+    /// Fails where reading the board does.
     pub fn examine(&mut self, pid: Pid) -> Result<Option<String>> {
         if !waited(|| self.is_ready())? {
             return Ok(Some("it does not come to create its threads".to_owned()));
@@ -164,11 +183,15 @@ impl Board {
     }
 
     /// Tells it to end.
+    ///
+    /// # Errors
+    /// Fails where writing the board does.
     pub fn end(&self) -> Result<()> {
         self.set_word(END, 1)
     }
 
     /// The command line of a target that uses this board.
+    #[must_use]
     pub fn arguments(&self, trap: &str) -> [String; 3] {
         [
             self.path().display().to_string(),
@@ -180,12 +203,17 @@ impl Board {
 
 /// A target that runs by itself.
 pub struct Target {
+    /// What it shares with the test.
     pub board: Board,
+    /// It ends with this.
     pub process: Guarded,
 }
 
 impl Target {
     /// Starts one and waits until it has all its threads.
+    ///
+    /// # Errors
+    /// Fails if it does not start.
     pub fn start(program: &Path, threads: usize) -> Result<Self> {
         let board = Board::new(threads)?;
         let mut command = Command::new(program);
@@ -201,6 +229,9 @@ impl Target {
     }
 
     /// Ends it as it ends by itself.
+    ///
+    /// # Errors
+    /// Fails if it does not end, or not as it should.
     pub fn end(mut self) -> Result<()> {
         self.board.end()?;
         let status = self.process.wait(PATIENCE)?;
@@ -212,6 +243,9 @@ impl Target {
 }
 
 /// Whether it became so in time.
+///
+/// # Errors
+/// That of the question.
 pub fn waited(mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
     let start = Instant::now();
     loop {
@@ -236,6 +270,7 @@ fn held(pid: Pid) -> Option<String> {
 }
 
 /// The threads of a process that stand still.
+#[must_use]
 pub fn standing_threads(pid: Pid) -> HashSet<i32> {
     let stands = |tid: &Pid| {
         let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();

@@ -59,6 +59,7 @@ use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::target;
 use crate::target::TargetError;
+use crate::target::threads::Stat;
 use crate::verdict::Policy;
 
 use waiting::Waiting;
@@ -81,6 +82,8 @@ const SAMPLED_STACK: usize = 512;
 const STANDING_STACK: usize = 256 * 1024;
 /// Reported pairs remembered; beyond that they are told with stacks again.
 const KNOWN_PAIRS: usize = 1 << 14;
+/// How often it is tried to let a thread go that stands still all the same.
+const RELEASES: usize = 3;
 /// Housekeeping rounds between two decays of what the strategy has learned.
 const DECAY_ROUNDS: u64 = 10;
 
@@ -212,6 +215,9 @@ pub enum EngineError {
     /// Its modules.
     #[error(transparent)]
     Modules(#[from] RefreshError),
+    /// No thread of it is left.
+    #[error("process {0} has ended before it could be watched")]
+    Gone(u32),
     /// Another instruction set.
     #[error(
         "process {0} is not a 64-bit x86 program, and only those can be watched: build it for \
@@ -302,7 +308,9 @@ impl Engine {
     /// # Errors
     /// Fails when the process cannot be held.
     pub fn launch(&mut self) -> Result<(), EngineError> {
-        self.arming.seize(self.pid)?;
+        if !self.arming.seize(self.pid)? {
+            return Err(EngineError::Gone(self.pid));
+        }
         self.outbox.send(&Notice::Seized);
         Ok(())
     }
@@ -317,6 +325,9 @@ impl Engine {
         let threads = target::threads::list(as_pid(self.pid))?;
         self.fit_watchpoints(threads.len());
         self.adopt_threads()?;
+        if self.arming.is_empty() {
+            return Err(EngineError::Gone(self.pid));
+        }
         self.begin_watching(false);
         Ok(())
     }
@@ -497,7 +508,22 @@ fn set_delivery(control: &Control, delivery: Delivery) {
 /// Lets a stopped thread go on. One that is gone needs nothing, and one that SIGKILL has woken
 /// neither.
 fn release(tid: u32, signal: i32) {
-    let _ = ptrace::resume(tid, signal);
+    for _ in 0..RELEASES {
+        // What is told of again is tried again then.
+        if ptrace::resume(tid, signal).is_ok()
+            || !stands(tid)
+            || ptrace::has_news(tid).unwrap_or(false)
+        {
+            return;
+        }
+    }
+    // Nobody would ever let it go. Our exit does.
+    std::process::exit(i32::from(crate::hunt::tracer::FAILED));
+}
+
+/// Whether a thread stands still for its tracer.
+fn stands(tid: u32) -> bool {
+    Stat::read(as_pid(tid), as_pid(tid)).is_ok_and(|stat| stat.state == 't')
 }
 
 const fn as_pid(id: u32) -> Pid {

@@ -1,0 +1,158 @@
+//! The plan of a test, given by two variables of the environment, which all processes of a gwp-race
+//! share, as they share the counting:
+//!
+//! - `GWP_RACE_FAULT_COUNTS` names a file. It becomes an array of records of 64 bytes, one a kind of
+//!   call: its name, padded with zeros, and in the last eight bytes how many were announced so far.
+//! - `GWP_RACE_FAULT` is what is to happen: `CALL FIRST LAST errno:N` has the calls of that kind from
+//!   the first to the last one, counted from 1, fail with error N instead of being made;
+//!   `CALL FIRST LAST kill:PID` kills a process before them.
+
+use std::{
+    fs::File,
+    io,
+    ops::RangeInclusive,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+};
+
+use memmap2::MmapRaw;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+const COUNTS: &str = "GWP_RACE_FAULT_COUNTS";
+const FAULT: &str = "GWP_RACE_FAULT";
+const RECORD: usize = 64;
+const NAME: usize = 56;
+
+/// Every kind of call that is announced.
+const CALLS: [&str; 25] = [
+    "ptrace(PTRACE_SEIZE)",
+    "ptrace(PTRACE_CONT)",
+    "ptrace(PTRACE_LISTEN)",
+    "ptrace(PTRACE_GETREGS)",
+    "ptrace(PTRACE_GETSIGINFO)",
+    "ptrace(PTRACE_GET_RSEQ_CONFIGURATION)",
+    "waitid",
+    "waitpid",
+    "perf_event_open",
+    "ioctl(PERF_EVENT_IOC_SET_BPF)",
+    "ioctl(PERF_EVENT_IOC_ENABLE)",
+    "ioctl(PERF_EVENT_IOC_DISABLE)",
+    "ioctl(PERF_EVENT_IOC_MODIFY_ATTRIBUTES)",
+    "bpf(BPF_PROG_LOAD)",
+    "bpf(BPF_RAW_TRACEPOINT_OPEN)",
+    "bpf(BPF_MAP_CREATE)",
+    "bpf(BPF_MAP_UPDATE_ELEM)",
+    "mmap",
+    "process_vm_readv",
+    "prctl(PR_SET_PDEATHSIG)",
+    "fork",
+    "clone",
+    "signalfd",
+    "eventfd",
+    "ppoll",
+];
+
+struct Plan {
+    counts: MmapRaw,
+    fault: Option<Fault>,
+}
+
+struct Fault {
+    call: String,
+    numbers: RangeInclusive<u64>,
+    action: Action,
+}
+
+enum Action {
+    Fail(i32),
+    Kill(Pid),
+}
+
+/// Counts a call, and says whether it is to fail.
+pub fn next(call: &'static str) -> io::Result<()> {
+    static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+    let Some(plan) = PLAN.get_or_init(Plan::read) else {
+        return Ok(());
+    };
+    let index = CALLS.iter().position(|name| *name == call);
+    let index = index.unwrap_or_else(|| panic!("{call} is missing in the list of calls"));
+    let number = plan.count(index);
+    match &plan.fault {
+        Some(fault) if fault.call == call && fault.numbers.contains(&number) => {
+            match fault.action {
+                Action::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
+                Action::Kill(pid) => {
+                    // It may be gone already.
+                    let _ = kill(pid, Signal::SIGKILL);
+                    Ok(())
+                }
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Plan {
+    fn read() -> Option<Self> {
+        let path = std::env::var_os(COUNTS)?;
+        let plan = Self::map(
+            &File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)
+                .ok()?,
+        );
+        let fault = std::env::var(FAULT).ok().map(|text| {
+            Fault::parse(&text).unwrap_or_else(|| panic!("{FAULT} is of another form: {text}"))
+        });
+        Some(Self {
+            counts: plan.unwrap_or_else(|error| panic!("{COUNTS}: {error}")),
+            fault,
+        })
+    }
+
+    fn map(file: &File) -> io::Result<MmapRaw> {
+        file.set_len((CALLS.len() * RECORD) as u64)?;
+        // The same bytes, whoever writes them.
+        for (index, name) in CALLS.iter().enumerate() {
+            use std::os::unix::fs::FileExt as _;
+            file.write_all_at(name.as_bytes(), (index * RECORD) as u64)?;
+        }
+        MmapRaw::map_raw(file)
+    }
+
+    /// Counts a call: which one it is, from 1 on.
+    fn count(&self, index: usize) -> u64 {
+        let offset = index * RECORD + NAME;
+        // SAFETY: the mapping has a record for each index and lives as long as `self`; the counter is
+        // aligned, and only ever accessed by this operation.
+        let counter = unsafe { AtomicU64::from_ptr(self.counts.as_mut_ptr().add(offset).cast()) };
+        counter.fetch_add(1, SeqCst) + 1
+    }
+}
+
+impl Fault {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let call = words.next()?.to_owned();
+        let first = words.next()?.parse().ok()?;
+        let last = words.next()?.parse().ok()?;
+        let action = match words.next()?.split_once(':')? {
+            ("errno", number) => Action::Fail(number.parse().ok()?),
+            ("kill", pid) => Action::Kill(Pid::from_raw(pid.parse().ok()?)),
+            _ => return None,
+        };
+        (words.next().is_none() && CALLS.contains(&call.as_str())).then_some(Self {
+            call,
+            numbers: first..=last,
+            action,
+        })
+    }
+}
