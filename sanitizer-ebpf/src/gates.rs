@@ -18,10 +18,10 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
-    Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_THREAD, EVENT_UNKNOWN_PC,
-    Event, FunctionEntry, HITS, HitRecord, MODULES, ModuleRange, SEARCH_STEPS, SEEN, SPACE_RANGES,
-    SPACE_STEPS, STACK_BYTES, STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, delivery,
-    phase,
+    Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_SHARED, EVENT_THREAD,
+    EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MODULES, ModuleRange, OWN_ACCESSES,
+    SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK, TRAPS_PER_SITE,
+    TRAPS_PER_STALL, TrapRegs, delivery, phase,
 };
 
 use crate::atomic;
@@ -193,6 +193,9 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if address == pc && atomic::load(&control.site) == pc {
         return site_reached(control, word);
     }
+    if phase::of(word) != phase::STALL && atomic::load(&control.share_address) == address {
+        return share_seen(control);
+    }
     let tid = current_tid(control);
     count(control, Counter::Traps);
     if phase::of(word) != phase::STALL || address != atomic::load(&control.watch_address) {
@@ -257,6 +260,26 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         (true, false) => deliver(control),
         (true, true) => send(control),
     }
+}
+
+/// An address that stays watched after a stall was accessed: by whom?
+#[inline(always)]
+fn share_seen(control: &Control) -> u32 {
+    count(control, Counter::ShareTraps);
+    if u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
+        return swallow(control, Counter::HitForeign);
+    }
+    let tid = current_tid(control);
+    let own = u64::from(tid) == atomic::load(&control.share_tid);
+    let (counter, enough) = if own {
+        (&control.share_own, OWN_ACCESSES)
+    } else {
+        (&control.share_others, 1)
+    };
+    if atomic::add(counter, 1) + 1 == enough {
+        tell(EVENT_SHARED, tid, 0, 0);
+    }
+    0
 }
 
 /// A thread has come to the site that is waited at: is it the one to be stalled?

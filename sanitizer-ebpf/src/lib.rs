@@ -23,6 +23,9 @@ pub const SEEN: usize = 16;
 /// Traps at a site, none of which claimed a thread, after which it is no longer waited at.
 pub const TRAPS_PER_SITE: u64 = 64;
 
+/// Accesses of its own thread after which an address that nobody else has used is taken for private.
+pub const OWN_ACCESSES: u64 = 8;
+
 /// Traps after which a stall is ended early: an address that is accessed all the time must not
 /// cost the program a trap each time for as long as the stall lasts.
 pub const TRAPS_PER_STALL: u64 = 64;
@@ -117,6 +120,8 @@ counters! {
     SitePassed = "site-passed",
     /// Traps there that were let pass: skipped, without budget, or while a sample was in hand.
     SiteSwallowed = "site-swallowed",
+    /// Traps at an address that stays watched after a stall.
+    ShareTraps = "share-traps",
     /// Watchpoint traps that reached the gate.
     Traps = "traps",
     /// Traps with no open stall, or of another address than the one watched.
@@ -221,6 +226,14 @@ pub struct Control {
     pub site_skip: AtomicU64,
     /// Traps at the site since it is waited at.
     pub site_traps: AtomicU64,
+    /// The address that stays watched after a stall, to see whether others use it; 0 while none does.
+    pub share_address: AtomicU64,
+    /// The thread that was stalled there.
+    pub share_tid: AtomicU64,
+    /// Its accesses since.
+    pub share_own: AtomicU64,
+    /// Those of other threads.
+    pub share_others: AtomicU64,
     /// 1: clock samples may claim threads; 0: they are only counted.
     pub clock_claims: AtomicU64,
     /// Clock samples in analyzed modules, ever; the next place in `seen`.
@@ -394,3 +407,5 @@ pub const EVENT_CONFIRMED: u32 = 4;
 /// The stall of generation `value` has trapped [`TRAPS_PER_STALL`] times, or in idle times the site
 /// that is waited at [`TRAPS_PER_SITE`] times.
 pub const EVENT_BUSY: u32 = 5;
+/// It is known whether the address that stays watched is shared.
+pub const EVENT_SHARED: u32 = 6;

@@ -1,5 +1,7 @@
 //! The usual strategy: [`Clock`] for what is executed often, [`Site`] for all the rest.
 
+use std::time::Duration;
+
 use super::{
     clock::Clock,
     site::Site,
@@ -45,6 +47,10 @@ impl Strategy for Auto {
         }
         self.whose = Whose::Site;
         proposal
+    }
+
+    fn probe(&self, site: u64) -> Option<Duration> {
+        self.site.probe(site)
     }
 
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait> {

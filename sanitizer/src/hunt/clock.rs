@@ -5,7 +5,7 @@
 //! A hot loop draws most samples, and most of its accesses are private: a site that has been
 //! tried in vain is tried less, so that what is executed rarely gets its share of the budget.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use super::{
     callers::callers,
@@ -144,6 +144,10 @@ impl Strategy for Clock {
         }
     }
 
+    fn probe(&self, _site: u64) -> Option<Duration> {
+        None
+    }
+
     fn wait(&mut self, _code: &dyn CodeView) -> Option<Wait> {
         None
     }
@@ -170,6 +174,8 @@ impl Strategy for Clock {
             self.tries.clear();
         }
         let weight = match outcome {
+            // The stall before has counted.
+            Outcome::Shared | Outcome::Private => return,
             // The race is known now; a second report of it is worth less than a new one.
             Outcome::Hit => 4,
             Outcome::NotReached | Outcome::TooOften | Outcome::Unsuitable | Outcome::Quiet => 1,

@@ -26,6 +26,10 @@ const CALLED: f64 = 0.2;
 const ANY: f64 = 0.1;
 /// Accesses of a variable that the code itself names are shared more often than those by a pointer.
 const NAMED_WEIGHT: f32 = 4.0;
+/// How much more a site counts whose bytes others were seen to use.
+const SHARED_WEIGHT: f32 = 8.0;
+/// How long the bytes of a quiet stall stay watched, to see who uses them.
+const PROBE: Duration = Duration::from_millis(20);
 /// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
 const MOST_SKIPPED: u64 = 2;
 /// Choices of a function until one has sites.
@@ -53,6 +57,10 @@ impl AccessSite {
     const CALL: u8 = 2;
     /// A thread was stalled there.
     const STALLED: u8 = 4;
+    /// Others were seen to use the same bytes.
+    const SHARED: u8 = 8;
+    /// Only its own thread was.
+    const PRIVATE: u8 = 16;
 
     const fn has(self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -64,7 +72,12 @@ impl AccessSite {
         } else {
             1.0
         };
-        named / f32::from(1 + self.penalty.min(u16::MAX - 1))
+        let shared = if self.has(Self::SHARED) {
+            SHARED_WEIGHT
+        } else {
+            1.0
+        };
+        named * shared / f32::from(1 + self.penalty.min(u16::MAX - 1))
     }
 }
 
@@ -76,7 +89,8 @@ const fn penalty(outcome: Outcome) -> u16 {
         Outcome::TooOften => 8,
         // The race is known now; a second report of it is worth less than a new one.
         Outcome::Hit => 12,
-        Outcome::Unsuitable => 32,
+        Outcome::Unsuitable | Outcome::Private => 32,
+        Outcome::Shared => 0,
     }
 }
 
@@ -309,6 +323,17 @@ impl Strategy for Site {
         }
     }
 
+    fn probe(&self, site: u64) -> Option<Duration> {
+        const KNOWN: u8 = AccessSite::SHARED | AccessSite::PRIVATE;
+        let (start, function) = self.functions.range(..=site).next_back()?;
+        let offset = u32::try_from(site - start).ok()?;
+        let sites = &function.sites;
+        let index = sites
+            .binary_search_by_key(&offset, |site| site.offset)
+            .ok()?;
+        (sites.get(index)?.flags & KNOWN == 0).then_some(PROBE)
+    }
+
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait> {
         let (start, site) = (0..CHOICES).find_map(|_| {
             let start = self.choose_function(code)?;
@@ -343,6 +368,8 @@ impl Strategy for Site {
             for site in &mut function.sites {
                 site.penalty /= 2;
                 site.misses /= 2;
+                // Other threads may have come to use it.
+                site.flags &= !AccessSite::PRIVATE;
             }
             function.weigh();
         }
@@ -367,6 +394,11 @@ impl Strategy for Site {
                 known.misses = 0;
                 first = !known.has(AccessSite::STALLED);
                 known.flags |= AccessSite::STALLED;
+            }
+            Outcome::Shared => known.flags |= AccessSite::SHARED,
+            Outcome::Private => {
+                known.flags |= AccessSite::PRIVATE;
+                known.flags &= !AccessSite::SHARED;
             }
             Outcome::TooOften | Outcome::Unsuitable => {}
         }

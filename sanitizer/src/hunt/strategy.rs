@@ -121,6 +121,10 @@ pub enum Outcome {
     Unsuitable,
     /// Nobody else touched the bytes.
     Quiet,
+    /// After such a stall: others did, soon.
+    Shared,
+    /// After such a stall: its own thread did again and again, and nobody else.
+    Private,
     /// Somebody did.
     Hit,
 }
@@ -129,6 +133,9 @@ pub enum Outcome {
 pub trait Strategy {
     /// What to do with a stopped thread.
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal;
+    /// For how long to watch, without holding anybody, who uses the bytes of a site at which a stall was
+    /// quiet; `None` if that is known, or of no interest.
+    fn probe(&self, site: u64) -> Option<Duration>;
     /// Where to wait for a thread while none is in hand; `None` to wait nowhere.
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait>;
     /// Takes note of where threads were seen to execute, without being stopped.

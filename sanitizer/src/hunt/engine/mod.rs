@@ -26,6 +26,7 @@ use gwp_race_abi::Control;
 use gwp_race_abi::EVENT_BUSY;
 use gwp_race_abi::EVENT_CONFIRMED;
 use gwp_race_abi::EVENT_FORK;
+use gwp_race_abi::EVENT_SHARED;
 use gwp_race_abi::EVENT_THREAD;
 use gwp_race_abi::EVENT_UNKNOWN_PC;
 use gwp_race_abi::Event;
@@ -449,6 +450,7 @@ impl Engine {
                 self.look_when_idle();
             }
             EVENT_BUSY if matches!(self.state, State::Idle) => self.site_is_busy(),
+            EVENT_SHARED if matches!(self.state, State::Idle) => self.end_probe(),
             EVENT_BUSY
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
             {

@@ -90,6 +90,7 @@ impl Engine {
             return self.begin_stall(tid, regs, call, site, patience);
         }
         let waited = self.waiting.at.take();
+        self.waiting.shared = None;
         self.clock_may_claim(waited.is_some_and(|(wait, _)| wait.at == regs.rip));
         let stack_end = self.stack_end(&regs);
         let pid = as_pid(self.pid);
@@ -319,8 +320,6 @@ impl Engine {
             .store(phase::word(self.generation, phase::CLOSED), SeqCst);
         let closed = monotonic_ns();
         self.watched_ns += closed - opened;
-        // From here on a trap would cost the other threads time for nothing.
-        self.arming.watchpoints().unwatch();
         let mut hits = self.complete_hits();
         if hits.is_empty() {
             let mut after = vec![0; before.len()];
@@ -330,8 +329,14 @@ impl Engine {
                 self.value_changed += 1;
             }
             self.strategy.outcome(site, Outcome::Quiet);
-            return self.let_go(tid);
+            self.charge_and_release(tid);
+            if !self.begin_probe(site, tid, watched.address) {
+                self.arming.watchpoints().unwatch();
+            }
+            return self.go_idle();
         }
+        // From here on a trap would cost the other threads time for nothing.
+        self.arming.watchpoints().unwatch();
         self.strategy.outcome(site, Outcome::Hit);
         if let Some((racing, stack)) = &mut deep
             && let Some(hit) = hits.iter_mut().find(|hit| hit.tid == *racing)

@@ -1,10 +1,13 @@
 //! Waiting at an access site while no sample is in hand: for any thread that comes there.
 //!
 //! The watchpoints serve as breakpoints meanwhile; the gate claims a thread as a clock sample does.
+//! After a quiet stall they may stay where they are for a while, to see who uses the bytes, without
+//! holding anybody.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use gwp_race_abi::OWN_ACCESSES;
 use gwp_race_abi::phase;
 
 use crate::addr::RuntimeAddr;
@@ -27,10 +30,12 @@ const LONGEST_REST: Duration = Duration::from_millis(640);
 pub(super) struct Waiting {
     /// The site that is waited at, and until when.
     pub(super) at: Option<(Wait, u64)>,
+    /// The site whose bytes stay watched, and until when.
+    pub(super) shared: Option<(u64, u64)>,
     /// When to wait next.
     next: u64,
     rest: Duration,
-    /// The events are breakpoints on a site.
+    /// The events are breakpoints on a site, or watch bytes without a stall.
     armed: bool,
     /// Clock samples that the strategy was told of.
     seen: u64,
@@ -41,9 +46,9 @@ pub(super) struct Waiting {
 impl Waiting {
     /// When the engine has to look after it.
     pub(super) const fn due(&self) -> u64 {
-        match self.at {
-            Some((_, until)) => until,
-            None => self.next,
+        match (&self.at, &self.shared) {
+            (Some((_, until)), _) | (None, Some((_, until))) => *until,
+            (None, None) => self.next,
         }
     }
 }
@@ -54,6 +59,7 @@ impl Engine {
         if !matches!(self.state, State::Idle) || now < self.waiting.due() {
             return;
         }
+        self.end_probe();
         self.end_wait(Outcome::NotReached);
         let control = self.gates.control();
         if phase::of(control.phase.load(SeqCst)) != phase::IDLE || self.next_housekeeping == 0 {
@@ -88,6 +94,36 @@ impl Engine {
         self.waiting.at = Some((wait, monotonic_ns() + nanos(wait.time)));
     }
 
+    /// Leaves the bytes of a quiet stall watched if the strategy wants to know who uses them; false if
+    /// not.
+    pub(super) fn begin_probe(&mut self, site: u64, tid: u32, address: RuntimeAddr) -> bool {
+        let Some(time) = self.strategy.probe(site) else {
+            return false;
+        };
+        let control = self.gates.control();
+        control.share_tid.store(u64::from(tid), SeqCst);
+        control.share_own.store(0, SeqCst);
+        control.share_others.store(0, SeqCst);
+        control.share_address.store(address.0, SeqCst);
+        self.waiting.armed = true;
+        self.waiting.shared = Some((site, monotonic_ns() + nanos(time)));
+        true
+    }
+
+    /// Tells the strategy what was seen of the bytes that stayed watched.
+    pub(super) fn end_probe(&mut self) {
+        let Some((site, _)) = self.waiting.shared.take() else {
+            return;
+        };
+        self.disarm_site();
+        let control = self.gates.control();
+        if control.share_others.load(SeqCst) > 0 {
+            self.strategy.outcome(site, Outcome::Shared);
+        } else if control.share_own.load(SeqCst) >= OWN_ACCESSES {
+            self.strategy.outcome(site, Outcome::Private);
+        }
+    }
+
     /// The site that is waited at is passed all the time.
     pub(super) fn site_is_busy(&mut self) {
         self.end_wait(Outcome::TooOften);
@@ -116,13 +152,16 @@ impl Engine {
     /// Gives up waiting for a reason that says nothing about the site.
     pub(super) fn stop_waiting(&mut self) {
         self.waiting.at = None;
+        self.waiting.shared = None;
         self.disarm_site();
     }
 
     /// The events are breakpoints no more, but watch something, or were closed.
     pub(super) fn site_is_disarmed(&mut self) {
         self.waiting.armed = false;
-        self.gates.control().site.store(0, SeqCst);
+        let control = self.gates.control();
+        control.site.store(0, SeqCst);
+        control.share_address.store(0, SeqCst);
     }
 
     pub(super) fn disarm_site(&mut self) {
