@@ -27,7 +27,9 @@ const FEW: usize = 4;
 /// Threads of one that is watched by processor, where there are few of those.
 const MANY: usize = 12;
 /// A target is watched until its race is caught, or for this long where what fails prevents that.
-const UNTIL: [&str; 4] = ["--max-races", "1", "--duration", "2s"];
+const AT_MOST: &str = "3s";
+/// The same where nothing fails.
+const SURELY: &str = "15s";
 /// What is let alone is watched again before this.
 const LET_ALONE: Duration = Duration::from_millis(700);
 /// How long a gwp-race may take to end.
@@ -108,7 +110,8 @@ pub fn session(way: Way, fault: Option<&Fault>) -> Result<Session> {
 
 fn watch(counts: &Path, fault: Option<&Fault>, target: Option<Pid>) -> Watch {
     let mut watch = Watch::aggressive()
-        .option(&UNTIL)
+        .option(&["--max-races", "1", "--duration"])
+        .option(&[if fault.is_some() { AT_MOST } else { SURELY }])
         .env("GWP_RACE_FAULT_COUNTS", counts);
     if let Some(Fault {
         call,
