@@ -73,7 +73,7 @@ fn complaint(way: Way, session: &Session) -> Option<String> {
     let failure = match way {
         Way::Attach => Some(1),
         // The exit code is the program's once there is one.
-        Way::Run | Way::RunHandled => (!session.started).then_some(125),
+        Way::Run | Way::RunHandled | Way::RunWithoutRights => (!session.started).then_some(125),
     };
     match code {
         Some(0) if session.started => None,

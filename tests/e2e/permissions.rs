@@ -8,9 +8,14 @@ use std::{
 };
 
 use gwp_race_tests::{
-    Configuration, Program, Report, binary,
+    Configuration, Outcome, Program, Report, Until, Watch, binary,
     chaos::{self, target::Target},
+    children::{Guarded, named, status_field},
     compile,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
 };
 use tempfile::TempDir;
 
@@ -18,6 +23,8 @@ use tempfile::TempDir;
 const NOBODY: &str = "65534";
 /// How often a race may be missed.
 const TRIES: u32 = 5;
+/// What is said where there are no eBPF gates.
+const WITHOUT_GATES: &str = "eBPF is not permitted here";
 
 /// A directory in which an ordinary user can run gwp-race and a racy program.
 struct Place(TempDir);
@@ -45,20 +52,8 @@ impl Place {
 
     /// gwp-race as an ordinary user who has these capabilities.
     fn gwp_race(&self, capabilities: &[&str], arguments: &[&str]) -> Output {
-        let mut list = "-all".to_owned();
-        for capability in capabilities {
-            list += &format!(",+{capability}");
-        }
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
-            .arg(format!("--inh-caps={list}"))
-            .arg(format!("--ambient-caps={list}"))
-            .arg(format!("--bounding-set={list}"))
-            .arg(self.path("gwp-race"))
-            .args(arguments)
-            .stdin(Stdio::null());
-        command.output().unwrap()
+        let mut command = ordinary_user(&self.path("gwp-race"), capabilities);
+        command.args(arguments).output().unwrap()
     }
 
     /// Runs the racy program below gwp-race, and returns the output and the report.
@@ -73,6 +68,23 @@ impl Place {
         let output = self.gwp_race(capabilities, &arguments);
         (output, fs::read_to_string(report).unwrap_or_default())
     }
+}
+
+/// A program of an ordinary user who has these capabilities.
+fn ordinary_user(program: &Path, capabilities: &[&str]) -> Command {
+    let mut list = "-all".to_owned();
+    for capability in capabilities {
+        list += &format!(",+{capability}");
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+        .arg(format!("--inh-caps={list}"))
+        .arg(format!("--ambient-caps={list}"))
+        .arg(format!("--bounding-set={list}"))
+        .arg(program)
+        .stdin(Stdio::null());
+    command
 }
 
 fn said(output: &Output) -> String {
@@ -94,23 +106,242 @@ fn two_capabilities_suffice() {
     panic!("not caught in {TRIES} tries");
 }
 
-/// Check that with either of them missing, or both, the error says which call was refused and where
-/// to look, and that the program was not started.
+/// Check that with either of them missing, or both, programs of one's own are watched without eBPF,
+/// that this is said once, with the command that gives the rights, and that `doctor` says so too.
 #[test]
-fn too_few_are_named() {
+fn an_ordinary_user_needs_no_ebpf() {
     let place = Place::new();
     for capabilities in [&["bpf"][..], &["perfmon"], &[]] {
-        let (output, _) = place.run(capabilities);
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(125), "{said}");
-        assert!(said.contains("not permitted"), "{said}");
-        assert!(said.contains("gwp-race doctor"), "{said}");
-        assert_eq!(output.stdout, b"", "the program ran: {said}");
         let doctor = place.gwp_race(capabilities, &["doctor"]);
         let advice = String::from_utf8_lossy(&doctor.stdout).into_owned();
-        assert!(!doctor.status.success(), "{advice}");
+        assert!(doctor.status.success(), "{advice}");
+        assert!(advice.contains("in user space"), "{advice}");
         assert!(advice.contains("setcap"), "{advice}");
+        let caught = (1..=TRIES).any(|attempt| {
+            let (output, report) = place.run(capabilities);
+            let said = said(&output);
+            assert!(output.status.success(), "{said}");
+            assert_eq!(output.stdout, b"done\n");
+            assert_eq!(said.matches(WITHOUT_GATES).count(), 1, "{said}");
+            assert!(said.contains("setcap"), "{said}");
+            let report = Report::read(&report).unwrap();
+            let race = report.races.first();
+            println!(
+                "{capabilities:?}, try {attempt}: {:?}",
+                race.map(|race| race.places())
+            );
+            race.is_some()
+        });
+        assert!(caught, "{capabilities:?}: not caught in {TRIES} tries");
     }
+}
+
+/// Check that such a user can watch a running process of his own, and that it is then let alone.
+#[test]
+fn an_ordinary_user_attaches_without_ebpf() {
+    let place = Place::new();
+    let mut target = ordinary_user(&place.path("racy"), &[]);
+    let mut target = Guarded::new(
+        target
+            .args(["300", "2"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let pid = target.pid().to_string();
+    let report = place.path("report");
+    let caught = (1..=TRIES).any(|attempt| {
+        let _ = fs::remove_file(&report);
+        let mut arguments = vec!["attach", "--duration", "5s", "--format", "json"];
+        arguments.extend([
+            "--max-overhead",
+            "100%",
+            "--sample-period",
+            "1ms",
+            "--output",
+        ]);
+        arguments.extend([report.to_str().unwrap(), &pid]);
+        let output = place.gwp_race(&[], &arguments);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(said(&output).contains(WITHOUT_GATES), "{}", said(&output));
+        let races = Report::read(&fs::read_to_string(&report).unwrap())
+            .unwrap()
+            .races;
+        println!("try {attempt}: {} races", races.len());
+        !races.is_empty()
+    });
+    assert!(caught, "not caught in {TRIES} tries");
+    assert_eq!(target.ended().unwrap(), None, "the target has ended");
+    assert_eq!(
+        status_field(target.pid(), "TracerPid").as_deref(),
+        Some("0")
+    );
+}
+
+fn without_ebpf(program: &Program, seconds: &str, until: Until) -> Outcome {
+    let program = compile::program(program, Configuration::USUAL).unwrap();
+    let watch = Watch::aggressive().without_rights();
+    watch.run(&program, &[seconds], until).unwrap()
+}
+
+/// Check that programs without a race stay silent although they are sampled, and that the same ones
+/// without what orders them are caught in the same time.
+#[test]
+fn silence_holds_without_ebpf() {
+    for source in [
+        "silent/mutex.c",
+        "silent/spinlock.c",
+        "silent/memory_routines.c",
+    ] {
+        let program = Program::new(source);
+        let outcome = without_ebpf(&program, "15", Until::End);
+        assert!(outcome.status.success(), "{outcome:?}");
+        assert!(outcome.stderr.contains(WITHOUT_GATES), "{outcome:?}");
+        let stalls = outcome.report.number("stalls");
+        println!(
+            "{source}: {stalls} stalls, {} hits",
+            outcome.report.number("hits")
+        );
+        assert!(stalls > 0.0, "{outcome:?}");
+        assert!(outcome.report.races.is_empty(), "{outcome:?}");
+        let broken = program.broken();
+        let caught = (1..=TRIES).find(|_| {
+            let outcome = without_ebpf(&broken, "15", Until::Race);
+            !outcome.report.races.is_empty()
+        });
+        println!("{source}: the broken twin was caught on try {caught:?}");
+        assert!(caught.is_some(), "{source}: not caught in {TRIES} tries");
+    }
+}
+
+/// Check that the program's end is passed on.
+#[test]
+fn ends_pass_through_without_ebpf() {
+    let code = |script: &str| {
+        let watch = Watch::aggressive().without_rights();
+        let outcome = watch.run(Path::new("/bin/sh"), &["-c", script], Until::End);
+        outcome.unwrap().status.code()
+    };
+    assert_eq!(code("exit 7"), Some(7));
+    assert_eq!(code("kill -TERM $$"), Some(128 + 15));
+    assert_eq!(code("kill -SEGV $$"), Some(128 + 11));
+    // The signal that stops threads, sent to a program that handles it.
+    assert_eq!(code("trap 'exit 9' URG; kill -URG $$; sleep 1"), Some(9));
+}
+
+/// Check that the watchdog releases the program of a tracer that is stopped, although neither has
+/// real-time priority.
+#[test]
+fn the_watchdog_works_without_ebpf() {
+    let program = Program::new("races/many_threads.c");
+    let program = compile::program(&program, Configuration::USUAL).unwrap();
+    let watch = Watch::aggressive().without_rights();
+    let outcome = std::thread::scope(|scope| {
+        let running = scope.spawn(|| watch.run(&program, &["12", "2"], Until::End));
+        while !running.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(1500));
+            if let Some(tracer) = named(Pid::this(), "gwp-race-tracer") {
+                let _ = kill(tracer, Signal::SIGSTOP);
+            }
+        }
+        running.join().unwrap().unwrap()
+    });
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert_eq!(outcome.stdout, "done\n");
+    let releases = outcome.report.number("watchdog_releases");
+    println!("{releases} releases");
+    assert!(releases >= 2.0, "{outcome:?}");
+}
+
+/// Check that where perf events are not permitted either, the error says which call was refused and
+/// where to look, and that the program was not started.
+#[test]
+fn too_few_rights_are_named() {
+    let place = Place::new();
+    let mut command = ordinary_user(&place.path("gwp-race"), &[]);
+    refuse_perf_events(&mut command);
+    let racy = place.path("racy");
+    let run = ["run", "--", racy.to_str().unwrap(), "1", "2"];
+    let output = command.args(run).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    assert!(
+        said(&output).contains("perf_event_open"),
+        "{}",
+        said(&output)
+    );
+    assert!(
+        said(&output).contains("gwp-race doctor"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(output.stdout, b"", "the program ran");
+
+    let mut command = ordinary_user(&place.path("gwp-race"), &[]);
+    refuse_perf_events(&mut command);
+    let doctor = command.arg("doctor").output().unwrap();
+    let advice = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(!doctor.status.success(), "{advice}");
+    assert!(advice.contains("FAIL  clock event"), "{advice}");
+    assert!(advice.contains("setcap"), "{advice}");
+}
+
+/// As a kernel with `perf_event_paranoid` at 3 or above does, which not every kernel knows.
+fn refuse_perf_events(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    // seccomp_data: the number of the system call stands first. (linux/seccomp.h, linux/filter.h)
+    const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let refusal = libc::SECCOMP_RET_ERRNO | libc::EACCES as u32;
+    let mut filter = [
+        step(LOAD_NUMBER, 0, 0, 0),
+        step(JUMP_IF_EQUAL, 0, 1, libc::SYS_perf_event_open as u32),
+        step(RETURN, 0, 0, refusal),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    // SAFETY: only system calls are made between fork and exec, on memory of the closure.
+    unsafe {
+        command.pre_exec(move || {
+            let program = libc::sock_fprog {
+                len: filter.len() as u16,
+                filter: filter.as_mut_ptr(),
+            };
+            let result = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program);
+            if result == 0 {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
+        });
+    }
+}
+
+/// Check that a program which its file gives another user is told of: it runs, without that user's
+/// rights.
+#[test]
+fn lost_rights_are_told_of() {
+    let place = Place::new();
+    let id = place.path("id");
+    fs::copy("/usr/bin/id", &id).unwrap();
+    fs::set_permissions(&id, fs::Permissions::from_mode(0o4755)).unwrap();
+    let words = ["run", "--", id.to_str().unwrap(), "-u"];
+    let output = place.gwp_race(&[], &words);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(
+        said(&output).contains("is set-user-id"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), NOBODY);
+    // With the right to trace others, it gets them.
+    let output = place.gwp_race(&["bpf", "perfmon", "sys_ptrace"], &words);
+    assert!(
+        !said(&output).contains("is set-user-id"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0");
 }
 
 /// Check that these capabilities are no way to watch or disturb the processes of others, nor is any

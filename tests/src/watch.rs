@@ -45,6 +45,7 @@ pub struct Watch {
     options: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
+    rights: bool,
 }
 
 /// What came of it.
@@ -77,6 +78,7 @@ impl Watch {
             options: AGGRESSIVE.iter().map(Into::into).collect(),
             environment: Vec::new(),
             limit: Duration::from_secs(60),
+            rights: true,
         }
     }
 
@@ -91,6 +93,13 @@ impl Watch {
     #[must_use]
     pub fn binary(mut self, binary: PathBuf) -> Self {
         self.binary = Some(binary);
+        self
+    }
+
+    /// Without any capability, so that it works without eBPF.
+    #[must_use]
+    pub const fn without_rights(mut self) -> Self {
+        self.rights = false;
         self
     }
 
@@ -126,7 +135,19 @@ impl Watch {
     }
 
     fn command(&self, subcommand: &str, output: &Path) -> Command {
-        let mut command = Command::new(self.binary.clone().unwrap_or_else(gwp_race));
+        let binary = self.binary.clone().unwrap_or_else(gwp_race);
+        let mut command = if self.rights {
+            Command::new(binary)
+        } else {
+            let mut command = Command::new("setpriv");
+            command.args([
+                "--inh-caps=-all",
+                "--ambient-caps=-all",
+                "--bounding-set=-all",
+            ]);
+            command.arg(binary);
+            command
+        };
         command
             .arg(subcommand)
             .args(&self.options)

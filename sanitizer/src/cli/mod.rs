@@ -7,6 +7,7 @@ pub mod inspect;
 pub mod link;
 mod passed_on;
 pub mod reporter;
+mod rights;
 pub mod run;
 pub mod session;
 

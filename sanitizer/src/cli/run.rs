@@ -23,6 +23,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
+use super::rights;
 use super::{
     args::{LaunchArgs, RunArgs},
     passed_on::PassedOn,
@@ -30,7 +31,7 @@ use super::{
 };
 use crate::kernel::{
     descriptors::{close_at_exec, closed_at_start},
-    process::{adopt, ignore_sigtrap},
+    process::{adopt, ignore_sigtrap, let_parent_trace},
 };
 
 /// gwp-race itself failed.
@@ -50,6 +51,13 @@ const HALT_TIME: Duration = Duration::from_secs(5);
 /// Fails when it cannot be started or held, or a report cannot be written.
 pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut session = Session::new(&args.watch, 0)?;
+    if let Some(lost) = args
+        .command
+        .first()
+        .and_then(|program| rights::lost_by(program))
+    {
+        warn!("{lost}");
+    }
     let (mut gate, mut child) = start_launcher(args)?;
     let pid = child.id().context("the launcher has ended at once")?;
     session.set_first(pid);
@@ -209,6 +217,7 @@ pub fn launch(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
         .context("gwp-race has ended before the program was started")?;
     ignore_sigtrap();
     close_at_exec(args.closed)?;
+    let_parent_trace();
     let (program, arguments) = args.command.split_first().context("no program is given")?;
     let error = std::process::Command::new(program).args(arguments).exec();
     let code = error.raw_os_error().unwrap_or(libc::EIO);

@@ -10,6 +10,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     args::{Mixed, Unanalyzed, WatchArgs, YesNo},
+    doctor::setcap,
     link::{Link, Message},
     reporter::{Explained, Reporter, Tally},
 };
@@ -84,6 +85,8 @@ pub struct Session {
     /// Times that the watchdog released a process.
     releases: u64,
     seed: u64,
+    /// The user was told that there are no gates.
+    gates_are_missing: bool,
 }
 
 impl Session {
@@ -119,6 +122,7 @@ impl Session {
             skipped_children: 0,
             releases: 0,
             seed,
+            gates_are_missing: false,
         })
     }
 
@@ -203,6 +207,7 @@ impl Session {
                     self.soon(child, CHILD_AGE);
                 }
             }
+            Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Warning(text) => warn!("{text}"),
             Notice::Debug(text) => debug!("{text}"),
             Notice::Statistics(statistics) => drop(self.current.insert(pid, statistics)),
@@ -245,6 +250,19 @@ impl Session {
     #[must_use]
     pub fn has_watched(&self, pid: u32) -> bool {
         self.watching.contains(&pid)
+    }
+
+    /// Said once: the tracers of children have the same rights.
+    fn warn_of_missing_gates(&mut self, refusal: &str) {
+        debug!("{refusal}");
+        if !std::mem::replace(&mut self.gates_are_missing, true) {
+            warn!(
+                "eBPF is not permitted here: gwp-race does in user space what its gates would do in \
+                 the kernel, by the clock strategy alone, and finds less at the same cost; for the gates, run it as root (sudo), \
+                 or once: {}",
+                setcap()
+            );
+        }
     }
 
     async fn on_gone(&mut self, pid: u32) -> Option<Happening> {

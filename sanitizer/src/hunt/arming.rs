@@ -4,10 +4,11 @@
 //! first instruction and inherited by every thread. After an attach each existing thread has its own,
 //! and the threads that it creates inherit those. [`Watchpoints`] of processes with many threads are
 //! the processors'. Instruction breakpoints are a thread's own, opened when it is first sought at a
-//! site.
+//! site. Without gates, each thread has all of its events for itself.
 
 use std::{
     collections::{HashMap, HashSet},
+    os::fd::{AsFd as _, AsRawFd as _},
     time::Duration,
 };
 
@@ -17,10 +18,13 @@ use super::watchpoints::Watchpoints;
 use crate::{
     addr::RuntimeAddr,
     kernel::{
-        KernelError, cpus,
+        KernelError,
+        calibrate::SAMPLED_STACK,
+        cpus,
         gates::{Gate, Gates},
         perf::{Delivery, EventOptions, PerfEvent},
         ptrace,
+        ring::{Ring, RingSize, Trap},
     },
     target::threads::Stat,
 };
@@ -29,8 +33,29 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Thread {
     breakpoint: Option<PerfEvent>,
+    /// Without gates: what its events have recorded.
+    records: Option<Records>,
+    /// The thread pointer, as it was when the thread stood still last.
+    fs_base: u64,
     /// Address of the thread's `struct rseq`; `None` when not asked yet.
     rseq: Option<Option<u64>>,
+}
+
+/// What the events of one thread have recorded.
+#[derive(Debug)]
+struct Records {
+    ring: Ring,
+    /// [`PerfEvent::id`] of its clock.
+    clock: u64,
+}
+
+/// Which event has trapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The clock.
+    Clock,
+    /// The watchpoint.
+    Watch,
 }
 
 /// The threads of one process, their events, and how those stop them.
@@ -48,6 +73,11 @@ pub struct Arming {
     watchpoints: Watchpoints,
     /// Processors that can be watched; 0 where that is not to be had.
     cpus: usize,
+    /// Without gates: whether the clocks run.
+    clocks_run: bool,
+    ring_size: RingSize,
+    /// Descriptors of breakpoints that send a signal by themselves, closed ones included.
+    signalling: HashSet<i32>,
 }
 
 impl Arming {
@@ -60,6 +90,7 @@ impl Arming {
                 delivery,
                 inherit: true,
                 cookie,
+                record_stack: None,
             },
             period,
             threads: HashMap::new(),
@@ -68,7 +99,19 @@ impl Arming {
             clocks: HashMap::new(),
             watchpoints: Watchpoints::default(),
             cpus: cpus::online().len(),
+            clocks_run: false,
+            ring_size: RingSize::USUAL,
+            signalling: HashSet::new(),
         }
+    }
+
+    /// Without gates each thread has events of its own, which record what they trap: a signal is
+    /// sent to one thread, a ring is that of one thread, and processors are not to be watched.
+    #[must_use]
+    pub fn without_gates(mut self) -> Self {
+        self.options.inherit = false;
+        self.cpus = 0;
+        self
     }
 
     /// How threads are stopped.
@@ -167,12 +210,99 @@ impl Arming {
     }
 
     fn try_open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
+        if !gates.are_in_kernel() {
+            return self.open_recording(tid, gates);
+        }
         let clock = PerfEvent::clock(tid, self.period, self.options)?;
         clock.set_gate(gates.program(Gate::Clock)?)?;
         self.watchpoints.open(tid, self.options, gates)?;
         clock.enable()?;
         self.clocks.insert(tid, clock);
         Ok(())
+    }
+
+    /// Opens events that record what they trap, both into one ring.
+    fn open_recording(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
+        let options = |stack| EventOptions {
+            record_stack: Some(stack),
+            ..self.options
+        };
+        let (watch, ring) = loop {
+            let watch = PerfEvent::breakpoint(tid, options(self.ring_size.stack))?;
+            match Ring::of(&watch, self.ring_size) {
+                Ok(ring) => break (watch, ring),
+                // The user may lock no more memory of this size.
+                Err(_) if self.ring_size != RingSize::SMALL => self.ring_size = RingSize::SMALL,
+                Err(error) => return Err(error),
+            }
+        };
+        let clock = PerfEvent::clock(tid, self.period, options(SAMPLED_STACK))?;
+        clock.record_with(&watch)?;
+        gates.wait_for_records(&watch)?;
+        if self.clocks_run {
+            clock.enable()?;
+        }
+        let records = Records {
+            ring,
+            clock: clock.id()?,
+        };
+        self.threads.entry(tid).or_default().records = Some(records);
+        self.watchpoints.add(tid, watch);
+        self.clocks.insert(tid, clock);
+        Ok(())
+    }
+
+    /// Lets the clocks of all threads run, or stops them.
+    pub fn run_clocks(&mut self, run: bool) {
+        if self.clocks_run == run {
+            return;
+        }
+        self.clocks_run = run;
+        for clock in self.clocks.values() {
+            // One that cannot be switched belongs to a thread that has ended.
+            let _ = if run { clock.enable() } else { clock.disable() };
+        }
+    }
+
+    /// What the events have recorded since the last time; the result is the number of traps that
+    /// the rings had no room for.
+    pub fn take_records(&mut self, mut visit: impl FnMut(Source, Trap)) -> u64 {
+        let mut lost = 0;
+        for records in self
+            .threads
+            .values_mut()
+            .filter_map(|thread| thread.records.as_mut())
+        {
+            let clock = records.clock;
+            lost += records.ring.take(|trap| {
+                let source = if trap.event == clock {
+                    Source::Clock
+                } else {
+                    Source::Watch
+                };
+                visit(source, trap);
+            });
+        }
+        lost
+    }
+
+    /// Whether a descriptor is that of a breakpoint that sends a signal by itself.
+    #[must_use]
+    pub fn is_signalling(&self, descriptor: i32) -> bool {
+        self.signalling.contains(&descriptor)
+    }
+
+    /// Remembers the thread pointer of a thread that stands still.
+    pub fn note_thread_pointer(&mut self, tid: u32, fs_base: u64) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.fs_base = fs_base;
+        }
+    }
+
+    /// The thread pointer of a thread, 0 where unknown.
+    #[must_use]
+    pub fn thread_pointer(&self, tid: u32) -> u64 {
+        self.threads.get(&tid).map_or(0, |thread| thread.fs_base)
     }
 
     /// A thread that is held has no events, and none that it could have inherited: it cannot be
@@ -188,6 +318,7 @@ impl Arming {
         self.ancestors.clear();
         for thread in self.threads.values_mut() {
             thread.breakpoint = None;
+            thread.records = None;
         }
         self.options.delivery = delivery;
     }
@@ -255,7 +386,13 @@ impl Arming {
             Some(event) => event,
             None => {
                 let event = PerfEvent::breakpoint(tid, options)?;
-                event.set_gate(gates.program(Gate::Reach)?)?;
+                match options.delivery {
+                    Delivery::GateSignal(signal) if !gates.are_in_kernel() => {
+                        event.signal_at_traps(signal)?;
+                        self.signalling.insert(event.as_fd().as_raw_fd());
+                    }
+                    _ => event.set_gate(gates.program(Gate::Reach)?)?,
+                }
                 thread.breakpoint.insert(event)
             }
         };

@@ -107,6 +107,41 @@ impl<'a> Place<'a> {
         self.routine().is_some()
     }
 
+    /// Whether a clock sample here may lead to an access that can be judged. Compilers leave functions
+    /// without accesses out of the tables: any code of a module with metadata will do.
+    #[must_use]
+    pub fn is_worth_sampling(&self) -> bool {
+        self.module.functions > 0 && (self.module.metadata.is_some() || self.is_mem_routine())
+    }
+
+    /// Whether an access here can be judged: in an analyzed function or a memory routine.
+    #[must_use]
+    pub fn is_evidence(&self) -> bool {
+        self.is_mem_routine()
+            || self
+                .function()
+                .is_some_and(|function| function.is_analyzed())
+    }
+
+    /// Whether an atomic instruction ends here.
+    #[must_use]
+    pub fn ends_atomic(&self) -> bool {
+        let Some(metadata) = &self.module.metadata else {
+            return false;
+        };
+        (1..=x86_64::MAX_INSTRUCTION_LEN).any(|len| {
+            let start = LinkAddr(self.link.0.wrapping_sub(len as u64));
+            metadata.is_atomic(start)
+                && self
+                    .module
+                    .module
+                    .image
+                    .bytes_at(start, len)
+                    .and_then(x86_64::length)
+                    == Some(len)
+        })
+    }
+
     /// The unwind tables of the module.
     #[must_use]
     pub fn frames(&self) -> &'a CallFrames {

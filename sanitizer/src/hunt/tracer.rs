@@ -64,6 +64,8 @@ pub fn run(socket: OwnedFd) -> u8 {
 struct Ready {
     setup: Setup,
     gates: Gates,
+    /// Why there are no gates, where there are none.
+    refusal: Option<String>,
     trap_cost_ns: u64,
     /// Readable when a child or tracee has news.
     news: OwnedFd,
@@ -86,11 +88,14 @@ fn trace(ready: Ready, mut socket: UnixStream) -> u8 {
     process::set_name(c"gwp-race-tracer");
     process::precise_timers();
     process::hurry(process::Urgency::Urgent);
-    let Ok(outbox) = socket.try_clone().map(Outbox::new) else {
+    let Ok(mut outbox) = socket.try_clone().map(Outbox::new) else {
         // Without a descriptor there is nobody to tell.
         return FAILED;
     };
-    let engine = choose_delivery(ready.setup.pid)
+    if let Some(refusal) = ready.refusal {
+        outbox.send(&Notice::WithoutGates(refusal));
+    }
+    let engine = choose_delivery(ready.setup.pid, &ready.gates)
         .map_err(EngineError::from)
         .and_then(|delivery| {
             let cost = ready.trap_cost_ns;
@@ -153,11 +158,20 @@ fn prepare(socket: &mut UnixStream) -> Result<Ready, String> {
     } else {
         GateLog::Off
     };
-    let gates = Gates::load(log).map_err(|error| text(&error))?;
+    let (gates, refusal) = match Gates::load(log) {
+        Ok(gates) => (gates, None),
+        // What is left is enough for programs of one's own.
+        Err(error) if error.is_refusal() => {
+            let gates = Gates::in_user_space().map_err(|error| text(&error))?;
+            (gates, Some(text(&error)))
+        }
+        Err(error) => return Err(text(&error)),
+    };
     let trap_cost_ns = trap_cost_ns(&gates).map_err(|error| text(&error))?;
     Ok(Ready {
         setup,
         gates,
+        refusal,
         trap_cost_ns,
         news,
     })
@@ -231,9 +245,13 @@ fn read_commands(socket: &mut UnixStream, commands: &mut Vec<u8>) -> bool {
 ///
 /// # Errors
 /// Fails when the process is gone.
-pub fn choose_delivery(pid: u32) -> Result<Delivery, TargetError> {
+pub fn choose_delivery(pid: u32, gates: &Gates) -> Result<Delivery, TargetError> {
     let status = Status::of_process(nix::unistd::Pid::from_raw(pid.cast_signed()))?;
-    if status.ignored.contains_number(libc::SIGTRAP) && gates_suppress_sigtrap() {
+    // Without gates nobody would see a program change what it does with SIGTRAP.
+    if gates.are_in_kernel()
+        && status.ignored.contains_number(libc::SIGTRAP)
+        && gates_suppress_sigtrap()
+    {
         return Ok(Delivery::Sigtrap);
     }
     let harmless = [libc::SIGURG, libc::SIGWINCH]

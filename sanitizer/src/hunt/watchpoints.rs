@@ -95,6 +95,13 @@ impl Watchpoints {
         Ok(())
     }
 
+    /// Takes over that of a thread, which was opened elsewhere.
+    pub fn add(&mut self, tid: u32, event: PerfEvent) {
+        if let Self::Threads(events) = self {
+            events.insert(tid, event);
+        }
+    }
+
     /// Closes that of a thread.
     pub fn forget(&mut self, tid: u32) {
         if let Self::Threads(events) = self {

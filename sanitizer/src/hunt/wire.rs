@@ -78,6 +78,8 @@ pub enum Notice {
     Repeat,
     /// The target has forked this child.
     Forked(u32),
+    /// eBPF is not permitted, as this text says: the gates' work is done in user space.
+    WithoutGates(String),
     /// Something the user should know.
     Warning(String),
     /// A debug message.

@@ -10,11 +10,15 @@ use super::{
     KernelError,
     gates::{Gate, Gates},
     perf::{Delivery, EventOptions, PerfEvent},
+    ring::{Ring, RingSize},
 };
 use crate::addr::RuntimeAddr;
 
 /// Traps that the measurement takes.
 const TRAPS: u32 = 32;
+
+/// Stack bytes that a clock sample takes along where there are no gates: what a strategy looks at.
+pub const SAMPLED_STACK: u16 = 512;
 
 #[inline(never)]
 extern "C" fn trapped(value: u32) -> u32 {
@@ -30,11 +34,18 @@ pub fn trap_cost_ns(gates: &Gates) -> Result<u64, KernelError> {
         delivery: Delivery::GateSignal(0),
         inherit: false,
         cookie: 0,
+        // As much as a clock sample takes along.
+        record_stack: (!gates.are_in_kernel()).then_some(SAMPLED_STACK),
     };
     let tid = nix::unistd::gettid().as_raw().cast_unsigned();
     let mut event = PerfEvent::breakpoint(tid, options)?;
-    // Nobody owns a sample yet, so the gate swallows every trap.
-    event.set_gate(gates.program(Gate::Reach)?)?;
+    let _ring = if gates.are_in_kernel() {
+        // Nobody owns a sample yet, so the gate swallows every trap.
+        event.set_gate(gates.program(Gate::Reach)?)?;
+        None
+    } else {
+        Some(Ring::of(&event, RingSize::USUAL)?)
+    };
     // The median: being preempted in the middle of a few calls must not count.
     let run = || {
         let mut times: Vec<Duration> = (0..TRAPS)

@@ -38,6 +38,18 @@ impl KernelError {
         }
     }
 
+    /// The same, as one that was not permitted.
+    pub(crate) fn into_refusal(self) -> Self {
+        let source = io::Error::new(io::ErrorKind::PermissionDenied, self.source.to_string());
+        Self { source, ..self }
+    }
+
+    /// Whether it was not permitted.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.source.kind() == io::ErrorKind::PermissionDenied
+    }
+
     /// Whether the thread or process concerned is gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The eBPF gates of one watched process: loading them, their control block and their
-//! evidence.
+//! evidence. Where eBPF is not permitted there are none: the control block and the evidence are
+//! then this process's own, the traps stand in rings, and the engine does the gates' work.
 //!
 //! The layouts are those of the `sanitizer-ebpf` crate.
 
@@ -15,7 +16,12 @@ use aya::{
 };
 use gwp_race_abi::{Control, Event, HITS, HitRecord, KernelOffsets, STACK_BYTES, TrapRegs};
 
-use super::{KernelError, btf, fault, object::GATES_OBJECT, shared::SharedArray, tables::Tables};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+
+use super::{
+    KernelError, btf, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell,
+    shared::SharedArray, tables::Tables,
+};
 
 /// Where the gates' debug messages go: to `log` at this level, or nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +32,34 @@ pub enum GateLog {
     Debug,
 }
 
-/// The loaded gates.
+/// The loaded gates, or what takes their place.
 pub struct Gates {
-    ebpf: Ebpf,
     control: SharedArray<Control>,
-    records: SharedArray<HitRecord>,
     tables: Option<Tables>,
+    home: Home,
+}
+
+/// Where the gates' work is done.
+enum Home {
+    Kernel(Box<Programs>),
+    UserSpace(Substitute),
+}
+
+struct Programs {
+    ebpf: Ebpf,
+    records: SharedArray<HitRecord>,
     events: RingBuf<MapData>,
     standing: RingBuf<MapData>,
     log: Option<aya_log::EbpfLogger<&'static dyn log::Log>>,
+}
+
+struct Substitute {
+    /// Readable when a ring has records.
+    rings: Epoll,
+    /// Rings when a thread may stand still.
+    standing: Bell,
+    /// Evidence of the present generation.
+    hits: Vec<Hit>,
 }
 
 /// The programs, by what they are attached to.
@@ -92,6 +117,14 @@ impl Gates {
         let failed = |call, what: &str, cause: &dyn std::fmt::Display| {
             KernelError::other(call, what.to_owned(), cause)
         };
+        let refused = |call, what: &str, cause: &(dyn std::error::Error + 'static)| {
+            let error = failed(call, what, &chain(cause));
+            if is_refusal(cause) {
+                error.into_refusal()
+            } else {
+                error
+            }
+        };
         if GATES_OBJECT.is_empty() {
             return Err(failed(
                 "loading the gates",
@@ -108,7 +141,7 @@ impl Gates {
             .verifier_log_level(VerifierLogLevel::DISABLE)
             .override_global(aya_log::LEVEL, &level, false)
             .load(GATES_OBJECT)
-            .map_err(|cause| failed("loading the gates", "the eBPF object", &chain(&cause)))?;
+            .map_err(|cause| refused("loading the gates", "the eBPF object", &cause))?;
         for gate in Gate::ALL {
             let program: &mut PerfEventProgram = ebpf
                 .program_mut(gate.name())
@@ -118,7 +151,7 @@ impl Gates {
             fault::before("bpf(BPF_PROG_LOAD)", || gate.name().to_owned())?;
             program
                 .load()
-                .map_err(|cause| failed("bpf(BPF_PROG_LOAD)", gate.name(), &chain(&cause)))?;
+                .map_err(|cause| refused("bpf(BPF_PROG_LOAD)", gate.name(), &cause))?;
         }
         let newtask: &mut RawTracePoint = ebpf
             .program_mut("newtask")
@@ -127,11 +160,11 @@ impl Gates {
             .map_err(|cause| failed("loading", "newtask", &cause))?;
         newtask
             .load()
-            .map_err(|cause| failed("bpf(BPF_PROG_LOAD)", "newtask", &chain(&cause)))?;
+            .map_err(|cause| refused("bpf(BPF_PROG_LOAD)", "newtask", &cause))?;
         fault::before("bpf(BPF_RAW_TRACEPOINT_OPEN)", || "task_newtask".to_owned())?;
         newtask
             .attach("task_newtask")
-            .map_err(|cause| failed("attaching", "the tracepoint task_newtask", &chain(&cause)))?;
+            .map_err(|cause| refused("attaching", "the tracepoint task_newtask", &cause))?;
 
         let mut take = |name: &str| {
             ebpf.take_map(name)
@@ -163,17 +196,76 @@ impl Gates {
                     .map_err(|cause| failed("reading the gates' log", "AYA_LOGS", &cause))?,
             ),
         };
-        let gates = Self {
+        let programs = Programs {
             ebpf,
-            control,
             records,
-            tables: Some(Tables::new(spaces, functions, atomics)),
             events,
             standing,
             log,
         };
+        let gates = Self {
+            control,
+            tables: Some(Tables::new(spaces, functions, atomics)),
+            home: Home::Kernel(Box::new(programs)),
+        };
         gates.set_offsets(&offsets);
         Ok(gates)
+    }
+
+    /// What takes the place of gates that may not be loaded. It needs no rights.
+    ///
+    /// # Errors
+    /// Fails where memory or descriptors cannot be had.
+    pub fn in_user_space() -> Result<Self, KernelError> {
+        let rings = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .map_err(|cause| KernelError::other("epoll_create1", "the tracer", cause))?;
+        let substitute = Substitute {
+            rings,
+            standing: Bell::new()?,
+            hits: Vec::new(),
+        };
+        Ok(Self {
+            control: SharedArray::alone(1)?,
+            tables: Some(Tables::unneeded()),
+            home: Home::UserSpace(substitute),
+        })
+    }
+
+    /// Whether there are gates; if not, the engine does their work.
+    #[must_use]
+    pub const fn are_in_kernel(&self) -> bool {
+        matches!(self.home, Home::Kernel(_))
+    }
+
+    /// Without gates: [`Gates::events_fd`] is readable when this event has recorded something.
+    ///
+    /// # Errors
+    /// Fails where epoll_ctl(2) does.
+    pub fn wait_for_records(&self, event: &PerfEvent) -> Result<(), KernelError> {
+        if let Home::UserSpace(substitute) = &self.home {
+            substitute
+                .rings
+                .add(event, EpollEvent::new(EpollFlags::EPOLLIN, 0))
+                .map_err(|cause| KernelError::other("epoll_ctl", "a perf event", cause))?;
+        }
+        Ok(())
+    }
+
+    /// Without gates: keeps evidence of the present generation.
+    pub fn keep(&mut self, hit: Hit) {
+        if let Home::UserSpace(substitute) = &mut self.home {
+            substitute
+                .hits
+                .retain(|other| other.generation == hit.generation);
+            substitute.hits.push(hit);
+        }
+    }
+
+    /// Without gates: wakes the watchdog, since a thread may stand still from now on.
+    pub fn tell_watchdog(&self) {
+        if let Home::UserSpace(substitute) = &self.home {
+            substitute.standing.ring();
+        }
     }
 
     fn set_offsets(&self, offsets: &btf::KernelOffsets) {
@@ -227,7 +319,10 @@ impl Gates {
         let failed = |cause: &dyn std::fmt::Display| {
             KernelError::other("attaching a gate", gate.name(), cause)
         };
-        let program: &PerfEventProgram = self
+        let Home::Kernel(programs) = &self.home else {
+            return Err(failed(&"there are no gates here"));
+        };
+        let program: &PerfEventProgram = programs
             .ebpf
             .program(gate.name())
             .ok_or("the object has no such program")
@@ -239,26 +334,42 @@ impl Gates {
     /// Readable when the gates have something to tell.
     #[must_use]
     pub fn events_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is owned by `self.events` and lives as long as the borrow.
-        unsafe { BorrowedFd::borrow_raw(self.events.as_raw_fd()) }
+        match &self.home {
+            // SAFETY: the descriptor is owned by `events` and lives as long as the borrow.
+            Home::Kernel(programs) => unsafe {
+                BorrowedFd::borrow_raw(programs.events.as_raw_fd())
+            },
+            Home::UserSpace(substitute) => substitute.rings.0.as_fd(),
+        }
     }
 
     /// Readable when a gate has stopped a thread: for the watchdog, which is the only one to
     /// read it.
     #[must_use]
     pub fn standing_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is owned by `self.standing` and lives as long as the borrow.
-        unsafe { BorrowedFd::borrow_raw(self.standing.as_raw_fd()) }
+        match &self.home {
+            // SAFETY: the descriptor is owned by `standing` and lives as long as the borrow.
+            Home::Kernel(programs) => unsafe {
+                BorrowedFd::borrow_raw(programs.standing.as_raw_fd())
+            },
+            Home::UserSpace(substitute) => substitute.standing.as_fd(),
+        }
     }
 
     /// Forgets what [`Gates::standing_fd`] is readable for.
     pub fn drain_standing(&mut self) {
-        while self.standing.next().is_some() {}
+        match &mut self.home {
+            Home::Kernel(programs) => while programs.standing.next().is_some() {},
+            Home::UserSpace(substitute) => substitute.standing.silence(),
+        }
     }
 
     /// The next thing that the gates have told.
     pub fn next_event(&mut self) -> Option<Event> {
-        let item = self.events.next()?;
+        let Home::Kernel(programs) = &mut self.home else {
+            return None;
+        };
+        let item = programs.events.next()?;
         if item.len() < size_of::<Event>() {
             return None;
         }
@@ -268,7 +379,9 @@ impl Gates {
 
     /// Hands the gates' debug messages to `log`.
     pub fn flush_log(&mut self) {
-        if let Some(log) = &mut self.log {
+        if let Home::Kernel(programs) = &mut self.home
+            && let Some(log) = &mut programs.log
+        {
             log.flush();
         }
     }
@@ -276,14 +389,23 @@ impl Gates {
     /// The hits of a generation that are complete, in the order of their recording.
     #[must_use]
     pub fn hits(&self, generation: u64) -> Vec<Hit> {
+        let programs = match &self.home {
+            Home::Kernel(programs) => programs,
+            Home::UserSpace(substitute) => {
+                let of_it = |hit: &&Hit| hit.generation == generation;
+                return substitute.hits.iter().filter(of_it).cloned().collect();
+            }
+        };
         let recorded = usize::try_from(self.control().hits.load(SeqCst))
             .unwrap_or(HITS)
             .min(HITS);
         (0..recorded)
-            .filter_map(|index| self.hit(index, generation))
+            .filter_map(|index| programs.hit(index, generation))
             .collect()
     }
+}
 
+impl Programs {
     fn hit(&self, index: usize, generation: u64) -> Option<Hit> {
         let record = self.records.pointer(index)?;
         // SAFETY: the pointer is into the mapping. The generation is written last, and a gate
@@ -324,6 +446,13 @@ fn shared<T>(map: &Map, len: usize, name: &str) -> Result<SharedArray<T>, Kernel
             "the eBPF object is of another version than this program",
         )),
     }
+}
+
+/// Whether what has failed was not permitted.
+fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// An error with its causes: aya puts the interesting part last.

@@ -14,6 +14,7 @@ pub mod probe;
 pub mod process;
 pub mod ptrace;
 mod reaper;
+pub mod ring;
 pub mod shared;
 pub mod tables;
 

@@ -10,7 +10,7 @@ use std::{
 
 use perf_event_open_sys::{self as sys, bindings as raw};
 
-use super::{KernelError, fault};
+use super::{KernelError, fault, ring};
 use crate::addr::RuntimeAddr;
 
 /// How a gate stops the thread that it wants stopped (invariant I1).
@@ -40,6 +40,8 @@ pub struct EventOptions {
     pub inherit: bool,
     /// Comes back in `si_perf_data` of its SIGTRAP: tells our events from the target's own.
     pub cookie: u64,
+    /// Each trap is written down in the thread's [`super::ring::Ring`], with so many bytes of stack.
+    pub record_stack: Option<u16>,
 }
 
 /// What an event is about.
@@ -102,6 +104,7 @@ impl PerfEvent {
             delivery: Delivery::GateSignal(0),
             inherit: false,
             cookie: 0,
+            record_stack: None,
         });
         // There is no exec by which a processor would lose it.
         attr.set_remove_on_exec(0);
@@ -143,6 +146,71 @@ impl PerfEvent {
             sys::ioctls::SET_BPF(self.fd.as_raw_fd(), program.as_raw_fd().cast_unsigned())
         };
         self.check(result, "ioctl(PERF_EVENT_IOC_SET_BPF)")
+    }
+
+    /// What its records are known by.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_ID` does.
+    pub fn id(&self) -> Result<u64, KernelError> {
+        let mut id = 0;
+        self.before("ioctl(PERF_EVENT_IOC_ID)")?;
+        // SAFETY: the descriptor is open, and `id` is writable.
+        let result = unsafe { sys::ioctls::ID(self.fd.as_raw_fd(), &raw mut id) };
+        self.check(result, "ioctl(PERF_EVENT_IOC_ID)")?;
+        Ok(id)
+    }
+
+    /// Writes its records into the ring of another event of the same thread.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_SET_OUTPUT` does.
+    pub fn record_with(&self, other: &Self) -> Result<(), KernelError> {
+        self.before("ioctl(PERF_EVENT_IOC_SET_OUTPUT)")?;
+        // SAFETY: both descriptors are open.
+        let result = unsafe { sys::ioctls::SET_OUTPUT(self.fd.as_raw_fd(), other.fd.as_raw_fd()) };
+        self.check(result, "ioctl(PERF_EVENT_IOC_SET_OUTPUT)")
+    }
+
+    /// The kernel sends the event's thread this signal at each trap. Its `si_code` is
+    /// [`super::ptrace::POLL_IN`], its `si_fd` the descriptor of the event (fcntl(2), `F_SETSIG`).
+    ///
+    /// # Errors
+    /// Fails where fcntl(2) does.
+    pub fn signal_at_traps(&self, signal: u8) -> Result<(), KernelError> {
+        /// `F_SETSIG`, `F_SETOWN_EX`, `F_OWNER_TID` (`include/uapi/asm-generic/fcntl.h`).
+        const F_SETSIG: i32 = 10;
+        const F_SETOWN_EX: i32 = 15;
+        const F_OWNER_TID: i32 = 0;
+        #[repr(C)]
+        struct Owner {
+            kind: i32,
+            id: i32,
+        }
+        let Scope::Thread(tid) = self.scope else {
+            return Ok(());
+        };
+        let owner = Owner {
+            kind: F_OWNER_TID,
+            id: tid.cast_signed(),
+        };
+        let fd = self.fd.as_raw_fd();
+        self.before("fcntl(F_SETOWN_EX)")?;
+        // SAFETY: the descriptor is open, and `owner` is what F_SETOWN_EX reads.
+        unsafe {
+            self.check(
+                libc::fcntl(fd, F_SETOWN_EX, &raw const owner),
+                "fcntl(F_SETOWN_EX)",
+            )?;
+            self.check(
+                libc::fcntl(fd, F_SETSIG, i32::from(signal)),
+                "fcntl(F_SETSIG)",
+            )?;
+            self.check(
+                libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC),
+                "fcntl(F_SETFL)",
+            )
+        }
     }
 
     /// Starts counting.
@@ -252,6 +320,15 @@ fn base(options: EventOptions) -> raw::perf_event_attr {
         attr.set_inherit_thread(1);
     }
     attr.set_remove_on_exec(1);
+    if let Some(stack) = options.record_stack {
+        attr.sample_type = ring::SAMPLE_TYPE;
+        attr.sample_regs_user = ring::SAMPLE_REGS;
+        attr.sample_stack_user = u32::from(stack);
+        // The clock of the gates.
+        attr.set_use_clockid(1);
+        attr.clockid = libc::CLOCK_MONOTONIC;
+        attr.__bindgen_anon_2.wakeup_events = 1;
+    }
     if options.delivery == Delivery::Sigtrap {
         attr.set_sigtrap(1);
         attr.sig_data = options.cookie;

@@ -147,6 +147,7 @@ fn options(delivery: Delivery) -> EventOptions {
         delivery,
         inherit: false,
         cookie: 0,
+        record_stack: None,
     }
 }
 

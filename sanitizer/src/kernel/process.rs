@@ -138,6 +138,25 @@ pub fn set_name(name: &std::ffi::CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
+/// Lets this process's parent and its descendants trace it, where Yama's `ptrace_scope` is 1: the
+/// tracer is not its ancestor. It survives exec. Elsewhere it does nothing.
+pub fn let_parent_trace() {
+    // SAFETY: prctl with these arguments touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::getppid()) };
+}
+
+/// Whether a program's file has capabilities of its own (xattr(7), capabilities(7)).
+#[must_use]
+pub fn has_file_capabilities(program: &std::path::Path) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    let Ok(path) = std::ffi::CString::new(program.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let name = c"security.capability";
+    // SAFETY: both are C strings; a size of 0 asks for the length and writes nothing.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}
+
 /// Sets the present process's disposition of SIGTRAP to be ignored; it survives exec.
 pub fn ignore_sigtrap() {
     // SAFETY: SIG_IGN is a valid disposition, no handler is installed.

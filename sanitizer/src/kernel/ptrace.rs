@@ -16,6 +16,8 @@ const EVENT_STOP: i32 = 128;
 pub const TRAP_PERF: i32 = 6;
 /// `si_code` of a signal that the kernel itself has sent.
 pub const SI_KERNEL: i32 = 0x80;
+/// `si_code` of a signal that tells of a descriptor.
+pub const POLL_IN: i32 = 1;
 /// `si_code` of a breakpoint instruction.
 pub const TRAP_BRKPT: i32 = 1;
 
@@ -43,6 +45,8 @@ pub struct SignalInfo {
     pub address: u64,
     /// `si_perf_data`, for `TRAP_PERF`.
     pub perf_data: u64,
+    /// `si_fd`, for `POLL_IN`.
+    pub descriptor: i32,
 }
 
 fn call(
@@ -157,11 +161,12 @@ pub fn signal_info(tid: u32) -> Result<SignalInfo, KernelError> {
     )?;
     // SAFETY: the buffer is 128 bytes, the size of siginfo_t, zeroed before; any bits are valid.
     let raw = unsafe { raw.assume_init() };
-    // si_code is the third int; si_addr stands at byte 16, si_perf_data at byte 24.
+    // si_code is the third int; si_addr stands at byte 16, si_perf_data and si_fd at byte 24.
     Ok(SignalInfo {
         code: raw[1] as u32 as i32,
         address: raw[2],
         perf_data: raw[3],
+        descriptor: raw[3] as u32 as i32,
     })
 }
 

@@ -1,8 +1,10 @@
-//! Memory that the gates and this process share: the values of an mmapable BPF array.
+//! Memory that the gates and this process share: the values of an mmapable BPF array. Where there are
+//! no gates, tracer and watchdog share the same in a file that is only in memory.
 
 use std::{marker::PhantomData, os::fd::AsRawFd};
 
 use memmap2::{MmapOptions, MmapRaw};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::{KernelError, fault};
 
@@ -40,6 +42,21 @@ impl<T> SharedArray<T> {
             len,
             values: PhantomData,
         })
+    }
+
+    /// `len` zeroed values in memory of their own, which children that are forked share.
+    ///
+    /// # Errors
+    /// Fails where memfd_create(2) and mmap(2) do.
+    pub(super) fn alone(len: usize) -> Result<Self, KernelError> {
+        let failed = |cause: nix::Error| KernelError {
+            call: "memfd_create",
+            object: "the control block".to_owned(),
+            source: cause.into(),
+        };
+        let file = memfd_create(c"gwp-race", MFdFlags::MFD_CLOEXEC).map_err(failed)?;
+        nix::unistd::ftruncate(&file, (len * Self::stride()) as i64).map_err(failed)?;
+        Self::map(&file, len, "control")
     }
 
     fn stride() -> usize {

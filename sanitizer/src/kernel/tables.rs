@@ -14,10 +14,14 @@ const INNER_FLAGS: u32 = 1 << 10 | 1 << 12;
 
 /// See the module.
 pub struct Tables {
+    maps: Option<Maps>,
+    used: HashSet<u32>,
+}
+
+struct Maps {
     spaces: HashOfMaps<MapData, u32>,
     functions: ArrayOfMaps<MapData>,
     atomics: ArrayOfMaps<MapData>,
-    used: HashSet<u32>,
 }
 
 impl Tables {
@@ -27,10 +31,21 @@ impl Tables {
         functions: ArrayOfMaps<MapData>,
         atomics: ArrayOfMaps<MapData>,
     ) -> Self {
-        Self {
+        let maps = Maps {
             spaces,
             functions,
             atomics,
+        };
+        Self {
+            maps: Some(maps),
+            used: HashSet::new(),
+        }
+    }
+
+    /// No tables: there are no gates to search them.
+    pub(super) fn unneeded() -> Self {
+        Self {
+            maps: None,
             used: HashSet::new(),
         }
     }
@@ -41,6 +56,9 @@ impl Tables {
     /// # Errors
     /// Fails where the map calls do.
     pub fn set_space(&mut self, tgid: u32, ranges: &[ModuleRange]) -> Result<usize, KernelError> {
+        let Some(maps) = &mut self.maps else {
+            return Ok(0);
+        };
         let unused = ModuleRange {
             start: u64::MAX,
             ..ModuleRange::default()
@@ -48,7 +66,7 @@ impl Tables {
         let padded = (0..SPACE_RANGES).map(|index| ranges.get(index).copied().unwrap_or(unused));
         let inner = table(SPACE_RANGES, padded, "ranges")?;
         before_update("SPACES")?;
-        self.spaces.insert(tgid, &inner, 0).map_err(|cause| {
+        maps.spaces.insert(tgid, &inner, 0).map_err(|cause| {
             KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "SPACES", chain(&cause))
         })?;
         Ok(ranges.len().saturating_sub(SPACE_RANGES))
@@ -63,6 +81,9 @@ impl Tables {
         functions: impl ExactSizeIterator<Item = FunctionEntry>,
         atomic_ends: impl ExactSizeIterator<Item = u32>,
     ) -> Result<u32, KernelError> {
+        let Some(maps) = &mut self.maps else {
+            return Ok(0);
+        };
         let index = (0..MODULES as u32)
             .find(|index| !self.used.contains(index))
             .ok_or_else(|| {
@@ -73,12 +94,12 @@ impl Tables {
         };
         let inner = table(functions.len(), functions, "functions")?;
         before_update("a table")?;
-        self.functions
+        maps.functions
             .set(index, &inner, 0)
             .map_err(|cause| update(&cause))?;
         let inner = table(atomic_ends.len(), atomic_ends, "atomics")?;
         before_update("a table")?;
-        self.atomics
+        maps.atomics
             .set(index, &inner, 0)
             .map_err(|cause| update(&cause))?;
         self.used.insert(index);

@@ -39,6 +39,16 @@ pub fn name(pid: Pid, tid: Pid) -> Result<String, TargetError> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
+/// The living children that a thread has forked; none where the kernel does not tell.
+#[must_use]
+pub fn children(pid: Pid, tid: Pid) -> Vec<Pid> {
+    let text = process::read(pid, pid, &format!("task/{tid}/children")).unwrap_or_default();
+    String::from_utf8_lossy(&text)
+        .split_ascii_whitespace()
+        .filter_map(|id| id.parse().ok().map(Pid::from_raw))
+        .collect()
+}
+
 /// What `stat` says of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {

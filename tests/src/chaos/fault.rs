@@ -104,7 +104,7 @@ impl Session {
 pub fn session(way: Way, fault: Option<&Fault>) -> Result<Session> {
     match way {
         Way::Attach => attached(fault),
-        Way::Run | Way::RunHandled => started(way, fault),
+        Way::Run | Way::RunHandled | Way::RunWithoutRights => started(way, fault),
     }
 }
 

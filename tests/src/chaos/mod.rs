@@ -23,6 +23,8 @@ pub enum Way {
     Run,
     /// `run` of a program with a SIGTRAP handler of its own; a gate sends another signal.
     RunHandled,
+    /// `run` without capabilities, so without gates: breakpoints send a signal.
+    RunWithoutRights,
     /// `attach`; a gate sends a signal.
     Attach,
 }
@@ -34,6 +36,7 @@ impl Way {
         match self {
             Self::Run => "run, SIGTRAP",
             Self::RunHandled => "run, gate signal",
+            Self::RunWithoutRights => "run, without eBPF",
             Self::Attach => "attach, gate signal",
         }
     }
@@ -72,7 +75,7 @@ pub fn unleash(ways: &[Way], kills: usize, seed: u64) -> Result<Tally> {
     for (number, &mix) in mixes.iter().enumerate() {
         for _ in 0..share(number) {
             let record = match mix.way {
-                Way::Run | Way::RunHandled => round::run(mix, &mut random),
+                Way::Run | Way::RunHandled | Way::RunWithoutRights => round::run(mix, &mut random),
                 Way::Attach => round::attach(mix, &mut attached, &mut random),
             };
             let record = record.with_context(|| format!("{mix:?}"))?;

@@ -128,11 +128,15 @@ pub fn run(mix: Mix, random: &mut Random) -> Result<Record> {
     let report = board.beside("report");
     let arguments = board.arguments(match mix.way {
         Way::RunHandled => "reset",
-        Way::Run | Way::Attach => "as-is",
+        Way::Run | Way::RunWithoutRights | Way::Attach => "as-is",
     });
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let round = Round::new(&board)?;
-    let command = Watch::aggressive().run_command(&program, &arguments, &report);
+    let watch = match mix.way {
+        Way::RunWithoutRights => Watch::aggressive().without_rights(),
+        Way::Run | Way::RunHandled | Way::Attach => Watch::aggressive(),
+    };
+    let command = watch.run_command(&program, &arguments, &report);
     let mut gwp_race = round.start(command)?;
     let sampling = in_full_swing(&report, random);
     let target = round.executing(&program);

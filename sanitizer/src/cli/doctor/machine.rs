@@ -61,13 +61,13 @@ const CAPABILITIES: [Capability; 5] = [
 ];
 /// `CAP_SYS_ADMIN`, which implies some of the others.
 const CAP_SYS_ADMIN: u32 = 21;
-const CAP_SYS_PTRACE: u32 = 19;
+pub(in crate::cli) const CAP_SYS_PTRACE: u32 = 19;
 const CAP_PERFMON: u32 = 38;
 
 struct Capability {
     name: &'static str,
     bit: u32,
-    /// Nothing works without it.
+    /// Without it there are no gates.
     vital: bool,
     /// `CAP_SYS_ADMIN` does as well.
     implied: bool,
@@ -169,18 +169,16 @@ fn capability_check(capabilities: u64) -> Check {
     let names: Vec<_> = missing.iter().map(|capability| capability.name).collect();
     let found = format!("without {}", names.join(", "));
     let mend = format!("run gwp-race as root (sudo), or once: {}", setcap());
-    if missing.iter().any(|capability| capability.vital) {
-        Check::fail(name, found, mend)
+    let lacking = if missing.iter().any(|capability| capability.vital) {
+        "programs of one's own can be watched, without eBPF gates"
     } else {
-        Check::warn(
-            name,
-            format!("{found}; other users' processes cannot be watched"),
-            mend,
-        )
-    }
+        "other users' processes cannot be watched"
+    };
+    Check::warn(name, format!("{found}; {lacking}"), mend)
 }
 
-fn setcap() -> String {
+/// The command that gives gwp-race its rights.
+pub(in crate::cli) fn setcap() -> String {
     let names: Vec<_> = CAPABILITIES
         .iter()
         .map(|capability| capability.name.to_lowercase())
@@ -214,9 +212,10 @@ fn namespaces() -> Check {
             .is_ok_and(|namespace| namespace.as_os_str() == initial)
     };
     if !is_initial("user", INITIAL_USER_NAMESPACE) {
-        Check::fail(
+        Check::warn(
             name,
-            "inside a user namespace (a rootless container), whose root has no rights on eBPF",
+            "inside a user namespace (a rootless container), whose root has no rights on eBPF; \
+             gwp-race works without its gates there",
             CONTAINER,
         )
     } else if !crate::target::process::proc_is_ours() {
@@ -252,6 +251,16 @@ fn gates(child: &PausedChild) -> Check {
     let Err(error) = probe::attach_gates(child) else {
         return Check::ok(name, "loaded and attached");
     };
+    if error.is_refusal() {
+        return Check::warn(
+            name,
+            format!(
+                "{}; gwp-race does their work in user space, and finds less at the same cost",
+                describe(&error)
+            ),
+            format!("run gwp-race as root (sudo), or once: {}", setcap()),
+        );
+    }
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     let mend = if lockdown.contains("[confidentiality]") {
         "boot without lockdown=confidentiality, which forbids eBPF to read memory".to_owned()
@@ -380,10 +389,15 @@ fn ptrace(child: &PausedChild, capabilities: u64) -> Check {
             format!("{}{shown}", describe(&error)),
             format!("run gwp-race as root (sudo), or once: {}", setcap()),
         ),
-        // The tracer is no ancestor of the target.
-        (Ok(()), Some(1 | 2)) if !privileged => Check::fail(
+        (Ok(()), Some(2)) if !privileged => Check::fail(
             name,
-            format!("allowed for own children only{shown}"),
+            format!("allowed with CAP_SYS_PTRACE only{shown}"),
+            "sudo sysctl kernel.yama.ptrace_scope=0, or run gwp-race as root (sudo)",
+        ),
+        // `run` gets the program's leave; the tracer is no ancestor of other processes.
+        (Ok(()), Some(1)) if !privileged => Check::warn(
+            name,
+            format!("allowed for programs that `run` starts, not for their children{shown}"),
             "sudo sysctl kernel.yama.ptrace_scope=0, or run gwp-race as root (sudo)",
         ),
         (Ok(()), _) => Check::ok(name, format!("a process was seized{shown}")),
@@ -430,7 +444,7 @@ mod tests {
         assert!(version("6.9.1") < Some(GOOD_KERNEL) && version("6.10.0") >= Some(GOOD_KERNEL));
     }
 
-    /// Check which missing capabilities stop the main job.
+    /// Check which missing capabilities are told of; none stops the main job.
     #[test]
     fn capabilities() {
         let all = CAPABILITIES
@@ -439,8 +453,8 @@ mod tests {
         let status = |set| capability_check(set).status;
         assert_eq!(status(all), Verdict::Ok);
         assert_eq!(status(u64::MAX), Verdict::Ok);
-        assert_eq!(status(0), Verdict::Fail);
-        assert_eq!(status(all & !(1 << CAP_PERFMON)), Verdict::Fail);
+        assert_eq!(status(0), Verdict::Warn);
+        assert_eq!(status(all & !(1 << CAP_PERFMON)), Verdict::Warn);
         assert_eq!(
             status(all & !(1 << CAP_PERFMON) | 1 << CAP_SYS_ADMIN),
             Verdict::Ok
@@ -450,6 +464,7 @@ mod tests {
             status(all & !(1 << CAP_SYS_PTRACE) | 1 << CAP_SYS_ADMIN),
             Verdict::Warn
         );
+        assert!(capability_check(0).found.contains("without eBPF gates"));
         let mend = capability_check(0).mend.unwrap();
         assert!(
             mend.contains("setcap cap_bpf,cap_perfmon,cap_sys_ptrace"),

@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use serde::Serialize;
 
 pub use check::{Check, Status};
+pub(in crate::cli) use machine::{CAP_SYS_PTRACE, setcap};
 
 /// Tells whether races can be caught here, and what to do if not.
 ///

@@ -13,6 +13,7 @@
 
 mod sample;
 mod stops;
+mod substitute;
 mod upkeep;
 mod waiting;
 
@@ -63,6 +64,7 @@ use crate::target::TargetError;
 use crate::target::threads::Stat;
 use crate::verdict::Policy;
 
+use substitute::Substitute;
 use waiting::Waiting;
 
 /// A thread that does not come to the site it was sent to within this time is let alone.
@@ -199,6 +201,8 @@ pub struct Engine {
     value_changed: u64,
     no_stall: BTreeMap<String, u64>,
     not_reported: BTreeMap<String, u64>,
+    /// Where there are no gates.
+    substitute: Option<Substitute>,
     /// Pairs that were told with stacks; repeats are only counted.
     known: HashSet<Seen>,
     ending: Option<Ending>,
@@ -233,7 +237,7 @@ impl Engine {
     /// # Errors
     /// Fails when the loader cannot be started.
     pub fn new(
-        setup: Setup,
+        mut setup: Setup,
         mut gates: Gates,
         delivery: Delivery,
         trap_cost_ns: u64,
@@ -266,10 +270,17 @@ impl Engine {
         );
         let mut random = fastrand::Rng::with_seed(setup.seed);
         let period = Duration::from_nanos(setup.sample_period_ns);
+        let substitutes = !gates.are_in_kernel();
+        let mut arming = Arming::new(setup.pid, delivery, period, random.u64(..));
+        if substitutes {
+            arming = arming.without_gates();
+            // To wait at a site is to stop whoever comes there: what that costs only a gate can bound.
+            setup.strategy = Name::Clock;
+        }
         let engine = Self {
             pid: setup.pid,
             exe: String::new(),
-            arming: Arming::new(setup.pid, delivery, period, random.u64(..)),
+            arming,
             modules: Arc::default(),
             loader,
             budget,
@@ -295,6 +306,7 @@ impl Engine {
             value_changed: 0,
             no_stall: BTreeMap::new(),
             not_reported: BTreeMap::new(),
+            substitute: substitutes.then(|| Substitute::new(setup.max_overhead)),
             known: HashSet::new(),
             ending: None,
             setup,
@@ -379,6 +391,9 @@ impl Engine {
         let deadline = match &self.state {
             // Before the first look at the modules nothing is due.
             State::Idle | State::Looking(_) if self.next_housekeeping == 0 => return HOUSEKEEPING,
+            State::Idle | State::Looking(_) if let Some(substitute) = &self.substitute => {
+                substitute.due().min(self.next_housekeeping)
+            }
             State::Idle => self.next_housekeeping.min(self.waiting.due()),
             State::Looking(_) => self.next_housekeeping,
             State::Seek { deadline, .. } => *deadline,
@@ -402,6 +417,7 @@ impl Engine {
         self.on_look()?;
         self.on_time()?;
         self.budget.settle(self.gates.control());
+        self.substitute_on_time()?;
         Ok(())
     }
 
@@ -409,6 +425,7 @@ impl Engine {
         while let Some(event) = self.gates.next_event() {
             self.on_event(event)?;
         }
+        self.read_rings();
         Ok(())
     }
 
@@ -426,7 +443,7 @@ impl Engine {
             }
             State::Stalled(stalled) if now >= stalled.deadline => self.end_stall(None),
             State::Confirm(confirm) if now >= confirm.deadline => self.end_confirm(false),
-            State::Idle => self.tend_wait(now),
+            State::Idle if self.substitute.is_none() => self.tend_wait(now),
             _ => {}
         }
         if self.next_housekeeping != 0 && now >= self.next_housekeeping {

@@ -229,6 +229,8 @@ impl Engine {
             self.count_no_stall("unmapped");
             return self.let_go(tid);
         }
+        // What was recorded before is of no stall; the watchpoints are not armed.
+        let _ = self.take_records();
         let control = self.gates.control();
         control.hits.store(0, SeqCst);
         control.stall_traps.store(0, SeqCst);
@@ -314,6 +316,8 @@ impl Engine {
             traps,
             ..
         } = *stalled;
+        // What stands in the rings while the thread stands still was made meanwhile.
+        let _ = self.take_records();
         let control = self.gates.control();
         control
             .phase

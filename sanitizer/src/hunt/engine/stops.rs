@@ -64,7 +64,7 @@ impl Engine {
 
     /// Takes a signal stop that was looked at before; false when the thread has meanwhile been
     /// killed, or was replaced by another one that calls exec.
-    fn take_signal(&mut self, tid: u32) -> Result<bool, EngineError> {
+    pub(super) fn take_signal(&mut self, tid: u32) -> Result<bool, EngineError> {
         match ptrace::take(tid) {
             Ok(Some((_, Stop::Signal(_)))) => return Ok(true),
             Ok(Some((_, Stop::Exec))) => self.begin_anew(tid)?,
@@ -85,6 +85,8 @@ impl Engine {
 
     /// A thread has ended, and its end was noted.
     pub(super) fn bury(&mut self, tid: u32) {
+        // Its ring goes with it.
+        let _ = self.take_records();
         self.arming.forget(tid);
         self.void_claim(tid);
         self.abandon_if_owner(tid);
@@ -92,6 +94,9 @@ impl Engine {
 
     /// A thread is about to receive a signal: ours, or one of the target's own.
     pub(super) fn on_signal(&mut self, tid: u32, signal: i32) -> Result<(), EngineError> {
+        if self.is_of_breakpoint(tid, signal) {
+            return self.on_breakpoint(tid);
+        }
         if signal == self.our_signal() {
             if self.is_sample_of(tid) {
                 // Taken: the kernel forgets the signal, and holds the thread.
@@ -236,7 +241,11 @@ impl Engine {
                         release(tid, 0);
                     }
                 }
-                Stop::Signal(signal) if self.is_stray(tid, signal) => release(tid, 0),
+                Stop::Signal(signal)
+                    if self.is_stray(tid, signal) || self.is_of_breakpoint(tid, signal) =>
+                {
+                    release(tid, 0);
+                }
                 Stop::Signal(signal) if self.may_crash(signal) => return false,
                 Stop::Signal(signal) => release(tid, signal),
             }

@@ -236,9 +236,13 @@ impl Engine {
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         if let Ok(tids) = target::threads::list(as_pid(self.pid)) {
             for tid in tids {
-                self.arming.seize(tid.as_raw().cast_unsigned())?;
+                let tid = tid.as_raw().cast_unsigned();
+                if !self.arming.holds(tid) && self.arming.seize(tid)? && self.substitute.is_some() {
+                    self.open_events(tid)?;
+                }
             }
         }
+        self.look_for_children();
         let statistics = self.statistics();
         self.outbox.send(&Notice::Statistics(statistics));
         Ok(())
@@ -252,7 +256,7 @@ impl Engine {
             return Ok(());
         }
         self.unstoppable = unstoppable;
-        let chosen = match crate::hunt::tracer::choose_delivery(self.pid) {
+        let chosen = match crate::hunt::tracer::choose_delivery(self.pid, &self.gates) {
             Ok(chosen) if chosen != self.arming.delivery() => chosen,
             _ => return Ok(()),
         };
@@ -282,7 +286,7 @@ impl Engine {
         self.arming.reset_to(tid);
         self.pid = tid;
         self.check_architecture()?;
-        let delivery = crate::hunt::tracer::choose_delivery(tid)?;
+        let delivery = crate::hunt::tracer::choose_delivery(tid, &self.gates)?;
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
         self.fit_watchpoints(1);

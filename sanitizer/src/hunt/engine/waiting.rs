@@ -97,6 +97,10 @@ impl Engine {
     /// Leaves the bytes of a quiet stall watched if the strategy wants to know who uses them; false if
     /// not.
     pub(super) fn begin_probe(&mut self, site: u64, tid: u32, address: RuntimeAddr) -> bool {
+        // Without gates a stall is told from what came before it by the bytes' not being watched.
+        if self.substitute.is_some() {
+            return false;
+        }
         let Some(time) = self.strategy.probe(site) else {
             return false;
         };

@@ -1,0 +1,491 @@
+//! The gates' work in user space, where eBPF is not permitted: the same decisions, counters and
+//! phases.
+//!
+//! No thread is stopped to be asked. The kernel writes clock samples and accesses of watched bytes
+//! into rings at the instant at which they happen; the engine reads them. A sample leads straight to
+//! a site: an instruction breakpoint of that thread alone, which sends it a signal that it ignores.
+//!
+//! An access counts only within its stall (invariant I7) by the order of what the engine does: the
+//! rings are emptied before the watchpoints are armed, and read for the last time before the stalled
+//! thread is let go. The kernel writes a record before the access's thread goes on, and disarming
+//! waits for that, so what is found was made in between. No signal is evidence.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use gwp_race_abi::Counter;
+use gwp_race_abi::HITS;
+use gwp_race_abi::TRAPS_PER_STALL;
+use gwp_race_abi::phase;
+
+use crate::addr::RuntimeAddr;
+use crate::hunt::arming::Source;
+use crate::hunt::caller;
+use crate::hunt::strategy::CodeView as _;
+use crate::hunt::strategy::Patience;
+use crate::hunt::strategy::Proposal;
+use crate::hunt::strategy::Sample;
+use crate::hunt::wire::Notice;
+use crate::insn::Regs;
+use crate::kernel::gates::Hit;
+use crate::kernel::perf::Delivery;
+use crate::kernel::process::monotonic_ns;
+use crate::kernel::ptrace;
+use crate::kernel::ring::Trap;
+use crate::symbols::StackSnapshot;
+use crate::target;
+use crate::target::memory;
+use crate::target::status::Status;
+
+use super::{CLAIM_TIME, Engine, EngineError, State, as_pid, release};
+
+/// How long a thread may take to come to its site. It runs freely meanwhile, and may have passed
+/// the next access when its sample is read.
+const SEARCH_TIME: Duration = Duration::from_millis(5);
+/// The first and the longest pause between two looks for new threads.
+const SCANS: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
+/// Once the budget is spent, the clocks run again when it has grown by this much: about the cost of a
+/// stall. To look more often would cost more than what there is to spend.
+const RESERVE: Duration = Duration::from_millis(1);
+/// How long the engine sleeps at least until then.
+const LEAST_REST: Duration = Duration::from_millis(20);
+/// An unknown program counter leads to a look at the modules this often at most, ns.
+const UNKNOWN_PC_INTERVAL_NS: u64 = 100_000_000;
+
+/// What the engine keeps for it.
+pub(super) struct Substitute {
+    /// The share of the target's CPU time that is earned.
+    share: f64,
+    /// The target's CPU time for which it was; `None` before watching began.
+    paid: Option<Duration>,
+    /// When to look at the budget again; 0 while it is not spent.
+    next_budget: u64,
+    next_scan: u64,
+    scan_every: Duration,
+    /// Children that were told of, or were there before us; `None` before the first look.
+    children: Option<HashSet<u32>>,
+}
+
+impl Substitute {
+    pub(super) fn new(share: f64) -> Self {
+        Self {
+            share,
+            paid: None,
+            next_budget: 0,
+            next_scan: 0,
+            scan_every: SCANS[0],
+            children: None,
+        }
+    }
+
+    /// When the engine has to be awake for it.
+    pub(super) fn due(&self) -> u64 {
+        match self.next_budget {
+            0 => self.next_scan,
+            budget => budget.min(self.next_scan),
+        }
+    }
+}
+
+impl Engine {
+    /// Takes in what the rings hold, and does what follows from it.
+    pub(super) fn read_rings(&mut self) {
+        if self.substitute.is_none() {
+            return;
+        }
+        let sample = self.take_records();
+        if matches!(self.state, State::Stalled(_)) {
+            let control = self.gates.control();
+            if control.hits.load(SeqCst) > 0 {
+                self.end_stall(None);
+            } else if control.stall_traps.load(SeqCst) >= TRAPS_PER_STALL {
+                self.stalls_cut_short += 1;
+                self.end_stall(None);
+            }
+        }
+        if let Some(sample) = sample
+            && matches!(self.state, State::Idle)
+        {
+            self.search(&sample);
+        }
+    }
+
+    /// Counts and keeps what the rings hold; a clock sample that may claim its thread.
+    pub(super) fn take_records(&mut self) -> Option<Trap> {
+        self.substitute.as_ref()?;
+        let mut traps = Vec::new();
+        let lost = self
+            .arming
+            .take_records(|source, trap| traps.push((source, trap)));
+        let control = self.gates.control();
+        let cost = control.trap_cost_ns.load(SeqCst);
+        control
+            .spent_ns
+            .fetch_add(cost.saturating_mul(traps.len() as u64 + lost), SeqCst);
+        if lost > 0 {
+            // A clock seldom fills a ring: these are accesses.
+            self.add(Counter::Traps, lost);
+            let open = phase::of(self.gates.control().phase.load(SeqCst)) == phase::STALL;
+            self.add(
+                if open {
+                    Counter::HitOverflow
+                } else {
+                    Counter::HitStale
+                },
+                lost,
+            );
+            self.gates.control().stall_traps.fetch_add(lost, SeqCst);
+        }
+        let mut chosen = None;
+        for (source, trap) in traps {
+            match source {
+                Source::Watch => self.on_access(trap),
+                Source::Clock => {
+                    if self.may_claim(&trap, chosen.is_some()) {
+                        chosen = Some(trap);
+                    }
+                }
+            }
+        }
+        chosen
+    }
+
+    fn add(&self, counter: Counter, number: u64) {
+        self.gates.control().counters[counter as usize].fetch_add(number, SeqCst);
+    }
+
+    /// The clock gate: may this thread be sampled, here and now?
+    fn may_claim(&mut self, trap: &Trap, is_claimed: bool) -> bool {
+        self.add(Counter::Samples, 1);
+        let place = self.modules.place(trap.regs.rip);
+        let reason = match place.map(|place| place.is_worth_sampling()) {
+            None => {
+                let now = monotonic_ns();
+                let last = &self.gates.control().unknown_pc_ns;
+                if now.saturating_sub(last.load(SeqCst)) > UNKNOWN_PC_INTERVAL_NS {
+                    last.store(now, SeqCst);
+                    self.look_when_idle();
+                }
+                Counter::SampleNoModule
+            }
+            Some(false) => Counter::SampleUnanalyzed,
+            Some(true) if is_claimed || !self.is_at_rest() => Counter::SampleBusy,
+            Some(true) if self.is_spent() => Counter::SampleBudget,
+            Some(true) if !self.is_stoppable(trap.tid) => Counter::SampleUnstoppable,
+            Some(true) => return true,
+        };
+        self.add(reason, 1);
+        false
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let word = self.gates.control().phase.load(SeqCst);
+        matches!(self.state, State::Idle) && phase::of(word) == phase::IDLE
+    }
+
+    fn is_spent(&self) -> bool {
+        let control = self.gates.control();
+        control.spent_ns.load(SeqCst) > control.earned_ns.load(SeqCst)
+    }
+
+    /// Whether a signal of ours stops a thread and can do nothing else (invariant I1), as far as can
+    /// be seen beforehand: the program may change its mind until the signal comes.
+    fn is_stoppable(&self, tid: u32) -> bool {
+        let Delivery::GateSignal(signal) = self.arming.delivery() else {
+            return false;
+        };
+        let signal = i32::from(signal);
+        self.arming.holds(tid)
+            && Status::of_thread(as_pid(self.pid), as_pid(tid)).is_ok_and(|status| {
+                !status.caught.contains_number(signal) && !status.blocked.contains_number(signal)
+            })
+    }
+
+    /// Asks the strategy where the sampled thread should be stalled, and sends it there. It runs on.
+    fn search(&mut self, trap: &Trap) {
+        let regs = regs_of(trap, self.arming.thread_pointer(trap.tid));
+        let snapshot = StackSnapshot {
+            base: regs.rsp,
+            bytes: trap.stack.clone(),
+        };
+        let call = self
+            .modules
+            .is_routine(regs.rip)
+            .then(|| caller::of_routine(&self.modules, &regs, &snapshot))
+            .flatten();
+        let stack = || {
+            let words = snapshot.bytes.chunks_exact(8);
+            words
+                .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
+                .collect()
+        };
+        let sample = Sample {
+            stack: &stack,
+            regs: &regs,
+            routine_returns_to: call.as_ref().map(|call| call.return_address),
+            rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < self.stack_end(&regs),
+        };
+        match self.strategy.propose(&sample, &*self.modules) {
+            Proposal::Pass(reason) => self.count_no_stall(reason),
+            Proposal::StallHere { site, patience } => {
+                self.send_to(trap.tid, regs.rip, site, patience);
+            }
+            Proposal::Seek { at, site, patience } => self.send_to(trap.tid, at, site, patience),
+        }
+    }
+
+    /// Claims a thread that runs and lets it stop at an instruction.
+    fn send_to(&mut self, tid: u32, at: u64, site: u64, patience: Patience) {
+        let control = self.gates.control();
+        self.generation = phase::generation(control.phase.load(SeqCst)) + 1;
+        control.owner.store(u64::from(tid), SeqCst);
+        control.breakpoint.store(at, SeqCst);
+        control
+            .phase
+            .store(phase::word(self.generation, phase::SEEK), SeqCst);
+        let now = monotonic_ns();
+        control.claim_time_ns.store(now, SeqCst);
+        if let Err(error) = self.arming.break_at(tid, RuntimeAddr(at), &self.gates) {
+            self.outbox.send(&Notice::Debug(error.to_string()));
+            self.count_no_stall("breakpoint-failed");
+            return self.go_idle();
+        }
+        self.add(Counter::SamplesPassed, 1);
+        self.state = State::Seek {
+            tid,
+            site,
+            patience,
+            deadline: now + SEARCH_TIME.as_nanos() as u64,
+            void: now + CLAIM_TIME.as_nanos() as u64,
+        };
+        // From here on it may stand still at any time.
+        self.gates.control().standing_since_ns.store(now, SeqCst);
+        self.gates.tell_watchdog();
+    }
+
+    /// Whether a signal comes from a breakpoint of ours.
+    pub(super) fn is_of_breakpoint(&self, tid: u32, signal: i32) -> bool {
+        self.substitute.is_some()
+            && [libc::SIGURG, libc::SIGWINCH].contains(&signal)
+            && ptrace::signal_info(tid).is_ok_and(|info| {
+                info.code == ptrace::POLL_IN && self.arming.is_signalling(info.descriptor)
+            })
+    }
+
+    /// The reach gate: has the owner of the sample come to its access site, or passed it? What counts
+    /// is where the thread stands, not when the signal was sent.
+    pub(super) fn on_breakpoint(&mut self, tid: u32) -> Result<(), EngineError> {
+        let now = monotonic_ns();
+        if !self.take_signal(tid)? {
+            // Gone, or executing another program: the rest is told of next.
+            return Ok(());
+        }
+        let control = self.gates.control();
+        let cost = control.trap_cost_ns.load(SeqCst);
+        control.spent_ns.fetch_add(cost, SeqCst);
+        let word = control.phase.load(SeqCst);
+        let regs = ptrace::registers(tid).unwrap_or_default();
+        let has_come = control.owner.load(SeqCst) == u64::from(tid)
+            && control.breakpoint.load(SeqCst) == regs.rip;
+        let generation = phase::generation(word);
+        match (phase::of(word), &self.state) {
+            (phase::SEEK, State::Seek { .. }) if has_come => {
+                control.claim_time_ns.store(now, SeqCst);
+                control.standing_since_ns.store(now, SeqCst);
+                control
+                    .phase
+                    .store(phase::word(generation, phase::REACHED), SeqCst);
+                self.arming.note_thread_pointer(tid, regs.fs_base);
+                self.on_sample(tid);
+            }
+            (phase::CONFIRM, State::Confirm(_)) if has_come => {
+                control
+                    .phase
+                    .store(phase::word(generation, phase::CONFIRMED), SeqCst);
+                release(tid, 0);
+                self.end_confirm(true);
+            }
+            _ => {
+                self.add(Counter::ReachSwallowed, 1);
+                release(tid, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The watch gate: is this access evidence? If so it is kept.
+    fn on_access(&mut self, trap: Trap) {
+        self.add(Counter::Traps, 1);
+        let control = self.gates.control();
+        let word = control.phase.load(SeqCst);
+        let watched = control.watch_address.load(SeqCst);
+        if phase::of(word) != phase::STALL || trap.address != watched {
+            return self.add(Counter::HitStale, 1);
+        }
+        control.stall_traps.fetch_add(1, SeqCst);
+        if u64::from(trap.tid) == control.owner.load(SeqCst) {
+            return self.add(Counter::HitSameThread, 1);
+        }
+        // The program counter is that of the next instruction: one byte back is in the function.
+        let pc = trap.regs.rip;
+        let is_atomic = self
+            .modules
+            .place(pc)
+            .is_some_and(|place| place.ends_atomic());
+        if control.ignore_atomic.load(SeqCst) != 0 && is_atomic {
+            return self.add(Counter::HitAtomic, 1);
+        }
+        let place = self.modules.place(pc.wrapping_sub(1));
+        let is_evidence = place.is_some_and(|place| place.is_evidence());
+        if !is_evidence && control.keep_unanalyzed.load(SeqCst) == 0 {
+            return self.add(Counter::HitUnanalyzed, 1);
+        }
+        if control.hits.fetch_add(1, SeqCst) >= HITS as u64 {
+            return self.add(Counter::HitOverflow, 1);
+        }
+        let pid = as_pid(self.pid);
+        let mut value = [0; 8];
+        // What it is now: the access itself was some microseconds ago.
+        let _ = memory::read(pid, RuntimeAddr(watched), &mut value);
+        let name = target::threads::name(pid, as_pid(trap.tid)).unwrap_or_default();
+        let mut comm = [0; 16];
+        for (to, from) in comm.iter_mut().zip(name.bytes().take(15)) {
+            *to = from;
+        }
+        let fs_base = self.arming.thread_pointer(trap.tid);
+        self.gates.keep(Hit {
+            generation: phase::generation(word),
+            time_ns: trap.time_ns,
+            tid: trap.tid,
+            comm,
+            stopping: false,
+            value: u64::from_le_bytes(value),
+            regs: trap.regs,
+            fs_base,
+            stack: trap.stack,
+        });
+        self.add(Counter::HitRecorded, 1);
+    }
+
+    /// What is due: new threads, and the budget, without which the clocks do not run.
+    pub(super) fn substitute_on_time(&mut self) -> Result<(), EngineError> {
+        let now = monotonic_ns();
+        let is_watching = self.next_housekeeping != 0;
+        let Some(substitute) = self.substitute.as_mut().filter(|_| is_watching) else {
+            return Ok(());
+        };
+        let scan = now >= substitute.next_scan;
+        if scan && matches!(self.state, State::Idle | State::Looking(_)) {
+            self.look_for_threads(now)?;
+        }
+        self.regulate(now);
+        Ok(())
+    }
+
+    /// Earns, and stops the clocks while nothing is left.
+    fn regulate(&mut self, now: u64) {
+        let Some(substitute) = self.substitute.as_mut() else {
+            return;
+        };
+        let cpu = target::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
+        let before = substitute
+            .paid
+            .replace(cpu.max(substitute.paid.unwrap_or_default()));
+        let used = before.map_or(0, |before| cpu.saturating_sub(before).as_nanos() as u64);
+        let control = self.gates.control();
+        control
+            .earned_ns
+            .fetch_add((used as f64 * substitute.share) as u64, SeqCst);
+        let spent = control.spent_ns.load(SeqCst);
+        let earned = control.earned_ns.load(SeqCst);
+        let was_spent = substitute.next_budget != 0;
+        let reserve = if was_spent {
+            RESERVE.as_nanos() as u64
+        } else {
+            0
+        };
+        let is_spent = spent.saturating_add(reserve) > earned;
+        if !is_spent {
+            substitute.next_budget = 0;
+        } else if !was_spent || now >= substitute.next_budget {
+            let missing = spent.saturating_add(RESERVE.as_nanos() as u64) - earned.min(spent);
+            // With one busy thread. What is missed by looking late is little.
+            let rest = Duration::from_secs_f64(missing as f64 * 1e-9 / substitute.share);
+            substitute.next_budget = now + rest.max(LEAST_REST).as_nanos() as u64;
+        }
+        self.arming.run_clocks(!is_spent);
+    }
+
+    /// Seizes threads that are new, and opens their events; more rarely while there are none.
+    fn look_for_threads(&mut self, now: u64) -> Result<(), EngineError> {
+        let known = self.arming.len();
+        for tid in target::threads::list(as_pid(self.pid)).unwrap_or_default() {
+            let tid = tid.as_raw().cast_unsigned();
+            if !self.arming.holds(tid) && self.arming.seize(tid)? {
+                self.open_events(tid)?;
+            }
+        }
+        let is_new = self.arming.len() > known;
+        if let Some(substitute) = self.substitute.as_mut() {
+            let longer = (substitute.scan_every * 2).min(SCANS[1]);
+            substitute.scan_every = if is_new { SCANS[0] } else { longer };
+            substitute.next_scan = now + substitute.scan_every.as_nanos() as u64;
+        }
+        Ok(())
+    }
+
+    /// Tells of children that have been forked since the last time.
+    pub(super) fn look_for_children(&mut self) {
+        /// Each thread has a list of its own: with more threads than this it is looked more rarely.
+        const THREADS: usize = 64;
+        let is_due = self
+            .rounds
+            .is_multiple_of(1 + (self.arming.len() / THREADS) as u64);
+        let Some(substitute) = self.substitute.as_mut().filter(|_| is_due) else {
+            return;
+        };
+        let pid = as_pid(self.pid);
+        let tids = target::threads::list(pid).unwrap_or_default();
+        let children: HashSet<u32> = tids
+            .into_iter()
+            .flat_map(|tid| target::threads::children(pid, tid))
+            .map(|child| child.as_raw().cast_unsigned())
+            .collect();
+        let known = match &substitute.children {
+            Some(known) => known,
+            None if self.setup.launch => &HashSet::new(),
+            None => &children,
+        };
+        for &child in children.difference(known) {
+            self.outbox.send(&Notice::Forked(child));
+        }
+        substitute.children = Some(children);
+    }
+}
+
+fn regs_of(trap: &Trap, fs_base: u64) -> Regs {
+    let regs = &trap.regs;
+    Regs {
+        r15: regs.r15,
+        r14: regs.r14,
+        r13: regs.r13,
+        r12: regs.r12,
+        rbp: regs.rbp,
+        rbx: regs.rbx,
+        r11: regs.r11,
+        r10: regs.r10,
+        r9: regs.r9,
+        r8: regs.r8,
+        rax: regs.rax,
+        rcx: regs.rcx,
+        rdx: regs.rdx,
+        rsi: regs.rsi,
+        rdi: regs.rdi,
+        rip: regs.rip,
+        eflags: regs.eflags,
+        rsp: regs.rsp,
+        fs_base,
+        gs_base: 0,
+    }
+}
