@@ -12,6 +12,7 @@ use gwp_race_tests::{
     compile,
 };
 use nix::{
+    errno::Errno,
     sys::{
         ptrace,
         signal::{Signal, kill},
@@ -37,13 +38,15 @@ enum Hang {
 }
 
 impl Hang {
-    fn begin(self, tracer: Pid) {
+    /// Makes the tracer hang; fails where there is none any more, because the watchdog of a busy
+    /// machine was first.
+    fn begin(self, tracer: Pid) -> nix::Result<()> {
         match self {
-            Self::Stopped => kill(tracer, Signal::SIGSTOP).unwrap(),
+            Self::Stopped => kill(tracer, Signal::SIGSTOP),
             Self::Held => {
-                ptrace::seize(tracer, ptrace::Options::empty()).unwrap();
-                ptrace::interrupt(tracer).unwrap();
-                waitpid(tracer, Some(WaitPidFlag::__WALL)).unwrap();
+                ptrace::seize(tracer, ptrace::Options::empty())?;
+                ptrace::interrupt(tracer)?;
+                waitpid(tracer, Some(WaitPidFlag::__WALL)).map(drop)
             }
         }
     }
@@ -85,6 +88,7 @@ fn a_hung_tracer_is_ended() {
     command.args(["300", "4"]).stdout(Stdio::null());
     let mut target = Guarded::new(command.spawn().unwrap());
     let scratch = tempfile::tempdir().unwrap();
+    let mut made_to_hang = 0;
     for round in 0..2 * ROUNDS {
         let hang = if round % 2 == 0 {
             Hang::Stopped
@@ -107,7 +111,11 @@ fn a_hung_tracer_is_ended() {
         let tracer = tracer.unwrap();
         // Steps of 0 to 100 ms in an order without pattern.
         sleep(Duration::from_micros(round * 17_389 % 100_000));
-        hang.begin(tracer);
+        match hang.begin(tracer) {
+            Ok(()) => made_to_hang += 1,
+            Err(Errno::ESRCH | Errno::ECHILD) => println!("round {round}: it has hung by itself"),
+            Err(error) => panic!("round {round}, {hang:?}: {error}"),
+        }
         wait_until(PATIENCE, "the tracer is ended", || hang.has_ended(tracer));
         for thread in threads(target.pid()) {
             let state = status_field(thread, "State").unwrap_or_default();
@@ -127,6 +135,7 @@ fn a_hung_tracer_is_ended() {
         assert!(attached.wait(STARTING).unwrap().success());
         assert_eq!(target.ended().unwrap(), None, "the target has ended");
     }
+    assert!(made_to_hang >= ROUNDS, "only {made_to_hang} hangs of ours");
 }
 
 /// Runs a program whose tracers are stopped again and again, at instants that vary.

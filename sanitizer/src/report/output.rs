@@ -83,6 +83,11 @@ pub fn open_output(path: &Path) -> Result<RecordFile, OpenError> {
         Errno::ELOOP => OpenError::SymbolicLink { path: path_buf() },
         _ => fail(error.into()),
     };
+    if is_own_descriptor(path) {
+        let file = File::options().append(true).open(path).map_err(fail)?;
+        // Others write there as well: nothing is ever cut off.
+        return Ok(RecordFile::new(file, false));
+    }
     // `Path::file_name` knows no trailing slash.
     let is_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let Some(name) = path.file_name().filter(|_| !is_folder) else {
@@ -119,6 +124,19 @@ pub fn open_output(path: &Path) -> Result<RecordFile, OpenError> {
         file.set_len(0).map_err(fail)?;
     }
     Ok(RecordFile::new(file, kind.is_file()))
+}
+
+/// Whether the path names one of our own descriptors, as shells do for `>(command)`: links of the kernel,
+/// that nobody else can lay.
+fn is_own_descriptor(path: &Path) -> bool {
+    let Some(name) = path.to_str().and_then(|path| path.strip_prefix("/dev/")) else {
+        return false;
+    };
+    let number = name.strip_prefix("fd/");
+    matches!(name, "stdout" | "stderr")
+        || number.is_some_and(|number| {
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
 }
 
 #[cfg(test)]
@@ -228,5 +246,29 @@ mod tests {
             lchown(path, OTHER, OTHER).expect("lchown");
         }
         open_output(&theirs.join("link/report")).expect("a link in its owner's folder");
+    }
+
+    /// Check that what a shell calls `/dev/fd/N` is written to, and nothing that looks like it.
+    #[test]
+    fn own_descriptors() {
+        use std::io::{Read as _, Write as _, pipe};
+        use std::os::fd::AsRawFd as _;
+        let (mut reader, writer) = pipe().expect("pipe");
+        let path = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
+        let mut file = open_output(&path).expect("open");
+        file.write_all(b"a race\n").expect("write");
+        drop((file, writer));
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("read");
+        assert_eq!(text, "a race\n");
+        for path in [
+            "/dev/fd/",
+            "/dev/fd/0/../x",
+            "/dev/fd/1x",
+            "/dev/stdout/",
+            "dev/stdout",
+        ] {
+            assert!(!is_own_descriptor(Path::new(path)), "{path}");
+        }
     }
 }

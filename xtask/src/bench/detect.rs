@@ -36,12 +36,17 @@ pub struct Options {
     #[arg(long, default_value_t = 60.0)]
     limit: f64,
     /// Only these programs.
-    #[arg(long, value_delimiter = ',', default_value = "hot,warm,rare")]
+    #[arg(long, value_delimiter = ',', default_value = "hot,warm,rare,very-rare")]
     programs: Vec<String>,
 }
 
 /// The programs, and how long the private work between two accesses takes.
-const PROGRAMS: [(&str, f64); 3] = [("hot", 0.0), ("warm", 15e-6), ("rare", 1.5e-3)];
+const PROGRAMS: [(&str, f64); 4] = [
+    ("hot", 0.0),
+    ("warm", 15e-6),
+    ("rare", 1.5e-3),
+    ("very-rare", 20e-3),
+];
 /// Hashes that a turn of the calibration makes.
 const CALIBRATION: u32 = 300;
 const POLL: Duration = Duration::from_millis(2);
