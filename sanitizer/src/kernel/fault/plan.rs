@@ -29,7 +29,7 @@ const RECORD: usize = 64;
 const NAME: usize = 56;
 
 /// Every kind of call that is announced.
-const CALLS: [&str; 25] = [
+const CALLS: [&str; 28] = [
     "ptrace(PTRACE_SEIZE)",
     "ptrace(PTRACE_CONT)",
     "ptrace(PTRACE_LISTEN)",
@@ -43,6 +43,9 @@ const CALLS: [&str; 25] = [
     "ioctl(PERF_EVENT_IOC_ENABLE)",
     "ioctl(PERF_EVENT_IOC_DISABLE)",
     "ioctl(PERF_EVENT_IOC_MODIFY_ATTRIBUTES)",
+    "ioctl(PERF_EVENT_IOC_ID)",
+    "ioctl(PERF_EVENT_IOC_SET_OUTPUT)",
+    "fcntl(F_SETOWN_EX)",
     "bpf(BPF_PROG_LOAD)",
     "bpf(BPF_RAW_TRACEPOINT_OPEN)",
     "bpf(BPF_MAP_CREATE)",
