@@ -14,8 +14,8 @@ use crate::symbols::{Frame, StackSnapshot, Symbolizer};
 /// Resolves a finding. `maps` are the process's mappings at about that time.
 #[must_use]
 pub fn build_race(symbolizer: &mut Symbolizer, finding: &Finding, maps: &[MapInfo]) -> Race {
-    let stalled = access(symbolizer, &finding.stalled, Role::Stalled);
-    let racing = access(symbolizer, &finding.racing, Role::Racing);
+    let stalled = access(symbolizer, finding, &finding.stalled, Role::Stalled);
+    let racing = access(symbolizer, finding, &finding.racing, Role::Racing);
     let (address, size) = overlap(finding);
     let exe_build_id = symbolizer.build_id_of(&finding.exe);
     Race {
@@ -56,18 +56,31 @@ fn overlap(finding: &Finding) -> (u64, u32) {
     }
 }
 
-fn access(symbolizer: &Symbolizer, side: &SideFacts, role: Role) -> Access {
+/// How many of the outermost frames are what the C library begins a thread or a program with: their lines
+/// would tell nobody anything, and reading its debug information takes most of a report's time.
+fn beginnings(symbolizer: &Symbolizer, finding: &Finding, pcs: &[u64]) -> usize {
+    let path = |pc| symbolizer.module_at(pc).map(|module| &module.path);
+    let own = [pcs.first().and_then(|&pc| path(pc)), Some(&finding.exe)];
+    let begins = |pc: u64| {
+        !own.contains(&path(pc))
+            || symbolizer.frame_by_symbol(pc).function.as_deref() == Some("_start")
+    };
+    // The access itself is none, wherever it is.
+    let outer = pcs.get(1..).unwrap_or_default();
+    outer.iter().rev().take_while(|&&pc| begins(pc)).count()
+}
+
+fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Role) -> Access {
     let snapshot = StackSnapshot {
         base: side.stack_base,
         bytes: side.stack.clone(),
     };
     let stack = symbolizer.unwind_access(side.pc, &side.regs, &snapshot);
-    let mut frames: Vec<StackFrame> = stack
-        .pcs
-        .iter()
-        .flat_map(|&pc| symbolizer.frames(pc))
-        .map(StackFrame::from)
-        .collect();
+    let beginnings = beginnings(symbolizer, finding, &stack.pcs);
+    let (inner, outer) = stack.pcs.split_at(stack.pcs.len() - beginnings);
+    let inner = inner.iter().flat_map(|&pc| symbolizer.frames(pc));
+    let outer = outer.iter().map(|&pc| symbolizer.frame_by_symbol(pc));
+    let mut frames: Vec<StackFrame> = inner.chain(outer).map(StackFrame::from).collect();
     if let (Some(frame), Some(routine)) = (frames.first_mut(), &side.routine)
         && !frame.is_memory_routine()
     {

@@ -78,6 +78,13 @@ impl ModuleFile {
             .as_ref()
     }
 
+    /// The function at a link-time address by the symbol table alone, which takes much less time to read
+    /// than DWARF.
+    pub(super) fn function_by_symbol(&self, addr: u64) -> Option<String> {
+        let symbol = self.symbols().function_at(addr)?;
+        Some(demangle(&symbol.name))
+    }
+
     /// The data object at a link-time address.
     pub(super) fn object_at(&self, addr: u64) -> Option<Symbol> {
         let mut symbol = self.symbols().object_at(addr)?;

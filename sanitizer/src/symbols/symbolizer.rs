@@ -230,6 +230,28 @@ impl Symbolizer {
             .collect()
     }
 
+    /// The frame at a run-time address as the symbol table has it, without lines and inlined calls:
+    /// of code of which nobody wants to know more, such as what the C library begins a thread with.
+    #[must_use]
+    pub fn frame_by_symbol(&self, pc: u64) -> Frame {
+        let Some(module) = self.find(pc) else {
+            return Frame {
+                pc,
+                ..Frame::default()
+            };
+        };
+        let offset = pc.wrapping_sub(module.info.bias);
+        let file = module.file.as_ref();
+        Frame {
+            pc,
+            module: Some(module.info.path.clone()),
+            offset,
+            build_id: module.info.build_id.clone(),
+            function: file.and_then(|file| lock(file).function_by_symbol(offset)),
+            ..Frame::default()
+        }
+    }
+
     /// The global or static variable at a run-time address.
     #[must_use]
     pub fn global_at(&self, addr: u64) -> Option<GlobalSymbol> {

@@ -91,8 +91,17 @@ impl SymbolTable {
                 _ => {}
             }
         }
+        // Of several names for one address the one that is least internal: `clone3`, not `__GI___clone3`.
+        let names = Arc::clone(&table.names);
+        let underscores = |entry: &Entry| {
+            let name = usize::try_from(entry.name)
+                .ok()
+                .and_then(|at| names.get(at..));
+            let name = name.unwrap_or_default();
+            name.iter().take_while(|&&byte| byte == b'_').count()
+        };
         for list in [&mut table.functions, &mut table.objects] {
-            list.sort_by_key(|e| (e.addr, e.rank, e.name));
+            list.sort_by_key(|e| (e.addr, e.rank, underscores(e), e.name));
         }
         table
     }
