@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{
     build,
-    steps::{cargo, step},
+    steps::{step, testing_cargo},
 };
 
 #[derive(clap::Args)]
@@ -20,7 +20,7 @@ pub struct Options {
 /// Builds what is needed, and runs the tests of survival one after the other.
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
-    let mut command = cargo();
+    let mut command = testing_cargo();
     command.args(["test", "--package", "gwp-race-tests", "--test", "e2e", "--"]);
     command.args(["survival::", "--nocapture", "--test-threads", "1"]);
     command.env("GWP_RACE_BIN", binary);

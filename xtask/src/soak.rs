@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     build, paths,
-    steps::{cargo, step},
+    steps::{step, testing_cargo},
 };
 
 #[derive(clap::Args)]
@@ -28,7 +28,7 @@ pub fn run(options: &Options) -> Result<()> {
     let directory = paths::target().join("soak");
     fs::create_dir_all(&directory)?;
     let (csv, png) = (directory.join("soak.csv"), directory.join("soak.png"));
-    let mut command = cargo();
+    let mut command = testing_cargo();
     command.args(["test", "--package", "gwp-race-tests", "--test", "e2e", "--"]);
     command.args(["soak::", "--nocapture"]);
     command.env("GWP_RACE_BIN", binary);

@@ -21,7 +21,18 @@ const OF_OUTER_CARGO: [&str; 4] = [
 
 /// A cargo in the root of the source tree, free of the environment of the cargo that runs us.
 pub fn cargo() -> Command {
-    let mut command = Command::new("cargo");
+    of_root(Command::new("cargo"))
+}
+
+/// The same for tests, which send signals to programs: a shell that starts us in the background, or
+/// nohup, has some of them ignored, and no program can take that back for a shell that it starts.
+pub fn testing_cargo() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,QUIT,HUP", "cargo"]);
+    of_root(command)
+}
+
+fn of_root(mut command: Command) -> Command {
     command.current_dir(crate::paths::root());
     for variable in OF_OUTER_CARGO {
         command.env_remove(variable);

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{
     build,
-    steps::{cargo, step},
+    steps::{step, testing_cargo},
 };
 
 #[derive(Default, clap::Args)]
@@ -24,7 +24,7 @@ const TESTS_AT_ONCE: &str = "2";
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
     build::faulty()?;
-    let mut command = cargo();
+    let mut command = testing_cargo();
     command.args(["test", "--workspace", "--"]);
     command.args(&options.filter);
     command.args(["--test-threads", TESTS_AT_ONCE]);
