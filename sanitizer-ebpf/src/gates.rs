@@ -125,12 +125,9 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if !stoppable(control) {
         return swallow(control, Counter::SampleUnstoppable);
     }
-    let claimed = phase::word(phase::generation(word) + 1, phase::CLAIMED);
-    if !atomic::replace(&control.phase, word, claimed) {
+    if !claim(control, word, now) {
         return swallow(control, Counter::SampleBusy);
     }
-    atomic::store(&control.owner, u64::from(current_tid(control)));
-    stands(control, now);
     count(control, Counter::SamplesPassed);
     debug!(
         &PerfEventContext::new(ctx),
@@ -301,12 +298,9 @@ fn site_reached(control: &Control, word: u64) -> u32 {
     {
         return swallow(control, Counter::SiteSwallowed);
     }
-    let claimed = phase::word(phase::generation(word) + 1, phase::CLAIMED);
-    if !atomic::replace(&control.phase, word, claimed) {
+    if !claim(control, word, now()) {
         return swallow(control, Counter::SiteSwallowed);
     }
-    atomic::store(&control.owner, u64::from(current_tid(control)));
-    stands(control, now());
     count(control, Counter::SitePassed);
     if by_cpu {
         send(control)
@@ -450,6 +444,18 @@ fn tell(kind: u32, tid: u32, by: u32, value: u64) {
         },
         0,
     );
+}
+
+/// Claims the current thread for the next generation; false where another gate was first.
+#[inline(always)]
+fn claim(control: &Control, word: u64, now: u64) -> bool {
+    let claimed = phase::word(phase::generation(word) + 1, phase::CLAIMED);
+    if !atomic::replace(&control.phase, word, claimed) {
+        return false;
+    }
+    atomic::store(&control.owner, u64::from(current_tid(control)));
+    stands(control, now);
+    true
 }
 
 /// From here on the current thread stands still, and the watchdog looks after it.

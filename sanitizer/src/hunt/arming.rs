@@ -335,9 +335,7 @@ impl Arming {
     /// Whether the watchpoints suit a process of so many threads.
     #[must_use]
     pub fn suits(&self, threads: usize) -> bool {
-        let by_cpu = self.watchpoints.are_by_cpu();
-        let wanted = by_cpu || Watchpoints::wants_cpus(threads, self.cpus);
-        wanted == by_cpu
+        self.watchpoints.are_by_cpu() || !Watchpoints::wants_cpus(threads, self.cpus)
     }
 
     /// Chooses the watchpoints for a process of so many threads; no stall may be under way. Whether

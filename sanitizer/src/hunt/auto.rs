@@ -77,13 +77,10 @@ impl Strategy for Auto {
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
-        match self.whose {
-            Whose::Clock => {
-                self.clock.outcome(site, outcome);
-                // What the one has tried the other one need not, where they mean the same.
-                self.site.outcome(site, outcome);
-            }
-            Whose::Site => self.site.outcome(site, outcome),
+        if self.whose == Whose::Clock {
+            self.clock.outcome(site, outcome);
         }
+        // What the clock has tried the other one need not, where they mean the same.
+        self.site.outcome(site, outcome);
     }
 }

@@ -53,6 +53,12 @@ impl Budget {
         self.charged_cpu_ns = cpu_time_ns();
     }
 
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_spent(control: &Control) -> bool {
+        control.spent_ns.load(SeqCst) > control.earned_ns.load(SeqCst)
+    }
+
     /// Charges a thread's standing still.
     pub fn charge_stop(&mut self, control: &Control, ns: u64) {
         self.stopped_ns += ns;

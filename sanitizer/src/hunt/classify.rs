@@ -70,7 +70,7 @@ pub fn classify(
         stalled.call.as_ref(),
     )?;
 
-    let regs = trap_regs(hit);
+    let regs = hit.registers();
     let call = racing_call(modules, hit);
     let (len, address) = (u32::from(stalled.watched.len), stalled.watched.address.0);
     let (second_pc, second_access, exact) = racing_access(modules, &regs, (address, len))?;
@@ -209,7 +209,7 @@ fn read_use(modules: &ModuleSet, pc: u64) -> ReadUse {
 /// The call of the memory routine in which a thread was that made a hit, if it was in one.
 #[must_use]
 pub fn racing_call(modules: &ModuleSet, hit: &Hit) -> Option<RoutineCall> {
-    let regs = trap_regs(hit);
+    let regs = hit.registers();
     if !modules.place(regs.rip)?.is_mem_routine() {
         return None;
     }
@@ -218,30 +218,4 @@ pub fn racing_call(modules: &ModuleSet, hit: &Hit) -> Option<RoutineCall> {
         bytes: hit.stack.clone(),
     };
     caller::of_routine(modules, &regs, &stack)
-}
-
-fn trap_regs(hit: &Hit) -> Regs {
-    let regs = &hit.regs;
-    Regs {
-        r15: regs.r15,
-        r14: regs.r14,
-        r13: regs.r13,
-        r12: regs.r12,
-        rbp: regs.rbp,
-        rbx: regs.rbx,
-        r11: regs.r11,
-        r10: regs.r10,
-        r9: regs.r9,
-        r8: regs.r8,
-        rax: regs.rax,
-        rcx: regs.rcx,
-        rdx: regs.rdx,
-        rsi: regs.rsi,
-        rdi: regs.rdi,
-        rip: regs.rip,
-        eflags: regs.eflags,
-        rsp: regs.rsp,
-        fs_base: hit.fs_base,
-        gs_base: 0,
-    }
 }

@@ -32,6 +32,8 @@ const SHARED_WEIGHT: f32 = 8.0;
 const PROBE: Duration = Duration::from_millis(20);
 /// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
 const MOST_SKIPPED: u64 = 2;
+/// Samples that are kept until they are looked at.
+const MOST_NOTED: usize = 64;
 /// Choices of a function until one has sites.
 const CHOICES: u32 = 8;
 /// How long a site is waited at the first time, with a small budget and with a large one.
@@ -121,6 +123,8 @@ pub struct Site {
     executing: Vec<u64>,
     /// Those that are called from there.
     called: VecDeque<u64>,
+    /// Program counters and stack words of sampled threads, which are looked at when none stands.
+    noted: Vec<(u64, Vec<u64>)>,
     waiting: Option<(Wait, Instant)>,
     first_wait: Duration,
     known: u64,
@@ -139,6 +143,7 @@ impl Site {
             functions: BTreeMap::new(),
             executing: Vec::new(),
             called: VecDeque::new(),
+            noted: Vec::new(),
             waiting: None,
             first_wait: if max_overhead < LARGE_BUDGET {
                 small
@@ -268,34 +273,34 @@ impl Site {
         chosen.or(function.sites.last()).copied()
     }
 
-    /// The site that is called so.
-    fn site_mut(&mut self, site: u64) -> Option<(&mut Function, usize)> {
-        let (start, function) = self.functions.range_mut(..=site).next_back()?;
+    /// Where the site that is called so is kept: its function's start, and its index there.
+    fn find(&self, site: u64) -> Option<(u64, usize)> {
+        let (start, function) = self.functions.range(..=site).next_back()?;
         let offset = u32::try_from(site - start).ok()?;
-        let index = function
-            .sites
-            .binary_search_by_key(&offset, |site| site.offset)
-            .ok()?;
-        Some((function, index))
+        let sites = &function.sites;
+        let index = sites.binary_search_by_key(&offset, |site| site.offset);
+        Some((*start, index.ok()?))
+    }
+
+    fn get(&self, site: u64) -> Option<AccessSite> {
+        let (start, index) = self.find(site)?;
+        self.functions.get(&start)?.sites.get(index).copied()
     }
 }
 
 impl Strategy for Site {
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
         let pc = sample.regs.rip;
-        self.executes(pc, code);
-        for caller in callers(&(sample.stack)(), code) {
-            self.executes(caller.wrapping_sub(1), code);
+        // To look at code takes its time, and the thread stands still.
+        if self.noted.len() < MOST_NOTED {
+            self.noted.push((pc, (sample.stack)()));
         }
         let Some((wait, since)) = self.waiting.take().filter(|(wait, _)| wait.at == pc) else {
             return Proposal::Pass("no-site-here");
         };
         let waited = since.elapsed();
         let site = wait.site;
-        let Some((function, index)) = self.site_mut(site) else {
-            return Proposal::Pass("no-site-here");
-        };
-        let Some(known) = function.sites.get(index).copied() else {
+        let Some(known) = self.get(site) else {
             return Proposal::Pass("no-site-here");
         };
         // What is private shows in a short stall as well as in a long one.
@@ -325,16 +330,16 @@ impl Strategy for Site {
 
     fn probe(&self, site: u64) -> Option<Duration> {
         const KNOWN: u8 = AccessSite::SHARED | AccessSite::PRIVATE;
-        let (start, function) = self.functions.range(..=site).next_back()?;
-        let offset = u32::try_from(site - start).ok()?;
-        let sites = &function.sites;
-        let index = sites
-            .binary_search_by_key(&offset, |site| site.offset)
-            .ok()?;
-        (sites.get(index)?.flags & KNOWN == 0).then_some(PROBE)
+        (self.get(site)?.flags & KNOWN == 0).then_some(PROBE)
     }
 
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait> {
+        for (pc, stack) in std::mem::take(&mut self.noted) {
+            self.executes(pc, code);
+            for caller in callers(&stack, code) {
+                self.executes(caller.wrapping_sub(1), code);
+            }
+        }
         let (start, site) = (0..CHOICES).find_map(|_| {
             let start = self.choose_function(code)?;
             Some((start, self.choose_site(start)?))
@@ -358,6 +363,7 @@ impl Strategy for Site {
         self.functions.clear();
         self.executing.clear();
         self.called.clear();
+        self.noted.clear();
         self.waiting = None;
         self.known = 0;
         self.stalled = 0;
@@ -380,7 +386,10 @@ impl Strategy for Site {
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
-        let Some((function, index)) = self.site_mut(site) else {
+        let Some((start, index)) = self.find(site) else {
+            return;
+        };
+        let Some(function) = self.functions.get_mut(&start) else {
             return;
         };
         let Some(known) = function.sites.get_mut(index) else {

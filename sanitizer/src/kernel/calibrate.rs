@@ -17,7 +17,7 @@ use crate::addr::RuntimeAddr;
 /// Traps that the measurement takes.
 const TRAPS: u32 = 32;
 
-/// Stack bytes that a clock sample takes along where there are no gates: what a strategy looks at.
+/// Stack bytes in which a strategy may look for callers; without gates, a clock sample takes them along.
 pub const SAMPLED_STACK: u16 = 512;
 
 #[inline(never)]

@@ -18,6 +18,8 @@ use gwp_race_abi::{Control, Event, HITS, HitRecord, KernelOffsets, STACK_BYTES, 
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
+use crate::insn::Regs;
+
 use super::{
     KernelError, btf, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell,
     shared::SharedArray, tables::Tables,
@@ -106,6 +108,41 @@ pub struct Hit {
     pub fs_base: u64,
     /// Stack bytes from `regs.rsp` up.
     pub stack: Vec<u8>,
+}
+
+impl Hit {
+    /// The registers after the access.
+    #[must_use]
+    pub const fn registers(&self) -> Regs {
+        user_registers(&self.regs, self.fs_base)
+    }
+}
+
+/// The registers at a trap in user mode, with the thread pointer, 0 where unknown.
+#[must_use]
+pub const fn user_registers(regs: &TrapRegs, fs_base: u64) -> Regs {
+    Regs {
+        r15: regs.r15,
+        r14: regs.r14,
+        r13: regs.r13,
+        r12: regs.r12,
+        rbp: regs.rbp,
+        rbx: regs.rbx,
+        r11: regs.r11,
+        r10: regs.r10,
+        r9: regs.r9,
+        r8: regs.r8,
+        rax: regs.rax,
+        rcx: regs.rcx,
+        rdx: regs.rdx,
+        rsi: regs.rsi,
+        rdi: regs.rdi,
+        rip: regs.rip,
+        eflags: regs.eflags,
+        rsp: regs.rsp,
+        fs_base,
+        gs_base: 0,
+    }
 }
 
 impl Gates {

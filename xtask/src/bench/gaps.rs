@@ -17,6 +17,7 @@ use nix::{
 
 use super::{
     machine,
+    pair::in_turns,
     statistics::{median, quantile},
     table::Table,
 };
@@ -78,12 +79,7 @@ pub fn run(options: &Options) -> Result<()> {
                     .arg(&seconds);
                 Gaps::of(&mut command, victim)
             };
-            let (plain, watched) = if pair % 2 == 0 {
-                let watched = watched()?;
-                (plain()?, watched)
-            } else {
-                (plain()?, watched()?)
-            };
+            let (plain, watched) = in_turns(pair, plain, watched)?;
             println!(
                 "{name} hangs, pair {pair} of {}: {plain:?} / {watched:?}",
                 options.pairs

@@ -8,6 +8,7 @@ mod gaps;
 mod machine;
 mod metadata;
 mod overhead;
+mod pair;
 mod statistics;
 mod table;
 mod throughput;

@@ -1,10 +1,10 @@
-//! Throughput, measured in pairs: the machine's speed changes from minute to minute, but little
-//! between two runs that follow each other.
+//! Throughput, as programs tell of it.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
+use super::pair::in_turns;
 use crate::steps::shown;
 
 /// Runs the program and returns how many turns it says it has made.
@@ -17,14 +17,8 @@ pub fn turns(command: &mut Command) -> Result<f64> {
     turns.with_context(|| format!("{} printed no turns: {text:?}", shown(command)))
 }
 
-/// Percent of the first command's turns that the second one does not make. Even pairs begin with the
-/// second.
+/// Percent of the first command's turns that the second one does not make.
 pub fn loss(plain: &mut Command, watched: &mut Command, pair: usize) -> Result<f64> {
-    let (plain, watched) = if pair.is_multiple_of(2) {
-        let watched = turns(watched)?;
-        (turns(plain)?, watched)
-    } else {
-        (turns(plain)?, turns(watched)?)
-    };
+    let (plain, watched) = in_turns(pair, || turns(plain), || turns(watched))?;
     Ok((plain - watched) / plain * 100.0)
 }

@@ -79,8 +79,6 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 const SETTLING: Duration = Duration::from_millis(100);
 /// A gate that is writing a record needs microseconds; after this its record is given up.
 const RECORD_TIME: Duration = Duration::from_millis(1);
-/// Stack bytes in which a strategy may look for callers.
-const SAMPLED_STACK: usize = 512;
 /// Stack bytes kept of a thread that stands still.
 const STANDING_STACK: usize = 256 * 1024;
 /// Reported pairs remembered; beyond that they are told with stacks again.
@@ -471,8 +469,7 @@ impl Engine {
             EVENT_BUSY
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
             {
-                self.stalls_cut_short += 1;
-                self.end_stall(None);
+                self.cut_stall_short();
             }
             EVENT_CONFIRMED
                 if matches!(self.state, State::Confirm(_)) && event.value == self.generation =>

@@ -1,5 +1,6 @@
 //! The life of one sample: claim, seek, stall, confirmation, judgement.
 
+use std::cell::OnceCell;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -23,6 +24,7 @@ use crate::hunt::strategy::Proposal;
 use crate::hunt::strategy::Sample;
 use crate::hunt::wire::Notice;
 use crate::insn::Regs;
+use crate::kernel::calibrate::SAMPLED_STACK;
 use crate::kernel::gates::Hit;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
@@ -33,8 +35,8 @@ use crate::target::memory;
 use crate::verdict::Reason;
 
 use super::{
-    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, Purpose, RECORD_TIME, SAMPLED_STACK,
-    SEEK_TIME, STANDING_STACK, Seen, Spot, Stalled, State, as_pid, release,
+    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, Purpose, RECORD_TIME, SEEK_TIME,
+    STANDING_STACK, Seen, Spot, Stalled, State, as_pid, release,
 };
 
 impl Engine {
@@ -83,7 +85,10 @@ impl Engine {
         let Ok(regs) = ptrace::registers(tid) else {
             return self.let_go(tid);
         };
-        let call = self.routine_call(&regs);
+        let pid = as_pid(self.pid);
+        let read = OnceCell::new();
+        let stack = || read.get_or_init(|| sampled_stack(pid, &regs));
+        let call = self.routine_call(&regs, &stack);
         if let State::Seek { site, patience, .. } = self.state {
             self.arming.unbreak(tid);
             self.state = State::Idle;
@@ -92,22 +97,7 @@ impl Engine {
         let waited = self.waiting.at.take();
         self.waiting.shared = None;
         self.clock_may_claim(waited.is_some_and(|(wait, _)| wait.at == regs.rip));
-        let stack_end = self.stack_end(&regs);
-        let pid = as_pid(self.pid);
-        let stack = || {
-            let bytes = sampled_stack(pid, &regs).bytes;
-            let words = bytes.chunks_exact(8);
-            words
-                .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
-                .collect()
-        };
-        let sample = Sample {
-            stack: &stack,
-            regs: &regs,
-            routine_returns_to: call.as_ref().map(|call| call.return_address),
-            rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < stack_end,
-        };
-        match self.strategy.propose(&sample, &*self.modules) {
+        match self.propose(&regs, call.as_ref(), &stack) {
             Proposal::Pass(reason) => {
                 self.count_no_stall(reason);
                 self.let_go(tid);
@@ -121,13 +111,37 @@ impl Engine {
 
     /// The call of the memory routine in which a stopped thread stands, if it does in one and
     /// analyzed code has called it.
-    fn routine_call(&self, regs: &Regs) -> Option<RoutineCall> {
+    pub(super) fn routine_call<'a>(
+        &self,
+        regs: &Regs,
+        stack: &dyn Fn() -> &'a StackSnapshot,
+    ) -> Option<RoutineCall> {
         self.modules
             .is_routine(regs.rip)
-            .then(|| {
-                caller::of_routine(&self.modules, regs, &sampled_stack(as_pid(self.pid), regs))
-            })
+            .then(|| caller::of_routine(&self.modules, regs, stack()))
             .flatten()
+    }
+
+    /// Asks the strategy what to do with a sampled thread.
+    pub(super) fn propose<'a>(
+        &mut self,
+        regs: &Regs,
+        call: Option<&RoutineCall>,
+        stack: &dyn Fn() -> &'a StackSnapshot,
+    ) -> Proposal {
+        let words = || {
+            let words = stack().bytes.chunks_exact(8);
+            words
+                .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
+                .collect()
+        };
+        let sample = Sample {
+            stack: &words,
+            regs,
+            routine_returns_to: call.map(|call| call.return_address),
+            rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < self.stack_end(regs),
+        };
+        self.strategy.propose(&sample, &*self.modules)
     }
 
     pub(super) fn stack_end(&self, regs: &Regs) -> u64 {
@@ -297,6 +311,12 @@ impl Engine {
                 .map_or(0, |bytes| bytes.try_into().map_or(0, u64::from_ne_bytes))
         };
         regs.rip.wrapping_sub(word(8)) < word(16)
+    }
+
+    /// Ends a stall whose bytes are accessed all the time.
+    pub(super) fn cut_stall_short(&mut self) {
+        self.stalls_cut_short += 1;
+        self.end_stall(None);
     }
 
     /// Closes the stall in hand, lets its thread go, and keeps the evidence if there is any.
@@ -552,7 +572,7 @@ impl Engine {
 
 /// What of a stopped thread's stack a strategy may look at.
 fn sampled_stack(pid: Pid, regs: &Regs) -> StackSnapshot {
-    let mut bytes = vec![0; SAMPLED_STACK];
+    let mut bytes = vec![0; usize::from(SAMPLED_STACK)];
     let read = memory::read(pid, RuntimeAddr(regs.rsp), &mut bytes).unwrap_or(0);
     bytes.truncate(read);
     StackSnapshot {

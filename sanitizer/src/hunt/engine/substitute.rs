@@ -21,14 +21,12 @@ use gwp_race_abi::phase;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::arming::Source;
-use crate::hunt::caller;
-use crate::hunt::strategy::CodeView as _;
+use crate::hunt::budget::Budget;
 use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Proposal;
-use crate::hunt::strategy::Sample;
 use crate::hunt::wire::Notice;
-use crate::insn::Regs;
 use crate::kernel::gates::Hit;
+use crate::kernel::gates::user_registers;
 use crate::kernel::perf::Delivery;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
@@ -100,8 +98,7 @@ impl Engine {
             if control.hits.load(SeqCst) > 0 {
                 self.end_stall(None);
             } else if control.stall_traps.load(SeqCst) >= TRAPS_PER_STALL {
-                self.stalls_cut_short += 1;
-                self.end_stall(None);
+                self.cut_stall_short();
             }
         }
         if let Some(sample) = sample
@@ -171,7 +168,7 @@ impl Engine {
             }
             Some(false) => Counter::SampleUnanalyzed,
             Some(true) if is_claimed || !self.is_at_rest() => Counter::SampleBusy,
-            Some(true) if self.is_spent() => Counter::SampleBudget,
+            Some(true) if Budget::is_spent(self.gates.control()) => Counter::SampleBudget,
             Some(true) if !self.is_stoppable(trap.tid) => Counter::SampleUnstoppable,
             Some(true) => return true,
         };
@@ -182,11 +179,6 @@ impl Engine {
     fn is_at_rest(&self) -> bool {
         let word = self.gates.control().phase.load(SeqCst);
         matches!(self.state, State::Idle) && phase::of(word) == phase::IDLE
-    }
-
-    fn is_spent(&self) -> bool {
-        let control = self.gates.control();
-        control.spent_ns.load(SeqCst) > control.earned_ns.load(SeqCst)
     }
 
     /// Whether a signal of ours stops a thread and can do nothing else (invariant I1), as far as can
@@ -204,29 +196,13 @@ impl Engine {
 
     /// Asks the strategy where the sampled thread should be stalled, and sends it there. It runs on.
     fn search(&mut self, trap: &Trap) {
-        let regs = regs_of(trap, self.arming.thread_pointer(trap.tid));
+        let regs = user_registers(&trap.regs, self.arming.thread_pointer(trap.tid));
         let snapshot = StackSnapshot {
             base: regs.rsp,
             bytes: trap.stack.clone(),
         };
-        let call = self
-            .modules
-            .is_routine(regs.rip)
-            .then(|| caller::of_routine(&self.modules, &regs, &snapshot))
-            .flatten();
-        let stack = || {
-            let words = snapshot.bytes.chunks_exact(8);
-            words
-                .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
-                .collect()
-        };
-        let sample = Sample {
-            stack: &stack,
-            regs: &regs,
-            routine_returns_to: call.as_ref().map(|call| call.return_address),
-            rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < self.stack_end(&regs),
-        };
-        match self.strategy.propose(&sample, &*self.modules) {
+        let call = self.routine_call(&regs, &|| &snapshot);
+        match self.propose(&regs, call.as_ref(), &|| &snapshot) {
             Proposal::Pass(reason) => self.count_no_stall(reason),
             Proposal::StallHere { site, patience } => {
                 self.send_to(trap.tid, regs.rip, site, patience);
@@ -420,12 +396,7 @@ impl Engine {
     /// Seizes threads that are new, and opens their events; more rarely while there are none.
     fn look_for_threads(&mut self, now: u64) -> Result<(), EngineError> {
         let known = self.arming.len();
-        for tid in target::threads::list(as_pid(self.pid)).unwrap_or_default() {
-            let tid = tid.as_raw().cast_unsigned();
-            if !self.arming.holds(tid) && self.arming.seize(tid)? {
-                self.open_events(tid)?;
-            }
-        }
+        self.seize_new_threads()?;
         let is_new = self.arming.len() > known;
         if let Some(substitute) = self.substitute.as_mut() {
             let longer = (substitute.scan_every * 2).min(SCANS[1]);
@@ -461,31 +432,5 @@ impl Engine {
             self.outbox.send(&Notice::Forked(child));
         }
         substitute.children = Some(children);
-    }
-}
-
-fn regs_of(trap: &Trap, fs_base: u64) -> Regs {
-    let regs = &trap.regs;
-    Regs {
-        r15: regs.r15,
-        r14: regs.r14,
-        r13: regs.r13,
-        r12: regs.r12,
-        rbp: regs.rbp,
-        rbx: regs.rbx,
-        r11: regs.r11,
-        r10: regs.r10,
-        r9: regs.r9,
-        r8: regs.r8,
-        rax: regs.rax,
-        rcx: regs.rcx,
-        rdx: regs.rdx,
-        rsi: regs.rsi,
-        rdi: regs.rdi,
-        rip: regs.rip,
-        eflags: regs.eflags,
-        rsp: regs.rsp,
-        fs_base,
-        gs_base: 0,
     }
 }

@@ -53,6 +53,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Seizes threads that were created since. They have inherited their events, except without gates.
+    pub(super) fn seize_new_threads(&mut self) -> Result<(), EngineError> {
+        for tid in target::threads::list(as_pid(self.pid)).unwrap_or_default() {
+            let tid = tid.as_raw().cast_unsigned();
+            if !self.arming.holds(tid) && self.arming.seize(tid)? && self.substitute.is_some() {
+                self.open_events(tid)?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn open_events(&mut self, tid: u32) -> Result<(), EngineError> {
         match self.arming.open(tid, &self.gates) {
             Ok(()) => Ok(()),
@@ -234,14 +245,7 @@ impl Engine {
             self.strategy.decay();
         }
         // Creations of threads are told by the gates, but a full buffer may have lost some.
-        if let Ok(tids) = target::threads::list(as_pid(self.pid)) {
-            for tid in tids {
-                let tid = tid.as_raw().cast_unsigned();
-                if !self.arming.holds(tid) && self.arming.seize(tid)? && self.substitute.is_some() {
-                    self.open_events(tid)?;
-                }
-            }
-        }
+        self.seize_new_threads()?;
         self.look_for_children();
         let statistics = self.statistics();
         self.outbox.send(&Notice::Statistics(statistics));

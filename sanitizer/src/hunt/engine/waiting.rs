@@ -11,6 +11,7 @@ use gwp_race_abi::OWN_ACCESSES;
 use gwp_race_abi::phase;
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::budget::Budget;
 use crate::hunt::strategy::Name;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Wait;
@@ -70,7 +71,7 @@ impl Engine {
         let control = self.gates.control();
         // What the tracer has just done is to be paid first.
         self.budget.settle(control);
-        if control.spent_ns.load(SeqCst) > control.earned_ns.load(SeqCst) {
+        if Budget::is_spent(control) {
             self.rest();
             return;
         }
