@@ -1,5 +1,11 @@
 //! `gwp-race inspect`: the metadata that a file, or each module of a process, carries.
 
+mod block_map;
+#[cfg(test)]
+mod oracle;
+mod stack_map;
+mod tables;
+
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,6 +19,8 @@ use crate::image::{FunctionSymbol, Image};
 use crate::pcmeta::{Format, Function, Metadata, SectionKind, SectionSummary};
 use crate::target::Modules;
 
+use tables::{Source, Tables};
+
 /// What to do about a file without metadata.
 const BUILD_HINT: &str = "build it with clang -fexperimental-sanitize-metadata=atomics, or with \
     rustc -C passes=sanmd-module -C llvm-args=\"-sanitizer-metadata-covered \
@@ -23,9 +31,10 @@ const BUILD_HINT: &str = "build it with clang -fexperimental-sanitize-metadata=a
 /// gwp-race reports races only in code whose compiler wrote down which instructions are atomic.
 /// This shows, for a file or for every module of a process, which versions of the metadata are
 /// there, how many functions are covered by it and analyzed for atomics, how much of the code
-/// that is, and how many bytes it adds to the file.
+/// that is, and how many bytes it adds to the file. Other tables that compilers write about code
+/// are decoded as well: basic-block address maps and stack maps.
 ///
-/// The exit code is 0 if any metadata was found, 1 if none.
+/// The exit code is 0 if any of this was found, 1 if nothing.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   gwp-race inspect ./server              a program or a shared library
@@ -38,7 +47,7 @@ pub struct InspectArgs {
     #[arg(value_name = "FILE|PID")]
     pub target: String,
 
-    /// List every covered function and every atomic instruction
+    /// List every covered function, every atomic instruction and every entry of other tables
     ///
     /// One line each: link address, size, features and the symbol's name as the linker has it.
     #[arg(long)]
@@ -83,9 +92,10 @@ pub fn inspect(target: &str, list: bool, json: bool, out: &mut dyn Write) -> any
     }
     let image = Image::open(Path::new(target))?;
     let metadata = Metadata::load(&image)?;
-    let module = Module::new(target, &image, &metadata);
+    let tables = Tables::load(&image)?;
+    let module = Module::new(target, &image, &metadata, &tables);
     module.write(list, json, out)?;
-    Ok(!metadata.is_empty())
+    Ok(!metadata.is_empty() || !tables.is_empty())
 }
 
 fn inspect_process(pid: Pid, list: bool, json: bool, out: &mut dyn Write) -> anyhow::Result<bool> {
@@ -95,13 +105,16 @@ fn inspect_process(pid: Pid, list: bool, json: bool, out: &mut dyn Write) -> any
     let (mut carrying, mut all) = (0, 0);
     for module in modules.all() {
         let name = module.path.to_string_lossy();
-        match Metadata::load(&module.image) {
-            Ok(metadata) => {
+        let image = &module.image;
+        let tables = Tables::load(image);
+        match (Metadata::load(image), &tables) {
+            (Ok(metadata), Ok(tables)) => {
                 all += 1;
                 carrying += usize::from(!metadata.is_empty());
-                Module::new(&name, &module.image, &metadata).write(list, json, out)?;
+                Module::new(&name, image, &metadata, tables).write(list, json, out)?;
             }
-            Err(error) => write_error(&name, &error, json, out)?,
+            (Err(error), _) => write_error(&name, &error, json, out)?,
+            (_, Err(error)) => write_error(&name, error, json, out)?,
         }
     }
     for unreadable in modules.unreadable() {
@@ -141,19 +154,26 @@ struct Module<'data> {
     name: &'data str,
     image: &'data Image,
     metadata: &'data Metadata,
+    tables: &'data Tables,
     analyzed: usize,
     analyzed_bytes: u64,
     code_bytes: u64,
 }
 
 impl<'data> Module<'data> {
-    fn new(name: &'data str, image: &'data Image, metadata: &'data Metadata) -> Self {
+    fn new(
+        name: &'data str,
+        image: &'data Image,
+        metadata: &'data Metadata,
+        tables: &'data Tables,
+    ) -> Self {
         let analyzed = || metadata.functions().filter(Function::is_analyzed);
         let ranges = image.text_ranges();
         Self {
             name,
             image,
             metadata,
+            tables,
             analyzed: analyzed().count(),
             analyzed_bytes: analyzed().map(|function| function.size()).sum(),
             code_bytes: ranges
@@ -173,13 +193,22 @@ impl<'data> Module<'data> {
 
     fn write(&self, list: bool, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
         if json {
-            self.write_json(list, out)
+            self.write_json(list, out)?;
         } else {
-            self.write_text(list, out)
+            self.write_text(out)?;
+            self.tables.write_summary(out)?;
+            if list {
+                self.list_text(out)?;
+            }
         }
+        if list && !self.tables.is_empty() {
+            let source = Source::new(self.name, self.image);
+            self.tables.write_list(&source, json, out)?;
+        }
+        Ok(())
     }
 
-    fn write_text(&self, list: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn write_text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let name = self.name;
         if self.metadata.is_empty() {
             if self.image.has_section_headers() {
@@ -219,9 +248,6 @@ impl<'data> Module<'data> {
         )?;
         if analyzed == 0 && covered > 0 {
             writeln!(out, "  nothing was analyzed for atomics; {BUILD_HINT}")?;
-        }
-        if list {
-            self.list_text(out)?;
         }
         Ok(())
     }
@@ -280,6 +306,7 @@ impl<'data> Module<'data> {
             "code_bytes": self.code_bytes,
             "analyzed_bytes": self.analyzed_bytes,
             "analyzed_percent": percent(self.analyzed_bytes, self.code_bytes),
+            "tables": self.tables.summary(),
         });
         if list && let Some(object) = line.as_object_mut() {
             let symbols = self.image.functions();

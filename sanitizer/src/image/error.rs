@@ -53,4 +53,20 @@ pub enum ImageError {
         /// How long the file is.
         file_size: u64,
     },
+    /// A place in a section that cannot be filled in.
+    #[error(
+        "{}: section {section} at offset {offset:#x}: the relocation of type {number} is not known, \
+         or does not fit the section; link the file into a program, or update gwp-race",
+        file.display()
+    )]
+    Relocation {
+        /// The file.
+        file: PathBuf,
+        /// The section.
+        section: String,
+        /// The place within the section.
+        offset: u64,
+        /// The type of the relocation, as the machine's ABI numbers it.
+        number: u32,
+    },
 }

@@ -92,6 +92,8 @@ pub(super) struct SectionFlags {
 pub(super) struct Section {
     name: u32,
     pub(super) kind: SectionKind,
+    /// `sh_type`, of which `kind` is what matters here.
+    pub(super) number: u32,
     pub(super) flags: SectionFlags,
     pub(super) address: LinkAddr,
     pub(super) offset: FileOffset,
@@ -312,6 +314,7 @@ fn section(shdr: &[u8]) -> Section {
     let flags = word(8);
     Section {
         name: half(0),
+        number: half(4),
         kind: match half(4) {
             SHT_SYMTAB => SectionKind::SymbolTable,
             SHT_DYNSYM => SectionKind::DynamicSymbolTable,

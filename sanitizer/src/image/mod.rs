@@ -18,9 +18,11 @@ mod bytes;
 mod error;
 mod headers;
 mod note;
+mod relocated;
 mod relocation;
 mod symbol;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
@@ -66,6 +68,8 @@ impl Bytes {
 /// One section of an image.
 #[derive(Clone, Copy, Debug)]
 pub struct SectionRef<'image> {
+    /// Its index in the file.
+    pub index: usize,
     /// Its name, empty where the file gives none.
     pub name: &'image str,
     /// Where the linker put it; zero for sections that are not loaded (debug information).
@@ -77,6 +81,8 @@ pub struct SectionRef<'image> {
     pub data: &'image [u8],
     /// Its size in memory in bytes, which is also right for sections without file content.
     pub size: u64,
+    /// What it holds, as `elf.h` and the makers of compilers number it (`sh_type`).
+    pub kind: u32,
     /// Whether it is part of the loaded program.
     pub is_allocated: bool,
     /// Whether it holds instructions.
@@ -245,21 +251,35 @@ impl Image {
         headers
             .sections
             .iter()
-            .map(|section| self.section_ref(headers, section))
+            .enumerate()
+            .map(|(index, section)| self.section_ref(headers, index, section))
+    }
+
+    /// The section's bytes with its relocations applied, as they are in a program that is loaded
+    /// at its link address. In a table of a position-independent file the addresses of code are
+    /// nowhere else.
+    ///
+    /// # Errors
+    /// A relocation of the section is of a type that tables do not have.
+    pub fn relocated(&self, section: &SectionRef<'_>) -> Result<Cow<'_, [u8]>, ImageError> {
+        relocated::relocated(self.data(), &self.inner.headers, section.index, self.name())
     }
 
     fn section_ref<'image>(
         &'image self,
         headers: &Headers,
+        index: usize,
         section: &Section,
     ) -> SectionRef<'image> {
         let data = self.data();
         SectionRef {
+            index,
             name: headers.section_name(data, section),
             address: section.address,
             offset: section.offset,
             data: section.data(data),
             size: section.size,
+            kind: section.number,
             is_allocated: section.flags.allocated,
             is_executable: section.flags.executable,
             is_writable: section.flags.writable,

@@ -103,7 +103,7 @@ fn u32_number(data: &[u8], at: usize) -> Result<(u64, usize), Trouble> {
 }
 
 #[inline]
-fn uleb128(data: &[u8], at: usize) -> Result<(u64, usize), Trouble> {
+pub(super) fn uleb128(data: &[u8], at: usize) -> Result<(u64, usize), Trouble> {
     let mut value = 0u64;
     let mut shift = 0u32;
     for (index, &byte) in data.get(at..).unwrap_or_default().iter().enumerate() {

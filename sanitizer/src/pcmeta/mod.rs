@@ -18,12 +18,15 @@
 //! The format: LLVM's PCSectionsMetadata page and `SanitizerBinaryMetadata.cpp`.
 
 mod atomicity;
+mod block_map;
 mod entry;
 mod error;
 mod format;
 mod function_table;
 mod layout;
 mod pc_set;
+mod reader;
+mod stack_map;
 mod text;
 
 use std::ops::Range;
@@ -34,8 +37,16 @@ use crate::image::Image;
 use crate::insn::AccessKind;
 
 pub use atomicity::Atomicity;
-pub use error::MetadataError;
+pub use block_map::{
+    Block, BlockAt, BlockFlags, BlockMap, BlockMapFeatures, BlockMapSection, BlockMapSummary,
+    BlockProfile, BlockRange, FunctionBlocks, Successor,
+};
+pub use error::{MetadataError, TableError};
 pub use format::{Features, Format, SectionKind};
+pub use stack_map::{
+    LiveOut, LiveValue, Location, StackMap, StackMapFunction, StackMapHeader, StackMapRecord,
+    StackMaps, dwarf_register_name,
+};
 
 use entry::{Entry, Trouble};
 use format::Named;

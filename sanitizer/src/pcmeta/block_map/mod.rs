@@ -1,0 +1,293 @@
+//! Basic blocks by address: the sections that `-fbasic-block-address-map` makes
+//! (`SHT_LLVM_BB_ADDR_MAP`), for any question of the form "which block is this PC in?".
+//!
+//! ```no_run
+//! # use gwp_race::{addr::LinkAddr, image::Image, pcmeta::BlockMap};
+//! let image = Image::open("a.out".as_ref())?;
+//! let map = BlockMap::load(&image)?;
+//! if let Some(block) = map.block_at(LinkAddr(0x1234)) {
+//!     println!("block {} of the function at {}", block.id, block.function);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`BlockMap`] keeps what the look-up needs. All that the sections hold, profiles included, is
+//! read one function at a time by [`BlockMap::for_each`]. The format: `entry.rs`.
+
+mod entry;
+mod feature;
+mod table;
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::RawSection;
+use super::error::TableError;
+use super::reader::Reader;
+use super::text::Text;
+use crate::addr::LinkAddr;
+use crate::image::{Image, SectionRef};
+
+pub use entry::{Block, BlockProfile, BlockRange, FunctionBlocks, Successor};
+pub use feature::{BlockFlags, BlockMapFeatures};
+
+use table::{MOST_FUNCTIONS, Packed, Table};
+
+/// `SHT_LLVM_BB_ADDR_MAP`: entries with their versions.
+const SHT_LLVM_BB_ADDR_MAP: u32 = 0x6fff_4c0a;
+/// The section type of LLVM 12 to 14 (later `SHT_LLVM_BB_ADDR_MAP_V0`): entries of version 0.
+const SHT_LLVM_BB_ADDR_MAP_V0: u32 = 0x6fff_4c08;
+
+/// One section of a block map, as bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockMapSection<'data> {
+    /// Its name and bytes. Where it is does not matter: its addresses are whole.
+    pub raw: RawSection<'data>,
+    /// Whether it is of the old type, whose entries have no versions.
+    pub is_old: bool,
+}
+
+/// A basic block of the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockAt {
+    /// Its first byte.
+    pub start: LinkAddr,
+    /// The byte after its last.
+    pub end: LinkAddr,
+    /// Its number within the function.
+    pub id: u32,
+    /// What is known of it.
+    pub flags: BlockFlags,
+    /// The first byte of its function.
+    pub function: LinkAddr,
+}
+
+/// What a section of a block map turned out to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockMapSummary {
+    /// Its name.
+    pub name: String,
+    /// Its size in the file in bytes.
+    pub bytes: u64,
+    /// The versions of its entries, sorted.
+    pub versions: Vec<u8>,
+    /// The features that any of its entries has.
+    pub features: BlockMapFeatures,
+    /// How many entries it has.
+    pub functions: usize,
+    /// How many blocks they list.
+    pub blocks: usize,
+    /// How many blocks are in no code of this file: leftovers of what the linker discarded.
+    pub discarded: usize,
+}
+
+/// The basic blocks of one image, found by address.
+#[derive(Default)]
+pub struct BlockMap {
+    base: LinkAddr,
+    /// The addresses of the functions, as offsets from the base.
+    functions: Vec<u32>,
+    table: Table,
+    sections: Vec<BlockMapSummary>,
+}
+
+impl BlockMap {
+    /// Reads the block map of an image. An image without one gives an empty map.
+    ///
+    /// # Errors
+    /// A section is damaged or of an unknown version, or the code is larger than 4 GiB.
+    pub fn load(image: &Image) -> Result<Self, TableError> {
+        let sections: Vec<BlockMapSection<'_>> = sections(image).collect();
+        Self::decode(&sections, &image.text_ranges(), image.name())
+    }
+
+    /// Reads the block map in `sections`; `text` is where the code is, sorted and without
+    /// overlaps, and `file` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`BlockMap::load`].
+    pub fn decode(
+        sections: &[BlockMapSection<'_>],
+        text: &[Range<LinkAddr>],
+        file: &Path,
+    ) -> Result<Self, TableError> {
+        if sections.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut text = Text::new(text).map_err(|span| TableError::TextTooLarge {
+            file: file.into(),
+            span,
+        })?;
+        let mut map = Self {
+            base: text.base(),
+            ..Self::default()
+        };
+        let mut packed = Vec::new();
+        for section in sections {
+            let mut summary = BlockMapSummary {
+                name: section.raw.name.into(),
+                bytes: section.raw.data.len() as u64,
+                versions: Vec::new(),
+                features: BlockMapFeatures::default(),
+                functions: 0,
+                blocks: 0,
+                discarded: 0,
+            };
+            read_section(section, file, |function| {
+                summary.count(function);
+                summary.discarded += map.add(function, &mut text, &mut packed)?;
+                Ok(())
+            })?;
+            map.sections.push(summary);
+        }
+        map.functions.shrink_to_fit();
+        map.table = Table::new(packed);
+        Ok(map)
+    }
+
+    /// Reads all block maps of an image one function at a time, in the order of the file. What
+    /// `visit` is given is filled anew for the next.
+    ///
+    /// # Errors
+    /// A section is damaged or of an unknown version.
+    pub fn for_each(
+        image: &Image,
+        mut visit: impl FnMut(&FunctionBlocks),
+    ) -> Result<(), TableError> {
+        for section in sections(image) {
+            read_section(&section, image.name(), |function| {
+                visit(function);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is no section of this kind.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sections.is_empty()
+    }
+
+    /// The sections that it came from, in file order.
+    #[must_use]
+    pub fn sections(&self) -> &[BlockMapSummary] {
+        &self.sections
+    }
+
+    /// The basic block that `pc` is in.
+    #[must_use]
+    pub fn block_at(&self, pc: LinkAddr) -> Option<BlockAt> {
+        let offset = u32::try_from(pc.0.checked_sub(self.base.0)?).ok()?;
+        self.table
+            .at(offset)
+            .map(|block| self.with_addresses(block))
+    }
+
+    /// All blocks that can be found by address: sorted, without overlaps, none empty.
+    pub fn blocks(&self) -> impl ExactSizeIterator<Item = BlockAt> {
+        (self.table.blocks().iter()).map(|&block| self.with_addresses(block))
+    }
+
+    /// How many bytes of memory the look-up takes.
+    #[must_use]
+    pub fn memory_size(&self) -> usize {
+        self.table.memory_size() + self.functions.capacity() * size_of::<u32>()
+    }
+
+    /// Adds the blocks of a function and says how many of them are in no code.
+    fn add(
+        &mut self,
+        function: &FunctionBlocks,
+        text: &mut Text,
+        packed: &mut Vec<Packed>,
+    ) -> Result<usize, &'static str> {
+        let entry = function.ranges().first();
+        let Some(entry) = entry.and_then(|range| text.offset_of(range.base, 0)) else {
+            return Ok(function.block_count());
+        };
+        let index = self.functions.len();
+        if index >= MOST_FUNCTIONS {
+            return Err("there are more functions than the table has room for");
+        }
+        self.functions.push(entry);
+        let mut discarded = 0;
+        for range in function.ranges() {
+            for block in function.blocks(range).iter().filter(|block| block.size > 0) {
+                let start = range.base.offset(block.offset.into());
+                match text.offset_of(start, block.size.into()) {
+                    Some(start) => packed.push(Packed::new(
+                        start,
+                        block.size,
+                        block.id,
+                        index as u32,
+                        block.flags.0,
+                    )),
+                    None => discarded += 1,
+                }
+            }
+        }
+        Ok(discarded)
+    }
+
+    fn with_addresses(&self, block: Packed) -> BlockAt {
+        let address = |offset: u32| LinkAddr(self.base.0.wrapping_add(offset.into()));
+        let start = address(block.start);
+        let function = self.functions.get(block.function()).copied();
+        BlockAt {
+            start,
+            end: start.offset(block.size.into()),
+            id: block.id,
+            flags: BlockFlags(block.flags()),
+            function: address(function.unwrap_or(block.start)),
+        }
+    }
+}
+
+impl BlockMapSummary {
+    fn count(&mut self, function: &FunctionBlocks) {
+        self.functions += 1;
+        self.blocks += function.block_count();
+        self.features = self.features | function.features;
+        if let Err(place) = self.versions.binary_search(&function.version) {
+            self.versions.insert(place, function.version);
+        }
+    }
+}
+
+/// The sections of an image that are block maps.
+fn sections(image: &Image) -> impl Iterator<Item = BlockMapSection<'_>> {
+    image.sections().filter_map(|section: SectionRef<'_>| {
+        let is_old = match section.kind {
+            SHT_LLVM_BB_ADDR_MAP => false,
+            SHT_LLVM_BB_ADDR_MAP_V0 => true,
+            _ => return None,
+        };
+        let raw = RawSection {
+            name: section.name,
+            address: section.address,
+            data: section.data,
+        };
+        Some(BlockMapSection { raw, is_old })
+    })
+}
+
+/// Reads a section from its start to its end.
+fn read_section(
+    section: &BlockMapSection<'_>,
+    file: &Path,
+    mut visit: impl FnMut(&FunctionBlocks) -> Result<(), &'static str>,
+) -> Result<(), TableError> {
+    let mut reader = Reader::new(section.raw.data, 0);
+    let mut function = FunctionBlocks::default();
+    while !reader.is_at_end() {
+        let outcome = function.read(&mut reader, section.is_old);
+        outcome
+            .and_then(|()| visit(&function))
+            .map_err(|what| TableError::malformed(file, section.raw.name, reader.at(), what))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

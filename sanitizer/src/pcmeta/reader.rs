@@ -1,0 +1,105 @@
+//! Numbers out of a section, one behind the other, each checked against its end.
+
+use super::entry::Trouble;
+
+/// A place in the bytes of a section. What fails leaves the place where it was, so that it can
+/// be told.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'data> {
+    data: &'data [u8],
+    at: usize,
+}
+
+impl<'data> Reader<'data> {
+    pub(super) fn new(data: &'data [u8], at: usize) -> Self {
+        Self { data, at }
+    }
+
+    /// The offset of the next byte.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        self.data.len().saturating_sub(self.at)
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.remaining() == 0
+    }
+
+    /// The next `size` bytes.
+    #[inline]
+    pub(super) fn bytes(&mut self, size: usize) -> Result<&'data [u8], Trouble> {
+        let end = self.at.checked_add(size);
+        let bytes = end.and_then(|end| self.data.get(self.at..end));
+        let bytes = bytes.ok_or("the section ends before all of this is there")?;
+        self.at += size;
+        Ok(bytes)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Trouble> {
+        let tail = self.data.get(self.at..).unwrap_or_default();
+        let bytes = tail
+            .first_chunk()
+            .ok_or("the section ends within a number")?;
+        self.at += N;
+        Ok(*bytes)
+    }
+
+    #[inline]
+    pub(super) fn u8(&mut self) -> Result<u8, Trouble> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    #[inline]
+    pub(super) fn u16(&mut self) -> Result<u16, Trouble> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    #[inline]
+    pub(super) fn u32(&mut self) -> Result<u32, Trouble> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    #[inline]
+    pub(super) fn u64(&mut self) -> Result<u64, Trouble> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    #[inline]
+    pub(super) fn uleb128(&mut self) -> Result<u64, Trouble> {
+        // Most numbers of these tables have one byte.
+        if let Some(&byte) = self.data.get(self.at)
+            && byte < 0x80
+        {
+            self.at += 1;
+            return Ok(byte.into());
+        }
+        let (value, next) = super::entry::uleb128(self.data, self.at)?;
+        self.at = next;
+        Ok(value)
+    }
+
+    /// A ULEB128 number that the format keeps in 32 bits.
+    #[inline]
+    pub(super) fn uleb128_u32(&mut self) -> Result<u32, Trouble> {
+        let before = self.at;
+        let value = self.uleb128()?;
+        u32::try_from(value).map_err(|_| {
+            self.at = before;
+            "a number has more than 32 bits"
+        })
+    }
+
+    /// Checks a count of things of at least `least` bytes each against the bytes that are left,
+    /// so that a damaged count makes nobody reserve memory for what cannot be there.
+    #[inline]
+    pub(super) fn count(&self, count: u64, least: usize) -> Result<usize, Trouble> {
+        usize::try_from(count)
+            .ok()
+            .filter(|&count| count <= self.remaining() / least.max(1))
+            .ok_or("the section has fewer bytes than this count needs")
+    }
+}

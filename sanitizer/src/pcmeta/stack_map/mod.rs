@@ -1,0 +1,380 @@
+//! Stack maps: where the live values are at the PCs that `llvm.experimental.stackmap`,
+//! `patchpoint` and `gc.statepoint` name, from the section `.llvm_stackmaps`.
+//!
+//! ```no_run
+//! # use gwp_race::{addr::LinkAddr, image::Image, pcmeta::StackMaps};
+//! let image = Image::open("a.out".as_ref())?;
+//! for record in StackMaps::load(&image)?.records_at(LinkAddr(0x1234)) {
+//!     println!("{} live values", record.locations.len());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A linker lays the sections of its inputs one behind the other, so a section holds several
+//! maps, each with a header of its own. The section's bytes are kept, and an index of 16 bytes a
+//! record; a record is taken apart when it is asked for.
+//!
+//! How many bytes may be patched at a PC (the *shadow* of a stack map, the size of a patch point) is
+//! not in the section. The format: LLVM's StackMaps page, versions 1 to 3.
+
+mod record;
+mod register;
+
+use std::path::Path;
+
+use super::RawSection;
+use super::entry::Trouble;
+use super::error::TableError;
+use super::reader::Reader;
+use crate::addr::LinkAddr;
+use crate::image::Image;
+
+pub use record::{LiveOut, LiveValue, Location, StackMapRecord};
+pub use register::dwarf_register_name;
+
+use record::{ALIGNMENT, Head, RECORD_SIZE};
+
+/// The section's name in ELF files.
+const SECTION: &str = ".llvm_stackmaps";
+const NEWEST: u8 = 3;
+const HEADER_SIZE: usize = 16;
+const CONSTANT_SIZE: usize = 8;
+/// The stack size of a function whose frame grows while it runs.
+const NOT_STATIC: u64 = u64::MAX;
+
+/// A function that has records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackMapFunction {
+    /// Its first byte.
+    pub address: LinkAddr,
+    /// The size of its frame in bytes, where that does not change while it runs.
+    pub stack_size: Option<u64>,
+    /// How many records it has; version 1 does not say.
+    pub record_count: Option<u64>,
+}
+
+/// One of the maps that a linker laid into a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackMapHeader {
+    /// The version of its layout.
+    pub version: u8,
+    /// How many functions it has.
+    pub functions: usize,
+    /// How many large constants it has.
+    pub constants: usize,
+    /// How many records it has.
+    pub records: usize,
+    /// Where its functions start within the section.
+    functions_at: usize,
+}
+
+/// The stack maps of one image, and the records by their PCs.
+#[derive(Default)]
+pub struct StackMaps {
+    /// The bytes of each section.
+    sections: Vec<Vec<u8>>,
+    /// The maps of all sections, and the index of the section that each is in.
+    maps: Vec<(usize, StackMapHeader)>,
+    /// Sorted by PC.
+    index: Vec<Indexed>,
+}
+
+#[derive(Clone, Copy)]
+struct Indexed {
+    pc: LinkAddr,
+    /// Where the record starts within its section.
+    at: u32,
+    /// The index of its map.
+    map: u32,
+}
+
+impl StackMaps {
+    /// Reads the stack maps of an image. An image without any gives none.
+    ///
+    /// # Errors
+    /// The section is damaged, or of an unknown version.
+    pub fn load(image: &Image) -> Result<Self, TableError> {
+        let mut maps = Self::default();
+        for section in image.sections().filter(|section| section.name == SECTION) {
+            let data = image.relocated(&section)?.into_owned();
+            maps.add(section.name, data, image.name())?;
+        }
+        maps.finish();
+        Ok(maps)
+    }
+
+    /// Reads the stack maps in `sections`; `file` is what messages call their file.
+    ///
+    /// # Errors
+    /// As [`StackMaps::load`].
+    pub fn decode(sections: &[RawSection<'_>], file: &Path) -> Result<Self, TableError> {
+        let mut maps = Self::default();
+        for section in sections {
+            maps.add(section.name, section.data.to_vec(), file)?;
+        }
+        maps.finish();
+        Ok(maps)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sections.is_empty()
+    }
+
+    /// How many bytes the sections have.
+    #[must_use]
+    pub fn section_bytes(&self) -> usize {
+        self.sections.iter().map(Vec::len).sum()
+    }
+
+    /// The maps, in the order of the file.
+    pub fn maps(&self) -> impl Iterator<Item = StackMap<'_>> {
+        (0..self.maps.len()).filter_map(|index| self.map(index))
+    }
+
+    fn map(&self, index: usize) -> Option<StackMap<'_>> {
+        let &(section, header) = self.maps.get(index)?;
+        let data = self.sections.get(section)?;
+        Some(StackMap { header, data })
+    }
+
+    /// The records for the instruction at `pc`: found by a binary search; several where several
+    /// calls of the source met at one address.
+    pub fn records_at(&self, pc: LinkAddr) -> impl Iterator<Item = StackMapRecord> {
+        let first = self.index.partition_point(|entry| entry.pc < pc);
+        let found = self.index.get(first..).unwrap_or_default();
+        (found.iter().take_while(move |entry| entry.pc == pc)).filter_map(|entry| self.read(*entry))
+    }
+
+    /// The PCs that have records, sorted; one that has several comes several times.
+    pub fn pcs(&self) -> impl ExactSizeIterator<Item = LinkAddr> {
+        self.index.iter().map(|entry| entry.pc)
+    }
+
+    /// How many bytes of memory the maps take.
+    #[must_use]
+    pub fn memory_size(&self) -> usize {
+        let sections: usize = self.sections.iter().map(Vec::capacity).sum();
+        sections
+            + self.maps.capacity() * size_of::<(usize, StackMapHeader)>()
+            + self.index.capacity() * size_of::<Indexed>()
+    }
+
+    fn read(&self, entry: Indexed) -> Option<StackMapRecord> {
+        let map = self.map(entry.map as usize)?;
+        let mut reader = Reader::new(map.data, entry.at as usize);
+        let head = Head::read(&mut reader).ok()?;
+        let function = entry.pc.offset(-i64::from(head.offset));
+        map.record(head, &mut reader, Some(function)).ok()
+    }
+
+    fn add(&mut self, name: &str, data: Vec<u8>, file: &Path) -> Result<(), TableError> {
+        if u32::try_from(data.len()).is_err() {
+            return Err(TableError::malformed(
+                file,
+                name,
+                0,
+                "it has more than 4 GiB",
+            ));
+        }
+        let section = self.sections.len();
+        let mut reader = Reader::new(&data, 0);
+        while !is_padding(&mut reader) {
+            let header = self
+                .add_map(&data, &mut reader)
+                .map_err(|what| TableError::malformed(file, name, reader.at(), what))?;
+            self.maps.push((section, header));
+        }
+        self.sections.push(data);
+        Ok(())
+    }
+
+    /// Reads a map, checks all its records and puts those whose PC is known into the index.
+    fn add_map(&mut self, data: &[u8], reader: &mut Reader<'_>) -> Result<StackMapHeader, Trouble> {
+        let header = StackMapHeader::read(reader)?;
+        let map = StackMap { header, data };
+        self.index.reserve(header.records);
+        for _ in 0..header.records {
+            // Where the function is not known, the head tells the record's length all the same.
+            let at = reader.at();
+            Head::read(reader)?.check(reader, header.version, |index| map.constant(index))?;
+            self.index.push(Indexed {
+                pc: LinkAddr(0),
+                at: at as u32,
+                map: self.maps.len() as u32,
+            });
+        }
+        // The functions' own counts lead from the records to the functions.
+        let first = self.index.len() - header.records;
+        let mut functions = map.functions_of_records();
+        let mut known = 0;
+        for place in first..first + header.records {
+            let Some(entry) = self.index.get_mut(place) else {
+                break;
+            };
+            let mut reader = Reader::new(data, entry.at as usize);
+            if let Some(function) = functions.next() {
+                entry.pc = function.offset(Head::read(&mut reader)?.offset.into());
+                known += 1;
+            }
+        }
+        self.index.truncate(first + known);
+        Ok(header)
+    }
+
+    fn finish(&mut self) {
+        if !self.index.is_sorted_by_key(|entry| entry.pc) {
+            self.index.sort_by_key(|entry| entry.pc);
+        }
+        self.index.shrink_to_fit();
+        self.maps.shrink_to_fit();
+    }
+}
+
+impl StackMapHeader {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Trouble> {
+        let before = *reader;
+        reader.count(1, HEADER_SIZE)?;
+        let version = reader.u8()?;
+        if !(1..=NEWEST).contains(&version) {
+            *reader = before;
+            return Err("a stack map has a version that is not known");
+        }
+        let _reserved = (reader.u8()?, reader.u16()?);
+        let counts = [reader.u32()?, reader.u32()?, reader.u32()?];
+        let [functions, constants, records] = counts.map(u64::from);
+        let functions_at = reader.at();
+        let size = function_size(version);
+        let functions = reader.count(functions, size)?;
+        let mut declared = 0u64;
+        for _ in 0..functions {
+            let function = function(reader, version)?;
+            declared = declared.saturating_add(function.record_count.unwrap_or(0));
+        }
+        let constants = reader.count(constants, CONSTANT_SIZE)?;
+        reader.bytes(constants * CONSTANT_SIZE)?;
+        if version >= 2 && declared != records {
+            *reader = before;
+            return Err("its functions do not have as many records as it says it has");
+        }
+        let records = reader.count(records, RECORD_SIZE - ALIGNMENT / 2)?;
+        Ok(Self {
+            version,
+            functions,
+            constants,
+            records,
+            functions_at,
+        })
+    }
+
+    fn constants_at(&self) -> usize {
+        self.functions_at + self.functions * function_size(self.version)
+    }
+
+    fn records_at(&self) -> usize {
+        self.constants_at() + self.constants * CONSTANT_SIZE
+    }
+}
+
+/// One map with all that it holds.
+#[derive(Clone, Copy)]
+pub struct StackMap<'data> {
+    /// Its version and the counts of its parts.
+    pub header: StackMapHeader,
+    data: &'data [u8],
+}
+
+impl<'data> StackMap<'data> {
+    /// The functions that have records.
+    pub fn functions(self) -> impl Iterator<Item = StackMapFunction> + use<'data> {
+        let mut reader = Reader::new(self.data, self.header.functions_at);
+        let version = self.header.version;
+        (0..self.header.functions).map_while(move |_| function(&mut reader, version).ok())
+    }
+
+    /// The constants that do not fit into a location.
+    pub fn constants(self) -> impl Iterator<Item = u64> + use<'data> {
+        let mut reader = Reader::new(self.data, self.header.constants_at());
+        (0..self.header.constants).map_while(move |_| reader.u64().ok())
+    }
+
+    /// The records, in the order of the file.
+    pub fn records(self) -> impl Iterator<Item = StackMapRecord> + use<'data> {
+        let mut reader = Reader::new(self.data, self.header.records_at());
+        let mut functions = self.functions_of_records();
+        (0..self.header.records).map_while(move |_| {
+            let head = Head::read(&mut reader).ok()?;
+            self.record(head, &mut reader, functions.next()).ok()
+        })
+    }
+
+    /// The address of the function that each record is in, as far as the map tells.
+    fn functions_of_records(self) -> impl Iterator<Item = LinkAddr> + use<'data> {
+        let StackMapHeader {
+            functions, records, ..
+        } = self.header;
+        self.functions().flat_map(move |function| {
+            let count = match function.record_count {
+                Some(count) => count as usize,
+                // Version 1 does not tell, but a function is only there for its records.
+                None if functions == records => 1,
+                None if functions == 1 => records,
+                None => 0,
+            };
+            std::iter::repeat_n(function.address, count)
+        })
+    }
+
+    fn constant(self, index: u32) -> Option<u64> {
+        let index = index as usize;
+        if index >= self.header.constants {
+            return None;
+        }
+        let at = self.header.constants_at() + index * CONSTANT_SIZE;
+        Reader::new(self.data, at).u64().ok()
+    }
+
+    fn record(
+        self,
+        head: Head,
+        reader: &mut Reader<'_>,
+        function: Option<LinkAddr>,
+    ) -> Result<StackMapRecord, Trouble> {
+        head.record(reader, self.header.version, function, |index| {
+            self.constant(index)
+        })
+    }
+}
+
+fn function_size(version: u8) -> usize {
+    if version >= 2 { 24 } else { 16 }
+}
+
+fn function(reader: &mut Reader<'_>, version: u8) -> Result<StackMapFunction, Trouble> {
+    Ok(StackMapFunction {
+        address: LinkAddr(reader.u64()?),
+        stack_size: Some(reader.u64()?).filter(|&size| size != NOT_STATIC),
+        record_count: (version >= 2).then(|| reader.u64()).transpose()?,
+    })
+}
+
+/// Goes on behind zeros that a linker put between maps; says whether the section ends there.
+fn is_padding(reader: &mut Reader<'_>) -> bool {
+    loop {
+        let before = *reader;
+        let word = reader
+            .bytes(reader.remaining().min(ALIGNMENT))
+            .unwrap_or_default();
+        if word.is_empty() {
+            return true;
+        }
+        if word.iter().any(|&byte| byte != 0) {
+            *reader = before;
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! The names of DWARF's register numbers.
+
+use crate::image::Machine;
+
+/// The integer registers of x86-64 in DWARF's order (System V ABI for x86-64, figure 3.36).
+const X86_64: [&str; 17] = [
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
+    "r14", "r15", "rip",
+];
+
+/// What the machine's assembly language calls the register of this DWARF number; `r#N` where it has no
+/// number for one.
+#[must_use]
+pub fn dwarf_register_name(machine: Machine, number: u16) -> String {
+    let is_in = |first: u16, last: u16| (first..=last).contains(&number);
+    match machine {
+        Machine::X86_64 => match X86_64.get(usize::from(number)) {
+            Some(name) => (*name).to_owned(),
+            None if is_in(17, 32) => format!("xmm{}", number - 17),
+            None if is_in(67, 82) => format!("xmm{}", number - 67 + 16),
+            None if is_in(118, 125) => format!("k{}", number - 118),
+            None => format!("r#{number}"),
+        },
+        // DWARF for the Arm 64-bit architecture, 4.1.
+        Machine::Aarch64 => match number {
+            0..=30 => format!("x{number}"),
+            31 => "sp".to_owned(),
+            _ if is_in(64, 95) => format!("v{}", number - 64),
+            _ => format!("r#{number}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check the ends of each range of numbers.
+    #[test]
+    fn names() {
+        let name = |number| dwarf_register_name(Machine::X86_64, number);
+        for (number, expected) in [
+            (0, "rax"),
+            (1, "rdx"),
+            (7, "rsp"),
+            (15, "r15"),
+            (16, "rip"),
+            (17, "xmm0"),
+            (32, "xmm15"),
+            (33, "r#33"),
+            (67, "xmm16"),
+            (82, "xmm31"),
+            (118, "k0"),
+            (126, "r#126"),
+        ] {
+            assert_eq!(name(number), expected);
+        }
+        let name = |number| dwarf_register_name(Machine::Aarch64, number);
+        assert_eq!(
+            [0, 30, 31, 32, 64, 95, 96].map(name),
+            ["x0", "x30", "sp", "r#32", "v0", "v31", "r#96"]
+        );
+    }
+}
