@@ -190,19 +190,24 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if address == pc && atomic::load(&control.site) == pc {
         return site_reached(control, word);
     }
-    if phase::of(word) != phase::STALL && atomic::load(&control.share_address) == address {
-        return share_seen(control);
-    }
     let tid = current_tid(control);
-    count(control, Counter::Traps);
-    if phase::of(word) != phase::STALL || address != atomic::load(&control.watch_address) {
-        return swallow(control, Counter::HitStale);
-    }
-    if u64::from(tid) == atomic::load(&control.owner) {
-        return swallow(control, Counter::HitSameThread);
-    }
-    if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
-        tell(EVENT_BUSY, tid, 0, phase::generation(word));
+    let shares = phase::of(word) != phase::STALL && atomic::load(&control.share_address) == address;
+    if shares {
+        count(control, Counter::ShareTraps);
+        if u64::from(tid) == atomic::load(&control.share_tid) {
+            return share_own(control);
+        }
+    } else {
+        count(control, Counter::Traps);
+        if phase::of(word) != phase::STALL || address != atomic::load(&control.watch_address) {
+            return swallow(control, Counter::HitStale);
+        }
+        if u64::from(tid) == atomic::load(&control.owner) {
+            return swallow(control, Counter::HitSameThread);
+        }
+        if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
+            tell(EVENT_BUSY, tid, 0, phase::generation(word));
+        }
     }
     let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
     if by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
@@ -223,6 +228,9 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         && atomic::load(&control.keep_unanalyzed) == 0
     {
         return swallow(control, Counter::HitUnanalyzed);
+    }
+    if shares {
+        return share_other(control, pc);
     }
     let index = atomic::add(&control.hits, 1);
     if index as usize >= HITS {
@@ -259,22 +267,23 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     }
 }
 
-/// An address that stays watched after a stall was accessed: by whom?
+/// The thread that was stalled has accessed its bytes again, which stay watched.
 #[inline(always)]
-fn share_seen(control: &Control) -> u32 {
-    count(control, Counter::ShareTraps);
-    if u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
-        return swallow(control, Counter::HitForeign);
+fn share_own(control: &Control) -> u32 {
+    atomic::store(&control.share_own_ns, now());
+    if atomic::add(&control.share_own, 1) + 1 == OWN_ACCESSES {
+        tell(EVENT_SHARED, 0, 0, 0);
     }
-    let tid = current_tid(control);
-    let own = u64::from(tid) == atomic::load(&control.share_tid);
-    let (counter, enough) = if own {
-        (&control.share_own, OWN_ACCESSES)
-    } else {
-        (&control.share_others, 1)
-    };
-    if atomic::add(counter, 1) + 1 == enough {
-        tell(EVENT_SHARED, tid, 0, 0);
+    0
+}
+
+/// Another thread has accessed them, in a way that would be evidence in a stall.
+#[inline(always)]
+fn share_other(control: &Control, pc: u64) -> u32 {
+    if atomic::add(&control.share_others, 1) == 0 {
+        atomic::store(&control.share_ns, now());
+        atomic::store(&control.share_pc, pc);
+        tell(EVENT_SHARED, 0, 0, 0);
     }
     0
 }

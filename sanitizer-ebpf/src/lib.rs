@@ -232,8 +232,14 @@ pub struct Control {
     pub share_tid: AtomicU64,
     /// Its accesses since.
     pub share_own: AtomicU64,
+    /// When it made the last one, CLOCK_MONOTONIC ns.
+    pub share_own_ns: AtomicU64,
     /// Those of other threads.
     pub share_others: AtomicU64,
+    /// Where the first of those was made: the address of the next instruction.
+    pub share_pc: AtomicU64,
+    /// When, CLOCK_MONOTONIC ns.
+    pub share_ns: AtomicU64,
     /// 1: clock samples may claim threads; 0: they are only counted.
     pub clock_claims: AtomicU64,
     /// Clock samples in analyzed modules, ever; the next place in `seen`.

@@ -3,15 +3,21 @@
 
 use std::{
     fs::{self, File},
+    io::Read as _,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::Duration,
 };
 
 use gwp_race_tests::{
-    Configuration, Program, binary::gwp_race, children::Guarded, compile, watch::AGGRESSIVE,
+    Configuration, Program, Report, binary::gwp_race, children::Guarded, compile, watch::AGGRESSIVE,
 };
-use nix::{sys::stat::Mode, unistd::mkfifo};
+use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
+    sys::stat::Mode,
+    unistd::mkfifo,
+};
 
 /// gwp-race's own failure under `run`.
 const FAILED: Option<i32> = Some(125);
@@ -203,6 +209,45 @@ fn a_reader_that_leaves_loses_nothing() {
         reports(&said) > 0 && reports(&said) == caught(&said),
         "{said}"
     );
+}
+
+/// Check that a reader who takes his time costs no memory: what finds no place is dropped and counted, and
+/// each race is told all the same when it is caught again.
+#[test]
+fn a_slow_reader_misses_nothing() {
+    /// Longer than it takes to fill the pipe and the queue.
+    const ASLEEP: Duration = Duration::from_secs(4);
+    const ONE_PAGE: i32 = 4096;
+    let scratch = tempfile::tempdir().unwrap();
+    let (pipe, none) = (scratch.path().join("pipe"), scratch.path().join("none"));
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    // With suppressions each repeat is told with its stacks.
+    fs::write(&none, "").unwrap();
+    let mut reader = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(&pipe)
+        .unwrap();
+    fcntl(&reader, FcntlArg::F_SETPIPE_SZ(ONE_PAGE)).unwrap();
+    fcntl(&reader, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    let (pipe, none) = (pipe.to_str().unwrap(), none.to_str().unwrap());
+    let options = ["--format", "json", "-o", pipe, "--suppressions", none];
+    let mut command = run(&options, "8");
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut gwp_race = Guarded::new(command.spawn().unwrap());
+    std::thread::sleep(ASLEEP);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert!(gwp_race.wait(LIMIT).unwrap().success());
+    let report = Report::read(&text).unwrap();
+    let (dropped, total) = (report.number("dropped"), report.number("races_total"));
+    println!(
+        "{} races, {total} times, {dropped} dropped",
+        report.races.len()
+    );
+    assert!(dropped > 0.0);
+    assert!(report.races.len() >= 3);
+    assert_eq!(report.number("races_unique"), report.races.len() as f64);
 }
 
 /// Check that a standard error that nobody reads any more ends nothing: the program runs to its end,

@@ -67,6 +67,11 @@ impl Link {
         self.tell(wire::Command::Charge(cpu_ns));
     }
 
+    /// Tells the tracer that a race was dropped.
+    pub fn tell_again(&mut self) {
+        self.tell(wire::Command::TellAgain);
+    }
+
     fn tell(&mut self, command: wire::Command) {
         if let Ok(frame) = wire::encode(&command) {
             // A tracer that is gone has released everything already.

@@ -1,7 +1,16 @@
 //! The reporting thread: unwinds, symbolizes, deduplicates, suppresses and writes, so that
 //! reading gigabytes of debug information delays nothing else.
 
-use std::{collections::HashMap, io::Write, sync::mpsc, thread::JoinHandle};
+use std::{
+    collections::HashMap,
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    thread::JoinHandle,
+};
 
 use anyhow::Context as _;
 
@@ -14,6 +23,10 @@ use crate::{
     },
     symbols::Symbolizer,
 };
+
+/// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
+/// that finds no place here is caught again.
+const MOST_WAITING: usize = 64;
 
 /// Work for the reporting thread.
 enum Work {
@@ -48,6 +61,8 @@ pub struct Explained {
 /// A handle on the reporting thread.
 pub struct Reporter {
     work: mpsc::Sender<Work>,
+    /// Races that wait to be explained.
+    waiting: Arc<AtomicUsize>,
     thread: JoinHandle<anyhow::Result<Tally>>,
 }
 
@@ -104,10 +119,15 @@ impl Reporter {
             json: args.format == Format::Json,
         };
         let (work, queue) = mpsc::channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let taken = Arc::clone(&waiting);
         let thread = std::thread::Builder::new()
             .name("reports".to_owned())
             .spawn(move || {
                 for item in queue {
+                    if matches!(item, Work::Race(..)) {
+                        taken.fetch_sub(1, SeqCst);
+                    }
                     state.handle(item);
                 }
                 match state.failure {
@@ -116,7 +136,11 @@ impl Reporter {
                 }
             })
             .context("cannot start a thread; raise the limit of processes (ulimit -u) or of memory (ulimit -v)")?;
-        Ok(Self { work, thread })
+        Ok(Self {
+            work,
+            waiting,
+            thread,
+        })
     }
 
     /// A process's modules are these now.
@@ -125,9 +149,16 @@ impl Reporter {
         let _ = self.work.send(Work::Modules(pid, modules));
     }
 
-    /// A race was caught.
-    pub fn race(&self, finding: Box<Finding>, maps: Vec<MapInfo>) {
+    /// A race was caught; false where too many wait to be explained, and this one is dropped.
+    #[must_use]
+    pub fn race(&self, finding: Box<Finding>, maps: Vec<MapInfo>) -> bool {
+        // Nobody else adds to it.
+        if self.waiting.load(SeqCst) >= MOST_WAITING {
+            return false;
+        }
+        self.waiting.fetch_add(1, SeqCst);
         let _ = self.work.send(Work::Race(finding, maps));
+        true
     }
 
     /// A race that was told before was caught again.

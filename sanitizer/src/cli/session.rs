@@ -84,6 +84,8 @@ pub struct Session {
     skipped_children: u64,
     /// Times that the watchdog released a process.
     releases: u64,
+    /// Races that could not be explained, because too many waited for it.
+    dropped: u64,
     seed: u64,
     /// The user was told that there are no gates.
     gates_are_missing: bool,
@@ -121,6 +123,7 @@ impl Session {
             stopped: None,
             skipped_children: 0,
             releases: 0,
+            dropped: 0,
             seed,
             gates_are_missing: false,
         })
@@ -150,6 +153,7 @@ impl Session {
             // A suppression may be about any frame, so each report needs its own stacks.
             full_repeats: self.args.suppressions.is_some(),
             gate_log: self.args.verbose >= 2,
+            explain: self.args.verbose >= 1,
         };
         let link = Link::start(&setup, self.message_sender.clone())?;
         self.links.insert(pid, link);
@@ -200,7 +204,14 @@ impl Session {
                 }
             }
             Notice::Modules(modules) => self.reporter.modules(pid, modules),
-            Notice::Race(finding, maps) => self.reporter.race(finding, maps),
+            Notice::Race(finding, maps) => {
+                if !self.reporter.race(finding, maps) {
+                    self.dropped += 1;
+                    if let Some(link) = self.links.get_mut(&pid) {
+                        link.tell_again();
+                    }
+                }
+            }
             Notice::Repeat => self.reporter.repeat(),
             Notice::Forked(child) => {
                 if self.args.follow_forks == YesNo::Yes {
@@ -209,6 +220,7 @@ impl Session {
             }
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Warning(text) => warn!("{text}"),
+            Notice::Decision(text) => info!("{text}"),
             Notice::Debug(text) => debug!("{text}"),
             Notice::Statistics(statistics) => drop(self.current.insert(pid, statistics)),
             Notice::Ended(ending, statistics) => {
@@ -392,6 +404,7 @@ impl Session {
                 .duration_since(self.started)
                 .as_secs_f64(),
             watchdog_releases: self.releases,
+            dropped: self.dropped,
             ..Summary::default()
         };
         let (mut unanalyzed, mut spent, mut cpu) = (0, 0.0, 0.0);
@@ -418,6 +431,9 @@ impl Session {
             for (reason, count) in &statistics.not_reported {
                 add(&mut summary.hits_swallowed, reason, *count);
             }
+            for (decision, count) in &statistics.decisions {
+                add(&mut summary.decisions, decision, *count);
+            }
             summary.site_waits += statistics.waits;
             if let Some((known, sampled)) = statistics.coverage {
                 *summary.sites_total.get_or_insert(0) += known;
@@ -425,6 +441,7 @@ impl Session {
             }
             summary.watched_s += statistics.watched_s;
             summary.target_stopped_s += statistics.stopped_s;
+            summary.dropped += statistics.dropped_messages;
             summary.unwatchable_threads += statistics.unwatchable_threads;
             summary.value_changed_unknown_origin += statistics.value_changed_unknown_origin;
             unanalyzed += gate("sample-unknown-module") + gate("sample-unanalyzed");

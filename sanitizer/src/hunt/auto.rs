@@ -1,4 +1,5 @@
-//! The usual strategy: [`Clock`] for what is executed often, [`Site`] for all the rest.
+//! The usual strategy: [`Clock`] for what is executed often, [`Site`] for all the rest. Each gets the more
+//! turns the more its last ones have brought to light.
 
 use std::time::Duration;
 
@@ -8,6 +9,15 @@ use super::{
     strategy::{CodeView, Outcome, Proposal, Sample, Strategy, Wait},
 };
 
+/// Neither gets less than this share of the turns.
+const LEAST_SHARE: f64 = 0.2;
+/// What is expected of two turns before any was made.
+const CLOCK_PRIOR: f64 = 0.5;
+const SITE_PRIOR: f64 = 1.0;
+
+/// A program that uses no CPU time has no clock samples; sites are waited at then.
+const CLOCK_TIME: Duration = Duration::from_millis(20);
+
 /// Whose proposal is in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
@@ -15,24 +25,65 @@ enum Whose {
     Site,
 }
 
+/// What one of the two has brought.
+#[derive(Clone, Copy, Debug, Default)]
+struct Yield {
+    turns: f64,
+    found: f64,
+}
+
+impl Yield {
+    /// What a turn brings, with something for the unknown (finds in two turns).
+    fn each(self, prior: f64) -> f64 {
+        (self.found + prior) / (self.turns + 2.0)
+    }
+
+    fn add(&mut self, outcome: Outcome) {
+        let (turn, found) = match outcome {
+            Outcome::Hit => (1.0, 1.0),
+            // The turn was counted before.
+            Outcome::Shared(_) => (0.0, 0.5),
+            Outcome::Private => (0.0, 0.0),
+            Outcome::Quiet | Outcome::Repeat => (1.0, 0.0),
+            // Nobody stood still.
+            Outcome::NotReached | Outcome::TooOften | Outcome::Unsuitable => (0.25, 0.0),
+        };
+        self.turns += turn;
+        self.found += found;
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Auto {
+    random: fastrand::Rng,
     clock: Clock,
     site: Site,
     whose: Whose,
+    of_clock: Yield,
+    of_site: Yield,
 }
 
 impl Auto {
-    /// A strategy whose choices follow from the seed.
+    /// A strategy whose choices follow from the seed; no stall will be longer than this.
     #[must_use]
-    pub fn new(seed: u64, max_overhead: f64) -> Self {
+    pub fn new(seed: u64, max_overhead: f64, longest_stall: Duration) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         Self {
             clock: Clock::new(random.u64(..)),
-            site: Site::new(random.u64(..), max_overhead),
+            site: Site::new(random.u64(..), max_overhead, longest_stall),
+            random,
             whose: Whose::Clock,
+            of_clock: Yield::default(),
+            of_site: Yield::default(),
         }
+    }
+
+    /// The clock's share of the turns.
+    fn clock_share(&self) -> f64 {
+        let clock = self.of_clock.each(CLOCK_PRIOR);
+        let site = self.of_site.each(SITE_PRIOR);
+        (clock / (clock + site)).clamp(LEAST_SHARE, 1.0 - LEAST_SHARE)
     }
 }
 
@@ -58,6 +109,10 @@ impl Strategy for Auto {
         self.site.wait(code)
     }
 
+    fn clock_turn(&mut self) -> Option<Duration> {
+        (self.random.f64() < self.clock_share()).then_some(CLOCK_TIME)
+    }
+
     fn seen(&mut self, pc: u64, code: &dyn CodeView) {
         self.site.seen(pc, code);
     }
@@ -70,6 +125,10 @@ impl Strategy for Auto {
     fn decay(&mut self) {
         self.clock.decay();
         self.site.decay();
+        for found in [&mut self.of_clock, &mut self.of_site] {
+            found.turns /= 2.0;
+            found.found /= 2.0;
+        }
     }
 
     fn coverage(&self) -> Option<(u64, u64)> {
@@ -77,10 +136,45 @@ impl Strategy for Auto {
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
-        if self.whose == Whose::Clock {
-            self.clock.outcome(site, outcome);
+        match self.whose {
+            Whose::Clock => {
+                self.of_clock.add(outcome);
+                self.clock.outcome(site, outcome);
+            }
+            Whose::Site => self.of_site.add(outcome),
         }
         // What the clock has tried the other one need not, where they mean the same.
         self.site.outcome(site, outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that the one that finds more gets more turns, that the other one keeps some, and that old
+    /// merits fade.
+    #[test]
+    fn turns_follow_what_is_found() {
+        let mut auto = Auto::new(1, 0.01, Duration::from_millis(5));
+        let at_first = auto.clock_share();
+        assert!((0.3..0.4).contains(&at_first));
+        auto.whose = Whose::Site;
+        for _ in 0..40 {
+            auto.outcome(7, Outcome::Quiet);
+        }
+        assert!(auto.clock_share() > 0.75);
+        auto.whose = Whose::Clock;
+        for _ in 0..400 {
+            auto.outcome(7, Outcome::Quiet);
+        }
+        assert!(auto.clock_share() < 0.25);
+        assert!(auto.clock_share() >= LEAST_SHARE);
+        let turns = (0..1000).filter(|_| auto.clock_turn().is_some()).count();
+        assert!((100..300).contains(&turns), "{turns}");
+        for _ in 0..12 {
+            auto.decay();
+        }
+        assert!((auto.clock_share() - at_first).abs() < 0.1);
     }
 }

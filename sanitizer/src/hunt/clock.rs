@@ -152,6 +152,10 @@ impl Strategy for Clock {
         None
     }
 
+    fn clock_turn(&mut self) -> Option<Duration> {
+        Some(Duration::MAX)
+    }
+
     fn seen(&mut self, _pc: u64, _code: &dyn CodeView) {}
 
     fn forget(&mut self) {
@@ -175,9 +179,9 @@ impl Strategy for Clock {
         }
         let weight = match outcome {
             // The stall before has counted.
-            Outcome::Shared | Outcome::Private => return,
+            Outcome::Shared(_) | Outcome::Private => return,
             // The race is known now; a second report of it is worth less than a new one.
-            Outcome::Hit => 4,
+            Outcome::Hit | Outcome::Repeat => 4,
             Outcome::NotReached | Outcome::TooOften | Outcome::Unsuitable | Outcome::Quiet => 1,
         };
         let tries = self.tries.entry(site).or_default();

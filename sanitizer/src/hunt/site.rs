@@ -11,7 +11,9 @@ use std::{
 
 use super::{
     callers::callers,
-    strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Wait},
+    contended::Contended,
+    strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Wait},
+    weights::Weights,
 };
 use crate::insn::{
     Transfer,
@@ -20,14 +22,14 @@ use crate::insn::{
 
 /// Functions whose sites are remembered; beyond that all is forgotten, which costs some repeated tries.
 const MEMORY: usize = 1 << 15;
-/// How often a function is tried that was not seen to execute, but is called by one that was.
-const CALLED: f64 = 0.2;
+/// How much less a function counts that was not seen to execute, but is called by one that was.
+const CALLED: f64 = 0.5;
+/// Called functions that are looked at in one go.
+const LOOKED_AT: usize = 8;
 /// How often any function at all is tried.
 const ANY: f64 = 0.1;
 /// Accesses of a variable that the code itself names are shared more often than those by a pointer.
 const NAMED_WEIGHT: f32 = 4.0;
-/// How much more a site counts whose bytes others were seen to use.
-const SHARED_WEIGHT: f32 = 8.0;
 /// How long the bytes of a quiet stall stay watched, to see who uses them.
 const PROBE: Duration = Duration::from_millis(20);
 /// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
@@ -39,7 +41,7 @@ const CHOICES: u32 = 8;
 /// How long a site is waited at the first time, with a small budget and with a large one.
 const FIRST_WAIT: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(4)];
 /// Doublings of that at most.
-const DOUBLINGS: u32 = 3;
+const DOUBLINGS: u8 = 3;
 
 /// One access site: eight bytes.
 #[derive(Clone, Copy, Debug)]
@@ -74,25 +76,22 @@ impl AccessSite {
         } else {
             1.0
         };
-        let shared = if self.has(Self::SHARED) {
-            SHARED_WEIGHT
-        } else {
-            1.0
-        };
-        named * shared / f32::from(1 + self.penalty.min(u16::MAX - 1))
+        named / f32::from(1 + self.penalty.min(u16::MAX - 1))
     }
 }
 
-/// How much an outcome speaks against trying the site again.
-const fn penalty(outcome: Outcome) -> u16 {
+/// How much an outcome speaks against trying a site again that was missed so many times in a row.
+const fn penalty(outcome: Outcome, misses: u8) -> u16 {
     match outcome {
-        Outcome::NotReached => 2,
+        // The longer it was waited for in vain, the more.
+        Outcome::NotReached if misses < DOUBLINGS => 6 << misses,
+        Outcome::NotReached => 6 << DOUBLINGS,
         Outcome::Quiet => 3,
         Outcome::TooOften => 8,
         // The race is known now; a second report of it is worth less than a new one.
-        Outcome::Hit => 12,
+        Outcome::Hit | Outcome::Repeat => 12,
         Outcome::Unsuitable | Outcome::Private => 32,
-        Outcome::Shared => 0,
+        Outcome::Shared(_) => 0,
     }
 }
 
@@ -101,15 +100,18 @@ const fn penalty(outcome: Outcome) -> u16 {
 struct Function {
     /// In the order of addresses.
     sites: Vec<AccessSite>,
-    /// The sum of their weights.
-    weight: f32,
+    /// Analyzed functions that it calls.
+    calls: Vec<u64>,
+    /// Its index among the candidates; `None` for one that nobody was seen to execute or to call.
+    candidate: Option<usize>,
     /// It was seen to execute.
     executes: bool,
 }
 
 impl Function {
-    fn weigh(&mut self) {
-        self.weight = self.sites.iter().map(|site| site.weight()).sum();
+    fn weight(&self) -> f64 {
+        let sum: f32 = self.sites.iter().map(|site| site.weight()).sum();
+        f64::from(sum) * if self.executes { 1.0 } else { CALLED }
     }
 }
 
@@ -119,12 +121,16 @@ pub struct Site {
     random: fastrand::Rng,
     /// By run-time start.
     functions: BTreeMap<u64, Function>,
-    /// Those that were seen to execute.
-    executing: Vec<u64>,
-    /// Those that are called from there.
+    /// Those that were seen to execute, and those that they call: starts and weights.
+    candidates: Vec<u64>,
+    weights: Weights,
+    /// Some that are called, and were not looked at yet.
     called: VecDeque<u64>,
     /// Program counters and stack words of sampled threads, which are looked at when none stands.
     noted: Vec<(u64, Vec<u64>)>,
+    /// Other sides of conflicts, which are looked at then, too.
+    conflicts: Vec<Conflict>,
+    contended: Contended,
     waiting: Option<(Wait, Instant)>,
     first_wait: Duration,
     known: u64,
@@ -132,18 +138,21 @@ pub struct Site {
 }
 
 impl Site {
-    /// A strategy whose choices follow from the seed.
+    /// A strategy whose choices follow from the seed; no stall will be longer than this.
     #[must_use]
-    pub fn new(seed: u64, max_overhead: f64) -> Self {
+    pub fn new(seed: u64, max_overhead: f64, longest_stall: Duration) -> Self {
         /// From this share of CPU time on, time is what is short, not the budget.
         const LARGE_BUDGET: f64 = 0.1;
         let [small, large] = FIRST_WAIT;
         Self {
             random: fastrand::Rng::with_seed(seed),
             functions: BTreeMap::new(),
-            executing: Vec::new(),
+            candidates: Vec::new(),
+            weights: Weights::default(),
             called: VecDeque::new(),
             noted: Vec::new(),
+            conflicts: Vec::new(),
+            contended: Contended::new(longest_stall),
             waiting: None,
             first_wait: if max_overhead < LARGE_BUDGET {
                 small
@@ -165,7 +174,6 @@ impl Site {
             self.forget();
         }
         let mut function = Function::default();
-        let called = &mut self.called;
         static_sites(bytes, start, &mut |site| {
             let (pc, flags) = match site {
                 StaticSite::Access { pc, fixed_address } => {
@@ -180,7 +188,7 @@ impl Site {
                         if let Transfer::To(target) = transfer
                             && code.is_analyzed(target)
                         {
-                            called.push_back(target);
+                            function.calls.push(target);
                         }
                         return;
                     }
@@ -196,7 +204,6 @@ impl Site {
                 });
             }
         });
-        function.weigh();
         self.known += function.sites.len() as u64;
         self.functions.insert(start, function);
         Some(start)
@@ -211,61 +218,70 @@ impl Site {
             && !function.executes
         {
             function.executes = true;
-            self.executing.push(start);
+            self.called.extend(std::mem::take(&mut function.calls));
+            self.weigh(start);
         }
     }
 
-    /// The function to wait in next.
-    fn choose_function(&mut self, code: &dyn CodeView) -> Option<u64> {
-        let point = self.random.f64();
-        if point < CALLED
-            && let Some(target) = self.called.pop_front()
-            && let Some(start) = self.learn(target, code)
-        {
-            let function = self.functions.get(&start);
-            if function.is_some_and(|function| !function.executes) {
-                // It is tried again when the others have been.
-                self.called.push_back(target);
-                return Some(start);
+    /// A function whose weight may have changed, and which is a candidate from now on.
+    fn weigh(&mut self, start: u64) {
+        let Some(function) = self.functions.get_mut(&start) else {
+            return;
+        };
+        let weight = function.weight();
+        match function.candidate {
+            Some(index) => self.weights.set(index, weight),
+            None => {
+                function.candidate = Some(self.weights.push(weight));
+                self.candidates.push(start);
             }
         }
-        if point < 1.0 - ANY
-            && let Some(start) = self.choose_executing()
+    }
+
+    /// Looks at what was noted while threads stood.
+    fn look(&mut self, code: &dyn CodeView) {
+        for (pc, stack) in std::mem::take(&mut self.noted) {
+            self.executes(pc, code);
+            for caller in callers(&stack, code) {
+                self.executes(caller.wrapping_sub(1), code);
+            }
+        }
+        for conflict in std::mem::take(&mut self.conflicts) {
+            if let Some(site) = self.site_before(conflict.behind, code) {
+                self.contended.note(site, conflict.distance);
+            }
+        }
+        for _ in 0..LOOKED_AT {
+            let called = self.called.pop_front();
+            let Some(start) = called.and_then(|target| self.learn(target, code)) else {
+                continue;
+            };
+            self.weigh(start);
+        }
+    }
+
+    /// The function to wait in next, and why.
+    fn choose_function(&mut self, code: &dyn CodeView) -> Option<(u64, &'static str)> {
+        if self.random.f64() >= ANY
+            && let Some(index) = self.weights.choose(self.random.f64())
+            && let Some(&start) = self.candidates.get(index)
         {
-            return Some(start);
+            let function = self.functions.get(&start)?;
+            let why = if function.executes {
+                "executing"
+            } else {
+                "called"
+            };
+            return Some((start, why));
         }
         let number = self.random.u64(..);
-        self.learn(code.some_function(number)?, code)
-    }
-
-    fn choose_executing(&mut self) -> Option<u64> {
-        let weights = |start: &u64| {
-            let function = self.functions.get(start)?;
-            Some((*start, function.weight))
-        };
-        let sum: f32 = self
-            .executing
-            .iter()
-            .filter_map(weights)
-            .map(|(_, weight)| weight)
-            .sum();
-        let mut point = self.random.f32() * sum;
-        let mut chosen = None;
-        for (start, weight) in self.executing.iter().filter_map(weights) {
-            if weight > 0.0 {
-                chosen = Some(start);
-                point -= weight;
-                if point <= 0.0 {
-                    break;
-                }
-            }
-        }
-        chosen
+        Some((self.learn(code.some_function(number)?, code)?, "any"))
     }
 
     fn choose_site(&mut self, start: u64) -> Option<AccessSite> {
         let function = self.functions.get(&start)?;
-        let mut point = self.random.f32() * function.weight;
+        let sum: f32 = function.sites.iter().map(|site| site.weight()).sum();
+        let mut point = self.random.f32() * sum;
         let chosen = function.sites.iter().find(|site| {
             point -= site.weight();
             point <= 0.0
@@ -280,6 +296,17 @@ impl Site {
         let sites = &function.sites;
         let index = sites.binary_search_by_key(&offset, |site| site.offset);
         Some((*start, index.ok()?))
+    }
+
+    /// The site whose access ends right before an address.
+    fn site_before(&mut self, behind: u64, code: &dyn CodeView) -> Option<u64> {
+        /// The longest instruction.
+        const MOST_BYTES: u64 = 15;
+        let start = self.learn(behind.wrapping_sub(1), code)?;
+        let sites = &self.functions.get(&start)?.sites;
+        let before = sites.partition_point(|site| start + u64::from(site.offset) < behind);
+        let site = start + u64::from(sites.get(before.checked_sub(1)?)?.offset);
+        (behind - site <= MOST_BYTES).then_some(site)
     }
 
     fn get(&self, site: u64) -> Option<AccessSite> {
@@ -303,11 +330,12 @@ impl Strategy for Site {
         let Some(known) = self.get(site) else {
             return Proposal::Pass("no-site-here");
         };
-        // What is private shows in a short stall as well as in a long one.
-        let patience = if known.has(AccessSite::STALLED) {
-            Patience::times(u32::try_from(waited.as_micros() / 250).unwrap_or(u32::MAX))
-        } else {
-            Patience::USUAL
+        self.contended.reached(site, waited);
+        let patience = match self.contended.stall(site) {
+            Some(stall) => Patience::of(stall),
+            None if known.has(AccessSite::STALLED) => Patience::of(waited * 2),
+            // What is private shows in a short stall as well as in a long one.
+            None => Patience::USUAL,
         };
         if !known.has(AccessSite::CALL) {
             return Proposal::StallHere { site, patience };
@@ -334,25 +362,35 @@ impl Strategy for Site {
     }
 
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait> {
-        for (pc, stack) in std::mem::take(&mut self.noted) {
-            self.executes(pc, code);
-            for caller in callers(&stack, code) {
-                self.executes(caller.wrapping_sub(1), code);
-            }
-        }
-        let (start, site) = (0..CHOICES).find_map(|_| {
-            let start = self.choose_function(code)?;
-            Some((start, self.choose_site(start)?))
-        })?;
-        let at = start.wrapping_add(u64::from(site.offset));
+        self.look(code);
+        let contended = self.random.f64() < self.contended.chance();
+        let contended = contended.then(|| self.contended.choose(&mut self.random));
+        let (at, why) = match contended.flatten() {
+            Some(site) => (site, "contended"),
+            None => (0..CHOICES).find_map(|_| {
+                let (start, why) = self.choose_function(code)?;
+                let site = self.choose_site(start)?;
+                Some((start.wrapping_add(u64::from(site.offset)), why))
+            })?,
+        };
+        let misses = self.get(at).map_or(0, |site| site.misses);
+        let usual = self.first_wait * (1 << misses.min(DOUBLINGS));
         let wait = Wait {
             at,
             site: at,
-            time: self.first_wait * (1 << u32::from(site.misses).min(DOUBLINGS)),
+            time: self
+                .contended
+                .wait(at)
+                .map_or(usual, |time| time.max(self.first_wait)),
             skip: self.random.u64(..=MOST_SKIPPED),
+            why,
         };
         self.waiting = Some((wait, Instant::now()));
         Some(wait)
+    }
+
+    fn clock_turn(&mut self) -> Option<Duration> {
+        None
     }
 
     fn seen(&mut self, pc: u64, code: &dyn CodeView) {
@@ -361,15 +399,19 @@ impl Strategy for Site {
 
     fn forget(&mut self) {
         self.functions.clear();
-        self.executing.clear();
+        self.candidates.clear();
+        self.weights.clear();
         self.called.clear();
         self.noted.clear();
+        self.conflicts.clear();
+        self.contended.forget();
         self.waiting = None;
         self.known = 0;
         self.stalled = 0;
     }
 
     fn decay(&mut self) {
+        self.contended.decay();
         for function in self.functions.values_mut() {
             for site in &mut function.sites {
                 site.penalty /= 2;
@@ -377,7 +419,10 @@ impl Strategy for Site {
                 // Other threads may have come to use it.
                 site.flags &= !AccessSite::PRIVATE;
             }
-            function.weigh();
+        }
+        for (index, start) in self.candidates.iter().enumerate() {
+            let weight = self.functions.get(start).map_or(0.0, Function::weight);
+            self.weights.set(index, weight);
         }
     }
 
@@ -386,6 +431,11 @@ impl Strategy for Site {
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
+        self.contended.outcome(site, outcome);
+        if let Outcome::Shared(conflict) = outcome {
+            self.contended.note(site, conflict.distance);
+            self.conflicts.push(conflict);
+        }
         let Some((start, index)) = self.find(site) else {
             return;
         };
@@ -396,22 +446,24 @@ impl Strategy for Site {
             return;
         };
         let mut first = false;
-        known.penalty = known.penalty.saturating_add(penalty(outcome));
+        known.penalty = known.penalty.saturating_add(penalty(outcome, known.misses));
         match outcome {
             Outcome::NotReached => known.misses = known.misses.saturating_add(1),
-            Outcome::Quiet | Outcome::Hit => {
+            Outcome::Quiet | Outcome::Hit | Outcome::Repeat => {
                 known.misses = 0;
                 first = !known.has(AccessSite::STALLED);
                 known.flags |= AccessSite::STALLED;
             }
-            Outcome::Shared => known.flags |= AccessSite::SHARED,
+            Outcome::Shared(_) => known.flags |= AccessSite::SHARED,
             Outcome::Private => {
                 known.flags |= AccessSite::PRIVATE;
                 known.flags &= !AccessSite::SHARED;
             }
             Outcome::TooOften | Outcome::Unsuitable => {}
         }
-        function.weigh();
         self.stalled += u64::from(first);
+        if function.candidate.is_some() {
+            self.weigh(start);
+        }
     }
 }

@@ -47,7 +47,7 @@ pub enum Proposal {
     StallHere {
         /// What the strategy calls the place.
         site: u64,
-        /// For how long, as a multiple of the usual time.
+        /// For how long.
         patience: Patience,
     },
     /// Let the thread run to an instruction and stall it there.
@@ -56,33 +56,31 @@ pub enum Proposal {
         at: u64,
         /// What the strategy calls the place.
         site: u64,
-        /// For how long, as a multiple of the usual time.
+        /// For how long.
         patience: Patience,
     },
     /// Let it go, for this reason.
     Pass(&'static str),
 }
 
-/// How long a stall lasts, as a multiple of the user's `--stall`: 1 to [`Patience::MOST`].
+/// How long a strategy would like a stall to last: at least the user's `--stall`, and some times that at
+/// most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience(u32);
+pub struct Patience(Duration);
 
 impl Patience {
     /// The user's setting.
-    pub const USUAL: Self = Self(1);
-    /// The most that an access which is made rarely may be waited for.
-    pub const MOST: u32 = 10;
-
-    /// So many times the usual, within the limits.
+    pub const USUAL: Self = Self(Duration::ZERO);
+    /// So long, within the limits.
     #[must_use]
-    pub fn times(multiple: u32) -> Self {
-        Self(multiple.clamp(1, Self::MOST))
+    pub const fn of(time: Duration) -> Self {
+        Self(time)
     }
 
-    /// The multiple.
+    /// How long that is with these limits.
     #[must_use]
-    pub const fn multiple(self) -> u32 {
-        self.0
+    pub fn within(self, usual: Duration, longest: Duration) -> Duration {
+        self.0.min(longest).max(usual)
     }
 }
 
@@ -97,6 +95,8 @@ pub struct Wait {
     pub time: Duration,
     /// So many threads that come there are let pass.
     pub skip: u64,
+    /// Why it was chosen, in a word.
+    pub why: &'static str,
 }
 
 /// The strategies there are.
@@ -110,6 +110,15 @@ pub enum Name {
     Site,
 }
 
+/// Two threads use the same bytes, and at least one of them writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The address behind the other access's instruction.
+    pub behind: u64,
+    /// From the last access at the site to the other one.
+    pub distance: Duration,
+}
+
 /// What came of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -121,12 +130,31 @@ pub enum Outcome {
     Unsuitable,
     /// Nobody else touched the bytes.
     Quiet,
-    /// After such a stall: others did, soon.
-    Shared,
+    /// After such a stall: another thread did.
+    Shared(Conflict),
     /// After such a stall: its own thread did again and again, and nobody else.
     Private,
     /// Somebody did.
     Hit,
+    /// Somebody did, at a place of which that is known.
+    Repeat,
+}
+
+impl Outcome {
+    /// Its name in figures.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotReached => "not-reached",
+            Self::TooOften => "too-often",
+            Self::Unsuitable => "unsuitable",
+            Self::Quiet => "quiet",
+            Self::Shared(_) => "shared",
+            Self::Private => "private",
+            Self::Hit => "hit",
+            Self::Repeat => "repeat",
+        }
+    }
 }
 
 /// Chooses what to stall on.
@@ -138,6 +166,9 @@ pub trait Strategy {
     fn probe(&self, site: u64) -> Option<Duration>;
     /// Where to wait for a thread while none is in hand; `None` to wait nowhere.
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait>;
+    /// For how long a clock sample may claim the next thread, before a site is waited at instead; `None`
+    /// for not at all. Asked anew for each turn.
+    fn clock_turn(&mut self) -> Option<Duration>;
     /// Takes note of where threads were seen to execute, without being stopped.
     fn seen(&mut self, pc: u64, code: &dyn CodeView);
     /// Other code may stand at the same addresses now.

@@ -37,6 +37,8 @@ pub struct Setup {
     pub full_repeats: bool,
     /// The gates' debug messages are wanted.
     pub gate_log: bool,
+    /// What the strategy decides is wanted in words.
+    pub explain: bool,
 }
 
 /// What the daemon says later.
@@ -46,6 +48,8 @@ pub enum Command {
     Stop,
     /// Nanoseconds of CPU time that the daemon has used to explain this target's races.
     Charge(u64),
+    /// A race was dropped: what was told before is to be told again, with stacks, when it is caught again.
+    TellAgain,
 }
 
 /// Why a tracer has let its target go.
@@ -82,6 +86,8 @@ pub enum Notice {
     WithoutGates(String),
     /// Something the user should know.
     Warning(String),
+    /// What the strategy has decided, and what came of it.
+    Decision(String),
     /// A debug message.
     Debug(String),
     /// The numbers so far.
@@ -109,6 +115,8 @@ pub struct Statistics {
     pub waits: u64,
     /// Access sites known, and how many of them were stalled at.
     pub coverage: Option<(u64, u64)>,
+    /// What the strategy decided, and what came of it.
+    pub decisions: BTreeMap<String, u64>,
     /// Stalls that ended early, because the watched bytes were accessed all the time.
     pub stalls_cut_short: u64,
     /// Seconds during which some address was watched.
@@ -181,15 +189,17 @@ impl Outbox {
         }
     }
 
-    /// Sends as much as goes without waiting.
-    pub fn send(&mut self, notice: &Notice) {
-        match encode(notice) {
-            Ok(frame) if self.pending.len() + frame.len() <= Self::LIMIT => {
-                self.pending.extend_from_slice(&frame);
-            }
-            _ => self.dropped += 1,
+    /// Sends as much as goes without waiting; false where the message had to be dropped.
+    pub fn send(&mut self, notice: &Notice) -> bool {
+        let frame = encode(notice).unwrap_or_default();
+        let fits = !frame.is_empty() && self.pending.len() + frame.len() <= Self::LIMIT;
+        if fits {
+            self.pending.extend_from_slice(&frame);
+        } else {
+            self.dropped += 1;
         }
         self.flush();
+        fits
     }
 
     /// Sends more of what is pending.

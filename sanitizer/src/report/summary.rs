@@ -31,6 +31,9 @@ pub struct Summary {
     /// Times that an access site was waited at.
     #[serde(default)]
     pub site_waits: u64,
+    /// Places that the strategy has chosen, by why and by what came of it.
+    #[serde(default)]
+    pub decisions: BTreeMap<String, u64>,
     /// Access sites of the functions that were looked at; `None` where the strategy does not know
     /// sites.
     pub sites_total: Option<u64>,
@@ -45,6 +48,10 @@ pub struct Summary {
     /// Times that the watchdog released the target because gwp-race was late.
     #[serde(default)]
     pub watchdog_releases: u64,
+    /// Findings that were dropped because too many waited; those that were races are told when they are
+    /// caught again.
+    #[serde(default)]
+    pub dropped: u64,
     /// Stalls in which the value changed and no watchpoint fired.
     pub value_changed_unknown_origin: u64,
     /// Seconds that threads of the target were stopped, summed over the threads.
@@ -127,6 +134,9 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
             count(summary.watchdog_releases, "time")
         )?;
     }
+    if summary.dropped > 0 {
+        write!(out, "; {} dropped", count(summary.dropped, "finding"))?;
+    }
     let swallowed: u64 = summary.hits_swallowed.values().sum();
     if swallowed > 0 {
         write!(out, "; {} not reported", count(swallowed, "hit"))?;
@@ -164,6 +174,9 @@ pub fn stats_text(summary: &Summary) -> String {
     for (reason, hits) in &summary.hits_swallowed {
         rows.push(("hits swallowed", format!("{hits} ({reason})")));
     }
+    for (decision, times) in &summary.decisions {
+        rows.push(("decisions", format!("{times} ({decision})")));
+    }
     rows.extend([
         ("races, different", summary.races_unique.to_string()),
         ("races, repeats included", summary.races_total.to_string()),
@@ -192,6 +205,7 @@ pub fn stats_text(summary: &Summary) -> String {
             "releases by the watchdog",
             summary.watchdog_releases.to_string(),
         ),
+        ("findings dropped", summary.dropped.to_string()),
         (
             "value changed without a hit",
             summary.value_changed_unknown_origin.to_string(),

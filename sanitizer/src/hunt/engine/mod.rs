@@ -11,6 +11,7 @@
 //! Only the gate moves IDLE, CLAIMED, SEEK and CONFIRM on; only the engine moves the others. A
 //! stall is CLOSED before its thread can move (invariant I7).
 
+mod decisions;
 mod sample;
 mod stops;
 mod substitute;
@@ -64,6 +65,7 @@ use crate::target::TargetError;
 use crate::target::threads::Stat;
 use crate::verdict::Policy;
 
+use decisions::Decisions;
 use substitute::Substitute;
 use waiting::Waiting;
 
@@ -73,6 +75,8 @@ const SEEK_TIME: Duration = Duration::from_millis(2);
 const CONFIRM_TIME: Duration = Duration::from_millis(50);
 /// A claim whose stop has not come by then is void.
 const CLAIM_TIME: Duration = Duration::from_millis(100);
+/// Where accesses are far apart, stalls may be so many times as long as the user's `--stall`.
+const LONGER_STALLS: u32 = 10;
 /// How often modules, threads and the delivery are looked after.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// What has just been mapped is relocated by then, as a rule.
@@ -180,6 +184,7 @@ pub struct Engine {
     budget: Budget,
     strategy: Box<dyn Strategy>,
     waiting: Waiting,
+    decisions: Decisions,
     random: fastrand::Rng,
     policy: Policy,
     outbox: Outbox,
@@ -282,8 +287,9 @@ impl Engine {
             modules: Arc::default(),
             loader,
             budget,
-            strategy: strategy_of(setup.strategy, random.u64(..), setup.max_overhead),
+            strategy: strategy_of(&setup, random.u64(..)),
             waiting: Waiting::default(),
+            decisions: Decisions::default(),
             policy: Policy {
                 mixed: setup.report_mixed,
                 unanalyzed: setup.report_unanalyzed,
@@ -358,6 +364,11 @@ impl Engine {
     /// Charges what others have worked for this target.
     pub fn charge(&self, ns: u64) {
         Budget::charge_work(self.gates.control(), ns);
+    }
+
+    /// Tells every race with its stacks again, once: one of them was dropped.
+    pub fn tell_again(&mut self) {
+        self.known.clear();
     }
 
     /// How the engine has ended, once it has.
@@ -460,7 +471,7 @@ impl Engine {
                     self.look_when_idle();
                 }
             }
-            EVENT_FORK => self.outbox.send(&Notice::Forked(event.tid)),
+            EVENT_FORK => drop(self.outbox.send(&Notice::Forked(event.tid))),
             EVENT_UNKNOWN_PC => {
                 self.look_when_idle();
             }
@@ -505,12 +516,24 @@ impl Engine {
     }
 }
 
-fn strategy_of(name: Name, seed: u64, max_overhead: f64) -> Box<dyn Strategy> {
-    match name {
-        Name::Auto => Box::new(Auto::new(seed, max_overhead)),
+fn strategy_of(setup: &Setup, seed: u64) -> Box<dyn Strategy> {
+    let (max_overhead, longest) = (setup.max_overhead, longest_stall(setup));
+    match setup.strategy {
+        Name::Auto => Box::new(Auto::new(seed, max_overhead, longest)),
         Name::Clock => Box::new(Clock::new(seed)),
-        Name::Site => Box::new(Site::new(seed, max_overhead)),
+        Name::Site => Box::new(Site::new(seed, max_overhead, longest)),
     }
+}
+
+/// The longest stall that a strategy may have: within the watchdog's deadline, which also has to hold what
+/// comes before and after.
+fn longest_stall(setup: &Setup) -> Duration {
+    let usual = Duration::from_nanos(setup.stall_ns);
+    let deadline = Duration::from_nanos(setup.stop_deadline_ns);
+    usual
+        .saturating_mul(LONGER_STALLS)
+        .min(deadline / 2)
+        .max(usual)
 }
 
 fn set_delivery(control: &Control, delivery: Delivery) {

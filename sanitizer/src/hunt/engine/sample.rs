@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
@@ -27,6 +28,7 @@ use crate::insn::Regs;
 use crate::kernel::calibrate::SAMPLED_STACK;
 use crate::kernel::gates::Hit;
 use crate::kernel::process::monotonic_ns;
+use crate::kernel::process::nanos;
 use crate::kernel::ptrace;
 use crate::report::finding::MapInfo;
 use crate::symbols::StackSnapshot;
@@ -34,9 +36,10 @@ use crate::target;
 use crate::target::memory;
 use crate::verdict::Reason;
 
+use super::decisions::CLOCK;
 use super::{
     CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, Purpose, RECORD_TIME, SEEK_TIME,
-    STANDING_STACK, Seen, Spot, Stalled, State, as_pid, release,
+    STANDING_STACK, Seen, Spot, Stalled, State, as_pid, longest_stall, release,
 };
 
 impl Engine {
@@ -96,7 +99,11 @@ impl Engine {
         }
         let waited = self.waiting.at.take();
         self.waiting.shared = None;
-        self.clock_may_claim(waited.is_some_and(|(wait, _)| wait.at == regs.rip));
+        self.decisions.why = match waited {
+            Some((wait, _)) if wait.at == regs.rip => wait.why,
+            _ => CLOCK,
+        };
+        self.end_turn();
         match self.propose(&regs, call.as_ref(), &stack) {
             Proposal::Pass(reason) => {
                 self.count_no_stall(reason);
@@ -198,7 +205,7 @@ impl Engine {
             self.gates.control().phase.store(idle, SeqCst);
         }
         self.arming.unbreak(tid);
-        self.strategy.outcome(site, Outcome::NotReached);
+        self.came_to(self.decisions.why, site, Outcome::NotReached);
         self.count_no_stall("site-not-reached");
         self.state = State::Idle;
     }
@@ -229,7 +236,7 @@ impl Engine {
         let watched = match choice {
             Ok(watched) => watched,
             Err(reason) => {
-                self.strategy.outcome(site, Outcome::Unsuitable);
+                self.came_to(self.decisions.why, site, Outcome::Unsuitable);
                 self.count_no_stall(reason);
                 return self.let_go(tid);
             }
@@ -262,10 +269,9 @@ impl Engine {
         }
         self.site_is_disarmed();
         self.stalls += 1;
-        // The watchdog's deadline also has to hold what comes before and after.
-        let longest = self.setup.stop_deadline_ns / 2;
-        let stall_ns = self.setup.stall_ns * u64::from(patience.multiple());
-        let deadline = monotonic_ns() + stall_ns.min(longest.max(self.setup.stall_ns));
+        let usual = Duration::from_nanos(self.setup.stall_ns);
+        let stall = patience.within(usual, longest_stall(&self.setup));
+        let deadline = monotonic_ns() + nanos(stall);
         self.state = State::Stalled(Box::new(Stalled {
             tid,
             site,
@@ -352,7 +358,7 @@ impl Engine {
             if matches!(read, Ok(true)) && after != before && !trapped {
                 self.value_changed += 1;
             }
-            self.strategy.outcome(site, Outcome::Quiet);
+            self.came_to(self.decisions.why, site, Outcome::Quiet);
             self.charge_and_release(tid);
             if !self.begin_probe(site, tid, watched.address) {
                 self.arming.watchpoints().unwatch();
@@ -361,7 +367,6 @@ impl Engine {
         }
         // From here on a trap would cost the other threads time for nothing.
         self.arming.watchpoints().unwatch();
-        self.strategy.outcome(site, Outcome::Hit);
         if let Some((racing, stack)) = &mut deep
             && let Some(hit) = hits.iter_mut().find(|hit| hit.tid == *racing)
             && stack.len() > hit.stack.len()
@@ -369,8 +374,10 @@ impl Engine {
             hit.stack = std::mem::take(stack);
         }
         let spot = Spot::new(regs.rip, call.as_ref());
-        let known = hits.iter().all(|hit| self.is_known(spot, hit));
-        let stack = if known {
+        let told = hits.iter().all(|hit| self.was_told(spot, hit));
+        let outcome = if told { Outcome::Repeat } else { Outcome::Hit };
+        self.came_to(self.decisions.why, site, outcome);
+        let stack = if told && !self.setup.full_repeats {
             Vec::new()
         } else {
             self.read_stack(regs.rsp)
@@ -473,7 +480,9 @@ impl Engine {
                         self.outbox.send(&Notice::Repeat);
                     } else {
                         let maps = self.map_infos();
-                        self.outbox.send(&Notice::Race(Box::new(finding), maps));
+                        if !self.outbox.send(&Notice::Race(Box::new(finding), maps)) {
+                            self.known.remove(&seen);
+                        }
                     }
                 }
                 Err(reason) => *self.not_reported.entry(reason.to_owned()).or_default() += 1,
@@ -483,7 +492,11 @@ impl Engine {
 
     /// The race of these two places was told already: its stacks are not wanted.
     pub(super) fn is_known(&self, stalled: Spot, hit: &Hit) -> bool {
-        !self.setup.full_repeats && self.known.contains(&self.seen(stalled, hit))
+        !self.setup.full_repeats && self.was_told(stalled, hit)
+    }
+
+    fn was_told(&self, stalled: Spot, hit: &Hit) -> bool {
+        self.known.contains(&self.seen(stalled, hit))
     }
 
     fn seen(&self, stalled: Spot, hit: &Hit) -> Seen {

@@ -320,6 +320,7 @@ impl Engine {
             stalls: self.stalls,
             waits: self.waiting.count,
             coverage: self.strategy.coverage(),
+            decisions: self.decisions.named(),
             stalls_cut_short: self.stalls_cut_short,
             watched_s: self.watched_ns as f64 * NANO,
             stopped_s: self.budget.stopped_ns as f64 * NANO,

@@ -12,7 +12,7 @@ use gwp_race_abi::phase;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
-use crate::hunt::strategy::Name;
+use crate::hunt::strategy::Conflict;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Wait;
 use crate::hunt::wire::Notice;
@@ -26,14 +26,24 @@ use super::{Engine, State};
 const SHORTEST_REST: Duration = Duration::from_millis(5);
 const LONGEST_REST: Duration = Duration::from_millis(640);
 
+/// Who may claim the next thread. While it is a site's, clock samples are only counted: a site that is
+/// reached rarely would otherwise never be waited at for long.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Clock,
+    Site,
+}
+
 /// What the engine knows of its waiting.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// The site that is waited at, and until when.
     pub(super) at: Option<(Wait, u64)>,
-    /// The site whose bytes stay watched, and until when.
-    pub(super) shared: Option<(u64, u64)>,
-    /// When to wait next.
+    /// The site whose bytes stay watched, why it was chosen, and until when.
+    pub(super) shared: Option<(u64, &'static str, u64)>,
+    /// Whose turn it is to claim a thread; `None` where that is to be decided.
+    turn: Option<Turn>,
+    /// When to look at that again.
     next: u64,
     rest: Duration,
     /// The events are breakpoints on a site, or watch bytes without a stall.
@@ -48,7 +58,7 @@ impl Waiting {
     /// When the engine has to look after it.
     pub(super) const fn due(&self) -> u64 {
         match (&self.at, &self.shared) {
-            (Some((_, until)), _) | (None, Some((_, until))) => *until,
+            (Some((_, until)), _) | (None, Some((_, _, until))) => *until,
             (None, None) => self.next,
         }
     }
@@ -71,14 +81,33 @@ impl Engine {
         let control = self.gates.control();
         // What the tracer has just done is to be paid first.
         self.budget.settle(control);
-        if Budget::is_spent(control) {
+        let spent = Budget::is_spent(control);
+        let turn = match self.waiting.turn.take() {
+            Some(Turn::Clock) if spent => Turn::Clock,
+            // It had its time.
+            Some(_) => Turn::Site,
+            None => match self.strategy.clock_turn() {
+                Some(time) => {
+                    self.clock_may_claim(true);
+                    self.waiting.turn = Some(Turn::Clock);
+                    self.waiting.next = now.saturating_add(nanos(time));
+                    return;
+                }
+                None => Turn::Site,
+            },
+        };
+        if spent {
+            self.waiting.turn = Some(turn);
             self.rest();
             return;
         }
+        self.clock_may_claim(false);
         let Some(wait) = self.strategy.wait(&*self.modules) else {
+            self.clock_may_claim(true);
             self.rest();
             return;
         };
+        let control = self.gates.control();
         control.site_skip.store(wait.skip, SeqCst);
         control.site_traps.store(0, SeqCst);
         control.site.store(wait.at, SeqCst);
@@ -87,7 +116,7 @@ impl Engine {
         if let Err(error) = self.arming.watchpoints().break_at(RuntimeAddr(wait.at)) {
             self.outbox.send(&Notice::Debug(error.to_string()));
             self.disarm_site();
-            self.strategy.outcome(wait.site, Outcome::Unsuitable);
+            self.came_to(wait.why, wait.site, Outcome::Unsuitable);
             self.rest();
             return;
         }
@@ -108,24 +137,35 @@ impl Engine {
         let control = self.gates.control();
         control.share_tid.store(u64::from(tid), SeqCst);
         control.share_own.store(0, SeqCst);
+        control.share_own_ns.store(monotonic_ns(), SeqCst);
+        control.share_pc.store(0, SeqCst);
         control.share_others.store(0, SeqCst);
         control.share_address.store(address.0, SeqCst);
         self.waiting.armed = true;
-        self.waiting.shared = Some((site, monotonic_ns() + nanos(time)));
+        self.waiting.shared = Some((site, self.decisions.why, monotonic_ns() + nanos(time)));
         true
     }
 
     /// Tells the strategy what was seen of the bytes that stayed watched.
     pub(super) fn end_probe(&mut self) {
-        let Some((site, _)) = self.waiting.shared.take() else {
+        let Some((site, why, _)) = self.waiting.shared.take() else {
             return;
         };
         self.disarm_site();
         let control = self.gates.control();
-        if control.share_others.load(SeqCst) > 0 {
-            self.strategy.outcome(site, Outcome::Shared);
+        // Written last of what the gate tells of the other access.
+        let behind = control.share_pc.load(SeqCst);
+        if behind != 0 {
+            let at = control.share_ns.load(SeqCst);
+            let conflict = Conflict {
+                behind,
+                distance: Duration::from_nanos(
+                    at.saturating_sub(control.share_own_ns.load(SeqCst)),
+                ),
+            };
+            self.came_to(why, site, Outcome::Shared(conflict));
         } else if control.share_own.load(SeqCst) >= OWN_ACCESSES {
-            self.strategy.outcome(site, Outcome::Private);
+            self.came_to(why, site, Outcome::Private);
         }
     }
 
@@ -138,18 +178,18 @@ impl Engine {
     fn end_wait(&mut self, outcome: Outcome) {
         if let Some((wait, _)) = self.waiting.at.take() {
             self.disarm_site();
-            self.strategy.outcome(wait.site, outcome);
+            self.came_to(wait.why, wait.site, outcome);
         }
-        self.clock_may_claim(true);
     }
 
-    /// Clock and site take turns where both are wanted.
+    /// A thread was claimed: what is next is decided when it goes on.
+    pub(super) fn end_turn(&mut self) {
+        self.clock_may_claim(false);
+        self.waiting.turn = None;
+        self.waiting.next = 0;
+    }
+
     pub(super) fn clock_may_claim(&self, may: bool) {
-        let may = match self.setup.strategy {
-            Name::Auto => may,
-            Name::Clock => true,
-            Name::Site => false,
-        };
         let claims = &self.gates.control().clock_claims;
         claims.store(u64::from(may), SeqCst);
     }
@@ -179,7 +219,6 @@ impl Engine {
     fn rest(&mut self) {
         let rest = self.waiting.rest.clamp(SHORTEST_REST, LONGEST_REST);
         self.waiting.rest = rest * 2;
-        self.clock_may_claim(true);
         self.waiting.next = monotonic_ns() + nanos(rest);
     }
 

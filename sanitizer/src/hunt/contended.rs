@@ -1,0 +1,230 @@
+//! Access sites whose bytes another thread was seen to use, and how far apart in time the two came.
+//!
+//! Most of them are ordered by a lock: a thread that stalls there is never raced. Each stall in vain makes
+//! the next one rarer.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::strategy::Outcome;
+
+/// Sites remembered; beyond that all are forgotten, and seen again.
+const MEMORY: usize = 4096;
+/// The share of all waits that these sites get at most: what is unexplored is never starved.
+const MOST_CHANCE: f64 = 0.75;
+/// A site that was never tried gets this share of them.
+const CHANCE: f64 = 0.75;
+/// How much less a try counts at which no thread came by.
+const NOT_REACHED: f64 = 0.1;
+/// Waits last so many times the usual time until a thread comes by.
+const WAITS: u32 = 3;
+/// But never longer.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// Beyond this a distance says no more.
+const LONGEST_DISTANCE: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Contended {
+    sites: HashMap<u64, Entry>,
+    longest_stall: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// From an access there to the other one: a running mean.
+    distance: Duration,
+    /// Until a thread comes by: a running mean.
+    interval: Duration,
+    /// Tries in vain, mostly.
+    tries: f64,
+}
+
+impl Entry {
+    fn weight(self) -> f64 {
+        1.0 / (1.0 + self.tries)
+    }
+}
+
+/// A running mean that follows what is new.
+fn follow(mean: &mut Duration, new: Duration) {
+    *mean = (*mean * 3 + new) / 4;
+}
+
+impl Contended {
+    /// No site yet; no stall will be longer than this.
+    #[must_use]
+    pub fn new(longest_stall: Duration) -> Self {
+        Self {
+            sites: HashMap::new(),
+            longest_stall,
+        }
+    }
+
+    /// Another thread was seen to use the bytes of a site, so long after the site was executed.
+    pub fn note(&mut self, site: u64, distance: Duration) {
+        if self.sites.len() >= MEMORY {
+            self.sites.clear();
+        }
+        let entry = self.sites.entry(site);
+        let entry = entry.or_insert(Entry {
+            distance,
+            interval: distance,
+            tries: 0.0,
+        });
+        follow(&mut entry.distance, distance);
+    }
+
+    /// A thread has come by after so long a wait.
+    pub fn reached(&mut self, site: u64, waited: Duration) {
+        if let Some(entry) = self.sites.get_mut(&site) {
+            follow(&mut entry.interval, waited);
+        }
+    }
+
+    /// How long a stall there should be: most of the other side's accesses come within that time.
+    #[must_use]
+    pub fn stall(&self, site: u64) -> Option<Duration> {
+        Some(self.sites.get(&site)?.distance * 3 / 2)
+    }
+
+    /// How long to wait there for a thread.
+    #[must_use]
+    pub fn wait(&self, site: u64) -> Option<Duration> {
+        let wait = self.sites.get(&site)?.interval * WAITS;
+        Some(wait.min(LONGEST_WAIT))
+    }
+
+    /// The probability with which one of them should be the next.
+    #[must_use]
+    pub fn chance(&self) -> f64 {
+        let sum: f64 = self.sites.values().map(|entry| entry.weight()).sum();
+        (CHANCE * sum).min(MOST_CHANCE)
+    }
+
+    /// One of them; the less it was tried, the likelier.
+    #[must_use]
+    pub fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
+        let sum: f64 = self.sites.values().map(|entry| entry.weight()).sum();
+        let mut point = random.f64() * sum;
+        let chosen = self.sites.iter().find(|(_, entry)| {
+            point -= entry.weight();
+            point <= 0.0
+        });
+        chosen.map(|(&site, _)| site)
+    }
+
+    /// What came of a try.
+    pub fn outcome(&mut self, site: u64, outcome: Outcome) {
+        let Some(entry) = self.sites.get_mut(&site) else {
+            return;
+        };
+        entry.tries += match outcome {
+            Outcome::Shared(_) => 0.0,
+            Outcome::NotReached => {
+                entry.interval = (entry.interval * 3 / 2).min(LONGEST_WAIT);
+                NOT_REACHED
+            }
+            Outcome::Quiet => {
+                // A stall shorter than the distance proves that much less.
+                let stall = self.longest_stall.as_secs_f64();
+                let proof = (stall / entry.distance.as_secs_f64()).min(1.0);
+                entry.distance = (entry.distance * 5 / 4).min(LONGEST_DISTANCE);
+                proof
+            }
+            // The race is known now.
+            Outcome::Hit | Outcome::Repeat => 4.0,
+            Outcome::TooOften => 8.0,
+            Outcome::Unsuitable | Outcome::Private => {
+                self.sites.remove(&site);
+                return;
+            }
+        };
+    }
+
+    /// Forgets half of what speaks against each.
+    pub fn decay(&mut self) {
+        for entry in self.sites.values_mut() {
+            entry.tries /= 2.0;
+        }
+    }
+
+    /// Forgets all.
+    pub fn forget(&mut self) {
+        self.sites.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// Check that a site gets its share at once, loses it by tries in vain, and gets it back.
+    #[test]
+    fn tries_in_vain_make_rarer() {
+        let mut contended = Contended::new(1000 * MILLISECOND);
+        let mut random = fastrand::Rng::with_seed(1);
+        assert!(contended.chance() == 0.0 && contended.choose(&mut random).is_none());
+        contended.note(7, MILLISECOND);
+        assert!(contended.chance() >= CHANCE);
+        for _ in 0..20 {
+            contended.outcome(7, Outcome::Quiet);
+        }
+        assert!((0.01..0.05).contains(&contended.chance()));
+        assert_eq!(contended.choose(&mut random), Some(7));
+        contended.note(8, MILLISECOND);
+        let chosen = (0..1000).filter(|_| contended.choose(&mut random) == Some(7));
+        assert!((20..200).contains(&chosen.count()));
+        for _ in 0..6 {
+            contended.decay();
+        }
+        assert!(contended.chance() >= MOST_CHANCE);
+    }
+
+    /// Check that short stalls at accesses far apart count as the little that they prove.
+    #[test]
+    fn short_stalls_prove_little() {
+        let mut contended = Contended::new(5 * MILLISECOND);
+        contended.note(7, 20 * MILLISECOND);
+        assert_eq!(contended.stall(7), Some(30 * MILLISECOND));
+        for _ in 0..4 {
+            contended.outcome(7, Outcome::Quiet);
+        }
+        // Four quarters, and less as the distance is seen to be longer.
+        assert!(contended.chance() > CHANCE / 2.0);
+        assert!(contended.stall(7) > Some(60 * MILLISECOND));
+    }
+
+    /// Check that it is waited for longer where nobody comes, and that no distance is too short to divide by.
+    #[test]
+    fn waits_grow() {
+        let mut contended = Contended::new(5 * MILLISECOND);
+        contended.note(7, Duration::ZERO);
+        contended.outcome(7, Outcome::Quiet);
+        assert!(contended.chance() > 0.0);
+        contended.note(8, 4 * MILLISECOND);
+        contended.outcome(8, Outcome::NotReached);
+        assert_eq!(contended.wait(8), Some(18 * MILLISECOND));
+        for _ in 0..100 {
+            contended.outcome(8, Outcome::NotReached);
+            contended.outcome(8, Outcome::Quiet);
+        }
+        assert_eq!(contended.wait(8), Some(LONGEST_WAIT));
+    }
+
+    /// Check that the means follow what is seen, and that what proved private is forgotten.
+    #[test]
+    fn means_follow() {
+        let mut contended = Contended::new(5 * MILLISECOND);
+        contended.note(7, 8 * MILLISECOND);
+        contended.note(7, 4 * MILLISECOND);
+        assert_eq!(contended.stall(7), Some(7 * MILLISECOND * 3 / 2));
+        assert_eq!(contended.wait(7), Some(24 * MILLISECOND));
+        contended.reached(7, 4 * MILLISECOND);
+        assert_eq!(contended.wait(7), Some(21 * MILLISECOND));
+        contended.outcome(7, Outcome::Private);
+        assert_eq!(contended.stall(7), None);
+    }
+}

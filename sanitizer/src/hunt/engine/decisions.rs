@@ -1,0 +1,66 @@
+//! What the strategy has decided and what came of it: told to it, counted, and said with `-v`.
+
+use std::collections::BTreeMap;
+
+use crate::hunt::strategy::Outcome;
+use crate::hunt::wire::Notice;
+
+use super::Engine;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Decisions {
+    /// By why the place was chosen and what came of it.
+    counts: BTreeMap<(&'static str, &'static str), u64>,
+    /// Why the place of the sample in hand was chosen.
+    pub(super) why: &'static str,
+}
+
+impl Default for Decisions {
+    fn default() -> Self {
+        Self {
+            counts: BTreeMap::new(),
+            why: CLOCK,
+        }
+    }
+}
+
+/// The clock has stopped a thread somewhere.
+pub(super) const CLOCK: &str = "clock";
+
+impl Decisions {
+    /// The counts by name.
+    pub(super) fn named(&self) -> BTreeMap<String, u64> {
+        let names = self.counts.iter();
+        names
+            .map(|((why, outcome), count)| (format!("{why}: {outcome}"), *count))
+            .collect()
+    }
+}
+
+impl Engine {
+    /// Something came of a place that the strategy has chosen.
+    pub(super) fn came_to(&mut self, why: &'static str, site: u64, outcome: Outcome) {
+        let counts = &mut self.decisions.counts;
+        *counts.entry((why, outcome.name())).or_default() += 1;
+        if self.setup.explain {
+            let place = self.modules.place(site).map_or_else(
+                || format!("{site:#x}"),
+                |place| {
+                    let path = &place.module.module.path;
+                    let file = path.file_name().unwrap_or_default().to_string_lossy();
+                    format!("{file}+{:#x}", place.link.0)
+                },
+            );
+            let distance = match outcome {
+                Outcome::Shared(conflict) => {
+                    format!(", {:.1} ms apart", conflict.distance.as_secs_f64() * 1e3)
+                }
+                _ => String::new(),
+            };
+            let text = format!("{place} ({why}): {}{distance}", outcome.name());
+            self.outbox.send(&Notice::Decision(text));
+        }
+        self.strategy.outcome(site, outcome);
+    }
+}
