@@ -1,6 +1,10 @@
 //! Programs of `tests/fixtures`, built as a user of gwp-race would build them.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::Result;
 
@@ -11,9 +15,73 @@ use crate::{
 
 /// Builds `tests/fixtures/KIND/NAME.c` with metadata into `target/KIND/NAME`; its path.
 pub fn compile(kind: &str, name: &str) -> Result<PathBuf> {
+    let program = output(kind, name)?;
+    let mut clang = clang(&program);
+    clang.arg(format!("tests/fixtures/{kind}/{name}.c"));
+    build(clang)?;
+    Ok(program)
+}
+
+/// The same with `tests/fixtures/libs/LIBRARY.c` as a shared library, and with `-DLIBRARY`, into
+/// `target/KIND/NAME-LIBRARY`.
+pub fn compile_with_library(kind: &str, name: &str, library: &str) -> Result<PathBuf> {
+    let shared = output(kind, &format!("lib{library}.so"))?;
+    let mut of_library = clang(&shared);
+    of_library.args(["-shared", "-fPIC"]);
+    of_library.arg(format!("tests/fixtures/libs/{library}.c"));
+    build(of_library)?;
+    let program = output(kind, &format!("{name}-{library}"))?;
+    let mut clang = clang(&program);
+    clang.arg("-DLIBRARY");
+    clang.arg(format!("tests/fixtures/{kind}/{name}.c"));
+    clang.arg(&shared).arg("-Wl,-rpath,$ORIGIN");
+    build(clang)?;
+    Ok(program)
+}
+
+/// Builds a program whose source was generated; it may include what the fixtures of its kind include.
+/// Nothing is done where the program was built from this very source.
+pub fn compile_generated(kind: &str, name: &str, source: &str) -> Result<PathBuf> {
+    let program = output(kind, name)?;
+    let path = output(kind, &format!("{name}.c"))?;
+    if program.is_file() && fs::read_to_string(&path).is_ok_and(|built| built == source) {
+        return Ok(program);
+    }
+    // If the compiler is interrupted, it is to be called again the next time.
+    let _ = fs::remove_file(&program);
+    fs::write(&path, source)?;
+    let mut clang = clang(&program);
+    clang.arg(format!("-Itests/fixtures/{kind}")).arg(&path);
+    build(clang)?;
+    Ok(program)
+}
+
+/// Builds `tests/fixtures/KIND/NAME.rs` with metadata into `target/KIND/NAME-rust`; its path.
+pub fn compile_rust(kind: &str, name: &str) -> Result<PathBuf> {
+    let program = output(kind, &format!("{name}-rust"))?;
+    let mut rustc = Command::new("rustc");
+    rustc
+        .args(["--edition", "2024", "-O", "-g", "-C", "passes=sanmd-module"])
+        .args([
+            "-C",
+            "llvm-args=-sanitizer-metadata-covered -sanitizer-metadata-atomics",
+        ])
+        .arg("-o")
+        .arg(&program)
+        .arg(format!("tests/fixtures/{kind}/{name}.rs"))
+        .current_dir(paths::root());
+    build(rustc)?;
+    Ok(program)
+}
+
+/// A file below `target/KIND`.
+fn output(kind: &str, name: &str) -> Result<PathBuf> {
     let directory = paths::target().join(kind);
     fs::create_dir_all(&directory)?;
-    let program = directory.join(name);
+    Ok(directory.join(name))
+}
+
+fn clang(output: &Path) -> Command {
     let mut clang = Command::new("clang-22");
     clang
         .args([
@@ -23,9 +91,11 @@ pub fn compile(kind: &str, name: &str) -> Result<PathBuf> {
             "-pthread",
             "-o",
         ])
-        .arg(&program)
-        .arg(format!("tests/fixtures/{kind}/{name}.c"))
+        .arg(output)
         .current_dir(paths::root());
-    step(&shown(&clang), &mut clang)?;
-    Ok(program)
+    clang
+}
+
+fn build(mut compiler: Command) -> Result<()> {
+    step(&shown(&compiler), &mut compiler)
 }

@@ -14,6 +14,7 @@ mod demo;
 mod ebpf;
 mod fixture;
 mod paths;
+mod plot;
 mod setup;
 mod soak;
 mod steps;

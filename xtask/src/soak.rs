@@ -1,17 +1,12 @@
 //! `cargo xtask soak`: a program under a mixed load is watched for some minutes, and what gwp-race
 //! used meanwhile is drawn.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 
 use crate::{
-    build, paths,
+    build, paths, plot,
     steps::{step, testing_cargo},
 };
 
@@ -41,9 +36,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 fn draw(csv: &Path, png: &Path) -> Result<()> {
     let script = format!(
-        "set terminal pngcairo size 900,500
-set output '{}'
-set datafile separator ','
+        "set datafile separator ','
 set key autotitle columnhead left top
 set xlabel 'seconds'
 set ylabel 'KiB resident, all processes of gwp-race'
@@ -55,22 +48,7 @@ set y2tics
 set grid
 plot '{}' using 1:3 with lines title 'resident memory', '' using 1:4 axes x1y2 with lines title 'descriptors'
 ",
-        png.display(),
         csv.display()
     );
-    let mut gnuplot = Command::new("gnuplot")
-        .stdin(Stdio::piped())
-        .spawn()
-        .context("no picture could be drawn; install gnuplot: apt-get install gnuplot-nox")?;
-    gnuplot
-        .stdin
-        .take()
-        .context("gnuplot's input")?
-        .write_all(script.as_bytes())?;
-    let status = gnuplot.wait()?;
-    if !status.success() {
-        bail!("gnuplot failed ({status})");
-    }
-    println!("==> {}", png.display());
-    Ok(())
+    plot::draw(&script, png)
 }

@@ -1,24 +1,19 @@
 //! `cargo xtask bench detect`: how soon a race is reported when sampling is at its most
 //! aggressive, and what watching with the defaults costs a program.
 
-use std::{
-    fs,
-    io::Read as _,
-    path::Path,
-    process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::Path, process::Command};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 
 use super::{
+    calibration::{hashes, seconds_of_a_hash},
+    detection::detect,
     machine,
     statistics::{median, quantile},
     table::Table,
-    throughput::{self, turns},
+    throughput,
 };
-use crate::{build, children, fixture, paths};
+use crate::{build, fixture};
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -47,9 +42,6 @@ const PROGRAMS: [(&str, f64); 4] = [
     ("rare", 1.5e-3),
     ("very-rare", 20e-3),
 ];
-/// Hashes that a turn of the calibration makes.
-const CALIBRATION: u32 = 300;
-const POLL: Duration = Duration::from_millis(2);
 
 /// Measures all programs.
 pub fn run(options: &Options) -> Result<()> {
@@ -69,7 +61,7 @@ pub fn run(options: &Options) -> Result<()> {
         if !options.programs.iter().any(|wanted| wanted == name) {
             continue;
         }
-        let hashes = (gap_s / hash_s).round().to_string();
+        let hashes = hashes(gap_s, hash_s);
         let target = Target {
             gwp_race: &gwp_race,
             program: &program,
@@ -128,13 +120,6 @@ fn shown_seconds(seconds: f64, limit: f64) -> String {
     }
 }
 
-/// How long one hash of the program takes on this machine.
-fn seconds_of_a_hash(program: &Path) -> Result<f64> {
-    let turns = turns(Command::new(program).args(["2", &CALIBRATION.to_string()]))?;
-    // Two threads, two seconds each.
-    Ok(4.0 / (turns * f64::from(CALIBRATION)))
-}
-
 struct Target<'a> {
     gwp_race: &'a Path,
     program: &'a Path,
@@ -144,54 +129,10 @@ struct Target<'a> {
 impl Target<'_> {
     /// Seconds from the start of gwp-race to its first report; infinite where there was none.
     fn detection(&self, limit: f64) -> Result<f64> {
-        let report = paths::target().join("bench/report.json");
-        let _ = fs::remove_file(&report);
-        let mut command = Command::new(self.gwp_race);
-        command
-            .args(["run", "--max-overhead", "100%", "--sample-period", "1ms"])
-            .args(["--format", "json", "--output"])
-            .arg(&report)
-            .arg("--")
-            .arg(self.program)
-            .args([limit.to_string().as_str(), self.hashes])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let start = Instant::now();
-        let mut child = command.spawn().context("starting gwp-race")?;
-        let found = loop {
-            let text = fs::read_to_string(&report).unwrap_or_default();
-            if text.contains("\"type\":\"race\"") {
-                break start.elapsed().as_secs_f64();
-            }
-            if let Some(status) = child.try_wait()? {
-                if !status.success() {
-                    let mut said = String::new();
-                    let _ = child
-                        .stderr
-                        .take()
-                        .map(|mut pipe| pipe.read_to_string(&mut said));
-                    bail!("gwp-race ended with {status}: {said}");
-                }
-                return Ok(f64::INFINITY);
-            }
-            thread::sleep(POLL);
-        };
-        self.end(&mut child)?;
-        Ok(found)
-    }
-
-    /// Ends the program, and gwp-race with it.
-    fn end(&self, child: &mut std::process::Child) -> Result<()> {
-        use nix::{
-            sys::signal::{Signal, kill},
-            unistd::Pid,
-        };
-        let pid = Pid::from_raw(child.id().cast_signed());
-        for pid in children::executing(pid, &self.program.canonicalize()?) {
-            let _ = kill(pid, Signal::SIGTERM);
-        }
-        child.wait()?;
-        Ok(())
+        let options = ["--max-overhead", "100%", "--sample-period", "1ms"];
+        let arguments = [limit.to_string(), self.hashes.to_owned()];
+        let detection = detect(self.gwp_race, &options, self.program, &arguments, limit)?;
+        Ok(detection.seconds)
     }
 
     /// Percent of throughput lost by being watched with the defaults.

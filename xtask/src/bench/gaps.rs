@@ -16,6 +16,7 @@ use nix::{
 };
 
 use super::{
+    figure::figure,
     machine,
     pair::in_turns,
     statistics::{median, quantile},
@@ -140,14 +141,9 @@ impl Gaps {
             .join()
             .map_err(|_| anyhow::anyhow!("waiting for {} failed", shown(command)))??;
         let text = String::from_utf8_lossy(&output.stdout);
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|number| number.trim().parse::<f64>().ok())
-                .with_context(|| format!("{} printed no {name}: {text:?}", shown(command)))
-        };
         Ok(Self {
-            p999_ms: field("p999_us")? / 1e3,
-            longest_ms: field("longest_us")? / 1e3,
+            p999_ms: figure(&text, "p999_us")? / 1e3,
+            longest_ms: figure(&text, "longest_us")? / 1e3,
         })
     }
 }

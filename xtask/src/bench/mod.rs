@@ -3,15 +3,20 @@
 
 use anyhow::Result;
 
+mod calibration;
 mod detect;
+mod detection;
+mod figure;
 mod gaps;
 mod machine;
 mod metadata;
 mod overhead;
 mod pair;
+mod reported;
 mod statistics;
 mod table;
 mod throughput;
+mod yields;
 
 /// What to measure.
 #[derive(clap::Subcommand)]
@@ -22,6 +27,8 @@ pub enum Bench {
     Gaps(gaps::Options),
     /// Whether the budget is kept, for several budgets and numbers of threads.
     Overhead(overhead::Options),
+    /// What the strategies find for what they cost, in ten programs.
+    Yield(yields::Options),
     /// Loading and searching the metadata of a very large program.
     Metadata,
 }
@@ -32,6 +39,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Detect(options) => detect::run(options),
         Bench::Gaps(options) => gaps::run(options),
         Bench::Overhead(options) => overhead::run(options),
+        Bench::Yield(options) => yields::run(options),
         Bench::Metadata => metadata::run(),
     }
 }

@@ -1,24 +1,26 @@
 //! Throughput, as programs tell of it.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use super::pair::in_turns;
-use crate::steps::shown;
+use super::{
+    figure::{figure, printed},
+    pair::in_turns,
+};
 
 /// Runs the program and returns how many turns it says it has made.
 pub fn turns(command: &mut Command) -> Result<f64> {
-    let output = command.stderr(Stdio::null()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let turns = text
-        .lines()
-        .find_map(|line| line.strip_prefix("turns ")?.parse().ok());
-    turns.with_context(|| format!("{} printed no turns: {text:?}", shown(command)))
+    figure(&printed(command)?, "turns")
 }
 
 /// Percent of the first command's turns that the second one does not make.
 pub fn loss(plain: &mut Command, watched: &mut Command, pair: usize) -> Result<f64> {
     let (plain, watched) = in_turns(pair, || turns(plain), || turns(watched))?;
-    Ok((plain - watched) / plain * 100.0)
+    Ok(lost(plain, watched))
+}
+
+/// Percent of the turns that a plain run makes and a watched one does not.
+pub fn lost(plain: f64, watched: f64) -> f64 {
+    (plain - watched) / plain * 100.0
 }

@@ -1,0 +1,35 @@
+//! Pictures, drawn by gnuplot.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Draws what a script of gnuplot says into a file, a PNG or an SVG after its name. Data may stand in the
+/// script, in blocks.
+pub fn draw(script: &str, picture: &Path) -> Result<()> {
+    let terminal = match picture.extension().and_then(|name| name.to_str()) {
+        Some("svg") => "svg size 900,500 background 'white'",
+        _ => "pngcairo size 900,500",
+    };
+    let mut gnuplot = Command::new("gnuplot")
+        .stdin(Stdio::piped())
+        .spawn()
+        .context("no picture could be drawn; install gnuplot: apt-get install gnuplot-nox")?;
+    gnuplot.stdin.take().context("gnuplot's input")?.write_all(
+        format!(
+            "set terminal {terminal}\nset output '{}'\n{script}",
+            picture.display()
+        )
+        .as_bytes(),
+    )?;
+    let status = gnuplot.wait()?;
+    if !status.success() {
+        bail!("gnuplot failed ({status})");
+    }
+    println!("==> {}", picture.display());
+    Ok(())
+}
