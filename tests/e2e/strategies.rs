@@ -72,6 +72,22 @@ fn site_finds_what_is_rare() {
     catch(&rare(), "site");
 }
 
+/// Check that looking who uses the bytes leads there as well, and that only those places were stalled at
+/// where two threads were seen.
+#[test]
+fn share_finds_what_is_rare() {
+    let outcome = catch(&rare(), "share");
+    let summary = outcome.report.summary.as_ref().unwrap();
+    let decisions = summary["decisions"].as_object().unwrap();
+    println!("{decisions:?}");
+    let shared = |(name, _): &(&String, _)| name.ends_with(": shared");
+    assert!(
+        decisions.iter().any(|entry| shared(&entry)),
+        "{decisions:?}"
+    );
+    assert!(outcome.report.number("stalls") < outcome.report.number("site_waits"));
+}
+
 /// Check the same of the strategy that is used when none is asked for.
 #[test]
 fn auto_finds_what_is_rare() {

@@ -174,6 +174,8 @@ pub enum StrategyName {
     Clock,
     /// Wait at access sites for a thread to come: what is executed rarely, too.
     Site,
+    /// Look who uses the bytes at access sites; stall only where two threads were seen to.
+    Share,
 }
 
 impl From<StrategyName> for crate::hunt::strategy::Name {
@@ -182,6 +184,7 @@ impl From<StrategyName> for crate::hunt::strategy::Name {
             StrategyName::Auto => Self::Auto,
             StrategyName::Clock => Self::Clock,
             StrategyName::Site => Self::Site,
+            StrategyName::Share => Self::Share,
         }
     }
 }

@@ -179,7 +179,7 @@ impl Strategy for Clock {
         }
         let weight = match outcome {
             // The stall before has counted.
-            Outcome::Shared(_) | Outcome::Private => return,
+            Outcome::Shared(_) | Outcome::Private | Outcome::Unused => return,
             // The race is known now; a second report of it is worth less than a new one.
             Outcome::Hit | Outcome::Repeat => 4,
             Outcome::NotReached | Outcome::TooOften | Outcome::Unsuitable | Outcome::Quiet => 1,

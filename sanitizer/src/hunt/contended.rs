@@ -120,7 +120,7 @@ impl Contended {
             return;
         };
         entry.tries += match outcome {
-            Outcome::Shared(_) => 0.0,
+            Outcome::Shared(_) | Outcome::Unused => 0.0,
             Outcome::NotReached => {
                 entry.interval = (entry.interval * 3 / 2).min(LONGEST_WAIT);
                 NOT_REACHED

@@ -91,6 +91,7 @@ const fn penalty(outcome: Outcome, misses: u8) -> u16 {
         // The race is known now; a second report of it is worth less than a new one.
         Outcome::Hit | Outcome::Repeat => 12,
         Outcome::Unsuitable | Outcome::Private => 32,
+        Outcome::Unused => 1,
         Outcome::Shared(_) => 0,
     }
 }
@@ -133,6 +134,8 @@ pub struct Site {
     contended: Contended,
     waiting: Option<(Wait, Instant)>,
     first_wait: Duration,
+    /// Threads are held only at contended sites.
+    looks_first: bool,
     known: u64,
     stalled: u64,
 }
@@ -159,8 +162,18 @@ impl Site {
             } else {
                 large
             },
+            looks_first: false,
             known: 0,
             stalled: 0,
+        }
+    }
+
+    /// The share strategy: it holds threads only at sites whose bytes two threads were seen to use.
+    #[must_use]
+    pub fn looking_first(self) -> Self {
+        Self {
+            looks_first: true,
+            ..self
         }
     }
 
@@ -332,8 +345,9 @@ impl Strategy for Site {
         };
         self.contended.reached(site, waited);
         let patience = match self.contended.stall(site) {
-            Some(stall) => Patience::of(stall),
-            None if known.has(AccessSite::STALLED) => Patience::of(waited * 2),
+            Some(stall) => Patience::Hold(stall),
+            None if self.looks_first => Patience::Look,
+            None if known.has(AccessSite::STALLED) => Patience::Hold(waited * 2),
             // What is private shows in a short stall as well as in a long one.
             None => Patience::USUAL,
         };
@@ -459,7 +473,7 @@ impl Strategy for Site {
                 known.flags |= AccessSite::PRIVATE;
                 known.flags &= !AccessSite::SHARED;
             }
-            Outcome::TooOften | Outcome::Unsuitable => {}
+            Outcome::TooOften | Outcome::Unsuitable | Outcome::Unused => {}
         }
         self.stalled += u64::from(first);
         if function.candidate.is_some() {

@@ -63,25 +63,19 @@ pub enum Proposal {
     Pass(&'static str),
 }
 
-/// How long a strategy would like a stall to last: at least the user's `--stall`, and some times that at
-/// most.
+/// How long a strategy would like a stall to last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience(Duration);
+pub enum Patience {
+    /// Not at all: the thread goes on at once, and the bytes stay watched for as long as
+    /// [`Strategy::probe`] says.
+    Look,
+    /// So long: at least the user's `--stall`, and some times that at most.
+    Hold(Duration),
+}
 
 impl Patience {
     /// The user's setting.
-    pub const USUAL: Self = Self(Duration::ZERO);
-    /// So long, within the limits.
-    #[must_use]
-    pub const fn of(time: Duration) -> Self {
-        Self(time)
-    }
-
-    /// How long that is with these limits.
-    #[must_use]
-    pub fn within(self, usual: Duration, longest: Duration) -> Duration {
-        self.0.min(longest).max(usual)
-    }
+    pub const USUAL: Self = Self::Hold(Duration::ZERO);
 }
 
 /// An access site to wait at for a thread, whichever comes first.
@@ -108,6 +102,8 @@ pub enum Name {
     Clock,
     /// Access sites.
     Site,
+    /// Access sites at which two threads were seen to use the same bytes.
+    Share,
 }
 
 /// Two threads use the same bytes, and at least one of them writes.
@@ -134,6 +130,8 @@ pub enum Outcome {
     Shared(Conflict),
     /// After such a stall: its own thread did again and again, and nobody else.
     Private,
+    /// The same, and so did nobody else.
+    Unused,
     /// Somebody did.
     Hit,
     /// Somebody did, at a place of which that is known.
@@ -151,6 +149,7 @@ impl Outcome {
             Self::Quiet => "quiet",
             Self::Shared(_) => "shared",
             Self::Private => "private",
+            Self::Unused => "unused",
             Self::Hit => "hit",
             Self::Repeat => "repeat",
         }
@@ -162,7 +161,7 @@ pub trait Strategy {
     /// What to do with a stopped thread.
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal;
     /// For how long to watch, without holding anybody, who uses the bytes of a site at which a stall was
-    /// quiet; `None` if that is known, or of no interest.
+    /// quiet, or none was wanted; `None` if that is known, or of no interest.
     fn probe(&self, site: u64) -> Option<Duration>;
     /// Where to wait for a thread while none is in hand; `None` to wait nowhere.
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait>;

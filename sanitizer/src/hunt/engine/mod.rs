@@ -280,7 +280,7 @@ impl Engine {
             // To wait at a site is to stop whoever comes there: what that costs only a gate can bound.
             setup.strategy = Name::Clock;
         }
-        let engine = Self {
+        let mut engine = Self {
             pid: setup.pid,
             exe: String::new(),
             arming,
@@ -315,7 +315,8 @@ impl Engine {
             ending: None,
             setup,
         };
-        engine.clock_may_claim(true);
+        let clock = engine.strategy.clock_turn().is_some();
+        engine.clock_may_claim(clock);
         Ok(engine)
     }
 
@@ -522,6 +523,7 @@ fn strategy_of(setup: &Setup, seed: u64) -> Box<dyn Strategy> {
         Name::Auto => Box::new(Auto::new(seed, max_overhead, longest)),
         Name::Clock => Box::new(Clock::new(seed)),
         Name::Site => Box::new(Site::new(seed, max_overhead, longest)),
+        Name::Share => Box::new(Site::new(seed, max_overhead, longest).looking_first()),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::hunt::classify::StalledSide;
 use crate::hunt::classify::classify;
 use crate::hunt::classify::racing_call;
 use crate::hunt::stall;
+use crate::hunt::stall::Watched;
 use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Patience;
@@ -97,10 +98,10 @@ impl Engine {
             self.state = State::Idle;
             return self.begin_stall(tid, regs, call, site, patience);
         }
-        let waited = self.waiting.at.take();
+        self.waiting.at = None;
         self.waiting.shared = None;
-        self.decisions.why = match waited {
-            Some((wait, _)) if wait.at == regs.rip => wait.why,
+        self.decisions.why = match self.waiting.last.take() {
+            Some(wait) if wait.at == regs.rip => wait.why,
             _ => CLOCK,
         };
         self.end_turn();
@@ -241,6 +242,9 @@ impl Engine {
                 return self.let_go(tid);
             }
         };
+        let Patience::Hold(patience) = patience else {
+            return self.look_at(tid, site, &watched);
+        };
         let mut before = vec![0; usize::from(watched.len)];
         if !matches!(
             memory::read_exact(as_pid(self.pid), watched.address, &mut before),
@@ -270,7 +274,7 @@ impl Engine {
         self.site_is_disarmed();
         self.stalls += 1;
         let usual = Duration::from_nanos(self.setup.stall_ns);
-        let stall = patience.within(usual, longest_stall(&self.setup));
+        let stall = patience.min(longest_stall(&self.setup)).max(usual);
         let deadline = monotonic_ns() + nanos(stall);
         self.state = State::Stalled(Box::new(Stalled {
             tid,
@@ -283,6 +287,23 @@ impl Engine {
             traps,
             deadline,
         }));
+    }
+
+    /// Watches who uses the bytes without holding anybody.
+    fn look_at(&mut self, tid: u32, site: u64, watched: &Watched) {
+        self.site_is_disarmed();
+        if self.begin_probe(site, tid, watched.address)
+            && let Err(error) =
+                self.arming
+                    .watchpoints()
+                    .watch(watched.address, watched.len, watched.kind)
+        {
+            self.outbox.send(&Notice::Debug(error.to_string()));
+            self.count_no_stall("watchpoint-failed");
+            self.stop_waiting();
+        }
+        self.charge_and_release(tid);
+        self.go_idle();
     }
 
     /// A stalled thread that is inside a restartable sequence may be sent to its abort handler

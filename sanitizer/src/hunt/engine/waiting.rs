@@ -39,6 +39,8 @@ enum Turn {
 pub(super) struct Waiting {
     /// The site that is waited at, and until when.
     pub(super) at: Option<(Wait, u64)>,
+    /// The last one that was: a thread may have been claimed there when the wait was ended.
+    pub(super) last: Option<Wait>,
     /// The site whose bytes stay watched, why it was chosen, and until when.
     pub(super) shared: Option<(u64, &'static str, u64)>,
     /// Whose turn it is to claim a thread; `None` where that is to be decided.
@@ -122,6 +124,7 @@ impl Engine {
         }
         self.waiting.rest = SHORTEST_REST;
         self.waiting.at = Some((wait, monotonic_ns() + nanos(wait.time)));
+        self.waiting.last = Some(wait);
     }
 
     /// Leaves the bytes of a quiet stall watched if the strategy wants to know who uses them; false if
@@ -166,6 +169,8 @@ impl Engine {
             self.came_to(why, site, Outcome::Shared(conflict));
         } else if control.share_own.load(SeqCst) >= OWN_ACCESSES {
             self.came_to(why, site, Outcome::Private);
+        } else {
+            self.came_to(why, site, Outcome::Unused);
         }
     }
 
