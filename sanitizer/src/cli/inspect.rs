@@ -3,11 +3,14 @@
 mod block_map;
 #[cfg(test)]
 mod oracle;
+mod pc_section;
+mod probes;
+mod small_tables;
 mod stack_map;
 mod tables;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -16,7 +19,9 @@ use serde_json::json;
 
 use crate::addr::LinkAddr;
 use crate::image::{FunctionSymbol, Image};
-use crate::pcmeta::{Format, Function, Metadata, SectionKind, SectionSummary};
+use crate::pcmeta::{
+    Format, Function, Metadata, PcSectionDescription, SectionKind, SectionSummary,
+};
 use crate::target::Modules;
 
 use tables::{Source, Tables};
@@ -32,7 +37,8 @@ const BUILD_HINT: &str = "build it with clang -fexperimental-sanitize-metadata=a
 /// This shows, for a file or for every module of a process, which versions of the metadata are
 /// there, how many functions are covered by it and analyzed for atomics, how much of the code
 /// that is, and how many bytes it adds to the file. Other tables that compilers write about code
-/// are decoded as well: basic-block address maps and stack maps.
+/// are decoded as well: basic-block address maps, stack maps, stack sizes, fault maps, pseudo
+/// probes, the points of SanitizerCoverage, and PC sections of any name.
 ///
 /// The exit code is 0 if any of this was found, 1 if nothing.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,10 +46,15 @@ const BUILD_HINT: &str = "build it with clang -fexperimental-sanitize-metadata=a
   gwp-race inspect ./server              a program or a shared library
   gwp-race inspect 4711                  every module of the process 4711
   gwp-race inspect --list ./server       every function and every atomic instruction
+  gwp-race inspect --list --pc-section 'my_calls!C=instruction,4' ./server
   gwp-race inspect --json $(pidof server) | jq .analyzed_percent
+  gwp-race inspect --list server.o       an object file
   gwp-race inspect ./4711                a file whose name is a number")]
 pub struct InspectArgs {
-    /// An ELF file, or the id of a process
+    /// An ELF file, linked or not, or the id of a process
+    ///
+    /// The sections of an object file are shown at addresses of their own, one behind the other;
+    /// --json tells which.
     #[arg(value_name = "FILE|PID")]
     pub target: String,
 
@@ -56,6 +67,41 @@ pub struct InspectArgs {
     /// Print one JSON object a line for each module
     #[arg(long)]
     pub json: bool,
+
+    /// Decode this section, which `!pcsections` metadata in LLVM's IR has made
+    ///
+    /// Nothing in a file tells what the entries of such a section hold, so it is said here: the
+    /// section's name, with !C where the IR has it; `instruction` or `function`; `pc64` for
+    /// -mcmodel=medium and large; and the sizes in bytes of the constants. Can be given more
+    /// than once.
+    #[arg(long, value_name = "NAME[!C]=ENTRY")]
+    pub pc_section: Vec<PcSectionDescription>,
+
+    /// Decode the sections that this file describes, one a line as in --pc-section
+    ///
+    /// Empty lines, and lines that begin with #, say nothing.
+    #[arg(long, value_name = "FILE")]
+    pub pc_sections: Option<PathBuf>,
+}
+
+impl InspectArgs {
+    /// The sections that the options describe.
+    fn descriptions(&self) -> anyhow::Result<Vec<PcSectionDescription>> {
+        let mut descriptions = self.pc_section.clone();
+        if let Some(file) = &self.pc_sections {
+            let name = file.display();
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("cannot read {name}; check the path"))?;
+            for (number, line) in (1..).zip(text.lines()) {
+                let line = line.trim();
+                if !line.is_empty() && !line.starts_with('#') {
+                    let description = line.parse();
+                    descriptions.push(description.with_context(|| format!("{name}:{number}"))?);
+                }
+            }
+        }
+        Ok(descriptions)
+    }
 }
 
 /// Carries out the command on standard output.
@@ -64,8 +110,7 @@ pub struct InspectArgs {
 /// As [`inspect`].
 pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let found = inspect(&args.target, args.list, args.json, &mut out)
-        .and_then(|found| Ok(out.flush().map(|()| found)?));
+    let found = inspect(args, &mut out).and_then(|found| Ok(out.flush().map(|()| found)?));
     match found {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => Ok(ExitCode::FAILURE),
@@ -79,38 +124,63 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     (error.downcast_ref::<io::Error>()).is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes what metadata the file or process `target` carries, all of it with `list`; says
-/// whether there is any. Modules of a process that cannot be read are named and passed over.
+/// Writes what the file or process carries, all of it with `list`; says whether there is anything.
+/// Modules of a process that cannot be read are named and passed over.
 ///
 /// # Errors
-/// The file is no ELF file, or its metadata cannot be decoded; there is no such process, or it
-/// may not be looked at; `out` cannot be written to.
-pub fn inspect(target: &str, list: bool, json: bool, out: &mut dyn Write) -> anyhow::Result<bool> {
+/// The file is no ELF file, or what it carries cannot be decoded; there is no such process, or it
+/// may not be looked at; a section that was described is not there; `out` cannot be written to.
+pub fn inspect(args: &InspectArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+    let descriptions = args.descriptions()?;
     // Only digits are a process, so that every file can be named: `./4711`.
-    if let Ok(pid) = target.parse::<i32>() {
-        return inspect_process(Pid::from_raw(pid), list, json, out);
+    if let Ok(pid) = args.target.parse::<i32>() {
+        return inspect_process(Pid::from_raw(pid), args, &descriptions, out);
     }
-    let image = Image::open(Path::new(target))?;
+    let image = Image::open_any(Path::new(&args.target))?;
     let metadata = Metadata::load(&image)?;
-    let tables = Tables::load(&image)?;
-    let module = Module::new(target, &image, &metadata, &tables);
-    module.write(list, json, out)?;
+    let tables = Tables::load(&image, &descriptions)?;
+    let module = Module::new(&args.target, &image, &metadata, &tables);
+    module.write(args.list, args.json, out)?;
+    (descriptions.iter()).try_for_each(|one| check_found(one, tables.has(one), &args.target))?;
     Ok(!metadata.is_empty() || !tables.is_empty())
 }
 
-fn inspect_process(pid: Pid, list: bool, json: bool, out: &mut dyn Write) -> anyhow::Result<bool> {
+/// An error for a section that was described and is not there.
+fn check_found(
+    description: &PcSectionDescription,
+    is_found: bool,
+    target: &str,
+) -> anyhow::Result<()> {
+    let name = &description.name;
+    anyhow::ensure!(
+        is_found,
+        "{target}: no section is called {name}; see which there are with readelf -S"
+    );
+    Ok(())
+}
+
+fn inspect_process(
+    pid: Pid,
+    args: &InspectArgs,
+    descriptions: &[PcSectionDescription],
+    out: &mut dyn Write,
+) -> anyhow::Result<bool> {
+    let (list, json) = (args.list, args.json);
     let modules = Modules::scan(pid).with_context(|| {
         format!("cannot look at process {pid}; check the id, and run as root or as its user")
     })?;
-    let (mut carrying, mut all) = (0, 0);
+    let (mut carrying, mut all, mut has_tables) = (0, 0, false);
+    let mut missing: Vec<&PcSectionDescription> = descriptions.iter().collect();
     for module in modules.all() {
         let name = module.path.to_string_lossy();
         let image = &module.image;
-        let tables = Tables::load(image);
+        let tables = Tables::load(image, descriptions);
         match (Metadata::load(image), &tables) {
             (Ok(metadata), Ok(tables)) => {
                 all += 1;
                 carrying += usize::from(!metadata.is_empty());
+                has_tables |= !tables.is_empty();
+                missing.retain(|description| !tables.has(description));
                 Module::new(&name, image, &metadata, tables).write(list, json, out)?;
             }
             (Err(error), _) => write_error(&name, &error, json, out)?,
@@ -131,7 +201,8 @@ fn inspect_process(pid: Pid, list: bool, json: bool, out: &mut dyn Write) -> any
             writeln!(out, "no race can be found in this process: {BUILD_HINT}")?;
         }
     }
-    Ok(carrying > 0)
+    (missing.iter()).try_for_each(|one| check_found(one, false, &format!("process {pid}")))?;
+    Ok(carrying > 0 || has_tables)
 }
 
 fn write_error(
@@ -255,7 +326,7 @@ impl<'data> Module<'data> {
     fn list_text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let symbols = self.image.functions();
         for function in self.metadata.functions() {
-            writeln!(
+            write!(
                 out,
                 "  function {:#012x} {:6} v{} {:10} {}",
                 function.start,
@@ -264,12 +335,32 @@ impl<'data> Module<'data> {
                 function.features.to_string(),
                 symbolize(&symbols, function.start).unwrap_or_default(),
             )?;
+            match self.metadata.stack_args_size(function.start) {
+                Some(size) if size > 0 => {
+                    writeln!(out, ", {size} bytes of arguments on the stack")?
+                }
+                _ => writeln!(out)?,
+            }
         }
         for pc in self.metadata.atomics() {
             let symbol = symbolize(&symbols, pc).unwrap_or_default();
             writeln!(out, "  atomic   {pc:#012x} {symbol}")?;
         }
         Ok(())
+    }
+
+    /// The addresses that the sections of an object file are given.
+    fn layout(&self) -> serde_json::Value {
+        let sections = self.image.sections().filter(|section| section.is_allocated);
+        let sections = sections.map(|section| {
+            json!({
+                "index": section.index,
+                "name": section.name,
+                "address": section.address.0,
+                "size": section.size,
+            })
+        });
+        sections.collect()
     }
 
     fn write_json(&self, list: bool, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -297,6 +388,7 @@ impl<'data> Module<'data> {
                 id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
             }),
             "section_headers": self.image.has_section_headers(),
+            "object": self.image.is_object(),
             "sections": sections.collect::<Vec<_>>(),
             "functions_covered": self.metadata.function_count(),
             "functions_analyzed": self.analyzed,
@@ -308,6 +400,9 @@ impl<'data> Module<'data> {
             "analyzed_percent": percent(self.analyzed_bytes, self.code_bytes),
             "tables": self.tables.summary(),
         });
+        if self.image.is_object() {
+            line["layout"] = self.layout();
+        }
         if list && let Some(object) = line.as_object_mut() {
             let symbols = self.image.functions();
             let functions = self.metadata.functions().map(|function| {
@@ -316,6 +411,7 @@ impl<'data> Module<'data> {
                     "size": function.size(),
                     "version": function.version,
                     "features": function.features.to_string(),
+                    "stack_args_size": self.metadata.stack_args_size(function.start),
                     "analyzed": function.is_analyzed(),
                     "symbol": symbolize(&symbols, function.start),
                 })
@@ -406,15 +502,25 @@ mod tests {
         (dir, path)
     }
 
+    fn args(target: &str, list: bool, json: bool) -> InspectArgs {
+        InspectArgs {
+            target: target.to_owned(),
+            list,
+            json,
+            pc_section: Vec::new(),
+            pc_sections: None,
+        }
+    }
+
     fn text(target: &str, list: bool) -> (bool, String) {
         let mut out = Vec::new();
-        let found = inspect(target, list, false, &mut out).unwrap();
+        let found = inspect(&args(target, list, false), &mut out).unwrap();
         (found, String::from_utf8(out).unwrap())
     }
 
     fn lines(target: &str, list: bool) -> Vec<serde_json::Value> {
         let mut out = Vec::new();
-        inspect(target, list, true, &mut out).unwrap();
+        inspect(&args(target, list, true), &mut out).unwrap();
         let lines = String::from_utf8(out).unwrap();
         lines
             .lines()
@@ -494,7 +600,7 @@ mod tests {
         let error = |target: &str| {
             format!(
                 "{:#}",
-                inspect(target, false, false, &mut Vec::new()).unwrap_err()
+                inspect(&args(target, false, false), &mut Vec::new()).unwrap_err()
             )
         };
         assert!(error("/etc/passwd").starts_with("/etc/passwd: not an ELF file"));
@@ -526,5 +632,53 @@ mod tests {
             .find(|module| module["file"] == path.as_str())
             .unwrap();
         assert_eq!(program["functions_analyzed"], 2);
+    }
+
+    /// Check that sections are decoded as the options and a file of descriptions say, and that one
+    /// which is not there is an error.
+    #[test]
+    fn described_sections_are_decoded() {
+        let (dir, path) = build(&["-O1", "-fexperimental-sanitize-metadata=atomics"]);
+        let list = dir.path().join("sections");
+        std::fs::write(
+            &list,
+            "# those of the detector\n\n  sanmd_atomics2=instruction\n",
+        )
+        .unwrap();
+        let mut asked = args(&path, true, true);
+        asked.pc_section = vec!["sanmd_covered2!C=function,4".parse().unwrap()];
+        asked.pc_sections = Some(list.clone());
+        let mut out = Vec::new();
+        assert!(inspect(&asked, &mut out).unwrap());
+        let lines: Vec<serde_json::Value> = (String::from_utf8(out).unwrap().lines())
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let [module, entries @ ..] = &lines[..] else {
+            panic!()
+        };
+        assert_eq!(module["tables"]["pc_sections"][0]["entries"], 2);
+        assert_eq!(module["tables"]["pc_sections"][1]["entries"], 1);
+        // The same as what the detector makes of these sections.
+        for (entry, function) in entries
+            .iter()
+            .zip(module["function_list"].as_array().unwrap())
+        {
+            for field in ["address", "size", "symbol"] {
+                assert_eq!(entry[field], function[field]);
+            }
+            assert_eq!(entry["constants"], serde_json::json!([1]));
+        }
+        assert_eq!(entries.len(), 3);
+        assert_eq!(entries[2]["address"], module["atomic_list"][0]["address"]);
+
+        asked.pc_section = vec!["missing=instruction".parse().unwrap()];
+        let error = inspect(&asked, &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("no section is called missing"), "{error}");
+        std::fs::write(&list, "sanmd_atomics2=instruction\nsanmd_covered2=\n").unwrap();
+        let error = format!("{:#}", inspect(&asked, &mut Vec::new()).unwrap_err());
+        assert!(
+            error.contains("sections:2: ") && error.contains("neither"),
+            "{error}"
+        );
     }
 }

@@ -33,10 +33,15 @@ const SHT_RELA: u32 = 4;
 const SHT_NOTE: u32 = 7;
 const SHT_NOBITS: u32 = 8;
 const SHT_DYNSYM: u32 = 11;
+const SHT_SYMTAB_SHNDX: u32 = 18;
 const SHF_WRITE: u64 = 1;
 const SHF_ALLOC: u64 = 2;
 const SHF_EXECINSTR: u64 = 4;
 const SHF_COMPRESSED: u64 = 0x800;
+/// Where the sections of object files are put. Zero is what an address looks like that is not there.
+const FIRST_ADDRESS: u64 = 0x1_0000;
+const LEAST_ALIGNMENT: u64 = 16;
+const MOST_ALIGNMENT: u64 = 1 << 16;
 const EHDR_SIZE: usize = 64;
 const PHDR_SIZE: u64 = 56;
 const SHDR_SIZE: u64 = 64;
@@ -100,6 +105,8 @@ pub(super) struct Section {
     pub(super) size: u64,
     /// Index of the section that holds the names of a symbol table, or the symbols of relocations.
     pub(super) link: u32,
+    /// Index of the section that relocations are for.
+    pub(super) info: u32,
     pub(super) alignment: u64,
 }
 
@@ -123,6 +130,8 @@ pub(super) struct NoteSegment {
 pub(super) struct Headers {
     pub(super) machine: Machine,
     pub(super) is_position_independent: bool,
+    /// Whether it is an object file (`ET_REL`), whose sections have been given addresses here.
+    pub(super) is_object: bool,
     pub(super) is_dynamic: bool,
     pub(super) entry: LinkAddr,
     pub(super) segments: Vec<Segment>,
@@ -147,7 +156,7 @@ impl Headers {
         let header = data
             .get(..EHDR_SIZE)
             .ok_or_else(|| truncated("the ELF header".into(), 0, EHDR_SIZE as u64))?;
-        let (machine, is_position_independent) = kind_of(header, file)?;
+        let (machine, kind) = kind_of(header, file)?;
         let half = |at| u16_at(header, at).unwrap_or_default();
         let word = |at| u64_at(header, at).unwrap_or_default();
         let entry = LinkAddr(word(24));
@@ -188,7 +197,8 @@ impl Headers {
 
         let mut headers = Self {
             machine,
-            is_position_independent,
+            is_position_independent: kind == FileKind::PositionIndependent,
+            is_object: kind == FileKind::Object,
             is_dynamic: false,
             entry,
             segments: Vec::new(),
@@ -222,7 +232,44 @@ impl Headers {
                 }
             }
         }
+        if headers.is_object {
+            headers.lay_out();
+        }
         Ok(headers)
+    }
+
+    /// Gives the sections of an object file addresses of their own, one behind the other, as a linker
+    /// would: without them all of its functions would be at the same place.
+    fn lay_out(&mut self) {
+        let mut next = FIRST_ADDRESS;
+        for section in self
+            .sections
+            .iter_mut()
+            .filter(|section| section.flags.allocated)
+        {
+            let alignment = section.alignment.clamp(LEAST_ALIGNMENT, MOST_ALIGNMENT);
+            next = next.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
+            section.address = LinkAddr(next);
+            next = next.saturating_add(section.size);
+        }
+    }
+
+    /// The section that a symbol is in: `shndx` of the entry `symbol` of the table `table`.
+    pub(super) fn section_of_symbol(
+        &self,
+        data: &[u8],
+        table: usize,
+        symbol: usize,
+        shndx: u16,
+    ) -> Option<&Section> {
+        if shndx != SHN_XINDEX {
+            return self.sections.get(usize::from(shndx));
+        }
+        // Object files with more sections than fit the field have a table of the indices.
+        let is_table = |s: &&Section| s.number == SHT_SYMTAB_SHNDX && s.link as usize == table;
+        let indices = self.sections.iter().find(is_table)?.data(data);
+        let index = u32_at(indices, symbol.checked_mul(size_of::<u32>())?)?;
+        self.sections.get(index as usize)
     }
 
     fn add_segment(&mut self, phdr: &[u8]) {
@@ -257,7 +304,15 @@ impl Headers {
     }
 }
 
-fn kind_of(header: &[u8], file: &Path) -> Result<(Machine, bool), ImageError> {
+/// What a file is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FileKind {
+    FixedAddress,
+    PositionIndependent,
+    Object,
+}
+
+fn kind_of(header: &[u8], file: &Path) -> Result<(Machine, FileKind), ImageError> {
     let unsupported = |what: String, mend| ImageError::Unsupported {
         file: file.into(),
         what,
@@ -280,12 +335,9 @@ fn kind_of(header: &[u8], file: &Path) -> Result<(Machine, bool), ImageError> {
         }
     };
     match u16_at(header, 16).unwrap_or_default() {
-        ET_EXEC => Ok((machine, false)),
-        ET_DYN => Ok((machine, true)),
-        ET_REL => Err(unsupported(
-            "an object file, whose addresses are not known yet".into(),
-            "link it, and give the executable or the shared library",
-        )),
+        ET_EXEC => Ok((machine, FileKind::FixedAddress)),
+        ET_DYN => Ok((machine, FileKind::PositionIndependent)),
+        ET_REL => Ok((machine, FileKind::Object)),
         ET_CORE => Err(unsupported(
             "a core dump".into(),
             "give the executable that dumped it",
@@ -335,6 +387,7 @@ fn section(shdr: &[u8]) -> Section {
         offset: FileOffset(word(24)),
         size: word(32),
         link: half(40),
+        info: half(44),
         alignment: word(48),
     }
 }

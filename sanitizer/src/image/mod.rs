@@ -99,11 +99,20 @@ impl Image {
     /// # Errors
     /// The file cannot be read, or is not a whole 64-bit little-endian ELF program or library.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
+        Self::open_any(path)?.linked()
+    }
+
+    /// Maps the file at `path`, which may also be an object file, for what can be told without
+    /// running it. The sections of an object file are given addresses of their own.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a whole 64-bit little-endian ELF file.
+    pub fn open_any(path: &Path) -> Result<Self, ImageError> {
         let file = File::open(path).map_err(|source| ImageError::Read {
             file: path.into(),
             source,
         })?;
-        Self::from_file(file, path)
+        Self::map(file, path)
     }
 
     /// Maps an open file; `name` is what messages call it. For files that no path leads to:
@@ -112,6 +121,10 @@ impl Image {
     /// # Errors
     /// As [`Image::open`].
     pub fn from_file(file: File, name: &Path) -> Result<Self, ImageError> {
+        Self::map(file, name)?.linked()
+    }
+
+    fn map(file: File, name: &Path) -> Result<Self, ImageError> {
         let read_error = |source| ImageError::Read {
             file: name.into(),
             source,
@@ -135,7 +148,27 @@ impl Image {
     /// # Errors
     /// The bytes are not a whole 64-bit little-endian ELF program or library.
     pub fn parse(bytes: Vec<u8>, name: &Path) -> Result<Self, ImageError> {
+        Self::new(Bytes::Owned(bytes), name)?.linked()
+    }
+
+    /// Takes the bytes of an ELF file, which may also be an object file.
+    ///
+    /// # Errors
+    /// The bytes are not a whole 64-bit little-endian ELF file.
+    pub fn parse_any(bytes: Vec<u8>, name: &Path) -> Result<Self, ImageError> {
         Self::new(Bytes::Owned(bytes), name)
+    }
+
+    /// The same, if a linker has made it.
+    fn linked(self) -> Result<Self, ImageError> {
+        if self.is_object() {
+            return Err(ImageError::Unsupported {
+                file: self.name().into(),
+                what: "an object file, whose addresses are not known yet".into(),
+                mend: "link it, and give the executable or the shared library",
+            });
+        }
+        Ok(self)
     }
 
     fn new(bytes: Bytes, name: &Path) -> Result<Self, ImageError> {
@@ -180,6 +213,13 @@ impl Image {
     #[must_use]
     pub fn is_position_independent(&self) -> bool {
         self.inner.headers.is_position_independent
+    }
+
+    /// Whether it is an object file (`ET_REL`): its addresses are those that it was given here, and what
+    /// is to be filled in is told by [`Image::relocated`].
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.inner.headers.is_object
     }
 
     /// Whether a dynamic linker has to load it or relocate it (it has a `PT_DYNAMIC`).
@@ -256,7 +296,8 @@ impl Image {
     }
 
     /// The section's bytes with its relocations applied, as they are in a program that is loaded
-    /// at its link address. In a table of a position-independent file the addresses of code are
+    /// at its link address, or, of an object file, linked to the addresses that its sections have
+    /// here. In a table of a position-independent file the addresses of code are
     /// nowhere else.
     ///
     /// # Errors

@@ -17,6 +17,9 @@ const RELA_SIZE: usize = 24;
 /// `sizeof(Elf64_Sym)`.
 const SYM_SIZE: usize = 24;
 const SHN_UNDEF: u16 = 0;
+const SHN_ABS: u16 = 0xfff1;
+/// Relocations in a packed form that LLVM 20 brought, as an experiment.
+const SHT_CREL: u32 = 0x4000_0014;
 
 /// What a relocation puts where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,19 +70,38 @@ pub(super) fn relocated<'data>(
     let Some(section) = headers.sections.get(index) else {
         return Ok(Cow::Borrowed(&[]));
     };
+    let is_for_section = |table: &Section| {
+        if headers.is_object {
+            table.info as usize == index
+        } else {
+            table.flags.allocated && section.flags.allocated
+        }
+    };
+    if (headers.sections.iter()).any(|table| table.number == SHT_CREL && is_for_section(table)) {
+        return Err(ImageError::Unsupported {
+            file: file.into(),
+            what: format!(
+                "the relocations of section {} are in CREL form",
+                headers.section_name(data, section)
+            ),
+            mend: "assemble it without --crel, or link it",
+        });
+    }
+    let start = if headers.is_object {
+        0
+    } else {
+        section.address.0
+    };
     let mut bytes = Cow::Borrowed(section.data(data));
-    for table in headers.sections.iter().filter(|table| {
-        table.kind == SectionKind::Relocations && table.flags.allocated && section.flags.allocated
-    }) {
+    for table in (headers.sections.iter())
+        .filter(|table| table.kind == SectionKind::Relocations && is_for_section(table))
+    {
         for rela in table.data(data).chunks_exact(RELA_SIZE) {
             let word = |at| u64_at(rela, at).unwrap_or_default();
-            let place = word(0);
-            let Some(at) = place.checked_sub(section.address.0) else {
+            let at = word(0).checked_sub(start);
+            let Some(at) = at.filter(|&at| at < section.size) else {
                 continue;
             };
-            if at >= section.size {
-                continue;
-            }
             let number = u32_at(rela, 8).unwrap_or_default();
             let unknown = || ImageError::Relocation {
                 file: file.into(),
@@ -96,7 +118,7 @@ pub(super) fn relocated<'data>(
             let Some(target) = target else { continue };
             let mut value = target.wrapping_add(word(16));
             if matches!(form, Form::Distance(_)) {
-                value = value.wrapping_sub(place);
+                value = value.wrapping_sub(section.address.0.wrapping_add(at));
             }
             let value = value.to_le_bytes();
             let end = (at as usize).checked_add(form.size());
@@ -114,7 +136,18 @@ fn symbol_value(data: &[u8], headers: &Headers, table: &Section, symbol: u32) ->
         return Some(0);
     }
     let symbols = headers.sections.get(table.link as usize)?.data(data);
-    let start = (symbol as usize).checked_mul(SYM_SIZE)?;
+    let symbol = symbol as usize;
+    let start = symbol.checked_mul(SYM_SIZE)?;
     let entry = symbols.get(start..start.checked_add(SYM_SIZE)?)?;
-    (u16_at(entry, 6)? != SHN_UNDEF).then(|| u64_at(entry, 8))?
+    let (shndx, value) = (u16_at(entry, 6)?, u64_at(entry, 8)?);
+    match shndx {
+        SHN_UNDEF => None,
+        SHN_ABS => Some(value),
+        _ if headers.is_object => {
+            let table = table.link as usize;
+            let section = headers.section_of_symbol(data, table, symbol, shndx)?;
+            Some(section.address.0.wrapping_add(value))
+        }
+        _ => Some(value),
+    }
 }

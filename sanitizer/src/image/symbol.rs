@@ -61,16 +61,14 @@ fn symbols_of<'data>(
     types: &[u8],
 ) -> Vec<Symbol<'data>> {
     let mut found: Vec<(u8, Symbol<'data>)> = Vec::new();
-    for table in headers
-        .sections
-        .iter()
-        .filter(|section| section.kind == kind)
+    for (index, table) in
+        (headers.sections.iter().enumerate()).filter(|(_, section)| section.kind == kind)
     {
         let Some(names) = headers.sections.get(table.link as usize) else {
             continue;
         };
         let names = names.data(data);
-        for symbol in table.data(data).chunks_exact(SYM_SIZE) {
+        for (number, symbol) in table.data(data).chunks_exact(SYM_SIZE).enumerate() {
             let info = symbol.get(4).copied().unwrap_or_default();
             let section = u16_at(symbol, 6).unwrap_or(SHN_UNDEF);
             if !types.contains(&(info & 0xf)) || section == SHN_UNDEF || section == SHN_ABS {
@@ -83,6 +81,15 @@ fn symbols_of<'data>(
             if name.is_empty() {
                 continue;
             }
+            // In object files a value is a distance from the section's start.
+            let base = if headers.is_object {
+                let Some(section) = headers.section_of_symbol(data, index, number, section) else {
+                    continue;
+                };
+                section.address.0
+            } else {
+                0
+            };
             let rank = match info >> 4 {
                 STB_LOCAL => 2,
                 STB_WEAK => 1,
@@ -91,7 +98,7 @@ fn symbols_of<'data>(
             found.push((
                 rank,
                 Symbol {
-                    address: LinkAddr(u64_at(symbol, 8).unwrap_or_default()),
+                    address: LinkAddr(u64_at(symbol, 8).unwrap_or_default().wrapping_add(base)),
                     size: u64_at(symbol, 16).unwrap_or_default(),
                     name,
                     indirect: info & 0xf == STT_GNU_IFUNC,

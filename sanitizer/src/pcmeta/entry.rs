@@ -14,6 +14,8 @@ pub(super) struct Entry {
     pub(super) size: u64,
     /// Feature mask of the function; zero for atomics.
     pub(super) features: u64,
+    /// How many bytes of arguments the function takes on the stack, where the entry says.
+    pub(super) stack_args: Option<u64>,
     /// Offset of the next entry within the section.
     pub(super) next: usize,
 }
@@ -37,7 +39,9 @@ pub(super) fn covered<const VERSION: u8, const POINTER_SIZED: bool>(
         Features::STACK_ARGS_SIZE
     };
     if entry.features & u64::from(has_stack_args.0) != 0 {
-        (_, entry.next) = number(data, entry.next)?;
+        let (stack_args, next) = number(data, entry.next)?;
+        entry.stack_args = Some(stack_args);
+        entry.next = next;
     }
     Ok(entry)
 }
@@ -63,6 +67,7 @@ pub(super) fn atomic<const POINTER_SIZED: bool>(data: &[u8], at: usize) -> Resul
             offset,
             size: 0,
             features: 0,
+            stack_args: None,
             next: at + width,
         }),
         // Alignment at the section's end.
@@ -70,6 +75,7 @@ pub(super) fn atomic<const POINTER_SIZED: bool>(data: &[u8], at: usize) -> Resul
             offset: 0,
             size: 0,
             features: 0,
+            stack_args: None,
             next: data.len(),
         }),
         None => Err("the section ends within a code offset"),
@@ -173,11 +179,14 @@ mod tests {
                 put(&mut bytes, format, i64::from(offset).max(1), size, features, args);
             }
             let mut at = 0;
-            for &(offset, size, features, _) in &written {
+            for &(offset, size, features, args) in &written {
                 let entry = covered_as(format, &bytes, at).unwrap();
                 prop_assert_eq!(entry.offset, i64::from(offset).max(1));
                 prop_assert_eq!(entry.size, u64::from(size));
                 prop_assert_eq!(entry.features, u64::from(features));
+                let args_bit = if format.version == 1 { 0b10 } else { 0b100 };
+                let has_args = features & args_bit != 0;
+                prop_assert_eq!(entry.stack_args, has_args.then_some(args.into()));
                 at = entry.next;
             }
             prop_assert_eq!(at, bytes.len());

@@ -48,6 +48,9 @@ pub enum MetadataError {
         /// Distance from the first to the last byte of code.
         span: u64,
     },
+    /// The section's addresses cannot be found out.
+    #[error(transparent)]
+    Image(#[from] crate::image::ImageError),
 }
 
 /// A table about code, other than the metadata of the detector, that cannot be decoded.

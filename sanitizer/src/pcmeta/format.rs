@@ -73,6 +73,11 @@ pub(super) enum Named {
     Unknown(u64),
 }
 
+/// Whether a section of this name may be one of these.
+pub(super) fn is_metadata(name: &str) -> bool {
+    name.starts_with(COVERED) || name.starts_with(ATOMICS)
+}
+
 pub(super) fn of_name(name: &str) -> Named {
     let (kind, suffix) = if let Some(suffix) = name.strip_prefix(COVERED) {
         (SectionKind::Covered, suffix)

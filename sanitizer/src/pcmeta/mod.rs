@@ -19,21 +19,29 @@
 
 mod atomicity;
 mod block_map;
+mod coverage;
 mod entry;
 mod error;
+mod fault_map;
 mod format;
 mod function_table;
 mod layout;
+mod md5;
+mod pc_section;
 mod pc_set;
+mod pseudo_probe;
 mod reader;
+mod stack_args;
 mod stack_map;
+mod stack_sizes;
 mod text;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
 use crate::addr::LinkAddr;
-use crate::image::Image;
+use crate::image::{Image, SectionRef};
 use crate::insn::AccessKind;
 
 pub use atomicity::Atomicity;
@@ -41,18 +49,24 @@ pub use block_map::{
     Block, BlockAt, BlockFlags, BlockMap, BlockMapFeatures, BlockMapSection, BlockMapSummary,
     BlockProfile, BlockRange, FunctionBlocks, Successor,
 };
+pub use coverage::{Coverage, CoveragePoint};
 pub use error::{MetadataError, TableError};
+pub use fault_map::{Fault, FaultKind, FaultMaps};
 pub use format::{Features, Format, SectionKind};
+pub use pc_section::{DescriptionError, PcEntry, PcSection, PcSectionDescription};
+pub use pseudo_probe::{InlineSite, ProbeFunction, ProbeKind, PseudoProbe, PseudoProbes};
 pub use stack_map::{
     LiveOut, LiveValue, Location, StackMap, StackMapFunction, StackMapHeader, StackMapRecord,
     StackMaps, dwarf_register_name,
 };
+pub use stack_sizes::{StackSize, StackSizes};
 
 use entry::{Entry, Trouble};
 use format::Named;
 use function_table::{FunctionTable, Functions, Unpacked};
 use layout::{Bytes, Run};
 use pc_set::PcSet;
+use stack_args::StackArgs;
 use text::Text;
 
 /// A function that the compiler wrote metadata for.
@@ -119,6 +133,7 @@ pub struct Metadata {
     base: LinkAddr,
     functions: FunctionTable,
     atomics: PcSet,
+    stack_args: StackArgs,
     sections: Vec<SectionSummary>,
 }
 
@@ -128,12 +143,22 @@ impl Metadata {
     /// # Errors
     /// A section is damaged or of an unknown version, or the code is larger than 4 GiB.
     pub fn load(image: &Image) -> Result<Self, MetadataError> {
-        let sections: Vec<RawSection<'_>> = (image.sections())
-            .filter(|section| section.is_allocated)
-            .map(|section| RawSection {
+        let named: Vec<SectionRef<'_>> = (image.sections())
+            .filter(|section| section.is_allocated && format::is_metadata(section.name))
+            .collect();
+        let mut data: Vec<Cow<'_, [u8]>> = Vec::with_capacity(named.len());
+        for section in &named {
+            // A linker has left nothing to relocate in them.
+            data.push(match image.is_object() {
+                true => image.relocated(section)?,
+                false => Cow::Borrowed(section.data),
+            });
+        }
+        let sections: Vec<RawSection<'_>> = (named.iter().zip(&data))
+            .map(|(section, data)| RawSection {
                 name: section.name,
                 address: section.address,
-                data: section.data,
+                data,
             })
             .collect();
         Self::decode(&sections, &image.text_ranges(), image.name())
@@ -202,6 +227,7 @@ impl Metadata {
             base: text.base(),
             functions: FunctionTable::new(builder.functions),
             atomics: PcSet::new(builder.atomics),
+            stack_args: builder.stack_args.sorted(),
             sections: summaries,
         })
     }
@@ -257,6 +283,14 @@ impl Metadata {
         }
     }
 
+    /// How many bytes of arguments the function that starts at `start` takes on the stack, where
+    /// its compiler wrote that down (`-fexperimental-sanitize-metadata=uar`); a stack that is
+    /// rewound for use-after-return must keep them.
+    #[must_use]
+    pub fn stack_args_size(&self, start: LinkAddr) -> Option<u32> {
+        self.stack_args.of(self.offset(start)?)
+    }
+
     /// The covered functions, sorted by address and without overlaps.
     pub fn functions(&self) -> impl ExactSizeIterator<Item = Function> {
         self.functions
@@ -288,7 +322,8 @@ impl Metadata {
         self.atomics.len()
     }
 
-    /// How many bytes of memory the tables of functions and of atomics take.
+    /// How many bytes of memory the tables of functions (without the sizes of their stack arguments) and of
+    /// atomics take.
     #[must_use]
     pub fn memory_size(&self) -> (usize, usize) {
         (self.functions.memory_size(), self.atomics.memory_size())
@@ -322,6 +357,7 @@ struct Builder {
     section_is_numbered: bool,
     functions: Functions,
     atomics: Vec<u32>,
+    stack_args: StackArgs,
 }
 
 /// How many entries a run had, and how many of them point at no code.
@@ -343,6 +379,7 @@ impl Builder {
         // The usual case first: the name gives the layout, and every entry points at code.
         if let &[format] = formats {
             let (functions, atomics) = (self.functions.len(), self.atomics.len());
+            let stack_args = self.stack_args.len();
             let whole = 0..bytes.data.len();
             if let Ok(count) = self.add_run(bytes, text, format, whole)
                 && count.discarded == 0
@@ -353,6 +390,7 @@ impl Builder {
             }
             self.functions.truncate(functions);
             self.atomics.truncate(atomics);
+            self.stack_args.truncate(stack_args);
         }
         for Run { start, end, format } in bytes.runs(text, formats)? {
             let Some(format) = format else { continue };
@@ -424,13 +462,18 @@ impl Builder {
                 match (start, u32::try_from(entry.size)) {
                     // A function without instructions cannot be asked for.
                     (Some(_), Ok(0)) => {}
-                    (Some(start), Ok(size)) => self.functions.push(Unpacked {
-                        start,
-                        size,
-                        features: Features(entry.features as u8),
-                        version: format.version,
-                        loses_small_loads,
-                    }),
+                    (Some(start), Ok(size)) => {
+                        self.functions.push(Unpacked {
+                            start,
+                            size,
+                            features: Features(entry.features as u8),
+                            version: format.version,
+                            loses_small_loads,
+                        });
+                        if let Some(stack_args) = entry.stack_args {
+                            self.stack_args.push(start, stack_args);
+                        }
+                    }
                     _ => count.discarded += 1,
                 }
             }

@@ -82,6 +82,29 @@ impl<'data> Reader<'data> {
         Ok(value)
     }
 
+    /// A signed LEB128 number.
+    pub(super) fn sleb128(&mut self) -> Result<i64, Trouble> {
+        let before = self.at;
+        let mut value = 0i64;
+        for shift in (0..).step_by(7) {
+            let byte = self.u8().inspect_err(|_| self.at = before)?;
+            let bits = byte & 0x7f;
+            // The tenth byte has one bit of the number, and copies of it.
+            if shift > 63 || (shift == 63 && bits != 0 && bits != 0x7f) {
+                self.at = before;
+                return Err("a LEB128 number has more than 64 bits");
+            }
+            value |= i64::from(bits) << shift;
+            if byte & 0x80 == 0 {
+                if shift < 57 && bits & 0x40 != 0 {
+                    value |= -1 << (shift + 7);
+                }
+                break;
+            }
+        }
+        Ok(value)
+    }
+
     /// A ULEB128 number that the format keeps in 32 bits.
     #[inline]
     pub(super) fn uleb128_u32(&mut self) -> Result<u32, Trouble> {
@@ -101,5 +124,48 @@ impl<'data> Reader<'data> {
             .ok()
             .filter(|&count| count <= self.remaining() / least.max(1))
             .ok_or("the section has fewer bytes than this count needs")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Check that signed numbers of any width are read, and that none is read beyond the end.
+        #[test]
+        fn signed_numbers_of_any_width_are_read(value in any::<i64>(), shift in 0u32..64) {
+            let value = value >> shift;
+            let mut bytes = Vec::new();
+            let mut rest = value;
+            loop {
+                let byte = (rest & 0x7f) as u8;
+                rest >>= 7;
+                let is_last = (rest == 0 && byte & 0x40 == 0) || (rest == -1 && byte & 0x40 != 0);
+                bytes.push(if is_last { byte } else { byte | 0x80 });
+                if is_last {
+                    break;
+                }
+            }
+            let mut reader = Reader::new(&bytes, 0);
+            prop_assert_eq!(reader.sleb128(), Ok(value));
+            prop_assert!(reader.is_at_end());
+            bytes.pop();
+            let mut reader = Reader::new(&bytes, 0);
+            prop_assert!(reader.sleb128().is_err());
+            prop_assert_eq!(reader.at(), 0);
+        }
+    }
+
+    #[test]
+    fn signed_numbers_beyond_64_bits_are_refused() {
+        assert!(Reader::new(&[0x80; 11], 0).sleb128().is_err());
+        let mut bytes = [0xff; 10];
+        bytes[9] = 0x7e;
+        assert!(Reader::new(&bytes, 0).sleb128().is_err());
+        bytes[9] = 0x7f;
+        assert_eq!(Reader::new(&bytes, 0).sleb128(), Ok(-1));
     }
 }

@@ -209,12 +209,82 @@ fn stack_argument_sizes_do_not_disturb_the_entries_behind_them() {
             .unwrap();
         let features = metadata.function_at(many.address).unwrap().features;
         assert!(features.contains(Features::USE_AFTER_RETURN), "{features}");
+        // Six of its arguments are in registers; each of the two others takes eight bytes.
+        assert_eq!(
+            metadata.stack_args_size(many.address),
+            Some(16),
+            "{compiler}"
+        );
+        let with_size = metadata.functions().filter(|function| {
+            metadata
+                .stack_args_size(function.start)
+                .is_some_and(|size| size > 0)
+        });
+        assert_eq!(with_size.count(), 1, "{compiler}");
         check_covered(
             &image,
             &metadata,
             &COVERED_FUNCTIONS,
             if compiler == "clang-16" { 1 } else { 2 },
         );
+    }
+}
+
+/// Check that the metadata of an object file is that of the program linked from it, for both
+/// machines, both sizes of offsets, and with a section for each function.
+#[test]
+fn object_files_say_the_same_as_programs() {
+    let shop = Workshop::new();
+    let source = FUNCTIONS.replace("#include <stdatomic.h>", ATOMIC_MACROS);
+    shop.write("a.c", &source);
+    for (compiler, version) in [("clang-16", 1), ("clang-22", 2)] {
+        for target in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {
+            for flags in [
+                "-O1",
+                "-O2 -ffunction-sections",
+                "-O1 -mcmodel=large -fno-pic",
+            ] {
+                shop.run(&format!(
+                    "{compiler} --target={target} -fexperimental-sanitize-metadata=all {flags} -c a.c"
+                ));
+                shop.run("ld.lld-22 --unresolved-symbols=ignore-all -e load a.o -o a");
+                let object = Image::open_any(&shop.path("a.o")).unwrap();
+                let program = Image::open(&shop.path("a")).unwrap();
+                let what = format!("{compiler} {target} {flags}");
+                let [of_object, of_program] = [&object, &program].map(|image| {
+                    let metadata = Metadata::load(image).unwrap();
+                    let symbols = image.functions();
+                    let functions: Vec<_> = ["load", "increment", "many", "publish"]
+                        .into_iter()
+                        .map(|name| {
+                            let symbol = symbols.iter().find(|symbol| symbol.name == name).unwrap();
+                            let function = metadata.function_at(symbol.address).expect(&what);
+                            assert_eq!(function.start, symbol.address);
+                            let atomics = metadata.atomics();
+                            let atomics =
+                                atomics.filter(|pc| metadata.function_at(*pc) == Some(function));
+                            let atomics: Vec<_> =
+                                atomics.map(|pc| pc.0 - function.start.0).collect();
+                            let stack_args = metadata.stack_args_size(function.start);
+                            (
+                                name,
+                                function.size(),
+                                function.features,
+                                function.version,
+                                stack_args,
+                                atomics,
+                            )
+                        })
+                        .collect();
+                    let discarded: usize = metadata.sections().iter().map(|s| s.discarded).sum();
+                    assert_eq!((metadata.function_count(), discarded), (4, 0), "{what}");
+                    functions
+                });
+                assert_eq!(of_object, of_program, "{what}");
+                assert_eq!(of_object[0].3, version);
+                assert!(!of_object[0].5.is_empty(), "{what}: {of_object:?}");
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::inspect;
+use super::{InspectArgs, inspect};
 
 /// A directory to compile in.
 struct Workshop(tempfile::TempDir);
@@ -38,10 +38,27 @@ impl Workshop {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Where the sections of an object file are put; of other files nothing.
+    fn layout(&self, name: &str) -> Vec<(u64, u64)> {
+        let modules = self.lines(name, &["module"]);
+        let sections = modules[0]["layout"].as_array().cloned().unwrap_or_default();
+        let number = |section: &Value, name: &str| section[name].as_u64().unwrap();
+        (sections.iter())
+            .map(|section| (number(section, "address"), number(section, "size")))
+            .collect()
+    }
+
     /// The lines of `inspect --list --json` that are of one of these types.
     fn lines(&self, name: &str, types: &[&str]) -> Vec<Value> {
         let mut out = Vec::new();
-        inspect(self.path(name).to_str().unwrap(), true, true, &mut out).unwrap();
+        let args = InspectArgs {
+            target: self.path(name).to_str().unwrap().to_owned(),
+            list: true,
+            json: true,
+            pc_section: Vec::new(),
+            pc_sections: None,
+        };
+        inspect(&args, &mut out).unwrap();
         (String::from_utf8(out).unwrap().lines())
             .map(|line| serde_json::from_str(line).unwrap())
             .filter(|line: &Value| types.contains(&line["type"].as_str().unwrap()))
@@ -49,8 +66,16 @@ impl Workshop {
     }
 }
 
+/// An address as LLVM's tools print it: in object files a distance from the section's start.
+fn within_section(layout: &[(u64, u64)], address: &Value) -> u64 {
+    let address = address.as_u64().unwrap();
+    let section = (layout.iter()).find(|(start, size)| (*start..start + size).contains(&address));
+    assert!(layout.is_empty() || section.is_some(), "{address:#x}");
+    address - section.map_or(0, |(start, _)| *start)
+}
+
 /// A function of a block map, in the words of llvm-readobj.
-fn as_readobj_prints_blocks(function: &Value) -> Value {
+fn as_readobj_prints_blocks(function: &Value, layout: &[(u64, u64)]) -> Value {
     let features = function["features"].as_array().unwrap();
     let has = |name: &str| features.iter().any(|feature| feature == name);
     let array = |value: &Value| value.as_array().unwrap().clone();
@@ -76,9 +101,11 @@ fn as_readobj_prints_blocks(function: &Value) -> Value {
             }
             printed
         });
-        json!({"Base Address": range["address"], "BB Entries": blocks.collect::<Vec<_>>()})
+        let base = within_section(layout, &range["address"]);
+        json!({"Base Address": base, "BB Entries": blocks.collect::<Vec<_>>()})
     });
-    let mut printed = json!({"At": function["address"], "BB Ranges": ranges.collect::<Vec<_>>()});
+    let at = within_section(layout, &function["address"]);
+    let mut printed = json!({"At": at, "BB Ranges": ranges.collect::<Vec<_>>()});
     let mut analyses = json!({});
     if has("function-entry-count") {
         analyses["FuncEntryCount"] = function["entry_count"].clone();
@@ -119,9 +146,20 @@ fn check_block_map(shop: &Workshop, name: &str) -> (usize, usize) {
     let printed = shop.run(&format!(
         "llvm-readobj-22 --elf-output-style=JSON --bb-addr-map {name}"
     ));
-    let printed: Value = serde_json::from_str(&printed).unwrap();
-    let printed = printed[0]["BBAddrMap"].as_array().unwrap();
+    // Each section has a list, all under the same name, of which a reader would keep the last.
+    let mut lists = printed.split("\"BBAddrMap\":");
+    let mut renamed = lists.next().unwrap().to_owned();
+    let mut count = 0;
+    for list in lists {
+        write!(renamed, "\"{count}\":{list}").unwrap();
+        count += 1;
+    }
+    let printed: Value = serde_json::from_str(&renamed).unwrap();
+    let printed: Vec<&Value> = (0..count)
+        .flat_map(|list| printed[0][list.to_string()].as_array().unwrap())
+        .collect();
     let lines = shop.lines(name, &["block-map-function"]);
+    let layout = shop.layout(name);
     assert_eq!(lines.len(), printed.len());
     let mut blocks = 0;
     for (line, printed) in lines.iter().zip(printed) {
@@ -130,17 +168,20 @@ fn check_block_map(shop: &Workshop, name: &str) -> (usize, usize) {
         if function != "<?>" {
             assert_eq!(line["symbol"], function);
         }
-        assert_eq!(as_readobj_prints_blocks(line), printed, "{function}");
-        let ranges = line["ranges"].as_array().unwrap();
+        assert_eq!(
+            as_readobj_prints_blocks(line, &layout),
+            printed,
+            "{function}"
+        );
+        let ranges = line["ranges"].as_array().unwrap().iter();
         blocks += ranges
-            .iter()
             .map(|range| range["blocks"].as_array().unwrap().len())
             .sum::<usize>();
     }
     (lines.len(), blocks)
 }
 
-const BRANCHES: &str = "#include <stdio.h>
+const BRANCHES: &str = "int puts(const char *); int putchar(int);
     __attribute__((noinline)) int branches(int a, int b) {
         int sum = 0;
         for (int i = 0; i < a; i++) { if (i % 3 == b) puts(\"x\"); else sum += i * b; }
@@ -189,6 +230,33 @@ fn block_maps_of_compilers() {
             functions == 3 && (blocks > 10) == is_listed,
             "{flags}: {functions}, {blocks}"
         );
+    }
+}
+
+/// Check the block maps of object files, which have a section for each of code, on both machines.
+#[test]
+fn block_maps_of_object_files() {
+    let shop = Workshop::new();
+    shop.write("a.c", BRANCHES);
+    for target in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {
+        shop.run(&format!(
+            "clang-22 --target={target} -O2 -S -emit-llvm a.c -o a.ll"
+        ));
+        for flags in [
+            "",
+            "-pgo-analysis-map=all -emit-bb-hash",
+            "-basic-block-sections=all",
+        ] {
+            shop.run(&format!(
+                "llc-22 -O2 -filetype=obj -basic-block-address-map {flags} a.ll -o a.o"
+            ));
+            // The cold function has a section of its own, and so there are two maps.
+            let (functions, blocks) = check_block_map(&shop, "a.o");
+            assert!(
+                functions == 3 && blocks > 10,
+                "{target} {flags}: {functions} {blocks}"
+            );
+        }
     }
 }
 
@@ -496,6 +564,290 @@ fn stack_maps_of_several_objects_and_without_the_dynamic_linker() {
                     format!("+{offset:#x}")
                 };
                 assert!(symbol.ends_with(&end), "{symbol} {offset}");
+            }
+        }
+    }
+}
+
+/// Check the stack sizes that the compilers write.
+#[test]
+fn stack_sizes_of_compilers() {
+    let shop = Workshop::new();
+    shop.write("a.c", BRANCHES);
+    for compiler in ["clang-22", "clang-16"] {
+        for flags in [
+            "-O0",
+            "-O2 -static",
+            "-Os -ffunction-sections -fuse-ld=lld-22 -pie",
+        ] {
+            shop.run(&format!("{compiler} -fstack-size-section {flags} a.c -o a"));
+            let printed = shop.run("llvm-readobj-22 --elf-output-style=JSON --stack-sizes a");
+            let printed: Value = serde_json::from_str(&printed).unwrap();
+            let mut expected: Vec<(String, u64)> =
+                (printed[0]["StackSizes"].as_array().unwrap().iter())
+                    .map(|entry| {
+                        let entry = &entry["Entry"];
+                        let function = entry["Functions"][0].as_str().unwrap();
+                        (function.to_owned(), entry["Size"].as_u64().unwrap())
+                    })
+                    .collect();
+            expected.sort();
+            let mut found: Vec<(String, u64)> = (shop.lines("a", &["stack-size"]).iter())
+                .map(|line| {
+                    let symbol = line["symbol"].as_str().unwrap();
+                    (symbol.to_owned(), line["size"].as_u64().unwrap())
+                })
+                .collect();
+            found.sort();
+            assert_eq!(found, expected, "{compiler} {flags}");
+            assert!(found.len() == 3 && found.iter().any(|(_, size)| *size > 0));
+        }
+    }
+}
+
+const IMPLICIT_NULL_CHECKS: &str = "
+define i32 @load(ptr %x) {
+entry:
+  %c = icmp eq ptr %x, null
+  br i1 %c, label %is_null, label %not_null, !make.implicit !0
+is_null:
+  ret i32 42
+not_null:
+  %t = load atomic i32, ptr %x unordered, align 4
+  ret i32 %t
+}
+define void @store(ptr %x) {
+entry:
+  %c = icmp eq ptr %x, null
+  br i1 %c, label %is_null, label %not_null, !make.implicit !0
+is_null:
+  ret void
+not_null:
+  store atomic i32 1, ptr %x unordered, align 4
+  ret void
+}
+define i32 @main() { ret i32 0 }
+!0 = !{}
+";
+
+/// Check the fault maps that llc writes, by the words of llvm-objdump.
+#[test]
+fn fault_maps_of_compilers() {
+    let shop = Workshop::new();
+    shop.write("a.ll", IMPLICIT_NULL_CHECKS);
+    shop.run(
+        "llc-22 -mtriple=x86_64-linux-gnu -O2 -filetype=obj -relocation-model=pic \
+         -enable-implicit-null-checks a.ll -o a.o",
+    );
+    for linking in ["-pie", "-no-pie", "-static"] {
+        shop.run(&format!("clang-22 {linking} a.o -o a -Wl,-z,notext"));
+        let printed = shop.run("llvm-objdump-22 --fault-map-section a");
+        let mut expected: Vec<(u64, String, u64, u64)> = Vec::new();
+        let mut function = 0;
+        let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+        for line in printed.lines() {
+            let words: Vec<&str> = line
+                .split([' ', ',', ':'])
+                .filter(|word| !word.is_empty())
+                .collect();
+            match words[..] {
+                ["FunctionAddress", address, ..] => function = number(address),
+                [
+                    "Fault",
+                    "kind",
+                    kind,
+                    "faulting",
+                    "PC",
+                    "offset",
+                    pc,
+                    "handling",
+                    "PC",
+                    "offset",
+                    handler,
+                ] => {
+                    let offset = |text: &str| function + text.parse::<u64>().unwrap();
+                    expected.push((function, kind.to_owned(), offset(pc), offset(handler)));
+                }
+                _ => {}
+            }
+        }
+        expected.sort_by_key(|fault| fault.2);
+        let found: Vec<(u64, String, u64, u64)> = (shop.lines("a", &["fault"]).iter())
+            .map(|line| {
+                let number = |name: &str| line[name].as_u64().unwrap();
+                let kind = match line["kind"].as_str().unwrap() {
+                    "load" => "FaultingLoad",
+                    "store" => "FaultingStore",
+                    other => other,
+                };
+                (
+                    number("function"),
+                    kind.to_owned(),
+                    number("address"),
+                    number("handler"),
+                )
+            })
+            .collect();
+        assert_eq!(found, expected, "{linking}: {printed}");
+        assert!(
+            found.iter().any(|fault| fault.1 == "FaultingLoad"),
+            "{printed}"
+        );
+        assert!(
+            found.iter().any(|fault| fault.1 == "FaultingStore"),
+            "{printed}"
+        );
+    }
+}
+
+const INLINING: &str = "int puts(const char *); int putchar(int);
+    static int inner(int a) { if (a > 3) return puts(\"x\"); return a; }
+    static int middle(int a, int (*f)(int)) { int s = inner(a); if (s) s += f(a); return s; }
+    __attribute__((noinline)) int outer(int a, int (*f)(int)) {
+        int s = 0; for (int i = 0; i < a; i++) s += middle(i, f); return s; }
+    int main(int n, char **v) { return outer(n, putchar) + inner(n); }";
+
+/// Check the pseudo probes that the compilers write, by the words of llvm-profgen.
+#[test]
+fn pseudo_probes_of_compilers() {
+    let shop = Workshop::new();
+    shop.write("a.c", INLINING);
+    for (compiler, flags) in [
+        ("clang-22", "-O2 -g1"),
+        ("clang-22", "-O2"),
+        ("clang-22", "-O1 -g1 -static -ffunction-sections"),
+        ("clang-16", "-O2 -g1 -no-pie"),
+    ] {
+        shop.run(&format!(
+            "{compiler} -fpseudo-probe-for-profiling {flags} a.c -o a"
+        ));
+        let printed = shop.run(
+            "llvm-profgen-22 --binary=a --show-disassembly-only --show-pseudo-probe --output=unused",
+        );
+        // Probes are printed before the instruction that they are at.
+        let mut expected: Vec<String> = Vec::new();
+        let mut waiting: Vec<String> = Vec::new();
+        for line in printed.lines() {
+            if let Some((_, probe)) = line.split_once("[Probe]:\tFUNC: ") {
+                waiting.push(probe.split_whitespace().collect::<Vec<_>>().join(" "));
+            } else if let Some((address, _)) = line.split_once(':')
+                && let Ok(address) = u64::from_str_radix(address.trim(), 16)
+            {
+                expected.extend(
+                    waiting
+                        .drain(..)
+                        .map(|probe| format!("{address:#x} {probe}")),
+                );
+            }
+        }
+        expected.sort();
+        let mut inlined = 0;
+        let mut found: Vec<String> = (shop.lines("a", &["pseudo-probe"]).iter())
+            .map(|line| {
+                let kind = match line["kind"].as_str().unwrap() {
+                    "block" => "Block",
+                    "direct-call" => "DirectCall",
+                    _ => "IndirectCall",
+                };
+                let mut probe = format!(
+                    "{:#x} {} Index: {} ",
+                    line["address"].as_u64().unwrap(),
+                    line["function_name"].as_str().unwrap(),
+                    line["index"],
+                );
+                if line["discriminator"] != 0 {
+                    write!(probe, "Discriminator: {} ", line["discriminator"]).unwrap();
+                }
+                write!(probe, "Type: {kind}").unwrap();
+                for (place, site) in line["inlined"].as_array().unwrap().iter().enumerate() {
+                    inlined += 1;
+                    let lead = if place == 0 { " Inlined: @" } else { " @" };
+                    let caller = site["caller_name"].as_str().unwrap();
+                    write!(probe, "{lead} {caller}:{}", site["index"]).unwrap();
+                }
+                probe
+            })
+            .collect();
+        found.sort();
+        assert_eq!(found, expected, "{compiler} {flags}");
+        assert!(found.len() > 15, "{}", found.len());
+        assert_eq!(inlined > 0, flags.contains("-g1"), "{compiler} {flags}");
+    }
+}
+
+/// Everything that the lines say, but for addresses.
+fn without_addresses(lines: &[Value]) -> Vec<String> {
+    let mut without: Vec<String> = (lines.iter())
+        .map(|line| {
+            let mut line = line.clone();
+            let fields = line.as_object_mut().unwrap();
+            let addresses = ["file", "address", "function", "handler", "index", "map"];
+            fields.retain(|name, _| !addresses.contains(&name.as_str()));
+            for list in ["ranges", "functions"] {
+                for entry in fields
+                    .get_mut(list)
+                    .and_then(Value::as_array_mut)
+                    .into_iter()
+                    .flatten()
+                {
+                    entry.as_object_mut().unwrap().remove("address");
+                }
+            }
+            line.to_string()
+        })
+        .collect();
+    without.sort();
+    without
+}
+
+/// Check, for both machines, that every kind of table says the same of an object file as of the
+/// program that is linked from it: with the same symbols, and so at the right addresses.
+#[test]
+fn object_files_say_the_same_as_programs() {
+    let shop = Workshop::new();
+    let types = [
+        ("block-map-function", 5),
+        ("stack-size", 5),
+        ("coverage-point", 10),
+        ("pseudo-probe", 10),
+        ("stack-map", 1),
+        ("stack-map-record", 5),
+        ("fault", 1),
+    ];
+    let cov = "void __sanitizer_cov_pcs_init(const void *a, const void *b) {}
+        void __sanitizer_cov_8bit_counters_init(char *a, char *b) {}";
+    shop.write("b.c", &format!("{BRANCHES}{cov}"));
+    shop.write("stack.ll", STACK_MAPS);
+    shop.write(
+        "faults.ll",
+        &IMPLICIT_NULL_CHECKS.replace("define i32 @main() { ret i32 0 }", ""),
+    );
+    for target in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {
+        shop.run(&format!(
+            "clang-22 --target={target} -O1 -ffunction-sections -fbasic-block-address-map \
+             -fstack-size-section -fpseudo-probe-for-profiling -fno-sanitize-link-runtime \
+             -fsanitize-coverage=bb,inline-8bit-counters,pc-table -c b.c -o b.o"
+        ));
+        for (name, flags) in [("stack", ""), ("faults", "-enable-implicit-null-checks")] {
+            shop.run(&format!(
+                "llc-22 -mtriple={target} -O2 -filetype=obj {flags} {name}.ll -o {name}.o"
+            ));
+        }
+        for (name, kinds) in [
+            ("b", &types[..4]),
+            ("stack", &types[4..6]),
+            ("faults", &types[6..]),
+        ] {
+            let link = "ld.lld-22 --unresolved-symbols=ignore-all -e 0";
+            shop.run(&format!("{link} {name}.o -o {name}"));
+            shop.run(&format!("{link} -pie -z notext {name}.o -o {name}.pie"));
+            for (kind, least) in kinds {
+                let object = without_addresses(&shop.lines(&format!("{name}.o"), &[kind]));
+                for program in [name.to_owned(), format!("{name}.pie")] {
+                    let program_lines = without_addresses(&shop.lines(&program, &[kind]));
+                    assert_eq!(object, program_lines, "{target} {program}");
+                }
+                assert!(object.len() >= *least, "{target} {kind}: {object:?}");
             }
         }
     }

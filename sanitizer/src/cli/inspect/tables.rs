@@ -5,10 +5,13 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::{block_map, stack_map, symbolize};
+use super::{block_map, pc_section, probes, small_tables, stack_map, symbolize};
 use crate::addr::LinkAddr;
 use crate::image::{FunctionSymbol, Image};
-use crate::pcmeta::{BlockMap, StackMaps, TableError};
+use crate::pcmeta::{
+    BlockMap, Coverage, FaultMaps, PcSection, PcSectionDescription, PseudoProbes, StackMaps,
+    StackSizes, TableError,
+};
 
 /// The file that tables are of.
 pub(super) struct Source<'data> {
@@ -35,18 +38,50 @@ impl<'data> Source<'data> {
 pub(super) struct Tables {
     block_map: BlockMap,
     stack_maps: StackMaps,
+    stack_sizes: StackSizes,
+    fault_maps: FaultMaps,
+    coverage: Coverage,
+    probes: PseudoProbes,
+    /// Those of the descriptions that the file has.
+    pc_sections: Vec<PcSection>,
 }
 
 impl Tables {
-    pub(super) fn load(image: &Image) -> Result<Self, TableError> {
+    pub(super) fn load(
+        image: &Image,
+        descriptions: &[PcSectionDescription],
+    ) -> Result<Self, TableError> {
+        let mut pc_sections = Vec::new();
+        for description in descriptions {
+            let section = PcSection::load(image, description)?;
+            if !section.is_empty() {
+                pc_sections.push(section);
+            }
+        }
         Ok(Self {
             block_map: BlockMap::load(image)?,
             stack_maps: StackMaps::load(image)?,
+            stack_sizes: StackSizes::load(image)?,
+            fault_maps: FaultMaps::load(image)?,
+            coverage: Coverage::load(image)?,
+            probes: PseudoProbes::load(image)?,
+            pc_sections,
         })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.block_map.is_empty() && self.stack_maps.is_empty()
+        self.block_map.is_empty()
+            && self.stack_maps.is_empty()
+            && self.stack_sizes.is_empty()
+            && self.fault_maps.is_empty()
+            && self.coverage.is_empty()
+            && self.probes.is_empty()
+            && self.pc_sections.is_empty()
+    }
+
+    /// Whether the file has the section of this description.
+    pub(super) fn has(&self, description: &PcSectionDescription) -> bool {
+        (self.pc_sections.iter()).any(|section| section.description() == description)
     }
 
     /// What there is, as a value of the module's line; absent kinds are left out.
@@ -58,12 +93,31 @@ impl Tables {
         if !self.stack_maps.is_empty() {
             summary["stack_maps"] = stack_map::summary(&self.stack_maps);
         }
+        if !self.stack_sizes.is_empty() {
+            summary["stack_sizes"] = small_tables::stack_sizes(&self.stack_sizes);
+        }
+        if !self.fault_maps.is_empty() {
+            summary["faults"] = small_tables::faults(&self.fault_maps);
+        }
+        if !self.coverage.is_empty() {
+            summary["coverage"] = small_tables::coverage(&self.coverage);
+        }
+        if !self.probes.is_empty() {
+            summary["pseudo_probes"] = probes::summary(&self.probes);
+        }
+        if !self.pc_sections.is_empty() {
+            summary["pc_sections"] = self.pc_sections.iter().map(pc_section::summary).collect();
+        }
         summary
     }
 
     pub(super) fn write_summary(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         block_map::write_summary(&self.block_map, out)?;
-        stack_map::write_summary(&self.stack_maps, out)
+        stack_map::write_summary(&self.stack_maps, out)?;
+        let (sizes, faults, points) = (&self.stack_sizes, &self.fault_maps, &self.coverage);
+        small_tables::write_summary(sizes, faults, points, out)?;
+        probes::write_summary(&self.probes, out)?;
+        (self.pc_sections.iter()).try_for_each(|section| pc_section::write_summary(section, out))
     }
 
     /// Writes every entry, in lines of text or one JSON object a line.
@@ -74,6 +128,11 @@ impl Tables {
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         block_map::write_list(source, json, out)?;
-        stack_map::write_list(&self.stack_maps, source, json, out)
+        stack_map::write_list(&self.stack_maps, source, json, out)?;
+        let (sizes, faults, points) = (&self.stack_sizes, &self.fault_maps, &self.coverage);
+        small_tables::write_list(sizes, faults, points, source, json, out)?;
+        probes::write_list(&self.probes, source, json, out)?;
+        (self.pc_sections.iter())
+            .try_for_each(|section| pc_section::write_list(section, source, json, out))
     }
 }

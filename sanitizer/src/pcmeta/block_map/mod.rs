@@ -18,6 +18,7 @@ mod entry;
 mod feature;
 mod table;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
@@ -26,7 +27,7 @@ use super::error::TableError;
 use super::reader::Reader;
 use super::text::Text;
 use crate::addr::LinkAddr;
-use crate::image::{Image, SectionRef};
+use crate::image::Image;
 
 pub use entry::{Block, BlockProfile, BlockRange, FunctionBlocks, Successor};
 pub use feature::{BlockFlags, BlockMapFeatures};
@@ -97,7 +98,8 @@ impl BlockMap {
     /// # Errors
     /// A section is damaged or of an unknown version, or the code is larger than 4 GiB.
     pub fn load(image: &Image) -> Result<Self, TableError> {
-        let sections: Vec<BlockMapSection<'_>> = sections(image).collect();
+        let found: Vec<Found<'_>> = sections(image).collect::<Result<_, _>>()?;
+        let sections: Vec<BlockMapSection<'_>> = found.iter().map(Found::section).collect();
         Self::decode(&sections, &image.text_ranges(), image.name())
     }
 
@@ -155,7 +157,7 @@ impl BlockMap {
         mut visit: impl FnMut(&FunctionBlocks),
     ) -> Result<(), TableError> {
         for section in sections(image) {
-            read_section(&section, image.name(), |function| {
+            read_section(&section?.section(), image.name(), |function| {
                 visit(function);
                 Ok(())
             })?;
@@ -255,20 +257,47 @@ impl BlockMapSummary {
     }
 }
 
+/// A section of an image that is a block map.
+struct Found<'image> {
+    name: &'image str,
+    address: LinkAddr,
+    data: Cow<'image, [u8]>,
+    is_old: bool,
+}
+
+impl Found<'_> {
+    fn section(&self) -> BlockMapSection<'_> {
+        let raw = RawSection {
+            name: self.name,
+            address: self.address,
+            data: &self.data,
+        };
+        BlockMapSection {
+            raw,
+            is_old: self.is_old,
+        }
+    }
+}
+
 /// The sections of an image that are block maps.
-fn sections(image: &Image) -> impl Iterator<Item = BlockMapSection<'_>> {
-    image.sections().filter_map(|section: SectionRef<'_>| {
+fn sections(image: &Image) -> impl Iterator<Item = Result<Found<'_>, TableError>> {
+    image.sections().filter_map(|section| {
         let is_old = match section.kind {
             SHT_LLVM_BB_ADDR_MAP => false,
             SHT_LLVM_BB_ADDR_MAP_V0 => true,
             _ => return None,
         };
-        let raw = RawSection {
-            name: section.name,
-            address: section.address,
-            data: section.data,
-        };
-        Some(BlockMapSection { raw, is_old })
+        Some(
+            image
+                .relocated(&section)
+                .map_err(Into::into)
+                .map(|data| Found {
+                    name: section.name,
+                    address: section.address,
+                    data,
+                    is_old,
+                }),
+        )
     })
 }
 

@@ -1,0 +1,66 @@
+//! PC sections that the command line describes, in `inspect`.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::tables::Source;
+use crate::pcmeta::PcSection;
+
+/// What the sections hold, as JSON.
+pub(super) fn summary(section: &PcSection) -> Value {
+    json!({
+        "name": section.description().name,
+        "description": section.description().to_string(),
+        "bytes": section.section_bytes(),
+        "entries": section.entry_count(),
+        "discarded": section.discarded(),
+    })
+}
+
+/// What the sections hold, as a line of text.
+pub(super) fn write_summary(section: &PcSection, out: &mut dyn Write) -> anyhow::Result<()> {
+    let entries = section.entry_count();
+    write!(out, "  {:19} {entries} entries", section.description().name)?;
+    if section.discarded() > 0 {
+        write!(out, " ({} of discarded code)", section.discarded())?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Writes every entry.
+pub(super) fn write_list(
+    section: &PcSection,
+    source: &Source<'_>,
+    json: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let name = &section.description().name;
+    for entry in section.entries() {
+        let symbol = source.symbol(entry.pc);
+        if json {
+            let line = json!({
+                "type": "pc-section-entry",
+                "file": source.name,
+                "section": name,
+                "address": entry.pc.0,
+                "symbol": symbol,
+                "size": entry.size,
+                "constants": entry.constants,
+            });
+            writeln!(out, "{line}")?;
+            continue;
+        }
+        write!(out, "  {name:8} {:#012x}", entry.pc)?;
+        if let Some(size) = entry.size {
+            write!(out, " {size:6}")?;
+        }
+        write!(out, " {}", symbol.unwrap_or_default())?;
+        for constant in &entry.constants {
+            write!(out, " {constant:#x}")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
