@@ -1,5 +1,7 @@
 //! Each strategy finds races by itself, and says what it has looked at.
 
+use std::fs;
+
 use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, compile};
 
 /// Catching a race takes luck: so many tries it may take.
@@ -86,6 +88,33 @@ fn share_finds_what_is_rare() {
         "{decisions:?}"
     );
     assert!(outcome.report.number("stalls") < outcome.report.number("site_waits"));
+}
+
+/// Check that the functions that were looked at are told with their sites, and that all are counted.
+#[test]
+fn coverage_is_told_by_function() {
+    let built = compile::program(&rare(), Configuration::USUAL).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let table = scratch.path().join("coverage.csv");
+    let outcome = Watch::aggressive()
+        .option(&["--coverage", table.to_str().unwrap()])
+        .run(&built, &["3"], Until::End)
+        .unwrap();
+    let text = fs::read_to_string(&table).unwrap();
+    print!("{text}");
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("module,offset,function,sites,sampled,contended")
+    );
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    let number = |row: &[&str], column: usize| row[column].parse::<u64>().unwrap();
+    let increment = rows.iter().find(|row| row[2] == "increment").unwrap();
+    assert_eq!(increment[0], built.to_str().unwrap());
+    assert!(number(increment, 3) >= 1 && number(increment, 4) >= 1);
+    let sum = |column| rows.iter().map(|row| number(row, column)).sum::<u64>() as f64;
+    assert_eq!(sum(3), outcome.report.number("sites_total"));
+    assert_eq!(sum(4), outcome.report.number("sites_sampled"));
 }
 
 /// Check the same of the strategy that is used when none is asked for.

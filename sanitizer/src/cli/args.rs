@@ -130,6 +130,9 @@ pub struct WatchArgs {
     /// Exit with this code when a race was found.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub error_exitcode: Option<u8>,
+    /// Write to this file, by function, which access sites were sampled, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    pub coverage: Option<PathBuf>,
     /// Do not report races that this file names, one `race:pattern` a line.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,

@@ -4,6 +4,7 @@
 use std::{
     collections::HashMap,
     io::Write,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -18,8 +19,9 @@ use super::args::{Format, WatchArgs};
 use crate::{
     kernel::process::thread_cpu_time_ns,
     report::{
-        Deduper, Finding, JsonWriter, MapInfo, ModuleInfo, Race, RecordStderr, ReportWriter,
-        Summary, Suppressions, TextWriter, WriteError, build_race, open_output,
+        Coverage, Deduper, Finding, JsonWriter, LookedAt, MapInfo, ModuleInfo, Race, RecordFile,
+        RecordStderr, ReportWriter, Summary, Suppressions, TextWriter, WriteError, build_race,
+        open_output,
     },
     symbols::Symbolizer,
 };
@@ -33,6 +35,7 @@ enum Work {
     Modules(u32, Vec<ModuleInfo>),
     Race(Box<Finding>, Vec<MapInfo>),
     Repeat,
+    Coverage(u32, Vec<LookedAt>),
     Finish(Box<Summary>),
 }
 
@@ -80,6 +83,14 @@ struct State {
     failure: Option<anyhow::Error>,
     quiet: bool,
     json: bool,
+    coverage: Option<CoverageFile>,
+}
+
+/// Where `--coverage` goes.
+struct CoverageFile {
+    path: PathBuf,
+    file: RecordFile,
+    coverage: Coverage,
 }
 
 impl Reporter {
@@ -117,6 +128,11 @@ impl Reporter {
             failure: None,
             quiet: args.quiet,
             json: args.format == Format::Json,
+            coverage: args
+                .coverage
+                .as_deref()
+                .map(CoverageFile::open)
+                .transpose()?,
         };
         let (work, queue) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -166,6 +182,11 @@ impl Reporter {
         let _ = self.work.send(Work::Repeat);
     }
 
+    /// These functions of a process were looked at.
+    pub fn coverage(&self, pid: u32, functions: Vec<LookedAt>) {
+        let _ = self.work.send(Work::Coverage(pid, functions));
+    }
+
     /// Writes the summary and waits until all is written.
     ///
     /// # Errors
@@ -176,6 +197,32 @@ impl Reporter {
         self.thread
             .join()
             .unwrap_or_else(|_| Err(anyhow::anyhow!("the reporting thread failed")))
+    }
+}
+
+impl CoverageFile {
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            file: open_output(path).context("cannot write what --coverage asks for")?,
+            coverage: Coverage::default(),
+        })
+    }
+
+    fn add(&mut self, symbolizer: &Symbolizer, functions: &[LookedAt]) {
+        for looked_at in functions {
+            let frame = symbolizer.frame_by_symbol(looked_at.start);
+            let module = frame.module.unwrap_or_default();
+            let name = frame.function.unwrap_or_default();
+            self.coverage.add(module, frame.offset, name, *looked_at);
+        }
+    }
+
+    fn write(&mut self) -> anyhow::Result<()> {
+        let path = self.path.display();
+        self.coverage.write(&mut self.file).with_context(|| {
+            format!("cannot write the coverage to {path}; free some space, or name another file")
+        })
     }
 }
 
@@ -209,6 +256,12 @@ impl State {
                 });
             }
             Work::Repeat => self.tally.total += 1,
+            Work::Coverage(pid, functions) => {
+                let symbolizer = self.symbolizers.entry(pid).or_default();
+                if let Some(file) = &mut self.coverage {
+                    file.add(symbolizer, &functions);
+                }
+            }
             Work::Finish(mut summary) => {
                 summary.races_unique = self.tally.unique;
                 summary.races_total = self.tally.total;
@@ -219,6 +272,10 @@ impl State {
                 }
                 if !self.quiet || self.json {
                     self.write(|writer| writer.summary(&summary));
+                }
+                if let Some(Err(error)) = self.coverage.as_mut().map(CoverageFile::write) {
+                    tracing::error!("{error}");
+                    self.failure.get_or_insert(error);
                 }
             }
         }

@@ -5,11 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::bail;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use super::{
-    args::{Mixed, Unanalyzed, WatchArgs, YesNo},
+    args::{Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo},
     doctor::setcap,
     link::{Link, Message},
     reporter::{Explained, Reporter, Tally},
@@ -97,6 +98,12 @@ impl Session {
     /// # Errors
     /// Fails when the output or the suppressions cannot be opened.
     pub fn new(args: &WatchArgs, first: u32) -> anyhow::Result<Self> {
+        if args.coverage.is_some() && args.strategy == StrategyName::Clock {
+            bail!(
+                "--coverage tells of access sites, and --strategy clock knows none; leave one of the \
+                 two out"
+            );
+        }
         let (found_sender, found) = mpsc::unbounded_channel();
         let (message_sender, messages) = mpsc::channel(256);
         let (later_sender, later) = mpsc::unbounded_channel();
@@ -154,6 +161,7 @@ impl Session {
             full_repeats: self.args.suppressions.is_some(),
             gate_log: self.args.verbose >= 2,
             explain: self.args.verbose >= 1,
+            coverage: self.args.coverage.is_some(),
         };
         let link = Link::start(&setup, self.message_sender.clone())?;
         self.links.insert(pid, link);
@@ -221,6 +229,7 @@ impl Session {
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Warning(text) => warn!("{text}"),
             Notice::Decision(text) => info!("{text}"),
+            Notice::Coverage(functions) => self.reporter.coverage(pid, functions),
             Notice::Debug(text) => debug!("{text}"),
             Notice::Statistics(statistics) => drop(self.current.insert(pid, statistics)),
             Notice::Ended(ending, statistics) => {

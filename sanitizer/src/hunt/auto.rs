@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::report::LookedAt;
+
 use super::{
     clock::Clock,
     site::Site,
@@ -133,6 +135,10 @@ impl Strategy for Auto {
 
     fn coverage(&self) -> Option<(u64, u64)> {
         self.site.coverage()
+    }
+
+    fn looked_at(&self) -> Vec<LookedAt> {
+        self.site.looked_at()
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

@@ -12,6 +12,7 @@ use super::{
     strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Wait},
 };
 use crate::insn::x86_64::{Lookahead, lookahead};
+use crate::report::LookedAt;
 
 /// How far ahead of the sampled instruction an access is looked for.
 const LOOKAHEAD: u32 = 20;
@@ -171,6 +172,10 @@ impl Strategy for Clock {
 
     fn coverage(&self) -> Option<(u64, u64)> {
         None
+    }
+
+    fn looked_at(&self) -> Vec<LookedAt> {
+        Vec::new()
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

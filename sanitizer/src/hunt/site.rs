@@ -19,6 +19,7 @@ use crate::insn::{
     Transfer,
     x86_64::{StaticSite, static_sites},
 };
+use crate::report::LookedAt;
 
 /// Functions whose sites are remembered; beyond that all is forgotten, which costs some repeated tries.
 const MEMORY: usize = 1 << 15;
@@ -442,6 +443,23 @@ impl Strategy for Site {
 
     fn coverage(&self) -> Option<(u64, u64)> {
         Some((self.known, self.stalled))
+    }
+
+    fn looked_at(&self) -> Vec<LookedAt> {
+        let functions = self.functions.iter();
+        let look = |(&start, function): (&u64, &Function)| {
+            let count = |flag| {
+                let sites = function.sites.iter().filter(|site| site.has(flag));
+                u32::try_from(sites.count()).unwrap_or(u32::MAX)
+            };
+            LookedAt {
+                start,
+                sites: u32::try_from(function.sites.len()).unwrap_or(u32::MAX),
+                sampled: count(AccessSite::STALLED),
+                contended: count(AccessSite::SHARED),
+            }
+        };
+        functions.map(look).collect()
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

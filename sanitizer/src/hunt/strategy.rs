@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::insn::{Regs, Transfer};
+use crate::report::LookedAt;
 
 /// A thread that a sample has stopped, as a strategy sees it.
 pub struct Sample<'a> {
@@ -176,6 +177,8 @@ pub trait Strategy {
     fn decay(&mut self);
     /// Access sites known, and how many of them were stalled at.
     fn coverage(&self) -> Option<(u64, u64)>;
+    /// The functions that were looked at.
+    fn looked_at(&self) -> Vec<LookedAt>;
     /// What came of the stall, or of the attempt, at a site that it has proposed.
     fn outcome(&mut self, site: u64, outcome: Outcome);
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io::Write as _, os::unix::net::UnixStream};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::hunt::strategy::Name;
+use crate::report::LookedAt;
 use crate::report::finding::{Finding, MapInfo, ModuleInfo};
 
 /// A message longer than this is not one of ours.
@@ -39,6 +40,8 @@ pub struct Setup {
     pub gate_log: bool,
     /// What the strategy decides is wanted in words.
     pub explain: bool,
+    /// The functions that were looked at are wanted at the end.
+    pub coverage: bool,
 }
 
 /// What the daemon says later.
@@ -88,6 +91,8 @@ pub enum Notice {
     Warning(String),
     /// What the strategy has decided, and what came of it.
     Decision(String),
+    /// Some of the functions that were looked at.
+    Coverage(Vec<LookedAt>),
     /// A debug message.
     Debug(String),
     /// The numbers so far.

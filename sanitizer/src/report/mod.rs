@@ -5,6 +5,7 @@
 //! [`ReportWriter`] prints it at once.
 
 mod build;
+pub mod coverage;
 pub mod finding;
 mod fingerprint;
 mod folder;
@@ -23,6 +24,7 @@ mod text;
 mod writer;
 
 pub use build::build_race;
+pub use coverage::{Coverage, LookedAt};
 pub use finding::{Finding, MapInfo, ModuleInfo, RaceClass, SideFacts, ThreadInfo};
 pub use fingerprint::{Deduper, fingerprint};
 pub use hex::Hex;

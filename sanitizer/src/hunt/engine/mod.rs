@@ -512,6 +512,7 @@ impl Engine {
         self.site_is_disarmed();
         self.judge_last();
         self.gates.flush_log();
+        self.tell_coverage();
         let statistics = self.statistics();
         self.outbox.send(&Notice::Ended(ending, statistics));
     }

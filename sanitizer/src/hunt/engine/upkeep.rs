@@ -182,6 +182,7 @@ impl Engine {
         if changes.changed {
             // Other code may stand at the same addresses now.
             self.known.clear();
+            self.tell_coverage();
             self.strategy.forget();
             // The memory routines that new modules call are known when those are relocated.
             let soon = monotonic_ns() + SETTLING.as_nanos() as u64;
@@ -295,6 +296,18 @@ impl Engine {
         set_delivery(self.gates.control(), delivery);
         self.fit_watchpoints(1);
         self.open_events(tid)
+    }
+
+    /// Tells which functions were looked at, where that is wanted, before it is forgotten.
+    pub(super) fn tell_coverage(&mut self) {
+        /// Functions in a message.
+        const SOME: usize = 4096;
+        if !self.setup.coverage {
+            return;
+        }
+        for some in self.strategy.looked_at().chunks(SOME) {
+            self.outbox.send(&Notice::Coverage(some.to_vec()));
+        }
     }
 
     pub(super) fn counter(&self, counter: Counter) -> u64 {
