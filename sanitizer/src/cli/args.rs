@@ -175,6 +175,9 @@ pub enum StrategyName {
     Auto,
     /// Sample CPU time, stall at an access nearby: what is executed often.
     Clock,
+    /// The same without learning from what was tried: what measurements compare the others with.
+    #[value(hide = true)]
+    PlainClock,
     /// Wait at access sites for a thread to come: what is executed rarely, too.
     Site,
     /// Look who uses the bytes at access sites; stall only where two threads were seen to.
@@ -185,7 +188,7 @@ impl From<StrategyName> for crate::hunt::strategy::Name {
     fn from(name: StrategyName) -> Self {
         match name {
             StrategyName::Auto => Self::Auto,
-            StrategyName::Clock => Self::Clock,
+            StrategyName::Clock | StrategyName::PlainClock => Self::Clock,
             StrategyName::Site => Self::Site,
             StrategyName::Share => Self::Share,
         }

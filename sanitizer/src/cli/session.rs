@@ -153,6 +153,7 @@ impl Session {
             stall_ns: nanos(self.args.stall),
             stop_deadline_ns: nanos(self.args.stop_deadline),
             strategy: self.args.strategy.into(),
+            learns: self.args.strategy != StrategyName::PlainClock,
             max_overhead: self.args.max_overhead,
             seed: self.seed.wrapping_add(self.past.len() as u64),
             report_mixed: self.args.mixed == Mixed::Report,

@@ -29,6 +29,8 @@ pub struct Clock {
     random: fastrand::Rng,
     /// Tries, by site.
     tries: HashMap<u64, u32>,
+    /// Whether they are remembered.
+    learns: bool,
 }
 
 impl Clock {
@@ -38,7 +40,16 @@ impl Clock {
         Self {
             random: fastrand::Rng::with_seed(seed),
             tries: HashMap::new(),
+            learns: true,
         }
+    }
+
+    /// The same, but what was tried counts for nothing: each access ahead is as likely each time. This is
+    /// what the others are measured against.
+    #[must_use]
+    pub fn without_learning(mut self) -> Self {
+        self.learns = false;
+        self
     }
 
     fn weight(&self, site: u64) -> f64 {
@@ -179,6 +190,9 @@ impl Strategy for Clock {
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
+        if !self.learns {
+            return;
+        }
         if self.tries.len() >= MEMORY {
             self.tries.clear();
         }
@@ -191,5 +205,21 @@ impl Strategy for Clock {
         };
         let tries = self.tries.entry(site).or_default();
         *tries = tries.saturating_add(weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that a site that was tried in vain weighs less, unless nothing is to be learned.
+    #[test]
+    fn tries_count_for_those_that_learn() {
+        let weight_after_a_try = |mut clock: Clock| {
+            clock.outcome(7, Outcome::Quiet);
+            clock.weight(7)
+        };
+        assert!(weight_after_a_try(Clock::new(1)) < 1.0);
+        assert!(weight_after_a_try(Clock::new(1).without_learning()) >= 1.0);
     }
 }

@@ -26,6 +26,8 @@ pub struct Setup {
     pub stop_deadline_ns: u64,
     /// How to choose what to stall on.
     pub strategy: Name,
+    /// What was tried counts in later choices (the clock's; the others cannot do without).
+    pub learns: bool,
     /// The share of the target's CPU time that samples may cost (0.01 is 1 %).
     pub max_overhead: f64,
     /// Seed of all random choices.

@@ -522,6 +522,7 @@ fn strategy_of(setup: &Setup, seed: u64) -> Box<dyn Strategy> {
     let (max_overhead, longest) = (setup.max_overhead, longest_stall(setup));
     match setup.strategy {
         Name::Auto => Box::new(Auto::new(seed, max_overhead, longest)),
+        Name::Clock if !setup.learns => Box::new(Clock::new(seed).without_learning()),
         Name::Clock => Box::new(Clock::new(seed)),
         Name::Site => Box::new(Site::new(seed, max_overhead, longest)),
         Name::Share => Box::new(Site::new(seed, max_overhead, longest).looking_first()),
