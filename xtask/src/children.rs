@@ -20,6 +20,12 @@ pub fn executing(pid: Pid, file: &Path) -> Vec<Pid> {
     children
 }
 
+/// The name of a process, unless it has ended.
+pub fn name(pid: Pid) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
 /// A process, its children, theirs, and so on.
 pub fn family(top: Pid) -> Vec<Pid> {
     let mut known = vec![top];

@@ -39,6 +39,24 @@ pub fn compile_with_library(kind: &str, name: &str, library: &str) -> Result<Pat
     Ok(program)
 }
 
+/// The same with so many functions of `tests/fixtures/bench/functions.s` beside those of the program, into
+/// `target/KIND/NAME-COUNT`.
+pub fn compile_with_functions(kind: &str, name: &str, count: usize) -> Result<PathBuf> {
+    let functions = output(kind, &format!("functions-{count}.o"))?;
+    let mut assembler = clang(&functions);
+    // Debug information about that many lines of assembly takes minutes.
+    assembler.args(["-c", "-g0", &format!("-Wa,--defsym,COUNT={count}")]);
+    assembler.arg("tests/fixtures/bench/functions.s");
+    build(assembler)?;
+    let program = output(kind, &format!("{name}-{count}"))?;
+    let mut clang = clang(&program);
+    clang
+        .arg(format!("tests/fixtures/{kind}/{name}.c"))
+        .arg(&functions);
+    build(clang)?;
+    Ok(program)
+}
+
 /// Builds a program whose source was generated; it may include what the fixtures of its kind include.
 /// Nothing is done where the program was built from this very source.
 pub fn compile_generated(kind: &str, name: &str, source: &str) -> Result<PathBuf> {

@@ -8,20 +8,15 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// Draws what a script of gnuplot says into a file, a PNG or an SVG after its name. Data may stand in the
-/// script, in blocks.
+/// Draws what a script of gnuplot says into a PNG. Data may stand in the script, in blocks.
 pub fn draw(script: &str, picture: &Path) -> Result<()> {
-    let terminal = match picture.extension().and_then(|name| name.to_str()) {
-        Some("svg") => "svg size 900,500 background 'white'",
-        _ => "pngcairo size 900,500",
-    };
     let mut gnuplot = Command::new("gnuplot")
         .stdin(Stdio::piped())
         .spawn()
         .context("no picture could be drawn; install gnuplot: apt-get install gnuplot-nox")?;
     gnuplot.stdin.take().context("gnuplot's input")?.write_all(
         format!(
-            "set terminal {terminal}\nset output '{}'\n{script}",
+            "set terminal pngcairo size 900,500\nset output '{}'\n{script}",
             picture.display()
         )
         .as_bytes(),

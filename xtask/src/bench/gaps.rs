@@ -3,7 +3,6 @@
 //! a processor, so a run without gwp-race is its pair.
 
 use std::{
-    fs,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -132,7 +131,7 @@ impl Gaps {
         while let Some(victim) = victim.filter(|_| !waiting.is_finished()) {
             thread::sleep(BETWEEN);
             for pid in children::family(top) {
-                if name_of(pid).as_deref() == Some(victim) {
+                if children::name(pid).as_deref() == Some(victim) {
                     hang(pid, victim == "gwp-race");
                 }
             }
@@ -156,11 +155,6 @@ fn hang(pid: Pid, goes_on: bool) {
         thread::sleep(STOPPED);
         let _ = kill(pid, Signal::SIGCONT);
     }
-}
-
-fn name_of(pid: Pid) -> Option<String> {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    Some(name.trim_end().to_owned())
 }
 
 /// A process that computes until it is dropped.

@@ -4,6 +4,7 @@
 use anyhow::Result;
 
 mod calibration;
+mod costs;
 mod detect;
 mod detection;
 mod figure;
@@ -13,6 +14,7 @@ mod metadata;
 mod overhead;
 mod pair;
 mod reported;
+mod started;
 mod statistics;
 mod table;
 mod throughput;
@@ -27,6 +29,8 @@ pub enum Bench {
     Gaps(gaps::Options),
     /// Whether the budget is kept, for several budgets and numbers of threads.
     Overhead(overhead::Options),
+    /// What grows with the number of threads, and with that of functions.
+    Costs(costs::Options),
     /// What the strategies find for what they cost, in ten programs.
     Yield(yields::Options),
     /// Loading and searching the metadata of a very large program.
@@ -39,6 +43,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Detect(options) => detect::run(options),
         Bench::Gaps(options) => gaps::run(options),
         Bench::Overhead(options) => overhead::run(options),
+        Bench::Costs(options) => costs::run(options),
         Bench::Yield(options) => yields::run(options),
         Bench::Metadata => metadata::run(),
     }
