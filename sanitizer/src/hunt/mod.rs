@@ -22,6 +22,7 @@ pub mod contended;
 pub mod engine;
 pub mod loader;
 pub mod modules;
+pub mod named;
 pub mod routines;
 pub mod site;
 pub mod stall;

@@ -12,6 +12,7 @@ use std::{
 use super::{
     callers::callers,
     contended::Contended,
+    named::Named,
     strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Wait},
     weights::Weights,
 };
@@ -25,8 +26,11 @@ use crate::report::LookedAt;
 const MEMORY: usize = 1 << 15;
 /// How much less a function counts that was not seen to execute, but is called by one that was.
 const CALLED: f64 = 0.5;
-/// Called functions that are looked at in one go.
-const LOOKED_AT: usize = 8;
+/// How often one is tried of those sites that name a variable which is written.
+const NAMED: f64 = 0.25;
+/// Called functions that are looked at in one go, at most, and for how long.
+const LOOKED_AT: usize = 64;
+const LOOK: Duration = Duration::from_micros(300);
 /// How often any function at all is tried.
 const ANY: f64 = 0.1;
 /// Accesses of a variable that the code itself names are shared more often than those by a pointer.
@@ -77,7 +81,12 @@ impl AccessSite {
         } else {
             1.0
         };
-        named / f32::from(1 + self.penalty.min(u16::MAX - 1))
+        named * self.merit() as f32
+    }
+
+    /// What earlier tries have left of the 1 that it had.
+    fn merit(self) -> f64 {
+        1.0 / (1.0 + f64::from(self.penalty))
     }
 }
 
@@ -133,6 +142,7 @@ pub struct Site {
     /// Other sides of conflicts, which are looked at then, too.
     conflicts: Vec<Conflict>,
     contended: Contended,
+    named: Named,
     waiting: Option<(Wait, Instant)>,
     first_wait: Duration,
     /// Threads are held only at contended sites.
@@ -157,6 +167,7 @@ impl Site {
             noted: Vec::new(),
             conflicts: Vec::new(),
             contended: Contended::new(longest_stall),
+            named: Named::default(),
             waiting: None,
             first_wait: if max_overhead < LARGE_BUDGET {
                 small
@@ -188,14 +199,21 @@ impl Site {
             self.forget();
         }
         let mut function = Function::default();
+        let named = &mut self.named;
         static_sites(bytes, start, &mut |site| {
             let (pc, flags) = match site {
-                StaticSite::Access { pc, fixed_address } => {
+                StaticSite::Access {
+                    pc,
+                    fixed_address,
+                    writes,
+                } => {
                     if code.is_atomic(pc) || fixed_address.is_some_and(|at| code.is_constant(at)) {
                         return;
                     }
-                    let named = fixed_address.map_or(0, |_| AccessSite::NAMED);
-                    (pc, named)
+                    if let Some(address) = fixed_address {
+                        named.add(address, pc, writes);
+                    }
+                    (pc, fixed_address.map_or(0, |_| AccessSite::NAMED))
                 }
                 StaticSite::Leaves { pc, transfer, .. } => {
                     if code.routine(transfer).is_none() {
@@ -265,12 +283,17 @@ impl Site {
                 self.contended.note(site, conflict.distance);
             }
         }
+        let begun = Instant::now();
         for _ in 0..LOOKED_AT {
-            let called = self.called.pop_front();
-            let Some(start) = called.and_then(|target| self.learn(target, code)) else {
-                continue;
+            let Some(target) = self.called.pop_front() else {
+                break;
             };
-            self.weigh(start);
+            if let Some(start) = self.learn(target, code) {
+                self.weigh(start);
+            }
+            if begun.elapsed() > LOOK {
+                break;
+            }
         }
     }
 
@@ -321,6 +344,12 @@ impl Site {
         let before = sites.partition_point(|site| start + u64::from(site.offset) < behind);
         let site = start + u64::from(sites.get(before.checked_sub(1)?)?.offset);
         (behind - site <= MOST_BYTES).then_some(site)
+    }
+
+    fn weigh_named(&mut self, site: u64) {
+        if let Some(known) = self.get(site) {
+            self.named.weigh(site, known.merit());
+        }
     }
 
     fn get(&self, site: u64) -> Option<AccessSite> {
@@ -380,9 +409,12 @@ impl Strategy for Site {
         self.look(code);
         let contended = self.random.f64() < self.contended.chance();
         let contended = contended.then(|| self.contended.choose(&mut self.random));
-        let (at, why) = match contended.flatten() {
-            Some(site) => (site, "contended"),
-            None => (0..CHOICES).find_map(|_| {
+        let named = self.random.f64() < NAMED;
+        let named = named.then(|| self.named.choose(self.random.f64()));
+        let (at, why) = match (contended.flatten(), named.flatten()) {
+            (Some(site), _) => (site, "contended"),
+            (None, Some(site)) => (site, "named"),
+            (None, None) => (0..CHOICES).find_map(|_| {
                 let (start, why) = self.choose_function(code)?;
                 let site = self.choose_site(start)?;
                 Some((start.wrapping_add(u64::from(site.offset)), why))
@@ -420,6 +452,7 @@ impl Strategy for Site {
         self.noted.clear();
         self.conflicts.clear();
         self.contended.forget();
+        self.named.forget();
         self.waiting = None;
         self.known = 0;
         self.stalled = 0;
@@ -434,6 +467,9 @@ impl Strategy for Site {
                 // Other threads may have come to use it.
                 site.flags &= !AccessSite::PRIVATE;
             }
+        }
+        for site in self.named.sites() {
+            self.weigh_named(site);
         }
         for (index, start) in self.candidates.iter().enumerate() {
             let weight = self.functions.get(start).map_or(0.0, Function::weight);
@@ -494,7 +530,9 @@ impl Strategy for Site {
             Outcome::TooOften | Outcome::Unsuitable | Outcome::Unused => {}
         }
         self.stalled += u64::from(first);
-        if function.candidate.is_some() {
+        let is_candidate = function.candidate.is_some();
+        self.weigh_named(site);
+        if is_candidate {
             self.weigh(start);
         }
     }

@@ -7,7 +7,7 @@ use super::accesses::decode;
 use super::flow::transfer;
 use super::lookahead::{candidate, track_frame};
 use super::registers::GprSet;
-use crate::insn::Transfer;
+use crate::insn::{AccessKind, Transfer};
 
 /// Bytes of a function that are looked at: what follows in a larger one is left out, so that a look
 /// takes a bounded time.
@@ -22,6 +22,8 @@ pub enum StaticSite {
         pc: u64,
         /// The address that is accessed, where the code alone gives it.
         fixed_address: Option<u64>,
+        /// It is written, not only read.
+        writes: bool,
     },
     /// A call, or a jump out of the function.
     Leaves {
@@ -70,6 +72,7 @@ pub fn static_sites(code: &[u8], start: u64, tell: &mut dyn FnMut(StaticSite)) {
             tell(StaticSite::Access {
                 pc,
                 fixed_address: found.fixed_address,
+                writes: found.kind != AccessKind::Read,
             });
         }
         track_frame(&instruction, info, &mut frame);
@@ -141,6 +144,7 @@ mod tests {
         let first = StaticSite::Access {
             pc: START,
             fixed_address: Some(START + 0x16),
+            writes: false,
         };
         assert_eq!(sites(&code), [first, to(6, 11, 0x10b), to(13, 18, 0x212)]);
     }
