@@ -27,9 +27,11 @@ impl Table {
     }
 
     fn csv(&self) -> String {
-        let mut out = self.columns.join(",") + "\n";
-        for row in &self.rows {
-            out += &(row.join(",") + "\n");
+        let mut out = String::new();
+        let names = self.columns.iter().map(|&name| name.to_owned()).collect();
+        for row in std::iter::once(&names).chain(&self.rows) {
+            let cells: Vec<String> = row.iter().map(|cell| quoted(cell)).collect();
+            out += &(cells.join(",") + "\n");
         }
         out
     }
@@ -62,6 +64,15 @@ impl Table {
     }
 }
 
+/// A cell as CSV has it (RFC 4180).
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,12 +80,12 @@ mod tests {
     /// Check both forms.
     #[test]
     fn forms() {
-        let mut table = Table::new(&["program", "seconds"]);
+        let mut table = Table::new(&["program", "seconds, median"]);
         table.row(vec!["hot".into(), "0.1".into()]);
-        assert_eq!(table.csv(), "program,seconds\nhot,0.1\n");
+        assert_eq!(table.csv(), "program,\"seconds, median\"\nhot,0.1\n");
         assert_eq!(
             table.markdown(),
-            "| program | seconds |\n| --- | --- |\n| hot | 0.1 |\n"
+            "| program | seconds, median |\n| --- | --- |\n| hot | 0.1 |\n"
         );
     }
 }

@@ -134,7 +134,7 @@ pub fn script(all: &[Functions]) -> String {
         "$functions << END\n{rows}END
 set logscale xy
 set grid
-set key bottom right
+set key below vertical maxrows 2
 set xlabel 'functions'
 set ylabel 'ms, MiB'
 plot $functions using 1:2 with linespoints pt 7 title 'ms from run until watching', \\

@@ -205,7 +205,7 @@ pub fn script(all: &[Threads]) -> String {
         "$threads << END\n{rows}END
 set logscale xy
 set grid
-set key bottom right
+set key below vertical maxrows 2
 set xlabel 'threads'
 set ylabel 'ms'
 plot $threads using 1:2 with linespoints pt 7 title 'attach until watching', \\
