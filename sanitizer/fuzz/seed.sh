@@ -1,12 +1,14 @@
 #!/bin/sh
 # Writes the seeds of the fuzz targets: small programs by each compiler and code model, whole for
-# `image`, and their metadata sections, behind the byte that names them, for `pcmeta`.
+# `image`, and their sections for the other targets, behind the bytes that say what they are.
 set -eu
 
 fuzz=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$fuzz/corpus/image" "$fuzz/corpus/pcmeta"
+for target in image pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
+    mkdir -p "$fuzz/corpus/$target"
+done
 
 cat > "$work/seed.c" <<'C'
 _Atomic int atomic; int plain; char *escape(char *);
@@ -41,3 +43,107 @@ for compiler in clang-16 clang-22; do
         done
     done
 done
+
+# A section of a file as a seed: the target, the seed's name, the file, the section, and the bytes before it, in
+# octal.
+section_seed() {
+    rm -f "$work/section"
+    llvm-objcopy-22 --dump-section="$4=$work/section" "$3" "$work/rest" 2>"$work/missing" || true
+    if [ -s "$work/section" ]; then
+        { printf "$5"; cat "$work/section"; } > "$fuzz/corpus/$1/$2"
+    fi
+}
+
+cat > "$work/tables.c" <<'C'
+int puts(const char *); int putchar(int);
+void __sanitizer_cov_pcs_init(const void *a, const void *b) {}
+void __sanitizer_cov_8bit_counters_init(char *a, char *b) {}
+static int inner(int a) { if (a > 3) return puts("x"); return a; }
+int branches(int a, int b) {
+    int sum = 0;
+    for (int i = 0; i < a; i++) { if (i % 3 == b) sum += inner(i); else sum += i * b; }
+    switch (b) { case 1: return sum; case 2: return a; case 9: putchar(a); break; default: sum--; }
+    return sum + a; }
+C
+cat > "$work/stack.ll" <<'LL'
+declare void @llvm.experimental.stackmap(i64, i32, ...)
+declare i64 @llvm.experimental.patchpoint.i64(i64, i32, ptr, i32, ...)
+define i64 @all_kinds(i64 %a, i64 %b, ptr %p) {
+  %slot = alloca [4 x i64]
+  call void (i64, i32, ...) @llvm.experimental.stackmap(i64 7, i32 8, i64 %a, i64 %b, ptr %slot, i32 -5, i64 81985529216486895)
+  %r = call anyregcc i64 (i64, i32, ptr, i32, ...) @llvm.experimental.patchpoint.i64(i64 78, i32 20, ptr null, i32 1, ptr %p, i64 %a)
+  ret i64 %r
+}
+LL
+cat > "$work/faults.ll" <<'LL'
+define i32 @load(ptr %x) {
+entry:
+  %c = icmp eq ptr %x, null
+  br i1 %c, label %is_null, label %not_null, !make.implicit !0
+is_null:
+  ret i32 42
+not_null:
+  %t = load atomic i32, ptr %x unordered, align 4
+  ret i32 %t
+}
+!0 = !{}
+LL
+cat > "$work/pcs.ll" <<'LL'
+define void @f(ptr %p) !pcsections !0 {
+  store atomic i64 7, ptr %p monotonic, align 8, !pcsections !1
+  ret void
+}
+!0 = !{!"functions", !2, !"packed_functions!C", !2}
+!1 = !{!"plain", !2, !"packed!C", !2}
+!2 = !{i8 1, i16 300, i32 -1, i64 70000}
+LL
+
+# What a program is linked with so that it stays small.
+link="ld.lld-22 --unresolved-symbols=ignore-all -e 0 -N"
+
+clang-22 -O1 -g1 -fbasic-block-address-map -fstack-size-section -fpseudo-probe-for-profiling \
+    -fno-sanitize-link-runtime -fsanitize-coverage=bb,inline-8bit-counters,pc-table -c "$work/tables.c" -o "$work/tables.o"
+llvm-strip-22 --strip-debug "$work/tables.o"
+$link "$work/tables.o" -o "$work/tables"
+cp "$work/tables.o" "$fuzz/corpus/image/tables-object"
+section_seed stack_sizes linked "$work/tables" .stack_sizes ''
+section_seed coverage linked "$work/tables" __sancov_pcs ''
+section_seed pseudo_probe linked "$work/tables" .pseudo_probe ''
+section_seed block_map newest "$work/tables" .llvm_bb_addr_map '\0'
+
+clang-16 -O1 -fbasic-block-sections=labels -c "$work/tables.c" -o "$work/old.o"
+$link "$work/old.o" -o "$work/old"
+section_seed block_map version-1 "$work/old" .llvm_bb_addr_map '\0'
+# Version 0 is version 1 without its first two bytes, as far as a function of one block goes.
+{ printf '\1'; tail -c +3 "$work/section"; } > "$fuzz/corpus/block_map/version-0"
+
+clang-22 -O1 -S -emit-llvm "$work/tables.c" -o "$work/tables.ll"
+# A seed of the block map that llc writes with these flags.
+map_seed() {
+    name=$1
+    shift
+    llc-22 -filetype=obj -basic-block-address-map "$@" "$work/tables.ll" -o "$work/map.o"
+    $link "$work/map.o" -o "$work/map"
+    section_seed block_map "$name" "$work/map" .llvm_bb_addr_map '\0'
+}
+map_seed profile -pgo-analysis-map=all -emit-bb-hash
+map_seed ranges -basic-block-sections=all
+map_seed omitted -pgo-analysis-map=func-entry-count -basic-block-address-map-skip-bb-entries
+
+llc-22 -mtriple=x86_64-linux-gnu -filetype=obj "$work/stack.ll" -o "$work/stack.o"
+cp "$work/stack.o" "$fuzz/corpus/image/stack-object"
+section_seed stack_map object "$work/stack.o" .llvm_stackmaps ''
+$link "$work/stack.o" "$work/stack.o" -z muldefs -o "$work/stack"
+section_seed stack_map linked "$work/stack" .llvm_stackmaps ''
+
+llc-22 -mtriple=x86_64-linux-gnu -O2 -enable-implicit-null-checks -filetype=obj "$work/faults.ll" -o "$work/faults.o"
+$link "$work/faults.o" -o "$work/faults"
+section_seed fault_map linked "$work/faults" .llvm_faultmaps ''
+
+# The first byte: a function or not, ULEB128 or not, four constants; the second: their sizes.
+llc-22 -mtriple=x86_64-linux-gnu -filetype=obj "$work/pcs.ll" -o "$work/pcs.o"
+$link "$work/pcs.o" -o "$work/pcs"
+section_seed pc_section instructions "$work/pcs" plain '\40\344'
+section_seed pc_section functions "$work/pcs" functions '\41\344'
+section_seed pc_section packed "$work/pcs" packed '\44\344'
+section_seed pc_section packed-functions "$work/pcs" packed_functions '\45\344'

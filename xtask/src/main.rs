@@ -13,6 +13,7 @@ mod ci;
 mod demo;
 mod ebpf;
 mod fixture;
+mod fuzz;
 mod paths;
 mod plot;
 mod setup;
@@ -51,6 +52,8 @@ enum Task {
     Soak(soak::Options),
     /// Run the test suites of memcached, CPython and redis by themselves and under gwp-race.
     Suites(suites::Options),
+    /// Feed the parsers of files with bytes that no compiler would write.
+    Fuzz(fuzz::Options),
     /// What continuous integration runs: format, lints, documentation, tests.
     Ci,
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Task::Chaos(options) => chaos::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Suites(options) => suites::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Ci => ci::run(),
     };
     match done {

@@ -42,6 +42,11 @@ const SHF_COMPRESSED: u64 = 0x800;
 const FIRST_ADDRESS: u64 = 0x1_0000;
 const LEAST_ALIGNMENT: u64 = 16;
 const MOST_ALIGNMENT: u64 = 1 << 16;
+/// How many times the file's size its sections may have together. Those of compilers and linkers do not
+/// share bytes, or only few.
+const MOST_OVERLAP: u64 = 4;
+/// Where a name is taken to have no end. C++ makes names of some thousand bytes.
+const LONGEST_NAME: usize = 1 << 16;
 const EHDR_SIZE: usize = 64;
 const PHDR_SIZE: u64 = 56;
 const SHDR_SIZE: u64 = 64;
@@ -137,6 +142,9 @@ pub(super) struct Headers {
     pub(super) segments: Vec<Segment>,
     pub(super) notes: Vec<NoteSegment>,
     pub(super) sections: Vec<Section>,
+    /// Of object files with very many sections: the index of a symbol table, and that of the section
+    /// which tells the sections of its symbols. Sorted.
+    extended_indices: Vec<(u32, usize)>,
     /// Index of the section with the sections' names.
     names: usize,
 }
@@ -207,6 +215,7 @@ impl Headers {
                 .chunks_exact(SHDR_SIZE as usize)
                 .map(section)
                 .collect(),
+            extended_indices: Vec::new(),
             names,
         };
         for phdr in phdrs.chunks_exact(PHDR_SIZE as usize) {
@@ -219,6 +228,19 @@ impl Headers {
                 let part = format!("section {:?}", headers.section_name(data, section));
                 return Err(truncated(part, section.offset.0, section.size));
             }
+        }
+        // Where sections share bytes without end, reading each takes time without end.
+        let sizes = headers
+            .sections
+            .iter()
+            .filter(|s| s.kind != SectionKind::NoBits);
+        let sum = sizes.fold(0u64, |sum, section| sum.saturating_add(section.size));
+        if sum > (data.len() as u64).saturating_mul(MOST_OVERLAP) {
+            return Err(ImageError::Unsupported {
+                file: file.into(),
+                what: format!("its sections overlap: they have {sum:#x} bytes together"),
+                mend: "the file is damaged: build it or copy it again",
+            });
         }
         // Files with nothing but debug information keep the program headers of the program that
         // they were taken from; its bytes are not there, and its sections are `SHT_NOBITS`.
@@ -252,6 +274,11 @@ impl Headers {
             section.address = LinkAddr(next);
             next = next.saturating_add(section.size);
         }
+        self.extended_indices = (self.sections.iter().enumerate())
+            .filter(|(_, section)| section.number == SHT_SYMTAB_SHNDX)
+            .map(|(index, section)| (section.link, index))
+            .collect();
+        self.extended_indices.sort_unstable();
     }
 
     /// The section that a symbol is in: `shndx` of the entry `symbol` of the table `table`.
@@ -266,8 +293,10 @@ impl Headers {
             return self.sections.get(usize::from(shndx));
         }
         // Object files with more sections than fit the field have a table of the indices.
-        let is_table = |s: &&Section| s.number == SHT_SYMTAB_SHNDX && s.link as usize == table;
-        let indices = self.sections.iter().find(is_table)?.data(data);
+        let found =
+            (self.extended_indices).binary_search_by_key(&table, |(table, _)| *table as usize);
+        let (_, indices) = self.extended_indices.get(found.ok()?)?;
+        let indices = self.sections.get(*indices)?.data(data);
         let index = u32_at(indices, symbol.checked_mul(size_of::<u32>())?)?;
         self.sections.get(index as usize)
     }
@@ -298,7 +327,12 @@ impl Headers {
     /// The section's name; empty where it has none or one that is no text.
     pub(super) fn section_name<'data>(&self, data: &'data [u8], section: &Section) -> &'data str {
         (self.sections.get(self.names))
-            .and_then(|names| c_string(names.data(data), section.name as usize))
+            .and_then(|names| {
+                let start = section.name as usize;
+                let names = names.data(data).get(start..)?;
+                // Names without an end, one for each section, would take time without end.
+                c_string(names.get(..LONGEST_NAME).unwrap_or(names), 0)
+            })
             .and_then(|name| str::from_utf8(name).ok())
             .unwrap_or_default()
     }

@@ -27,7 +27,7 @@ use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::addr::{FileOffset, LinkAddr};
 
@@ -49,6 +49,8 @@ struct Inner {
     bytes: Bytes,
     headers: Headers,
     build_id: Option<Range<usize>>,
+    /// Found out when the first section is to be relocated.
+    relocations: OnceLock<relocated::Index>,
 }
 
 enum Bytes {
@@ -180,6 +182,7 @@ impl Image {
                 bytes,
                 headers,
                 build_id,
+                relocations: OnceLock::new(),
             }),
         })
     }
@@ -301,9 +304,26 @@ impl Image {
     /// nowhere else.
     ///
     /// # Errors
-    /// A relocation of the section is of a type that tables do not have.
+    /// The section is compressed, or one of its relocations is of a type that tables do not have.
     pub fn relocated(&self, section: &SectionRef<'_>) -> Result<Cow<'_, [u8]>, ImageError> {
-        relocated::relocated(self.data(), &self.inner.headers, section.index, self.name())
+        let headers = &self.inner.headers;
+        if section.is_compressed {
+            let name = section.name;
+            return Err(ImageError::Unsupported {
+                file: self.name().into(),
+                what: format!("section {name} is compressed"),
+                mend: "write it as it is: llvm-objcopy --compress-sections=NAME=none FILE",
+            });
+        }
+        if !headers.is_object && !section.is_allocated {
+            let section = headers.sections.get(section.index);
+            return Ok(Cow::Borrowed(
+                section.map_or(&[], |section| section.data(self.data())),
+            ));
+        }
+        let index =
+            (self.inner.relocations).get_or_init(|| relocated::Index::new(self.data(), headers));
+        relocated::relocated(self.data(), headers, index, section.index, self.name())
     }
 
     fn section_ref<'image>(

@@ -59,75 +59,162 @@ impl Form {
     }
 }
 
+/// Which relocations belong to which section, found out once for a file: object files have hundreds of
+/// thousands of sections.
+pub(super) struct Index {
+    /// Of object files: the index of a section and that of a table of relocations for it. Sorted.
+    tables: Vec<(u32, usize)>,
+    /// Of linked files: the address of a place, the index of a table and that of the entry in it.
+    /// Sorted, and one for each place.
+    places: Vec<(u64, usize, usize)>,
+}
+
+impl Index {
+    pub(super) fn new(data: &[u8], headers: &Headers) -> Self {
+        let tables = headers.sections.iter().enumerate();
+        if headers.is_object {
+            let is_table = |s: &Section| s.kind == SectionKind::Relocations || s.number == SHT_CREL;
+            let mut tables: Vec<(u32, usize)> = tables
+                .filter(|(_, table)| is_table(table))
+                .map(|(index, table)| (table.info, index))
+                .collect();
+            tables.sort_unstable();
+            return Self {
+                tables,
+                places: Vec::new(),
+            };
+        }
+        let mut places: Vec<(u64, usize, usize)> = tables
+            .filter(|(_, table)| table.kind == SectionKind::Relocations && table.flags.allocated)
+            .flat_map(|(index, table)| {
+                let entries = table.data(data).chunks_exact(RELA_SIZE).enumerate();
+                entries
+                    .map(move |(entry, rela)| (u64_at(rela, 0).unwrap_or_default(), index, entry))
+            })
+            .collect();
+        places.sort_unstable();
+        // What is written last stays.
+        places.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            if is_same {
+                *kept = *next;
+            }
+            is_same
+        });
+        Self {
+            tables: Vec::new(),
+            places,
+        }
+    }
+}
+
 /// The bytes of the section of this index, relocated where anything in it has to be. A place that
 /// refers to a symbol of another file stays as it is.
 pub(super) fn relocated<'data>(
     data: &'data [u8],
     headers: &Headers,
+    relocations: &Index,
     index: usize,
     file: &Path,
 ) -> Result<Cow<'data, [u8]>, ImageError> {
     let Some(section) = headers.sections.get(index) else {
         return Ok(Cow::Borrowed(&[]));
     };
-    let is_for_section = |table: &Section| {
-        if headers.is_object {
-            table.info as usize == index
-        } else {
-            table.flags.allocated && section.flags.allocated
-        }
+    let mut place = Place {
+        data,
+        headers,
+        section,
+        file,
+        bytes: Cow::Borrowed(section.data(data)),
     };
-    if (headers.sections.iter()).any(|table| table.number == SHT_CREL && is_for_section(table)) {
-        return Err(ImageError::Unsupported {
-            file: file.into(),
-            what: format!(
-                "the relocations of section {} are in CREL form",
-                headers.section_name(data, section)
-            ),
-            mend: "assemble it without --crel, or link it",
-        });
-    }
-    let start = if headers.is_object {
-        0
-    } else {
-        section.address.0
-    };
-    let mut bytes = Cow::Borrowed(section.data(data));
-    for table in (headers.sections.iter())
-        .filter(|table| table.kind == SectionKind::Relocations && is_for_section(table))
-    {
-        for rela in table.data(data).chunks_exact(RELA_SIZE) {
-            let word = |at| u64_at(rela, at).unwrap_or_default();
-            let at = word(0).checked_sub(start);
-            let Some(at) = at.filter(|&at| at < section.size) else {
+    if headers.is_object {
+        let of_section = |(info, _): &(u32, usize)| *info as usize;
+        let first = relocations
+            .tables
+            .partition_point(|table| of_section(table) < index);
+        let tables = relocations.tables.get(first..).unwrap_or_default().iter();
+        for &(_, table) in tables.take_while(|table| of_section(table) == index) {
+            let Some(table) = headers.sections.get(table) else {
                 continue;
             };
-            let number = u32_at(rela, 8).unwrap_or_default();
-            let unknown = || ImageError::Relocation {
-                file: file.into(),
-                section: headers.section_name(data, section).into(),
-                offset: at,
-                number,
-            };
-            let form = Form::of(headers.machine, number).ok_or_else(unknown)?;
-            let symbol = u32_at(rela, 12).unwrap_or_default();
-            let target = match form {
-                Form::Relative => Some(0),
-                _ => symbol_value(data, headers, table, symbol),
-            };
-            let Some(target) = target else { continue };
-            let mut value = target.wrapping_add(word(16));
-            if matches!(form, Form::Distance(_)) {
-                value = value.wrapping_sub(section.address.0.wrapping_add(at));
+            if table.number == SHT_CREL {
+                return Err(place.packed());
             }
-            let value = value.to_le_bytes();
-            let end = (at as usize).checked_add(form.size());
-            let range = end.and_then(|end| bytes.to_mut().get_mut(at as usize..end));
-            let range = range.ok_or_else(unknown)?;
-            range.copy_from_slice(value.get(..form.size()).ok_or_else(unknown)?);
+            for rela in table.data(data).chunks_exact(RELA_SIZE) {
+                place.relocate(table, rela, u64_at(rela, 0).unwrap_or_default())?;
+            }
+        }
+    } else if section.flags.allocated {
+        let end = section.address.0.saturating_add(section.size);
+        let first = (relocations.places).partition_point(|place| place.0 < section.address.0);
+        let places = relocations.places.get(first..).unwrap_or_default().iter();
+        for &(address, table, entry) in places.take_while(|place| place.0 < end) {
+            let Some(table) = headers.sections.get(table) else {
+                continue;
+            };
+            let rela = table.data(data).chunks_exact(RELA_SIZE).nth(entry);
+            if let Some(rela) = rela {
+                place.relocate(table, rela, address - section.address.0)?;
+            }
         }
     }
-    Ok(bytes)
+    Ok(place.bytes)
+}
+
+/// A section that is being relocated.
+struct Place<'data, 'file> {
+    data: &'data [u8],
+    headers: &'file Headers,
+    section: &'file Section,
+    file: &'file Path,
+    bytes: Cow<'data, [u8]>,
+}
+
+impl Place<'_, '_> {
+    /// Carries out an entry of `table` for the place `at` within the section.
+    fn relocate(&mut self, table: &Section, rela: &[u8], at: u64) -> Result<(), ImageError> {
+        let number = u32_at(rela, 8).unwrap_or_default();
+        let symbol = u32_at(rela, 12).unwrap_or_default();
+        let addend = u64_at(rela, 16).unwrap_or_default();
+        let unknown = || ImageError::Relocation {
+            file: self.file.into(),
+            section: self.headers.section_name(self.data, self.section).into(),
+            offset: at,
+            number,
+        };
+        let form = Form::of(self.headers.machine, number).ok_or_else(unknown)?;
+        let target = match form {
+            Form::Relative => Some(0),
+            _ => symbol_value(self.data, self.headers, table, symbol),
+        };
+        let Some(target) = target else { return Ok(()) };
+        let mut value = target.wrapping_add(addend);
+        if matches!(form, Form::Distance(_)) {
+            value = value.wrapping_sub(self.section.address.0.wrapping_add(at));
+        }
+        let value = value.to_le_bytes();
+        let value = value.get(..form.size()).unwrap_or_default();
+        let start = usize::try_from(at).ok();
+        let end = start.and_then(|start| start.checked_add(value.len()));
+        match (start, end) {
+            (Some(start), Some(end)) if end <= self.bytes.len() => {
+                if let Some(range) = self.bytes.to_mut().get_mut(start..end) {
+                    range.copy_from_slice(value);
+                }
+                Ok(())
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    fn packed(&self) -> ImageError {
+        let name = self.headers.section_name(self.data, self.section);
+        ImageError::Unsupported {
+            file: self.file.into(),
+            what: format!("the relocations of section {name} are in CREL form"),
+            mend: "assemble it without --crel, or link it",
+        }
+    }
 }
 
 /// The address of a symbol that the file defines itself.

@@ -185,6 +185,7 @@ fn exercise(image: &Image) {
     for section in image.sections() {
         black_box(image.bytes_at(section.address, section.data.len()));
         black_box(image.link_address_of(section.offset));
+        black_box(image.relocated(&section).is_ok());
     }
     black_box(image.text_ranges());
     black_box((image.functions(), image.objects()));
@@ -210,7 +211,7 @@ fn damaged_files_give_errors_or_answers_but_never_a_panic() {
             *byte = damage;
         }
         bytes.truncate(cut);
-        if let Ok(image) = Image::parse(bytes, Path::new("damaged")) {
+        if let Ok(image) = Image::parse_any(bytes, Path::new("damaged")) {
             exercise(&image);
         }
     });
@@ -249,4 +250,158 @@ fn cells_for_functions() {
     assert!(memcpy.indirect);
     let resolved = SlotTarget::Resolver(memcpy.address);
     assert!(image.slots().iter().any(|slot| slot.target == resolved));
+}
+
+/// Check that the functions of an object file have places of their own, one behind the other, with
+/// the names and sizes that the program linked from it has, and that only `open_any` takes it.
+#[test]
+fn object_files() {
+    for target in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {
+        let target = format!("--target={target}");
+        let dir = tempfile::tempdir().unwrap();
+        let (input, object) = (dir.path().join("a.c"), dir.path().join("a.o"));
+        std::fs::write(&input, PROGRAM).unwrap();
+        let compile = |flags: &[&str]| {
+            let mut command = Command::new("clang-22");
+            command
+                .args(["-O1", "-ffunction-sections", "-c", &target])
+                .args(flags);
+            let status = command.arg(&input).arg("-o").arg(&object).status();
+            assert!(status.unwrap().success());
+        };
+        compile(&[]);
+        let error = Image::open(&object).unwrap_err().to_string();
+        assert!(
+            error.contains("an object file") && error.contains("link it"),
+            "{error}"
+        );
+        let image = Image::open_any(&object).unwrap();
+        assert!(image.is_object() && !image.is_dynamic());
+        let functions = image.functions();
+        let names: Vec<&str> = functions.iter().map(|function| function.name).collect();
+        assert_eq!(names, ["function", "main"]);
+        assert!(functions[0].address.0 + functions[0].size <= functions[1].address.0);
+        for function in &functions {
+            let section = image.section(&format!(".text.{}", function.name)).unwrap();
+            assert_eq!(
+                (section.address, section.size),
+                (function.address, function.size)
+            );
+            assert!(
+                image
+                    .text_ranges()
+                    .contains(&(section.address..LinkAddr(section.address.0 + section.size)))
+            );
+        }
+        // What refers to code is filled in: the CFI of `main` names its place.
+        let frames = image.section(".eh_frame").unwrap();
+        let relocated = image.relocated(&frames).unwrap();
+        assert_ne!(&relocated[..], frames.data);
+        let main = functions[1];
+        let is_start = |(at, word): (usize, &[u8])| {
+            let distance = i32::from_le_bytes(word.try_into().unwrap());
+            frames.address.offset(at as i64 + i64::from(distance)) == main.address
+        };
+        assert!(relocated.windows(4).enumerate().any(is_start));
+
+        compile(&["-Wa,--crel,--allow-experimental-crel"]);
+        let image = Image::open_any(&object).unwrap();
+        let frames = image.section(".eh_frame").unwrap();
+        let error = image.relocated(&frames).unwrap_err().to_string();
+        assert!(
+            error.contains(".eh_frame are in CREL form") && error.contains("--crel"),
+            "{error}"
+        );
+    }
+}
+
+/// Check that an object file with more sections than fit the field of a symbol is read.
+#[test]
+fn object_files_with_very_many_sections() {
+    use std::fmt::Write as _;
+    let dir = tempfile::tempdir().unwrap();
+    let (input, object) = (dir.path().join("a.s"), dir.path().join("a.o"));
+    let mut source = String::new();
+    let count = 0x1_0100;
+    for index in 0..count {
+        writeln!(
+            source,
+            ".section .text.f{index},\"ax\"\n.type f{index},@function\nf{index}: ret\n.size f{index}, 1"
+        )
+        .unwrap();
+    }
+    // A name that is not global keeps the linker's choice out of it.
+    writeln!(
+        source,
+        ".section table,\"a\"\n.quad f{0}\n.quad f0",
+        count - 1
+    )
+    .unwrap();
+    std::fs::write(&input, source).unwrap();
+    let status = Command::new("clang-22")
+        .arg("-c")
+        .arg(&input)
+        .arg("-o")
+        .arg(&object)
+        .status();
+    assert!(status.unwrap().success());
+    let image = Image::open_any(&object).unwrap();
+    let functions = image.functions();
+    assert_eq!(functions.len(), count);
+    assert!(
+        functions
+            .windows(2)
+            .all(|pair| pair[0].address < pair[1].address)
+    );
+    let address_of = |name: &str| functions.iter().find(|f| f.name == name).unwrap().address.0;
+    let table = image.section("table").unwrap();
+    let expected = [address_of(&format!("f{}", count - 1)), address_of("f0")];
+    assert_eq!(
+        image.relocated(&table).unwrap()[..],
+        expected.map(u64::to_le_bytes).concat()
+    );
+}
+
+/// Check that a compressed section is named, with the command that mends it.
+#[test]
+fn compressed_sections_are_named() {
+    let (dir, image) = build(PROGRAM, &["-O1", "-fbasic-block-address-map"]);
+    let compressed = dir.path().join("compressed");
+    let status = Command::new("llvm-objcopy-22")
+        .arg("--compress-sections=.llvm_bb_addr_map=zlib")
+        .arg(image.name())
+        .arg(&compressed)
+        .status();
+    assert!(status.unwrap().success());
+    let image = Image::open(&compressed).unwrap();
+    let section = image.section(".llvm_bb_addr_map").unwrap();
+    let error = image.relocated(&section).unwrap_err().to_string();
+    assert!(
+        error.contains("section .llvm_bb_addr_map is compressed"),
+        "{error}"
+    );
+    assert!(
+        error.contains("llvm-objcopy --compress-sections"),
+        "{error}"
+    );
+}
+
+/// Check that sections which share their bytes many times are refused: each is work of its own.
+#[test]
+fn sections_that_overlap_are_refused() {
+    let (_dir, image) = build(PROGRAM, &["-O1"]);
+    let mut bytes = image.data().to_vec();
+    let size = bytes.len() as u64;
+    let table = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    let count = usize::from(u16::from_le_bytes(bytes[60..62].try_into().unwrap()));
+    // All but the first, and the names, become as large as the file.
+    for index in 1..count - 2 {
+        let header = table + index * 64;
+        bytes[header + 24..header + 32].copy_from_slice(&0u64.to_le_bytes());
+        bytes[header + 32..header + 40].copy_from_slice(&size.to_le_bytes());
+    }
+    let error = Image::parse(bytes, Path::new("the-file"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("its sections overlap"), "{error}");
 }

@@ -1,0 +1,50 @@
+//! A PC section. Format of the input: a byte with what an entry is (bit 0: a function, 1: distances of
+//! eight bytes, 2: ULEB128, 3 to 5: how many constants), a byte with the sizes of up to four
+//! constants, two bits each, then the section.
+
+#![no_main]
+
+use std::path::Path;
+
+use gwp_race::addr::LinkAddr;
+use gwp_race::pcmeta::{PcSection, PcSectionDescription, RawSection};
+use gwp_race_fuzz::{check_error, within_limits};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let &[choice, sizes, ref data @ ..] = input else {
+        return;
+    };
+    let description = PcSectionDescription {
+        name: "the_section".into(),
+        has_size: choice & 1 != 0,
+        pointer_sized: choice & 2 != 0,
+        compressed: choice & 4 != 0,
+        constants: (0..(choice >> 3 & 7).min(4))
+            .map(|place| 1 << (sizes >> (2 * place) & 3))
+            .collect(),
+    };
+    assert_eq!(description.to_string().parse(), Ok(description.clone()));
+    let section = RawSection {
+        name: &description.name,
+        address: LinkAddr(0x8000),
+        data,
+    };
+    let text = [
+        LinkAddr(0x1000)..LinkAddr(0x8000),
+        LinkAddr(0x10_0000)..LinkAddr(0x20_0000),
+    ];
+    let decode = || PcSection::decode(&description, &[section], &text, Path::new("fuzzed"));
+    match within_limits(data.len(), decode) {
+        Ok(section) => {
+            assert_eq!(section.entries().count(), section.entry_count());
+            for entry in section.entries().take(100) {
+                let is_code = text.iter().any(|range| range.contains(&entry.pc));
+                let is_found = section.entries_at(entry.pc).any(|found| found == entry);
+                // An entry of code that is not found is a function that goes on beyond it, or is empty.
+                assert!(is_found || !is_code || entry.size.is_some());
+            }
+        }
+        Err(error) => check_error(&error, &description.name),
+    }
+});

@@ -1,0 +1,63 @@
+//! What the fuzz targets share: a watch over how much memory is asked for at once.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many times its input a parser may ask for at once.
+const FACTOR: usize = 16;
+/// What it may ask for besides: messages of errors, the first elements of a list.
+const BASE: usize = 4096;
+
+/// The largest request since it was last looked at.
+static LARGEST: AtomicUsize = AtomicUsize::new(0);
+
+struct Watching;
+
+// SAFETY: every request goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Watching {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are those that are asked for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LARGEST.fetch_max(size, Ordering::Relaxed);
+        // SAFETY: as above; `old` came from the same allocator.
+        unsafe { System.realloc(old, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(old, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Watching = Watching;
+
+/// Does `work` with an input of `len` bytes, and checks that it asks for no more memory at once
+/// than 16 times the input.
+pub fn within_limits<T>(len: usize, work: impl FnOnce() -> T) -> T {
+    LARGEST.store(0, Ordering::Relaxed);
+    let done = work();
+    let largest = LARGEST.load(Ordering::Relaxed);
+    assert!(largest <= FACTOR * len + BASE, "{largest} bytes for {len}");
+    done
+}
+
+/// Checks that an error names its file, section and offset, and says what to do.
+pub fn check_error(error: &dyn std::error::Error, section: &str) {
+    let message = error.to_string();
+    let start = format!("fuzzed: section {section} at offset 0x");
+    assert!(
+        message.starts_with(&start) && message.ends_with("or update gwp-race"),
+        "{message}"
+    );
+}
