@@ -88,7 +88,8 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     // A claim whose stop never came (the thread died, the signal was lost) must not silence
     // the sampler for good.
     let void = phase::of(word) == phase::CLAIMED
-        && now.wrapping_sub(atomic::load(&control.claim_time_ns))
+        // Another gate may have claimed since this one took the time.
+        && now.saturating_sub(atomic::load(&control.claim_time_ns))
             > atomic::load(&control.claim_timeout_ns);
     // Where the time goes is counted for every sample: it says how much of the program's work
     // can be watched at all.
@@ -194,6 +195,9 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let shares = phase::of(word) != phase::STALL && atomic::load(&control.share_address) == address;
     if shares {
         count(control, Counter::ShareTraps);
+        if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
+            tell(EVENT_SHARED, tid, 0, 0);
+        }
         if u64::from(tid) == atomic::load(&control.share_tid) {
             return share_own(control);
         }
@@ -211,14 +215,14 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     }
     let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
     if by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
-        return swallow(control, Counter::HitForeign);
+        return refuse(control, Counter::HitForeign, shares);
     }
     // The program counter is that of the next instruction: one byte back is in the function.
     let before = pc.wrapping_sub(1);
     let flags = match range_of(control, current_tgid(control), before) {
         Some(range) => {
             if atomic::load(&control.ignore_atomic) != 0 && ends_atomic(control, range, pc) {
-                return swallow(control, Counter::HitAtomic);
+                return refuse(control, Counter::HitAtomic, shares);
             }
             function_flags(control, range, before)
         }
@@ -227,7 +231,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if flags & (FunctionEntry::ANALYZED | FunctionEntry::MEM_ROUTINE) == 0
         && atomic::load(&control.keep_unanalyzed) == 0
     {
-        return swallow(control, Counter::HitUnanalyzed);
+        return refuse(control, Counter::HitUnanalyzed, shares);
     }
     if shares {
         return share_other(control, pc);
@@ -292,20 +296,22 @@ fn share_other(control: &Control, pc: u64) -> u32 {
 #[inline(always)]
 fn site_reached(control: &Control, word: u64) -> u32 {
     count(control, Counter::SiteTraps);
-    let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
-    if by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
-        return swallow(control, Counter::HitForeign);
-    }
+    // Whoever traps here, it costs.
     let trap = atomic::add(&control.site_traps, 1);
     if trap + 1 == TRAPS_PER_SITE {
         tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
     }
-    if trap < atomic::load(&control.site_skip)
+    let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
+    let foreign = by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid);
+    if foreign
+        || trap < atomic::load(&control.site_skip)
         || phase::of(word) != phase::IDLE
         || atomic::load(&control.spent_ns) > atomic::load(&control.earned_ns)
-        || !stoppable(control)
     {
         return swallow(control, Counter::SiteSwallowed);
+    }
+    if !stoppable(control) {
+        return swallow(control, Counter::SampleUnstoppable);
     }
     if !claim(control, word, now()) {
         return swallow(control, Counter::SiteSwallowed);
@@ -358,6 +364,15 @@ fn count(control: &Control, counter: Counter) {
 #[inline(always)]
 fn swallow(control: &Control, reason: Counter) -> u32 {
     count(control, reason);
+    0
+}
+
+/// The same for an access that is no evidence; without a stall it would be none anyway.
+#[inline(always)]
+fn refuse(control: &Control, reason: Counter, shares: bool) -> u32 {
+    if !shares {
+        count(control, reason);
+    }
     0
 }
 

@@ -1,8 +1,17 @@
 //! Each strategy finds races by itself, and says what it has looked at.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
-use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, compile};
+use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, children::Guarded, compile};
 
 /// Catching a race takes luck: so many tries it may take.
 const TRIES: u32 = 5;
@@ -121,4 +130,75 @@ fn coverage_is_told_by_function() {
 #[test]
 fn auto_finds_what_is_rare() {
     catch(&rare(), "auto");
+}
+
+/// Check that looking who uses the bytes leaves nothing armed behind: a loop over private memory is looked at, then left
+/// alone, and the traps stay within the budget.
+#[test]
+fn looks_leave_nothing_armed() {
+    let built = compile::program(&Program::new("limits/private.c"), Configuration::USUAL).unwrap();
+    let outcome = Watch::usual()
+        .option(&["--strategy", "share"])
+        .run(&built, &["8"], Until::End)
+        .unwrap();
+    let summary = outcome.report.summary.as_ref().unwrap();
+    println!(
+        "{}, {} %",
+        summary["decisions"], summary["slowdown_percent"]
+    );
+    assert!(outcome.report.number("site_waits") > 0.0);
+    // What a breakpoint that stays armed costs is ten times that.
+    assert!(outcome.report.number("slowdown_percent") < 4.0);
+}
+
+/// Check that a stop that never comes silences no strategy: the thread's claim is void after a while, and others are
+/// claimed again.
+#[test]
+fn lost_stops_silence_nothing() {
+    /// How long the fixture tries, and then goes on.
+    const SECONDS: &str = "20";
+    /// Decisions after the loss.
+    const MORE: usize = 20;
+    const LIMIT: Duration = Duration::from_secs(60);
+    let built =
+        compile::program(&Program::new("conduct/lost_stop.c"), Configuration::USUAL).unwrap();
+    for strategy in ["site", "auto"] {
+        let happened = (1..=TRIES).any(|attempt| {
+            let scratch = tempfile::tempdir().unwrap();
+            let mut command = Command::new(&built);
+            let command = command.arg(SECONDS).stdout(Stdio::piped());
+            let mut program = Guarded::new(command.spawn().unwrap());
+            let mut command = Watch::aggressive()
+                .option(&["-v", "--strategy", strategy])
+                .attach_command(program.pid(), &scratch.path().join("report"));
+            command.stderr(Stdio::piped());
+            let mut gwp_race = Guarded::new(command.spawn().unwrap());
+            let decisions = BufReader::new(gwp_race.child().stderr.take().unwrap());
+            let seen = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&seen);
+            std::thread::spawn(move || {
+                for _ in decisions.lines().map_while(Result::ok) {
+                    counted.fetch_add(1, SeqCst);
+                }
+            });
+            let mut said = String::new();
+            let mut stdout = BufReader::new(program.child().stdout.take().unwrap());
+            stdout.read_line(&mut said).unwrap();
+            if said != "stuck\n" {
+                println!("{strategy}: try {attempt}: {said}");
+                return false;
+            }
+            let before = seen.load(SeqCst);
+            program.wait(LIMIT).unwrap();
+            gwp_race.wait(LIMIT).unwrap();
+            let after = seen.load(SeqCst);
+            println!(
+                "{strategy}: try {attempt}: {before} decisions, then {}",
+                after - before
+            );
+            assert!(after >= before + MORE);
+            true
+        });
+        assert!(happened, "no stop was lost in {TRIES} tries");
+    }
 }

@@ -82,6 +82,15 @@ impl Watch {
         }
     }
 
+    /// With the defaults of `gwp-race`.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self {
+            options: Vec::new(),
+            ..Self::aggressive()
+        }
+    }
+
     /// With a further option.
     #[must_use]
     pub fn option(mut self, words: &[&str]) -> Self {

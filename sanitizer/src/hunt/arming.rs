@@ -338,16 +338,11 @@ impl Arming {
         self.watchpoints.are_by_cpu() || !Watchpoints::wants_cpus(threads, self.cpus)
     }
 
-    /// Chooses the watchpoints for a process of so many threads; no stall may be under way. Whether
-    /// they are those of the processors.
+    /// Chooses the watchpoints for a process of so many threads; no stall may be under way.
     ///
     /// # Errors
-    /// Says why they stay those of the threads although there are many.
-    pub fn choose_watchpoints(
-        &mut self,
-        threads: usize,
-        gates: &Gates,
-    ) -> Result<bool, KernelError> {
+    /// Says why they stay what they were although others would suit.
+    pub fn choose_watchpoints(&mut self, threads: usize, gates: &Gates) -> Result<(), KernelError> {
         if !self.suits(threads) || !self.watchpoints.are_complete() {
             match Watchpoints::on_cpus(gates) {
                 Ok(watchpoints) => self.watchpoints = watchpoints,
@@ -357,7 +352,7 @@ impl Arming {
                 }
             }
         }
-        Ok(self.watchpoints.are_by_cpu())
+        Ok(())
     }
 
     /// The watchpoints.

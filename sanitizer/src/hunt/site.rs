@@ -376,6 +376,9 @@ impl Strategy for Site {
         self.contended.reached(site, waited);
         let patience = match self.contended.stall(site) {
             Some(stall) => Patience::Hold(stall),
+            None if self.looks_first && self.probe(site).is_none() => {
+                return Proposal::Pass("use-is-known");
+            }
             None if self.looks_first => Patience::Look,
             None if known.has(AccessSite::STALLED) => Patience::Hold(waited * 2),
             // What is private shows in a short stall as well as in a long one.

@@ -79,6 +79,8 @@ pub fn guard(
         } else {
             match owner_state(gates) {
                 Some('t') if standing == since => return release(tracer, gates, news),
+                // Nobody stands, and whoever was to has not come to it.
+                Some(_) if is_stuck(gates, deadline) => return release(tracer, gates, news),
                 Some(state) => {
                     standing = if state == 't' { since } else { 0 };
                     again

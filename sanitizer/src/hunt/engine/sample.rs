@@ -75,11 +75,14 @@ impl Engine {
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
         if phase::of(word) == phase::CLAIMED && control.owner.load(SeqCst) == u64::from(tid) {
-            self.nobody_stands();
-            let idle = phase::word(phase::generation(word), phase::IDLE);
-            let control = self.gates.control();
+            let generation = phase::generation(word);
+            let closed = phase::word(generation, phase::CLOSED);
             // Another gate may have declared it void at this very moment.
-            let _ = control.phase.compare_exchange(word, idle, SeqCst, SeqCst);
+            let ours = control.phase.compare_exchange(word, closed, SeqCst, SeqCst);
+            if ours.is_ok() {
+                self.generation = generation;
+                self.go_idle();
+            }
         }
     }
 
@@ -291,12 +294,12 @@ impl Engine {
 
     /// Watches who uses the bytes without holding anybody.
     fn look_at(&mut self, tid: u32, site: u64, watched: &Watched) {
-        self.site_is_disarmed();
-        if self.begin_probe(site, tid, watched.address)
-            && let Err(error) =
-                self.arming
-                    .watchpoints()
-                    .watch(watched.address, watched.len, watched.kind)
+        if !self.begin_probe(site, tid, watched.address) {
+            self.disarm_site();
+        } else if let Err(error) =
+            self.arming
+                .watchpoints()
+                .watch(watched.address, watched.len, watched.kind)
         {
             self.outbox.send(&Notice::Debug(error.to_string()));
             self.count_no_stall("watchpoint-failed");
@@ -343,12 +346,17 @@ impl Engine {
     /// Ends a stall whose bytes are accessed all the time.
     pub(super) fn cut_stall_short(&mut self) {
         self.stalls_cut_short += 1;
-        self.end_stall(None);
+        self.close_stall(None, false);
     }
 
     /// Closes the stall in hand, lets its thread go, and keeps the evidence if there is any.
     /// `deep` is the whole stack of a racing thread that stands still as well.
-    pub(super) fn end_stall(&mut self, mut deep: Option<(u32, Vec<u8>)>) {
+    pub(super) fn end_stall(&mut self, deep: Option<(u32, Vec<u8>)>) {
+        self.close_stall(deep, true);
+    }
+
+    /// The same; the bytes may stay watched afterwards, or not.
+    fn close_stall(&mut self, mut deep: Option<(u32, Vec<u8>)>, may_probe: bool) {
         let State::Stalled(stalled) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
         };
@@ -381,7 +389,7 @@ impl Engine {
             }
             self.came_to(self.decisions.why, site, Outcome::Quiet);
             self.charge_and_release(tid);
-            if !self.begin_probe(site, tid, watched.address) {
+            if !may_probe || !self.begin_probe(site, tid, watched.address) {
                 self.arming.watchpoints().unwatch();
             }
             return self.go_idle();

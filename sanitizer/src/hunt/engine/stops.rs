@@ -102,7 +102,8 @@ impl Engine {
                 // Taken: the kernel forgets the signal, and holds the thread.
                 if self.take_signal(tid)? {
                     self.on_sample(tid);
-                } else {
+                } else if !matches!(self.state, State::Looking(_)) {
+                    // Gone. (One that executes another program has begun anew.)
                     self.abandon();
                     self.go_idle();
                 }

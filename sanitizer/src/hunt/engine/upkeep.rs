@@ -115,14 +115,11 @@ impl Engine {
     /// Watches by thread or by processor, as the number of threads suggests. Nobody may stand still.
     pub(super) fn fit_watchpoints(&mut self, threads: usize) {
         let was_by_cpu = self.arming.watchpoints().are_by_cpu();
-        let by_cpu = self
-            .arming
-            .choose_watchpoints(threads, &self.gates)
-            .unwrap_or_else(|error| {
-                let text = format!("the threads are watched one by one: {error}");
-                self.outbox.send(&Notice::Debug(text));
-                false
-            });
+        if let Err(error) = self.arming.choose_watchpoints(threads, &self.gates) {
+            let text = format!("other watchpoints could not be opened: {error}");
+            self.outbox.send(&Notice::Debug(text));
+        }
+        let by_cpu = self.arming.watchpoints().are_by_cpu();
         if by_cpu && !was_by_cpu {
             let text = format!("{threads} threads: memory is watched by processor");
             self.outbox.send(&Notice::Debug(text));
@@ -243,8 +240,13 @@ impl Engine {
             self.look_when_idle();
         }
         if self.rounds.is_multiple_of(DECAY_ROUNDS) {
-            self.strategy.decay();
+            if self.substitute.is_some() {
+                self.strategy.decay();
+            } else {
+                self.waiting.decays = true;
+            }
         }
+        self.disarm_if_idle();
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.seize_new_threads()?;
         self.look_for_children();

@@ -19,7 +19,7 @@ use crate::hunt::wire::Notice;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
-use super::{Engine, State};
+use super::{CLAIM_TIME, Engine, State};
 
 /// The budget is asked again after this time, then after twice as long each time: a program that does
 /// nothing earns nothing, and is not to be looked at all the time.
@@ -50,6 +50,8 @@ pub(super) struct Waiting {
     rest: Duration,
     /// The events are breakpoints on a site, or watch bytes without a stall.
     armed: bool,
+    /// The strategy is to forget a part of what it knows, when nobody can be claimed: that takes its time.
+    pub(super) decays: bool,
     /// Clock samples that the strategy was told of.
     seen: u64,
     /// How often a site was waited at.
@@ -72,12 +74,27 @@ impl Engine {
         if !matches!(self.state, State::Idle) || now < self.waiting.due() {
             return;
         }
+        // From here on no gate claims a thread, and none waits for what takes its time.
+        self.clock_may_claim(false);
         self.end_probe();
         self.end_wait(Outcome::NotReached);
         let control = self.gates.control();
-        if phase::of(control.phase.load(SeqCst)) != phase::IDLE || self.next_housekeeping == 0 {
+        let word = control.phase.load(SeqCst);
+        if phase::of(word) == phase::CLAIMED {
+            let since = control.claim_time_ns.load(SeqCst);
+            if now.saturating_sub(since) > nanos(CLAIM_TIME) {
+                // Its stop was lost: the thread blocks the signal by now, or has thrown it away.
+                self.void_claim(control.owner.load(SeqCst) as u32);
+            }
+        }
+        if phase::of(self.gates.control().phase.load(SeqCst)) != phase::IDLE
+            || self.next_housekeeping == 0
+        {
             self.rest();
             return;
+        }
+        if std::mem::take(&mut self.waiting.decays) {
+            self.strategy.decay();
         }
         self.tell_seen();
         let control = self.gates.control();
@@ -99,11 +116,11 @@ impl Engine {
             },
         };
         if spent {
+            self.clock_may_claim(matches!(turn, Turn::Clock));
             self.waiting.turn = Some(turn);
             self.rest();
             return;
         }
-        self.clock_may_claim(false);
         let Some(wait) = self.strategy.wait(&*self.modules) else {
             self.clock_may_claim(true);
             self.rest();
@@ -139,6 +156,8 @@ impl Engine {
         };
         let control = self.gates.control();
         control.share_tid.store(u64::from(tid), SeqCst);
+        control.site.store(0, SeqCst);
+        control.stall_traps.store(0, SeqCst);
         control.share_own.store(0, SeqCst);
         control.share_own_ns.store(monotonic_ns(), SeqCst);
         control.share_pc.store(0, SeqCst);
@@ -212,6 +231,15 @@ impl Engine {
         let control = self.gates.control();
         control.site.store(0, SeqCst);
         control.share_address.store(0, SeqCst);
+    }
+
+    /// Disarms the events whatever is known of them: none may stay armed for nothing.
+    pub(super) fn disarm_if_idle(&mut self) {
+        let is_idle = matches!(self.state, State::Idle)
+            && phase::of(self.gates.control().phase.load(SeqCst)) == phase::IDLE;
+        if is_idle && !self.waiting.armed {
+            self.arming.watchpoints().unwatch();
+        }
     }
 
     pub(super) fn disarm_site(&mut self) {
