@@ -298,8 +298,8 @@ impl<'data> Module<'data> {
         let (analyzed, bytes) = (self.analyzed, self.metadata_bytes());
         let file_bytes = self.image.data().len() as u64;
         writeln!(out, "{name}:")?;
-        for section in self.metadata.sections() {
-            writeln!(out, "  {}", describe(section))?;
+        for section in by_name(self.metadata.sections()) {
+            writeln!(out, "  {}", describe(&section))?;
         }
         writeln!(
             out,
@@ -426,6 +426,27 @@ impl<'data> Module<'data> {
         writeln!(out, "{line}")?;
         Ok(())
     }
+}
+
+/// Sections of one name as one: an object file may have one for each function.
+fn by_name(sections: &[SectionSummary]) -> Vec<SectionSummary> {
+    let mut merged: Vec<SectionSummary> = Vec::new();
+    for section in sections {
+        match merged.iter_mut().find(|same| same.name == section.name) {
+            Some(same) => {
+                same.bytes += section.bytes;
+                same.entries += section.entries;
+                same.discarded += section.discarded;
+                for format in &section.formats {
+                    if !same.formats.contains(format) {
+                        same.formats.push(*format);
+                    }
+                }
+            }
+            None => merged.push(section.clone()),
+        }
+    }
+    merged
 }
 
 /// A section's name and content in a line.
@@ -560,6 +581,19 @@ mod tests {
         let bytes = line["metadata_bytes"].as_f64().unwrap();
         let share = line["metadata_percent"].as_f64().unwrap();
         assert!((share - bytes * 100.0 / size).abs() < 1e-9, "{share}");
+    }
+
+    #[test]
+    fn sections_of_one_name_are_one_line() {
+        let flags = ["-O1", "-c", "-ffunction-sections"];
+        let (_dir, path) =
+            build(&[&flags[..], &["-fexperimental-sanitize-metadata=atomics"]].concat());
+        let (_, summary) = text(&path, false);
+        assert_eq!(summary.matches("sanmd_covered2").count(), 1, "{summary}");
+        assert!(
+            summary.contains("sanmd_covered2      2 entries, version 2"),
+            "{summary}"
+        );
     }
 
     #[test]
