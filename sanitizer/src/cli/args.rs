@@ -139,7 +139,8 @@ pub struct WatchArgs {
     /// What to do with a plain access that races with an atomic one.
     #[arg(long, value_enum, default_value_t = Mixed::Report)]
     pub mixed: Mixed,
-    /// What to do with accesses of code without metadata: whether they are atomic is unknown.
+    /// What to do with racing accesses of functions whose metadata says nothing about atomics. (Code without
+    /// any metadata is never reported.)
     #[arg(long, value_enum, default_value_t = Unanalyzed::Ignore)]
     pub unanalyzed: Unanalyzed,
     /// Watch the children that the program forks as well.

@@ -1,7 +1,7 @@
 //! The budget: what samples cost is paid from a share of the target's CPU time.
 //!
-//! The gate earns with each clock sample and refuses the next one while the balance is
-//! negative; it also charges the traps. The tracer charges stops, arming, its own CPU time and what
+//! The gate earns with each clock sample, the tracer with the time in the kernel, which is not sampled. While
+//! the balance is negative nothing is claimed. The gate also charges the traps. The tracer charges stops, arming, its own CPU time and what
 //! the daemon needs to explain a race, all of which a busy machine takes from the target.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
@@ -27,6 +27,9 @@ const SAVINGS: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Budget {
     charged_cpu_ns: u64,
+    share: f64,
+    /// CPU time of the target that no sample stood for, and that was earned with, ns.
+    unsampled_ns: u64,
     /// Time that threads of the target stood still, ns.
     pub stopped_ns: u64,
 }
@@ -44,6 +47,8 @@ impl Budget {
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
         Self {
             charged_cpu_ns: cpu_time_ns(),
+            share,
+            unsampled_ns: 0,
             stopped_ns: 0,
         }
     }
@@ -51,6 +56,16 @@ impl Budget {
     /// What the tracer has done until now (start-up, reading metadata) is not charged.
     pub fn restart(&mut self) {
         self.charged_cpu_ns = cpu_time_ns();
+    }
+
+    /// Earns with the CPU time that no clock sample stands for, since those come in user mode only: of `used`,
+    /// ns of all kinds, `sampled` were earned with by the gate.
+    pub fn earn(&mut self, control: &Control, used: u64, sampled: u64) {
+        let unsampled = used.saturating_sub(sampled);
+        let new = unsampled.saturating_sub(self.unsampled_ns);
+        self.unsampled_ns += new;
+        let earned = (new as f64 * self.share) as u64;
+        control.earned_ns.fetch_add(earned, SeqCst);
     }
 
     /// Whether nothing is left.

@@ -11,6 +11,7 @@ use crate::hunt::modules::RefreshError;
 use crate::hunt::wire::Notice;
 use crate::hunt::wire::Statistics;
 use crate::kernel::process::monotonic_ns;
+use crate::kernel::process::nanos;
 use crate::target;
 
 use super::{DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery};
@@ -247,6 +248,7 @@ impl Engine {
             }
         }
         self.disarm_if_idle();
+        self.settle();
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.seize_new_threads()?;
         self.look_for_children();
@@ -316,14 +318,26 @@ impl Engine {
         self.gates.control().counters[counter as usize].load(SeqCst)
     }
 
+    /// CPU time that the target has used while it was watched, and that which samples stand for, ns.
+    fn cpu_used(&self) -> (u64, u64) {
+        let cpu = target::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
+        let sampled = self.counter(Counter::Samples) * self.setup.sample_period_ns;
+        (nanos(cpu.saturating_sub(self.cpu_before)), sampled)
+    }
+
+    /// Brings the budget up to date.
+    pub(super) fn settle(&mut self) {
+        let (used, sampled) = self.cpu_used();
+        let control = self.gates.control();
+        self.budget.earn(control, used, sampled);
+        self.budget.settle(control);
+    }
+
     pub(super) fn statistics(&self) -> Statistics {
         const NANO: f64 = 1e-9;
-        let cpu = target::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
-        let earned_cpu = self.counter(Counter::Samples) * self.setup.sample_period_ns;
-        let cpu_s = match cpu.checked_sub(self.cpu_before) {
-            Some(used) if !used.is_zero() => used.as_secs_f64(),
-            _ => earned_cpu as f64 * NANO,
-        };
+        let (used, sampled) = self.cpu_used();
+        // Of one that has ended this moment only the samples are known.
+        let cpu_s = used.max(sampled) as f64 * NANO;
         Statistics {
             gates: Counter::ALL
                 .iter()

@@ -97,10 +97,9 @@ impl Engine {
             self.strategy.decay();
         }
         self.tell_seen();
-        let control = self.gates.control();
         // What the tracer has just done is to be paid first.
-        self.budget.settle(control);
-        let spent = Budget::is_spent(control);
+        self.settle();
+        let spent = Budget::is_spent(self.gates.control());
         let turn = match self.waiting.turn.take() {
             Some(Turn::Clock) if spent => Turn::Clock,
             // It had its time.
