@@ -181,6 +181,6 @@ mod tests {
         assert_eq!(source, super::source());
         assert_eq!(source.matches("(struct work *work) {").count(), 20_000);
         assert_eq!(source.matches("needle_store(seed);").count(), 1);
-        assert_eq!(source.matches("needle_load());").count(), 1);
+        assert_eq!(source.matches("needle_load();").count(), 1);
     }
 }
