@@ -196,6 +196,8 @@ pub struct Engine {
     /// Samples refused for want of a harmless stop, at the last housekeeping.
     unstoppable: u64,
     cpu_before: Duration,
+    /// CPU time that it has used since, at the last look, ns.
+    cpu_seen_ns: u64,
     watched_ns: u64,
     stops: u64,
     stalls: u64,
@@ -303,6 +305,7 @@ impl Engine {
             rounds: 0,
             unstoppable: 0,
             cpu_before: Duration::ZERO,
+            cpu_seen_ns: 0,
             watched_ns: 0,
             stops: 0,
             stalls: 0,

@@ -322,12 +322,15 @@ impl Engine {
     fn cpu_used(&self) -> (u64, u64) {
         let cpu = target::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
         let sampled = self.counter(Counter::Samples) * self.setup.sample_period_ns;
-        (nanos(cpu.saturating_sub(self.cpu_before)), sampled)
+        let used = nanos(cpu.saturating_sub(self.cpu_before));
+        // Of one that has ended this moment only that is known which was seen before.
+        (used.max(self.cpu_seen_ns), sampled)
     }
 
     /// Brings the budget up to date.
     pub(super) fn settle(&mut self) {
         let (used, sampled) = self.cpu_used();
+        self.cpu_seen_ns = used;
         let control = self.gates.control();
         self.budget.earn(control, used, sampled);
         self.budget.settle(control);
@@ -336,7 +339,6 @@ impl Engine {
     pub(super) fn statistics(&self) -> Statistics {
         const NANO: f64 = 1e-9;
         let (used, sampled) = self.cpu_used();
-        // Of one that has ended this moment only the samples are known.
         let cpu_s = used.max(sampled) as f64 * NANO;
         Statistics {
             gates: Counter::ALL
