@@ -4,11 +4,9 @@
 
 #![no_main]
 
-use std::path::Path;
-
 use gwp_race::addr::LinkAddr;
-use gwp_race::pcmeta::{PcSection, PcSectionDescription, RawSection};
-use gwp_race_fuzz::{check_error, within_limits};
+use gwp_race::pcmeta::{PcSection, PcSectionDescription};
+use gwp_race_fuzz::decode;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -25,26 +23,20 @@ fuzz_target!(|input: &[u8]| {
             .collect(),
     };
     assert_eq!(description.to_string().parse(), Ok(description.clone()));
-    let section = RawSection {
-        name: &description.name,
-        address: LinkAddr(0x8000),
-        data,
-    };
     let text = [
         LinkAddr(0x1000)..LinkAddr(0x8000),
         LinkAddr(0x10_0000)..LinkAddr(0x20_0000),
     ];
-    let decode = || PcSection::decode(&description, &[section], &text, Path::new("fuzzed"));
-    match within_limits(data.len(), decode) {
-        Ok(section) => {
-            assert_eq!(section.entries().count(), section.entry_count());
-            for entry in section.entries().take(100) {
-                let is_code = text.iter().any(|range| range.contains(&entry.pc));
-                let is_found = section.entries_at(entry.pc).any(|found| found == entry);
-                // An entry of code that is not found is a function that goes on beyond it, or is empty.
-                assert!(is_found || !is_code || entry.size.is_some());
-            }
-        }
-        Err(error) => check_error(&error, &description.name),
+    let section = decode(&description.name, data, |mut section, file| {
+        section.address = LinkAddr(0x8000);
+        PcSection::decode(&description, &[section], &text, file)
+    });
+    let Some(section) = section else { return };
+    assert_eq!(section.entries().count(), section.entry_count());
+    for entry in section.entries().take(100) {
+        let is_code = text.iter().any(|range| range.contains(&entry.pc));
+        let is_found = section.entries_at(entry.pc).any(|found| found == entry);
+        // An entry of code that is not found is a function that goes on beyond it, or is empty.
+        assert!(is_found || !is_code || entry.size.is_some());
     }
 });

@@ -1,7 +1,11 @@
-//! What the fuzz targets share: a watch over how much memory is asked for at once.
+//! What the fuzz targets share: a watch over how much memory is asked for at once, and over what errors say.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gwp_race::addr::LinkAddr;
+use gwp_race::pcmeta::{RawSection, TableError};
 
 /// How many times its input a parser may ask for at once.
 const FACTOR: usize = 16;
@@ -42,9 +46,30 @@ unsafe impl GlobalAlloc for Watching {
 #[global_allocator]
 static ALLOCATOR: Watching = Watching;
 
+/// Decodes a section of these bytes within limits: what comes of it, or `None` after an error that names file,
+/// section and offset, and says what to do.
+pub fn decode<'a, T>(
+    name: &'a str,
+    data: &'a [u8],
+    decode: impl FnOnce(RawSection<'a>, &Path) -> Result<T, TableError>,
+) -> Option<T> {
+    let section = RawSection {
+        name,
+        address: LinkAddr(0),
+        data,
+    };
+    match within_limits(data.len(), || decode(section, Path::new("fuzzed"))) {
+        Ok(decoded) => Some(decoded),
+        Err(error) => {
+            check_error(&error, name);
+            None
+        }
+    }
+}
+
 /// Does `work` with an input of `len` bytes, and checks that it asks for no more memory at once
 /// than 16 times the input.
-pub fn within_limits<T>(len: usize, work: impl FnOnce() -> T) -> T {
+fn within_limits<T>(len: usize, work: impl FnOnce() -> T) -> T {
     LARGEST.store(0, Ordering::Relaxed);
     let done = work();
     let largest = LARGEST.load(Ordering::Relaxed);
@@ -53,7 +78,7 @@ pub fn within_limits<T>(len: usize, work: impl FnOnce() -> T) -> T {
 }
 
 /// Checks that an error names its file, section and offset, and says what to do.
-pub fn check_error(error: &dyn std::error::Error, section: &str) {
+fn check_error(error: &dyn std::error::Error, section: &str) {
     let message = error.to_string();
     let start = format!("fuzzed: section {section} at offset 0x");
     assert!(

@@ -1,8 +1,9 @@
 //! The budget: what samples cost is paid from a share of the target's CPU time.
 //!
 //! The gate earns with each clock sample, the tracer with the time in the kernel, which is not sampled. While
-//! the balance is negative nothing is claimed. The gate also charges the traps. The tracer charges stops, arming, its own CPU time and what
-//! the daemon needs to explain a race, all of which a busy machine takes from the target.
+//! the balance is negative nothing is claimed. The gate also charges the traps; the tracer charges stops,
+//! arming, its own CPU time and what the daemon needs to explain a race, all of which a busy machine takes
+//! from the target.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 

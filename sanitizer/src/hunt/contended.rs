@@ -98,15 +98,17 @@ impl Contended {
     /// The probability with which one of them should be the next.
     #[must_use]
     pub fn chance(&self) -> f64 {
-        let sum: f64 = self.sites.values().map(|entry| entry.weight()).sum();
-        (CHANCE * sum).min(MOST_CHANCE)
+        (CHANCE * self.weight()).min(MOST_CHANCE)
+    }
+
+    fn weight(&self) -> f64 {
+        self.sites.values().map(|entry| entry.weight()).sum()
     }
 
     /// One of them; the less it was tried, the likelier.
     #[must_use]
     pub fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
-        let sum: f64 = self.sites.values().map(|entry| entry.weight()).sum();
-        let mut point = random.f64() * sum;
+        let mut point = random.f64() * self.weight();
         let chosen = self.sites.iter().find(|(_, entry)| {
             point -= entry.weight();
             point <= 0.0

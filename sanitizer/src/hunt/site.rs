@@ -121,8 +121,11 @@ struct Function {
 
 impl Function {
     fn weight(&self) -> f64 {
-        let sum: f32 = self.sites.iter().map(|site| site.weight()).sum();
-        f64::from(sum) * if self.executes { 1.0 } else { CALLED }
+        f64::from(self.weight_of_sites()) * if self.executes { 1.0 } else { CALLED }
+    }
+
+    fn weight_of_sites(&self) -> f32 {
+        self.sites.iter().map(|site| site.weight()).sum()
     }
 }
 
@@ -317,8 +320,7 @@ impl Site {
 
     fn choose_site(&mut self, start: u64) -> Option<AccessSite> {
         let function = self.functions.get(&start)?;
-        let sum: f32 = function.sites.iter().map(|site| site.weight()).sum();
-        let mut point = self.random.f32() * sum;
+        let mut point = self.random.f32() * function.weight_of_sites();
         let chosen = function.sites.iter().find(|site| {
             point -= site.weight();
             point <= 0.0

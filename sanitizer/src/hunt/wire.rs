@@ -198,15 +198,16 @@ impl Outbox {
 
     /// Sends as much as goes without waiting; false where the message had to be dropped.
     pub fn send(&mut self, notice: &Notice) -> bool {
-        let frame = encode(notice).unwrap_or_default();
-        let fits = !frame.is_empty() && self.pending.len() + frame.len() <= Self::LIMIT;
-        if fits {
-            self.pending.extend_from_slice(&frame);
-        } else {
-            self.dropped += 1;
-        }
+        let is_kept = match encode(notice) {
+            Ok(frame) if self.pending.len() + frame.len() <= Self::LIMIT => {
+                self.pending.extend_from_slice(&frame);
+                true
+            }
+            _ => false,
+        };
+        self.dropped += u64::from(!is_kept);
         self.flush();
-        fits
+        is_kept
     }
 
     /// Sends more of what is pending.

@@ -131,17 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn put_uleb128(out: &mut Vec<u8>, mut value: u64) {
-        loop {
-            let byte = (value & 0x7f) as u8;
-            value >>= 7;
-            out.push(if value == 0 { byte } else { byte | 0x80 });
-            if value == 0 {
-                return;
-            }
-        }
-    }
+    use crate::pcmeta::testing::put_uleb128;
 
     fn put(out: &mut Vec<u8>, format: Format, offset: i64, size: u32, features: u8, args: u32) {
         if format.pointer_sized {

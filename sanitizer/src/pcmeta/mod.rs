@@ -26,7 +26,6 @@ mod fault_map;
 mod format;
 mod function_table;
 mod layout;
-mod md5;
 mod pc_section;
 mod pc_set;
 mod pseudo_probe;
@@ -34,6 +33,8 @@ mod reader;
 mod stack_args;
 mod stack_map;
 mod stack_sizes;
+#[cfg(test)]
+pub(crate) mod testing;
 mod text;
 
 use std::borrow::Cow;

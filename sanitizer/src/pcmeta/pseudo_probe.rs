@@ -9,10 +9,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use md5::{Digest as _, Md5};
+
 use super::RawSection;
 use super::entry::Trouble;
 use super::error::TableError;
-use super::md5::function_guid;
 use super::reader::Reader;
 use crate::addr::LinkAddr;
 use crate::image::Image;
@@ -324,6 +325,13 @@ fn read_probe(
         discriminator,
     };
     Ok((!is_sentinel).then_some(probe))
+}
+
+/// The number of the function of this name, as LLVM makes it (`GlobalValue::getGUID`): the first eight bytes of
+/// its MD5.
+fn function_guid(name: &[u8]) -> u64 {
+    let digest = Md5::digest(name);
+    digest.first_chunk().copied().map_or(0, u64::from_le_bytes)
 }
 
 #[cfg(test)]

@@ -132,6 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::pcmeta::testing::put_sleb128;
 
     proptest! {
         /// Check that signed numbers of any width are read, and that none is read beyond the end.
@@ -139,16 +140,7 @@ mod tests {
         fn signed_numbers_of_any_width_are_read(value in any::<i64>(), shift in 0u32..64) {
             let value = value >> shift;
             let mut bytes = Vec::new();
-            let mut rest = value;
-            loop {
-                let byte = (rest & 0x7f) as u8;
-                rest >>= 7;
-                let is_last = (rest == 0 && byte & 0x40 == 0) || (rest == -1 && byte & 0x40 != 0);
-                bytes.push(if is_last { byte } else { byte | 0x80 });
-                if is_last {
-                    break;
-                }
-            }
+            put_sleb128(&mut bytes, value);
             let mut reader = Reader::new(&bytes, 0);
             prop_assert_eq!(reader.sleb128(), Ok(value));
             prop_assert!(reader.is_at_end());

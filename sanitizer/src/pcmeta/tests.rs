@@ -3,45 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::Command;
 
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Mnemonic, OpAccess};
 use proptest::prelude::*;
 
+use super::testing::Workshop;
 use super::*;
 
 const FLAG: &str = "-fexperimental-sanitize-metadata=atomics";
 const COMPILERS: [&str; 2] = ["clang-16", "clang-22"];
 
-/// A directory to compile in.
-struct Workshop(tempfile::TempDir);
-
 impl Workshop {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, content: &str) {
-        std::fs::write(self.path(name), content).unwrap();
-    }
-
-    /// Runs a command line, with words split at spaces, within the directory.
-    fn run(&self, line: &str) {
-        let mut words = line.split_whitespace();
-        let output = Command::new(words.next().unwrap())
-            .args(words)
-            .current_dir(&self.0)
-            .output()
-            .unwrap_or_else(|error| panic!("{line}: {error}; run: cargo xtask setup"));
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {stderr}");
-    }
-
     fn load(&self, name: &str) -> (Image, Metadata) {
         let image = Image::open(&self.path(name)).unwrap();
         let metadata = Metadata::load(&image).unwrap();

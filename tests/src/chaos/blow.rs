@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use nix::{
+    errno::Errno,
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -21,6 +22,8 @@ use crate::children::{descendants, status_field};
 /// be doubled: 5 s at most.
 const SHORTEST: Duration = Duration::from_micros(1_220);
 const DOUBLINGS: u64 = 12;
+/// How many tracers may be gone before they are stopped.
+const MEETINGS: usize = 20;
 /// The names of tracers and watchdogs in `/proc/PID/status`.
 const TRACER: &str = "gwp-race-tracer";
 const WATCHDOG: &str = "gwp-race-guard";
@@ -68,11 +71,7 @@ impl Blow {
     /// # Errors
     /// Fails when there is no tracer to be met.
     pub fn deal(self, daemon: Pid, target: Option<Pid>, random: &mut Random) -> Result<Duration> {
-        let victim = match self {
-            Self::Daemon | Self::StoppedDaemon => daemon,
-            Self::Tracer | Self::StoppedTracer => helper(daemon, TRACER)?,
-            Self::Watchdog => helper(daemon, WATCHDOG)?,
-        };
+        let victim = self.meet(daemon)?;
         // Neither the tracer nor its watchdog outlives the other, or the daemon.
         let mut doomed = descendants(daemon);
         doomed.retain(|pid| {
@@ -80,8 +79,7 @@ impl Blow {
         });
         doomed.push(victim);
         let mut stood = Duration::ZERO;
-        if matches!(self, Self::StoppedDaemon | Self::StoppedTracer) {
-            kill(victim, Signal::SIGSTOP).context("stopping gwp-race")?;
+        if self.stops_first() {
             stood = watch_standing(target, victim, random.spread(SHORTEST, DOUBLINGS));
         }
         // Stopped, a tracer has perhaps been killed by its watchdog.
@@ -92,6 +90,31 @@ impl Blow {
         // Without its tracer it may end by itself, or start another one soon.
         let _ = kill(daemon, Signal::SIGKILL);
         Ok(stood)
+    }
+
+    const fn stops_first(self) -> bool {
+        matches!(self, Self::StoppedDaemon | Self::StoppedTracer)
+    }
+
+    /// The process that it is dealt to, stopped where that comes first.
+    fn meet(self, daemon: Pid) -> Result<Pid> {
+        for _ in 0..MEETINGS {
+            let victim = match self {
+                Self::Daemon | Self::StoppedDaemon => daemon,
+                Self::Tracer | Self::StoppedTracer => helper(daemon, TRACER)?,
+                Self::Watchdog => helper(daemon, WATCHDOG)?,
+            };
+            if !self.stops_first() {
+                return Ok(victim);
+            }
+            match kill(victim, Signal::SIGSTOP) {
+                Ok(()) => return Ok(victim),
+                // On a busy machine the watchdog can have killed a late tracer; another one follows.
+                Err(Errno::ESRCH) if victim != daemon => {}
+                Err(error) => return Err(error).context("stopping gwp-race"),
+            }
+        }
+        bail!("gwp-race lost {MEETINGS} tracers before one of them could be stopped")
     }
 }
 

@@ -154,6 +154,7 @@ pub fn run(mix: Mix, random: &mut Random) -> Result<Record> {
         return Ok(record);
     };
     record.harm = board.examine(pid)?;
+    record.lost_traps = board.lost_traps()?;
     board.end()?;
     record.death = end_of(pid)?;
     Ok(record)

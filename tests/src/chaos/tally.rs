@@ -13,6 +13,8 @@ pub struct Record {
     pub death: Option<String>,
     /// What else was wrong with it, if anything was.
     pub harm: Option<String>,
+    /// Breakpoints whose status (DR6) the machine lost, as far as the target saw them.
+    pub lost_traps: u64,
     /// How long a thread was seen to stand still while its tracer was stopped.
     pub stood: Duration,
 }
@@ -30,6 +32,7 @@ struct Sum {
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     sums: BTreeMap<Mix, Sum>,
+    lost_traps: u64,
     /// What went wrong, a line each.
     pub failures: Vec<String>,
 }
@@ -43,6 +46,7 @@ impl Tally {
         sum.deaths += usize::from(record.death.is_some());
         sum.harmed += usize::from(record.harm.is_some());
         sum.stood = sum.stood.max(record.stood);
+        self.lost_traps += record.lost_traps;
         for what in record.death.into_iter().chain(record.harm) {
             self.failures
                 .push(format!("{mix:?}, kill {}: {what}", sum.kills));
@@ -95,6 +99,10 @@ impl fmt::Display for Tally {
         }
         for failure in &self.failures {
             writeln!(f, "{failure}")?;
+        }
+        if self.lost_traps > 0 {
+            let lost = self.lost_traps;
+            writeln!(f, "{lost} traps whose DR6 the virtual machine lost")?;
         }
         let total = |of: fn(&Sum) -> usize| self.sums.values().map(of).sum::<usize>();
         write!(

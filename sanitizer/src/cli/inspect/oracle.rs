@@ -2,42 +2,13 @@
 //! entry by entry, for every version and feature that those tools can write.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::{InspectArgs, inspect};
-
-/// A directory to compile in.
-struct Workshop(tempfile::TempDir);
+use crate::pcmeta::testing::Workshop;
 
 impl Workshop {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, content: &str) {
-        std::fs::write(self.path(name), content).unwrap();
-    }
-
-    /// Runs a command line, with words split at spaces, within the directory.
-    fn run(&self, line: &str) -> String {
-        let mut words = line.split_whitespace();
-        let output = Command::new(words.next().unwrap())
-            .args(words)
-            .current_dir(&self.0)
-            .output()
-            .unwrap_or_else(|error| panic!("{line}: {error}; run: cargo xtask setup"));
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {stderr}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
     /// Where the sections of an object file are put; of other files nothing.
     fn layout(&self, name: &str) -> Vec<(u64, u64)> {
         let modules = self.lines(name, &["module"]);

@@ -475,7 +475,9 @@ impl Engine {
                     self.look_when_idle();
                 }
             }
-            EVENT_FORK => drop(self.outbox.send(&Notice::Forked(event.tid))),
+            EVENT_FORK => {
+                self.outbox.send(&Notice::Forked(event.tid));
+            }
             EVENT_UNKNOWN_PC => {
                 self.look_when_idle();
             }

@@ -7,6 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use proptest::prelude::*;
 
 use super::*;
+use crate::pcmeta::testing::put_uleb128;
 
 const TEXT: LinkAddr = LinkAddr(0x1000);
 const TEXT_END: LinkAddr = LinkAddr(0x9000);
@@ -34,17 +35,6 @@ struct WrittenFunction {
     ranges: Vec<(u64, Vec<Written>)>,
 }
 
-fn put(out: &mut Vec<u8>, mut value: u64) {
-    loop {
-        let byte = (value & 0x7f) as u8;
-        value >>= 7;
-        out.push(if value == 0 { byte } else { byte | 0x80 });
-        if value == 0 {
-            return;
-        }
-    }
-}
-
 impl WrittenFunction {
     fn has(&self, feature: BlockMapFeatures) -> bool {
         self.features & feature.0 != 0
@@ -66,31 +56,31 @@ impl WrittenFunction {
             }
         }
         if self.has(BlockMapFeatures::MULTIPLE_RANGES) {
-            put(out, self.ranges.len() as u64);
+            put_uleb128(out, self.ranges.len() as u64);
         }
         for (base, blocks) in &self.ranges {
             out.extend(base.to_le_bytes());
-            put(out, blocks.len() as u64);
+            put_uleb128(out, blocks.len() as u64);
             if self.has(BlockMapFeatures::OMITTED_ENTRIES) {
                 continue;
             }
             let mut end = 0;
             for block in blocks {
                 if self.version >= 2 {
-                    put(out, block.id.into());
+                    put_uleb128(out, block.id.into());
                 }
                 let from = if self.version == 0 { end } else { 0 };
-                put(out, u64::from(from + block.gap));
+                put_uleb128(out, u64::from(from + block.gap));
                 let mut calls = 0;
                 if self.has(BlockMapFeatures::CALLSITE_ENDS) {
-                    put(out, block.callsites.len() as u64);
+                    put_uleb128(out, block.callsites.len() as u64);
                     for &callsite in &block.callsites {
-                        put(out, callsite.into());
+                        put_uleb128(out, callsite.into());
                         calls += callsite;
                     }
                 }
-                put(out, block.rest.into());
-                put(out, block.flags.into());
+                put_uleb128(out, block.rest.into());
+                put_uleb128(out, block.flags.into());
                 if self.has(BlockMapFeatures::BLOCK_HASH) {
                     out.extend(block.hash.to_le_bytes());
                 }
@@ -98,25 +88,25 @@ impl WrittenFunction {
             }
         }
         if self.has(BlockMapFeatures::FUNCTION_ENTRY_COUNT) {
-            put(out, self.entry_count);
+            put_uleb128(out, self.entry_count);
         }
         let has_frequency = self.has(BlockMapFeatures::BLOCK_FREQUENCY);
         let has_successors = self.has(BlockMapFeatures::BRANCH_PROBABILITY);
         let is_post_link = self.has(BlockMapFeatures::POST_LINK_PROFILE);
         for block in (self.blocks()).filter(|_| has_frequency || has_successors) {
             if has_frequency {
-                put(out, block.frequency);
+                put_uleb128(out, block.frequency);
             }
             if is_post_link {
-                put(out, block.post_link.into());
+                put_uleb128(out, block.post_link.into());
             }
             if has_successors {
-                put(out, block.successors.len() as u64);
+                put_uleb128(out, block.successors.len() as u64);
                 for &(id, probability, post_link) in &block.successors {
-                    put(out, id.into());
-                    put(out, probability.into());
+                    put_uleb128(out, id.into());
+                    put_uleb128(out, probability.into());
                     if is_post_link {
-                        put(out, post_link.into());
+                        put_uleb128(out, post_link.into());
                     }
                 }
             }

@@ -6,6 +6,7 @@ use std::process::Command;
 use proptest::prelude::*;
 
 use super::*;
+use crate::pcmeta::testing::put_uleb128;
 
 const TEXT: Range<LinkAddr> = LinkAddr(0x1000)..LinkAddr(0x9000);
 const ADDRESS: LinkAddr = LinkAddr(0xa000);
@@ -21,17 +22,6 @@ fn description() -> impl Strategy<Value = PcSectionDescription> {
             constants,
         },
     )
-}
-
-fn put_uleb128(out: &mut Vec<u8>, mut value: u64) {
-    loop {
-        let byte = (value & 0x7f) as u8;
-        value >>= 7;
-        out.push(if value == 0 { byte } else { byte | 0x80 });
-        if value == 0 {
-            return;
-        }
-    }
 }
 
 /// Writes an entry and gives it as it is to be read.

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::pcmeta::testing::{put_sleb128, put_uleb128};
 
 #[derive(Clone, Debug)]
 struct Written {
@@ -12,29 +13,6 @@ struct Written {
     number: u64,
     probes: Vec<(u32, u8, i32, u32)>,
     inlined: Vec<Written>,
-}
-
-fn put(out: &mut Vec<u8>, mut value: u64) {
-    loop {
-        let byte = (value & 0x7f) as u8;
-        value >>= 7;
-        out.push(if value == 0 { byte } else { byte | 0x80 });
-        if value == 0 {
-            return;
-        }
-    }
-}
-
-fn put_signed(out: &mut Vec<u8>, mut value: i64) {
-    loop {
-        let byte = (value & 0x7f) as u8;
-        value >>= 7;
-        let is_last = (value == 0 && byte & 0x40 == 0) || (value == -1 && byte & 0x40 != 0);
-        out.push(if is_last { byte } else { byte | 0x80 });
-        if is_last {
-            return;
-        }
-    }
 }
 
 type Expected = (PseudoProbe, Vec<InlineSite>);
@@ -48,19 +26,19 @@ impl Written {
         expected: &mut Vec<Expected>,
     ) {
         out.extend(self.number.to_le_bytes());
-        put(out, self.probes.len() as u64);
-        put(out, self.inlined.len() as u64);
+        put_uleb128(out, self.probes.len() as u64);
+        put_uleb128(out, self.inlined.len() as u64);
         for &(index, kind, distance, discriminator) in &self.probes {
-            put(out, index.into());
+            put_uleb128(out, index.into());
             let attributes = if discriminator > 0 {
                 HAS_DISCRIMINATOR
             } else {
                 0
             };
             out.push(IS_DISTANCE | attributes << 4 | kind);
-            put_signed(out, distance.into());
+            put_sleb128(out, distance.into());
             if discriminator > 0 {
-                put(out, discriminator.into());
+                put_uleb128(out, discriminator.into());
             }
             *address = address.map(|address| address.offset(distance.into()));
             let probe = PseudoProbe {
@@ -77,7 +55,7 @@ impl Written {
             expected.push((probe, sites.to_vec()));
         }
         for inlined in &self.inlined {
-            put(out, inlined.site.into());
+            put_uleb128(out, inlined.site.into());
             let site = InlineSite {
                 caller: self.number,
                 index: inlined.site,
@@ -227,4 +205,26 @@ fn inlining_of_any_depth() {
         bytes.extend([0, u8::from(level + 1 < depth)]);
     }
     assert_eq!(decode(&bytes, &HashMap::new()).unwrap(), (1, Vec::new()));
+}
+
+/// Check the examples of RFC 1321, A.5, as far as eight bytes go.
+#[test]
+fn examples_of_the_standard() {
+    for (text, digest) in [
+        ("", 0xd41d_8cd9_8f00_b204u64),
+        ("a", 0x0cc1_75b9_c0f1_b6a8),
+        ("abc", 0x9001_5098_3cd2_4fb0),
+        ("message digest", 0xf96b_697d_7cb7_938d),
+        ("abcdefghijklmnopqrstuvwxyz", 0xc3fc_d3d7_6192_e400),
+        (
+            "12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+            0x57ed_f4a2_2be3_c955,
+        ),
+    ] {
+        assert_eq!(
+            function_guid(text.as_bytes()).swap_bytes(),
+            digest,
+            "{text}"
+        );
+    }
 }
