@@ -16,6 +16,8 @@ use anyhow::{Context as _, Result};
 use random::Random;
 use target::Target;
 
+use crate::Watch;
+
 /// How gwp-race comes to its target, and by which signal it stops threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
@@ -53,10 +55,13 @@ pub struct Mix {
     pub blow: Blow,
 }
 
+/// What the kills take turns in. Without eBPF all come to the clock strategy.
+const STRATEGIES: [&str; 4] = ["auto", "clock", "site", "share"];
+
 /// Few threads, more than processors, and more than a tracer can look after in passing.
 const THREADS: [usize; 3] = [2, 50, 500];
 
-/// Kills this many gwp-races in these ways, over all numbers of threads and all blows in turn.
+/// Kills this many gwp-races in these ways, over all numbers of threads, all blows and all strategies in turn.
 ///
 /// # Errors
 /// Fails where a kill cannot be tried. What a kill has done to the target is in the tally.
@@ -72,14 +77,18 @@ pub fn unleash(ways: &[Way], kills: usize, seed: u64) -> Result<Tally> {
     // With fewer kills than mixes, each way and number of threads still gets its share.
     let share = |mix: usize| kills * (mix + 1) / mixes.len() - kills * mix / mixes.len();
     let mut attached: Option<Target> = None;
+    let mut strategies = STRATEGIES.into_iter().cycle();
     for (number, &mix) in mixes.iter().enumerate() {
-        for _ in 0..share(number) {
+        for strategy in strategies.by_ref().take(share(number)) {
+            let watch = Watch::aggressive().option(&["--strategy", strategy]);
             let record = match mix.way {
-                Way::Run | Way::RunHandled | Way::RunWithoutRights => round::run(mix, &mut random),
-                Way::Attach => round::attach(mix, &mut attached, &mut random),
+                Way::Run | Way::RunHandled | Way::RunWithoutRights => {
+                    round::run(mix, watch, &mut random)
+                }
+                Way::Attach => round::attach(mix, &watch, &mut attached, &mut random),
             };
-            let record = record.with_context(|| format!("{mix:?}"))?;
-            tally.add(mix, record);
+            let record = record.with_context(|| format!("{mix:?}, --strategy {strategy}"))?;
+            tally.add(mix, strategy, record);
         }
     }
     if let Some(target) = attached {

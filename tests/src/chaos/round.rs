@@ -122,7 +122,7 @@ impl Drop for Round {
 }
 
 /// Kills a gwp-race that has started its target.
-pub fn run(mix: Mix, random: &mut Random) -> Result<Record> {
+pub fn run(mix: Mix, watch: Watch, random: &mut Random) -> Result<Record> {
     let program = program()?;
     let mut board = Board::new(mix.threads)?;
     let report = board.beside("report");
@@ -133,8 +133,8 @@ pub fn run(mix: Mix, random: &mut Random) -> Result<Record> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let round = Round::new(&board)?;
     let watch = match mix.way {
-        Way::RunWithoutRights => Watch::aggressive().without_rights(),
-        Way::Run | Way::RunHandled | Way::Attach => Watch::aggressive(),
+        Way::RunWithoutRights => watch.without_rights(),
+        Way::Run | Way::RunHandled | Way::Attach => watch,
     };
     let command = watch.run_command(&program, &arguments, &report);
     let mut gwp_race = round.start(command)?;
@@ -161,7 +161,12 @@ pub fn run(mix: Mix, random: &mut Random) -> Result<Record> {
 }
 
 /// Kills a gwp-race that was attached to a target, which serves for as long as it is well.
-pub fn attach(mix: Mix, kept: &mut Option<Target>, random: &mut Random) -> Result<Record> {
+pub fn attach(
+    mix: Mix,
+    watch: &Watch,
+    kept: &mut Option<Target>,
+    random: &mut Random,
+) -> Result<Record> {
     let usable = kept.take_if(|target| target.board.threads() == mix.threads);
     if let Some(other) = kept.take() {
         other.end()?;
@@ -175,7 +180,7 @@ pub fn attach(mix: Mix, kept: &mut Option<Target>, random: &mut Random) -> Resul
     let report = target.board.beside("report");
     // Of the last round.
     let _ = fs::remove_file(&report);
-    let mut gwp_race = round.start(Watch::aggressive().attach_command(pid, &report))?;
+    let mut gwp_race = round.start(watch.attach_command(pid, &report))?;
     let sampling = in_full_swing(&report, random);
     let stood = mix.blow.deal(gwp_race.pid(), Some(pid), random)?;
     let mut record = Record {

@@ -19,7 +19,7 @@ pub struct Record {
     pub stood: Duration,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     kills: usize,
     sampling: usize,
@@ -28,28 +28,38 @@ struct Sum {
     stood: Duration,
 }
 
-/// Records, summed up by mix; it prints as a table.
+impl Sum {
+    fn add(&mut self, record: &Record) {
+        self.kills += 1;
+        self.sampling += usize::from(record.sampling);
+        self.deaths += usize::from(record.death.is_some());
+        self.harmed += usize::from(record.harm.is_some());
+        self.stood = self.stood.max(record.stood);
+    }
+}
+
+/// Records, summed up by mix and by strategy; it prints as a table.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     sums: BTreeMap<Mix, Sum>,
+    strategies: BTreeMap<&'static str, Sum>,
     lost_traps: u64,
     /// What went wrong, a line each.
     pub failures: Vec<String>,
 }
 
 impl Tally {
-    /// Adds what a kill has done.
-    pub fn add(&mut self, mix: Mix, record: Record) {
+    /// Adds what a kill of a gwp-race with this strategy has done.
+    pub fn add(&mut self, mix: Mix, strategy: &'static str, record: Record) {
         let sum = self.sums.entry(mix).or_default();
-        sum.kills += 1;
-        sum.sampling += usize::from(record.sampling);
-        sum.deaths += usize::from(record.death.is_some());
-        sum.harmed += usize::from(record.harm.is_some());
-        sum.stood = sum.stood.max(record.stood);
+        sum.add(&record);
+        self.strategies.entry(strategy).or_default().add(&record);
         self.lost_traps += record.lost_traps;
         for what in record.death.into_iter().chain(record.harm) {
-            self.failures
-                .push(format!("{mix:?}, kill {}: {what}", sum.kills));
+            let number = sum.kills;
+            self.failures.push(format!(
+                "{mix:?}, --strategy {strategy}, kill {number}: {what}"
+            ));
         }
     }
 
@@ -83,19 +93,23 @@ impl fmt::Display for Tally {
             f,
             "{way:20} {threads:>7} {blow:22} {kills:>5} {sampling:>8} {deaths:>6} {hangs:>5} {stood:>12}"
         )?;
-        for (mix, sum) in &self.sums {
+        let mut line = |way: &str, threads: &str, blow: &str, sum: &Sum| {
             writeln!(
                 f,
-                "{:20} {:>7} {:22} {:>5} {:>8} {:>6} {:>5} {:>9.3} s",
-                mix.way.name(),
-                mix.threads,
-                mix.blow.name(),
+                "{way:20} {threads:>7} {blow:22} {:>5} {:>8} {:>6} {:>5} {:>9.3} s",
                 sum.kills,
                 sum.sampling,
                 sum.deaths,
                 sum.harmed,
                 sum.stood.as_secs_f64(),
-            )?;
+            )
+        };
+        for (mix, sum) in &self.sums {
+            let threads = mix.threads.to_string();
+            line(mix.way.name(), &threads, mix.blow.name(), sum)?;
+        }
+        for (strategy, sum) in &self.strategies {
+            line(&format!("all, {strategy}"), "", "", sum)?;
         }
         for failure in &self.failures {
             writeln!(f, "{failure}")?;
