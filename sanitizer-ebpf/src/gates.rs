@@ -1,6 +1,6 @@
 //! The eBPF programs and their maps.
 
-use core::{ffi::c_void, ptr};
+use core::{ffi::c_void, mem::offset_of, ptr};
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -10,7 +10,8 @@ use aya_ebpf::{
         bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
         bpf_probe_read_user,
         generated::{
-            bpf_get_current_comm, bpf_probe_read_user as read_user, bpf_send_signal_thread,
+            bpf_get_current_comm, bpf_get_current_task_btf, bpf_probe_read_user as read_user,
+            bpf_send_signal_thread, bpf_task_pt_regs,
         },
     },
     macros::{btf_map, raw_tracepoint},
@@ -18,10 +19,10 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
-    Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_SHARED, EVENT_THREAD,
-    EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MODULES, ModuleRange, OWN_ACCESSES,
-    SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK, TRAPS_PER_SITE,
-    TRAPS_PER_STALL, TrapRegs, delivery, phase,
+    Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_HIT, EVENT_SHARED,
+    EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MODULES, ModuleRange,
+    OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
+    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, delivery, phase, system_call,
 };
 
 use crate::atomic;
@@ -34,6 +35,9 @@ const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
 /// An unknown program counter is told of this often at most.
 const UNKNOWN_PC_INTERVAL_NS: u64 = 100_000_000;
+
+/// The privilege bits of a code segment: 0 in the kernel.
+const RING: u64 = 3;
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
@@ -217,6 +221,14 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
         return refuse(control, Counter::HitForeign, shares);
     }
+    // SAFETY: as above.
+    if unsafe { (*ctx).regs.cs } & RING == 0 {
+        return if shares {
+            0
+        } else {
+            kernel_access(control, word, address, tid)
+        };
+    }
     // The program counter is that of the next instruction: one byte back is in the function.
     let before = pc.wrapping_sub(1);
     let flags = match range_of(control, current_tgid(control), before) {
@@ -236,28 +248,18 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if shares {
         return share_other(control, pc);
     }
-    let index = atomic::add(&control.hits, 1);
-    if index as usize >= HITS {
-        return swallow(control, Counter::HitOverflow);
-    }
-    let Some(record) = HIT_RECORDS.get_ptr_mut(index as u32) else {
+    let Some((record, index)) = next_record(control) else {
         return 0;
     };
     let first = index == 0;
     // Stopping the racing thread as well ends the stall early; it is no part of the evidence.
     let stop = first && atomic::load(&control.stop_racing) != 0 && stoppable(control);
-    // SAFETY: `record` points to a map value of this size, and no other program writes it: the
-    // index was claimed by an atomic addition and is reset only between generations.
+    // SAFETY: `next_record` hands out each record once in a generation.
     unsafe {
-        (*record).time_ns = now();
-        (*record).tid = tid;
         (*record).stopping = u32::from(stop);
-        (*record).value = bpf_probe_read_user(address as *const u64).unwrap_or(0);
+        (*record).in_kernel = 0;
         copy_regs(ctx, &raw mut (*record).regs);
-        (*record).fs_base = fs_base(control);
-        bpf_get_current_comm((&raw mut (*record).comm).cast::<c_void>(), 16);
-        (*record).stack_len = copy_stack((*ctx).regs.rsp, (&raw mut (*record).stack).cast());
-        atomic::store(&(*record).generation, phase::generation(word));
+        complete(control, record, word, address, tid, (*ctx).regs.rsp);
     }
     count(control, Counter::HitRecorded);
     debug!(
@@ -268,6 +270,75 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         (false, _) => 0,
         (true, false) => deliver(control),
         (true, true) => send(control),
+    }
+}
+
+/// The kernel has accessed the watched bytes while it works for this thread: evidence where a system call
+/// was asked to. The thread is in the kernel, so no signal is sent whatever comes of it.
+#[inline(always)]
+fn kernel_access(control: &Control, word: u64, address: u64, tid: u32) -> u32 {
+    // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
+    let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
+    let number = read_kernel::<u64>(entry, offset_of!(TrapRegs, orig_rax) as u32);
+    let by_program = read_kernel::<u64>(entry, offset_of!(TrapRegs, cs) as u32)
+        .is_some_and(|segment| segment & RING != 0);
+    if !by_program || !number.is_some_and(system_call::moves_data) {
+        return swallow(control, Counter::HitKernel);
+    }
+    let Some(regs) = read_kernel::<TrapRegs>(entry, 0) else {
+        return swallow(control, Counter::HitKernel);
+    };
+    let Some((record, index)) = next_record(control) else {
+        return 0;
+    };
+    // SAFETY: `next_record` hands out each record once in a generation.
+    unsafe {
+        (*record).stopping = 0;
+        (*record).in_kernel = 1;
+        (*record).regs = regs;
+        complete(control, record, word, address, tid, regs.rsp);
+    }
+    count(control, Counter::HitRecorded);
+    if index == 0 {
+        tell(EVENT_HIT, tid, 0, phase::generation(word));
+    }
+    0
+}
+
+/// A record that nobody else writes, with its number; `None` where the stall has enough of them.
+#[inline(always)]
+fn next_record(control: &Control) -> Option<(*mut HitRecord, u64)> {
+    let index = atomic::add(&control.hits, 1);
+    if index as usize >= HITS {
+        count(control, Counter::HitOverflow);
+        return None;
+    }
+    // The index is reset only between generations.
+    Some((HIT_RECORDS.get_ptr_mut(index as u32)?, index))
+}
+
+/// Fills in what is alike in all records; from here on it counts.
+///
+/// # Safety
+/// `record` points to a map value that no other program writes.
+#[inline(always)]
+unsafe fn complete(
+    control: &Control,
+    record: *mut HitRecord,
+    word: u64,
+    address: u64,
+    tid: u32,
+    stack: u64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        (*record).time_ns = now();
+        (*record).tid = tid;
+        (*record).value = bpf_probe_read_user(address as *const u64).unwrap_or(0);
+        (*record).fs_base = fs_base(control);
+        bpf_get_current_comm((&raw mut (*record).comm).cast::<c_void>(), 16);
+        (*record).stack_len = copy_stack(stack, (&raw mut (*record).stack).cast());
+        atomic::store(&(*record).generation, phase::generation(word));
     }
 }
 

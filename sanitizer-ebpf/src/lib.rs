@@ -5,6 +5,8 @@
 //! user space maps these structures into its own memory.
 #![no_std]
 
+pub mod system_call;
+
 use core::sync::atomic::AtomicU64;
 
 /// Bytes of user stack that a gate keeps with a conflicting access.
@@ -130,6 +132,8 @@ counters! {
     HitForeign = "other-process",
     /// Traps of the stalled thread itself.
     HitSameThread = "same-thread",
+    /// Traps in the kernel that are not those of a system call's buffer.
+    HitKernel = "kernel",
     /// Traps in code that was not analyzed.
     HitUnanalyzed = "unanalyzed",
     /// Atomic accesses where the user asked to ignore those.
@@ -375,9 +379,9 @@ pub struct HitRecord {
     pub stack_len: u32,
     /// The thread's name is in `comm`.
     pub comm: [u8; 16],
-    /// Keeps the layout free of implicit padding.
-    pub reserved: u32,
-    /// Registers after the access.
+    /// 1: the kernel made the access, in the system call `regs.orig_rax`.
+    pub in_kernel: u32,
+    /// Registers after the access; for one of the kernel, those with which the program has called it.
     pub regs: TrapRegs,
     /// The thread pointer, 0 where unknown. The kernel's copy: a program that moved it with
     /// `wrfsbase` since its last switch has another one, and what it accessed by it is not matched.
@@ -415,3 +419,5 @@ pub const EVENT_CONFIRMED: u32 = 4;
 pub const EVENT_BUSY: u32 = 5;
 /// It is known whether the address that stays watched is shared.
 pub const EVENT_SHARED: u32 = 6;
+/// The stall of generation `value` has its evidence, by a thread that does not stop for it.
+pub const EVENT_HIT: u32 = 7;

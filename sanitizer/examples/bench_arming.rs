@@ -60,6 +60,7 @@ fn main() -> anyhow::Result<()> {
         inherit: true,
         cookie: COOKIE,
         record_stack: None,
+        kernel: false,
     };
     for tid in tids() {
         by_thread.open(tid, options, &gates)?;

@@ -77,6 +77,7 @@ pub fn racy_programs() -> Vec<Racy> {
         racy("races/memcpy_racing.c", ["store", "copy"]),
         racy("races/memcpy_both.c", ["fill", "copy"]),
         racy("races/memset_racing.c", ["clear", "load"]),
+        racy("races/read_call.c", ["receive", "load"]),
     ]
 }
 
@@ -110,6 +111,7 @@ pub fn silent_programs() -> Vec<Silent> {
         "silent/allocator.c",
         "silent/streams.cpp",
         "silent/memory_routines.c",
+        "silent/system_calls.c",
         "silent/rare.c",
     ]
     .into_iter()

@@ -17,5 +17,6 @@ mod silence;
 mod soak;
 mod strategies;
 mod survival;
+mod system_calls;
 mod usage;
 mod watchdog;

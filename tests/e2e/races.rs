@@ -80,11 +80,16 @@ fn check(racy: &Racy, race: &Race) {
             .as_ref()
             .map_or(racy.program.source, |lib| lib.source);
         let file = source.rsplit('/').next().unwrap_or(source);
-        // A memory routine's access is its caller's, which is the next frame.
-        let routine = access.stack.first().is_some_and(Frame::is_memory_routine);
-        let frame = access.stack.get(usize::from(routine)).unwrap();
+        // A memory routine's access is its caller's, which is the next frame; so is that of a library
+        // that makes a system call.
+        let of_library = |frame: &&Frame| {
+            frame.is_memory_routine()
+                || access.system_call.is_some() && !racy.functions.iter().any(|name| frame.is(name))
+        };
+        let library = access.stack.iter().take_while(of_library).count();
+        let frame = access.stack.get(library).unwrap();
         assert!(
-            !routine || racy.functions.iter().any(|name| frame.is(name)),
+            library == 0 || racy.functions.iter().any(|name| frame.is(name)),
             "called by another function: {access:?}"
         );
         let named = frame
@@ -146,6 +151,7 @@ caught! {
     memcpy_racing: "races/memcpy_racing.c", "a store and the C library's memcpy";
     memcpy_both: "races/memcpy_both.c", "memcpy on both sides";
     memset_racing: "races/memset_racing.c", "a load and the C library's memset";
+    read_call: "races/read_call.c", "a load and the kernel in read(2)";
 }
 
 fn many(threads: &str) {

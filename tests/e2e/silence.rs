@@ -125,6 +125,7 @@ silent! {
     allocator: "malloc, free and stdio";
     streams: "streams and strings of C++";
     memory_routines: "memcpy, memmove and memset under a mutex";
+    system_calls: "buffers of system calls under a mutex";
 }
 
 /// Check that reads which the compiler has introduced are marked as such where they are reported,

@@ -42,6 +42,9 @@ pub struct Access {
     pub size: u32,
     /// The thread.
     pub tid: i32,
+    /// The system call in which the kernel makes it.
+    #[serde(default)]
+    pub system_call: Option<String>,
     /// Whether the compiler may have introduced it.
     #[serde(default)]
     pub introduced_read: bool,

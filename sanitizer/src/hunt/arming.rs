@@ -91,6 +91,7 @@ impl Arming {
                 inherit: true,
                 cookie,
                 record_stack: None,
+                kernel: false,
             },
             period,
             threads: HashMap::new(),

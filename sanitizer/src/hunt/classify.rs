@@ -7,6 +7,7 @@ use crate::{
         caller::{self, RoutineCall},
         modules::{ModuleSet, Place},
         stall::Watched,
+        system_call::{self, Memory, SystemCall},
     },
     insn::{AccessKind, MemAccess, ReadUse, Regs, x86_64},
     kernel::gates::Hit,
@@ -50,7 +51,7 @@ pub struct Circumstances {
     pub open: std::ops::Range<u64>,
 }
 
-/// Judges one hit; the reason, where it is no race.
+/// Judges one hit; the reason, where it is no race. `memory` reads that of the process.
 ///
 /// # Errors
 /// The name of the reason.
@@ -60,6 +61,7 @@ pub fn classify(
     hit: &Hit,
     circumstances: &Circumstances,
     policy: &Policy,
+    memory: &Memory<'_>,
 ) -> Result<Finding, &'static str> {
     let stalled_pc = stalled.regs.rip;
     let first = side(
@@ -73,11 +75,17 @@ pub fn classify(
     let regs = hit.registers();
     let call = racing_call(modules, hit);
     let (len, address) = (u32::from(stalled.watched.len), stalled.watched.address.0);
-    let (second_pc, second_access, exact) = racing_access(modules, &regs, (address, len))?;
-    let second = side(modules, second_pc, &second_access, exact, call.as_ref())?;
+    let watch = (address, len);
+    let (second, system_call) = if hit.in_kernel {
+        let made = system_call::of_hit(hit, watch, memory).ok_or("system-call-unattributed")?;
+        (by_kernel(&made, call.is_some()), Some(made.name.to_owned()))
+    } else {
+        let (pc, access, exact) = racing_access(modules, &regs, watch)?;
+        (side(modules, pc, &access, exact, call.as_ref())?, None)
+    };
 
     let context = Context {
-        watch: (address, len),
+        watch,
         in_stall: circumstances.open.contains(&hit.time_ns),
         completed: circumstances.completed,
         same_thread: hit.tid == stalled.tid,
@@ -104,6 +112,7 @@ pub fn classify(
             thread_name: circumstances.stalled_name.clone(),
             pc: stalled_pc,
             routine: stalled.call.as_ref().map(|call| call.name.clone()),
+            system_call: None,
             regs: stalled.regs,
             stack_base: stalled.regs.rsp,
             stack: stalled.stack.clone(),
@@ -116,8 +125,9 @@ pub fn classify(
         racing: SideFacts {
             tid: hit.tid,
             thread_name: String::from_utf8_lossy(&comm).into_owned(),
-            pc: second_pc,
-            routine: call.map(|call| call.name),
+            pc: second.pc,
+            routine: call.filter(|_| !hit.in_kernel).map(|call| call.name),
+            system_call,
             regs,
             stack_base: regs.rsp,
             stack: hit.stack.clone(),
@@ -136,6 +146,20 @@ pub fn classify(
             .collect(),
         threads: Vec::new(),
     })
+}
+
+/// What the kernel does in a system call is a plain access of the caller's.
+const fn by_kernel(made: &SystemCall, caller_analyzed: bool) -> verdict::Access {
+    verdict::Access {
+        pc: made.pc,
+        address: made.access.address,
+        size: made.access.size,
+        kind: made.access.kind,
+        atomicity: Atomicity::Plain,
+        analyzed: Analyzed::ForCaller { caller_analyzed },
+        read_use: ReadUse::Proven,
+        address_exact: true,
+    }
 }
 
 /// The instruction that made the access which trapped: in a covered function by decoding from
@@ -163,7 +187,7 @@ fn side(
     let place = modules.place(pc).ok_or("unknown-module")?;
     let analyzed = match place.function() {
         Some(function) if function.is_analyzed() => Analyzed::Yes,
-        _ if place.is_mem_routine() => Analyzed::MemRoutine {
+        _ if place.is_mem_routine() => Analyzed::ForCaller {
             caller_analyzed: call.is_some(),
         },
         _ => Analyzed::No,
@@ -206,9 +230,13 @@ fn read_use(modules: &ModuleSet, pc: u64) -> ReadUse {
         })
 }
 
-/// The call of the memory routine in which a thread was that made a hit, if it was in one.
+/// The call of the memory routine, or of the system call's function, in which a thread was that made a hit,
+/// if it was in one.
 #[must_use]
 pub fn racing_call(modules: &ModuleSet, hit: &Hit) -> Option<RoutineCall> {
+    if hit.in_kernel {
+        return system_call::caller(modules, hit);
+    }
     let regs = hit.registers();
     if !modules.place(regs.rip)?.is_mem_routine() {
         return None;

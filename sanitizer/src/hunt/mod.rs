@@ -27,6 +27,7 @@ pub mod routines;
 pub mod site;
 pub mod stall;
 pub mod strategy;
+pub mod system_call;
 pub mod tracer;
 pub mod watchdog;
 pub mod watchpoints;

@@ -88,6 +88,11 @@ impl Watchpoints {
         gates: &Gates,
     ) -> Result<(), KernelError> {
         if let Self::Threads(events) = self {
+            // A gate tells what the kernel does for the program from all else that it does.
+            let options = EventOptions {
+                kernel: true,
+                ..options
+            };
             let event = PerfEvent::breakpoint(tid, options)?;
             event.set_gate(gates.program(Gate::Watch)?)?;
             events.insert(tid, event);

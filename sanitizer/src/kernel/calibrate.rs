@@ -39,6 +39,7 @@ pub fn trap_cost_ns(gates: &Gates) -> Result<u64, KernelError> {
         cookie: 0,
         // As much as a clock sample takes along.
         record_stack: (!gates.are_in_kernel()).then_some(SAMPLED_STACK),
+        kernel: false,
     };
     let tid = nix::unistd::gettid().as_raw().cast_unsigned();
     let mut event = PerfEvent::breakpoint(tid, options)?;

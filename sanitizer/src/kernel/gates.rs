@@ -100,9 +100,11 @@ pub struct Hit {
     pub comm: [u8; 16],
     /// The gate has sent it a signal: it stops.
     pub stopping: bool,
+    /// The kernel made the access, in the system call `regs.orig_rax`.
+    pub in_kernel: bool,
     /// The eight bytes from the watched address on, after the access.
     pub value: u64,
-    /// Registers after the access.
+    /// Registers after the access; for one of the kernel, those with which the program has called it.
     pub regs: TrapRegs,
     /// The thread pointer, 0 where unknown.
     pub fs_base: u64,
@@ -459,6 +461,7 @@ impl Programs {
                 tid: (*record).tid,
                 comm: (*record).comm,
                 stopping: (*record).stopping != 0,
+                in_kernel: (*record).in_kernel != 0,
                 value: (*record).value,
                 regs: (*record).regs,
                 fs_base: (*record).fs_base,

@@ -42,6 +42,8 @@ pub struct EventOptions {
     pub cookie: u64,
     /// Each trap is written down in the thread's [`super::ring::Ring`], with so many bytes of stack.
     pub record_stack: Option<u16>,
+    /// What the kernel does for the thread traps as well. Needs CAP_PERFMON.
+    pub kernel: bool,
 }
 
 /// What an event is about.
@@ -105,6 +107,7 @@ impl PerfEvent {
             inherit: false,
             cookie: 0,
             record_stack: None,
+            kernel: true,
         });
         // There is no exec by which a processor would lose it.
         attr.set_remove_on_exec(0);
@@ -312,7 +315,7 @@ fn base(options: EventOptions) -> raw::perf_event_attr {
         ..Default::default()
     };
     attr.set_disabled(1);
-    attr.set_exclude_kernel(1);
+    attr.set_exclude_kernel(u64::from(!options.kernel));
     attr.set_exclude_hv(1);
     if options.inherit {
         attr.set_inherit(1);

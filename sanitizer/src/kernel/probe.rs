@@ -148,6 +148,7 @@ fn options(delivery: Delivery) -> EventOptions {
         inherit: false,
         cookie: 0,
         record_stack: None,
+        kernel: false,
     }
 }
 

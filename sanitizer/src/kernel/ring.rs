@@ -255,6 +255,7 @@ mod tests {
                 inherit: false,
                 cookie: 0,
                 record_stack: Some(RingSize::USUAL.stack),
+                kernel: false,
             },
         )
         .unwrap();
@@ -298,6 +299,7 @@ mod tests {
             inherit: false,
             cookie: 0,
             record_stack: Some(RingSize::SMALL.stack),
+            kernel: false,
         };
         let mut event = PerfEvent::breakpoint(tid, options).unwrap();
         let mut ring = Ring::of(&event, RingSize::SMALL).unwrap();

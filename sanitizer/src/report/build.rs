@@ -93,6 +93,7 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
         atomic: side.atomic,
         size: side.size,
         address: Hex(side.address),
+        system_call: side.system_call.clone(),
         pc: Hex(side.pc),
         tid: side.tid,
         thread_name: side.thread_name.clone(),
@@ -135,7 +136,12 @@ fn notes(finding: &Finding, sides: [&Access; 2]) -> Vec<String> {
                 "the {role} stack is truncated: it goes on beyond its last frame."
             ));
         }
-        if side.in_memory_routine() {
+        if let Some(call) = &side.system_call {
+            notes.push(format!(
+                "the {role} access is made by the kernel in the system call {call}(2), to whose buffer address and \
+                 size belong."
+            ));
+        } else if side.in_memory_routine() {
             notes.push(format!(
                 "the {role} access is made by a memory routine for its caller."
             ));

@@ -20,6 +20,9 @@ pub struct SideFacts {
     /// The memory routine that `pc` is in and whose caller makes the access, by the name by which
     /// it was called: symbol tables may not know it.
     pub routine: Option<String>,
+    /// The system call in which the kernel makes the access for the thread; `pc` is then its `syscall`
+    /// instruction, and `regs` are those with which it was called.
+    pub system_call: Option<String>,
     /// The registers at the stop. For the racing side they are those *after* the access, so
     /// `regs.rip` is then past `pc`.
     pub regs: Regs,

@@ -81,6 +81,10 @@ pub struct Access {
     pub size: u32,
     /// The first of them.
     pub address: Hex,
+    /// The system call in which the kernel makes the access for the thread; its buffer is then what `address`
+    /// and `size` tell.
+    #[serde(default)]
+    pub system_call: Option<String>,
     /// The run-time address of its instruction.
     pub pc: Hex,
     /// The thread's id.
@@ -178,13 +182,25 @@ impl Race {
 
 impl Access {
     /// The frame that a programmer would call the place of the access: the innermost one, or
-    /// the caller of a memory routine such as memcpy.
+    /// the caller of a memory routine such as memcpy, or of the library that makes a system call.
     #[must_use]
     pub fn site(&self) -> Option<&StackFrame> {
         self.stack
-            .iter()
-            .find(|frame| !frame.is_memory_routine())
+            .get(self.library_frames())
             .or_else(|| self.stack.first())
+    }
+
+    /// How many of the innermost frames are those of a library that makes the access for its caller.
+    #[must_use]
+    pub fn library_frames(&self) -> usize {
+        let by_library = |frame: &&StackFrame| match &self.system_call {
+            Some(_) => frame.module == self.module,
+            None => frame.is_memory_routine(),
+        };
+        let frames = self.stack.iter().take_while(by_library).count();
+        // A program that is linked statically is one module.
+        let is_one = frames == self.stack.len() && self.system_call.is_some();
+        if is_one { 1 } else { frames }
     }
 
     /// Whether the innermost frame is a memory routine.

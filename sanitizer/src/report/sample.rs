@@ -27,6 +27,7 @@ pub(super) fn race() -> Race {
         atomic: false,
         size: 4,
         address: Hex(0x5555_0000_4010),
+        system_call: None,
         pc: Hex(0x5555_0000_1139),
         tid: 11,
         thread_name: "worker".to_owned(),
@@ -95,6 +96,7 @@ pub(super) fn race() -> Race {
 pub(super) fn finding() -> Finding {
     let stalled = SideFacts {
         routine: None,
+        system_call: None,
         tid: 11,
         thread_name: "worker".to_owned(),
         pc: 0x1000,

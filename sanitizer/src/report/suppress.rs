@@ -145,7 +145,7 @@ impl Rule {
                 .filter_map(Access::site)
                 .any(|site| self.matches_frame(site)),
             Scope::CalledFromLib => race.accesses.iter().any(|access| {
-                let place = usize::from(access.in_memory_routine());
+                let place = access.library_frames();
                 // The place and its caller; inlined frames share the caller's module.
                 let near = access
                     .stack

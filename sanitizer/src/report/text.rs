@@ -58,9 +58,13 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
         Role::Stalled => capitalized(what),
         Role::Racing => format!("Concurrent {what}"),
     };
+    let call = match &access.system_call {
+        Some(call) => format!(" in the system call {call}(2)"),
+        None => String::new(),
+    };
     writeln!(
         out,
-        "  {what} of size {} at {} by thread '{}' (tid={}) [{}]:",
+        "  {what} of size {} at {} by thread '{}' (tid={}){call} [{}]:",
         access.size,
         padded(access.address),
         clean(&access.thread_name),

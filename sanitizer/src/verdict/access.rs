@@ -13,8 +13,9 @@ pub enum Analyzed {
     Yes,
     /// In a function without that, or in a module without metadata.
     No,
-    /// In a memory routine (memcpy and its kin): plain accesses on behalf of the caller.
-    MemRoutine {
+    /// In a memory routine (memcpy and its kin) or by the kernel in a system call: plain accesses on
+    /// behalf of the caller.
+    ForCaller {
         /// Whether the caller's code was analyzed.
         caller_analyzed: bool,
     },

@@ -119,17 +119,17 @@ fn is_atomic(access: &Access, policy: &Policy) -> Result<Option<bool>, Reason> {
     };
     match access.analyzed {
         Analyzed::Yes => Ok(known),
-        // A memory routine's loads and stores are the caller's plain copy; what is atomic in it
-        // says so itself.
-        Analyzed::MemRoutine {
+        // The loads and stores of a memory routine or the kernel are the caller's plain copy; what is
+        // atomic in it says so itself.
+        Analyzed::ForCaller {
             caller_analyzed: true,
         } => Ok(Some(known.unwrap_or(false))),
         Analyzed::No
-        | Analyzed::MemRoutine {
+        | Analyzed::ForCaller {
             caller_analyzed: false,
         } if policy.unanalyzed => Ok(Some(known.unwrap_or(false))),
         Analyzed::No => Err(Reason::Unanalyzed),
-        Analyzed::MemRoutine {
+        Analyzed::ForCaller {
             caller_analyzed: false,
         } => Err(Reason::UnanalyzedCaller),
         Analyzed::Unknown => Err(Reason::UnknownCode),
@@ -139,7 +139,7 @@ fn is_atomic(access: &Access, policy: &Policy) -> Result<Option<bool>, Reason> {
 /// Whether the source may be without this plain read. A routine that copies is called by the
 /// source, and an instruction that also stores stands for the source's own update.
 fn may_be_introduced(read: &Access, other: &Access) -> bool {
-    if read.kind != AccessKind::Read || matches!(read.analyzed, Analyzed::MemRoutine { .. }) {
+    if read.kind != AccessKind::Read || matches!(read.analyzed, Analyzed::ForCaller { .. }) {
         return false;
     }
     match read.read_use {

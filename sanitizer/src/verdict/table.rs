@@ -15,10 +15,10 @@ const ATOMICITIES: [Atomicity; 3] = [Atomicity::Atomic, Atomicity::Plain, Atomic
 const ANALYZED: [Analyzed; 5] = [
     Analyzed::Yes,
     Analyzed::No,
-    Analyzed::MemRoutine {
+    Analyzed::ForCaller {
         caller_analyzed: true,
     },
-    Analyzed::MemRoutine {
+    Analyzed::ForCaller {
         caller_analyzed: false,
     },
     Analyzed::Unknown,
@@ -92,11 +92,11 @@ fn objections(a: &Access, b: &Access, context: &Context, policy: &Policy) -> BTr
     for side in [a, b] {
         let (tolerated, reason) = match side.analyzed {
             Analyzed::Yes
-            | Analyzed::MemRoutine {
+            | Analyzed::ForCaller {
                 caller_analyzed: true,
             } => continue,
             Analyzed::No => (policy.unanalyzed, Reason::Unanalyzed),
-            Analyzed::MemRoutine {
+            Analyzed::ForCaller {
                 caller_analyzed: false,
             } => (policy.unanalyzed, Reason::UnanalyzedCaller),
             Analyzed::Unknown => (false, Reason::UnknownCode),
@@ -240,7 +240,7 @@ fn introduced_reads() {
         for atomicity in [Atomicity::Atomic, Atomicity::Plain] {
             for analyzed in [
                 Analyzed::Yes,
-                Analyzed::MemRoutine {
+                Analyzed::ForCaller {
                     caller_analyzed: true,
                 },
             ] {

@@ -28,6 +28,7 @@ use gwp_race_abi::Control;
 use gwp_race_abi::EVENT_BUSY;
 use gwp_race_abi::EVENT_CONFIRMED;
 use gwp_race_abi::EVENT_FORK;
+use gwp_race_abi::EVENT_HIT;
 use gwp_race_abi::EVENT_SHARED;
 use gwp_race_abi::EVENT_THREAD;
 use gwp_race_abi::EVENT_UNKNOWN_PC;
@@ -487,6 +488,11 @@ impl Engine {
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
             {
                 self.cut_stall_short();
+            }
+            EVENT_HIT
+                if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
+            {
+                self.end_stall(None);
             }
             EVENT_CONFIRMED
                 if matches!(self.state, State::Confirm(_)) && event.value == self.generation =>

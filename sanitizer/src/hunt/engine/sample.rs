@@ -490,6 +490,9 @@ impl Engine {
             completed,
             open: confirm.open.clone(),
         };
+        let pid = as_pid(self.pid);
+        let memory =
+            |address, bytes: &mut [u8]| matches!(memory::read_exact(pid, address, bytes), Ok(true));
         for hit in &confirm.hits {
             match classify(
                 &self.modules,
@@ -497,6 +500,7 @@ impl Engine {
                 hit,
                 &circumstances,
                 &self.policy,
+                &memory,
             ) {
                 Ok(finding) => {
                     let side = &confirm.side;

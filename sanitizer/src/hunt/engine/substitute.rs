@@ -336,6 +336,7 @@ impl Engine {
             tid: trap.tid,
             comm,
             stopping: false,
+            in_kernel: false,
             value: u64::from_le_bytes(value),
             regs: trap.regs,
             fs_base,
