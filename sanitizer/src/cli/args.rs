@@ -103,8 +103,8 @@ pub struct WatchArgs {
     /// Write reports to this file instead of standard error.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Stop watching after this time; the program goes on.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// Stop watching after this time (a number alone is seconds); the program goes on.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// What sampling may cost, as a share of the program's CPU time.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
@@ -228,6 +228,13 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    humantime::parse_duration(text).map_err(|error| error.to_string())
+}
+
 fn parse_within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if duration < least || duration > most {
@@ -263,6 +270,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Check that a duration may be given in plain seconds.
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("60"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_duration("5m"), Ok(Duration::from_secs(300)));
+        for nonsense in ["", "-1", "1 parsec", "99999999999999999999"] {
+            assert!(parse_duration(nonsense).is_err(), "{nonsense}");
+        }
     }
 
     /// Check that shares are read with and without the sign, and nonsense is refused.

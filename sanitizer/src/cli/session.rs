@@ -461,6 +461,7 @@ impl Session {
         }
         summary.analyzed_percent = (summary.samples > 0)
             .then(|| 100.0 - 100.0 * unanalyzed as f64 / summary.samples as f64);
+        summary.target_cpu_s = cpu;
         summary.slowdown_percent = if cpu > 0.0 { 100.0 * spent / cpu } else { 0.0 };
         summary
     }

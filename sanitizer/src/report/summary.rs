@@ -56,6 +56,9 @@ pub struct Summary {
     pub value_changed_unknown_origin: u64,
     /// Seconds that threads of the target were stopped, summed over the threads.
     pub target_stopped_s: f64,
+    /// Seconds of CPU time that the target has used, of all threads, in the kernel too.
+    #[serde(default)]
+    pub target_cpu_s: f64,
     /// The slowdown of the target that stops, traps and arming account for.
     pub slowdown_percent: f64,
 }
@@ -150,9 +153,10 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
     }
     writeln!(
         out,
-        ". Threads of the target were stopped for {} (slowdown {:.2} %).",
+        ". Threads of the target were stopped for {} (slowdown {:.2} % of {} of CPU time).",
         seconds(summary.target_stopped_s),
-        summary.slowdown_percent
+        summary.slowdown_percent,
+        seconds(summary.target_cpu_s),
     )
 }
 
@@ -211,6 +215,7 @@ pub fn stats_text(summary: &Summary) -> String {
             summary.value_changed_unknown_origin.to_string(),
         ),
         ("threads stopped for", seconds(summary.target_stopped_s)),
+        ("CPU time of the target", seconds(summary.target_cpu_s)),
         ("slowdown", format!("{:.2} %", summary.slowdown_percent)),
     ]);
     let mut out = "gwp-race: summary\n".to_owned();
@@ -249,6 +254,7 @@ mod tests {
             no_stall: [("no-access-ahead".to_owned(), 7)].into(),
             value_changed_unknown_origin: 1,
             target_stopped_s: 0.5,
+            target_cpu_s: 125.0,
             slowdown_percent: 0.4,
             ..Summary::default()
         };
@@ -257,7 +263,7 @@ mod tests {
             "gwp-race: no data race was caught, which does not prove that there is none: memory \
              was watched for 250.0 ms of 30.0 s (1 stall); 87.5 % of the sampled time was in analyzed code; \
              2 threads could not be watched; 3 hits not reported; the value changed without a \
-             hit 1 time. Threads of the target were stopped for 500.0 ms (slowdown 0.40 %).\n"
+             hit 1 time. Threads of the target were stopped for 500.0 ms (slowdown 0.40 % of 125.0 s of CPU time).\n"
         );
         let found = Summary {
             races_unique: 2,
