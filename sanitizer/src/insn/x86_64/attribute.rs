@@ -304,6 +304,10 @@ fn undo(instruction: &Instruction, info: &InstructionInfo, after: &Regs) -> (Reg
         // leave: rsp := rbp, then pop rbp. What it read stands below the new rsp.
         before.rbp = after.rsp.wrapping_sub(8);
         lost.remove(Register::RBP);
+    } else if instruction.mnemonic() == Mnemonic::Enter && instruction.immediate8_2nd() == 0 {
+        // enter without nesting: push rbp, then rbp := rsp.
+        before.rsp = after.rbp.wrapping_add(8);
+        lost.remove(Register::RSP);
     } else if instruction.mnemonic() != Mnemonic::Enter
         && instruction.is_stack_instruction()
         && !writes_operand(instruction, info, Register::RSP)

@@ -15,6 +15,8 @@ mod accesses;
 mod attribute;
 mod call;
 mod flow;
+#[cfg(test)]
+mod forms;
 mod lookahead;
 mod operands;
 mod read_use;

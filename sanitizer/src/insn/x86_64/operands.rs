@@ -226,6 +226,9 @@ fn extent(instruction: &Instruction, memory: &UsedMemory) -> Extent {
     if memory.vsib_size() != 0 {
         return Extent::Gathered;
     }
+    if is_fxsave_area(instruction.mnemonic()) || moves_segment_register(instruction) {
+        return Extent::Unknown;
+    }
     let Ok(size @ 1..) = u32::try_from(memory.memory_size().size()) else {
         return Extent::Unknown;
     };
@@ -263,6 +266,30 @@ fn is_conditional_move(instruction: &Instruction) -> bool {
             | M::Cmovge
             | M::Cmovle
             | M::Cmovg
+    )
+}
+
+/// Segment registers on the stack, `push fs` or `retf`: a selector has 2 bytes, and whether the
+/// rest of its word is accessed is the processor's choice (SDM vol. 2, PUSH; of the 8 bytes that
+/// `pop gs` moves rsp by, a Xeon loads 2).
+fn moves_segment_register(instruction: &Instruction) -> bool {
+    use Mnemonic as M;
+    match instruction.mnemonic() {
+        M::Push | M::Pop => {
+            instruction.op0_kind() == OpKind::Register
+                && instruction.op0_register().is_segment_register()
+        }
+        M::Retf | M::Iret | M::Iretd | M::Iretq => true,
+        _ => false,
+    }
+}
+
+/// The last 48 of the area's 512 bytes are the program's own, and some of the others are reserved.
+fn is_fxsave_area(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Fxsave | M::Fxsave64 | M::Fxrstor | M::Fxrstor64
     )
 }
 
