@@ -14,6 +14,8 @@
 mod accesses;
 mod attribute;
 mod call;
+#[cfg(test)]
+mod differential;
 mod flow;
 #[cfg(test)]
 mod forms;
