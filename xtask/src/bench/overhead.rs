@@ -28,8 +28,17 @@ pub struct Options {
     /// Numbers of threads.
     #[arg(long, value_delimiter = ',', default_value = "2,16,200")]
     threads: Vec<usize>,
+    /// Run gwp-race without any capability, so without eBPF.
+    #[arg(long)]
+    without_ebpf: bool,
 }
 
+/// What setpriv(1) takes a program's rights away with.
+const NO_RIGHTS: [&str; 3] = [
+    "--inh-caps=-all",
+    "--ambient-caps=-all",
+    "--bounding-set=-all",
+];
 /// Points above the budget that count as keeping it.
 const TOLERANCE: f64 = 0.5;
 
@@ -69,7 +78,13 @@ pub fn run(options: &Options) -> Result<()> {
         let noise = (quantile(&noise, 0.975) - quantile(&noise, 0.025)) / 2.0;
         for &budget in &options.budgets {
             let watched = || {
-                let mut command = Command::new(&gwp_race);
+                let mut command = if options.without_ebpf {
+                    let mut command = Command::new("setpriv");
+                    command.args(NO_RIGHTS).arg(&gwp_race);
+                    command
+                } else {
+                    Command::new(&gwp_race)
+                };
                 command
                     .args(["run", "--max-overhead", &format!("{budget}%")])
                     .args(["--output", "/dev/null", "--"])
@@ -100,5 +115,10 @@ pub fn run(options: &Options) -> Result<()> {
          gwp-race starts, is not counted.",
         options.pairs
     ));
-    table.publish("overhead", &description)
+    let name = if options.without_ebpf {
+        "overhead-without-ebpf"
+    } else {
+        "overhead"
+    };
+    table.publish(name, &description)
 }
