@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use gwp_race_tests::{Compiler, Configuration, Program, binary::gwp_race, compile};
+use gwp_race_tests::{Compiler, Configuration, Program, Until, Watch, binary::gwp_race, compile};
 
 fn output(words: &[&str]) -> Output {
     Command::new(gwp_race()).args(words).output().unwrap()
@@ -41,6 +41,46 @@ fn inspect_names_what_a_file_carries() {
         };
         assert!(list.lines().any(atomic), "the addition is missing: {list}");
     }
+}
+
+/// Check that a report names the basic blocks of its accesses, and the values that a stack map tells of.
+#[test]
+fn reports_tell_of_blocks_and_live_values() {
+    let program = Program::new("races/code_tables.c").flags(&["-fbasic-block-address-map"]);
+    let built = compile::program(&program, Configuration::USUAL).unwrap();
+    let number = |text: &serde_json::Value| {
+        let digits = text.as_str().and_then(|text| text.strip_prefix("0x"));
+        u64::from_str_radix(digits.unwrap(), 16).unwrap()
+    };
+    for attempt in 1..=5 {
+        let outcome = Watch::aggressive()
+            .run(&built, &["20"], Until::Race)
+            .unwrap();
+        let Some(race) = outcome.report.races.first() else {
+            println!("try {attempt}: {:?}", outcome.report.summary);
+            continue;
+        };
+        for access in &race.accesses {
+            let block = access.block.as_ref().unwrap();
+            let pc = number(&access.pc.clone().into());
+            let (start, size) = (number(&block["address"]), block["size"].as_u64().unwrap());
+            assert!((start..start + size).contains(&pc), "{race:?}");
+            // The function begins with another one.
+            assert_ne!(block["number"], 0, "{race:?}");
+        }
+        let [stalled, _] = &race.accesses;
+        let [turn, seven] = &stalled.live_values[..] else {
+            panic!("{race:?}");
+        };
+        assert_eq!(turn["record"], 42);
+        assert_eq!(number(&turn["value"]) & 1, 1, "{race:?}");
+        assert_eq!(
+            (&seven["place"], number(&seven["value"])),
+            (&"constant".into(), 7)
+        );
+        return;
+    }
+    panic!("nothing was caught");
 }
 
 /// Check that a stripped program carries the same, without the names.

@@ -92,6 +92,7 @@ fn clang(program: &Program, configuration: Configuration) -> Command {
         return command;
     }
     command.arg("-fexperimental-sanitize-metadata=atomics");
+    command.args(program.flags);
     if configuration.native {
         command.arg("-march=native");
     }

@@ -24,6 +24,8 @@ pub struct Program {
     pub library: Option<Box<Program>>,
     /// Whether it must have the dynamic loader.
     pub dynamic: bool,
+    /// Further flags of the compiler.
+    pub flags: &'static [&'static str],
 }
 
 impl Program {
@@ -36,6 +38,7 @@ impl Program {
             metadata: Metadata::Atomics,
             library: None,
             dynamic: false,
+            flags: &[],
         }
     }
 
@@ -58,6 +61,13 @@ impl Program {
     pub fn library(mut self, library: Self) -> Self {
         self.library = Some(Box::new(library));
         self.dynamic = true;
+        self
+    }
+
+    /// Compiled with further flags.
+    #[must_use]
+    pub const fn flags(mut self, flags: &'static [&'static str]) -> Self {
+        self.flags = flags;
         self
     }
 

@@ -40,6 +40,14 @@ pub struct Access {
     pub atomic: bool,
     /// Bytes accessed.
     pub size: u32,
+    /// Where its instruction is.
+    pub pc: String,
+    /// The basic block of that.
+    #[serde(default)]
+    pub block: Option<Value>,
+    /// What was live there.
+    #[serde(default)]
+    pub live_values: Vec<Value>,
     /// The thread.
     pub tid: i32,
     /// The system call in which the kernel makes it.

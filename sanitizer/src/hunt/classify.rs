@@ -12,7 +12,7 @@ use crate::{
     insn::{AccessKind, MemAccess, ReadUse, Regs, x86_64},
     kernel::gates::Hit,
     pcmeta::Atomicity,
-    report::finding::{Finding, SideFacts},
+    report::finding::{BlockFact, Finding, LiveFact, SideFacts},
     symbols::StackSnapshot,
     verdict::{self, Analyzed, Context, Policy, Reason, Verdict},
 };
@@ -121,6 +121,8 @@ pub fn classify(
             address: first.address,
             size: first.size,
             introduced_read: race.introduced_read[0],
+            block: block(modules, stalled_pc),
+            live: live(modules, &stalled.regs, &stalled.stack),
         },
         racing: SideFacts {
             tid: hit.tid,
@@ -136,6 +138,8 @@ pub fn classify(
             address: second.address,
             size: second.size,
             introduced_read: race.introduced_read[1],
+            block: block(modules, second.pc),
+            live: live(modules, &regs, &hit.stack),
         },
         value_before: stalled.before.clone(),
         value_after: hit
@@ -145,6 +149,22 @@ pub fn classify(
             .take(len as usize)
             .collect(),
         threads: Vec::new(),
+    })
+}
+
+fn block(modules: &ModuleSet, pc: u64) -> Option<BlockFact> {
+    let place = modules.place(pc)?;
+    let block = place.code_tables().block_at(place.link)?;
+    Some(BlockFact {
+        number: block.id,
+        address: block.start.0.wrapping_add(place.module.module.bias),
+        size: u32::try_from(block.end.0.checked_sub(block.start.0)?).ok()?,
+    })
+}
+
+fn live(modules: &ModuleSet, regs: &Regs, stack: &[u8]) -> Vec<LiveFact> {
+    modules.place(regs.rip).map_or_else(Vec::new, |place| {
+        place.code_tables().live_at(place.link, regs, stack)
     })
 }
 
@@ -163,14 +183,14 @@ const fn by_kernel(made: &SystemCall, caller_analyzed: bool) -> verdict::Access 
 }
 
 /// The instruction that made the access which trapped: in a covered function by decoding from
-/// its start. (One byte back from the trap's program counter is still in the function.)
+/// the start of its block, or its own. (One byte back from the trap's program counter is still in the function.)
 fn racing_access(
     modules: &ModuleSet,
     regs: &Regs,
     watch: (u64, u32),
 ) -> Result<(u64, MemAccess, bool), &'static str> {
     let (start, code) = modules
-        .function_code(regs.rip.wrapping_sub(1))
+        .code_from_block(regs.rip.wrapping_sub(1))
         .ok_or("racing-side-unanalyzed")?;
     let attributed =
         x86_64::attribute(start, code, regs, watch).map_err(|cause| Reason::from(cause).name())?;

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     addr::{LinkAddr, RuntimeAddr},
+    hunt::code_tables::CodeTables,
     insn::{Transfer, x86_64},
     kernel::{KernelError, tables::Tables},
     pcmeta::{Function, Metadata},
@@ -40,6 +41,7 @@ pub struct Loaded {
     pub metadata: Option<Arc<Metadata>>,
     declared: Arc<Declared>,
     frames: OnceLock<Arc<CallFrames>>,
+    code_tables: OnceLock<Arc<CodeTables>>,
     /// The code of memory routines that begin here, by their entry.
     entries: BTreeMap<LinkAddr, Vec<Range<LinkAddr>>>,
     /// All of that code, sorted.
@@ -56,6 +58,11 @@ impl Loaded {
     fn frames(&self) -> &CallFrames {
         self.frames
             .get_or_init(|| Arc::new(CallFrames::of(&self.module.image)))
+    }
+
+    fn code_tables(&self) -> &CodeTables {
+        self.code_tables
+            .get_or_init(|| Arc::new(CodeTables::of(&self.module.image)))
     }
 
     fn covers(&self, address: LinkAddr) -> bool {
@@ -146,6 +153,12 @@ impl<'a> Place<'a> {
     #[must_use]
     pub fn frames(&self) -> &'a CallFrames {
         self.module.frames()
+    }
+
+    /// What else is known of the module's code.
+    #[must_use]
+    pub fn code_tables(&self) -> &'a CodeTables {
+        self.module.code_tables()
     }
 
     /// Whether no memory routine of the module moves the stack pointer.
@@ -428,6 +441,25 @@ impl ModuleSet {
         Some((start.0.wrapping_add(module.bias), code))
     }
 
+    /// The code of a function from the beginning of the basic block around `pc` on, where the compiler tells
+    /// it; else all of it.
+    #[must_use]
+    pub fn code_from_block(&self, pc: u64) -> Option<(u64, &[u8])> {
+        let (start, code) = self.function_code(pc)?;
+        let begins = || {
+            let place = self.place(pc)?;
+            let block = place.code_tables().block_at(place.link)?;
+            let offset = block
+                .start
+                .0
+                .wrapping_add(place.module.module.bias)
+                .checked_sub(start)?;
+            let rest = code.get(usize::try_from(offset).ok()?..)?;
+            Some((start + offset, rest))
+        };
+        Some(begins().unwrap_or((start, code)))
+    }
+
     /// The modules as symbols and reports need them.
     #[must_use]
     pub fn infos(&self) -> Vec<ModuleInfo> {
@@ -566,6 +598,7 @@ fn load(module: Arc<Module>, warnings: &mut Vec<String>) -> Loaded {
         metadata: metadata.map(Arc::new),
         declared: Arc::new(Declared::by(image)),
         frames: OnceLock::new(),
+        code_tables: OnceLock::new(),
         entries: BTreeMap::new(),
         routines: Vec::new(),
         table: None,

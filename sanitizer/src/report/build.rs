@@ -3,11 +3,11 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::finding::{Finding, MapInfo, SideFacts};
+use super::finding::{Finding, LiveFact, MapInfo, SideFacts};
 use super::fingerprint::fingerprint;
 use super::hex::{Hex, digits, little_endian};
 use super::location;
-use super::model::{Access, Race, Role, SCHEMA, StackFrame};
+use super::model::{Access, CodeBlock, LiveValue, Race, Role, SCHEMA, StackFrame};
 use crate::insn::AccessKind;
 use crate::symbols::{Frame, StackSnapshot, Symbolizer};
 
@@ -94,6 +94,12 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
         size: side.size,
         address: Hex(side.address),
         system_call: side.system_call.clone(),
+        block: side.block.map(|block| CodeBlock {
+            number: block.number,
+            address: Hex(block.address),
+            size: block.size,
+        }),
+        live_values: side.live.iter().map(LiveValue::from).collect(),
         pc: Hex(side.pc),
         tid: side.tid,
         thread_name: side.thread_name.clone(),
@@ -102,6 +108,17 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
         introduced_read: side.introduced_read,
         stack_truncated: stack.truncated,
         stack: frames,
+    }
+}
+
+impl From<&LiveFact> for LiveValue {
+    fn from(fact: &LiveFact) -> Self {
+        Self {
+            record: fact.record,
+            place: fact.place.clone(),
+            size: fact.size,
+            value: fact.value.map(Hex),
+        }
     }
 }
 

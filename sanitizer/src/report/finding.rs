@@ -8,6 +8,31 @@ use crate::insn::{AccessKind, Regs};
 pub use crate::symbols::ModuleInfo;
 pub use crate::verdict::RaceClass;
 
+/// The basic block that an instruction is in, where the compiler tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockFact {
+    /// Its number within the function, which the compiler's own listings have.
+    pub number: u32,
+    /// Run-time address of its first byte.
+    pub address: u64,
+    /// Bytes.
+    pub size: u32,
+}
+
+/// A value that was live where a thread stood, by a stack map.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveFact {
+    /// The number of the record.
+    pub record: u64,
+    /// Where it is: a register (`r15`), an address on the stack (`rbp-56`), memory (`[rbp-8]`), or "constant".
+    pub place: String,
+    /// Bytes.
+    pub size: u16,
+    /// The value; for an address on the stack that address. `None` where it is longer than 8 bytes, or was
+    /// not copied.
+    pub value: Option<u64>,
+}
+
 /// One of the two accesses of a race.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFacts {
@@ -41,6 +66,10 @@ pub struct SideFacts {
     /// The access is a plain read that the compiler may have introduced: the source need not
     /// have it at this place.
     pub introduced_read: bool,
+    /// The block around `pc`.
+    pub block: Option<BlockFact>,
+    /// What was live at `regs.rip`.
+    pub live: Vec<LiveFact>,
 }
 
 /// A thread of the target, for saying whose stack an address is on.

@@ -81,6 +81,12 @@ pub struct Access {
     pub size: u32,
     /// The first of them.
     pub address: Hex,
+    /// The basic block of the instruction, where the compiler tells it.
+    #[serde(default)]
+    pub block: Option<CodeBlock>,
+    /// What was live where the thread stood, where the compiler tells it.
+    #[serde(default)]
+    pub live_values: Vec<LiveValue>,
     /// The system call in which the kernel makes the access for the thread; its buffer is then what `address`
     /// and `size` tell.
     #[serde(default)]
@@ -101,6 +107,30 @@ pub struct Access {
     pub stack_truncated: bool,
     /// The innermost frame first.
     pub stack: Vec<StackFrame>,
+}
+
+/// A basic block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeBlock {
+    /// Its number within the function.
+    pub number: u32,
+    /// The run-time address of its first byte.
+    pub address: Hex,
+    /// Bytes.
+    pub size: u32,
+}
+
+/// A live value of a stack map.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveValue {
+    /// The number of the record.
+    pub record: u64,
+    /// Where it is: `r15`, `rbp-56`, `[rbp-8]`, `constant`.
+    pub place: String,
+    /// Bytes.
+    pub size: u16,
+    /// The value; for an address on the stack that address.
+    pub value: Option<Hex>,
 }
 
 /// One frame of a stack.

@@ -28,6 +28,8 @@ pub(super) fn race() -> Race {
         size: 4,
         address: Hex(0x5555_0000_4010),
         system_call: None,
+        block: None,
+        live_values: Vec::new(),
         pc: Hex(0x5555_0000_1139),
         tid: 11,
         thread_name: "worker".to_owned(),
@@ -111,6 +113,8 @@ pub(super) fn finding() -> Finding {
         address: 0x8000,
         size: 8,
         introduced_read: false,
+        block: None,
+        live: Vec::new(),
     };
     let racing = SideFacts {
         tid: 12,

@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 
 use super::finding::RaceClass;
 use super::hex::Hex;
-use super::model::{Access, Location, LocationKind, Race, Role, StackFrame};
+use super::model::{Access, CodeBlock, LiveValue, Location, LocationKind, Race, Role, StackFrame};
 use crate::insn::AccessKind;
 
 const RULE: &str = "==================";
@@ -73,6 +73,30 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
     )?;
     for (number, frame) in access.stack.iter().enumerate() {
         writeln!(out, "    #{number} {}", frame_text(frame))?;
+    }
+    if let Some(block) = &access.block {
+        let CodeBlock {
+            number,
+            address,
+            size,
+        } = block;
+        writeln!(
+            out,
+            "    [in basic block {number}: {size} bytes at {address}]"
+        )?;
+    }
+    for live in &access.live_values {
+        let LiveValue {
+            record,
+            place,
+            size,
+            value,
+        } = live;
+        let value = value.map_or_else(|| "<null>".to_owned(), |value| value.to_string());
+        writeln!(
+            out,
+            "    [live by stack map {record}: {place} = {value}, {size} bytes]"
+        )?;
     }
     if access.stack_truncated {
         writeln!(out, "    [the stack goes on]")?;
