@@ -223,11 +223,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     }
     // SAFETY: as above.
     if unsafe { (*ctx).regs.cs } & RING == 0 {
-        return if shares {
-            0
-        } else {
-            kernel_access(control, word, address, tid)
-        };
+        return kernel_access(control, word, address, tid, shares);
     }
     // The program counter is that of the next instruction: one byte back is in the function.
     let before = pc.wrapping_sub(1);
@@ -276,19 +272,22 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 /// The kernel has accessed the watched bytes while it works for this thread: evidence where a system call
 /// was asked to. The thread is in the kernel, so no signal is sent whatever comes of it.
 #[inline(always)]
-fn kernel_access(control: &Control, word: u64, address: u64, tid: u32) -> u32 {
+fn kernel_access(control: &Control, word: u64, address: u64, tid: u32, shares: bool) -> u32 {
     // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
     let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
     let number = read_kernel::<u64>(entry, offset_of!(TrapRegs, orig_rax) as u32);
     let by_program = read_kernel::<u64>(entry, offset_of!(TrapRegs, cs) as u32)
         .is_some_and(|segment| segment & RING != 0);
     if !by_program || !number.is_some_and(system_call::moves_data) {
-        return swallow(control, Counter::HitKernel);
+        return refuse(control, Counter::HitKernel, shares);
     }
     let Some(regs) = read_kernel::<TrapRegs>(entry, 0) else {
-        return swallow(control, Counter::HitKernel);
+        return refuse(control, Counter::HitKernel, shares);
     };
-    let Some((record, index)) = next_record(control) else {
+    if shares {
+        return share_other(control, regs.rip);
+    }
+    let Some((record, _)) = next_record(control) else {
         return 0;
     };
     // SAFETY: `next_record` hands out each record once in a generation.
@@ -299,9 +298,7 @@ fn kernel_access(control: &Control, word: u64, address: u64, tid: u32) -> u32 {
         complete(control, record, word, address, tid, regs.rsp);
     }
     count(control, Counter::HitRecorded);
-    if index == 0 {
-        tell(EVENT_HIT, tid, 0, phase::generation(word));
-    }
+    tell(EVENT_HIT, tid, 0, phase::generation(word));
     0
 }
 

@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod inspect;
 pub mod link;
 mod passed_on;
+mod pauses;
 pub mod reporter;
 mod rights;
 pub mod run;

@@ -9,6 +9,7 @@ use anyhow::bail;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
+use super::pauses::Pauses;
 use super::{
     args::{Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo},
     doctor::setcap,
@@ -27,11 +28,6 @@ use crate::{
 const CHILD_AGE: Duration = Duration::from_millis(20);
 /// Processes watched at the same time.
 const MAX_TRACERS: usize = 64;
-/// After a signal that might have crashed it, and after a release by the watchdog, a process is
-/// let alone for this long; twice as long after each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// But never for longer than this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// What is said of a tracer that has not said anything itself.
 const TRACER_DIED: &str = "the tracer has died, and so released the process; if memory has run out, \
      free some, or raise the limit (ulimit -v)";
@@ -71,7 +67,7 @@ pub struct Session {
     watching: HashSet<u32>,
     /// Processes whose tracers have said why they end.
     farewells: HashSet<u32>,
-    pauses: HashMap<u32, Duration>,
+    pauses: HashMap<u32, Pauses>,
     /// Processes that are let alone at present.
     paused: HashSet<u32>,
     later_sender: mpsc::UnboundedSender<Later>,
@@ -315,11 +311,12 @@ impl Session {
         ended.then_some(Happening::AllEnded)
     }
 
-    /// Lets a process alone for a while; for longer each time.
+    /// Lets a process alone for a while: after a signal that might have crashed it, and after a release by
+    /// the watchdog.
     fn pause(&mut self, pid: u32) {
-        let pause = self.pauses.entry(pid).or_insert(FIRST_PAUSE);
-        let wait = *pause;
-        *pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        let now = Instant::now();
+        let pauses = self.pauses.entry(pid).or_insert_with(|| Pauses::new(now));
+        let wait = pauses.begin(now);
         if self.soon(pid, wait) {
             self.paused.insert(pid);
         }

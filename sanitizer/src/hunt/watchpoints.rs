@@ -17,9 +17,10 @@ use crate::{
     },
 };
 
-/// Threads a processor from which on the processors are watched: with fewer, what arming costs does not
-/// outweigh the traps of other processes at the same address.
-const THREADS_PER_CPU: usize = 2;
+/// Threads up to which each is armed. That takes some 15 us a thread while one stands still. A processor takes no
+/// more, but to change the type of its breakpoint the kernel takes `bp_cpuslots_sem` for writing, and where it
+/// has not been taken for a while that is a grace period of RCU: 5 to 25 ms.
+const MOST_THREADS: usize = 400;
 
 /// See the module.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl Watchpoints {
     /// many.
     #[must_use]
     pub const fn wants_cpus(threads: usize, cpus: usize) -> bool {
-        cpus > 0 && threads > THREADS_PER_CPU * cpus
+        cpus > 0 && threads > MOST_THREADS
     }
 
     /// Whether they are those of the processors.
@@ -88,12 +89,7 @@ impl Watchpoints {
         gates: &Gates,
     ) -> Result<(), KernelError> {
         if let Self::Threads(events) = self {
-            // A gate tells what the kernel does for the program from all else that it does.
-            let options = EventOptions {
-                kernel: true,
-                ..options
-            };
-            let event = PerfEvent::breakpoint(tid, options)?;
+            let event = breakpoint_for_gate(tid, options)?;
             event.set_gate(gates.program(Gate::Watch)?)?;
             events.insert(tid, event);
         }
@@ -167,5 +163,20 @@ impl Watchpoints {
             Self::Threads(events) => Box::new(events.values_mut()),
             Self::Cpus(events) => Box::new(events.iter_mut().map(|(_, event)| event)),
         }
+    }
+}
+
+/// A breakpoint that traps in the kernel as well, where that is permitted: the gate tells what is done for the
+/// program from all else. A security module may permit user mode alone.
+fn breakpoint_for_gate(tid: u32, options: EventOptions) -> Result<PerfEvent, KernelError> {
+    let in_kernel = EventOptions {
+        kernel: true,
+        ..options
+    };
+    match PerfEvent::breakpoint(tid, in_kernel) {
+        Err(error) if error.source.raw_os_error() == Some(libc::EACCES) => {
+            PerfEvent::breakpoint(tid, options)
+        }
+        result => result,
     }
 }

@@ -86,6 +86,14 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
     {
         frame.function = Some(routine.clone());
     }
+    let library_frames = match (&side.system_call, side.returns_to) {
+        // An address within the call is looked up for callers.
+        (Some(_), Some(behind)) => frames
+            .iter()
+            .position(|frame| frame.pc.0 == behind || frame.pc.0 == behind.wrapping_sub(1))
+            .unwrap_or(0),
+        _ => 0,
+    };
     let innermost = frames.first();
     Access {
         role,
@@ -94,6 +102,7 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
         size: side.size,
         address: Hex(side.address),
         system_call: side.system_call.clone(),
+        library_frames,
         block: side.block.map(|block| CodeBlock {
             number: block.number,
             address: Hex(block.address),

@@ -48,6 +48,8 @@ pub struct SideFacts {
     /// The system call in which the kernel makes the access for the thread; `pc` is then its `syscall`
     /// instruction, and `regs` are those with which it was called.
     pub system_call: Option<String>,
+    /// Where the analyzed code goes on that has called for it.
+    pub returns_to: Option<u64>,
     /// The registers at the stop. For the racing side they are those *after* the access, so
     /// `regs.rip` is then past `pc`.
     pub regs: Regs,

@@ -91,6 +91,9 @@ pub struct Access {
     /// and `size` tell.
     #[serde(default)]
     pub system_call: Option<String>,
+    /// With a system call: how many of the innermost frames are those of the library that makes it.
+    #[serde(default)]
+    pub library_frames: usize,
     /// The run-time address of its instruction.
     pub pc: Hex,
     /// The thread's id.
@@ -223,14 +226,11 @@ impl Access {
     /// How many of the innermost frames are those of a library that makes the access for its caller.
     #[must_use]
     pub fn library_frames(&self) -> usize {
-        let by_library = |frame: &&StackFrame| match &self.system_call {
-            Some(_) => frame.module == self.module,
-            None => frame.is_memory_routine(),
-        };
-        let frames = self.stack.iter().take_while(by_library).count();
-        // A program that is linked statically is one module.
-        let is_one = frames == self.stack.len() && self.system_call.is_some();
-        if is_one { 1 } else { frames }
+        if self.system_call.is_some() {
+            return self.library_frames;
+        }
+        let frames = self.stack.iter();
+        frames.take_while(|frame| frame.is_memory_routine()).count()
     }
 
     /// Whether the innermost frame is a memory routine.

@@ -28,6 +28,7 @@ pub(super) fn race() -> Race {
         size: 4,
         address: Hex(0x5555_0000_4010),
         system_call: None,
+        library_frames: 0,
         block: None,
         live_values: Vec::new(),
         pc: Hex(0x5555_0000_1139),
@@ -99,6 +100,7 @@ pub(super) fn finding() -> Finding {
     let stalled = SideFacts {
         routine: None,
         system_call: None,
+        returns_to: None,
         tid: 11,
         thread_name: "worker".to_owned(),
         pc: 0x1000,

@@ -492,7 +492,7 @@ impl Engine {
             EVENT_HIT
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
             {
-                self.end_stall(None);
+                self.on_hit_in_kernel();
             }
             EVENT_CONFIRMED
                 if matches!(self.state, State::Confirm(_)) && event.value == self.generation =>

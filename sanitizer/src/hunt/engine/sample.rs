@@ -24,6 +24,7 @@ use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Proposal;
 use crate::hunt::strategy::Sample;
+use crate::hunt::system_call;
 use crate::hunt::wire::Notice;
 use crate::insn::Regs;
 use crate::kernel::calibrate::SAMPLED_STACK;
@@ -263,7 +264,9 @@ impl Engine {
         control.hits.store(0, SeqCst);
         control.stall_traps.store(0, SeqCst);
         control.watch_address.store(watched.address.0, SeqCst);
-        let traps = control.counters[Counter::Traps as usize].load(SeqCst);
+        let counted = |counter| control.counters[counter as usize].load(SeqCst);
+        // What the kernel does unseen may have changed the bytes all the same.
+        let traps = counted(Counter::Traps) - counted(Counter::HitKernel);
         let opened = monotonic_ns();
         control
             .phase
@@ -383,7 +386,7 @@ impl Engine {
         if hits.is_empty() {
             let mut after = vec![0; before.len()];
             let read = memory::read_exact(as_pid(self.pid), watched.address, &mut after);
-            let trapped = self.counter(Counter::Traps) != traps;
+            let trapped = self.counter(Counter::Traps) - self.counter(Counter::HitKernel) != traps;
             if matches!(read, Ok(true)) && after != before && !trapped {
                 self.value_changed += 1;
             }
@@ -442,6 +445,25 @@ impl Engine {
         }
     }
 
+    /// The kernel has accessed the bytes of the stall in hand: where that is evidence, there is nothing to
+    /// wait for any more.
+    pub(super) fn on_hit_in_kernel(&mut self) {
+        let State::Stalled(stalled) = &self.state else {
+            return;
+        };
+        let watch = (stalled.watched.address.0, stalled.watched.len.into());
+        let hits = self.gates.hits(self.generation);
+        let pid = as_pid(self.pid);
+        let is_evidence = |hit: &Hit| {
+            hit.in_kernel
+                && system_call::of_hit(hit, watch, &memory_of(pid)).is_some()
+                && racing_call(&self.modules, hit).is_some()
+        };
+        if hits.iter().any(is_evidence) {
+            self.end_stall(None);
+        }
+    }
+
     pub(super) fn read_stack(&self, from: u64) -> Vec<u8> {
         let mut stack = vec![0; STANDING_STACK];
         let len = memory::read(as_pid(self.pid), RuntimeAddr(from), &mut stack).unwrap_or(0);
@@ -490,9 +512,7 @@ impl Engine {
             completed,
             open: confirm.open.clone(),
         };
-        let pid = as_pid(self.pid);
-        let memory =
-            |address, bytes: &mut [u8]| matches!(memory::read_exact(pid, address, bytes), Ok(true));
+        let memory = memory_of(as_pid(self.pid));
         for hit in &confirm.hits {
             match classify(
                 &self.modules,
@@ -614,6 +634,11 @@ impl Engine {
             None => drop(self.no_stall.insert(reason.to_owned(), 1)),
         }
     }
+}
+
+/// Reads a process's memory.
+fn memory_of(pid: Pid) -> impl Fn(RuntimeAddr, &mut [u8]) -> bool {
+    move |address, bytes| matches!(memory::read_exact(pid, address, bytes), Ok(true))
 }
 
 /// What of a stopped thread's stack a strategy may look at.

@@ -18,9 +18,9 @@ use crate::symbols::StackSnapshot;
 /// The most `struct iovec`s that a call takes (`UIO_MAXIOV`).
 const MOST_VECTORS: u64 = 1024;
 /// Frames of a C library between its system call and the program.
-const FRAMES: usize = 4;
-/// Bytes of the instruction `syscall`.
-const SYSCALL: u64 = 2;
+const FRAMES: usize = 6;
+/// The instruction `syscall`. What comes by another one (`int 0x80`) has other numbers.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Reads the process's memory; false where not all of it is there.
 pub type Memory<'a> = dyn Fn(RuntimeAddr, &mut [u8]) -> bool + 'a;
@@ -40,12 +40,27 @@ pub struct SystemCall {
 /// is not known to use them.
 #[must_use]
 pub fn of_hit(hit: &Hit, watch: (u64, u32), memory: &Memory<'_>) -> Option<SystemCall> {
-    let call = CALLS.iter().find(|call| call.number == hit.regs.orig_rax)?;
+    let call = call_of(hit)?;
     let regs = hit.registers();
-    let (address, size) = buffer(call, &regs, watch, memory)?;
+    let pc = regs.rip.wrapping_sub(SYSCALL.len() as u64);
+    if at(pc, memory) != Some(SYSCALL) {
+        return None;
+    }
+    // Of the caller's stack there is a copy of that time; later it may hold something else.
+    let at_that_time = |address: RuntimeAddr, bytes: &mut [u8]| {
+        let copied = usize::try_from(address.0.wrapping_sub(regs.rsp))
+            .ok()
+            .and_then(|start| hit.stack.get(start..)?.get(..bytes.len()));
+        match copied {
+            Some(copied) => bytes.copy_from_slice(copied),
+            None => return memory(address, bytes),
+        }
+        true
+    };
+    let (address, size) = buffer(call, &regs, watch, &at_that_time)?;
     Some(SystemCall {
         name: call.name,
-        pc: regs.rip.wrapping_sub(SYSCALL),
+        pc,
         access: MemAccess {
             address,
             size,
@@ -55,6 +70,11 @@ pub fn of_hit(hit: &Hit, watch: (u64, u32), memory: &Memory<'_>) -> Option<Syste
             stack_implicit: false,
         },
     })
+}
+
+fn call_of(hit: &Hit) -> Option<&'static Call> {
+    let number = hit.regs.orig_rax;
+    CALLS.iter().find(|call| call.number == number)
 }
 
 /// The buffer of a call that shares bytes with `watch`.
@@ -119,7 +139,7 @@ fn at<const N: usize>(address: u64, memory: &Memory<'_>) -> Option<[u8; N]> {
 /// a few functions beside the `syscall` instruction that are not covered, as C libraries have them.
 #[must_use]
 pub fn caller(modules: &ModuleSet, hit: &Hit) -> Option<RoutineCall> {
-    let name = CALLS.iter().find(|call| call.number == hit.regs.orig_rax)?;
+    let call = call_of(hit)?;
     let mut regs = hit.registers();
     let stack = StackSnapshot {
         base: regs.rsp,
@@ -131,7 +151,7 @@ pub fn caller(modules: &ModuleSet, hit: &Hit) -> Option<RoutineCall> {
         if modules.is_analyzed(before) {
             return Some(RoutineCall {
                 return_address: regs.rip,
-                name: name.name.to_owned(),
+                name: call.name.to_owned(),
             });
         }
         let place = modules.place(before)?;
