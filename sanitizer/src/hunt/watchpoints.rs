@@ -20,7 +20,7 @@ use crate::{
 /// Threads up to which each is armed. That takes some 15 us a thread while one stands still. A processor takes no
 /// more, but to change the type of its breakpoint the kernel takes `bp_cpuslots_sem` for writing, and where it
 /// has not been taken for a while that is a grace period of RCU: 5 to 25 ms.
-const MOST_THREADS: usize = 400;
+const MOST_THREADS: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
