@@ -89,3 +89,25 @@ fn answers() {
         ("pipe2", "write", 8),
     ]);
 }
+
+/// Check that calls are not interrupted when the kernel touches watched bytes in them, also where they sleep
+/// afterwards.
+#[test]
+fn calls_are_not_interrupted() {
+    let program = program();
+    for call in ["halves", "recvmsg", "epoll_wait"] {
+        let outcome = Watch::aggressive()
+            .run(&program, &["5", call], Until::End)
+            .unwrap();
+        let report = &outcome.report;
+        println!(
+            "{call}: hits {}, {} races",
+            report.number("hits"),
+            report.races.len()
+        );
+        assert!(outcome.status.success(), "{outcome:?}");
+        assert_eq!(outcome.stdout, "done\n");
+        let in_call = |race: &Race| race.accesses[1].system_call.is_some();
+        assert!(report.races.iter().any(in_call), "{outcome:?}");
+    }
+}
