@@ -41,6 +41,7 @@ pub struct Access {
     /// Bytes accessed.
     pub size: u32,
     /// Where its instruction is.
+    #[serde(default)]
     pub pc: String,
     /// The basic block of that.
     #[serde(default)]
