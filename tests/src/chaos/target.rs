@@ -131,8 +131,14 @@ impl Board {
         if !waited(|| self.is_ready())? {
             return Ok(Some("it does not come to create its threads".to_owned()));
         }
-        if let Some(wrong) = held(pid) {
-            return Ok(Some(wrong));
+        // A tracer outlives its daemon by a moment.
+        let mut wrong = None;
+        waited(|| {
+            wrong = held(pid);
+            Ok(wrong.is_none())
+        })?;
+        if wrong.is_some() {
+            return Ok(wrong);
         }
         let before = self.turns()?;
         let moved = |board: &Self| -> Result<usize> {
