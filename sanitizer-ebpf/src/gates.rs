@@ -1,6 +1,6 @@
 //! The eBPF programs and their maps.
 
-use core::{ffi::c_void, mem::offset_of, ptr};
+use core::{ffi::c_void, ptr};
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -275,15 +275,12 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 fn kernel_access(control: &Control, word: u64, address: u64, tid: u32, shares: bool) -> u32 {
     // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
     let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
-    let number = read_kernel::<u64>(entry, offset_of!(TrapRegs, orig_rax) as u32);
-    let by_program = read_kernel::<u64>(entry, offset_of!(TrapRegs, cs) as u32)
-        .is_some_and(|segment| segment & RING != 0);
-    if !by_program || !number.is_some_and(system_call::moves_data) {
-        return refuse(control, Counter::HitKernel, shares);
-    }
     let Some(regs) = read_kernel::<TrapRegs>(entry, 0) else {
         return refuse(control, Counter::HitKernel, shares);
     };
+    if regs.cs & RING == 0 || !system_call::moves_data(regs.orig_rax) {
+        return refuse(control, Counter::HitKernel, shares);
+    }
     if shares {
         return share_other(control, regs.rip);
     }

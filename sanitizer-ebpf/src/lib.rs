@@ -419,5 +419,6 @@ pub const EVENT_CONFIRMED: u32 = 4;
 pub const EVENT_BUSY: u32 = 5;
 /// It is known whether the address that stays watched is shared.
 pub const EVENT_SHARED: u32 = 6;
-/// The stall of generation `value` has its evidence, by a thread that does not stop for it.
+/// The kernel has accessed the bytes of the stall of generation `value` in a system call: the thread does not stop
+/// for it, and whether it is evidence is for the tracer to tell.
 pub const EVENT_HIT: u32 = 7;

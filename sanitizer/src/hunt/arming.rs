@@ -71,8 +71,8 @@ pub struct Arming {
     ancestors: HashSet<u32>,
     clocks: HashMap<u32, PerfEvent>,
     watchpoints: Watchpoints,
-    /// Processors that can be watched; 0 where that is not to be had.
-    cpus: usize,
+    /// Whether processors can be watched.
+    cpus_are_to_be_had: bool,
     /// Without gates: whether the clocks run.
     clocks_run: bool,
     ring_size: RingSize,
@@ -99,7 +99,7 @@ impl Arming {
             ancestors: HashSet::new(),
             clocks: HashMap::new(),
             watchpoints: Watchpoints::default(),
-            cpus: cpus::online().len(),
+            cpus_are_to_be_had: !cpus::online().is_empty(),
             clocks_run: false,
             ring_size: RingSize::USUAL,
             signalling: HashSet::new(),
@@ -111,7 +111,7 @@ impl Arming {
     #[must_use]
     pub fn without_gates(mut self) -> Self {
         self.options.inherit = false;
-        self.cpus = 0;
+        self.cpus_are_to_be_had = false;
         self
     }
 
@@ -336,7 +336,8 @@ impl Arming {
     /// Whether the watchpoints suit a process of so many threads.
     #[must_use]
     pub fn suits(&self, threads: usize) -> bool {
-        self.watchpoints.are_by_cpu() || !Watchpoints::wants_cpus(threads, self.cpus)
+        self.watchpoints.are_by_cpu()
+            || !(self.cpus_are_to_be_had && Watchpoints::want_cpus(threads))
     }
 
     /// Chooses the watchpoints for a process of so many threads; no stall may be under way.
@@ -348,7 +349,7 @@ impl Arming {
             match Watchpoints::on_cpus(gates) {
                 Ok(watchpoints) => self.watchpoints = watchpoints,
                 Err(error) => {
-                    self.cpus = 0;
+                    self.cpus_are_to_be_had = false;
                     return Err(error);
                 }
             }

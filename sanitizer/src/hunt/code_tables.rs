@@ -116,12 +116,9 @@ fn read((base, stack): (u64, &[u8]), address: u64, size: u16) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
-/// A register by its DWARF number (System V ABI for x86-64, figure 3.36).
+/// A register by its DWARF number.
 fn general_register(regs: &Regs, number: u16) -> Option<u64> {
-    let registers = [
-        regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi, regs.rbp, regs.rsp, regs.r8,
-        regs.r9, regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
-    ];
+    let registers = regs.in_dwarf_order();
     registers.get(usize::from(number)).copied()
 }
 

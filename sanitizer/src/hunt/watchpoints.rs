@@ -53,11 +53,10 @@ impl Watchpoints {
         Ok(Self::Cpus(events.collect::<Result<_, _>>()?))
     }
 
-    /// Whether a process of so many threads is better watched by processor, of which there are so
-    /// many.
+    /// Whether a process of so many threads is better watched by processor.
     #[must_use]
-    pub const fn wants_cpus(threads: usize, cpus: usize) -> bool {
-        cpus > 0 && threads > MOST_THREADS
+    pub const fn want_cpus(threads: usize) -> bool {
+        threads > MOST_THREADS
     }
 
     /// Whether they are those of the processors.

@@ -41,6 +41,18 @@ pub struct Regs {
     pub gs_base: u64,
 }
 
+impl Regs {
+    /// The sixteen general registers in the order of their DWARF numbers (System V ABI for x86-64, figure
+    /// 3.36).
+    #[must_use]
+    pub const fn in_dwarf_order(&self) -> [u64; 16] {
+        [
+            self.rax, self.rdx, self.rcx, self.rbx, self.rsi, self.rdi, self.rbp, self.rsp,
+            self.r8, self.r9, self.r10, self.r11, self.r12, self.r13, self.r14, self.r15,
+        ]
+    }
+}
+
 /// What an access does to its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

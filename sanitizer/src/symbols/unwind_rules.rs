@@ -41,25 +41,11 @@ pub(super) struct Registers([Option<u64>; REGISTER_COUNT]);
 
 impl Registers {
     pub(super) fn new(regs: &Regs) -> Self {
-        Self([
-            Some(regs.rax),
-            Some(regs.rdx),
-            Some(regs.rcx),
-            Some(regs.rbx),
-            Some(regs.rsi),
-            Some(regs.rdi),
-            Some(regs.rbp),
-            Some(regs.rsp),
-            Some(regs.r8),
-            Some(regs.r9),
-            Some(regs.r10),
-            Some(regs.r11),
-            Some(regs.r12),
-            Some(regs.r13),
-            Some(regs.r14),
-            Some(regs.r15),
-            Some(regs.rip),
-        ])
+        let mut registers = [Some(regs.rip); REGISTER_COUNT];
+        for (register, value) in registers.iter_mut().zip(regs.in_dwarf_order()) {
+            *register = Some(value);
+        }
+        Self(registers)
     }
 
     pub(super) fn get(&self, register: Register) -> Option<u64> {

@@ -106,11 +106,7 @@ fn buffer(call: &Call, regs: &Regs, watch: (u64, u32), memory: &Memory<'_>) -> O
         Buffer::Message(pointer) => {
             // struct msghdr: name, its length, the vector, its length.
             let message: [u8; 32] = at(argument(pointer)?, memory)?;
-            let word = |index: usize| {
-                let bytes = message.get(index * 8..)?.first_chunk()?;
-                Some(u64::from_le_bytes(*bytes))
-            };
-            within(word(2)?, word(3)?, &shared, memory)
+            within(word(&message, 2)?, word(&message, 3)?, &shared, memory)
         }
     }
 }
@@ -124,10 +120,14 @@ fn within(
 ) -> Option<(u64, u32)> {
     (0..count.min(MOST_VECTORS)).find_map(|index| {
         let element: [u8; 16] = at(vector.wrapping_add(index * 16), memory)?;
-        let (base, len) = element.split_at(8);
-        let number = |bytes: &[u8]| bytes.first_chunk().copied().map(u64::from_le_bytes);
-        wanted(number(base)?, number(len)?)
+        wanted(word(&element, 0)?, word(&element, 1)?)
     })
+}
+
+/// One of the words that a structure consists of.
+fn word(bytes: &[u8], index: usize) -> Option<u64> {
+    let word = bytes.get(index * 8..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*word))
 }
 
 fn at<const N: usize>(address: u64, memory: &Memory<'_>) -> Option<[u8; N]> {

@@ -73,6 +73,9 @@ const TIME: u32 = 16;
 const TMS: u32 = 32;
 const PAIR: u32 = 8;
 
+/// What the calls that wait for events fill.
+const EVENTS: Buffer = Buffer::At(1, Len::Times(EPOLL_EVENT, 2));
+
 pub(super) const CALLS: &[Call] = &[
     call(0, "read", Write, bytes(1, 2)),
     call(1, "write", Read, bytes(1, 2)),
@@ -105,22 +108,12 @@ pub(super) const CALLS: &[Call] = &[
     call(100, "times", Write, fixed(0, TMS)),
     call(217, "getdents64", Write, int(1, 2)),
     call(228, "clock_gettime", Write, fixed(1, TIME)),
-    call(
-        232,
-        "epoll_wait",
-        Write,
-        Buffer::At(1, Len::Times(EPOLL_EVENT, 2)),
-    ),
+    call(232, "epoll_wait", Write, EVENTS),
     call(233, "epoll_ctl", Read, fixed(3, EPOLL_EVENT)),
     call(247, "waitid", Write, fixed(2, SIGINFO)),
     call(262, "newfstatat", Write, fixed(2, STAT)),
     call(267, "readlinkat", Write, int(2, 3)),
-    call(
-        281,
-        "epoll_pwait",
-        Write,
-        Buffer::At(1, Len::Times(EPOLL_EVENT, 2)),
-    ),
+    call(281, "epoll_pwait", Write, EVENTS),
     call(288, "accept4", Write, behind(1, 2)),
     call(293, "pipe2", Write, fixed(0, PAIR)),
     call(295, "preadv", Write, Buffer::Vector(1, 2)),
@@ -129,10 +122,5 @@ pub(super) const CALLS: &[Call] = &[
     call(327, "preadv2", Write, Buffer::Vector(1, 2)),
     call(328, "pwritev2", Read, Buffer::Vector(1, 2)),
     call(332, "statx", Write, fixed(4, STATX)),
-    call(
-        441,
-        "epoll_pwait2",
-        Write,
-        Buffer::At(1, Len::Times(EPOLL_EVENT, 2)),
-    ),
+    call(441, "epoll_pwait2", Write, EVENTS),
 ];
