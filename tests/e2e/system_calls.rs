@@ -91,23 +91,22 @@ fn answers() {
 }
 
 /// Check that calls are not interrupted when the kernel touches watched bytes in them, also where they sleep
-/// afterwards.
+/// afterwards: the program says so at its end. It goes on after its race was caught.
 #[test]
 fn calls_are_not_interrupted() {
     let program = program();
+    let in_call = |race: &Race| race.accesses[1].system_call.is_some();
     for call in ["halves", "recvmsg", "epoll_wait"] {
-        let outcome = Watch::aggressive()
-            .run(&program, &["5", call], Until::End)
-            .unwrap();
-        let report = &outcome.report;
-        println!(
-            "{call}: hits {}, {} races",
-            report.number("hits"),
-            report.races.len()
-        );
-        assert!(outcome.status.success(), "{outcome:?}");
-        assert_eq!(outcome.stdout, "done\n");
-        let in_call = |race: &Race| race.accesses[1].system_call.is_some();
-        assert!(report.races.iter().any(in_call), "{outcome:?}");
+        let caught = (1..=TRIES).any(|attempt| {
+            let outcome = Watch::aggressive()
+                .run(&program, &["5", call], Until::End)
+                .unwrap();
+            assert!(outcome.status.success(), "{outcome:?}");
+            assert_eq!(outcome.stdout, "done\n");
+            let races = &outcome.report.races;
+            println!("{call}, try {attempt}: {} races", races.len());
+            races.iter().any(in_call)
+        });
+        assert!(caught, "{call} was not caught in {TRIES} tries");
     }
 }

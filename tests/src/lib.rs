@@ -8,6 +8,7 @@ pub mod chaos;
 pub mod children;
 pub mod compile;
 pub mod configuration;
+pub mod lost_traps;
 pub mod program;
 pub mod report;
 pub mod watch;

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     Watch,
     children::{Guarded, descendants, executes, status_field},
+    lost_traps::LostTraps,
 };
 
 /// Of so many kills one falls into the time in which gwp-race starts; the others come when it has
@@ -132,6 +133,7 @@ pub fn run(mix: Mix, watch: Watch, random: &mut Random) -> Result<Record> {
     });
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let round = Round::new(&board)?;
+    let mut lost_traps = LostTraps::of(&program)?;
     let watch = match mix.way {
         Way::RunWithoutRights => watch.without_rights(),
         Way::Run | Way::RunHandled | Way::Attach => watch,
@@ -151,13 +153,12 @@ pub fn run(mix: Mix, watch: Watch, random: &mut Random) -> Result<Record> {
     let Some(pid) = round.executing(&program) else {
         // Killed before it started the program, gwp-race takes the launcher along.
         record.death = board.is_ready()?.then(|| "it is gone".to_owned());
-        return Ok(record);
+        return judged(record, mix, &mut lost_traps);
     };
     record.harm = board.examine(pid)?;
-    record.lost_traps = board.lost_traps()?;
     board.end()?;
     record.death = end_of(pid)?;
-    Ok(record)
+    judged(record, mix, &mut lost_traps)
 }
 
 /// Kills a gwp-race that was attached to a target, which serves for as long as it is well.
@@ -177,6 +178,7 @@ pub fn attach(
     };
     let pid = target.process.pid();
     let round = Round::new(&target.board)?;
+    let mut lost_traps = LostTraps::of(&program()?)?;
     let report = target.board.beside("report");
     // Of the last round.
     let _ = fs::remove_file(&report);
@@ -192,11 +194,23 @@ pub fn attach(
     round.await_end()?;
     if let Some(status) = target.process.ended()? {
         record.death = Some(format!("it has ended with {status}"));
-        return Ok(record);
+        return judged(record, mix, &mut lost_traps);
     }
     record.harm = target.board.examine(pid)?;
     if record.harm.is_none() {
         *kept = Some(target);
+    }
+    judged(record, mix, &mut lost_traps)
+}
+
+/// Tells a target that the machine has ended from one for whose death gwp-race is to blame: a
+/// delivered SIGTRAP is deadly unless it is handled.
+fn judged(mut record: Record, mix: Mix, lost_traps: &mut LostTraps) -> Result<Record> {
+    record.lost_traps = lost_traps.delivered()?;
+    if record.lost_traps > 0 && mix.way != Way::RunHandled && record.death.take().is_some() {
+        record.ended_by_machine = true;
+        // Who dies while it is examined makes no turns.
+        record.harm = None;
     }
     Ok(record)
 }

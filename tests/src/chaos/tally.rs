@@ -13,8 +13,10 @@ pub struct Record {
     pub death: Option<String>,
     /// What else was wrong with it, if anything was.
     pub harm: Option<String>,
-    /// Breakpoints whose status (DR6) the machine lost, as far as the target saw them.
+    /// Breakpoints whose status (DR6) the machine lost, as far as they reached the target.
     pub lost_traps: u64,
+    /// One of those has ended the target.
+    pub ended_by_machine: bool,
     /// How long a thread was seen to stand still while its tracer was stopped.
     pub stood: Duration,
 }
@@ -44,6 +46,8 @@ pub struct Tally {
     sums: BTreeMap<Mix, Sum>,
     strategies: BTreeMap<&'static str, Sum>,
     lost_traps: u64,
+    /// Targets that ended by a trap whose DR6 the virtual machine lost.
+    pub ended_by_machine: usize,
     /// What went wrong, a line each.
     pub failures: Vec<String>,
 }
@@ -55,6 +59,7 @@ impl Tally {
         sum.add(&record);
         self.strategies.entry(strategy).or_default().add(&record);
         self.lost_traps += record.lost_traps;
+        self.ended_by_machine += usize::from(record.ended_by_machine);
         for what in record.death.into_iter().chain(record.harm) {
             let number = sum.kills;
             self.failures.push(format!(
@@ -115,8 +120,11 @@ impl fmt::Display for Tally {
             writeln!(f, "{failure}")?;
         }
         if self.lost_traps > 0 {
-            let lost = self.lost_traps;
-            writeln!(f, "{lost} traps whose DR6 the virtual machine lost")?;
+            let (lost, ended) = (self.lost_traps, self.ended_by_machine);
+            writeln!(
+                f,
+                "{lost} traps whose DR6 the virtual machine lost; they ended {ended} targets"
+            )?;
         }
         let total = |of: fn(&Sum) -> usize| self.sums.values().map(of).sum::<usize>();
         write!(

@@ -31,12 +31,11 @@ const SLOTS: u64 = 4;
 const READY: u64 = 0;
 const INTERRUPTED: u64 = 1;
 const TRAPS: u64 = 2;
-const LOST: u64 = 3;
-const ASKED: u64 = 4;
-const ANSWERED: u64 = 5;
-const FREE_SLOTS: u64 = 6;
-const END: u64 = 7;
-const TURNS: u64 = 8;
+const ASKED: u64 = 3;
+const ANSWERED: u64 = 4;
+const FREE_SLOTS: u64 = 5;
+const END: u64 = 6;
+const TURNS: u64 = 7;
 /// The most threads that the fixture can have.
 const MOST_THREADS: u64 = 1000;
 
@@ -179,15 +178,6 @@ impl Board {
             }
         }
         Ok(None)
-    }
-
-    /// Breakpoints whose status the machine lost and which came as a signal to the target, for
-    /// which no software can be blamed; a target that handles SIGTRAP counts them.
-    ///
-    /// # Errors
-    /// Fails where reading the board does.
-    pub fn lost_traps(&self) -> Result<u64> {
-        self.word(LOST)
     }
 
     /// For how many breakpoints there is room; `None` when the target does not say.
