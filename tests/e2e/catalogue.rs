@@ -77,6 +77,8 @@ pub fn racy_programs() -> Vec<Racy> {
         racy("races/memcpy_racing.c", ["store", "copy"]),
         racy("races/memcpy_both.c", ["fill", "copy"]),
         racy("races/memset_racing.c", ["clear", "load"]),
+        racy("races/strcpy_racing.c", ["put", "load"]),
+        racy("races/strlen_stalled.c", ["store", "measure"]),
         racy("races/read_call.c", ["receive", "load"]),
     ]
 }
@@ -111,6 +113,7 @@ pub fn silent_programs() -> Vec<Silent> {
         "silent/allocator.c",
         "silent/streams.cpp",
         "silent/memory_routines.c",
+        "silent/strings.c",
         "silent/system_calls.c",
         "silent/rare.c",
     ]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gwp_race_tests::{
-    Configuration, Until, Watch, binary,
+    Configuration, Link, Until, Watch, binary,
     children::Guarded,
     compile,
     report::{Frame, Race},
@@ -151,7 +151,26 @@ caught! {
     memcpy_racing: "races/memcpy_racing.c", "a store and the C library's memcpy";
     memcpy_both: "races/memcpy_both.c", "memcpy on both sides";
     memset_racing: "races/memset_racing.c", "a load and the C library's memset";
+    strcpy_racing: "races/strcpy_racing.c", "a load and the C library's strcpy";
+    strlen_stalled: "races/strlen_stalled.c", "a store and the C library's strlen";
     read_call: "races/read_call.c", "a load and the kernel in read(2)";
+}
+
+/// Check that the memory routines of musl are known, which has no unwind tables, and whose assembly
+/// does not say where a routine ends.
+#[test]
+fn memory_routines_of_musl() {
+    for racy in catalogue::racy_programs() {
+        if ["memcpy_racing", "memcpy_both", "memset_racing"].contains(&racy.program.name()) {
+            for link in [Link::Musl, Link::StaticMusl] {
+                let configuration = Configuration {
+                    link,
+                    ..Configuration::USUAL
+                };
+                catch(&racy, configuration, "2");
+            }
+        }
+    }
 }
 
 fn many(threads: &str) {

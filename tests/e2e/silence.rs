@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gwp_race_tests::{Configuration, Metadata, Program, Until, Watch, binary, compile};
+use gwp_race_tests::{Configuration, Link, Metadata, Program, Until, Watch, binary, compile};
 
 use crate::catalogue::{self, READS, Silent};
 
@@ -92,6 +92,24 @@ fn pair(name: &str) {
     }
 }
 
+/// Check silence and the broken twin: musl's memory routines under a mutex.
+#[test]
+fn memory_routines_of_musl() {
+    let programs = catalogue::silent_programs();
+    let silent = programs
+        .iter()
+        .find(|silent| silent.program.name() == "memory_routines")
+        .unwrap();
+    for link in [Link::Musl, Link::StaticMusl] {
+        let configuration = Configuration {
+            link,
+            ..Configuration::USUAL
+        };
+        must_be_caught(&silent.twin, configuration);
+        stay_silent(&silent.program, configuration);
+    }
+}
+
 macro_rules! silent {
     ($($name:ident: $what:literal;)*) => {$(
         #[doc = concat!("Check silence and the broken twin: ", $what, ".")]
@@ -125,6 +143,7 @@ silent! {
     allocator: "malloc, free and stdio";
     streams: "streams and strings of C++";
     memory_routines: "memcpy, memmove and memset under a mutex";
+    strings: "strcpy, strncpy, strlen and strcmp under a mutex";
     system_calls: "buffers of system calls under a mutex";
 }
 

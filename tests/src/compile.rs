@@ -29,6 +29,25 @@ const STRICT: [&str; 5] = [
     "-tsan-instrument-memintrinsics=0",
 ];
 
+/// Programs with musl in the place of the system's C library, as Debian's `musl-dev` has it.
+const MUSL: [&str; 7] = [
+    "-nostdlib",
+    "-nostdlibinc",
+    "-isystem",
+    "/usr/include/x86_64-linux-musl",
+    "-Wl,-dynamic-linker,/lib/ld-musl-x86_64.so.1",
+    "/usr/lib/x86_64-linux-musl/Scrt1.o",
+    "/usr/lib/x86_64-linux-musl/crti.o",
+];
+const STATIC_MUSL: [&str; 6] = [
+    "-nostdlib",
+    "-nostdlibinc",
+    "-isystem",
+    "/usr/include/x86_64-linux-musl",
+    "/usr/lib/x86_64-linux-musl/crt1.o",
+    "/usr/lib/x86_64-linux-musl/crti.o",
+];
+
 /// Builds a program and returns the path of the executable.
 ///
 /// # Errors
@@ -104,6 +123,13 @@ fn clang(program: &Program, configuration: Configuration) -> Command {
         Link::NoPie => ["-fno-pie", "-no-pie"],
         Link::Static => ["-fno-pie", "-static"],
         Link::StaticPie => ["-fPIE", "-static-pie"],
+        Link::Musl => ["-fPIE", "-pie"],
+        Link::StaticMusl => ["-fno-pie", "-static"],
+    });
+    command.args(match configuration.link {
+        Link::Musl => &MUSL[..],
+        Link::StaticMusl => &STATIC_MUSL[..],
+        Link::Pie | Link::NoPie | Link::Static | Link::StaticPie => &[],
     });
     if program.metadata == Metadata::Strict {
         command.arg(STRICT[0]);
@@ -115,6 +141,10 @@ fn clang(program: &Program, configuration: Configuration) -> Command {
         command.arg(fixtures().join("libs/tsan_init.c"));
     }
     command.arg(fixtures().join(program.source));
+    if matches!(configuration.link, Link::Musl | Link::StaticMusl) {
+        command.args(["-L/usr/lib/x86_64-linux-musl", "-lc"]);
+        command.arg("/usr/lib/x86_64-linux-musl/crtn.o");
+    }
     command
 }
 
@@ -139,10 +169,10 @@ fn rustc(program: &Program, configuration: Configuration) -> Command {
         command.args(["-C", "lto=fat"]);
     }
     match configuration.link {
-        Link::Pie => {}
+        Link::Pie | Link::Musl => {}
         Link::NoPie => drop(command.args(["-C", "relocation-model=static"])),
         Link::StaticPie => drop(command.args(["-C", "target-feature=+crt-static"])),
-        Link::Static => drop(command.args([
+        Link::Static | Link::StaticMusl => drop(command.args([
             "-C",
             "target-feature=+crt-static",
             "-C",

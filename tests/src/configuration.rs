@@ -22,6 +22,10 @@ pub enum Link {
     Static,
     /// Position-independent, without shared libraries.
     StaticPie,
+    /// Position-independent, with musl as a shared library. No choice of configurations has this.
+    Musl,
+    /// At a fixed address, with musl. No choice of configurations has this.
+    StaticMusl,
 }
 
 impl Link {
@@ -31,6 +35,7 @@ impl Link {
         match self {
             Self::Pie | Self::StaticPie => Self::Pie,
             Self::NoPie | Self::Static => Self::NoPie,
+            Self::Musl | Self::StaticMusl => Self::Musl,
         }
     }
 }
@@ -115,6 +120,8 @@ impl fmt::Display for Configuration {
             Link::NoPie => "no-pie",
             Link::Static => "static",
             Link::StaticPie => "static-pie",
+            Link::Musl => "musl",
+            Link::StaticMusl => "static musl",
         };
         write!(f, "{compiler} -O{} {link}", self.opt)?;
         if self.lto {

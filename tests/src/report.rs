@@ -137,7 +137,7 @@ impl Frame {
     pub fn is_memory_routine(&self) -> bool {
         self.function.as_deref().is_some_and(|function| {
             let name = function.trim_start_matches('_');
-            ["memcpy", "memmove", "memset"]
+            ["memcpy", "memmove", "memset", "strcpy", "strlen"]
                 .iter()
                 .filter_map(|routine| name.strip_prefix(routine))
                 .any(|rest| rest.is_empty() || rest.starts_with('_'))

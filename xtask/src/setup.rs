@@ -12,9 +12,10 @@ use crate::{
 };
 
 /// The compilers and tools of the tests: the Debian package, and a program of it.
-const TEST_PACKAGES: [(&str, &str); 6] = [
+const TEST_PACKAGES: [(&str, &str); 7] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
+    ("musl-tools", "musl-gcc"),
     ("lld-22", "ld.lld-22"),
     ("llvm-22", "llvm-objcopy-22"),
     ("g++", "g++"),

@@ -1,6 +1,6 @@
 //! Who has called a memory routine: the function that its accesses belong to.
 
-use super::{modules::ModuleSet, strategy::CodeView as _};
+use super::{modules::ModuleSet, routines::Contract, strategy::CodeView as _};
 use crate::{
     insn::{Regs, Transfer, x86_64},
     symbols::StackSnapshot,
@@ -13,6 +13,14 @@ pub struct RoutineCall {
     pub return_address: u64,
     /// The name by which it was called.
     pub name: String,
+}
+
+impl RoutineCall {
+    /// Whether all that the routine loads are bytes that its caller wants to be read.
+    #[must_use]
+    pub fn loads_exactly(&self) -> bool {
+        Contract::of(&self.name).is_some_and(Contract::loads_exactly)
+    }
 }
 
 /// The call that has led a thread into the memory routine in which it stands with these registers
@@ -38,7 +46,7 @@ pub fn of_routine(modules: &ModuleSet, regs: &Regs, stack: &StackSnapshot) -> Op
 }
 
 /// The registers behind the call: by the unwind tables, or where there are none because the
-/// module's routines are seen not to touch their stack.
+/// routine is seen not to touch its stack.
 fn caller(modules: &ModuleSet, regs: &Regs, stack: &StackSnapshot) -> Option<Regs> {
     let place = modules.place(regs.rip)?;
     if !place.is_mem_routine() {
@@ -47,7 +55,7 @@ fn caller(modules: &ModuleSet, regs: &Regs, stack: &StackSnapshot) -> Option<Reg
     if place.frames().extent(place.link).is_some() {
         return place.frames().caller(place.link, regs, stack);
     }
-    if !place.routines_keep_stack() || stack.base != regs.rsp {
+    if !place.routine_keeps_stack() || stack.base != regs.rsp {
         return None;
     }
     let top = stack.bytes.first_chunk::<8>()?;

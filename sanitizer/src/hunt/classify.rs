@@ -51,6 +51,10 @@ pub struct Circumstances {
     pub open: std::ops::Range<u64>,
 }
 
+/// The reason for which what `strlen` and its kin load is no evidence: they may load more than they
+/// were asked to look at.
+pub const BEYOND: &str = "routine-may-read-beyond";
+
 /// Judges one hit; the reason, where it is no race. `memory` reads that of the process.
 ///
 /// # Errors
@@ -81,6 +85,10 @@ pub fn classify(
         (by_kernel(&made, call.is_some()), Some(made.name.to_owned()))
     } else {
         let (pc, access, exact) = racing_access(modules, &regs, watch)?;
+        let may_be_beyond = call.as_ref().is_some_and(|call| !call.loads_exactly());
+        if may_be_beyond && !access.kind.writes() {
+            return Err(BEYOND);
+        }
         (side(modules, pc, &access, exact, call.as_ref())?, None)
     };
 

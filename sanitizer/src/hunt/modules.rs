@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use gwp_race_abi::{FunctionEntry, ModuleRange};
 
 use super::{
-    routines::{Code, Declared, Routines},
+    routines::{Code, Contract, Declared, Routines},
     strategy::CodeView,
 };
 use crate::{
@@ -42,9 +42,9 @@ pub struct Loaded {
     declared: Arc<Declared>,
     frames: OnceLock<Arc<CallFrames>>,
     code_tables: OnceLock<Arc<CodeTables>>,
-    /// The code of memory routines that begin here, by their entry.
-    entries: BTreeMap<LinkAddr, Vec<Range<LinkAddr>>>,
-    /// All of that code, sorted.
+    /// The memory routines, by their entry.
+    entries: BTreeMap<LinkAddr, RoutineCode>,
+    /// All of their code, sorted.
     routines: Vec<Range<LinkAddr>>,
     table: Option<u32>,
     /// Its tables were made, should it need any.
@@ -52,6 +52,14 @@ pub struct Loaded {
     base: LinkAddr,
     functions: u32,
     atomics: u32,
+}
+
+/// The code of one memory routine.
+#[derive(Clone, Debug)]
+struct RoutineCode {
+    code: Vec<Range<LinkAddr>>,
+    /// It stores. What others load need not be what was asked for.
+    stores: bool,
 }
 
 impl Loaded {
@@ -70,15 +78,16 @@ impl Loaded {
         metadata.is_some_and(|metadata| metadata.function_at(address).is_some())
     }
 
-    /// Takes note of a routine that begins at an address; false where none can. What the
-    /// compiler has covered is the program's own code, whatever its name.
-    fn add_routine(self: &mut Arc<Self>, entry: LinkAddr) -> bool {
+    /// Takes note of a routine of this name that begins at an address; false where none can. What
+    /// the compiler has covered is the program's own code, whatever its name.
+    fn add_routine(self: &mut Arc<Self>, entry: LinkAddr, name: &str) -> bool {
         if self.covers(entry) || self.declared.is_resolver(entry) {
             return false;
         }
         if self.entries.contains_key(&entry) {
             return true;
         }
+        let stores = Contract::of(name).is_some_and(Contract::stores);
         let code = Code::new(&self.module.image, self.frames()).of_routine(entry);
         let code: Vec<_> = code
             .into_iter()
@@ -86,7 +95,8 @@ impl Loaded {
             .collect();
         let known = !code.is_empty();
         if known {
-            Arc::make_mut(self).entries.insert(entry, code);
+            let routine = RoutineCode { code, stores };
+            Arc::make_mut(self).entries.insert(entry, routine);
         }
         known
     }
@@ -161,16 +171,20 @@ impl<'a> Place<'a> {
         self.module.code_tables()
     }
 
-    /// Whether no memory routine of the module moves the stack pointer.
+    /// Whether the return address is on top of the stack wherever a thread stands in the routines
+    /// to which the address belongs: none of them moves the stack pointer.
     #[must_use]
-    pub fn routines_keep_stack(&self) -> bool {
+    pub fn routine_keeps_stack(&self) -> bool {
         let image = &self.module.module.image;
-        self.module.routines.iter().all(|range| {
+        let keeps_stack = |range: &Range<LinkAddr>| {
             usize::try_from(range.end.0.saturating_sub(range.start.0))
                 .ok()
                 .and_then(|len| image.bytes_at(range.start, len))
                 .is_some_and(x86_64::keeps_stack)
-        })
+        };
+        let code = self.module.entries.values().map(|routine| &routine.code);
+        code.filter(|code| code.iter().any(|range| range.contains(&self.link)))
+            .all(|code| code.iter().all(keeps_stack))
     }
 
     fn symbol(&self) -> Option<(LinkAddr, LinkAddr)> {
@@ -276,7 +290,7 @@ impl ModuleSet {
                 .map(|(start, name)| (start, name.to_owned()))
                 .collect();
             for (start, name) in named {
-                if loaded.add_routine(start) {
+                if loaded.add_routine(start, &name) {
                     routines.add_entry(start.0.wrapping_add(bias), &name);
                 }
             }
@@ -295,7 +309,8 @@ impl ModuleSet {
             let mut word = [0; 8];
             let read = memory::read_exact(pid, RuntimeAddr(cell), &mut word);
             let value = u64::from_le_bytes(word);
-            let entry = (matches!(read, Ok(true)) && self.add_routine(value)).then_some(value);
+            let entry =
+                (matches!(read, Ok(true)) && self.add_routine(value, &name)).then_some(value);
             if let Some(entry) = entry {
                 routines.add_entry(entry, &name);
             }
@@ -304,9 +319,7 @@ impl ModuleSet {
         self.routines = Arc::new(routines);
         let mut changed = Vec::new();
         for (index, loaded) in self.loaded.iter_mut().enumerate() {
-            let mut code: Vec<_> = loaded.entries.values().flatten().cloned().collect();
-            code.sort_unstable_by_key(|range| (range.start, range.end));
-            code.dedup();
+            let code = sorted(loaded.entries.values());
             if code != loaded.routines {
                 Arc::make_mut(loaded).routines = code;
                 changed.push(index);
@@ -315,14 +328,14 @@ impl ModuleSet {
         changed
     }
 
-    fn add_routine(&mut self, entry: u64) -> bool {
+    fn add_routine(&mut self, entry: u64, name: &str) -> bool {
         let Some(index) = self.index_of(entry) else {
             return false;
         };
         let loaded = self.loaded.get_mut(index);
         loaded.is_some_and(|loaded| {
             let link = LinkAddr(entry.wrapping_sub(loaded.module.bias));
-            loaded.add_routine(link)
+            loaded.add_routine(link, name)
         })
     }
 
@@ -610,6 +623,16 @@ fn load(module: Arc<Module>, warnings: &mut Vec<String>) -> Loaded {
     }
 }
 
+fn sorted<'a>(routines: impl Iterator<Item = &'a RoutineCode>) -> Vec<Range<LinkAddr>> {
+    let mut code: Vec<_> = routines
+        .flat_map(|routine| &routine.code)
+        .cloned()
+        .collect();
+    code.sort_unstable_by_key(|range| (range.start, range.end));
+    code.dedup();
+    code
+}
+
 /// Loads the gates' tables of a module.
 fn make_tables(loaded: &mut Loaded, tables: &mut Tables) -> Result<(), KernelError> {
     loaded.is_tabled = true;
@@ -647,7 +670,9 @@ fn make_tables(loaded: &mut Loaded, tables: &mut Tables) -> Result<(), KernelErr
         ends.sort_unstable();
         ends.dedup();
     }
-    functions.extend(loaded.routines.iter().filter_map(|range| {
+    // The gates need not look at hits in the others: they say nothing of the caller.
+    let storing = sorted(loaded.entries.values().filter(|routine| routine.stores));
+    functions.extend(storing.iter().filter_map(|range| {
         let size = u32::try_from(range.end.0.checked_sub(range.start.0)?)
             .ok()?
             .min(FunctionEntry::SIZE_MASK);

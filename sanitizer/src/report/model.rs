@@ -250,10 +250,10 @@ impl StackFrame {
     }
 }
 
-const MEMORY_ROUTINES: [&str; 20] = [
+const MEMORY_ROUTINES: [&str; 23] = [
     "memcpy", "memmove", "memset", "memcmp", "mempcpy", "memccpy", "memchr", "memrchr", "bcmp",
     "bcopy", "bzero", "strlen", "strnlen", "strcpy", "strncpy", "stpcpy", "strcmp", "strncmp",
-    "strchr", "strcat",
+    "strchr", "strcat", "strrchr", "strncat", "stpncpy",
 ];
 
 /// Suffixes of the variants that C libraries choose from at run time, and of fortified calls.

@@ -13,6 +13,9 @@ use crate::{
 /// Functions that one routine may run through.
 const FUNCTIONS: usize = 8;
 
+/// The longest function whose end is looked for, in bytes.
+const LONGEST: u64 = 4096;
+
 /// Padding between two functions, in bytes.
 const PADDING: usize = 64;
 
@@ -42,10 +45,26 @@ impl<'image> Code<'image> {
             let after = self
                 .symbols
                 .partition_point(|symbol| symbol.address <= address);
-            let symbol = self.symbols.get(after.checked_sub(1)?)?;
-            let end = symbol.address.offset(symbol.size.cast_signed());
-            (address < end).then_some(symbol.address..end)
+            let start = self.symbols.get(after.checked_sub(1)?)?.address;
+            let aliases = self.symbols.get(..after)?.iter().rev();
+            let aliases = aliases.take_while(|symbol| symbol.address == start);
+            let size = match aliases.map(|symbol| symbol.size).max()? {
+                0 => self.length(start, self.symbols.get(after))?,
+                size => size,
+            };
+            let end = start.offset(size.cast_signed());
+            (address < end).then_some(start..end)
         })
+    }
+
+    /// The length of a function whose symbol does not tell, as those of musl's assembly do not.
+    fn length(&self, start: LinkAddr, next: Option<&FunctionSymbol>) -> Option<u64> {
+        let room = next.map_or(LONGEST, |next| next.address.0.saturating_sub(start.0));
+        let code = (0..=room.min(LONGEST)).rev().find_map(|len| {
+            let len = usize::try_from(len).ok()?;
+            self.image.bytes_at(start, len)
+        })?;
+        x86_64::length_of_function(start.0, code)
     }
 
     /// All code of the routine that begins at `entry`; nothing where no function begins there.

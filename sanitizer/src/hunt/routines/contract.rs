@@ -1,9 +1,10 @@
-//! The memory routines of `<string.h>` and `<strings.h>`, by name: which bytes they access is said
-//! by their arguments, and all of those they do access.
+//! The routines of `<string.h>` and `<strings.h>`, by name: which bytes they access is said by their
+//! arguments.
 //!
-//! Only such routines are here. Those that look for a byte or for a difference (`memcmp`,
-//! `strlen`, `memchr`) load whole vectors, beyond what their caller has asked for: what such a
-//! load touches is no access of the caller.
+//! What `memcpy` and its kin load and store is exactly what their caller has asked for. Those that
+//! look for a byte or for a difference (`strlen`, `memchr`, `strcmp`) load whole vectors, beyond
+//! that: what such a load touches is no access of the caller. Only of the first byte of a string is
+//! it certain beforehand that it is read.
 
 use crate::insn::{AccessKind, Regs};
 
@@ -20,37 +21,135 @@ const VARIANTS: [&str; 8] = [
     "_generic",
 ];
 
-/// Where a routine's arguments are (System V ABI for x86-64, 3.2.3).
+/// How many bytes are accessed for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arguments {
-    /// `memcpy(to, from, length)`.
-    ToFrom,
-    /// `bcopy(from, to, length)`.
-    FromTo,
-    /// `memset(to, byte, length)`.
-    ToByte,
-    /// `bzero(to, length)`.
-    To,
+enum Length {
+    /// As many as an argument says.
+    Argument(usize),
+    /// The first one, where an argument does not say that there is none.
+    FirstOf(usize),
+    /// The first one.
+    First,
 }
 
-const ROUTINES: [(&str, Arguments); 6] = [
-    ("memcpy", Arguments::ToFrom),
-    ("memmove", Arguments::ToFrom),
-    ("mempcpy", Arguments::ToFrom),
-    ("memset", Arguments::ToByte),
-    ("bcopy", Arguments::FromTo),
-    ("bzero", Arguments::To),
+/// What is accessed behind one of a routine's pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Touch {
+    /// The number of the argument, from 0.
+    pointer: usize,
+    length: Length,
+    kind: AccessKind,
+}
+
+const fn reads(pointer: usize, length: Length) -> Touch {
+    Touch {
+        pointer,
+        length,
+        kind: AccessKind::Read,
+    }
+}
+
+const fn writes(pointer: usize, length: Length) -> Touch {
+    Touch {
+        pointer,
+        length,
+        kind: AccessKind::Write,
+    }
+}
+
+/// What a routine does, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Deed {
+    touches: &'static [Touch],
+    /// It loads nothing else.
+    loads_exactly: bool,
+    /// It stores at all.
+    stores: bool,
+}
+
+const fn exactly(touches: &'static [Touch]) -> Deed {
+    Deed {
+        touches,
+        loads_exactly: true,
+        stores: true,
+    }
+}
+
+const fn at_least(touches: &'static [Touch], stores: bool) -> Deed {
+    Deed {
+        touches,
+        loads_exactly: false,
+        stores,
+    }
+}
+
+use Length::{Argument, First, FirstOf};
+
+/// `strlen(text)`, `strchr(text, byte)`.
+const TEXT: Deed = at_least(&[reads(0, First)], false);
+/// `strcmp(text, text)`.
+const TEXTS: Deed = at_least(&[reads(0, First), reads(1, First)], false);
+/// `memcmp(bytes, bytes, length)`, `strncmp(text, text, length)`.
+const TWO_OF_LENGTH: Deed = at_least(&[reads(0, FirstOf(2)), reads(1, FirstOf(2))], false);
+/// `memcpy(to, from, length)`.
+const COPY: Deed = exactly(&[writes(0, Argument(2)), reads(1, Argument(2))]);
+
+const ROUTINES: [(&str, Deed); 21] = [
+    ("memcpy", COPY),
+    ("memmove", COPY),
+    ("mempcpy", COPY),
+    ("memset", exactly(&[writes(0, Argument(2))])),
+    // bcopy(from, to, length)
+    (
+        "bcopy",
+        exactly(&[writes(1, Argument(2)), reads(0, Argument(2))]),
+    ),
+    ("bzero", exactly(&[writes(0, Argument(1))])),
+    (
+        "strcpy",
+        at_least(&[writes(0, First), reads(1, First)], true),
+    ),
+    (
+        "stpcpy",
+        at_least(&[writes(0, First), reads(1, First)], true),
+    ),
+    // These fill up with zeros.
+    (
+        "strncpy",
+        at_least(&[writes(0, Argument(2)), reads(1, FirstOf(2))], true),
+    ),
+    (
+        "stpncpy",
+        at_least(&[writes(0, Argument(2)), reads(1, FirstOf(2))], true),
+    ),
+    (
+        "strcat",
+        at_least(&[reads(0, First), reads(1, First)], true),
+    ),
+    (
+        "strncat",
+        at_least(&[reads(0, First), reads(1, FirstOf(2))], true),
+    ),
+    ("strlen", TEXT),
+    ("strnlen", at_least(&[reads(0, FirstOf(1))], false)),
+    ("strchr", TEXT),
+    ("strrchr", TEXT),
+    ("memchr", at_least(&[reads(0, FirstOf(2))], false)),
+    ("strcmp", TEXTS),
+    ("strncmp", TWO_OF_LENGTH),
+    ("memcmp", TWO_OF_LENGTH),
+    ("bcmp", TWO_OF_LENGTH),
 ];
 
 /// What a routine does with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    arguments: Arguments,
+    deed: Deed,
     /// A fourth argument is the size of the destination; a longer copy ends the program.
     checked: bool,
 }
 
-/// Bytes that a routine is about to access, all of them.
+/// Bytes that a routine is about to access, all of them. It may access others as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first one's run-time address.
@@ -66,38 +165,54 @@ impl Contract {
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let name = name.trim_start_matches('_');
-        ROUTINES.iter().find_map(|&(routine, arguments)| {
+        ROUTINES.iter().find_map(|&(routine, deed)| {
             let rest = name.strip_prefix(routine)?;
             let known = rest.is_empty() || VARIANTS.iter().any(|&v| rest.starts_with(v));
             known.then(|| Self {
-                arguments,
+                deed,
                 checked: rest.contains("_chk"),
             })
         })
     }
 
-    /// What the routine accesses, given the registers at its first instruction. Empty where it
-    /// need not access anything.
+    /// Whether all that the routine loads are bytes that its caller wants to be read.
+    #[must_use]
+    pub const fn loads_exactly(self) -> bool {
+        self.deed.loads_exactly
+    }
+
+    /// Whether the routine stores anything.
+    #[must_use]
+    pub const fn stores(self) -> bool {
+        self.deed.stores
+    }
+
+    /// What the routine accesses for certain, given the registers at its first instruction. Empty
+    /// where it need not access anything.
     #[must_use]
     pub fn ranges(self, regs: &Regs) -> Vec<Range> {
-        let (to, from, length) = match self.arguments {
-            Arguments::ToFrom => (regs.rdi, Some(regs.rsi), regs.rdx),
-            Arguments::FromTo => (regs.rsi, Some(regs.rdi), regs.rdx),
-            Arguments::ToByte => (regs.rdi, None, regs.rdx),
-            Arguments::To => (regs.rdi, None, regs.rsi),
+        // System V ABI for x86-64, 3.2.3.
+        let arguments = [regs.rdi, regs.rsi, regs.rdx];
+        let argument = |number: usize| arguments.get(number).copied().unwrap_or_default();
+        let range = |touch: &Touch| Range {
+            address: argument(touch.pointer),
+            length: match touch.length {
+                Length::Argument(number) => argument(number),
+                Length::FirstOf(number) => argument(number).min(1),
+                Length::First => 1,
+            },
+            kind: touch.kind,
         };
-        let aborts = self.checked && regs.rcx < length;
+        let ranges: Vec<Range> = self.deed.touches.iter().map(range).collect();
+        let aborts = self.checked && ranges.iter().any(|range| regs.rcx < range.length);
         // What is copied onto itself may as well be left alone.
-        if length == 0 || aborts || from == Some(to) {
+        let to_itself = match *ranges.as_slice() {
+            [to, from] => to.kind.writes() && to.address == from.address,
+            _ => false,
+        };
+        if aborts || to_itself || ranges.iter().any(|range| range.length == 0) {
             return Vec::new();
         }
-        let range = |address, kind| Range {
-            address,
-            length,
-            kind,
-        };
-        let mut ranges = vec![range(to, AccessKind::Write)];
-        ranges.extend(from.map(|from| range(from, AccessKind::Read)));
         ranges
     }
 }
@@ -106,8 +221,7 @@ impl Contract {
 mod tests {
     use super::*;
 
-    /// Check that variants of the routines are told from functions that only begin alike, and from
-    /// those that read more than they are asked to.
+    /// Check that variants of the routines are told from functions that only begin alike.
     #[test]
     fn names() {
         for name in [
@@ -116,19 +230,21 @@ mod tests {
             "__memmove_avx_unaligned_erms",
             "__memset_erms",
             "bzero",
+            "__strlen_avx2",
+            "__strncpy_chk",
         ] {
             assert!(Contract::of(name).is_some(), "{name}");
         }
         for name in [
-            "memcmp",
             "memcpyish",
             "my_memcpy",
             "memsets",
             "wmemset",
             "memset_s",
             "memcpy_s",
-            "memchr",
-            "strlen",
+            "strchrnul",
+            "strcasecmp",
+            "strlcpy",
             "",
         ] {
             assert_eq!(Contract::of(name), None, "{name}");
@@ -174,5 +290,34 @@ mod tests {
             ),
             []
         );
+    }
+
+    /// Check that of strings no more is said than is certain.
+    #[test]
+    fn strings() {
+        let regs = Regs {
+            rdi: 0x1000,
+            rsi: 0x2000,
+            rdx: 3,
+            rcx: 2,
+            ..Regs::default()
+        };
+        let ranges = |name: &str| -> Vec<(u64, u64, bool)> {
+            let contract = Contract::of(name).expect("a routine");
+            assert!(!contract.loads_exactly(), "{name}");
+            let ranges = contract.ranges(&regs);
+            ranges
+                .iter()
+                .map(|range| (range.address, range.length, range.kind.writes()))
+                .collect()
+        };
+        assert_eq!(ranges("strlen"), [(0x1000, 1, false)]);
+        assert_eq!(ranges("strcpy"), [(0x1000, 1, true), (0x2000, 1, false)]);
+        assert_eq!(ranges("strncpy"), [(0x1000, 3, true), (0x2000, 1, false)]);
+        assert_eq!(ranges("__strncpy_chk"), []);
+        assert_eq!(ranges("memcmp"), [(0x1000, 1, false), (0x2000, 1, false)]);
+        assert_eq!(ranges("strcat"), [(0x1000, 1, false), (0x2000, 1, false)]);
+        assert!(Contract::of("strcat").is_some_and(Contract::stores));
+        assert!(!Contract::of("strcmp").is_some_and(Contract::stores));
     }
 }

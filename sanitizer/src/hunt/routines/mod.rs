@@ -53,7 +53,7 @@ impl Declared {
         Self {
             cells: cells.collect(),
             functions: routines()
-                .filter(|symbol| !symbol.indirect && symbol.size > 0)
+                .filter(|symbol| !symbol.indirect)
                 .map(|symbol| (symbol.address, symbol.name.to_owned()))
                 .collect(),
             resolvers: symbols

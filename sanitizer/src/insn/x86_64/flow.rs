@@ -59,6 +59,52 @@ pub fn padding(code: &[u8]) -> Option<usize> {
     matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3).then(|| instruction.len())
 }
 
+/// Whether what stands behind such an instruction is not executed next.
+fn is_last(flow: FlowControl) -> bool {
+    matches!(
+        flow,
+        FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Return
+            | FlowControl::Exception
+    )
+}
+
+/// The length of the function that begins at the start of `code`, which stands at `start`, where
+/// nothing else tells it: up to the first instruction with nothing behind it to which an earlier one jumps.
+/// Nothing where that does not come, or the bytes before it do not decode.
+///
+/// ```
+/// use gwp_race::insn::x86_64::length_of_function;
+///
+/// let code = [0x74, 0x01, 0xc3, 0xc3, 0x90]; // je 1f; ret; 1: ret; nop
+/// assert_eq!(length_of_function(0x1000, &code), Some(4));
+/// assert_eq!(length_of_function(0x1000, &code[..2]), None);
+/// ```
+#[must_use]
+pub fn length_of_function(start: u64, code: &[u8]) -> Option<u64> {
+    let end = start.checked_add(code.len() as u64)?;
+    let mut furthest = start;
+    for instruction in &mut Decoder::with_ip(64, code, start, DecoderOptions::NONE) {
+        if instruction.is_invalid() {
+            return None;
+        }
+        let flow = instruction.flow_control();
+        let jumps = matches!(
+            flow,
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+        );
+        match transfer(&instruction) {
+            Some(Transfer::To(target)) if jumps && target < end => furthest = furthest.max(target),
+            _ => {}
+        }
+        if is_last(flow) && instruction.next_ip() > furthest {
+            return Some(instruction.next_ip() - start);
+        }
+    }
+    None
+}
+
 /// The ways out of `code`, which stands at `start`: jumps to the outside, computed jumps, and the
 /// end of the code where it is run into. Nothing where the bytes do not decode to the end.
 #[must_use]
@@ -74,13 +120,7 @@ pub fn exits(start: u64, code: &[u8]) -> Option<Vec<Exit>> {
         }
         let flow = instruction.flow_control();
         let conditional = flow == FlowControl::ConditionalBranch;
-        runs_on = !matches!(
-            flow,
-            FlowControl::UnconditionalBranch
-                | FlowControl::IndirectBranch
-                | FlowControl::Return
-                | FlowControl::Exception
-        );
+        runs_on = !is_last(flow);
         if !conditional
             && !matches!(
                 flow,
@@ -170,6 +210,17 @@ mod tests {
         );
         assert_eq!(ways_out("ret\nud2"), []);
         assert_eq!(exits(0x1000, &[0x0f]), None);
+    }
+
+    /// Check functions that end with a jump back or in another one, and such as do not end.
+    #[test]
+    fn ends_of_functions() {
+        let length = |source: &str| length_of_function(0x1000, &assemble(source));
+        assert_eq!(length("jmp 2f\n1: ret\n2: dec eax\njmp 1b\nnop"), Some(7));
+        // Behind what is known of the code.
+        assert_eq!(length(".byte 0x0f, 0x84, 0xfa, 0, 0, 0\nret\nnop"), Some(7));
+        assert_eq!(length("call rax\nnop"), None);
+        assert_eq!(length("jmp 1f\n.byte 0x0f\n1: ret"), None);
     }
 
     /// Check that only code without traffic on the stack is said to keep it.
