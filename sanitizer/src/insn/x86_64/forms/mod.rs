@@ -40,6 +40,9 @@ fn features() -> HashSet<String> {
         .expect("x86 processors have flags")
 }
 
+/// Forms that may take a second try.
+const MOST_LOST: usize = 3;
+
 #[derive(Debug, Default)]
 struct Tally {
     forms: usize,
@@ -84,8 +87,17 @@ fn every_form_under_a_watchpoint() {
     let mut program = Program::start(&forms);
     let mut tally = Tally::default();
     let mut problems = Vec::new();
+    let mut again = 0;
     for (i, form) in forms.iter().enumerate() {
         tally.forms += 1;
+        // A virtual machine may lose a trap (docs/compatibility.md); what is wrong stays wrong.
+        if let Err(problem) = check(&mut program, i, form, &mut tally) {
+            println!("{}: {problem}; once more", form.source);
+            again += 1;
+            program = Program::start(&forms);
+        } else {
+            continue;
+        }
         if let Err(problem) = check(&mut program, i, form, &mut tally) {
             problems.push(format!("{}: {problem}", form.source));
         }
@@ -95,6 +107,7 @@ fn every_form_under_a_watchpoint() {
         absent.len()
     );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(again <= MOST_LOST, "{again} forms took two tries");
     let everywhere = forms.iter().filter(|form| form.group.needs.is_empty());
     assert!(everywhere.count() >= FORMS);
 }
