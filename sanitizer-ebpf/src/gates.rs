@@ -329,7 +329,7 @@ unsafe fn complete(
         (*record).time_ns = now();
         (*record).tid = tid;
         (*record).value = bpf_probe_read_user(address as *const u64).unwrap_or(0);
-        (*record).fs_base = fs_base(control);
+        (*record).fs_base = of_current(control.offsets.task_fs_base);
         bpf_get_current_comm((&raw mut (*record).comm).cast::<c_void>(), 16);
         (*record).stack_len = copy_stack(stack, (&raw mut (*record).stack).cast());
         atomic::store(&(*record).generation, phase::generation(word));
@@ -550,6 +550,8 @@ fn claim(control: &Control, word: u64, now: u64) -> bool {
 /// From here on the current thread stands still, and the watchdog looks after it.
 #[inline(always)]
 fn stands(control: &Control, now: u64) {
+    let waited = of_current(control.offsets.task_run_delay);
+    atomic::store(&control.claim_run_delay_ns, waited);
     atomic::store(&control.claim_time_ns, now);
     atomic::store(&control.standing_since_ns, now);
     // A full buffer is one that the watchdog is about to read.
@@ -621,10 +623,9 @@ fn stoppable(control: &Control) -> bool {
     }
 }
 
-/// The current thread's `fs_base`; 0 where it cannot be known.
+/// A field of the current thread's `task_struct`; 0 where it cannot be known.
 #[inline(always)]
-fn fs_base(control: &Control) -> u64 {
-    let offset = control.offsets.task_fs_base;
+fn of_current(offset: u32) -> u64 {
     if offset == 0 {
         return 0;
     }

@@ -189,8 +189,8 @@ pub struct KernelOffsets {
     pub upid_nr: u32,
     /// `upid.ns`
     pub upid_ns: u32,
-    /// Keeps the layout free of implicit padding.
-    pub reserved: u32,
+    /// `task_struct.sched_info.run_delay`; 0 where the kernel does not count it.
+    pub task_run_delay: u32,
     /// `task_struct.thread.fsbase`; 0 where the kernel's type information does not name it.
     pub task_fs_base: u32,
 }
@@ -202,6 +202,8 @@ pub struct Control {
     pub phase: AtomicU64,
     /// When the owner was stopped (claimed, or at the site it was sent to), CLOCK_MONOTONIC ns.
     pub claim_time_ns: AtomicU64,
+    /// How long the owner had waited for a processor in its life, when it was claimed; ns.
+    pub claim_run_delay_ns: AtomicU64,
     /// Since when a thread stands still for a sample, CLOCK_MONOTONIC ns; 0 while none does. The
     /// gates set it when they stop one, the tracer clears it; the watchdog minds it.
     pub standing_since_ns: AtomicU64,

@@ -24,6 +24,8 @@ const PERIOD: Duration = Duration::from_millis(10);
 /// Times that all watchpoints are armed, and those of the threads where gwp-race would not use these.
 const ARMINGS: usize = 200;
 const ARMINGS_BY_THREAD: usize = 20;
+/// How long gwp-race waits at a site, in between.
+const WAITING: Duration = Duration::from_millis(20);
 /// Marks SIGTRAPs as ours.
 const COOKIE: u64 = 1;
 /// Nothing is mapped there.
@@ -51,6 +53,7 @@ fn main() -> anyhow::Result<()> {
     }
     println!("threads {}", arming.len());
     println!("open_us {}", start.elapsed().as_micros());
+    arming.watchpoints().expect(true);
     print("arm", &mut armings(arming.watchpoints(), ARMINGS)?);
 
     // For comparison.
@@ -72,9 +75,11 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long it took to arm all watchpoints, each time.
+/// How long it took to arm all watchpoints, each time after they were breakpoints on a site for a while.
 fn armings(watchpoints: &mut Watchpoints, count: usize) -> anyhow::Result<Vec<Duration>> {
     let arm = |_| {
+        watchpoints.break_at(NOWHERE)?;
+        std::thread::sleep(WAITING);
         let start = Instant::now();
         watchpoints.watch(NOWHERE, 8, WatchKind::ReadsAndWrites)?;
         let took = start.elapsed();

@@ -71,8 +71,8 @@ pub struct Arming {
     ancestors: HashSet<u32>,
     clocks: HashMap<u32, PerfEvent>,
     watchpoints: Watchpoints,
-    /// Whether processors can be watched.
-    cpus_are_to_be_had: bool,
+    /// How many processors can be watched: all or none.
+    cpus: usize,
     /// Without gates: whether the clocks run.
     clocks_run: bool,
     ring_size: RingSize,
@@ -99,7 +99,7 @@ impl Arming {
             ancestors: HashSet::new(),
             clocks: HashMap::new(),
             watchpoints: Watchpoints::default(),
-            cpus_are_to_be_had: !cpus::online().is_empty(),
+            cpus: cpus::online().len(),
             clocks_run: false,
             ring_size: RingSize::USUAL,
             signalling: HashSet::new(),
@@ -111,7 +111,7 @@ impl Arming {
     #[must_use]
     pub fn without_gates(mut self) -> Self {
         self.options.inherit = false;
-        self.cpus_are_to_be_had = false;
+        self.cpus = 0;
         self
     }
 
@@ -337,7 +337,8 @@ impl Arming {
     #[must_use]
     pub fn suits(&self, threads: usize) -> bool {
         self.watchpoints.are_by_cpu()
-            || !(self.cpus_are_to_be_had && Watchpoints::want_cpus(threads))
+            || self.cpus == 0
+            || !Watchpoints::want_cpus(threads, self.cpus)
     }
 
     /// Chooses the watchpoints for a process of so many threads; no stall may be under way.
@@ -349,7 +350,7 @@ impl Arming {
             match Watchpoints::on_cpus(gates) {
                 Ok(watchpoints) => self.watchpoints = watchpoints,
                 Err(error) => {
-                    self.cpus_are_to_be_had = false;
+                    self.cpus = 0;
                     return Err(error);
                 }
             }

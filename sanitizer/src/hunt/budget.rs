@@ -24,6 +24,9 @@ const UNSEEN_OF_STOP: Duration = Duration::from_micros(150);
 /// Savings are capped at this much, so that a quiet hour does not pay for a slow minute.
 const SAVINGS: Duration = Duration::from_millis(20);
 
+/// What a program of a few threads earns while a grace period of RCU passes.
+const SOON: Duration = Duration::from_micros(500);
+
 /// Charges the control block.
 #[derive(Debug)]
 pub struct Budget {
@@ -67,6 +70,13 @@ impl Budget {
         self.unsampled_ns += new;
         let earned = (new as f64 * self.share) as u64;
         control.earned_ns.fetch_add(earned, SeqCst);
+    }
+
+    /// Whether something is left, or will be soon.
+    #[must_use]
+    pub fn is_at_hand(control: &Control) -> bool {
+        let soon = SOON.as_nanos() as u64;
+        control.spent_ns.load(SeqCst) < control.earned_ns.load(SeqCst).saturating_add(soon)
     }
 
     /// Whether nothing is left.

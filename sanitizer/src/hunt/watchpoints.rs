@@ -14,13 +14,13 @@ use crate::{
         KernelError, cpus,
         gates::{Gate, Gates},
         perf::{EventOptions, PerfEvent, WatchKind},
+        slot_lock::QuickSlotLock,
     },
 };
 
-/// Threads up to which each is armed. That takes some 15 us a thread while one stands still. A processor takes no
-/// more, but to change the type of its breakpoint the kernel takes `bp_cpuslots_sem` for writing, and where it
-/// has not been taken for a while that is a grace period of RCU: 5 to 25 ms.
-const MOST_THREADS: usize = 64;
+/// Threads up to which each is armed, also on machines with fewer processors: that takes no
+/// breakpoints from other processes, and 15 to 30 us a thread while one stands still.
+const FEW_THREADS: usize = 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -28,7 +28,16 @@ pub enum Watchpoints {
     /// By thread: its own and those of the threads that it has created since.
     Threads(HashMap<u32, PerfEvent>),
     /// By processor.
-    Cpus(Vec<(u32, PerfEvent)>),
+    Cpus(Cpus),
+}
+
+/// Those of the processors.
+#[derive(Debug)]
+pub struct Cpus {
+    events: Vec<(u32, PerfEvent)>,
+    /// `None` where there was no breakpoint left for it: to arm them may then take 25 ms, unless
+    /// another gwp-race has one.
+    quick: Option<QuickSlotLock>,
 }
 
 impl Default for Watchpoints {
@@ -49,14 +58,20 @@ impl Watchpoints {
             event.set_gate(gates.program(Gate::Watch)?)?;
             Ok((cpu, event))
         };
-        let events = cpus::online().into_iter().map(open);
-        Ok(Self::Cpus(events.collect::<Result<_, _>>()?))
+        let online = cpus::online();
+        let events = online.iter().copied().map(open);
+        let events = events.collect::<Result<_, _>>()?;
+        let quick = online.first().map(|&cpu| QuickSlotLock::keep(cpu));
+        Ok(Self::Cpus(Cpus {
+            events,
+            quick: quick.and_then(Result::ok),
+        }))
     }
 
     /// Whether a process of so many threads is better watched by processor.
     #[must_use]
-    pub const fn want_cpus(threads: usize) -> bool {
-        threads > MOST_THREADS
+    pub fn want_cpus(threads: usize, cpus: usize) -> bool {
+        threads > cpus.max(FEW_THREADS)
     }
 
     /// Whether they are those of the processors.
@@ -70,10 +85,20 @@ impl Watchpoints {
     pub fn are_complete(&self) -> bool {
         match self {
             Self::Threads(_) => true,
-            Self::Cpus(events) => {
+            Self::Cpus(Cpus { events, .. }) => {
                 let online = cpus::online();
                 online.is_empty() || events.iter().map(|(cpu, _)| *cpu).eq(online)
             }
+        }
+    }
+
+    /// Whether they are going to be armed, so that it can be made quick.
+    pub fn expect(&self, armed: bool) {
+        if let Self::Cpus(Cpus {
+            quick: Some(quick), ..
+        }) = self
+        {
+            quick.want(armed);
         }
     }
 
@@ -160,7 +185,7 @@ impl Watchpoints {
     fn events_mut(&mut self) -> Box<dyn Iterator<Item = &mut PerfEvent> + '_> {
         match self {
             Self::Threads(events) => Box::new(events.values_mut()),
-            Self::Cpus(events) => Box::new(events.iter_mut().map(|(_, event)| event)),
+            Self::Cpus(cpus) => Box::new(cpus.events.iter_mut().map(|(_, event)| event)),
         }
     }
 }

@@ -112,6 +112,9 @@ pub struct KernelOffsets {
     pub task_rseq: Option<u32>,
     /// `task_struct.thread.fsbase` (the thread pointer, as of the last switch or system call).
     pub task_fs_base: Option<u32>,
+    /// `task_struct.sched_info.run_delay` (`unsigned long long`: ns that the thread has waited for a
+    /// processor). None without `CONFIG_SCHED_INFO`.
+    pub task_run_delay: Option<u32>,
     /// `sighand_struct.action` (array of `k_sigaction`; element N-1 is signal N).
     pub sighand_action: u32,
     /// `sizeof(struct k_sigaction)`: the stride of `sighand_struct.action`.
@@ -164,6 +167,7 @@ impl KernelOffsets {
             upid_ns: btf.member(upid, "ns")?,
             task_pid: btf.member(task, "pid")?,
             task_fs_base: optional(btf.member(task, "thread.fsbase"))?,
+            task_run_delay: optional(btf.member(task, "sched_info.run_delay"))?,
             task_tgid: btf.member(task, "tgid")?,
             task_parent: btf.member(task, "parent")?,
             task_real_parent: btf.member(task, "real_parent")?,
@@ -599,7 +603,12 @@ mod tests {
         assert_eq!(offsets.task_parent, offsets.task_real_parent + 8);
         assert_eq!(offsets.k_sigaction_handler, 0);
         assert_eq!(offsets.k_sigaction_size, 32);
-        assert!(offsets.task_fs_base.is_some_and(|offset| offset % 8 == 0));
+        for optional in [offsets.task_fs_base, offsets.task_run_delay] {
+            assert!(
+                optional.is_some_and(|offset| offset % 8 == 0),
+                "{offsets:?}"
+            );
+        }
     }
 
     /// Check that a cut or damaged file is an error, never a panic.

@@ -329,7 +329,7 @@ impl Gates {
                     upid_size: offsets.upid_size,
                     upid_nr: offsets.upid_nr,
                     upid_ns: offsets.upid_ns,
-                    reserved: 0,
+                    task_run_delay: offsets.task_run_delay.unwrap_or(0),
                     task_fs_base: offsets.task_fs_base.unwrap_or(0),
                 };
             }

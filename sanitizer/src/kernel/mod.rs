@@ -16,6 +16,7 @@ pub mod ptrace;
 mod reaper;
 pub mod ring;
 pub mod shared;
+pub mod slot_lock;
 pub mod tables;
 
 pub use error::KernelError;

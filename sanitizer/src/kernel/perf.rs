@@ -252,7 +252,7 @@ impl PerfEvent {
             WatchKind::Writes => raw::HW_BREAKPOINT_W,
             WatchKind::ReadsAndWrites => raw::HW_BREAKPOINT_RW,
         };
-        self.modify(address, u64::from(len), kind)
+        self.arm(address, u64::from(len), kind)
     }
 
     /// Traps before the instruction at an address.
@@ -261,14 +261,30 @@ impl PerfEvent {
     /// Fails where `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` does.
     pub fn break_at(&mut self, address: RuntimeAddr) -> Result<(), KernelError> {
         // The kernel wants sizeof(long) for instruction breakpoints.
-        self.modify(address, 8, raw::HW_BREAKPOINT_X)
+        self.arm(address, 8, raw::HW_BREAKPOINT_X)
     }
 
-    fn modify(&mut self, address: RuntimeAddr, len: u64, kind: u32) -> Result<(), KernelError> {
+    /// Makes a watchpoint of another kind of one that is not armed.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` does.
+    pub fn change_type(&mut self) -> Result<(), KernelError> {
+        self.attr.bp_type = match self.attr.bp_type {
+            raw::HW_BREAKPOINT_W => raw::HW_BREAKPOINT_RW,
+            _ => raw::HW_BREAKPOINT_W,
+        };
+        self.modify()
+    }
+
+    fn arm(&mut self, address: RuntimeAddr, len: u64, kind: u32) -> Result<(), KernelError> {
         self.attr.__bindgen_anon_3.bp_addr = address.0;
         self.attr.__bindgen_anon_4.bp_len = len;
         self.attr.bp_type = kind;
         self.attr.set_disabled(0);
+        self.modify()
+    }
+
+    fn modify(&mut self) -> Result<(), KernelError> {
         self.before("ioctl(PERF_EVENT_IOC_MODIFY_ATTRIBUTES)")?;
         // SAFETY: the descriptor is open and `attr` outlives the call.
         let result =

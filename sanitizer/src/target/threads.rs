@@ -49,6 +49,16 @@ pub fn children(pid: Pid, tid: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// How long a thread has waited for a processor in its life; nothing where it is gone, or the kernel
+/// does not count. The format of `schedstat` is the kernel's Documentation/scheduler/sched-stats.rst.
+#[must_use]
+pub fn waited_for_processor(pid: Pid, tid: Pid) -> Option<Duration> {
+    let text = process::read(pid, pid, &format!("task/{tid}/schedstat")).ok()?;
+    let text = std::str::from_utf8(&text).ok()?;
+    let waited = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(waited))
+}
+
 /// What `stat` says of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -111,6 +121,16 @@ fn ticks(count: u64) -> Duration {
 mod tests {
     use super::*;
     use crate::target::testing::Child;
+
+    /// Check that a thread's waiting is counted, and nothing is said of one that is gone.
+    #[test]
+    fn waiting_for_a_processor() {
+        let own = Pid::this();
+        let before = waited_for_processor(own, own).expect("it is counted");
+        std::thread::yield_now();
+        assert!(waited_for_processor(own, own).is_some_and(|after| after >= before));
+        assert_eq!(waited_for_processor(own, Pid::from_raw(i32::MAX)), None);
+    }
 
     /// Check that all threads are listed, each with its name, however strange.
     #[test]

@@ -74,6 +74,8 @@ use waiting::Waiting;
 const SEEK_TIME: Duration = Duration::from_millis(2);
 /// A stalled thread that has not made its access this long after its release is given up.
 const CONFIRM_TIME: Duration = Duration::from_millis(50);
+/// A stop takes less as a rule, from the gate's decision until the tracer has taken it.
+const LATE_STOP: Duration = Duration::from_micros(500);
 /// A claim whose stop has not come by then is void.
 const CLAIM_TIME: Duration = Duration::from_millis(100);
 /// Where accesses are far apart, stalls may be so many times as long as the user's `--stall`.

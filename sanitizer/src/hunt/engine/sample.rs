@@ -16,7 +16,7 @@ use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::Circumstances;
 use crate::hunt::classify::StalledSide;
 use crate::hunt::classify::classify;
-use crate::hunt::classify::racing_call;
+use crate::hunt::classify::{BEYOND, racing_call};
 use crate::hunt::stall;
 use crate::hunt::stall::Watched;
 use crate::hunt::strategy::CodeView as _;
@@ -36,12 +36,13 @@ use crate::report::finding::MapInfo;
 use crate::symbols::StackSnapshot;
 use crate::target;
 use crate::target::memory;
+use crate::target::threads::waited_for_processor;
 use crate::verdict::Reason;
 
 use super::decisions::CLOCK;
 use super::{
-    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, Purpose, RECORD_TIME, SEEK_TIME,
-    STANDING_STACK, Seen, Spot, Stalled, State, as_pid, longest_stall, release,
+    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, LATE_STOP, Purpose, RECORD_TIME,
+    SEEK_TIME, STANDING_STACK, Seen, Spot, Stalled, State, as_pid, longest_stall, release,
 };
 
 impl Engine {
@@ -87,9 +88,29 @@ impl Engine {
         }
     }
 
+    /// A thread that a gate has claimed may have had to wait for a processor before it came to its
+    /// stop. Then it has not stood still since, and others have had the time.
+    fn discount_waiting(&self, tid: u32) {
+        let control = self.gates.control();
+        let claimed = control.claim_time_ns.load(SeqCst);
+        let now = monotonic_ns();
+        // Without gates, and where the kernel does not count, it is 0.
+        let before = control.claim_run_delay_ns.load(SeqCst);
+        if now.saturating_sub(claimed) < nanos(LATE_STOP) || before == 0 {
+            return;
+        }
+        if let Some(waited) = waited_for_processor(as_pid(self.pid), as_pid(tid)) {
+            let waited = nanos(waited).saturating_sub(before);
+            let since = claimed.saturating_add(waited).min(now);
+            control.claim_time_ns.store(since, SeqCst);
+            control.standing_since_ns.store(since, SeqCst);
+        }
+    }
+
     /// A thread of ours stands at a sampled or sought instruction.
     pub(super) fn on_sample(&mut self, tid: u32) {
         self.stops += 1;
+        self.discount_waiting(tid);
         let Ok(regs) = ptrace::registers(tid) else {
             return self.let_go(tid);
         };
@@ -236,7 +257,15 @@ impl Engine {
             Err(Reason::UnanalyzedCaller.name())
         } else {
             let code = self.modules.code(regs.rip);
-            stall::choose(code, &regs, is_own, &mut self.random)
+            let choice = stall::choose(code, &regs, is_own, &mut self.random);
+            match (&call, choice) {
+                (Some(call), Ok(watched))
+                    if !watched.access.kind.writes() && !call.loads_exactly() =>
+                {
+                    Err(BEYOND)
+                }
+                (_, choice) => choice,
+            }
         };
         let watched = match choice {
             Ok(watched) => watched,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
 
+use crate::hunt::budget::Budget;
 use crate::hunt::loader::Look;
 use crate::hunt::modules::RefreshError;
 use crate::hunt::wire::Notice;
@@ -334,6 +335,8 @@ impl Engine {
         let control = self.gates.control();
         self.budget.earn(control, used, sampled);
         self.budget.settle(control);
+        let at_hand = Budget::is_at_hand(control);
+        self.arming.watchpoints().expect(at_hand);
     }
 
     pub(super) fn statistics(&self) -> Statistics {
