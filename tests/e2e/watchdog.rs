@@ -9,7 +9,7 @@ use std::{
 
 use gwp_race_tests::{
     Configuration, Outcome, Program, Until, Watch,
-    children::{Guarded, named, status_field, threads},
+    children::{Guarded, descendants, named, status_field, threads},
     compile,
     lost_traps::LostTraps,
 };
@@ -159,6 +159,35 @@ fn a_hung_tracer_is_ended() {
         }
     }
     assert!(made_to_hang >= ROUNDS, "only {made_to_hang} hangs of ours");
+}
+
+/// Check that a SIGTRAP ends none of gwp-race's processes: a virtual machine may deliver somebody
+/// else's breakpoint to them.
+#[test]
+fn stray_traps_end_nobody() {
+    let program =
+        compile::program(&Program::new("races/many_threads.c"), Configuration::USUAL).unwrap();
+    let mut command = Command::new(program);
+    command.args(["60", "4"]).stdout(Stdio::null());
+    let target = Guarded::new(command.spawn().unwrap());
+    let scratch = tempfile::tempdir().unwrap();
+    let mut attach = Watch::usual().attach_command(target.pid(), &scratch.path().join("report"));
+    let mut attached = Guarded::new(attach.stderr(Stdio::null()).spawn().unwrap());
+    wait_until(STARTING, "a tracer holds the target", || {
+        tracer_below(attached.pid()).is_some_and(|tracer| is_held_by(target.pid(), tracer))
+    });
+    let mut processes = descendants(attached.pid());
+    processes.push(attached.pid());
+    println!("{processes:?}");
+    assert!(processes.len() >= 3, "daemon, watchdog and tracer");
+    for process in processes {
+        kill(process, Signal::SIGTRAP).unwrap();
+    }
+    // A tracer or watchdog that has died is a failure, which ends gwp-race.
+    sleep(Duration::from_millis(500));
+    assert_eq!(attached.ended().unwrap(), None);
+    kill(attached.pid(), Signal::SIGTERM).unwrap();
+    assert!(attached.wait(STARTING).unwrap().success());
 }
 
 /// Runs a program whose tracers are stopped again and again, at instants that vary; again where the

@@ -21,14 +21,14 @@ use std::{
 use args::{Cli, Command, WatchArgs};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::kernel::process::outlive_file_limit;
+use crate::kernel::process::outlive_signals;
 
 /// Runs a command.
 ///
 /// # Errors
 /// Fails with what the user is to be told.
 pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
-    outlive_file_limit();
+    outlive_signals();
     match &cli.command {
         Command::Run(args) => {
             log_to_stderr(&args.watch);

@@ -29,8 +29,17 @@ const CHILD_AGE: Duration = Duration::from_millis(20);
 /// Processes watched at the same time.
 const MAX_TRACERS: usize = 64;
 /// What is said of a tracer that has not said anything itself.
-const TRACER_DIED: &str = "the tracer has died, and so released the process; if memory has run out, \
-     free some, or raise the limit (ulimit -v)";
+fn tracer_died(code: Option<i32>) -> String {
+    let how = match code {
+        Some(code @ 129..) => format!("by signal {}", code - 128),
+        Some(code) => format!("with exit code {code}"),
+        None => "with its watchdog".to_owned(),
+    };
+    format!(
+        "the tracer has died ({how}), and so released the process; if memory has run out, free \
+         some, or raise the limit (ulimit -v)"
+    )
+}
 /// How long a tracer may take to disarm when told to stop.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
@@ -297,7 +306,7 @@ impl Session {
                 );
                 self.pause(pid);
             } else if !farewell {
-                failure = self.on_failure(pid, TRACER_DIED.to_owned());
+                failure = self.on_failure(pid, tracer_died(code));
             }
         }
         if let Some(statistics) = self.current.remove(&pid) {

@@ -59,7 +59,7 @@ pub fn guard(
     loop {
         match process::child_state(tracer)? {
             ChildState::Running => {}
-            ChildState::Ended(code) => return Ok(code.unwrap_or(1)),
+            ChildState::Ended(code) => return Ok(code),
             ChildState::Stopped => return release(tracer, gates, news),
         }
         let since = gates.control().standing_since_ns.load(SeqCst);

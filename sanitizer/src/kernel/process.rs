@@ -98,8 +98,8 @@ pub enum ChildState {
     Running,
     /// Stopped by a signal or a debugger.
     Stopped,
-    /// It has ended, by itself with this code; `None`: by a signal.
-    Ended(Option<i32>),
+    /// It has ended, by itself with this code, or with 128 + n by signal n.
+    Ended(i32),
 }
 
 /// What a child of the calling process has come to, without waiting.
@@ -121,8 +121,8 @@ pub fn child_state(pid: u32) -> Result<ChildState, KernelError> {
         ..0 => Err(KernelError::last("waitpid", format!("process {pid}"))),
         0 => Ok(ChildState::Running),
         _ if libc::WIFSTOPPED(status) => Ok(ChildState::Stopped),
-        _ if libc::WIFEXITED(status) => Ok(ChildState::Ended(Some(libc::WEXITSTATUS(status)))),
-        _ => Ok(ChildState::Ended(None)),
+        _ if libc::WIFEXITED(status) => Ok(ChildState::Ended(libc::WEXITSTATUS(status))),
+        _ => Ok(ChildState::Ended(128 + libc::WTERMSIG(status))),
     }
 }
 
@@ -163,22 +163,25 @@ pub fn ignore_sigtrap() {
     unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
 }
 
-/// A file that grows beyond the limit (`ulimit -f`) is an error of the write, not the end of the
-/// calling process. By a handler that does nothing: what is executed later finds the default again,
-/// and a signal that was ignored stays so.
-pub fn outlive_file_limit() {
+/// Outlives two signals. A file that grows beyond the limit (`ulimit -f`) is then an error of the write, not
+/// the end of the calling process (SIGXFSZ); and nothing comes of a breakpoint of another process that a
+/// virtual machine delivers to this one (SIGTRAP; docs/compatibility.md). By a handler that does
+/// nothing: what is executed later finds the default again, and a signal that was ignored stays so.
+pub fn outlive_signals() {
     extern "C" fn nothing(_signal: libc::c_int) {}
-    // SAFETY: the structures are zeroed, which is valid for them, and live through the calls; the
-    // handler does nothing. Failure leaves everything as it is.
-    unsafe {
-        let mut before: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut before) == 0
-            && before.sa_sigaction == libc::SIG_DFL
-        {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut());
+    for signal in [libc::SIGXFSZ, libc::SIGTRAP] {
+        // SAFETY: the structures are zeroed, which is valid for them, and live through the calls; the
+        // handler does nothing. Failure leaves everything as it is.
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), &raw mut before) == 0
+                && before.sa_sigaction == libc::SIG_DFL
+            {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+                action.sa_flags = libc::SA_RESTART;
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
         }
     }
 }
