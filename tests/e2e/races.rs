@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gwp_race_tests::{
-    Configuration, Link, Until, Watch, binary,
+    Configuration, Until, Watch, binary,
     children::Guarded,
     compile,
     report::{Frame, Race},
@@ -162,11 +162,7 @@ caught! {
 fn memory_routines_of_musl() {
     for racy in catalogue::racy_programs() {
         if ["memcpy_racing", "memcpy_both", "memset_racing"].contains(&racy.program.name()) {
-            for link in [Link::Musl, Link::StaticMusl] {
-                let configuration = Configuration {
-                    link,
-                    ..Configuration::USUAL
-                };
+            for configuration in Configuration::with_musl() {
                 catch(&racy, configuration, "2");
             }
         }

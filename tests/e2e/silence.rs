@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gwp_race_tests::{Configuration, Link, Metadata, Program, Until, Watch, binary, compile};
+use gwp_race_tests::{Configuration, Metadata, Program, Until, Watch, binary, compile};
 
 use crate::catalogue::{self, READS, Silent};
 
@@ -100,11 +100,7 @@ fn memory_routines_of_musl() {
         .iter()
         .find(|silent| silent.program.name() == "memory_routines")
         .unwrap();
-    for link in [Link::Musl, Link::StaticMusl] {
-        let configuration = Configuration {
-            link,
-            ..Configuration::USUAL
-        };
+    for configuration in Configuration::with_musl() {
         must_be_caught(&silent.twin, configuration);
         stay_silent(&silent.program, configuration);
     }

@@ -68,6 +68,15 @@ impl Configuration {
         native: false,
     };
 
+    /// The usual one with musl in the place of the system's C library, shared and static.
+    #[must_use]
+    pub fn with_musl() -> [Self; 2] {
+        [Link::Musl, Link::StaticMusl].map(|link| Self {
+            link,
+            ..Self::USUAL
+        })
+    }
+
     /// Four configurations for the program with this number. Each program meets every value of
     /// every setting, and over the programs every pair of two settings' values meets.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use super::{modules::ModuleSet, routines::Contract, strategy::CodeView as _};
 use crate::{
-    insn::{Regs, Transfer, x86_64},
+    insn::{AccessKind, Regs, Transfer, x86_64},
     symbols::StackSnapshot,
 };
 
@@ -16,10 +16,11 @@ pub struct RoutineCall {
 }
 
 impl RoutineCall {
-    /// Whether all that the routine loads are bytes that its caller wants to be read.
+    /// Whether an access of this kind in the routine may be to bytes that its caller has not asked for:
+    /// a load of one that loads more than it looks at.
     #[must_use]
-    pub fn loads_exactly(&self) -> bool {
-        Contract::of(&self.name).is_some_and(Contract::loads_exactly)
+    pub fn may_be_beyond(&self, kind: AccessKind) -> bool {
+        !kind.writes() && !Contract::of(&self.name).is_some_and(Contract::loads_exactly)
     }
 }
 

@@ -85,8 +85,10 @@ pub fn classify(
         (by_kernel(&made, call.is_some()), Some(made.name.to_owned()))
     } else {
         let (pc, access, exact) = racing_access(modules, &regs, watch)?;
-        let may_be_beyond = call.as_ref().is_some_and(|call| !call.loads_exactly());
-        if may_be_beyond && !access.kind.writes() {
+        if call
+            .as_ref()
+            .is_some_and(|call| call.may_be_beyond(access.kind))
+        {
             return Err(BEYOND);
         }
         (side(modules, pc, &access, exact, call.as_ref())?, None)

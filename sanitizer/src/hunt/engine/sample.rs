@@ -259,11 +259,7 @@ impl Engine {
             let code = self.modules.code(regs.rip);
             let choice = stall::choose(code, &regs, is_own, &mut self.random);
             match (&call, choice) {
-                (Some(call), Ok(watched))
-                    if !watched.access.kind.writes() && !call.loads_exactly() =>
-                {
-                    Err(BEYOND)
-                }
+                (Some(call), Ok(watched)) if call.may_be_beyond(watched.access.kind) => Err(BEYOND),
                 (_, choice) => choice,
             }
         };

@@ -94,6 +94,11 @@ const TWO_OF_LENGTH: Deed = at_least(&[reads(0, FirstOf(2)), reads(1, FirstOf(2)
 /// `memcpy(to, from, length)`.
 const COPY: Deed = exactly(&[writes(0, Argument(2)), reads(1, Argument(2))]);
 
+/// `strcpy(to, from)`.
+const COPY_TEXT: Deed = at_least(&[writes(0, First), reads(1, First)], true);
+/// `strncpy(to, from, length)`, which fills up with zeros.
+const COPY_AND_FILL: Deed = at_least(&[writes(0, Argument(2)), reads(1, FirstOf(2))], true);
+
 const ROUTINES: [(&str, Deed); 21] = [
     ("memcpy", COPY),
     ("memmove", COPY),
@@ -105,23 +110,10 @@ const ROUTINES: [(&str, Deed); 21] = [
         exactly(&[writes(1, Argument(2)), reads(0, Argument(2))]),
     ),
     ("bzero", exactly(&[writes(0, Argument(1))])),
-    (
-        "strcpy",
-        at_least(&[writes(0, First), reads(1, First)], true),
-    ),
-    (
-        "stpcpy",
-        at_least(&[writes(0, First), reads(1, First)], true),
-    ),
-    // These fill up with zeros.
-    (
-        "strncpy",
-        at_least(&[writes(0, Argument(2)), reads(1, FirstOf(2))], true),
-    ),
-    (
-        "stpncpy",
-        at_least(&[writes(0, Argument(2)), reads(1, FirstOf(2))], true),
-    ),
+    ("strcpy", COPY_TEXT),
+    ("stpcpy", COPY_TEXT),
+    ("strncpy", COPY_AND_FILL),
+    ("stpncpy", COPY_AND_FILL),
     (
         "strcat",
         at_least(&[reads(0, First), reads(1, First)], true),
@@ -221,6 +213,16 @@ impl Contract {
 mod tests {
     use super::*;
 
+    /// Address, length, and whether it is written, of what the routine of this name accesses.
+    fn ranges(name: &str, regs: &Regs) -> Vec<(u64, u64, bool)> {
+        let contract = Contract::of(name).expect("a routine");
+        let ranges = contract.ranges(regs);
+        ranges
+            .iter()
+            .map(|range| (range.address, range.length, range.kind.writes()))
+            .collect()
+    }
+
     /// Check that variants of the routines are told from functions that only begin alike.
     #[test]
     fn names() {
@@ -261,14 +263,6 @@ mod tests {
             rcx: 15,
             ..Regs::default()
         };
-        let ranges = |name: &str, regs: &Regs| -> Vec<(u64, u64, bool)> {
-            let contract = Contract::of(name).expect("a routine");
-            let ranges = contract.ranges(regs);
-            ranges
-                .iter()
-                .map(|range| (range.address, range.length, range.kind.writes()))
-                .collect()
-        };
         let both = [(0x1000, 16, true), (0x2000, 16, false)];
         assert_eq!(ranges("mempcpy", &regs), both);
         assert_eq!(
@@ -302,14 +296,12 @@ mod tests {
             rcx: 2,
             ..Regs::default()
         };
-        let ranges = |name: &str| -> Vec<(u64, u64, bool)> {
-            let contract = Contract::of(name).expect("a routine");
-            assert!(!contract.loads_exactly(), "{name}");
-            let ranges = contract.ranges(&regs);
-            ranges
-                .iter()
-                .map(|range| (range.address, range.length, range.kind.writes()))
-                .collect()
+        let ranges = |name: &str| {
+            assert!(
+                !Contract::of(name).is_some_and(Contract::loads_exactly),
+                "{name}"
+            );
+            ranges(name, &regs)
         };
         assert_eq!(ranges("strlen"), [(0x1000, 1, false)]);
         assert_eq!(ranges("strcpy"), [(0x1000, 1, true), (0x2000, 1, false)]);
