@@ -371,7 +371,8 @@ fn site_reached(control: &Control, word: u64) -> u32 {
     if foreign
         || trap < atomic::load(&control.site_skip)
         || phase::of(word) != phase::IDLE
-        || atomic::load(&control.spent_ns) > atomic::load(&control.earned_ns)
+        || atomic::load(&control.spent_ns)
+            > atomic::load(&control.earned_ns) + atomic::load(&control.site_credit_ns)
     {
         return swallow(control, Counter::SiteSwallowed);
     }

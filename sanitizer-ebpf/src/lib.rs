@@ -230,6 +230,8 @@ pub struct Control {
     pub site: AtomicU64,
     /// Threads that are let pass there before one is claimed.
     pub site_skip: AtomicU64,
+    /// What may have been spent beyond what was earned when a thread is claimed there, ns.
+    pub site_credit_ns: AtomicU64,
     /// Traps at the site since it is waited at.
     pub site_traps: AtomicU64,
     /// The address that stays watched after a stall, to see whether others use it; 0 while none does.

@@ -112,9 +112,10 @@ pub struct WatchArgs {
     /// How to choose what to stall on.
     #[arg(long, value_enum, default_value_t = StrategyName::Auto)]
     pub strategy: StrategyName,
-    /// CPU time of a thread between two samples.
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_period)]
-    pub sample_period: Duration,
+    /// CPU time of a thread between two samples (default: 10ms, or longer where samples cost more than a
+    /// tenth of --max-overhead).
+    #[arg(long, value_name = "TIME", value_parser = parse_period)]
+    pub sample_period: Option<Duration>,
     /// How long a thread is stalled before an access; up to ten times as long where accesses are rare.
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = parse_stall)]
     pub stall: Duration,

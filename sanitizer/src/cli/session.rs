@@ -154,7 +154,8 @@ impl Session {
         let setup = Setup {
             pid,
             launch,
-            sample_period_ns: nanos(self.args.sample_period),
+            is_child: pid != self.first,
+            sample_period_ns: self.args.sample_period.map(nanos),
             stall_ns: nanos(self.args.stall),
             stop_deadline_ns: nanos(self.args.stop_deadline),
             strategy: self.args.strategy.into(),
@@ -461,7 +462,10 @@ impl Session {
             summary.unwatchable_threads += statistics.unwatchable_threads;
             summary.value_changed_unknown_origin += statistics.value_changed_unknown_origin;
             unanalyzed += gate("sample-unknown-module") + gate("sample-unanalyzed");
-            spent += statistics.spent_s;
+            for (what, seconds) in &statistics.spent_s {
+                *summary.spent_s.entry(what.clone()).or_default() += seconds;
+                spent += seconds;
+            }
             cpu += statistics.target_cpu_s;
             debug!("statistics: {statistics:?}");
         }

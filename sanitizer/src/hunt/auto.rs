@@ -18,7 +18,7 @@ const CLOCK_PRIOR: f64 = 0.5;
 const SITE_PRIOR: f64 = 1.0;
 
 /// A program that uses no CPU time has no clock samples; sites are waited at then.
-const CLOCK_TIME: Duration = Duration::from_millis(20);
+const CLOCK_TIME: Duration = Duration::from_millis(30);
 
 /// Whose proposal is in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,14 @@ impl Strategy for Auto {
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait> {
         self.whose = Whose::Site;
         self.site.wait(code)
+    }
+
+    fn wait_meanwhile(&mut self) -> Option<Wait> {
+        let wait = self.site.wait_meanwhile();
+        if wait.is_some() {
+            self.whose = Whose::Site;
+        }
+        wait
     }
 
     fn clock_turn(&mut self) -> Option<Duration> {

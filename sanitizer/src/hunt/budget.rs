@@ -5,14 +5,11 @@
 //! arming, its own CPU time and what the daemon needs to explain a race, all of which a busy machine takes
 //! from the target.
 
-use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst, time::Duration};
 
 use gwp_race_abi::Control;
 
-use crate::kernel::process::cpu_time_ns;
-
-/// What may be spent before anything was earned, so that the first sample is not put off.
-const ADVANCE: Duration = Duration::from_millis(2);
+use crate::kernel::process::{cpu_time_ns, nanos};
 
 /// What is charged for a nanosecond that the tracer worked: more than one, for what cannot be timed from
 /// inside (interrupts, cold caches, the watchdog's turn, exits to a hypervisor).
@@ -21,8 +18,19 @@ const SEEN_AND_UNSEEN: f64 = 2.4;
 /// What is charged for a stop beside the time that the thread stood, for the same reasons.
 const UNSEEN_OF_STOP: Duration = Duration::from_micros(150);
 
+/// What may be spent before anything was earned, so that the first samples are not put off. There is much that
+/// is unknown of a program at first; of its children, of which there may be any number, it is known by then.
+const ADVANCE: Duration = Duration::from_millis(40);
+const ADVANCE_OF_CHILD: Duration = Duration::from_millis(2);
+
 /// Savings are capped at this much, so that a quiet hour does not pay for a slow minute.
 const SAVINGS: Duration = Duration::from_millis(20);
+
+/// The share of the budget that may go into samples, whatever comes of them.
+const SAMPLES_SHARE: f64 = 0.1;
+/// Limits of the time between two samples.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
+const LONGEST_PERIOD: Duration = Duration::from_millis(100);
 
 /// What a program of a few threads earns while a grace period of RCU passes.
 const SOON: Duration = Duration::from_micros(500);
@@ -32,28 +40,51 @@ const SOON: Duration = Duration::from_micros(500);
 pub struct Budget {
     charged_cpu_ns: u64,
     share: f64,
+    /// How much may be saved now, ns: what is left of the advance, at first.
+    most_savings: u64,
     /// CPU time of the target that no sample stood for, and that was earned with, ns.
     unsampled_ns: u64,
     /// Time that threads of the target stood still, ns.
     pub stopped_ns: u64,
+    /// What was charged beside that for stops, for the tracer's work, and for the daemon's, ns.
+    unseen_of_stops_ns: u64,
+    worked_ns: u64,
+    explained_ns: u64,
 }
 
 impl Budget {
+    /// CPU time of a thread between two samples, ns, where nobody has said: samples alone must not take
+    /// much of the budget, and they cost more in a virtual machine.
+    #[must_use]
+    pub fn usual_period_ns(share: f64, trap_cost_ns: u64) -> u64 {
+        let affordable = trap_cost_ns as f64 / (share * SAMPLES_SHARE);
+        (affordable as u64).clamp(nanos(SHORTEST_PERIOD), nanos(LONGEST_PERIOD))
+    }
+
     /// Sets the rates in the control block.
     #[must_use]
-    pub fn new(control: &Control, period_ns: u64, share: f64, trap_cost_ns: u64) -> Self {
+    pub fn new(
+        control: &Control,
+        period_ns: u64,
+        share: f64,
+        trap_cost_ns: u64,
+        is_child: bool,
+    ) -> Self {
+        let advance = nanos(if is_child { ADVANCE_OF_CHILD } else { ADVANCE });
         let earned = (period_ns as f64 * share) as u64;
         control.earn_per_sample_ns.store(earned, SeqCst);
         control.trap_cost_ns.store(trap_cost_ns, SeqCst);
-        control
-            .earned_ns
-            .fetch_add(ADVANCE.as_nanos() as u64, SeqCst);
+        control.earned_ns.fetch_add(advance, SeqCst);
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
         Self {
             charged_cpu_ns: cpu_time_ns(),
             share,
+            most_savings: advance,
             unsampled_ns: 0,
             stopped_ns: 0,
+            unseen_of_stops_ns: 0,
+            worked_ns: 0,
+            explained_ns: 0,
         }
     }
 
@@ -89,28 +120,46 @@ impl Budget {
     pub fn charge_stop(&mut self, control: &Control, ns: u64) {
         self.stopped_ns += ns;
         let unseen = UNSEEN_OF_STOP.as_nanos() as u64;
+        self.unseen_of_stops_ns += unseen;
         control.spent_ns.fetch_add(ns + unseen, SeqCst);
     }
 
-    /// Charges CPU time that another process has used for the target, ns.
-    pub fn charge_work(control: &Control, ns: u64) {
+    /// Charges CPU time that the daemon has used to explain what was found, ns.
+    pub fn charge_explaining(&mut self, control: &Control, ns: u64) {
+        self.explained_ns += ns;
         control.spent_ns.fetch_add(ns, SeqCst);
     }
 
     /// Charges the CPU time that the tracer has used since the last time, and cuts savings.
     pub fn settle(&mut self, control: &Control) {
         let used = cpu_time_ns();
-        control.spent_ns.fetch_add(
-            with_unseen(used.saturating_sub(self.charged_cpu_ns)),
-            SeqCst,
-        );
+        let worked = with_unseen(used.saturating_sub(self.charged_cpu_ns));
         self.charged_cpu_ns = used;
+        self.worked_ns += worked;
+        control.spent_ns.fetch_add(worked, SeqCst);
         let spent = control.spent_ns.load(SeqCst);
         let earned = control.earned_ns.load(SeqCst);
-        let most = spent + SAVINGS.as_nanos() as u64;
-        if earned > most {
-            control.earned_ns.fetch_sub(earned - most, SeqCst);
-        }
+        let saved = earned.saturating_sub(spent);
+        self.most_savings = self.most_savings.min(saved).max(nanos(SAVINGS));
+        let excess = saved.saturating_sub(self.most_savings);
+        control.earned_ns.fetch_sub(excess, SeqCst);
+    }
+
+    /// Seconds that were spent, by what for.
+    #[must_use]
+    pub fn spent_s(&self, control: &Control) -> BTreeMap<String, f64> {
+        let charged = [
+            ("stops", self.stopped_ns + self.unseen_of_stops_ns),
+            ("tracer", self.worked_ns),
+            ("reports", self.explained_ns),
+        ];
+        let by_gates = control
+            .spent_ns
+            .load(SeqCst)
+            .saturating_sub(charged.iter().map(|(_, ns)| ns).sum());
+        let all = charged.into_iter().chain([("traps", by_gates)]);
+        all.map(|(what, ns)| (what.to_owned(), ns as f64 * 1e-9))
+            .collect()
     }
 }
 

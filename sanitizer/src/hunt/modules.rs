@@ -73,6 +73,11 @@ impl Loaded {
             .get_or_init(|| Arc::new(CodeTables::of(&self.module.image)))
     }
 
+    fn function_count(&self) -> u64 {
+        let metadata = self.metadata.as_ref();
+        metadata.map_or(0, |metadata| metadata.function_count() as u64)
+    }
+
     fn covers(&self, address: LinkAddr) -> bool {
         let metadata = self.metadata.as_ref();
         metadata.is_some_and(|metadata| metadata.function_at(address).is_some())
@@ -553,14 +558,9 @@ impl CodeView for ModuleSet {
     }
 
     fn some_function(&self, number: u64) -> Option<u64> {
-        let count = |loaded: &Arc<Loaded>| {
-            let metadata = loaded.metadata.as_ref();
-            metadata.map_or(0, |metadata| metadata.function_count() as u64)
-        };
-        let all: u64 = self.loaded.iter().map(count).sum();
-        let mut index = number.checked_rem(all)?;
+        let mut index = number.checked_rem(self.function_count())?;
         for loaded in &self.loaded {
-            let Some(left) = index.checked_sub(count(loaded)) else {
+            let Some(left) = index.checked_sub(loaded.function_count()) else {
                 let index = usize::try_from(index).ok()?;
                 let function = loaded.metadata.as_ref()?.function(index)?;
                 return Some(function.start.0.wrapping_add(loaded.module.bias));
@@ -568,6 +568,27 @@ impl CodeView for ModuleSet {
             index = left;
         }
         None
+    }
+
+    fn function_count(&self) -> u64 {
+        self.loaded
+            .iter()
+            .map(|loaded| loaded.function_count())
+            .sum()
+    }
+
+    fn module_of(&self, pc: u64) -> Option<(Range<u64>, Range<u64>)> {
+        let module = &self.place(pc)?.module.module;
+        let writable = module.image.segments().iter();
+        let writable = writable.filter(|segment| segment.is_writable);
+        let ends = writable.map(|segment| {
+            let start = module.runtime_address(segment.address).0;
+            (start, start.saturating_add(segment.memory_size))
+        });
+        let data = ends
+            .reduce(|(start, end), (next, last)| (start.min(next), end.max(last)))
+            .map_or(0..0, |(start, end)| start..end);
+        Some((module.start.0..module.end.0, data))
     }
 
     fn is_constant(&self, address: u64) -> bool {

@@ -1,9 +1,10 @@
 //! Access sites whose code names the variable: where one of them writes it, two threads at any two of them make a
-//! conflict, whatever else the program does. Of the many sites of a large program these are few.
+//! conflict, whatever else the program does. Of the many sites of a large program these are few. Those of code that
+//! is known to execute are kept apart from all others.
 
 use std::collections::HashMap;
 
-use super::weights::Weights;
+use super::weights::WeightedSites;
 
 /// Sites of an address that nobody is known to write, kept until somebody does.
 const MOST_READERS: usize = 16;
@@ -14,10 +15,10 @@ const MEMORY: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub struct Named {
     addresses: HashMap<u64, Variable>,
-    /// Those of variables that are written.
-    sites: Vec<u64>,
-    weights: Weights,
-    indices: HashMap<u64, usize>,
+    /// Those of variables that are written, in code that is known to execute, or to be called there.
+    near: WeightedSites,
+    /// All others of such variables. Those that have become near weigh nothing here.
+    elsewhere: WeightedSites,
 }
 
 #[derive(Debug)]
@@ -36,12 +37,12 @@ impl Named {
         let variable = self.addresses.entry(address);
         let variable = variable.or_insert(Variable::Read(Vec::new()));
         match variable {
-            Variable::Written => self.take(site),
+            Variable::Written => self.elsewhere.add(site, 1.0),
             Variable::Read(readers) if writes => {
                 let readers = std::mem::take(readers);
                 *variable = Variable::Written;
                 for site in readers.into_iter().chain([site]) {
-                    self.take(site);
+                    self.elsewhere.add(site, 1.0);
                 }
             }
             Variable::Read(readers) => {
@@ -52,36 +53,42 @@ impl Named {
         }
     }
 
-    fn take(&mut self, site: u64) {
-        let Self {
-            sites,
-            weights,
-            indices,
-            ..
-        } = self;
-        indices.entry(site).or_insert_with(|| {
-            sites.push(site);
-            weights.push(1.0)
-        });
+    /// The code of a site is known to execute.
+    pub fn approach(&mut self, site: u64, weight: f64) {
+        if self.elsewhere.weigh(site, 0.0) {
+            self.near.add(site, weight);
+        }
     }
 
-    /// One of the sites, by a number from 0 to 1.
+    /// One of the sites that are near, by a number from 0 to 1.
     #[must_use]
     pub fn choose(&self, number: f64) -> Option<u64> {
-        self.sites.get(self.weights.choose(number)?).copied()
+        self.near.choose(number)
+    }
+
+    /// What is left of them after earlier tries: each that is untried counts 1.
+    #[must_use]
+    pub fn untried(&self) -> f64 {
+        self.near.weight()
+    }
+
+    /// One of the others.
+    #[must_use]
+    pub fn choose_elsewhere(&self, number: f64) -> Option<u64> {
+        self.elsewhere.choose(number)
     }
 
     /// What a site weighs from now on, if it is one of these.
     pub fn weigh(&mut self, site: u64, weight: f64) {
-        if let Some(&index) = self.indices.get(&site) {
-            self.weights.set(index, weight);
+        if !self.near.weigh(site, weight) {
+            self.elsewhere.weigh(site, weight);
         }
     }
 
-    /// All of them.
+    /// All of them; some are told twice.
     #[must_use]
     pub fn sites(&self) -> Vec<u64> {
-        self.sites.clone()
+        [self.near.all(), self.elsewhere.all()].concat()
     }
 
     /// Forgets all.
@@ -101,7 +108,7 @@ mod tests {
         let mut named = Named::default();
         named.add(0x1000, 1, false);
         named.add(0x2000, 2, false);
-        assert_eq!(named.choose(0.5), None);
+        assert_eq!(named.choose_elsewhere(0.5), None);
         named.add(0x1000, 3, true);
         named.add(0x1000, 4, false);
         named.add(0x1000, 4, false);
@@ -109,8 +116,26 @@ mod tests {
         named.weigh(1, 0.0);
         named.weigh(2, 9.0);
         named.weigh(3, 0.0);
-        assert_eq!(named.choose(0.1), Some(4));
+        assert_eq!(named.choose_elsewhere(0.1), Some(4));
         named.forget();
+        assert_eq!(named.choose_elsewhere(0.5), None);
+    }
+
+    /// Check that a site is in one place only, and that what is known of it follows it.
+    #[test]
+    fn sites_come_near() {
+        let mut named = Named::default();
+        named.add(0x1000, 1, true);
+        named.add(0x1000, 2, true);
         assert_eq!(named.choose(0.5), None);
+        named.approach(1, 1.0);
+        named.approach(9, 1.0);
+        assert_eq!(named.choose(0.9), Some(1));
+        assert_eq!(named.choose_elsewhere(0.1), Some(2));
+        named.add(0x1000, 1, true);
+        named.weigh(1, 0.0);
+        named.weigh(2, 0.0);
+        assert_eq!(named.choose(0.5), None);
+        assert_eq!(named.choose_elsewhere(0.5), None);
     }
 }

@@ -12,8 +12,10 @@ use std::{
 use super::{
     callers::callers,
     contended::Contended,
+    missed::Missed,
     named::Named,
     strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Wait},
+    sweep::Sweep,
     weights::Weights,
 };
 use crate::insn::{
@@ -26,11 +28,28 @@ use crate::report::LookedAt;
 const MEMORY: usize = 1 << 15;
 /// How much less a function counts that was not seen to execute, but is called by one that was.
 const CALLED: f64 = 0.5;
-/// How often one is tried of those sites that name a variable which is written.
-const NAMED: f64 = 0.25;
+/// How often one is tried of those sites that name a variable which is written, where there are many untried ones;
+/// half as often where so many are left.
+const NAMED: f64 = 0.5;
+const FEW_NAMED: f64 = 0.5;
 /// Called functions that are looked at in one go, at most, and for how long.
 const LOOKED_AT: usize = 64;
 const LOOK: Duration = Duration::from_micros(300);
+/// The same for the sweep: when nobody was waited for yet, and each time.
+const FIRST_SWEEP: Duration = Duration::from_millis(5);
+const NEXT_SWEEP: Duration = Duration::from_micros(150);
+/// Functions that it may add to those that are remembered.
+const SWEPT: usize = MEMORY / 4;
+/// How often one of its sites is tried at first, and at least; in between the less often, the more of them nobody
+/// came to.
+const ELSEWHERE: f64 = 0.25;
+const LEAST_ELSEWHERE: f64 = 0.02;
+/// Tries in vain that halve it.
+const TRIES_ELSEWHERE: f64 = 8.0;
+/// Why such a site was chosen.
+const NAMED_ELSEWHERE: &str = "named-elsewhere";
+/// How long a site is waited at that was missed, while the budget has nothing left.
+const MEANWHILE: Duration = Duration::from_millis(500);
 /// How often any function at all is tried.
 const ANY: f64 = 0.1;
 /// Accesses of a variable that the code itself names are shared more often than those by a pointer.
@@ -76,12 +95,16 @@ impl AccessSite {
     }
 
     fn weight(self) -> f32 {
-        let named = if self.has(Self::NAMED) {
+        self.kind_weight() * self.merit() as f32
+    }
+
+    /// What it weighs before any try.
+    fn kind_weight(self) -> f32 {
+        if self.has(Self::NAMED) {
             NAMED_WEIGHT
         } else {
             1.0
-        };
-        named * self.merit() as f32
+        }
     }
 
     /// What earlier tries have left of the 1 that it had.
@@ -127,6 +150,13 @@ impl Function {
     fn weight_of_sites(&self) -> f32 {
         self.sites.iter().map(|site| site.weight()).sum()
     }
+
+    /// Its code is known to execute, or to be called: the variables that it names are near.
+    fn approach(&self, start: u64, named: &mut Named) {
+        for site in self.sites.iter().filter(|site| site.has(AccessSite::NAMED)) {
+            named.approach(start + u64::from(site.offset), site.merit());
+        }
+    }
 }
 
 /// See the module.
@@ -146,6 +176,14 @@ pub struct Site {
     conflicts: Vec<Conflict>,
     contended: Contended,
     named: Named,
+    sweep: Sweep,
+    swept: usize,
+    /// Tries at sites that only the sweep has brought, and those of them at which somebody came by.
+    tries_elsewhere: f64,
+    found_elsewhere: f64,
+    /// The wait in hand is at one of those.
+    is_elsewhere: bool,
+    missed: Missed,
     waiting: Option<(Wait, Instant)>,
     first_wait: Duration,
     /// Threads are held only at contended sites.
@@ -161,8 +199,11 @@ impl Site {
         /// From this share of CPU time on, time is what is short, not the budget.
         const LARGE_BUDGET: f64 = 0.1;
         let [small, large] = FIRST_WAIT;
+        let mut random = fastrand::Rng::with_seed(seed);
         Self {
-            random: fastrand::Rng::with_seed(seed),
+            sweep: Sweep::from(random.u64(..)),
+            swept: 0,
+            random,
             functions: BTreeMap::new(),
             candidates: Vec::new(),
             weights: Weights::default(),
@@ -171,6 +212,10 @@ impl Site {
             conflicts: Vec::new(),
             contended: Contended::new(longest_stall),
             named: Named::default(),
+            tries_elsewhere: 0.0,
+            found_elsewhere: 0.0,
+            is_elsewhere: false,
+            missed: Missed::default(),
             waiting: None,
             first_wait: if max_overhead < LARGE_BUDGET {
                 small
@@ -269,6 +314,7 @@ impl Site {
             None => {
                 function.candidate = Some(self.weights.push(weight));
                 self.candidates.push(start);
+                function.approach(start, &mut self.named);
             }
         }
     }
@@ -298,6 +344,32 @@ impl Site {
                 break;
             }
         }
+        self.sweep(code);
+    }
+
+    /// Looks through some more of the code for what stores to variables.
+    fn sweep(&mut self, code: &dyn CodeView) {
+        if self.swept >= SWEPT {
+            return;
+        }
+        let time = if self.waiting.is_none() && self.swept == 0 {
+            FIRST_SWEEP
+        } else {
+            NEXT_SWEEP
+        };
+        let mut found = Vec::new();
+        self.sweep.go_on(code, time, &mut |start| found.push(start));
+        for start in found {
+            self.learn(start, code);
+            self.swept += 1;
+        }
+    }
+
+    /// How often a site is tried that only the sweep has brought.
+    fn share_elsewhere(&self) -> f64 {
+        let in_vain = self.tries_elsewhere - self.found_elsewhere;
+        let share = ELSEWHERE / (1.0 + (in_vain - self.found_elsewhere).max(0.0) / TRIES_ELSEWHERE);
+        share.max(LEAST_ELSEWHERE)
     }
 
     /// The function to wait in next, and why.
@@ -316,6 +388,20 @@ impl Site {
         }
         let number = self.random.u64(..);
         Some((self.learn(code.some_function(number)?, code)?, "any"))
+    }
+
+    /// A site that names a variable, and why it was chosen; `None` where it is the turn of others.
+    fn choose_named(&mut self) -> Option<(u64, &'static str)> {
+        let untried = self.named.untried();
+        let near = self.random.f64() < NAMED * untried / (untried + FEW_NAMED);
+        let near = near.then(|| self.named.choose(self.random.f64())).flatten();
+        if let Some(site) = near {
+            return Some((site, "named"));
+        }
+        let elsewhere = self.random.f64() < self.share_elsewhere();
+        let number = self.random.f64();
+        let site = elsewhere.then(|| self.named.choose_elsewhere(number));
+        Some((site.flatten()?, NAMED_ELSEWHERE))
     }
 
     fn choose_site(&mut self, start: u64) -> Option<AccessSite> {
@@ -414,17 +500,17 @@ impl Strategy for Site {
         self.look(code);
         let contended = self.random.f64() < self.contended.chance();
         let contended = contended.then(|| self.contended.choose(&mut self.random));
-        let named = self.random.f64() < NAMED;
-        let named = named.then(|| self.named.choose(self.random.f64()));
-        let (at, why) = match (contended.flatten(), named.flatten()) {
+        let named = self.choose_named();
+        let (at, why) = match (contended.flatten(), named) {
             (Some(site), _) => (site, "contended"),
-            (None, Some(site)) => (site, "named"),
+            (None, Some(named)) => named,
             (None, None) => (0..CHOICES).find_map(|_| {
                 let (start, why) = self.choose_function(code)?;
                 let site = self.choose_site(start)?;
                 Some((start.wrapping_add(u64::from(site.offset)), why))
             })?,
         };
+        self.is_elsewhere = why == NAMED_ELSEWHERE;
         let misses = self.get(at).map_or(0, |site| site.misses);
         let usual = self.first_wait * (1 << misses.min(DOUBLINGS));
         let wait = Wait {
@@ -437,6 +523,20 @@ impl Strategy for Site {
             skip: self.random.u64(..=MOST_SKIPPED),
             why,
         };
+        self.waiting = Some((wait, Instant::now()));
+        Some(wait)
+    }
+
+    fn wait_meanwhile(&mut self) -> Option<Wait> {
+        let site = self.missed.choose(self.random.f64())?;
+        let wait = Wait {
+            at: site,
+            site,
+            time: MEANWHILE,
+            skip: 0,
+            why: "missed",
+        };
+        self.is_elsewhere = false;
         self.waiting = Some((wait, Instant::now()));
         Some(wait)
     }
@@ -458,6 +558,12 @@ impl Strategy for Site {
         self.conflicts.clear();
         self.contended.forget();
         self.named.forget();
+        self.sweep = Sweep::from(self.random.u64(..));
+        self.swept = 0;
+        self.tries_elsewhere = 0.0;
+        self.found_elsewhere = 0.0;
+        self.is_elsewhere = false;
+        self.missed = Missed::default();
         self.waiting = None;
         self.known = 0;
         self.stalled = 0;
@@ -473,8 +579,16 @@ impl Strategy for Site {
                 site.flags &= !AccessSite::PRIVATE;
             }
         }
+        self.tries_elsewhere /= 2.0;
+        self.found_elsewhere /= 2.0;
         for site in self.named.sites() {
             self.weigh_named(site);
+        }
+        // Somebody may be known by now to write what they read.
+        for start in &self.candidates {
+            if let Some(function) = self.functions.get(start) {
+                function.approach(*start, &mut self.named);
+            }
         }
         for (index, start) in self.candidates.iter().enumerate() {
             let weight = self.functions.get(start).map_or(0.0, Function::weight);
@@ -505,6 +619,10 @@ impl Strategy for Site {
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
         self.contended.outcome(site, outcome);
+        if std::mem::take(&mut self.is_elsewhere) {
+            self.tries_elsewhere += 1.0;
+            self.found_elsewhere += f64::from(outcome != Outcome::NotReached);
+        }
         if let Outcome::Shared(conflict) = outcome {
             self.contended.note(site, conflict.distance);
             self.conflicts.push(conflict);
@@ -533,6 +651,10 @@ impl Strategy for Site {
                 known.flags &= !AccessSite::SHARED;
             }
             Outcome::TooOften | Outcome::Unsuitable | Outcome::Unused => {}
+        }
+        match outcome {
+            Outcome::NotReached => self.missed.add(site, f64::from(known.kind_weight())),
+            _ => self.missed.remove(site),
         }
         self.stalled += u64::from(first);
         let is_candidate = function.candidate.is_some();

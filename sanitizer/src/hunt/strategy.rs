@@ -1,6 +1,7 @@
 //! What a strategy is: it proposes where to stall next, and is told what came of it. It owns no
 //! event, stops nobody, and cannot exceed the budget.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::insn::{Regs, Transfer};
@@ -37,6 +38,10 @@ pub trait CodeView {
     fn function(&self, pc: u64) -> Option<(u64, &[u8])>;
     /// Some address in an analyzed function, of equal chance for each function, picked by a number.
     fn some_function(&self, number: u64) -> Option<u64>;
+    /// How many analyzed functions there are, counting those of which only the extent is known.
+    fn function_count(&self) -> u64;
+    /// The module around an address: where it is, and the part of it that holds its variables.
+    fn module_of(&self, pc: u64) -> Option<(Range<u64>, Range<u64>)>;
     /// Nothing can write to the address: it is mapped read-only.
     fn is_constant(&self, address: u64) -> bool;
 }
@@ -166,6 +171,11 @@ pub trait Strategy {
     fn probe(&self, site: u64) -> Option<Duration>;
     /// Where to wait for a thread while none is in hand; `None` to wait nowhere.
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait>;
+    /// Where to wait while the budget has nothing left: at a site that is reached so rarely that it will have
+    /// by then, as a rule. `None` to wait nowhere.
+    fn wait_meanwhile(&mut self) -> Option<Wait> {
+        None
+    }
     /// For how long a clock sample may claim the next thread, before a site is waited at instead; `None`
     /// for not at all. Asked anew for each turn.
     fn clock_turn(&mut self) -> Option<Duration>;

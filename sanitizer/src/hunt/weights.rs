@@ -1,5 +1,7 @@
 //! A choice among many by weight, where weights change all the time: a Fenwick tree of their sums.
 
+use std::collections::HashMap;
+
 /// Weights by index.
 #[derive(Debug, Default)]
 pub struct Weights {
@@ -74,6 +76,61 @@ impl Weights {
     pub fn clear(&mut self) {
         self.each.clear();
         self.sums.clear();
+    }
+}
+
+/// Access sites with a weight each.
+#[derive(Debug, Default)]
+pub struct WeightedSites {
+    sites: Vec<u64>,
+    weights: Weights,
+    indices: HashMap<u64, usize>,
+}
+
+impl WeightedSites {
+    /// Adds one, unless it is there already.
+    pub fn add(&mut self, site: u64, weight: f64) {
+        self.indices.entry(site).or_insert_with(|| {
+            self.sites.push(site);
+            self.weights.push(weight)
+        });
+    }
+
+    /// What a site weighs from now on, if it is one of these; whether it is.
+    pub fn weigh(&mut self, site: u64, weight: f64) -> bool {
+        let index = self.indices.get(&site);
+        if let Some(&index) = index {
+            self.weights.set(index, weight);
+        }
+        index.is_some()
+    }
+
+    /// Puts another one into the place of the one that was added so many after the first.
+    pub fn replace(&mut self, index: usize, site: u64, weight: f64) {
+        if let Some(place) = self.sites.get_mut(index) {
+            self.indices.remove(place);
+            *place = site;
+            self.indices.insert(site, index);
+            self.weights.set(index, weight);
+        }
+    }
+
+    /// One of the sites, by a number from 0 to 1.
+    #[must_use]
+    pub fn choose(&self, number: f64) -> Option<u64> {
+        self.sites.get(self.weights.choose(number)?).copied()
+    }
+
+    /// What all weigh together.
+    #[must_use]
+    pub fn weight(&self) -> f64 {
+        self.weights.sum()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[u64] {
+        &self.sites
     }
 }
 

@@ -18,8 +18,10 @@ pub struct Setup {
     pub pid: u32,
     /// The process waits before its first exec: seize it, say so, and arm it there.
     pub launch: bool,
-    /// CPU time between clock samples of a thread, ns.
-    pub sample_period_ns: u64,
+    /// It was forked by one that was watched.
+    pub is_child: bool,
+    /// CPU time between clock samples of a thread, ns; `None` for what the budget suggests.
+    pub sample_period_ns: Option<u64>,
     /// How long a stall lasts at most, ns.
     pub stall_ns: u64,
     /// How long a thread may be held before the watchdog releases it, ns.
@@ -130,8 +132,8 @@ pub struct Statistics {
     pub watched_s: f64,
     /// Seconds that threads of the target stood still.
     pub stopped_s: f64,
-    /// Seconds that the budget counts: stops, traps, arming, the tracer's own CPU time.
-    pub spent_s: f64,
+    /// Seconds that the budget counts, by what for: see [`super::budget::Budget::spent_s`].
+    pub spent_s: BTreeMap<String, f64>,
     /// Seconds of CPU time that the target has used while watched.
     pub target_cpu_s: f64,
     /// The bytes changed during a stall, but no hit told who did it.

@@ -59,7 +59,11 @@ pub struct Summary {
     /// Seconds of CPU time that the target has used, of all threads, in the kernel too.
     #[serde(default)]
     pub target_cpu_s: f64,
-    /// The slowdown of the target that stops, traps and arming account for.
+    /// Seconds of CPU time that watching has cost the target, or cost it at most, by what for: `traps` into the
+    /// gates, `stops` of threads, the work of the `tracer`, and of the daemon for `reports`.
+    #[serde(default)]
+    pub spent_s: BTreeMap<String, f64>,
+    /// The slowdown of the target that these account for.
     pub slowdown_percent: f64,
 }
 
@@ -216,8 +220,11 @@ pub fn stats_text(summary: &Summary) -> String {
         ),
         ("threads stopped for", seconds(summary.target_stopped_s)),
         ("CPU time of the target", seconds(summary.target_cpu_s)),
-        ("slowdown", format!("{:.2} %", summary.slowdown_percent)),
     ]);
+    for (what, spent) in &summary.spent_s {
+        rows.push(("spent", format!("{} ({what})", seconds(*spent))));
+    }
+    rows.push(("slowdown", format!("{:.2} %", summary.slowdown_percent)));
     let mut out = "gwp-race: summary\n".to_owned();
     for (label, value) in rows {
         let _ = writeln!(out, "  {label:<28}{value}");

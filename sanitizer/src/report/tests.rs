@@ -119,7 +119,7 @@ fn json_lines() {
     let mut contract: Vec<&str> = "type elapsed_s samples stalls hits hits_swallowed \
         races_unique races_total sites_total sites_sampled watched_s analyzed_percent \
         unwatchable_threads value_changed_unknown_origin target_stopped_s target_cpu_s slowdown_percent \
-        no_stall site_waits stalls_cut_short watchdog_releases dropped decisions"
+        no_stall site_waits stalls_cut_short watchdog_releases dropped decisions spent_s"
         .split_whitespace()
         .collect();
     contract.sort_unstable();

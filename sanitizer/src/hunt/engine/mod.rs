@@ -196,6 +196,8 @@ pub struct Engine {
     generation: u64,
     next_housekeeping: u64,
     rounds: u64,
+    /// CPU time between clock samples of a thread, ns.
+    period_ns: u64,
     /// Samples refused for want of a harmless stop, at the last housekeeping.
     unstoppable: u64,
     cpu_before: Duration,
@@ -270,14 +272,18 @@ impl Engine {
             .claim_timeout_ns
             .store(CLAIM_TIME.as_nanos() as u64, SeqCst);
         set_delivery(control, delivery);
+        let period_ns = setup
+            .sample_period_ns
+            .unwrap_or_else(|| Budget::usual_period_ns(setup.max_overhead, trap_cost_ns));
         let budget = Budget::new(
             control,
-            setup.sample_period_ns,
+            period_ns,
             setup.max_overhead,
             trap_cost_ns,
+            setup.is_child,
         );
         let mut random = fastrand::Rng::with_seed(setup.seed);
-        let period = Duration::from_nanos(setup.sample_period_ns);
+        let period = Duration::from_nanos(period_ns);
         let substitutes = !gates.are_in_kernel();
         let mut arming = Arming::new(setup.pid, delivery, period, random.u64(..));
         if substitutes {
@@ -316,6 +322,7 @@ impl Engine {
             value_changed: 0,
             no_stall: BTreeMap::new(),
             not_reported: BTreeMap::new(),
+            period_ns,
             substitute: substitutes.then(|| Substitute::new(setup.max_overhead)),
             known: HashSet::new(),
             ending: None,
@@ -369,8 +376,8 @@ impl Engine {
     }
 
     /// Charges what others have worked for this target.
-    pub fn charge(&self, ns: u64) {
-        Budget::charge_work(self.gates.control(), ns);
+    pub fn charge(&mut self, ns: u64) {
+        self.budget.charge_explaining(self.gates.control(), ns);
     }
 
     /// Tells every race with its stacks again, once: one of them was dropped.

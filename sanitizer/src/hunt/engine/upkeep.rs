@@ -161,10 +161,17 @@ impl Engine {
                 self.next_housekeeping = monotonic_ns() + SETTLING.as_nanos() as u64;
                 // Reading the modules was start-up, not sampling.
                 self.budget.restart();
+                self.rounds = 0;
             }
             Purpose::Upkeep => match self.take_in(look) {
                 Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => {}
-                result => result?,
+                result => {
+                    result?;
+                    if self.rounds <= 1 {
+                        // So is what could only be read when they were relocated.
+                        self.budget.restart();
+                    }
+                }
             },
             Purpose::Judge { confirm, completed } => {
                 self.take_in_for_judging(look);
@@ -322,7 +329,7 @@ impl Engine {
     /// CPU time that the target has used while it was watched, and that which samples stand for, ns.
     fn cpu_used(&self) -> (u64, u64) {
         let cpu = target::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
-        let sampled = self.counter(Counter::Samples) * self.setup.sample_period_ns;
+        let sampled = self.counter(Counter::Samples) * self.period_ns;
         let used = nanos(cpu.saturating_sub(self.cpu_before));
         // Of one that has ended this moment only that is known which was seen before.
         (used.max(self.cpu_seen_ns), sampled)
@@ -358,7 +365,7 @@ impl Engine {
             stalls_cut_short: self.stalls_cut_short,
             watched_s: self.watched_ns as f64 * NANO,
             stopped_s: self.budget.stopped_ns as f64 * NANO,
-            spent_s: self.gates.control().spent_ns.load(SeqCst) as f64 * NANO,
+            spent_s: self.budget.spent_s(self.gates.control()),
             target_cpu_s: cpu_s,
             value_changed_unknown_origin: self.value_changed,
             unwatchable_threads: self.arming.unwatchable() as u64,

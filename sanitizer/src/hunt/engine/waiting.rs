@@ -26,6 +26,9 @@ use super::{CLAIM_TIME, Engine, State};
 const SHORTEST_REST: Duration = Duration::from_millis(5);
 const LONGEST_REST: Duration = Duration::from_millis(640);
 
+/// What a thread that comes to a site which is rarely reached may cost before it was earned.
+const MEANWHILE_CREDIT: Duration = Duration::from_millis(5);
+
 /// Who may claim the next thread. While it is a site's, clock samples are only counted: a site that is
 /// reached rarely would otherwise never be waited at for long.
 #[derive(Clone, Copy, Debug)]
@@ -115,9 +118,13 @@ impl Engine {
             },
         };
         if spent {
-            self.clock_may_claim(matches!(turn, Turn::Clock));
             self.waiting.turn = Some(turn);
-            self.rest();
+            if let Some(wait) = self.wait_meanwhile() {
+                self.wait_at(wait, MEANWHILE_CREDIT);
+            } else {
+                self.clock_may_claim(matches!(turn, Turn::Clock));
+                self.rest();
+            }
             return;
         }
         let Some(wait) = self.strategy.wait(&*self.modules) else {
@@ -125,8 +132,24 @@ impl Engine {
             self.rest();
             return;
         };
+        if self.wait_at(wait, Duration::ZERO) {
+            self.waiting.rest = SHORTEST_REST;
+        }
+    }
+
+    /// Where to wait while the budget earns.
+    fn wait_meanwhile(&mut self) -> Option<Wait> {
+        // To make breakpoints of watchpoints may take a processor's watchpoint its time, unless that was prepared.
+        let is_quick = !self.arming.watchpoints().are_by_cpu();
+        is_quick.then(|| self.strategy.wait_meanwhile()).flatten()
+    }
+
+    /// Arms the events at a site, where a thread may be claimed that costs so much more than was earned; false
+    /// where that failed.
+    fn wait_at(&mut self, wait: Wait, credit: Duration) -> bool {
         let control = self.gates.control();
         control.site_skip.store(wait.skip, SeqCst);
+        control.site_credit_ns.store(nanos(credit), SeqCst);
         control.site_traps.store(0, SeqCst);
         control.site.store(wait.at, SeqCst);
         self.waiting.armed = true;
@@ -136,11 +159,11 @@ impl Engine {
             self.disarm_site();
             self.came_to(wait.why, wait.site, Outcome::Unsuitable);
             self.rest();
-            return;
+            return false;
         }
-        self.waiting.rest = SHORTEST_REST;
         self.waiting.at = Some((wait, monotonic_ns() + nanos(wait.time)));
         self.waiting.last = Some(wait);
+        true
     }
 
     /// Leaves the bytes of a quiet stall watched if the strategy wants to know who uses them; false if

@@ -19,7 +19,7 @@ use crate::{
 /// What both strategies are given.
 pub struct Budget<'a> {
     pub max_overhead: &'a str,
-    pub sample_period: &'a str,
+    pub sample_period: Option<&'a str>,
 }
 
 /// Who is measured.
@@ -101,12 +101,10 @@ impl Subject<'_> {
     }
 
     fn options(&self, strategy: Strategy) -> Vec<&str> {
-        let mut options = vec![
-            "--max-overhead",
-            self.budget.max_overhead,
-            "--sample-period",
-            self.budget.sample_period,
-        ];
+        let mut options = vec!["--max-overhead", self.budget.max_overhead];
+        if let Some(period) = self.budget.sample_period {
+            options.extend(["--sample-period", period]);
+        }
         options.extend(strategy.options());
         options
     }

@@ -46,10 +46,9 @@ pub struct Options {
     /// What both strategies may cost.
     #[arg(long, default_value = "1%")]
     max_overhead: String,
-    /// CPU time between two samples, for both: often enough for either to spend what it may cost, and not so
-    /// often that the samples themselves spend it.
-    #[arg(long, default_value = "10ms")]
-    sample_period: String,
+    /// CPU time between two samples, for both, in place of gwp-race's own choice.
+    #[arg(long)]
+    sample_period: Option<String>,
     /// Take what target/bench/yield-runs.csv holds for measured, and go on from there.
     #[arg(long)]
     resume: bool,
@@ -99,7 +98,7 @@ pub fn run(options: &Options) -> Result<()> {
             arguments: &workload.arguments(hash_s),
             budget: Budget {
                 max_overhead: &options.max_overhead,
-                sample_period: &options.sample_period,
+                sample_period: options.sample_period.as_deref(),
             },
         };
         detections(&subject, &plan, &mut record)?;
@@ -168,13 +167,15 @@ fn publish(
     directory: &Path,
 ) -> Result<()> {
     let mut description = machine::description();
+    let period = options.sample_period.as_ref();
+    let period = period.map(|period| format!(" --sample-period {period}"));
     description.push(format!(
-        "Both with --max-overhead {} --sample-period {}; clock: {}; auto: nothing else. A run is given up \
+        "Both with --max-overhead {}{}; clock: {}; auto: nothing else. A run is given up \
          after {} s, and counts as so many. Loss and latency: medians of {} pairs of runs, plain and \
          watched, which take turns in being the first, without the first second; the latency is the longest \
          turn of a run. A false report names another pair of functions than those that race.",
         options.max_overhead,
-        options.sample_period,
+        period.unwrap_or_default(),
         Strategy::Clock.options().join(" "),
         plan.cap,
         plan.pairs
