@@ -1,7 +1,7 @@
 //! What the engine keeps up beside its samples: threads, modules, delivery, figures.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
@@ -29,6 +29,9 @@ impl Engine {
     pub(super) fn adopt_threads(&mut self) -> Result<(), EngineError> {
         /// A process that creates threads all the time never agrees with itself.
         const PASSES: usize = 8;
+        /// The kernel goes through all tracees to tell of their stops.
+        const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
+        let mut looked = Instant::now();
         for _ in 0..PASSES {
             let mut news = false;
             for tid in target::threads::list(as_pid(self.pid))? {
@@ -41,8 +44,9 @@ impl Engine {
                     self.open_events(tid)?;
                 }
                 // There may be thousands, and those that are held already get signals.
-                if !self.arming.is_empty() {
+                if !self.arming.is_empty() && looked.elapsed() > BETWEEN_LOOKS {
                     self.on_stops()?;
+                    looked = Instant::now();
                 }
                 if self.ending.is_some() {
                     return Ok(());
