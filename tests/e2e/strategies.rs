@@ -132,6 +132,38 @@ fn auto_finds_what_is_rare() {
     catch(&rare(), "auto");
 }
 
+/// Check that with a small budget, too, a site is found that is seldom executed: while the budget has nothing left, it is
+/// waited at again where nobody came before. With its lock, the same program stays silent.
+#[test]
+fn auto_finds_what_is_seldom() {
+    const SECONDS: [&str; 1] = ["20"];
+    const LIMIT: Duration = Duration::from_secs(90);
+    let decided = |outcome: &Outcome, why: &str| {
+        let summary = outcome.report.summary.as_ref().unwrap();
+        let decisions = summary["decisions"].as_object().unwrap();
+        decisions.keys().any(|name| name.starts_with(why))
+    };
+    let locked = compile::program(&Program::new("silent/seldom.c"), Configuration::USUAL).unwrap();
+    let watch = Watch::usual().limit(LIMIT);
+    let outcome = watch.run(&locked, &SECONDS, Until::End).unwrap();
+    assert!(outcome.report.races.is_empty(), "{outcome:?}");
+    assert!(decided(&outcome, "missed: "), "{outcome:?}");
+
+    let broken = Program::new("silent/seldom.c").broken();
+    let broken = compile::program(&broken, Configuration::USUAL).unwrap();
+    let caught = (1..=TRIES).any(|attempt| {
+        let outcome = watch.run(&broken, &SECONDS, Until::Race).unwrap();
+        let race = outcome.report.races.first();
+        println!(
+            "try {attempt}: {:?} after {:?} s",
+            race.map(|race| race.places()),
+            outcome.first_race_s
+        );
+        race.is_some()
+    });
+    assert!(caught, "not caught in {TRIES} tries");
+}
+
 /// Check that looking who uses the bytes leaves nothing armed behind: a loop over private memory is looked at, then left
 /// alone, and the traps stay within the budget.
 #[test]

@@ -127,6 +127,10 @@ impl Strategy for Auto {
         self.site.seen(pc, code);
     }
 
+    fn extend(&mut self) {
+        self.site.extend();
+    }
+
     fn forget(&mut self) {
         self.clock.forget();
         self.site.forget();

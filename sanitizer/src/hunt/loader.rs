@@ -127,9 +127,10 @@ fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, r
         if anew {
             modules.unload(&mut tables);
         }
-        let look = modules
-            .refresh(pid, &mut tables)
-            .map(|changes| (Arc::new(modules.clone()), changes));
+        let look = modules.refresh(pid, &mut tables).map(|mut changes| {
+            changes.unloaded |= anew;
+            (Arc::new(modules.clone()), changes)
+        });
         if told.send(Answer { ticket, look }).is_err() {
             return;
         }

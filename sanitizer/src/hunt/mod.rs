@@ -21,6 +21,7 @@ pub mod clock;
 pub mod code_tables;
 pub mod contended;
 pub mod engine;
+pub mod known_code;
 pub mod loader;
 pub mod missed;
 pub mod modules;

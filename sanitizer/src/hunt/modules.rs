@@ -222,6 +222,8 @@ pub struct ModuleSet {
 pub struct Changes {
     /// Something was loaded or unloaded.
     pub changed: bool,
+    /// Something was unloaded: other code may stand there now, or later.
+    pub unloaded: bool,
     /// What went wrong with single modules.
     pub warnings: Vec<String>,
 }
@@ -248,7 +250,8 @@ impl ModuleSet {
                 (added, Vec::new())
             }
         };
-        changes.changed = !added.is_empty() || !removed.is_empty();
+        changes.unloaded = !removed.is_empty();
+        changes.changed = !added.is_empty() || changes.unloaded;
         // What was not yet bound when it was read last may be so now.
         if !changes.changed && !self.routines.is_incomplete() {
             return Ok(changes);

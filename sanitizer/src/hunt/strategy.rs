@@ -181,6 +181,8 @@ pub trait Strategy {
     fn clock_turn(&mut self) -> Option<Duration>;
     /// Takes note of where threads were seen to execute, without being stopped.
     fn seen(&mut self, pc: u64, code: &dyn CodeView);
+    /// There is more code than before; what was known is as it was.
+    fn extend(&mut self) {}
     /// Other code may stand at the same addresses now.
     fn forget(&mut self);
     /// Forgets a part of what was learned: programs change what they do.

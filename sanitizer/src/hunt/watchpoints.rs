@@ -92,13 +92,16 @@ impl Watchpoints {
         }
     }
 
-    /// Whether they are going to be armed, so that it can be made quick.
-    pub fn expect(&self, armed: bool) {
-        if let Self::Cpus(Cpus {
-            quick: Some(quick), ..
-        }) = self
-        {
-            quick.want(armed);
+    /// Whether they are going to be armed, so that it can be made quick; false where it cannot.
+    pub fn expect(&self, armed: bool) -> bool {
+        match self {
+            Self::Threads(_) => true,
+            Self::Cpus(Cpus { quick, .. }) => {
+                if let Some(quick) = quick {
+                    quick.want(armed);
+                }
+                quick.is_some()
+            }
         }
     }
 

@@ -190,10 +190,14 @@ impl Engine {
         let (modules, changes) = look?;
         self.modules = modules;
         if changes.changed {
-            // Other code may stand at the same addresses now.
-            self.known.clear();
-            self.tell_coverage();
-            self.strategy.forget();
+            if changes.unloaded {
+                // Other code may stand at the same addresses now.
+                self.known.clear();
+                self.tell_coverage();
+                self.strategy.forget();
+            } else {
+                self.strategy.extend();
+            }
             // The memory routines that new modules call are known when those are relocated.
             let soon = monotonic_ns() + SETTLING.as_nanos() as u64;
             self.next_housekeeping = self.next_housekeeping.min(soon);
@@ -346,8 +350,8 @@ impl Engine {
         let control = self.gates.control();
         self.budget.earn(control, used, sampled);
         self.budget.settle(control);
-        let at_hand = Budget::is_at_hand(control);
-        self.arming.watchpoints().expect(at_hand);
+        let soon = Budget::is_at_hand(control) || self.waiting.prepared.is_some();
+        self.arming.watchpoints().expect(soon);
     }
 
     pub(super) fn statistics(&self) -> Statistics {

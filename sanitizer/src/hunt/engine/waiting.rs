@@ -29,6 +29,9 @@ const LONGEST_REST: Duration = Duration::from_millis(640);
 /// What a thread that comes to a site which is rarely reached may cost before it was earned.
 const MEANWHILE_CREDIT: Duration = Duration::from_millis(5);
 
+/// A grace period of RCU on all processors takes less, as a rule.
+const PREPARATION: Duration = Duration::from_millis(30);
+
 /// Who may claim the next thread. While it is a site's, clock samples are only counted: a site that is
 /// reached rarely would otherwise never be waited at for long.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,8 @@ pub(super) struct Waiting {
     rest: Duration,
     /// The events are breakpoints on a site, or watch bytes without a stall.
     armed: bool,
+    /// Since when the events are prepared for being armed while the budget has nothing left.
+    pub(super) prepared: Option<u64>,
     /// The strategy is to forget a part of what it knows, when nobody can be claimed: that takes its time.
     pub(super) decays: bool,
     /// Clock samples that the strategy was told of.
@@ -119,14 +124,18 @@ impl Engine {
         };
         if spent {
             self.waiting.turn = Some(turn);
-            if let Some(wait) = self.wait_meanwhile() {
-                self.wait_at(wait, MEANWHILE_CREDIT);
-            } else {
-                self.clock_may_claim(matches!(turn, Turn::Clock));
-                self.rest();
+            match self.strategy.wait_meanwhile() {
+                Some(wait) if self.arming_is_quick(now) => {
+                    self.wait_at(wait, MEANWHILE_CREDIT);
+                }
+                _ => {
+                    self.clock_may_claim(matches!(turn, Turn::Clock));
+                    self.rest();
+                }
             }
             return;
         }
+        self.waiting.prepared = None;
         let Some(wait) = self.strategy.wait(&*self.modules) else {
             self.clock_may_claim(true);
             self.rest();
@@ -137,11 +146,22 @@ impl Engine {
         }
     }
 
-    /// Where to wait while the budget earns.
-    fn wait_meanwhile(&mut self) -> Option<Wait> {
-        // To make breakpoints of watchpoints may take a processor's watchpoint its time, unless that was prepared.
-        let is_quick = !self.arming.watchpoints().are_by_cpu();
-        is_quick.then(|| self.strategy.wait_meanwhile()).flatten()
+    /// Whether the events can be armed at once. Those of processors must be prepared for that, which is done
+    /// while there is a budget; without one it begins now.
+    fn arming_is_quick(&mut self, now: u64) -> bool {
+        let watchpoints = self.arming.watchpoints();
+        if !watchpoints.are_by_cpu() {
+            return true;
+        }
+        if !watchpoints.expect(true) {
+            return false;
+        }
+        let since = *self.waiting.prepared.get_or_insert(now);
+        let is_quick = now.saturating_sub(since) >= nanos(PREPARATION);
+        if is_quick {
+            self.waiting.prepared = None;
+        }
+        is_quick
     }
 
     /// Arms the events at a site, where a thread may be claimed that costs so much more than was earned; false
