@@ -140,12 +140,17 @@ impl Site {
         } else {
             NEXT_SWEEP
         };
-        let mut found = Vec::new();
-        self.sweep.go_on(code, time, &mut |start| found.push(start));
-        for start in found {
-            self.code.learn(start, code);
-            self.swept += 1;
-        }
+        let Self {
+            sweep,
+            code: known,
+            swept,
+            ..
+        } = self;
+        // What it takes to learn them counts, too: the program's signals wait meanwhile.
+        sweep.go_on(code, time, &mut |start| {
+            known.learn(start, code);
+            *swept += 1;
+        });
     }
 
     /// How often a site is tried that only the sweep has brought.
