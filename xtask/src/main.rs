@@ -18,6 +18,7 @@ mod paths;
 mod plot;
 mod setup;
 mod soak;
+mod source;
 mod steps;
 mod suites;
 mod test;

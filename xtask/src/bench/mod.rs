@@ -11,8 +11,10 @@ mod figure;
 mod gaps;
 mod machine;
 mod metadata;
+mod numbers;
 mod overhead;
 mod pair;
+mod real;
 mod reported;
 mod started;
 mod statistics;
@@ -33,6 +35,8 @@ pub enum Bench {
     Costs(costs::Options),
     /// What the strategies find for what they cost, in ten programs.
     Yield(yields::Options),
+    /// memcached under load: the races that gwp-race finds, those of ThreadSanitizer, and what both cost.
+    Real(real::Options),
     /// Loading and searching the metadata of a very large program.
     Metadata,
 }
@@ -45,6 +49,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Overhead(options) => overhead::run(options),
         Bench::Costs(options) => costs::run(options),
         Bench::Yield(options) => yields::run(options),
+        Bench::Real(options) => real::run(options),
         Bench::Metadata => metadata::run(),
     }
 }

@@ -10,10 +10,9 @@ use anyhow::{Context as _, Result};
 use super::{
     FLAGS, Suite,
     results::{Outcome, Results},
-    source::Tree,
     watching::Watching,
 };
-use crate::{paths, steps::step};
+use crate::{paths, source::Tree, steps::step};
 
 /// Modules of the package `test`.
 const MODULES: [&str; 5] = [

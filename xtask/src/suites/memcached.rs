@@ -13,10 +13,9 @@ use anyhow::{Context as _, Result};
 use super::{
     FLAGS, Suite,
     results::{Outcome, Results},
-    source::Tree,
     watching::{Watching, Way, stand_in},
 };
-use crate::steps::step;
+use crate::{source::Tree, steps::step};
 
 /// Scripts that run at the same time; most of them wait for most of the time.
 const AT_ONCE: usize = 3;

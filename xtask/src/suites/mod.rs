@@ -5,14 +5,13 @@ use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{build, paths};
+use crate::{build, paths, source};
 
 mod cpython;
 mod memcached;
 mod races;
 mod redis;
 mod results;
-mod source;
 mod watching;
 
 use races::Races;
@@ -83,7 +82,7 @@ struct Done {
 
 fn one(suite: &dyn Suite, gwp_race: &Path, sample_period: &str) -> Result<Done> {
     let name = suite.name();
-    let tree = source::fetch(suite.package())?;
+    let tree = source::fetch("suites", suite.package())?;
     tree.once("built", || suite.build(&tree))?;
     let mut alone = Vec::new();
     for turn in ["once", "twice"] {

@@ -7,10 +7,9 @@ use anyhow::{Context as _, Result};
 use super::{
     Suite,
     results::{Outcome, Results},
-    source::Tree,
     watching::{Watching, Way, stand_in},
 };
-use crate::steps::step;
+use crate::{source::Tree, steps::step};
 
 /// Those with threads, forks, signals, blocked clients and crashes.
 const UNITS: [&str; 9] = [

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::bench::numbers::Numbers;
+
 /// The functions that race.
 pub const RACY: [&str; 2] = ["needle_store", "needle_load"];
 
@@ -74,30 +76,6 @@ fn function(depth: usize, place: usize, numbers: &mut Numbers) -> String {
         "static NOINLINE void {}(struct work *work) {{\n{body}}}\n",
         name(depth, place)
     )
-}
-
-/// Numbers that look random, and are the same each time (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
-    }
-
-    /// The same, low ones far more often than high ones.
-    fn skewed(&mut self, limit: usize) -> usize {
-        const UNIT: u128 = 1 << 20;
-        let number = self.below(UNIT as usize) as u128;
-        ((number * number * number * limit as u128) / (UNIT * UNIT * UNIT)) as usize
-    }
 }
 
 const HEAD: &str = "\

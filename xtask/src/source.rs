@@ -38,9 +38,9 @@ impl Tree {
     }
 }
 
-/// Downloads and unpacks a package, unless that was done before.
-pub fn fetch(package: &str) -> Result<Tree> {
-    let directory = paths::target().join("suites").join(package);
+/// Downloads and unpacks a package below `target`, in a room of its own, unless that was done before.
+pub fn fetch(room: &str, package: &str) -> Result<Tree> {
+    let directory = paths::target().join(room).join(package);
     let tree = Tree(directory.join("source"));
     if tree.0.is_dir() {
         return Ok(tree);
@@ -90,7 +90,7 @@ fn release() -> Result<String> {
     };
     match (field("ID").as_deref(), field("VERSION_CODENAME")) {
         (Some("debian"), Some(release)) => Ok(release),
-        _ => bail!("the suites are built from Debian's sources; run this on Debian"),
+        _ => bail!("this builds programs from Debian's sources; run it on Debian"),
     }
 }
 

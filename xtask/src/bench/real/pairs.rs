@@ -1,0 +1,124 @@
+//! Pairs of source lines that race, from the reports of gwp-race and of ThreadSanitizer.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Two lines, `file:line`, the lesser one first.
+pub type Pair = (String, String);
+
+fn pair(one: String, other: String) -> Pair {
+    if one <= other {
+        (one, other)
+    } else {
+        (other, one)
+    }
+}
+
+/// Those of gwp-race's JSON.
+pub fn of_gwp_race(report: &str) -> BTreeSet<Pair> {
+    let lines = report
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines
+        .filter(|line| line["type"] == "race")
+        .filter_map(|race| {
+            let [one, other] = [0, 1].map(|index| {
+                let frames = race["accesses"][index]["stack"].as_array()?;
+                frames
+                    .iter()
+                    .find_map(|frame| place(frame["file"].as_str()?, frame["line"].as_u64()?))
+            });
+            Some(pair(one?, other?))
+        })
+        .collect()
+}
+
+/// Those of ThreadSanitizer's text: a warning has a stack for each of the two accesses, and further ones.
+pub fn of_thread_sanitizer(log: &str) -> BTreeSet<Pair> {
+    log.split("WARNING: ThreadSanitizer: data race")
+        .skip(1)
+        .filter_map(|warning| {
+            let warning = warning.split("SUMMARY:").next()?;
+            // Stacks are parted by empty lines.
+            let mut stacks = warning
+                .split("\n\n")
+                .filter_map(|stack| stack.lines().find_map(frame));
+            Some(pair(stacks.next()?, stacks.next()?))
+        })
+        .collect()
+}
+
+/// The place of a frame, `#0 function /path/file.c:12:3 (module+0x1)`, if it is known.
+fn frame(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let place = line.strip_prefix('#')?.split_whitespace().nth(2)?;
+    let mut parts = place.split(':');
+    let (file, number) = (parts.next()?, parts.next()?.parse().ok()?);
+    self::place(file, number)
+}
+
+/// A place in the program; the runtime of a sanitizer and the C library are none.
+fn place(file: &str, line: u64) -> Option<String> {
+    let name = file.rsplit('/').next()?;
+    let foreign = ["sanitizer_common", "/tsan/", "glibc", "sysdeps"];
+    let known = line > 0 && !foreign.iter().any(|part| file.contains(part));
+    known.then(|| format!("{name}:{line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected(pairs: &[(&str, &str)]) -> BTreeSet<Pair> {
+        let own = |(one, other): &(&str, &str)| ((*one).to_owned(), (*other).to_owned());
+        pairs.iter().map(own).collect()
+    }
+
+    /// Check that a memory routine's access is its caller's, and that the order does not matter.
+    #[test]
+    fn of_json() {
+        let side = |stack: &str| format!("{{\"stack\":[{stack}]}}");
+        let race = |one: &str, other: &str| {
+            let (one, other) = (side(one), side(other));
+            format!("{{\"type\":\"race\",\"accesses\":[{one},{other}]}}\n")
+        };
+        let at = |file: &str, line: u64| format!("{{\"file\":\"{file}\",\"line\":{line}}}");
+        let routine = "{\"file\":null,\"line\":null}";
+        let text = race(&at("/src/b.c", 7), &at("/src/a.c", 3))
+            + &race(
+                &format!("{routine},{}", at("/src/a.c", 3)),
+                &at("/src/b.c", 7),
+            )
+            + "{\"type\":\"summary\"}\n";
+        assert_eq!(of_gwp_race(&text), expected(&[("a.c:3", "b.c:7")]));
+    }
+
+    /// Check the same of ThreadSanitizer's text.
+    #[test]
+    fn of_text() {
+        let text = "\
+==================
+WARNING: ThreadSanitizer: data race (pid=1)
+  Write of size 8 at 0x7b by thread T1 (mutexes: write M0):
+    #0 memcpy /build/llvm/compiler-rt/lib/tsan/../sanitizer_common/sanitizer.inc:115:5 (memcached+0x1)
+    #1 item_link /src/items.c:12:3 (memcached+0x2)
+
+  Previous read of size 8 at 0x7b by thread T4:
+    #0 item_get /src/items.c:9:1 (memcached+0x3) (BuildId: 00)
+    #1 main <null> (memcached+0x4)
+
+  Thread T1 (tid=2, running) created by main thread at:
+    #0 pthread_create <null> (memcached+0x5)
+    #1 start /src/thread.c:1:1 (memcached+0x6)
+
+SUMMARY: ThreadSanitizer: data race /src/items.c:12:3 in item_link
+==================
+";
+        assert_eq!(
+            of_thread_sanitizer(text),
+            expected(&[("items.c:12", "items.c:9")])
+        );
+        assert_eq!(of_thread_sanitizer("memcached starts\n"), expected(&[]));
+    }
+}
