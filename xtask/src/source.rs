@@ -11,6 +11,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{paths, steps::step};
 
+/// What makes the metadata, besides optimization and line tables.
+pub const METADATA_FLAGS: &str = "-O2 -g -fexperimental-sanitize-metadata=atomics";
+
 /// An unpacked source package.
 pub struct Tree(PathBuf);
 

@@ -424,7 +424,7 @@ impl Session {
             dropped: self.dropped,
             ..Summary::default()
         };
-        let (mut unanalyzed, mut spent, mut cpu) = (0, 0.0, 0.0);
+        let (mut unanalyzed, mut cpu) = (0, 0.0);
         for statistics in all {
             let gate = |name: &str| statistics.gates.get(name).copied().unwrap_or(0);
             summary.samples += gate("samples");
@@ -464,7 +464,6 @@ impl Session {
             unanalyzed += gate("sample-unknown-module") + gate("sample-unanalyzed");
             for (what, seconds) in &statistics.spent_s {
                 *summary.spent_s.entry(what.clone()).or_default() += seconds;
-                spent += seconds;
             }
             cpu += statistics.target_cpu_s;
             debug!("statistics: {statistics:?}");
@@ -472,6 +471,7 @@ impl Session {
         summary.analyzed_percent = (summary.samples > 0)
             .then(|| 100.0 - 100.0 * unanalyzed as f64 / summary.samples as f64);
         summary.target_cpu_s = cpu;
+        let spent: f64 = summary.spent_s.values().sum();
         summary.slowdown_percent = if cpu > 0.0 { 100.0 * spent / cpu } else { 0.0 };
         summary
     }

@@ -106,8 +106,8 @@ impl Budget {
     /// Whether something is left, or will be soon.
     #[must_use]
     pub fn is_at_hand(control: &Control) -> bool {
-        let soon = SOON.as_nanos() as u64;
-        control.spent_ns.load(SeqCst) < control.earned_ns.load(SeqCst).saturating_add(soon)
+        let earned = control.earned_ns.load(SeqCst);
+        control.spent_ns.load(SeqCst) < earned.saturating_add(nanos(SOON))
     }
 
     /// Whether nothing is left.
@@ -119,7 +119,7 @@ impl Budget {
     /// Charges a thread's standing still.
     pub fn charge_stop(&mut self, control: &Control, ns: u64) {
         self.stopped_ns += ns;
-        let unseen = UNSEEN_OF_STOP.as_nanos() as u64;
+        let unseen = nanos(UNSEEN_OF_STOP);
         self.unseen_of_stops_ns += unseen;
         control.spent_ns.fetch_add(ns + unseen, SeqCst);
     }

@@ -301,6 +301,7 @@ impl KnownCode {
         let (start, index) = self.find(site)?;
         self.functions.get(&start)?.sites.get(index).copied()
     }
+
     /// What came of a try.
     pub fn outcome(&mut self, site: u64, outcome: Outcome) {
         let Some((start, index)) = self.find(site) else {

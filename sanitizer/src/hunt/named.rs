@@ -85,10 +85,10 @@ impl Named {
         }
     }
 
-    /// All of them; some are told twice.
+    /// All of them: those that have become near are still among the others.
     #[must_use]
     pub fn sites(&self) -> Vec<u64> {
-        [self.near.all(), self.elsewhere.all()].concat()
+        self.elsewhere.all().to_vec()
     }
 
     /// Forgets all.

@@ -2,12 +2,16 @@
 
 use serde_json::Value;
 
+/// The races in a report, in its order.
+pub fn races(report: &str) -> impl Iterator<Item = Value> {
+    let lines = report.lines();
+    let objects = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    objects.filter(|object| object["type"] == "race")
+}
+
 /// The pairs of functions in a report, in its order.
 pub fn reported(report: &str) -> Vec<[String; 2]> {
-    report
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|line| line["type"] == "race")
+    races(report)
         .map(|race| [0, 1].map(|index| function(&race["accesses"][index])))
         .collect()
 }

@@ -8,11 +8,15 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{
-    FLAGS, Suite,
+    Suite,
     results::{Outcome, Results},
     watching::Watching,
 };
-use crate::{paths, source::Tree, steps::step};
+use crate::{
+    paths,
+    source::{METADATA_FLAGS, Tree},
+    steps::step,
+};
 
 /// Modules of the package `test`.
 const MODULES: [&str; 5] = [
@@ -42,7 +46,7 @@ impl Suite for Cpython {
             "configuring CPython",
             tree.command("./configure")
                 .args(["--quiet", "--without-ensurepip", "CC=clang-22"])
-                .arg(format!("CFLAGS={FLAGS}")),
+                .arg(format!("CFLAGS={METADATA_FLAGS}")),
         )?;
         step(
             "building CPython (some minutes)",

@@ -11,11 +11,14 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{
-    FLAGS, Suite,
+    Suite,
     results::{Outcome, Results},
     watching::{Watching, Way, stand_in},
 };
-use crate::{source::Tree, steps::step};
+use crate::{
+    source::{METADATA_FLAGS, Tree},
+    steps::step,
+};
 
 /// Scripts that run at the same time; most of them wait for most of the time.
 const AT_ONCE: usize = 3;
@@ -41,7 +44,7 @@ impl Suite for Memcached {
                 // Its counters race, as they are meant to.
                 .arg("--disable-coverage")
                 .arg("CC=clang-22")
-                .arg(format!("CFLAGS={FLAGS}")),
+                .arg(format!("CFLAGS={METADATA_FLAGS}")),
         )?;
         step(
             "building memcached",

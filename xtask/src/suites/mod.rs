@@ -18,8 +18,6 @@ use races::Races;
 use results::Results;
 use watching::Watching;
 
-/// What makes the metadata, besides optimization and line tables.
-const FLAGS: &str = "-O2 -g -fexperimental-sanitize-metadata=atomics";
 /// How often a test that passes by itself may be tried under gwp-race.
 const TRIES: usize = 2;
 

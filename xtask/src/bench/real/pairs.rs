@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use crate::bench::reported::races;
 
 /// Two lines, `file:line`, the lesser one first.
 pub type Pair = (String, String);
@@ -17,11 +17,7 @@ fn pair(one: String, other: String) -> Pair {
 
 /// Those of gwp-race's JSON.
 pub fn of_gwp_race(report: &str) -> BTreeSet<Pair> {
-    let lines = report
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines
-        .filter(|line| line["type"] == "race")
+    races(report)
         .filter_map(|race| {
             let [one, other] = [0, 1].map(|index| {
                 let frames = race["accesses"][index]["stack"].as_array()?;

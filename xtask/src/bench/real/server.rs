@@ -48,7 +48,7 @@ impl Build {
 
     const fn flags(self) -> &'static str {
         match self {
-            Self::Watched => "-O2 -g -fexperimental-sanitize-metadata=atomics",
+            Self::Watched => source::METADATA_FLAGS,
             Self::Sanitized => "-O2 -g -fsanitize=thread",
             Self::Counted => "-O2 -g -fprofile-instr-generate -fcoverage-mapping",
         }
@@ -225,12 +225,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has ended already is no matter; gwp-race ends its program.
-        let _ = kill(
-            Pid::from_raw(self.child.id().cast_signed()),
-            Signal::SIGTERM,
-        );
-        let _ = self.child.wait();
+        // The id of one that has ended may be another process's by now. gwp-race ends its program.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let pid = Pid::from_raw(self.child.id().cast_signed());
+            let _ = kill(pid, Signal::SIGTERM);
+            let _ = self.child.wait();
+        }
     }
 }
 
