@@ -26,6 +26,8 @@ const ARMINGS: usize = 200;
 const ARMINGS_BY_THREAD: usize = 20;
 /// How long gwp-race waits at a site, in between.
 const WAITING: Duration = Duration::from_millis(20);
+/// How often it is looked whether the watchpoints are prepared.
+const PREPARATION: Duration = Duration::from_millis(2);
 /// Marks SIGTRAPs as ours.
 const COOKIE: u64 = 1;
 /// Nothing is mapped there.
@@ -53,7 +55,6 @@ fn main() -> anyhow::Result<()> {
     }
     println!("threads {}", arming.len());
     println!("open_us {}", start.elapsed().as_micros());
-    arming.watchpoints().expect(true);
     print("arm", &mut armings(arming.watchpoints(), ARMINGS)?);
 
     // For comparison.
@@ -75,18 +76,23 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long it took to arm all watchpoints, each time after they were breakpoints on a site for a while.
+/// How long it took to arm all watchpoints, for writes and for all accesses in turns, each time after they were
+/// prepared for that and a site was waited at for a while.
 fn armings(watchpoints: &mut Watchpoints, count: usize) -> anyhow::Result<Vec<Duration>> {
-    let arm = |_| {
+    let kinds = [WatchKind::Writes, WatchKind::ReadsAndWrites];
+    let arm = |kind| {
+        while !watchpoints.prepare(kind) {
+            std::thread::sleep(PREPARATION);
+        }
         watchpoints.break_at(NOWHERE)?;
         std::thread::sleep(WAITING);
         let start = Instant::now();
-        watchpoints.watch(NOWHERE, 8, WatchKind::ReadsAndWrites)?;
+        watchpoints.watch(NOWHERE, 8, kind)?;
         let took = start.elapsed();
         watchpoints.unwatch();
         Ok(took)
     };
-    (0..count).map(arm).collect()
+    kinds.into_iter().cycle().take(count).map(arm).collect()
 }
 
 fn print(name: &str, times: &mut [Duration]) {

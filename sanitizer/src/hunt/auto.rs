@@ -1,7 +1,7 @@
 //! The usual strategy: [`Clock`] for what is executed often, [`Site`] for all the rest. Each gets the more
 //! turns the more its last ones have brought to light.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::report::LookedAt;
 
@@ -17,8 +17,11 @@ const LEAST_SHARE: f64 = 0.2;
 const CLOCK_PRIOR: f64 = 0.5;
 const SITE_PRIOR: f64 = 1.0;
 
-/// A program that uses no CPU time has no clock samples; sites are waited at then.
+/// A program that uses no CPU time has no clock samples; sites are waited at then. Where the clock has proved to find
+/// more than they do, its turn may last so many times as long as it takes from one sample to the next, within limits.
 const CLOCK_TIME: Duration = Duration::from_millis(30);
+const LONGEST_CLOCK_TIME: Duration = Duration::from_millis(300);
+const INTERVALS: f64 = 2.0;
 
 /// Whose proposal is in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,27 @@ impl Yield {
     }
 }
 
+/// How often the clock finds a thread where it could be stalled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    samples: f64,
+    seconds: f64,
+}
+
+impl Pace {
+    /// How long a turn of the clock should last that gets this share of all turns.
+    fn turn(self, share: f64) -> Duration {
+        if self.samples < 1.0 {
+            return CLOCK_TIME;
+        }
+        // Half of the turns say nothing, the most that it can have say that others are not worth their time.
+        let merit = ((share - 0.5) / (0.5 - LEAST_SHARE)).clamp(0.0, 1.0);
+        let time = self.seconds / self.samples * INTERVALS * merit;
+        let limits = [CLOCK_TIME, LONGEST_CLOCK_TIME].map(|limit| limit.as_secs_f64());
+        Duration::from_secs_f64(time.clamp(limits[0], limits[1]))
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Auto {
@@ -64,6 +88,9 @@ pub struct Auto {
     whose: Whose,
     of_clock: Yield,
     of_site: Yield,
+    pace: Pace,
+    /// Until when that is counted.
+    counted: Instant,
 }
 
 impl Auto {
@@ -78,6 +105,8 @@ impl Auto {
             whose: Whose::Clock,
             of_clock: Yield::default(),
             of_site: Yield::default(),
+            pace: Pace::default(),
+            counted: Instant::now(),
         }
     }
 
@@ -120,10 +149,14 @@ impl Strategy for Auto {
     }
 
     fn clock_turn(&mut self) -> Option<Duration> {
-        (self.random.f64() < self.clock_share()).then_some(CLOCK_TIME)
+        let counted = std::mem::replace(&mut self.counted, Instant::now());
+        self.pace.seconds += counted.elapsed().as_secs_f64();
+        let share = self.clock_share();
+        (self.random.f64() < share).then(|| self.pace.turn(share))
     }
 
     fn seen(&mut self, pc: u64, code: &dyn CodeView) {
+        self.pace.samples += 1.0;
         self.site.seen(pc, code);
     }
 
@@ -143,6 +176,8 @@ impl Strategy for Auto {
             found.turns /= 2.0;
             found.found /= 2.0;
         }
+        self.pace.samples /= 2.0;
+        self.pace.seconds /= 2.0;
     }
 
     fn coverage(&self) -> Option<(u64, u64)> {
@@ -169,6 +204,18 @@ impl Strategy for Auto {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Check that a turn of the clock lasts until a sample has come, as a rule, if it finds more than others.
+    #[test]
+    fn turns_last_until_samples_come() {
+        let turn = |samples, seconds, share| Pace { samples, seconds }.turn(share);
+        assert_eq!(turn(0.0, 100.0, 0.8), CLOCK_TIME);
+        assert_eq!(turn(1000.0, 1.0, 0.8), CLOCK_TIME);
+        assert_eq!(turn(20.0, 2.0, 0.8), Duration::from_millis(200));
+        assert_eq!(turn(20.0, 2.0, 0.65), Duration::from_millis(100));
+        assert_eq!(turn(20.0, 2.0, 0.4), CLOCK_TIME);
+        assert_eq!(turn(1.0, 100.0, 0.8), LONGEST_CLOCK_TIME);
+    }
 
     /// Check that the one that finds more gets more turns, that the other one keeps some, and that old
     /// merits fade.

@@ -32,9 +32,6 @@ const SAMPLES_SHARE: f64 = 0.1;
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 const LONGEST_PERIOD: Duration = Duration::from_millis(100);
 
-/// What a program of a few threads earns while a grace period of RCU passes.
-const SOON: Duration = Duration::from_micros(500);
-
 /// Charges the control block.
 #[derive(Debug)]
 pub struct Budget {
@@ -101,13 +98,6 @@ impl Budget {
         self.unsampled_ns += new;
         let earned = (new as f64 * self.share) as u64;
         control.earned_ns.fetch_add(earned, SeqCst);
-    }
-
-    /// Whether something is left, or will be soon.
-    #[must_use]
-    pub fn is_at_hand(control: &Control) -> bool {
-        let earned = control.earned_ns.load(SeqCst);
-        control.spent_ns.load(SeqCst) < earned.saturating_add(nanos(SOON))
     }
 
     /// Whether nothing is left.

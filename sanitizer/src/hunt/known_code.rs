@@ -26,6 +26,10 @@ const LOOKED_AT: usize = 64;
 const LOOK: Duration = Duration::from_micros(300);
 /// Accesses of a variable that the code itself names are shared more often than those by a pointer.
 const NAMED_WEIGHT: f32 = 4.0;
+/// Somebody comes sooner or later to most sites where a thread was seen right beside.
+const LIVE_WEIGHT: f32 = 4.0;
+/// So many bytes away is right beside: a few instructions, often of the same basic block.
+const BESIDE: u32 = 48;
 /// Misses in a row that count.
 pub const DOUBLINGS: u8 = 3;
 
@@ -52,6 +56,10 @@ impl AccessSite {
     pub const SHARED: u8 = 8;
     /// Only its own thread was.
     pub const PRIVATE: u8 = 16;
+    /// A thread was seen right beside.
+    const LIVE: u8 = 32;
+    /// The instruction writes.
+    pub const WRITES: u8 = 64;
 
     /// Whether it is so.
     #[must_use]
@@ -65,16 +73,30 @@ impl AccessSite {
 
     /// What it weighs before any try.
     fn kind_weight(self) -> f32 {
-        if self.has(Self::NAMED) {
+        let named = if self.has(Self::NAMED) {
             NAMED_WEIGHT
         } else {
             1.0
-        }
+        };
+        named * self.live_weight()
     }
 
     /// What earlier tries have left of the 1 that it had.
     fn merit(self) -> f64 {
         1.0 / (1.0 + f64::from(self.penalty))
+    }
+
+    /// What it weighs among those that name variables.
+    fn named_weight(self) -> f64 {
+        f64::from(self.live_weight()) * self.merit()
+    }
+
+    fn live_weight(self) -> f32 {
+        if self.has(Self::LIVE) {
+            LIVE_WEIGHT
+        } else {
+            1.0
+        }
     }
 }
 
@@ -116,10 +138,31 @@ impl Function {
         self.sites.iter().map(|site| site.weight()).sum()
     }
 
+    /// A thread was seen at this offset; whether that is news of some site.
+    fn enliven(&mut self, start: u64, offset: u32, named: &mut Named) -> bool {
+        let first = self.first_from(offset.saturating_sub(BESIDE));
+        let behind = self.first_from(offset.saturating_add(BESIDE));
+        let sites = self.sites.get_mut(first..behind).unwrap_or_default();
+        let mut news = false;
+        for site in sites.iter_mut().filter(|site| !site.has(AccessSite::LIVE)) {
+            news = true;
+            site.flags |= AccessSite::LIVE;
+            if site.has(AccessSite::NAMED) {
+                named.weigh(start + u64::from(site.offset), site.named_weight());
+            }
+        }
+        news
+    }
+
+    /// The index of the first site that stands there or behind.
+    fn first_from(&self, offset: u32) -> usize {
+        self.sites.partition_point(|site| site.offset < offset)
+    }
+
     /// Its code is known to execute, or to be called: the variables that it names are near.
     fn approach(&self, start: u64, named: &mut Named) {
         for site in self.sites.iter().filter(|site| site.has(AccessSite::NAMED)) {
-            named.approach(start + u64::from(site.offset), site.merit());
+            named.approach(start + u64::from(site.offset), site.named_weight());
         }
     }
 }
@@ -167,7 +210,8 @@ impl KnownCode {
                     if let Some(address) = fixed_address {
                         named.add(address, pc, writes);
                     }
-                    (pc, fixed_address.map_or(0, |_| AccessSite::NAMED))
+                    let named = fixed_address.map_or(0, |_| AccessSite::NAMED);
+                    (pc, named | if writes { AccessSite::WRITES } else { 0 })
                 }
                 StaticSite::Leaves { pc, transfer, .. } => {
                     if code.routine(transfer).is_none() {
@@ -200,9 +244,12 @@ impl KnownCode {
         let Some(start) = self.learn(pc, code) else {
             return;
         };
-        if let Some(function) = self.functions.get_mut(&start)
-            && !function.executes
-        {
+        let Some(function) = self.functions.get_mut(&start) else {
+            return;
+        };
+        let offset = u32::try_from(pc.wrapping_sub(start)).unwrap_or(u32::MAX);
+        let news = function.enliven(start, offset, &mut self.named);
+        if news || !function.executes {
             function.executes = true;
             self.called.extend(std::mem::take(&mut function.calls));
             self.weigh(start);
@@ -291,7 +338,7 @@ impl KnownCode {
 
     fn weigh_named(&mut self, site: u64) {
         if let Some(known) = self.get(site) {
-            self.named.weigh(site, known.merit());
+            self.named.weigh(site, known.named_weight());
         }
     }
 
@@ -313,12 +360,13 @@ impl KnownCode {
         let Some(known) = function.sites.get_mut(index) else {
             return;
         };
-        let mut first = false;
+        let (mut first, mut is_reached) = (false, false);
         known.penalty = known.penalty.saturating_add(penalty(outcome, known.misses));
         match outcome {
             Outcome::NotReached => known.misses = known.misses.saturating_add(1),
             Outcome::Quiet | Outcome::Hit | Outcome::Repeat => {
                 known.misses = 0;
+                is_reached = true;
                 first = !known.has(AccessSite::STALLED);
                 known.flags |= AccessSite::STALLED;
             }
@@ -332,6 +380,10 @@ impl KnownCode {
         match outcome {
             Outcome::NotReached => self.missed.add(site, f64::from(known.kind_weight())),
             _ => self.missed.remove(site),
+        }
+        if is_reached {
+            let offset = known.offset;
+            function.enliven(start, offset, &mut self.named);
         }
         self.stalled += u64::from(first);
         let is_candidate = function.candidate.is_some();
@@ -347,8 +399,8 @@ impl KnownCode {
             for site in &mut function.sites {
                 site.penalty /= 2;
                 site.misses /= 2;
-                // Other threads may have come to use it.
-                site.flags &= !AccessSite::PRIVATE;
+                // Other threads may have come to use it, and the program to do something else.
+                site.flags &= !(AccessSite::PRIVATE | AccessSite::LIVE);
             }
         }
         for site in self.named.sites() {
@@ -389,5 +441,84 @@ impl KnownCode {
             }
         };
         functions.map(look).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: u64 = 0x1000;
+    /// From one site to the next: the third one is no neighbour of the first.
+    const STEP: u32 = 30;
+
+    /// A function that executes, with sites that name nothing but the last one.
+    fn code(sites: u32) -> KnownCode {
+        let site = |number| AccessSite {
+            offset: number * STEP,
+            penalty: 0,
+            misses: 0,
+            flags: u8::from(number + 1 == sites) * AccessSite::NAMED,
+        };
+        let function = Function {
+            sites: (0..sites).map(site).collect(),
+            executes: true,
+            ..Function::default()
+        };
+        let mut code = KnownCode::default();
+        let last = at(sites - 1);
+        code.named.add(0x9000, last, true);
+        code.functions.insert(START, function);
+        code.weigh(START);
+        code
+    }
+
+    fn at(number: u32) -> u64 {
+        START + u64::from(number * STEP)
+    }
+
+    /// How often of a thousand times each site is chosen.
+    fn chosen(code: &KnownCode, sites: u32) -> Vec<usize> {
+        let choices = (0..1000).map(|number| code.site_of(START, number as f32 / 1000.0));
+        let choices: Vec<_> = choices.collect();
+        let times = |site| {
+            choices
+                .iter()
+                .filter(|choice| **choice == Some(site))
+                .count()
+        };
+        (0..sites).map(|number| times(at(number))).collect()
+    }
+
+    /// Check that those beside a site that was reached are preferred, and to that one itself, until it is forgotten.
+    #[test]
+    fn sites_beside_what_is_live_come_first() {
+        let mut code = code(10);
+        code.outcome(at(4), Outcome::Quiet);
+        let times = chosen(&code, 10);
+        for beside in [3, 5] {
+            assert!(times[beside] > 3 * times[0], "{times:?}");
+            assert!(times[beside] > 3 * times[4], "{times:?}");
+        }
+        code.outcome(at(0), Outcome::NotReached);
+        let times = chosen(&code, 10);
+        assert!(times[0] < times[1] / 3, "{times:?}");
+        for _ in 0..4 {
+            code.decay();
+        }
+        let times = chosen(&code, 10);
+        assert!(times[3].abs_diff(times[1]) <= 1, "{times:?}");
+    }
+
+    /// Check that a variable's site weighs more once somebody was seen beside it.
+    #[test]
+    fn variables_beside_what_is_live_come_first() {
+        let mut code = code(10);
+        let before = code.named.untried();
+        assert!(before > 0.0 && code.named.choose(0.5) == Some(at(9)));
+        code.outcome(at(8), Outcome::Quiet);
+        assert!(code.named.untried() > 2.0 * before);
+        code.decay();
+        assert!(code.named.untried() <= before);
     }
 }

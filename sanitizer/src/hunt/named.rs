@@ -66,7 +66,7 @@ impl Named {
         self.near.choose(number)
     }
 
-    /// What is left of them after earlier tries: each that is untried counts 1.
+    /// What is left of them after earlier tries: each that is untried counts as what it weighs.
     #[must_use]
     pub fn untried(&self) -> f64 {
         self.near.weight()

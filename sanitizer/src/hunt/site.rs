@@ -4,7 +4,7 @@
 //! the same chance at first, and those that proved private, unreachable or quiet get less of it.
 //! Functions that are seen to execute come first, then those that they call, and now and then any.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{
     callers::callers,
@@ -65,7 +65,7 @@ pub struct Site {
     found_elsewhere: f64,
     /// The wait in hand is at one of those.
     is_elsewhere: bool,
-    waiting: Option<(Wait, Instant)>,
+    waiting: Option<Wait>,
     first_wait: Duration,
     /// Threads are held only at contended sites.
     looks_first: bool,
@@ -195,10 +195,10 @@ impl Strategy for Site {
         if self.noted.len() < MOST_NOTED {
             self.noted.push((pc, (sample.stack)()));
         }
-        let Some((wait, since)) = self.waiting.take().filter(|(wait, _)| wait.at == pc) else {
+        let Some(wait) = self.waiting.take().filter(|wait| wait.at == pc) else {
             return Proposal::Pass("no-site-here");
         };
-        let waited = since.elapsed();
+        let waited = sample.waited.unwrap_or_default();
         let site = wait.site;
         let Some(known) = self.code.get(site) else {
             return Proposal::Pass("no-site-here");
@@ -253,7 +253,8 @@ impl Strategy for Site {
             })?,
         };
         self.is_elsewhere = why == NAMED_ELSEWHERE;
-        let misses = self.code.get(at).map_or(0, |site| site.misses);
+        let known = self.code.get(at);
+        let misses = known.map_or(0, |site| site.misses);
         let usual = self.first_wait * (1 << misses.min(DOUBLINGS));
         let wait = Wait {
             at,
@@ -263,9 +264,10 @@ impl Strategy for Site {
                 .wait(at)
                 .map_or(usual, |time| time.max(self.first_wait)),
             skip: self.random.u64(..=MOST_SKIPPED),
+            writes: known.is_some_and(|site| site.has(AccessSite::WRITES)),
             why,
         };
-        self.waiting = Some((wait, Instant::now()));
+        self.waiting = Some(wait);
         Some(wait)
     }
 
@@ -276,10 +278,14 @@ impl Strategy for Site {
             site,
             time: MEANWHILE,
             skip: 0,
+            writes: self
+                .code
+                .get(site)
+                .is_some_and(|known| known.has(AccessSite::WRITES)),
             why: "missed",
         };
         self.is_elsewhere = false;
-        self.waiting = Some((wait, Instant::now()));
+        self.waiting = Some(wait);
         Some(wait)
     }
 

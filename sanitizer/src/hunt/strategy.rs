@@ -16,6 +16,8 @@ pub struct Sample<'a> {
     /// Where the memory routine returns to in which the thread stands, if analyzed code has
     /// called it.
     pub routine_returns_to: Option<u64>,
+    /// How long it was waited for, if it has come to a site that was waited at.
+    pub waited: Option<Duration>,
     /// Reads a few words of the thread's stack, from `rsp` up.
     pub stack: &'a dyn Fn() -> Vec<u64>,
 }
@@ -95,6 +97,8 @@ pub struct Wait {
     pub time: Duration,
     /// So many threads that come there are let pass.
     pub skip: u64,
+    /// The access writes, as far as its instruction tells: who reads is of interest as well.
+    pub writes: bool,
     /// Why it was chosen, in a word.
     pub why: &'static str,
 }

@@ -1,26 +1,28 @@
-//! The data watchpoints of one process: an event on each of its threads, or one on each processor.
-//! While nothing is watched they serve as breakpoints on an access site.
+//! The data watchpoints of one process, and the breakpoints on the access site that is waited at: an event for
+//! both on each of its threads, or two on each processor.
 //!
-//! To arm an event costs about the same for a thread as for a processor, and all must be armed while
-//! a thread stands still. A process with few threads is watched by thread: no other process can hit
-//! its watchpoints, and the kernel stops the racing thread by itself. With more threads than that,
-//! the processors are cheaper, whatever the number of threads; the gate then tells whose access it was.
+//! To arm an event costs about the same for a thread as for a processor: the kernel interrupts the processor
+//! where it is, or was last, also where the thread sleeps. All must be armed while a thread stands still. A process
+//! with few threads is watched by thread: no other process can hit its watchpoints, and the kernel stops the
+//! racing thread by itself. With more threads than that, the processors are cheaper, whatever the number of
+//! threads; the gate then tells whose access it was.
 
 use std::collections::HashMap;
 
 use crate::{
     addr::RuntimeAddr,
     kernel::{
-        KernelError, cpus,
+        KernelError,
+        cpu_watch::CpuWatch,
+        cpus,
         gates::{Gate, Gates},
         perf::{EventOptions, PerfEvent, WatchKind},
-        slot_lock::QuickSlotLock,
     },
 };
 
 /// Threads up to which each is armed, also on machines with fewer processors: that takes no
-/// breakpoints from other processes, and 15 to 30 us a thread while one stands still.
-const FEW_THREADS: usize = 16;
+/// breakpoints from other processes.
+const FEW_THREADS: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -31,13 +33,12 @@ pub enum Watchpoints {
     Cpus(Cpus),
 }
 
-/// Those of the processors.
+/// Those of the processors: one for a site and one for bytes. To make the one of the other would take the kernel's
+/// lock on all breakpoints ([`CpuWatch`]) while a thread stands still.
 #[derive(Debug)]
 pub struct Cpus {
-    events: Vec<(u32, PerfEvent)>,
-    /// `None` where there was no breakpoint left for it: to arm them may then take 25 ms, unless
-    /// another gwp-race has one.
-    quick: Option<QuickSlotLock>,
+    breakpoints: Vec<(u32, PerfEvent)>,
+    bytes: CpuWatch,
 }
 
 impl Default for Watchpoints {
@@ -47,24 +48,27 @@ impl Default for Watchpoints {
 }
 
 impl Watchpoints {
-    /// One on each processor that is online, disarmed.
+    /// Two on each processor that is online, disarmed.
     ///
     /// # Errors
-    /// Fails where perf_event_open(2) does: `ENOSPC` where others use all four breakpoints of a
-    /// processor, `EACCES` without CAP_PERFMON.
+    /// Fails where perf_event_open(2) does: `ENOSPC` where others leave fewer than three of a processor's four
+    /// breakpoints, one of which the program's threads need; `EACCES` without CAP_PERFMON.
     pub fn on_cpus(gates: &Gates) -> Result<Self, KernelError> {
-        let open = |cpu| {
+        let gate = gates.program(Gate::Watch)?;
+        let mut bytes = Vec::new();
+        let mut breakpoints = Vec::new();
+        for cpu in cpus::online() {
+            let event = PerfEvent::watchpoint_on_cpu(cpu)?;
+            event.set_gate(gate)?;
+            bytes.push(event);
             let event = PerfEvent::breakpoint_on_cpu(cpu)?;
-            event.set_gate(gates.program(Gate::Watch)?)?;
-            Ok((cpu, event))
-        };
-        let online = cpus::online();
-        let events = online.iter().copied().map(open);
-        let events = events.collect::<Result<_, _>>()?;
-        let quick = online.first().map(|&cpu| QuickSlotLock::keep(cpu));
+            event.set_gate(gate)?;
+            breakpoints.push((cpu, event));
+            drop(PerfEvent::breakpoint_on_cpu(cpu)?);
+        }
         Ok(Self::Cpus(Cpus {
-            events,
-            quick: quick.and_then(Result::ok),
+            breakpoints,
+            bytes: CpuWatch::new(bytes)?,
         }))
     }
 
@@ -80,28 +84,32 @@ impl Watchpoints {
         matches!(self, Self::Cpus(_))
     }
 
-    /// Whether each processor has one that should.
+    /// Whether each processor has those that it should.
     #[must_use]
     pub fn are_complete(&self) -> bool {
         match self {
             Self::Threads(_) => true,
-            Self::Cpus(Cpus { events, .. }) => {
+            Self::Cpus(Cpus { breakpoints, .. }) => {
                 let online = cpus::online();
-                online.is_empty() || events.iter().map(|(cpu, _)| *cpu).eq(online)
+                online.is_empty() || breakpoints.iter().map(|(cpu, _)| *cpu).eq(online)
             }
         }
     }
 
-    /// Whether they are going to be armed, so that it can be made quick; false where it cannot.
-    pub fn expect(&self, armed: bool) -> bool {
+    /// Prepares them for watching for such accesses; false while they are not ready for it. They must be disarmed.
+    pub fn prepare(&self, kind: WatchKind) -> bool {
         match self {
             Self::Threads(_) => true,
-            Self::Cpus(Cpus { quick, .. }) => {
-                if let Some(quick) = quick {
-                    quick.want(armed);
-                }
-                quick.is_some()
-            }
+            Self::Cpus(Cpus { bytes, .. }) => bytes.prepare(kind),
+        }
+    }
+
+    /// Whether they can watch for such accesses now.
+    #[must_use]
+    pub fn can_watch(&self, kind: WatchKind) -> bool {
+        match self {
+            Self::Threads(_) => true,
+            Self::Cpus(Cpus { bytes, .. }) => bytes.can(kind),
         }
     }
 
@@ -137,58 +145,66 @@ impl Watchpoints {
         }
     }
 
-    /// Arms them.
+    /// Arms them; they are no breakpoints on a site any more.
     ///
     /// # Errors
-    /// Fails when none could be armed: for threads, one that has ended is no error. Processors must
-    /// be armed all but those that have gone offline: a thread may run on any.
+    /// Fails when none could be armed: a thread that has ended or a processor that has gone offline is no error.
+    /// Those of processors fail, too, where [`Watchpoints::can_watch`] says so.
     pub fn watch(
         &mut self,
         address: RuntimeAddr,
         len: u8,
         kind: WatchKind,
     ) -> Result<(), KernelError> {
-        self.arm(&mut |event| event.watch(address, len, kind))
-    }
-
-    fn arm(
-        &mut self,
-        arm: &mut dyn FnMut(&mut PerfEvent) -> Result<(), KernelError>,
-    ) -> Result<(), KernelError> {
-        let mut armed = false;
-        let mut failure = None;
-        for event in self.events_mut() {
-            match arm(event) {
-                Ok(()) => armed = true,
-                Err(error) => failure = Some(error),
+        match self {
+            Self::Threads(events) => {
+                PerfEvent::arm_any(events.values_mut(), |event| event.watch(address, len, kind))
             }
-        }
-        match failure {
-            Some(error) if !armed => Err(error),
-            _ => Ok(()),
+            Self::Cpus(cpus) => {
+                cpus.unbreak();
+                cpus.bytes.watch(address, len, kind)
+            }
         }
     }
 
     /// Arms them as breakpoints on an instruction.
     ///
     /// # Errors
-    /// As [`Watchpoints::watch`].
+    /// Fails when none could be armed.
     pub fn break_at(&mut self, address: RuntimeAddr) -> Result<(), KernelError> {
-        self.arm(&mut |event| event.break_at(address))
+        match self {
+            Self::Threads(events) => {
+                PerfEvent::arm_any(events.values_mut(), |event| event.break_at(address))
+            }
+            Self::Cpus(Cpus { breakpoints, .. }) => {
+                let events = breakpoints.iter_mut().map(|(_, event)| event);
+                PerfEvent::arm_any(events, |event| event.break_at(address))
+            }
+        }
     }
 
     /// Disarms them.
     pub fn unwatch(&mut self) {
-        for event in self.events_mut() {
-            // An event that cannot be disabled belongs to threads that have ended.
-            let _ = event.disable();
+        match self {
+            Self::Threads(events) => {
+                for event in events.values() {
+                    // An event that cannot be disabled belongs to threads that have ended.
+                    let _ = event.disable();
+                }
+            }
+            Self::Cpus(cpus) => {
+                cpus.unbreak();
+                cpus.bytes.unwatch();
+            }
         }
     }
+}
 
-    fn events_mut(&mut self) -> Box<dyn Iterator<Item = &mut PerfEvent> + '_> {
-        match self {
-            Self::Threads(events) => Box::new(events.values_mut()),
-            Self::Cpus(cpus) => Box::new(cpus.events.iter_mut().map(|(_, event)| event)),
+impl Cpus {
+    fn unbreak(&self) {
+        for (_, event) in &self.breakpoints {
+            // Fails for a processor that is offline.
+            let _ = event.disable();
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod btf;
 pub mod calibrate;
+pub mod cpu_watch;
 pub mod cpus;
 pub mod descriptors;
 pub mod error;
@@ -16,7 +17,6 @@ pub mod ptrace;
 mod reaper;
 pub mod ring;
 pub mod shared;
-pub mod slot_lock;
 pub mod tables;
 
 pub use error::KernelError;

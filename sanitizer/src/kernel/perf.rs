@@ -31,6 +31,9 @@ pub enum WatchKind {
     ReadsAndWrites,
 }
 
+/// The kernel wants `sizeof(long)` for instruction breakpoints.
+const INSTRUCTION_LEN: u64 = 8;
+
 /// What an event is opened with, besides its kind.
 #[derive(Clone, Copy, Debug)]
 pub struct EventOptions {
@@ -101,17 +104,19 @@ impl PerfEvent {
     /// # Errors
     /// Fails where perf_event_open(2) does: `ENOSPC` when all four slots are taken, `EACCES`
     /// without CAP_PERFMON.
+    pub fn watchpoint_on_cpu(cpu: u32) -> Result<Self, KernelError> {
+        Self::open(unarmed(of_cpu()), Scope::Cpu(cpu))
+    }
+
+    /// The same for instructions.
+    ///
+    /// # Errors
+    /// As [`PerfEvent::watchpoint_on_cpu`].
     pub fn breakpoint_on_cpu(cpu: u32) -> Result<Self, KernelError> {
-        let mut attr = base(EventOptions {
-            delivery: Delivery::GateSignal(0),
-            inherit: false,
-            cookie: 0,
-            record_stack: None,
-            kernel: true,
-        });
-        // There is no exec by which a processor would lose it.
-        attr.set_remove_on_exec(0);
-        Self::open(unarmed(attr), Scope::Cpu(cpu))
+        let mut attr = unarmed(of_cpu());
+        attr.bp_type = raw::HW_BREAKPOINT_X;
+        attr.__bindgen_anon_4.bp_len = INSTRUCTION_LEN;
+        Self::open(attr, Scope::Cpu(cpu))
     }
 
     fn open(mut attr: raw::perf_event_attr, scope: Scope) -> Result<Self, KernelError> {
@@ -248,11 +253,7 @@ impl PerfEvent {
         len: u8,
         kind: WatchKind,
     ) -> Result<(), KernelError> {
-        let kind = match kind {
-            WatchKind::Writes => raw::HW_BREAKPOINT_W,
-            WatchKind::ReadsAndWrites => raw::HW_BREAKPOINT_RW,
-        };
-        self.arm(address, u64::from(len), kind)
+        self.arm(address, u64::from(len), bp_type(kind))
     }
 
     /// Traps before the instruction at an address.
@@ -260,20 +261,39 @@ impl PerfEvent {
     /// # Errors
     /// Fails where `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` does.
     pub fn break_at(&mut self, address: RuntimeAddr) -> Result<(), KernelError> {
-        // The kernel wants sizeof(long) for instruction breakpoints.
-        self.arm(address, 8, raw::HW_BREAKPOINT_X)
+        self.arm(address, INSTRUCTION_LEN, raw::HW_BREAKPOINT_X)
     }
 
-    /// Makes a watchpoint of another kind of one that is not armed.
+    /// Makes it a watchpoint of this kind, disarmed.
     ///
     /// # Errors
     /// Fails where `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` does.
-    pub fn change_type(&mut self) -> Result<(), KernelError> {
-        self.attr.bp_type = match self.attr.bp_type {
-            raw::HW_BREAKPOINT_W => raw::HW_BREAKPOINT_RW,
-            _ => raw::HW_BREAKPOINT_W,
-        };
+    pub fn disarm_as(&mut self, kind: WatchKind) -> Result<(), KernelError> {
+        self.attr.bp_type = bp_type(kind);
+        self.attr.set_disabled(1);
         self.modify()
+    }
+
+    /// Arms each of them.
+    ///
+    /// # Errors
+    /// Fails when none could be armed, as the last one did: a thread may have ended, a processor gone offline.
+    pub fn arm_any<'a>(
+        events: impl Iterator<Item = &'a mut Self>,
+        arm: impl Fn(&mut Self) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        let mut armed = false;
+        let mut failure = None;
+        for event in events {
+            match arm(event) {
+                Ok(()) => armed = true,
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if !armed => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn arm(&mut self, address: RuntimeAddr, len: u64, kind: u32) -> Result<(), KernelError> {
@@ -311,6 +331,27 @@ impl AsFd for PerfEvent {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+const fn bp_type(kind: WatchKind) -> u32 {
+    match kind {
+        WatchKind::Writes => raw::HW_BREAKPOINT_W,
+        WatchKind::ReadsAndWrites => raw::HW_BREAKPOINT_RW,
+    }
+}
+
+/// What an event of a processor is opened with.
+fn of_cpu() -> raw::perf_event_attr {
+    let mut attr = base(EventOptions {
+        delivery: Delivery::GateSignal(0),
+        inherit: false,
+        cookie: 0,
+        record_stack: None,
+        kernel: true,
+    });
+    // There is no exec by which a processor would lose it.
+    attr.set_remove_on_exec(0);
+    attr
 }
 
 /// A breakpoint on nothing yet.

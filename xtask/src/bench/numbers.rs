@@ -17,7 +17,13 @@ impl Numbers {
         ((u128::from(self.next()) * limit as u128) >> 64) as usize
     }
 
-    /// The same, low ones far more often than high ones.
+    /// One from 0 to less than 1.
+    pub fn unit(&mut self) -> f64 {
+        const BITS: u32 = f64::MANTISSA_DIGITS;
+        (self.next() >> (u64::BITS - BITS)) as f64 / (1_u64 << BITS) as f64
+    }
+
+    /// One below a limit, low ones far more often than high ones.
     pub fn skewed(&mut self, limit: usize) -> usize {
         const UNIT: u128 = 1 << 20;
         let number = self.below(UNIT as usize) as u128;

@@ -125,8 +125,14 @@ impl Engine {
         }
         self.waiting.at = None;
         self.waiting.shared = None;
+        self.waiting.waited = None;
         self.decisions.why = match self.waiting.last.take() {
-            Some(wait) if wait.at == regs.rip => wait.why,
+            Some((wait, since)) if wait.at == regs.rip => {
+                let claimed = self.gates.control().claim_time_ns.load(SeqCst);
+                let waited = Duration::from_nanos(claimed.saturating_sub(since));
+                self.waiting.waited = Some(waited);
+                wait.why
+            }
             _ => CLOCK,
         };
         self.end_turn();
@@ -170,6 +176,7 @@ impl Engine {
         };
         let sample = Sample {
             stack: &words,
+            waited: self.waiting.waited.take(),
             regs,
             routine_returns_to: call.map(|call| call.return_address),
             rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < self.stack_end(regs),
@@ -274,6 +281,10 @@ impl Engine {
         let Patience::Hold(patience) = patience else {
             return self.look_at(tid, site, &watched);
         };
+        if !self.arming.watchpoints().can_watch(watched.kind) {
+            self.count_no_stall("watchpoint-not-ready");
+            return self.let_go(tid);
+        }
         let mut before = vec![0; usize::from(watched.len)];
         if !matches!(
             memory::read_exact(as_pid(self.pid), watched.address, &mut before),

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
 
-use crate::hunt::budget::Budget;
 use crate::hunt::loader::Look;
 use crate::hunt::modules::RefreshError;
 use crate::hunt::wire::Notice;
@@ -350,8 +349,6 @@ impl Engine {
         let control = self.gates.control();
         self.budget.earn(control, used, sampled);
         self.budget.settle(control);
-        let soon = Budget::is_at_hand(control) || self.waiting.prepared.is_some();
-        self.arming.watchpoints().expect(soon);
     }
 
     pub(super) fn statistics(&self) -> Statistics {

@@ -16,6 +16,7 @@ use crate::hunt::strategy::Conflict;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Wait;
 use crate::hunt::wire::Notice;
+use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
@@ -29,8 +30,10 @@ const LONGEST_REST: Duration = Duration::from_millis(640);
 /// What a thread that comes to a site which is rarely reached may cost before it was earned.
 const MEANWHILE_CREDIT: Duration = Duration::from_millis(5);
 
-/// A grace period of RCU on all processors takes less, as a rule.
-const PREPARATION: Duration = Duration::from_millis(30);
+/// How long the events may take until they are ready for a site, and how often that is looked at. A grace period
+/// of RCU on all processors takes less, as a rule.
+const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
+const PREPARATION: Duration = Duration::from_millis(2);
 
 /// Who may claim the next thread. While it is a site's, clock samples are only counted: a site that is
 /// reached rarely would otherwise never be waited at for long.
@@ -45,8 +48,13 @@ enum Turn {
 pub(super) struct Waiting {
     /// The site that is waited at, and until when.
     pub(super) at: Option<(Wait, u64)>,
-    /// The last one that was: a thread may have been claimed there when the wait was ended.
-    pub(super) last: Option<Wait>,
+    /// The last one that was, and since when: a thread may have been claimed there when the wait was ended.
+    pub(super) last: Option<(Wait, u64)>,
+    /// How long it took until the thread in hand came to the site that was waited at.
+    pub(super) waited: Option<Duration>,
+    /// The site that is waited at as soon as the events are ready for it, what a thread may cost there that was
+    /// not earned, and how long that may take.
+    coming: Option<(Wait, Duration, u64)>,
     /// The site whose bytes stay watched, why it was chosen, and until when.
     pub(super) shared: Option<(u64, &'static str, u64)>,
     /// Whose turn it is to claim a thread; `None` where that is to be decided.
@@ -56,8 +64,6 @@ pub(super) struct Waiting {
     rest: Duration,
     /// The events are breakpoints on a site, or watch bytes without a stall.
     armed: bool,
-    /// Since when the events are prepared for being armed while the budget has nothing left.
-    pub(super) prepared: Option<u64>,
     /// The strategy is to forget a part of what it knows, when nobody can be claimed: that takes its time.
     pub(super) decays: bool,
     /// Clock samples that the strategy was told of.
@@ -101,6 +107,14 @@ impl Engine {
             self.rest();
             return;
         }
+        if let Some((wait, credit, until)) = self.waiting.coming.take() {
+            if now < until {
+                self.wait_when_ready(wait, credit, until);
+            } else {
+                self.rest();
+            }
+            return;
+        }
         if std::mem::take(&mut self.waiting.decays) {
             self.strategy.decay();
         }
@@ -114,6 +128,8 @@ impl Engine {
             Some(_) => Turn::Site,
             None => match self.strategy.clock_turn() {
                 Some(time) => {
+                    // It is unknown what is going to be watched. Who writes is of interest in any case.
+                    self.arming.watchpoints().prepare(WatchKind::Writes);
                     self.clock_may_claim(true);
                     self.waiting.turn = Some(Turn::Clock);
                     self.waiting.next = now.saturating_add(nanos(time));
@@ -122,51 +138,45 @@ impl Engine {
                 None => Turn::Site,
             },
         };
+        let until = now.saturating_add(nanos(LONGEST_PREPARATION));
         if spent {
-            self.waiting.turn = Some(turn);
-            match self.strategy.wait_meanwhile() {
-                Some(wait) if self.arming_is_quick(now) => {
-                    self.wait_at(wait, MEANWHILE_CREDIT);
-                }
-                _ => {
-                    self.clock_may_claim(matches!(turn, Turn::Clock));
-                    self.rest();
-                }
+            let is_clocks = matches!(turn, Turn::Clock);
+            if let Some(wait) = self.strategy.wait_meanwhile() {
+                self.waiting.turn = Some(turn);
+                self.wait_when_ready(wait, MEANWHILE_CREDIT, until);
+            } else {
+                self.waiting.turn = Some(turn);
+                self.clock_may_claim(is_clocks);
+                self.rest();
             }
             return;
         }
-        self.waiting.prepared = None;
         let Some(wait) = self.strategy.wait(&*self.modules) else {
             self.clock_may_claim(true);
             self.rest();
             return;
         };
-        if self.wait_at(wait, Duration::ZERO) {
-            self.waiting.rest = SHORTEST_REST;
+        self.waiting.rest = SHORTEST_REST;
+        self.wait_when_ready(wait, Duration::ZERO, until);
+    }
+
+    /// Waits at a site, now or when the events have been made ready to watch who else accesses its bytes.
+    fn wait_when_ready(&mut self, wait: Wait, credit: Duration, until: u64) {
+        let kind = if wait.writes {
+            WatchKind::ReadsAndWrites
+        } else {
+            WatchKind::Writes
+        };
+        if self.arming.watchpoints().prepare(kind) {
+            self.wait_at(wait, credit);
+        } else {
+            self.waiting.coming = Some((wait, credit, until));
+            self.waiting.next = monotonic_ns() + nanos(PREPARATION);
         }
     }
 
-    /// Whether the events can be armed at once. Those of processors must be prepared for that, which is done
-    /// while there is a budget; without one it begins now.
-    fn arming_is_quick(&mut self, now: u64) -> bool {
-        let watchpoints = self.arming.watchpoints();
-        if !watchpoints.are_by_cpu() {
-            return true;
-        }
-        if !watchpoints.expect(true) {
-            return false;
-        }
-        let since = *self.waiting.prepared.get_or_insert(now);
-        let is_quick = now.saturating_sub(since) >= nanos(PREPARATION);
-        if is_quick {
-            self.waiting.prepared = None;
-        }
-        is_quick
-    }
-
-    /// Arms the events at a site, where a thread may be claimed that costs so much more than was earned; false
-    /// where that failed.
-    fn wait_at(&mut self, wait: Wait, credit: Duration) -> bool {
+    /// Arms the events at a site, where a thread may be claimed that costs so much more than was earned.
+    fn wait_at(&mut self, wait: Wait, credit: Duration) {
         let control = self.gates.control();
         control.site_skip.store(wait.skip, SeqCst);
         control.site_credit_ns.store(nanos(credit), SeqCst);
@@ -179,11 +189,11 @@ impl Engine {
             self.disarm_site();
             self.came_to(wait.why, wait.site, Outcome::Unsuitable);
             self.rest();
-            return false;
+            return;
         }
-        self.waiting.at = Some((wait, monotonic_ns() + nanos(wait.time)));
-        self.waiting.last = Some(wait);
-        true
+        let now = monotonic_ns();
+        self.waiting.at = Some((wait, now + nanos(wait.time)));
+        self.waiting.last = Some((wait, now));
     }
 
     /// Leaves the bytes of a quiet stall watched if the strategy wants to know who uses them; false if
@@ -251,6 +261,7 @@ impl Engine {
     /// A thread was claimed: what is next is decided when it goes on.
     pub(super) fn end_turn(&mut self) {
         self.clock_may_claim(false);
+        self.waiting.coming = None;
         self.waiting.turn = None;
         self.waiting.next = 0;
     }
@@ -263,6 +274,7 @@ impl Engine {
     /// Gives up waiting for a reason that says nothing about the site.
     pub(super) fn stop_waiting(&mut self) {
         self.waiting.at = None;
+        self.waiting.coming = None;
         self.waiting.shared = None;
         self.disarm_site();
     }

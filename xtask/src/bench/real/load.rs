@@ -15,6 +15,9 @@ use crate::bench::numbers::Numbers;
 const KEYS: usize = 100_000;
 const LEAST_VALUE: usize = 16;
 const MOST_VALUE: usize = 1024;
+/// How much more often some of them are asked for than others: the exponent of Zipf's law that the clients of YCSB
+/// have (Cooper and others, "Benchmarking Cloud Serving Systems with YCSB", 2010).
+const SKEW: f64 = 0.99;
 /// One request in so many asks for the server's figures.
 const STATS: usize = 500;
 /// How long an answer may take.
@@ -22,10 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Lets so many clients ask for so long: how many requests were answered.
 pub fn apply(port: u16, clients: usize, time: Duration) -> Result<u64> {
+    let keys = Keys::new(KEYS, SKEW);
     let end = Instant::now() + time;
     thread::scope(|scope| {
         let clients: Vec<_> = (0..clients)
-            .map(|number| scope.spawn(move || client(port, number as u64, end)))
+            .map(|number| (number as u64, &keys))
+            .map(|(number, keys)| scope.spawn(move || client(port, number, keys, end)))
             .collect();
         clients
             .into_iter()
@@ -38,7 +43,34 @@ pub fn apply(port: u16, clients: usize, time: Duration) -> Result<u64> {
     })
 }
 
-fn client(port: u16, number: u64, end: Instant) -> Result<u64> {
+/// Keys by how often they are asked for.
+struct Keys {
+    /// For each how often it or one before it is, of 1.
+    cumulative: Vec<f64>,
+}
+
+impl Keys {
+    fn new(count: usize, skew: f64) -> Self {
+        let weights = (1..=count).map(|rank| (rank as f64).powf(-skew));
+        let all: f64 = weights.clone().sum();
+        let cumulative = weights.scan(0.0, |sum, weight| {
+            *sum += weight / all;
+            Some(*sum)
+        });
+        Self {
+            cumulative: cumulative.collect(),
+        }
+    }
+
+    fn choose(&self, numbers: &mut Numbers) -> usize {
+        let number = numbers.unit();
+        let key = self.cumulative.partition_point(|sum| *sum <= number);
+        // The sum of all may be a little less than 1.
+        key.min(self.cumulative.len() - 1)
+    }
+}
+
+fn client(port: u16, number: u64, keys: &Keys, end: Instant) -> Result<u64> {
     let stream = TcpStream::connect(("127.0.0.1", port)).context("connecting to memcached")?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -49,8 +81,7 @@ fn client(port: u16, number: u64, end: Instant) -> Result<u64> {
     let (mut answered, mut request, mut line) = (0, Vec::new(), String::new());
     while Instant::now() < end {
         request.clear();
-        // Few keys are asked for often.
-        let key = numbers.skewed(KEYS);
+        let key = keys.choose(&mut numbers);
         let ends = match numbers.below(100) {
             _ if numbers.below(STATS) == 0 => {
                 request.extend_from_slice(b"stats\r\n");
@@ -105,6 +136,23 @@ fn read_answer(answers: &mut impl BufRead, ends: &str, line: &mut String) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Check against the shares of Zipf's law, by hand: 1, 1/2 and 1/3 of 11/6.
+    #[test]
+    fn few_keys_are_asked_for_often() {
+        let keys = Keys::new(3, 1.0);
+        let mut numbers = Numbers(1);
+        let mut counts = [0_u32; 3];
+        for _ in 0..110_000 {
+            counts[keys.choose(&mut numbers)] += 1;
+        }
+        for (count, expected) in counts.into_iter().zip([60_000_u32, 30_000, 20_000]) {
+            assert!(
+                count.abs_diff(expected) < 1_000,
+                "{count} instead of {expected}"
+            );
+        }
+    }
 
     /// Check where answers end, and that errors are told.
     #[test]
