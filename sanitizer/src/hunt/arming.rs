@@ -58,6 +58,9 @@ pub enum Source {
     Watch,
 }
 
+/// How many looks pass, one a second, until watchpoints of the processors are asked for that were refused.
+const PATIENCE: u32 = 30;
+
 /// The threads of one process, their events, and how those stop them.
 #[derive(Debug)]
 pub struct Arming {
@@ -73,6 +76,8 @@ pub struct Arming {
     watchpoints: Watchpoints,
     /// How many processors can be watched: all or none.
     cpus: usize,
+    /// How often their watchpoints are not to be asked for again, which were refused.
+    patience: u32,
     /// Without gates: whether the clocks run.
     clocks_run: bool,
     ring_size: RingSize,
@@ -100,6 +105,7 @@ impl Arming {
             clocks: HashMap::new(),
             watchpoints: Watchpoints::default(),
             cpus: cpus::online().len(),
+            patience: 0,
             clocks_run: false,
             ring_size: RingSize::USUAL,
             signalling: HashSet::new(),
@@ -341,21 +347,36 @@ impl Arming {
             || !Watchpoints::want_cpus(threads, self.cpus)
     }
 
+    /// Whether they do not, and others may be had.
+    #[must_use]
+    pub fn wants_others(&self, threads: usize) -> bool {
+        self.patience == 0 && !self.suits(threads)
+    }
+
     /// Chooses the watchpoints for a process of so many threads; no stall may be under way.
     ///
     /// # Errors
     /// Says why they stay what they were although others would suit.
     pub fn choose_watchpoints(&mut self, threads: usize, gates: &Gates) -> Result<(), KernelError> {
-        if !self.suits(threads) || !self.watchpoints.are_complete() {
-            match Watchpoints::on_cpus(gates) {
-                Ok(watchpoints) => self.watchpoints = watchpoints,
-                Err(error) => {
-                    self.cpus = 0;
-                    return Err(error);
-                }
+        self.watchpoints.complete(gates)?;
+        if self.suits(threads) {
+            return Ok(());
+        }
+        if self.patience > 0 {
+            self.patience -= 1;
+            return Ok(());
+        }
+        match Watchpoints::on_cpus(gates) {
+            Ok(watchpoints) => {
+                self.watchpoints = watchpoints;
+                Ok(())
+            }
+            Err(error) => {
+                // Whoever has them may end.
+                self.patience = PATIENCE;
+                Err(error)
             }
         }
-        Ok(())
     }
 
     /// The watchpoints.

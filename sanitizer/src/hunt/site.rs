@@ -160,6 +160,13 @@ impl Site {
         share.max(LEAST_ELSEWHERE)
     }
 
+    /// Whether what a thread does there writes; of a memory routine, which may do both, either.
+    fn may_write(&mut self, site: Option<AccessSite>) -> bool {
+        site.is_some_and(|site| {
+            site.has(AccessSite::WRITES) || site.has(AccessSite::CALL) && self.random.bool()
+        })
+    }
+
     /// The function to wait in next, and why.
     fn choose_function(&mut self, code: &dyn CodeView) -> Option<(u64, &'static str)> {
         if self.random.f64() >= ANY
@@ -264,7 +271,7 @@ impl Strategy for Site {
                 .wait(at)
                 .map_or(usual, |time| time.max(self.first_wait)),
             skip: self.random.u64(..=MOST_SKIPPED),
-            writes: known.is_some_and(|site| site.has(AccessSite::WRITES)),
+            writes: self.may_write(known),
             why,
         };
         self.waiting = Some(wait);
@@ -278,10 +285,7 @@ impl Strategy for Site {
             site,
             time: MEANWHILE,
             skip: 0,
-            writes: self
-                .code
-                .get(site)
-                .is_some_and(|known| known.has(AccessSite::WRITES)),
+            writes: self.may_write(self.code.get(site)),
             why: "missed",
         };
         self.is_elsewhere = false;

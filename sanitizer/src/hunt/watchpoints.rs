@@ -16,7 +16,7 @@ use crate::{
         cpu_watch::CpuWatch,
         cpus,
         gates::{Gate, Gates},
-        perf::{EventOptions, PerfEvent, WatchKind},
+        perf::{Delivery, EventOptions, PerfEvent, WatchKind},
     },
 };
 
@@ -51,25 +51,32 @@ impl Watchpoints {
     /// Two on each processor that is online, disarmed.
     ///
     /// # Errors
-    /// Fails where perf_event_open(2) does: `ENOSPC` where others leave fewer than three of a processor's four
-    /// breakpoints, one of which the program's threads need; `EACCES` without CAP_PERFMON.
+    /// Fails where perf_event_open(2) does: `ENOSPC` where two of a processor's four breakpoints are not to be had,
+    /// because others have them on that processor or in some thread, or none would be left for the program's
+    /// threads; `EACCES` without CAP_PERFMON. And where it is not known which processors are online.
     pub fn on_cpus(gates: &Gates) -> Result<Self, KernelError> {
-        let gate = gates.program(Gate::Watch)?;
-        let mut bytes = Vec::new();
-        let mut breakpoints = Vec::new();
-        for cpu in cpus::online() {
-            let event = PerfEvent::watchpoint_on_cpu(cpu)?;
-            event.set_gate(gate)?;
-            bytes.push(event);
-            let event = PerfEvent::breakpoint_on_cpu(cpu)?;
-            event.set_gate(gate)?;
-            breakpoints.push((cpu, event));
-            drop(PerfEvent::breakpoint_on_cpu(cpu)?);
+        if cpus::online().is_empty() {
+            let cause = "/sys/devices/system/cpu/online does not say; is /sys mounted?";
+            return Err(KernelError::other("finding", "the processors", cause));
         }
-        Ok(Self::Cpus(Cpus {
-            breakpoints,
-            bytes: CpuWatch::new(bytes)?,
-        }))
+        let mut cpus = Cpus {
+            breakpoints: Vec::new(),
+            bytes: CpuWatch::new()?,
+        };
+        cpus.complete(gates)?;
+        Ok(Self::Cpus(cpus))
+    }
+
+    /// Opens those of processors that have come online since, and closes those of others; nothing where threads have
+    /// some. They must be disarmed.
+    ///
+    /// # Errors
+    /// As [`Watchpoints::on_cpus`].
+    pub fn complete(&mut self, gates: &Gates) -> Result<(), KernelError> {
+        match self {
+            Self::Threads(_) => Ok(()),
+            Self::Cpus(cpus) => cpus.complete(gates),
+        }
     }
 
     /// Whether a process of so many threads is better watched by processor.
@@ -82,18 +89,6 @@ impl Watchpoints {
     #[must_use]
     pub const fn are_by_cpu(&self) -> bool {
         matches!(self, Self::Cpus(_))
-    }
-
-    /// Whether each processor has those that it should.
-    #[must_use]
-    pub fn are_complete(&self) -> bool {
-        match self {
-            Self::Threads(_) => true,
-            Self::Cpus(Cpus { breakpoints, .. }) => {
-                let online = cpus::online();
-                online.is_empty() || breakpoints.iter().map(|(cpu, _)| *cpu).eq(online)
-            }
-        }
     }
 
     /// Prepares them for watching for such accesses; false while they are not ready for it. They must be disarmed.
@@ -145,7 +140,8 @@ impl Watchpoints {
         }
     }
 
-    /// Arms them; they are no breakpoints on a site any more.
+    /// Arms them; they are no breakpoints on a site any more. The result is what they trap on: writes alone, it may
+    /// be, where all accesses were to be watched.
     ///
     /// # Errors
     /// Fails when none could be armed: a thread that has ended or a processor that has gone offline is no error.
@@ -155,14 +151,16 @@ impl Watchpoints {
         address: RuntimeAddr,
         len: u8,
         kind: WatchKind,
-    ) -> Result<(), KernelError> {
+    ) -> Result<WatchKind, KernelError> {
         match self {
             Self::Threads(events) => {
-                PerfEvent::arm_any(events.values_mut(), |event| event.watch(address, len, kind))
+                PerfEvent::arm_any(events.values_mut(), |event| event.watch(address, len, kind))?;
+                Ok(kind)
             }
             Self::Cpus(cpus) => {
+                let kind = cpus.bytes.watch(address, len, kind)?;
                 cpus.unbreak();
-                cpus.bytes.watch(address, len, kind)
+                Ok(kind)
             }
         }
     }
@@ -201,6 +199,38 @@ impl Watchpoints {
 }
 
 impl Cpus {
+    fn complete(&mut self, gates: &Gates) -> Result<(), KernelError> {
+        let online = cpus::online();
+        if online.is_empty() || self.breakpoints.iter().map(|(cpu, _)| cpu).eq(&online) {
+            return Ok(());
+        }
+        let gate = gates.program(Gate::Watch)?;
+        self.breakpoints.retain(|(cpu, _)| online.contains(cpu));
+        self.bytes.keep(&online);
+        for cpu in online {
+            if self.breakpoints.iter().any(|(open, _)| *open == cpu) {
+                continue;
+            }
+            let bytes = PerfEvent::watchpoint_on_cpu(cpu)?;
+            bytes.set_gate(gate)?;
+            let breakpoint = PerfEvent::breakpoint_on_cpu(cpu)?;
+            breakpoint.set_gate(gate)?;
+            self.bytes.add(cpu, bytes)?;
+            self.breakpoints.push((cpu, breakpoint));
+        }
+        self.breakpoints.sort_unstable_by_key(|(cpu, _)| *cpu);
+        // One must be left for those of the threads, as this one is.
+        let own = EventOptions {
+            delivery: Delivery::GateSignal(0),
+            inherit: false,
+            cookie: 0,
+            record_stack: None,
+            kernel: false,
+        };
+        let tid = nix::unistd::gettid().as_raw().cast_unsigned();
+        PerfEvent::breakpoint(tid, own).map(drop)
+    }
+
     fn unbreak(&self) {
         for (_, event) in &self.breakpoints {
             // Fails for a processor that is offline.

@@ -7,8 +7,11 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, TryLockError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{
+            AtomicBool,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     thread::Thread,
 };
@@ -30,30 +33,34 @@ pub struct CpuWatch {
 #[derive(Debug)]
 struct Shared {
     watch: Mutex<Watch>,
+    /// The thread has locked them in order to change them, and has found that they are to be changed.
+    is_changing: AtomicBool,
     end: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Watch {
-    events: Vec<PerfEvent>,
+    /// By processor.
+    events: Vec<(u32, PerfEvent)>,
     /// What all of them are for, and what they are to be for.
     kind: WatchKind,
     wanted: WatchKind,
 }
 
 impl CpuWatch {
-    /// Takes over a disarmed watchpoint of each processor, all for writes.
+    /// Those of no processor yet.
     ///
     /// # Errors
     /// Fails where no thread can be had.
-    pub fn new(events: Vec<PerfEvent>) -> Result<Self, KernelError> {
+    pub fn new() -> Result<Self, KernelError> {
         fault::before("clone", || "the thread for watchpoints".to_owned())?;
         let shared = Arc::new(Shared {
             watch: Mutex::new(Watch {
-                events,
+                events: Vec::new(),
                 kind: WatchKind::Writes,
                 wanted: WatchKind::Writes,
             }),
+            is_changing: AtomicBool::new(false),
             end: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&shared);
@@ -65,6 +72,25 @@ impl CpuWatch {
             thread: thread.thread().clone(),
             shared,
         })
+    }
+
+    /// Takes over a processor's watchpoint for writes, which is disarmed. They must be disarmed, too.
+    ///
+    /// # Errors
+    /// Fails where it cannot be made what the others are.
+    pub fn add(&self, cpu: u32, mut event: PerfEvent) -> Result<(), KernelError> {
+        let mut watch = self.shared.wait_for_watch();
+        if watch.kind != WatchKind::Writes {
+            event.disarm_as(watch.kind)?;
+        }
+        watch.events.push((cpu, event));
+        Ok(())
+    }
+
+    /// Closes those of other processors.
+    pub fn keep(&self, cpus: &[u32]) {
+        let mut watch = self.shared.wait_for_watch();
+        watch.events.retain(|(cpu, _)| cpus.contains(cpu));
     }
 
     /// Sees to it that they are of this kind, while they are disarmed; false while they are not yet.
@@ -89,12 +115,17 @@ impl CpuWatch {
         watch.is_some_and(|watch| watch.suited(kind).is_some())
     }
 
-    /// Arms them; see [`PerfEvent::watch`].
+    /// Arms them; see [`PerfEvent::watch`]. The result is what they trap on.
     ///
     /// # Errors
     /// Fails while they are of another kind, and when none could be armed. One whose processor has gone offline
     /// is no error.
-    pub fn watch(&self, address: RuntimeAddr, len: u8, kind: WatchKind) -> Result<(), KernelError> {
+    pub fn watch(
+        &self,
+        address: RuntimeAddr,
+        len: u8,
+        kind: WatchKind,
+    ) -> Result<WatchKind, KernelError> {
         let mut watch = self.shared.watch();
         let suited = watch.as_mut().and_then(|watch| {
             let kind = watch.suited(kind)?;
@@ -109,24 +140,33 @@ impl CpuWatch {
                 "they are for another kind of access",
             ));
         };
-        PerfEvent::arm_any(events.iter_mut(), |event| event.watch(address, len, kind))
+        let events = events.iter_mut().map(|(_, event)| event);
+        PerfEvent::arm_any(events, |event| event.watch(address, len, kind))?;
+        Ok(kind)
     }
 
     /// Disarms them.
     pub fn unwatch(&self) {
         // While their kind is changed they are disarmed.
-        if let Some(watch) = self.shared.watch() {
-            for event in &watch.events {
-                // Fails for a processor that is offline.
-                let _ = event.disable();
+        while !self.shared.is_changing.load(SeqCst) {
+            if let Some(watch) = self.shared.watch() {
+                for (_, event) in &watch.events {
+                    // Fails for a processor that is offline.
+                    let _ = event.disable();
+                }
+                return;
             }
+            std::hint::spin_loop();
         }
     }
 }
 
 impl Drop for CpuWatch {
     fn drop(&mut self) {
-        self.unwatch();
+        // While their kind is changed they are disarmed, and the thread closes them.
+        if let Some(mut watch) = self.shared.watch() {
+            watch.events.clear();
+        }
         // Not waited for: it may be in the kernel, and somebody may stand still.
         self.shared.end.store(true, Relaxed);
         self.thread.unpark();
@@ -143,20 +183,27 @@ impl Shared {
         }
     }
 
+    /// The same when it is done: it may take some 25 ms.
+    fn wait_for_watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What the thread does.
     fn change(&self) {
         process::hurry(Urgency::Urgent);
         while !self.end.load(Relaxed) {
-            if let Ok(mut watch) = self.watch.lock()
-                && watch.kind != watch.wanted
-            {
+            let mut watch = self.wait_for_watch();
+            if watch.kind != watch.wanted {
+                self.is_changing.store(true, SeqCst);
                 let kind = watch.wanted;
-                for event in &mut watch.events {
+                for (_, event) in &mut watch.events {
                     // Where it fails, whoever arms has to wait.
                     let _ = event.disarm_as(kind);
                 }
                 watch.kind = kind;
+                self.is_changing.store(false, SeqCst);
             }
+            drop(watch);
             std::thread::park();
         }
     }
@@ -169,5 +216,59 @@ impl Watch {
             (WatchKind::ReadsAndWrites, WatchKind::Writes) => None,
             (present, _) => Some(present),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOWHERE: RuntimeAddr = RuntimeAddr(0x1000);
+
+    /// Waits until they are of this kind: the looks that it took.
+    fn prepared(watch: &CpuWatch, kind: WatchKind) -> usize {
+        /// A grace period takes a few hundredths of a second.
+        const LOOKS: usize = 5_000;
+        let look = |_: &usize| {
+            let is_ready = watch.prepare(kind);
+            if !is_ready {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            is_ready
+        };
+        (1..=LOOKS).find(look).expect("the kind is changed in time")
+    }
+
+    /// Check, on a processor of this machine, that they are armed for what they were prepared for, for writes at
+    /// least, and never for reads where only writes are to be watched.
+    #[test]
+    fn kinds_are_prepared() {
+        use WatchKind::{ReadsAndWrites, Writes};
+        let event =
+            PerfEvent::watchpoint_on_cpu(0).expect("a breakpoint of processor 0: run as root");
+        let watch = CpuWatch::new().expect("a thread");
+        watch.add(0, event).expect("it is for writes");
+        let arm = |kind| watch.watch(NOWHERE, 8, kind);
+
+        assert_eq!(prepared(&watch, Writes), 1);
+        assert_eq!(arm(Writes).ok(), Some(Writes));
+        assert_eq!(arm(ReadsAndWrites).ok(), Some(Writes));
+        watch.unwatch();
+
+        assert!(prepared(&watch, ReadsAndWrites) > 1);
+        assert!(watch.can(ReadsAndWrites) && !watch.can(Writes));
+        assert_eq!(arm(ReadsAndWrites).ok(), Some(ReadsAndWrites));
+        assert_eq!(arm(Writes).ok(), None);
+        watch.unwatch();
+
+        // What is armed is not changed behind one's back.
+        watch.prepare(Writes);
+        if let Ok(kind) = arm(ReadsAndWrites) {
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(watch.can(kind));
+        }
+        watch.unwatch();
     }
 }

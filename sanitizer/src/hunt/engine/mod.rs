@@ -137,6 +137,8 @@ struct Stalled {
     regs: Regs,
     call: Option<RoutineCall>,
     watched: Watched,
+    /// Only writes trap, and reads were to, as well.
+    is_blind_to_reads: bool,
     before: Vec<u8>,
     opened: u64,
     /// Traps counted before it.
@@ -481,7 +483,7 @@ impl Engine {
             EVENT_THREAD => {
                 self.arming.note_creation(event.by);
                 self.arming.seize(event.tid)?;
-                if !self.arming.suits(self.arming.len()) {
+                if self.arming.wants_others(self.arming.len()) {
                     self.look_when_idle();
                 }
             }

@@ -40,6 +40,7 @@ use crate::target::threads::waited_for_processor;
 use crate::verdict::Reason;
 
 use super::decisions::CLOCK;
+use super::waiting::NOT_READY;
 use super::{
     CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, LATE_STOP, Purpose, RECORD_TIME,
     SEEK_TIME, STANDING_STACK, Seen, Spot, Stalled, State, as_pid, longest_stall, release,
@@ -282,7 +283,8 @@ impl Engine {
             return self.look_at(tid, site, &watched);
         };
         if !self.arming.watchpoints().can_watch(watched.kind) {
-            self.count_no_stall("watchpoint-not-ready");
+            self.came_to(self.decisions.why, site, Outcome::Unused);
+            self.count_no_stall(NOT_READY);
             return self.let_go(tid);
         }
         let mut before = vec![0; usize::from(watched.len)];
@@ -308,11 +310,14 @@ impl Engine {
             .phase
             .store(phase::word(self.generation, phase::STALL), SeqCst);
         let watchpoints = self.arming.watchpoints();
-        if let Err(error) = watchpoints.watch(watched.address, watched.len, watched.kind) {
-            self.outbox.send(&Notice::Debug(error.to_string()));
-            self.count_no_stall("watchpoint-failed");
-            return self.let_go(tid);
-        }
+        let kind = match watchpoints.watch(watched.address, watched.len, watched.kind) {
+            Ok(kind) => kind,
+            Err(error) => {
+                self.outbox.send(&Notice::Debug(error.to_string()));
+                self.count_no_stall("watchpoint-failed");
+                return self.let_go(tid);
+            }
+        };
         self.site_is_disarmed();
         self.stalls += 1;
         let usual = Duration::from_nanos(self.setup.stall_ns);
@@ -323,6 +328,7 @@ impl Engine {
             site,
             regs,
             call,
+            is_blind_to_reads: kind != watched.kind,
             watched,
             before,
             opened,
@@ -333,16 +339,20 @@ impl Engine {
 
     /// Watches who uses the bytes without holding anybody.
     fn look_at(&mut self, tid: u32, site: u64, watched: &Watched) {
-        if !self.begin_probe(site, tid, watched.address) {
+        if self.begin_probe(site, tid, watched.address) {
+            let watchpoints = self.arming.watchpoints();
+            match watchpoints.watch(watched.address, watched.len, watched.kind) {
+                Ok(kind) if kind == watched.kind => {}
+                // Who reads would not be seen.
+                Ok(_) => self.stop_waiting(),
+                Err(error) => {
+                    self.outbox.send(&Notice::Debug(error.to_string()));
+                    self.count_no_stall("watchpoint-failed");
+                    self.stop_waiting();
+                }
+            }
+        } else {
             self.disarm_site();
-        } else if let Err(error) =
-            self.arming
-                .watchpoints()
-                .watch(watched.address, watched.len, watched.kind)
-        {
-            self.outbox.send(&Notice::Debug(error.to_string()));
-            self.count_no_stall("watchpoint-failed");
-            self.stop_waiting();
         }
         self.charge_and_release(tid);
         self.go_idle();
@@ -405,6 +415,7 @@ impl Engine {
             regs,
             call,
             watched,
+            is_blind_to_reads,
             before,
             opened,
             traps,
@@ -426,8 +437,15 @@ impl Engine {
             if matches!(read, Ok(true)) && after != before && !trapped {
                 self.value_changed += 1;
             }
-            self.came_to(self.decisions.why, site, Outcome::Quiet);
+            // That nobody was seen to read proves nothing then, nor would it afterwards.
+            let outcome = if is_blind_to_reads {
+                Outcome::Unused
+            } else {
+                Outcome::Quiet
+            };
+            self.came_to(self.decisions.why, site, outcome);
             self.charge_and_release(tid);
+            let may_probe = may_probe && !is_blind_to_reads;
             if !may_probe || !self.begin_probe(site, tid, watched.address) {
                 self.arming.watchpoints().unwatch();
             }

@@ -112,6 +112,8 @@ impl Engine {
         {
             self.generation = generation;
             self.stop_waiting();
+            // Whatever is known of them: none may stay armed for nothing.
+            self.arming.watchpoints().unwatch();
             self.fit_watchpoints(self.arming.len());
             self.begin_look(Purpose::Upkeep, false);
         }
@@ -262,7 +264,6 @@ impl Engine {
                 self.waiting.decays = true;
             }
         }
-        self.disarm_if_idle();
         self.settle();
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.seize_new_threads()?;

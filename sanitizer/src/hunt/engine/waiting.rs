@@ -1,6 +1,7 @@
 //! Waiting at an access site while no sample is in hand: for any thread that comes there.
 //!
-//! The watchpoints serve as breakpoints meanwhile; the gate claims a thread as a clock sample does.
+//! The watchpoints of threads serve as breakpoints meanwhile, processors have some of their own; the gate claims
+//! a thread as a clock sample does.
 //! After a quiet stall they may stay where they are for a while, to see who uses the bytes, without
 //! holding anybody.
 
@@ -35,12 +36,39 @@ const MEANWHILE_CREDIT: Duration = Duration::from_millis(5);
 const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
 const PREPARATION: Duration = Duration::from_millis(2);
 
+/// Why a site was not waited at, or a thread not stalled.
+pub(super) const NOT_READY: &str = "watchpoint-not-ready";
+
+/// How many of 256 clock samples watch for all accesses, where that has to be known before: that of a thread which is
+/// about to read is for nothing then.
+const ALL_ACCESSES: u8 = 85;
+
 /// Who may claim the next thread. While it is a site's, clock samples are only counted: a site that is
 /// reached rarely would otherwise never be waited at for long.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Clock,
     Site,
+}
+
+/// What is waited for next.
+#[derive(Clone, Copy, Debug)]
+enum Coming {
+    /// A clock sample, for so long.
+    Sample(Duration, WatchKind),
+    /// A thread at a site, which may cost so much more than was earned.
+    Site(Wait, Duration),
+}
+
+impl Coming {
+    /// What the other threads' accesses are going to be watched for.
+    const fn kind(&self) -> WatchKind {
+        match self {
+            Self::Sample(_, kind) => *kind,
+            Self::Site(wait, _) if wait.writes => WatchKind::ReadsAndWrites,
+            Self::Site(..) => WatchKind::Writes,
+        }
+    }
 }
 
 /// What the engine knows of its waiting.
@@ -52,9 +80,8 @@ pub(super) struct Waiting {
     pub(super) last: Option<(Wait, u64)>,
     /// How long it took until the thread in hand came to the site that was waited at.
     pub(super) waited: Option<Duration>,
-    /// The site that is waited at as soon as the events are ready for it, what a thread may cost there that was
-    /// not earned, and how long that may take.
-    coming: Option<(Wait, Duration, u64)>,
+    /// What is waited for as soon as the events are ready for it, and until when that may take.
+    coming: Option<(Coming, u64)>,
     /// The site whose bytes stay watched, why it was chosen, and until when.
     pub(super) shared: Option<(u64, &'static str, u64)>,
     /// Whose turn it is to claim a thread; `None` where that is to be decided.
@@ -107,10 +134,11 @@ impl Engine {
             self.rest();
             return;
         }
-        if let Some((wait, credit, until)) = self.waiting.coming.take() {
+        if let Some((coming, until)) = self.waiting.coming.take() {
             if now < until {
-                self.wait_when_ready(wait, credit, until);
+                self.wait_when_ready(coming, until);
             } else {
+                self.count_no_stall(NOT_READY);
                 self.rest();
             }
             return;
@@ -122,6 +150,7 @@ impl Engine {
         // What the tracer has just done is to be paid first.
         self.settle();
         let spent = Budget::is_spent(self.gates.control());
+        let until = now.saturating_add(nanos(LONGEST_PREPARATION));
         let turn = match self.waiting.turn.take() {
             Some(Turn::Clock) if spent => Turn::Clock,
             // It had its time.
@@ -129,21 +158,22 @@ impl Engine {
             None => match self.strategy.clock_turn() {
                 Some(time) => {
                     // It is unknown what is going to be watched. Who writes is of interest in any case.
-                    self.arming.watchpoints().prepare(WatchKind::Writes);
-                    self.clock_may_claim(true);
-                    self.waiting.turn = Some(Turn::Clock);
-                    self.waiting.next = now.saturating_add(nanos(time));
+                    let kind = if self.random.u8(..) < ALL_ACCESSES {
+                        WatchKind::ReadsAndWrites
+                    } else {
+                        WatchKind::Writes
+                    };
+                    self.wait_when_ready(Coming::Sample(time, kind), until);
                     return;
                 }
                 None => Turn::Site,
             },
         };
-        let until = now.saturating_add(nanos(LONGEST_PREPARATION));
         if spent {
             let is_clocks = matches!(turn, Turn::Clock);
             if let Some(wait) = self.strategy.wait_meanwhile() {
                 self.waiting.turn = Some(turn);
-                self.wait_when_ready(wait, MEANWHILE_CREDIT, until);
+                self.wait_when_ready(Coming::Site(wait, MEANWHILE_CREDIT), until);
             } else {
                 self.waiting.turn = Some(turn);
                 self.clock_may_claim(is_clocks);
@@ -157,21 +187,24 @@ impl Engine {
             return;
         };
         self.waiting.rest = SHORTEST_REST;
-        self.wait_when_ready(wait, Duration::ZERO, until);
+        self.wait_when_ready(Coming::Site(wait, Duration::ZERO), until);
     }
 
-    /// Waits at a site, now or when the events have been made ready to watch who else accesses its bytes.
-    fn wait_when_ready(&mut self, wait: Wait, credit: Duration, until: u64) {
-        let kind = if wait.writes {
-            WatchKind::ReadsAndWrites
-        } else {
-            WatchKind::Writes
-        };
-        if self.arming.watchpoints().prepare(kind) {
-            self.wait_at(wait, credit);
-        } else {
-            self.waiting.coming = Some((wait, credit, until));
-            self.waiting.next = monotonic_ns() + nanos(PREPARATION);
+    /// Waits, now or when the events have been made ready to watch who else accesses the bytes.
+    fn wait_when_ready(&mut self, coming: Coming, until: u64) {
+        let now = monotonic_ns();
+        if !self.arming.watchpoints().prepare(coming.kind()) {
+            self.waiting.coming = Some((coming, until));
+            self.waiting.next = now.saturating_add(nanos(PREPARATION));
+            return;
+        }
+        match coming {
+            Coming::Sample(time, _) => {
+                self.clock_may_claim(true);
+                self.waiting.turn = Some(Turn::Clock);
+                self.waiting.next = now.saturating_add(nanos(time));
+            }
+            Coming::Site(wait, credit) => self.wait_at(wait, credit),
         }
     }
 
@@ -285,15 +318,6 @@ impl Engine {
         let control = self.gates.control();
         control.site.store(0, SeqCst);
         control.share_address.store(0, SeqCst);
-    }
-
-    /// Disarms the events whatever is known of them: none may stay armed for nothing.
-    pub(super) fn disarm_if_idle(&mut self) {
-        let is_idle = matches!(self.state, State::Idle)
-            && phase::of(self.gates.control().phase.load(SeqCst)) == phase::IDLE;
-        if is_idle && !self.waiting.armed {
-            self.arming.watchpoints().unwatch();
-        }
     }
 
     pub(super) fn disarm_site(&mut self) {
