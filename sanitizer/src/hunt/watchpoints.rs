@@ -16,7 +16,7 @@ use crate::{
         cpu_watch::CpuWatch,
         cpus,
         gates::{Gate, Gates},
-        perf::{Delivery, EventOptions, PerfEvent, WatchKind},
+        perf::{EventOptions, PerfEvent, WatchKind},
     },
 };
 
@@ -184,12 +184,7 @@ impl Watchpoints {
     /// Disarms them.
     pub fn unwatch(&mut self) {
         match self {
-            Self::Threads(events) => {
-                for event in events.values() {
-                    // An event that cannot be disabled belongs to threads that have ended.
-                    let _ = event.disable();
-                }
-            }
+            Self::Threads(events) => PerfEvent::disarm_all(events.values()),
             Self::Cpus(cpus) => {
                 cpus.unbreak();
                 cpus.bytes.unwatch();
@@ -220,22 +215,12 @@ impl Cpus {
         }
         self.breakpoints.sort_unstable_by_key(|(cpu, _)| *cpu);
         // One must be left for those of the threads, as this one is.
-        let own = EventOptions {
-            delivery: Delivery::GateSignal(0),
-            inherit: false,
-            cookie: 0,
-            record_stack: None,
-            kernel: false,
-        };
         let tid = nix::unistd::gettid().as_raw().cast_unsigned();
-        PerfEvent::breakpoint(tid, own).map(drop)
+        PerfEvent::breakpoint(tid, EventOptions::SILENT).map(drop)
     }
 
     fn unbreak(&self) {
-        for (_, event) in &self.breakpoints {
-            // Fails for a processor that is offline.
-            let _ = event.disable();
-        }
+        PerfEvent::disarm_all(self.breakpoints.iter().map(|(_, event)| event));
     }
 }
 

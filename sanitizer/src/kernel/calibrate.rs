@@ -9,7 +9,7 @@ use std::{
 use super::{
     KernelError,
     gates::{Gate, Gates},
-    perf::{Delivery, EventOptions, PerfEvent},
+    perf::{EventOptions, PerfEvent},
     ring::{Ring, RingSize},
 };
 use crate::addr::RuntimeAddr;
@@ -34,12 +34,9 @@ extern "C" fn trapped(value: u32) -> u32 {
 /// Fails where perf_event_open(2) and its calls do.
 pub fn trap_cost_ns(gates: &Gates) -> Result<u64, KernelError> {
     let options = EventOptions {
-        delivery: Delivery::GateSignal(0),
-        inherit: false,
-        cookie: 0,
         // As much as a clock sample takes along.
         record_stack: (!gates.are_in_kernel()).then_some(SAMPLED_STACK),
-        kernel: false,
+        ..EventOptions::SILENT
     };
     let tid = nix::unistd::gettid().as_raw().cast_unsigned();
     let mut event = PerfEvent::breakpoint(tid, options)?;

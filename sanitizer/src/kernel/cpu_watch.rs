@@ -150,11 +150,7 @@ impl CpuWatch {
         // While their kind is changed they are disarmed.
         while !self.shared.is_changing.load(SeqCst) {
             if let Some(watch) = self.shared.watch() {
-                for (_, event) in &watch.events {
-                    // Fails for a processor that is offline.
-                    let _ = event.disable();
-                }
-                return;
+                return PerfEvent::disarm_all(watch.events.iter().map(|(_, event)| event));
             }
             std::hint::spin_loop();
         }

@@ -49,6 +49,17 @@ pub struct EventOptions {
     pub kernel: bool,
 }
 
+impl EventOptions {
+    /// Of an event that stops nobody: on one thread, or one processor, in user mode.
+    pub const SILENT: Self = Self {
+        delivery: Delivery::GateSignal(0),
+        inherit: false,
+        cookie: 0,
+        record_stack: None,
+        kernel: false,
+    };
+}
+
 /// What an event is about.
 #[derive(Clone, Copy, Debug)]
 enum Scope {
@@ -243,6 +254,14 @@ impl PerfEvent {
         self.check(result, "ioctl(PERF_EVENT_IOC_DISABLE)")
     }
 
+    /// Disarms each of them. One that cannot be disabled is that of a thread that has ended, or of a processor that is
+    /// offline.
+    pub fn disarm_all<'a>(events: impl Iterator<Item = &'a Self>) {
+        for event in events {
+            let _ = event.disable();
+        }
+    }
+
     /// Watches `len` bytes (1, 2, 4 or 8) at an address that is aligned to `len`.
     ///
     /// # Errors
@@ -343,11 +362,8 @@ const fn bp_type(kind: WatchKind) -> u32 {
 /// What an event of a processor is opened with.
 fn of_cpu() -> raw::perf_event_attr {
     let mut attr = base(EventOptions {
-        delivery: Delivery::GateSignal(0),
-        inherit: false,
-        cookie: 0,
-        record_stack: None,
         kernel: true,
+        ..EventOptions::SILENT
     });
     // There is no exec by which a processor would lose it.
     attr.set_remove_on_exec(0);

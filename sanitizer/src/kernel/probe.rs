@@ -145,10 +145,7 @@ pub fn clock_time_ns() -> Result<u64, KernelError> {
 fn options(delivery: Delivery) -> EventOptions {
     EventOptions {
         delivery,
-        inherit: false,
-        cookie: 0,
-        record_stack: None,
-        kernel: false,
+        ..EventOptions::SILENT
     }
 }
 

@@ -238,7 +238,7 @@ mod tests {
     use crate::{
         addr::RuntimeAddr,
         kernel::{
-            perf::{Delivery, EventOptions, WatchKind},
+            perf::{EventOptions, WatchKind},
             process::monotonic_ns,
         },
     };
@@ -251,11 +251,8 @@ mod tests {
         let mut event = PerfEvent::breakpoint(
             tid,
             EventOptions {
-                delivery: Delivery::GateSignal(0),
-                inherit: false,
-                cookie: 0,
                 record_stack: Some(RingSize::USUAL.stack),
-                kernel: false,
+                ..EventOptions::SILENT
             },
         )
         .unwrap();
@@ -295,11 +292,8 @@ mod tests {
         const TRAPS: u64 = 50;
         let tid = nix::unistd::gettid().as_raw().cast_unsigned();
         let options = EventOptions {
-            delivery: Delivery::GateSignal(0),
-            inherit: false,
-            cookie: 0,
             record_stack: Some(RingSize::SMALL.stack),
-            kernel: false,
+            ..EventOptions::SILENT
         };
         let mut event = PerfEvent::breakpoint(tid, options).unwrap();
         let mut ring = Ring::of(&event, RingSize::SMALL).unwrap();

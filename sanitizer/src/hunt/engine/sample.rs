@@ -126,18 +126,15 @@ impl Engine {
         }
         self.waiting.at = None;
         self.waiting.shared = None;
-        self.waiting.waited = None;
-        self.decisions.why = match self.waiting.last.take() {
-            Some((wait, since)) if wait.at == regs.rip => {
-                let claimed = self.gates.control().claim_time_ns.load(SeqCst);
-                let waited = Duration::from_nanos(claimed.saturating_sub(since));
-                self.waiting.waited = Some(waited);
-                wait.why
-            }
-            _ => CLOCK,
-        };
+        let came = self.waiting.last.take();
+        let came = came.filter(|(wait, _)| wait.at == regs.rip);
+        self.decisions.why = came.map_or(CLOCK, |(wait, _)| wait.why);
+        let waited = came.map(|(_, since)| {
+            let claimed = self.gates.control().claim_time_ns.load(SeqCst);
+            Duration::from_nanos(claimed.saturating_sub(since))
+        });
         self.end_turn();
-        match self.propose(&regs, call.as_ref(), &stack) {
+        match self.propose(&regs, call.as_ref(), waited, &stack) {
             Proposal::Pass(reason) => {
                 self.count_no_stall(reason);
                 self.let_go(tid);
@@ -167,6 +164,7 @@ impl Engine {
         &mut self,
         regs: &Regs,
         call: Option<&RoutineCall>,
+        waited: Option<Duration>,
         stack: &dyn Fn() -> &'a StackSnapshot,
     ) -> Proposal {
         let words = || {
@@ -177,7 +175,7 @@ impl Engine {
         };
         let sample = Sample {
             stack: &words,
-            waited: self.waiting.waited.take(),
+            waited,
             regs,
             routine_returns_to: call.map(|call| call.return_address),
             rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < self.stack_end(regs),

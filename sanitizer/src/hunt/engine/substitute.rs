@@ -202,7 +202,7 @@ impl Engine {
             bytes: trap.stack.clone(),
         };
         let call = self.routine_call(&regs, &|| &snapshot);
-        match self.propose(&regs, call.as_ref(), &|| &snapshot) {
+        match self.propose(&regs, call.as_ref(), None, &|| &snapshot) {
             Proposal::Pass(reason) => self.count_no_stall(reason),
             Proposal::StallHere { site, patience } => {
                 self.send_to(trap.tid, regs.rip, site, patience);

@@ -78,8 +78,6 @@ pub(super) struct Waiting {
     pub(super) at: Option<(Wait, u64)>,
     /// The last one that was, and since when: a thread may have been claimed there when the wait was ended.
     pub(super) last: Option<(Wait, u64)>,
-    /// How long it took until the thread in hand came to the site that was waited at.
-    pub(super) waited: Option<Duration>,
     /// What is waited for as soon as the events are ready for it, and until when that may take.
     coming: Option<(Coming, u64)>,
     /// The site whose bytes stay watched, why it was chosen, and until when.
@@ -170,13 +168,11 @@ impl Engine {
             },
         };
         if spent {
-            let is_clocks = matches!(turn, Turn::Clock);
+            self.waiting.turn = Some(turn);
             if let Some(wait) = self.strategy.wait_meanwhile() {
-                self.waiting.turn = Some(turn);
                 self.wait_when_ready(Coming::Site(wait, MEANWHILE_CREDIT), until);
             } else {
-                self.waiting.turn = Some(turn);
-                self.clock_may_claim(is_clocks);
+                self.clock_may_claim(matches!(turn, Turn::Clock));
                 self.rest();
             }
             return;

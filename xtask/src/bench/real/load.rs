@@ -25,12 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Lets so many clients ask for so long: how many requests were answered.
 pub fn apply(port: u16, clients: usize, time: Duration) -> Result<u64> {
-    let keys = Keys::new(KEYS, SKEW);
+    let keys = &Keys::new(KEYS, SKEW);
     let end = Instant::now() + time;
     thread::scope(|scope| {
         let clients: Vec<_> = (0..clients)
-            .map(|number| (number as u64, &keys))
-            .map(|(number, keys)| scope.spawn(move || client(port, number, keys, end)))
+            .map(|number| scope.spawn(move || client(port, number as u64, keys, end)))
             .collect();
         clients
             .into_iter()
