@@ -164,6 +164,69 @@ fn auto_finds_what_is_seldom() {
     assert!(caught, "not caught in {TRIES} tries");
 }
 
+/// How often something came of a place, whyever it was chosen.
+fn came_to(outcome: &Outcome, what: &str) -> f64 {
+    let summary = outcome.report.summary.as_ref().unwrap();
+    let decisions = summary["decisions"].as_object().unwrap();
+    let counts = decisions.iter().filter(|(name, _)| name.ends_with(what));
+    counts.filter_map(|(_, count)| count.as_f64()).sum()
+}
+
+/// Check that a thread is stalled for what it is about to access a few instructions later, where all that comes before is
+/// its own, and that the report names that access.
+#[test]
+fn what_comes_next_is_watched() {
+    let program = Program::new("races/ahead.c");
+    let source = include_str!("../fixtures/races/ahead.c");
+    let before = source
+        .lines()
+        .take_while(|line| !line.contains("shared = 4"));
+    let line = u32::try_from(before.count() + 1).unwrap();
+    let caught = catch(&program, "clock");
+    for access in &caught.report.races.first().unwrap().accesses {
+        assert_eq!(
+            access.stack.first().and_then(|frame| frame.line),
+            Some(line)
+        );
+    }
+    let built = compile::program(&program, Configuration::USUAL).unwrap();
+    let long = Watch::aggressive()
+        .option(&["--strategy", "clock"])
+        .run(&built, &["5"], Until::End)
+        .unwrap();
+    assert!(came_to(&long, ": beside") > 0.0, "{long:?}");
+    assert!(long.report.number("races_total") > 0.0, "{long:?}");
+}
+
+/// Check that a stall is noticed for which others wait, because the thread holds a lock, and is charged for them; without
+/// the lock, nobody waits.
+#[test]
+fn locks_are_noticed() {
+    const SECONDS: [&str; 1] = ["6"];
+    let watch = Watch::usual().option(&["--max-overhead", "5%"]);
+    let spent = |outcome: &Outcome| {
+        let summary = outcome.report.summary.as_ref().unwrap();
+        summary["spent_s"]["locks"].as_f64().unwrap()
+    };
+    let locked = compile::program(&Program::new("silent/mutex.c"), Configuration::USUAL).unwrap();
+    let outcome = watch.run(&locked, &SECONDS, Until::End).unwrap();
+    println!(
+        "{} locked, {} s",
+        came_to(&outcome, ": locked"),
+        spent(&outcome)
+    );
+    assert!(outcome.report.races.is_empty(), "{outcome:?}");
+    assert!(came_to(&outcome, ": locked") > 0.0, "{outcome:?}");
+    assert!(spent(&outcome) > 0.0);
+
+    let broken = Program::new("silent/mutex.c").broken();
+    let broken = compile::program(&broken, Configuration::USUAL).unwrap();
+    let outcome = watch.run(&broken, &SECONDS, Until::End).unwrap();
+    assert!(!outcome.report.races.is_empty(), "{outcome:?}");
+    assert!(came_to(&outcome, ": locked") <= 0.0, "{outcome:?}");
+    assert!(spent(&outcome) <= 0.0);
+}
+
 /// Check that looking who uses the bytes leaves nothing armed behind: a loop over private memory is looked at, then left
 /// alone, and the traps stay within the budget.
 #[test]

@@ -45,11 +45,11 @@ impl Yield {
 
     fn add(&mut self, outcome: Outcome) {
         let (turn, found) = match outcome {
-            Outcome::Hit => (1.0, 1.0),
+            Outcome::Hit(_) => (1.0, 1.0),
             // The turn was counted before.
             Outcome::Shared(_) => (0.0, 0.5),
-            Outcome::Private | Outcome::Unused => (0.0, 0.0),
-            Outcome::Quiet | Outcome::Repeat => (1.0, 0.0),
+            Outcome::Private | Outcome::Unused | Outcome::Beside => (0.0, 0.0),
+            Outcome::Quiet | Outcome::Locked | Outcome::Repeat => (1.0, 0.0),
             // Nobody stood still.
             Outcome::NotReached | Outcome::TooOften | Outcome::Unsuitable => (0.25, 0.0),
         };

@@ -43,8 +43,9 @@ pub struct Budget {
     unsampled_ns: u64,
     /// Time that threads of the target stood still, ns.
     pub stopped_ns: u64,
-    /// What was charged beside that for stops, for the tracer's work, and for the daemon's, ns.
+    /// What was charged beside that for stops, for those who waited for a stopped thread, for the tracer's work, and for the daemon's, ns.
     unseen_of_stops_ns: u64,
+    others_ns: u64,
     worked_ns: u64,
     explained_ns: u64,
 }
@@ -80,6 +81,7 @@ impl Budget {
             unsampled_ns: 0,
             stopped_ns: 0,
             unseen_of_stops_ns: 0,
+            others_ns: 0,
             worked_ns: 0,
             explained_ns: 0,
         }
@@ -114,6 +116,12 @@ impl Budget {
         control.spent_ns.fetch_add(ns + unseen, SeqCst);
     }
 
+    /// Charges the time that other threads waited for one that stood still, ns.
+    pub fn charge_others(&mut self, control: &Control, ns: u64) {
+        self.others_ns += ns;
+        control.spent_ns.fetch_add(ns, SeqCst);
+    }
+
     /// Charges CPU time that the daemon has used to explain what was found, ns.
     pub fn charge_explaining(&mut self, control: &Control, ns: u64) {
         self.explained_ns += ns;
@@ -140,6 +148,7 @@ impl Budget {
     pub fn spent_s(&self, control: &Control) -> BTreeMap<String, f64> {
         let charged = [
             ("stops", self.stopped_ns + self.unseen_of_stops_ns),
+            ("locks", self.others_ns),
             ("tracer", self.worked_ns),
             ("reports", self.explained_ns),
         ];

@@ -2,7 +2,6 @@
 //! them, and the verdict. Runs after all threads have been let go.
 
 use crate::{
-    addr::LinkAddr,
     hunt::{
         caller::{self, RoutineCall},
         modules::{ModuleSet, Place},
@@ -22,7 +21,7 @@ use crate::{
 pub struct StalledSide {
     /// The thread.
     pub tid: u32,
-    /// Registers before the access.
+    /// Registers where it stood: at the access, or a few instructions before.
     pub regs: Regs,
     /// The call of the memory routine in which it stood, if it did in one.
     pub call: Option<RoutineCall>,
@@ -67,7 +66,7 @@ pub fn classify(
     policy: &Policy,
     memory: &Memory<'_>,
 ) -> Result<Finding, &'static str> {
-    let stalled_pc = stalled.regs.rip;
+    let stalled_pc = stalled.watched.pc;
     let first = side(
         modules,
         stalled_pc,
@@ -124,7 +123,10 @@ pub fn classify(
             routine: stalled.call.as_ref().map(|call| call.name.clone()),
             system_call: None,
             returns_to: None,
-            regs: stalled.regs,
+            regs: Regs {
+                rip: stalled_pc,
+                ..stalled.regs
+            },
             stack_base: stalled.regs.rsp,
             stack: stalled.stack.clone(),
             kind: first.kind,
@@ -133,7 +135,12 @@ pub fn classify(
             size: first.size,
             introduced_read: race.introduced_read[0],
             block: block(modules, stalled_pc),
-            live: live(modules, &stalled.regs, &stalled.stack),
+            // In between, values may have moved.
+            live: if stalled.regs.rip == stalled_pc {
+                live(modules, &stalled.regs, &stalled.stack)
+            } else {
+                Vec::new()
+            },
         },
         racing: SideFacts {
             tid: hit.tid,
@@ -229,7 +236,12 @@ fn side(
         address: access.address,
         size: access.size,
         kind: access.kind,
-        atomicity: atomicity(&place, place.link, access),
+        // The hardware makes it atomic; the table may have lost its mark.
+        atomicity: if access.locked {
+            Atomicity::Atomic
+        } else {
+            atomicity(&place, access.size, access.kind)
+        },
         analyzed,
         read_use: if access.kind == AccessKind::Read {
             read_use(modules, pc)
@@ -240,17 +252,15 @@ fn side(
     })
 }
 
-fn atomicity(place: &Place<'_>, link: LinkAddr, access: &MemAccess) -> Atomicity {
-    if access.locked {
-        // The hardware makes it atomic; the table may have lost its mark.
-        return Atomicity::Atomic;
-    }
+/// What is known of an access of so many bytes.
+#[must_use]
+pub fn atomicity(place: &Place<'_>, size: u32, kind: AccessKind) -> Atomicity {
     place
         .module
         .metadata
         .as_ref()
         .map_or(Atomicity::Plain, |metadata| {
-            metadata.atomicity(link, u64::from(access.size), access.kind)
+            metadata.atomicity(place.link, size.into(), kind)
         })
 }
 

@@ -199,9 +199,13 @@ impl Strategy for Clock {
         let weight = match outcome {
             // The stall before has counted.
             Outcome::Shared(_) | Outcome::Private | Outcome::Unused => return,
-            // The race is known now; a second report of it is worth less than a new one.
-            Outcome::Hit | Outcome::Repeat => 4,
-            Outcome::NotReached | Outcome::TooOften | Outcome::Unsuitable | Outcome::Quiet => 1,
+            // The race is known now; a second report of it is worth less than a new one. And a lock stays one.
+            Outcome::Hit(_) | Outcome::Repeat | Outcome::Locked => 4,
+            Outcome::NotReached
+            | Outcome::TooOften
+            | Outcome::Unsuitable
+            | Outcome::Beside
+            | Outcome::Quiet => 1,
         };
         let tries = self.tries.entry(site).or_default();
         *tries = tries.saturating_add(weight);

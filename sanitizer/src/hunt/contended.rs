@@ -1,21 +1,37 @@
 //! Access sites whose bytes another thread was seen to use, and how far apart in time the two came.
 //!
 //! Most of them are ordered by a lock: a thread that stalls there is never raced. Each stall in vain makes
-//! the next one rarer.
+//! the next one rarer. Where a race was found, another one is likely: what is not ordered with one of its
+//! neighbours often is not with the next.
 
 use std::{collections::HashMap, time::Duration};
 
-use super::strategy::Outcome;
+use super::strategy::{Conflict, Outcome};
 
 /// Sites remembered; beyond that all are forgotten, and seen again.
 const MEMORY: usize = 4096;
-/// What a stall somewhere else is worth: so much of one at a contended site that was never tried. What is
-/// unexplored is never starved.
-const ELSEWHERE: f64 = 0.3;
+/// What a stall somewhere else is worth: so much of one at a contended site that was never tried. (A tenth of what is
+/// looked at proves contended, of which each is worth three stalls; and to look costs a quarter of a stall.)
+const ELSEWHERE: f64 = 0.4;
 /// What a try in vain leaves of a site's worth. One that is not ordered is hit by every third stall or more.
 const LEFT: f64 = 0.65;
-/// How much less a try counts at which no thread came by.
+/// How much less a try counts at which no thread came by, and one in vain where a race was found before.
 const NOT_REACHED: f64 = 0.1;
+const RACED_BEFORE: f64 = 0.3;
+/// How many tries in vain one counts for whose thread held a lock that others waited for.
+const LOCKED: f64 = 3.0;
+/// And for how many it counts at most that this was seen at others.
+const MOST_SUSPECT: f64 = 4.0;
+/// How many tries in vain a race outweighs with a place that was not known to race here, and how many at most.
+const RACE: f64 = 4.0;
+/// Places remembered that race at a site; of more than these nothing new is expected.
+const MOST_OTHERS: usize = 64;
+/// However much contended sites promise, others are tried as well.
+const MOST: f64 = 0.85;
+/// What a forgetting leaves of the tries. What is ordered by a lock stays so, as a rule.
+const KEPT: f64 = 0.9;
+/// So long a wait costs as much as a stall: meanwhile others could be tried.
+const WORTH_A_STALL: Duration = Duration::from_millis(100);
 /// Waits last so many times the usual time until a thread comes by.
 const WAITS: u32 = 3;
 /// But never longer.
@@ -31,20 +47,29 @@ pub struct Contended {
     longest_stall: Duration,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     /// From an access there to the other one: a running mean.
     distance: Duration,
     /// Until a thread comes by: a running mean.
     interval: Duration,
-    /// Tries in vain, mostly.
+    /// Tries in vain, mostly; less than none where there is more to be found.
     tries: f64,
+    /// Addresses behind the accesses that have raced.
+    others: Vec<u64>,
 }
 
 impl Entry {
-    /// What a stall there is worth, and how often it is chosen.
-    fn worth(self) -> f64 {
-        LEFT.powf(self.tries)
+    /// What a stall there is worth, and the time until a thread comes by.
+    fn worth(&self) -> f64 {
+        let waits = self.interval.as_secs_f64() / WORTH_A_STALL.as_secs_f64();
+        LEFT.powf(self.tries) / (1.0 + waits)
+    }
+
+    /// How often it is chosen: what is worth half as much, a quarter as often. The best alone would be right if it
+    /// were known what they are worth.
+    fn weight(&self) -> f64 {
+        self.worth() * self.worth()
     }
 }
 
@@ -65,16 +90,42 @@ impl Contended {
 
     /// Another thread was seen to use the bytes of a site, so long after the site was executed.
     pub fn note(&mut self, site: u64, distance: Duration) {
+        follow(&mut self.entry(site, distance).distance, distance);
+    }
+
+    /// The code around it is executed with a lock held, as was seen so many times: that counts against a site that was
+    /// not tried yet as if it had been.
+    pub fn suspect(&mut self, site: u64, locked: f64) {
+        if let Some(entry) = self.sites.get_mut(&site)
+            && entry.others.is_empty()
+        {
+            entry.tries = entry.tries.max(locked.min(MOST_SUSPECT));
+        }
+    }
+
+    /// It has done so while a thread was stalled there.
+    pub fn raced(&mut self, site: u64, conflict: Conflict) {
+        let entry = self.entry(site, conflict.distance);
+        follow(&mut entry.distance, conflict.distance);
+        if entry.others.len() < MOST_OTHERS && !entry.others.contains(&conflict.behind) {
+            entry.others.push(conflict.behind);
+            entry.tries = (entry.tries.min(0.0) - RACE).max(-RACE);
+        } else {
+            entry.tries += 1.0;
+        }
+    }
+
+    fn entry(&mut self, site: u64, distance: Duration) -> &mut Entry {
         if self.sites.len() >= MEMORY {
             self.sites.clear();
         }
         let entry = self.sites.entry(site);
-        let entry = entry.or_insert(Entry {
+        entry.or_insert(Entry {
             distance,
             interval: distance,
             tries: 0.0,
-        });
-        follow(&mut entry.distance, distance);
+            others: Vec::new(),
+        })
     }
 
     /// A thread has come by after so long a wait.
@@ -100,26 +151,30 @@ impl Contended {
     /// The probability with which one of them should be the next.
     #[must_use]
     pub fn chance(&self) -> f64 {
-        let all = self.worth();
+        let all = self.weight();
         if all <= 0.0 {
             return 0.0;
         }
         // What the chosen one is worth, on average.
-        let entries = self.sites.values().map(|entry| entry.worth());
-        let worth = entries.map(|worth| worth * worth).sum::<f64>() / all;
-        worth / (worth + ELSEWHERE)
+        let entries = self.sites.values();
+        let worth = entries
+            .map(|entry| entry.weight() * entry.worth())
+            .sum::<f64>()
+            / all;
+        let odds = (worth / ELSEWHERE).powi(3);
+        (odds / (1.0 + odds)).min(MOST)
     }
 
-    fn worth(&self) -> f64 {
-        self.sites.values().map(|entry| entry.worth()).sum()
+    fn weight(&self) -> f64 {
+        self.sites.values().map(Entry::weight).sum()
     }
 
     /// One of them; the less it was tried, the likelier.
     #[must_use]
     pub fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
-        let mut point = random.f64() * self.worth();
+        let mut point = random.f64() * self.weight();
         let chosen = self.sites.iter().find(|(_, entry)| {
-            point -= entry.worth();
+            point -= entry.weight();
             point <= 0.0
         });
         chosen.map(|(&site, _)| site)
@@ -131,7 +186,8 @@ impl Contended {
             return;
         };
         entry.tries += match outcome {
-            Outcome::Shared(_) | Outcome::Unused => 0.0,
+            // What raced is told by itself.
+            Outcome::Shared(_) | Outcome::Unused | Outcome::Beside | Outcome::Hit(_) => 0.0,
             Outcome::NotReached => {
                 entry.interval = (entry.interval * 3 / 2).min(LONGEST_WAIT);
                 NOT_REACHED
@@ -140,11 +196,16 @@ impl Contended {
                 // A stall shorter than the distance proves that much less.
                 let stall = self.longest_stall.as_secs_f64();
                 let proof = (stall / entry.distance.as_secs_f64()).min(1.0);
-                entry.distance = (entry.distance * 5 / 4).min(LONGEST_DISTANCE);
-                proof
+                entry.distance = (entry.distance * 9 / 8).min(LONGEST_DISTANCE);
+                if entry.others.is_empty() {
+                    proof
+                } else {
+                    proof * RACED_BEFORE
+                }
             }
-            // The race is known now.
-            Outcome::Hit | Outcome::Repeat => 4.0,
+            // The race is known.
+            Outcome::Repeat => 1.0,
+            Outcome::Locked => LOCKED,
             Outcome::TooOften => 8.0,
             Outcome::Unsuitable | Outcome::Private => {
                 self.sites.remove(&site);
@@ -153,10 +214,10 @@ impl Contended {
         };
     }
 
-    /// Forgets half of what speaks against each.
+    /// Forgets a part of what speaks for and against each.
     pub fn decay(&mut self) {
         for entry in self.sites.values_mut() {
-            entry.tries /= 2.0;
+            entry.tries *= KEPT;
         }
     }
 
@@ -180,19 +241,50 @@ mod tests {
         assert!(contended.chance() == 0.0 && contended.choose(&mut random).is_none());
         contended.note(7, MILLISECOND);
         let at_first = contended.chance();
-        assert!((0.7..0.8).contains(&at_first));
+        assert!(at_first >= MOST);
         for _ in 0..8 {
             contended.outcome(7, Outcome::Quiet);
         }
-        assert!((0.05..0.15).contains(&contended.chance()));
+        assert!((0.0..0.01).contains(&contended.chance()));
         assert_eq!(contended.choose(&mut random), Some(7));
         contended.note(8, MILLISECOND);
         let chosen = (0..10_000).filter(|_| contended.choose(&mut random) == Some(7));
-        assert!((100..600).contains(&chosen.count()));
-        for _ in 0..8 {
+        assert!((1..100).contains(&chosen.count()));
+        for _ in 0..40 {
             contended.decay();
         }
         assert!(contended.chance() > 0.9 * at_first);
+    }
+
+    /// Check that a site is preferred while it races with ever new places, that nothing is left of that when they
+    /// repeat, and that others are tried all the while.
+    #[test]
+    fn races_promise_more() {
+        let mut contended = Contended::new(1000 * MILLISECOND);
+        let mut random = fastrand::Rng::with_seed(1);
+        let with = |behind| Conflict {
+            behind,
+            distance: MILLISECOND,
+        };
+        contended.note(8, MILLISECOND);
+        contended.raced(7, with(0x100));
+        contended.raced(7, with(0x200));
+        let mut sevens = |contended: &Contended| {
+            let choices = (0..1000).map(|_| contended.choose(&mut random));
+            choices.filter(|choice| *choice == Some(7)).count()
+        };
+        assert!((930..1000).contains(&sevens(&contended)));
+        assert!((0.8..=MOST).contains(&contended.chance()));
+        for _ in 0..4 {
+            contended.outcome(7, Outcome::Quiet);
+        }
+        assert!(sevens(&contended) > 850);
+        for _ in 0..8 {
+            contended.raced(7, with(0x200));
+        }
+        assert!(sevens(&contended) < 200);
+        contended.raced(7, with(0x300));
+        assert!(sevens(&contended) > 400);
     }
 
     /// Check that short stalls at accesses far apart count as the little that they prove.
@@ -206,7 +298,7 @@ mod tests {
         }
         // Four quarters, and less as the distance is seen to be longer.
         assert!(contended.chance() > 0.6);
-        assert!(contended.stall(7) > Some(60 * MILLISECOND));
+        assert!(contended.stall(7) > Some(40 * MILLISECOND));
     }
 
     /// Check that it is waited for longer where nobody comes, and that no distance is too short to divide by.

@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_micros(300);
 const NAMED_WEIGHT: f32 = 4.0;
 /// Somebody comes sooner or later to most sites where a thread was seen right beside.
 const LIVE_WEIGHT: f32 = 4.0;
+/// What a forgetting leaves of what is known of locks.
+const KEPT_LOCKED: f64 = 0.9;
 /// So many bytes away is right beside: a few instructions, often of the same basic block.
 const BESIDE: u32 = 48;
 /// Misses in a row that count.
@@ -107,11 +109,13 @@ const fn penalty(outcome: Outcome, misses: u8) -> u16 {
         Outcome::NotReached if misses < DOUBLINGS => 6 << misses,
         Outcome::NotReached => 6 << DOUBLINGS,
         Outcome::Quiet => 3,
+        // Others would be ordered with it; but there may be some that should be and are not.
+        Outcome::Locked => 6,
         Outcome::TooOften => 8,
         // The race is known now; a second report of it is worth less than a new one.
-        Outcome::Hit | Outcome::Repeat => 12,
+        Outcome::Hit(_) | Outcome::Repeat => 12,
         Outcome::Unsuitable | Outcome::Private => 32,
-        Outcome::Unused => 1,
+        Outcome::Unused | Outcome::Beside => 1,
         Outcome::Shared(_) => 0,
     }
 }
@@ -127,11 +131,15 @@ struct Function {
     candidate: Option<usize>,
     /// It was seen to execute.
     executes: bool,
+    /// How often a thread that was stalled in it held a lock that others waited for: some functions are only called
+    /// with a lock held. Less by and by.
+    locked: f64,
 }
 
 impl Function {
     fn weight(&self) -> f64 {
-        f64::from(self.weight_of_sites()) * if self.executes { 1.0 } else { CALLED }
+        let weight = f64::from(self.weight_of_sites()) / (1.0 + self.locked);
+        weight * if self.executes { 1.0 } else { CALLED }
     }
 
     fn weight_of_sites(&self) -> f32 {
@@ -336,6 +344,15 @@ impl KnownCode {
         (behind - site <= MOST_BYTES).then_some(site)
     }
 
+    /// How often a thread that was stalled in the function of a site held a lock that others waited for.
+    #[must_use]
+    pub fn locked(&self, site: u64) -> f64 {
+        let function = self
+            .find(site)
+            .and_then(|(start, _)| self.functions.get(&start));
+        function.map_or(0.0, |function| function.locked)
+    }
+
     fn weigh_named(&mut self, site: u64) {
         if let Some(known) = self.get(site) {
             self.named.weigh(site, known.named_weight());
@@ -364,7 +381,7 @@ impl KnownCode {
         known.penalty = known.penalty.saturating_add(penalty(outcome, known.misses));
         match outcome {
             Outcome::NotReached => known.misses = known.misses.saturating_add(1),
-            Outcome::Quiet | Outcome::Hit | Outcome::Repeat => {
+            Outcome::Quiet | Outcome::Locked | Outcome::Hit(_) | Outcome::Repeat => {
                 known.misses = 0;
                 is_reached = true;
                 first = !known.has(AccessSite::STALLED);
@@ -375,7 +392,10 @@ impl KnownCode {
                 known.flags |= AccessSite::PRIVATE;
                 known.flags &= !AccessSite::SHARED;
             }
-            Outcome::TooOften | Outcome::Unsuitable | Outcome::Unused => {}
+            Outcome::TooOften | Outcome::Unsuitable | Outcome::Unused | Outcome::Beside => {}
+        }
+        if outcome == Outcome::Locked {
+            function.locked += 1.0;
         }
         match outcome {
             Outcome::NotReached => self.missed.add(site, f64::from(known.kind_weight())),
@@ -396,6 +416,7 @@ impl KnownCode {
     /// Forgets a part of it.
     pub fn decay(&mut self) {
         for function in self.functions.values_mut() {
+            function.locked *= KEPT_LOCKED;
             for site in &mut function.sites {
                 site.penalty /= 2;
                 site.misses /= 2;

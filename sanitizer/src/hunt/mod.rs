@@ -22,6 +22,7 @@ pub mod code_tables;
 pub mod contended;
 pub mod engine;
 pub mod known_code;
+pub mod lines;
 pub mod loader;
 pub mod missed;
 pub mod modules;

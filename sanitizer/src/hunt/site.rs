@@ -17,9 +17,13 @@ use crate::insn::x86_64::{StaticSite, static_sites};
 use crate::report::LookedAt;
 
 /// How often one is tried of those sites that name a variable which is written, where there are many untried ones;
-/// half as often where so many are left.
-const NAMED: f64 = 0.5;
+/// half as often where so many are left, or after so many tries that found nobody else to use it; and at least.
+const SHARE_NAMED: f64 = 0.5;
 const FEW_NAMED: f64 = 0.5;
+const TRIES_NAMED: f64 = 16.0;
+const LEAST_NAMED: f64 = 0.1;
+/// Why such a site was chosen.
+const NAMED: &str = "named";
 /// How long the sweep goes on: when nobody was waited for yet, and each time.
 const FIRST_SWEEP: Duration = Duration::from_millis(5);
 const NEXT_SWEEP: Duration = Duration::from_micros(150);
@@ -31,10 +35,15 @@ const ELSEWHERE: f64 = 0.25;
 const LEAST_ELSEWHERE: f64 = 0.02;
 /// Tries in vain that halve it.
 const TRIES_ELSEWHERE: f64 = 8.0;
-/// Why such a site was chosen.
+/// Why one of those was chosen.
 const NAMED_ELSEWHERE: &str = "named-elsewhere";
+/// Why a site was chosen whose bytes another thread was seen to use.
+pub const CONTENDED: &str = "contended";
 /// How long a site is waited at that was missed, while the budget has nothing left.
 const MEANWHILE: Duration = Duration::from_millis(500);
+/// How often a thread is not held at first where one comes by within this time.
+const LOOKS: f64 = 0.75;
+const OFTEN: Duration = Duration::from_millis(5);
 /// How often any function at all is tried.
 const ANY: f64 = 0.1;
 /// How long the bytes of a quiet stall stay watched, to see who uses them.
@@ -57,14 +66,19 @@ pub struct Site {
     noted: Vec<(u64, Vec<u64>)>,
     /// Other sides of conflicts, which are looked at then, too.
     conflicts: Vec<Conflict>,
+    /// Places of which that was seen in a stall.
+    raced: Vec<(u64, Conflict)>,
     contended: Contended,
     sweep: Sweep,
     swept: usize,
     /// Tries at sites that only the sweep has brought, and those of them at which somebody came by.
     tries_elsewhere: f64,
     found_elsewhere: f64,
-    /// The wait in hand is at one of those.
-    is_elsewhere: bool,
+    /// Stalls and looks at sites that name a variable, and those of them at which another thread used it.
+    tries_named: f64,
+    found_named: f64,
+    /// Why the wait in hand was chosen.
+    why: &'static str,
     waiting: Option<Wait>,
     first_wait: Duration,
     /// Threads are held only at contended sites.
@@ -86,10 +100,13 @@ impl Site {
             code: KnownCode::default(),
             noted: Vec::new(),
             conflicts: Vec::new(),
+            raced: Vec::new(),
             contended: Contended::new(longest_stall),
             tries_elsewhere: 0.0,
             found_elsewhere: 0.0,
-            is_elsewhere: false,
+            tries_named: 0.0,
+            found_named: 0.0,
+            why: "",
             waiting: None,
             first_wait: if max_overhead < LARGE_BUDGET {
                 small
@@ -123,7 +140,16 @@ impl Site {
         }
         for conflict in std::mem::take(&mut self.conflicts) {
             if let Some(site) = self.code.site_before(conflict.behind, code) {
-                self.contended.note(site, conflict.distance);
+                self.note_contended(site, conflict.distance);
+            }
+        }
+        for (place, conflict) in std::mem::take(&mut self.raced) {
+            // The clock calls a memory routine's place by what it returns to.
+            let _ = self.code.learn(place, code);
+            let is_site = self.code.get(place).is_some();
+            let site = is_site.then_some(place);
+            if let Some(site) = site.or_else(|| self.code.site_before(place, code)) {
+                self.contended.raced(site, conflict);
             }
         }
         self.code.look_at_called(code);
@@ -160,6 +186,18 @@ impl Site {
         share.max(LEAST_ELSEWHERE)
     }
 
+    /// Two threads were seen to use the bytes of a site.
+    fn note_contended(&mut self, site: u64, distance: Duration) {
+        self.contended.note(site, distance);
+        self.contended.suspect(site, self.code.locked(site));
+    }
+
+    /// How often a site is tried that names a variable.
+    fn share_named(&self) -> f64 {
+        let in_vain = (self.tries_named - TRIES_NAMED * self.found_named).max(0.0);
+        (SHARE_NAMED / (1.0 + in_vain / TRIES_NAMED)).max(LEAST_NAMED)
+    }
+
     /// Whether what a thread does there writes; of a memory routine, which may do both, either.
     fn may_write(&mut self, site: Option<AccessSite>) -> bool {
         site.is_some_and(|site| {
@@ -181,12 +219,12 @@ impl Site {
     /// A site that names a variable, and why it was chosen; `None` where it is the turn of others.
     fn choose_named(&mut self) -> Option<(u64, &'static str)> {
         let untried = self.code.named.untried();
-        let near = self.random.f64() < NAMED * untried / (untried + FEW_NAMED);
+        let near = self.random.f64() < self.share_named() * untried / (untried + FEW_NAMED);
         let near = near
             .then(|| self.code.named.choose(self.random.f64()))
             .flatten();
         if let Some(site) = near {
-            return Some((site, "named"));
+            return Some((site, NAMED));
         }
         let elsewhere = self.random.f64() < self.share_elsewhere();
         let number = self.random.f64();
@@ -217,6 +255,10 @@ impl Strategy for Site {
                 return Proposal::Pass("use-is-known");
             }
             None if self.looks_first => Patience::Look,
+            // Where many pass, whoever else uses the bytes is seen at less cost than in a stall.
+            None if waited < OFTEN && self.probe(site).is_some() && self.random.f64() < LOOKS => {
+                Patience::Look
+            }
             None if known.has(AccessSite::STALLED) => Patience::Hold(waited * 2),
             // What is private shows in a short stall as well as in a long one.
             None => Patience::USUAL,
@@ -249,9 +291,14 @@ impl Strategy for Site {
         self.look(code);
         let contended = self.random.f64() < self.contended.chance();
         let contended = contended.then(|| self.contended.choose(&mut self.random));
+        let contended = contended.map(|site| {
+            let site = site?;
+            self.contended.suspect(site, self.code.locked(site));
+            Some(site)
+        });
         let named = self.choose_named();
         let (at, why) = match (contended.flatten(), named) {
-            (Some(site), _) => (site, "contended"),
+            (Some(site), _) => (site, CONTENDED),
             (None, Some(named)) => named,
             (None, None) => (0..CHOICES).find_map(|_| {
                 let (start, why) = self.choose_function(code)?;
@@ -259,7 +306,7 @@ impl Strategy for Site {
                 Some((site, why))
             })?,
         };
-        self.is_elsewhere = why == NAMED_ELSEWHERE;
+        self.why = why;
         let known = self.code.get(at);
         let misses = known.map_or(0, |site| site.misses);
         let usual = self.first_wait * (1 << misses.min(DOUBLINGS));
@@ -288,7 +335,7 @@ impl Strategy for Site {
             writes: self.may_write(self.code.get(site)),
             why: "missed",
         };
-        self.is_elsewhere = false;
+        self.why = wait.why;
         self.waiting = Some(wait);
         Some(wait)
     }
@@ -309,12 +356,14 @@ impl Strategy for Site {
         self.code = KnownCode::default();
         self.noted.clear();
         self.conflicts.clear();
+        self.raced.clear();
         self.contended.forget();
         self.sweep = Sweep::from(self.random.u64(..));
         self.swept = 0;
         self.tries_elsewhere = 0.0;
         self.found_elsewhere = 0.0;
-        self.is_elsewhere = false;
+        self.tries_named = 0.0;
+        self.found_named = 0.0;
         self.waiting = None;
     }
 
@@ -322,6 +371,8 @@ impl Strategy for Site {
         self.contended.decay();
         self.tries_elsewhere /= 2.0;
         self.found_elsewhere /= 2.0;
+        self.tries_named /= 2.0;
+        self.found_named /= 2.0;
         self.code.decay();
     }
 
@@ -335,13 +386,31 @@ impl Strategy for Site {
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
         self.contended.outcome(site, outcome);
-        if std::mem::take(&mut self.is_elsewhere) {
-            self.tries_elsewhere += 1.0;
-            self.found_elsewhere += f64::from(outcome != Outcome::NotReached);
+        match (self.why, outcome) {
+            // What is shared is told after the stall that has counted.
+            (NAMED, Outcome::Shared(_)) => self.found_named += 1.0,
+            (NAMED, Outcome::NotReached) => {}
+            (NAMED, _) => {
+                self.tries_named += 1.0;
+                self.found_named += f64::from(matches!(outcome, Outcome::Hit(_)));
+            }
+            (NAMED_ELSEWHERE, _) => {
+                self.tries_elsewhere += 1.0;
+                self.found_elsewhere += f64::from(outcome != Outcome::NotReached);
+                self.why = "";
+            }
+            _ => {}
         }
-        if let Outcome::Shared(conflict) = outcome {
-            self.contended.note(site, conflict.distance);
-            self.conflicts.push(conflict);
+        match outcome {
+            Outcome::Shared(conflict) => {
+                self.note_contended(site, conflict.distance);
+                self.conflicts.push(conflict);
+            }
+            Outcome::Hit(conflict) => {
+                self.raced.push((site, conflict));
+                self.conflicts.push(conflict);
+            }
+            _ => {}
         }
         self.code.outcome(site, outcome);
     }

@@ -4,7 +4,7 @@
 use super::routines::Contract;
 use crate::{
     addr::RuntimeAddr,
-    insn::{MemAccess, Regs, Undetermined, x86_64},
+    insn::{MemAccess, Regs, Undetermined, x86_64::Upcoming},
     kernel::perf::WatchKind,
 };
 
@@ -14,6 +14,8 @@ const BELOW_STACK_POINTER: u64 = 256;
 /// An access that is about to happen, with what is watched of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched {
+    /// The instruction that makes the access, or the first one of a memory routine.
+    pub pc: u64,
     /// The access.
     pub access: MemAccess,
     /// Where the thread comes only after it has made the access: the next instruction, or what
@@ -30,34 +32,53 @@ pub struct Watched {
 /// Why the access at hand is not worth a stall.
 pub type Unsuitable = &'static str;
 
-/// Chooses what to watch for the instruction at `regs.rip`. `own_stack` is the memory that
-/// belongs to the thread alone.
+/// Only this thread is known to use what it is about to access.
+pub const KNOWN_PRIVATE: Unsuitable = "known-private";
+
+/// Chooses what to watch of what a stopped thread is certain to access next, each the likelier, the more it is worth.
+/// `is_own` says what memory belongs to the thread alone, `worth` what one of all accesses is worth, of which the
+/// instruction is said by its place among them: below 1, none may be chosen.
 ///
 /// # Errors
 /// Says why there is nothing to watch.
 pub fn choose(
-    code: &[u8],
-    regs: &Regs,
+    upcoming: &[Upcoming],
     is_own: impl Fn(u64) -> bool,
+    worth: impl Fn(usize, &MemAccess) -> f64,
     random: &mut fastrand::Rng,
 ) -> Result<Watched, Unsuitable> {
-    let accesses = x86_64::accesses_before(code, regs).map_err(|reason| reason.name())?;
-    let length = x86_64::length(code).ok_or("undecodable")?;
-    let shared: Vec<&MemAccess> = accesses
-        .iter()
-        .filter(|access| !access.thread_local && !access.stack_implicit && !access.locked)
-        .filter(|access| access.size > 0 && !is_own(access.address))
-        .filter(|access| access.address.checked_add(u64::from(access.size)).is_some())
-        .collect();
-    let Some(&&access) = (!shared.is_empty()).then(|| &shared[random.usize(..shared.len())]) else {
+    let mut choices: Vec<(&Upcoming, MemAccess, f64)> = Vec::new();
+    for (index, step) in upcoming.iter().enumerate() {
+        let accesses = step.accesses.iter().flatten();
+        choices.extend(
+            accesses
+                .filter(|access| !access.thread_local && !access.stack_implicit && !access.locked)
+                .filter(|access| access.size > 0 && !is_own(access.address))
+                .filter(|access| access.address.checked_add(access.size.into()).is_some())
+                .map(|access| (step, *access, worth(index, access))),
+        );
+    }
+    let most = choices.iter().map(|choice| choice.2).fold(0.0, f64::max);
+    let Some(last) = choices.last() else {
+        let first = upcoming.first().ok_or("undecodable")?;
+        let accesses = first.accesses.as_ref().map_err(|reason| reason.name())?;
         return Err(if accesses.is_empty() {
             "no-access"
         } else {
             "own-memory"
         });
     };
-    let behind = RuntimeAddr(regs.rip.wrapping_add(length as u64));
-    Ok(watched(access, behind, random))
+    if random.f64() > most {
+        return Err(KNOWN_PRIVATE);
+    }
+    let all: f64 = choices.iter().map(|choice| choice.2).sum();
+    let mut point = random.f64() * all;
+    let chosen = choices.iter().find(|choice| {
+        point -= choice.2;
+        point <= 0.0
+    });
+    let (step, access, _) = chosen.unwrap_or(last);
+    Ok(watched(step.pc, *access, RuntimeAddr(step.behind), random))
 }
 
 /// Chooses what to watch for a memory routine that is about to be carried out: some of the bytes
@@ -95,12 +116,13 @@ pub fn choose_in_call(
         thread_local: false,
         stack_implicit: false,
     };
-    Ok(watched(access, behind, random))
+    Ok(watched(regs.rip, access, behind, random))
 }
 
-fn watched(access: MemAccess, behind: RuntimeAddr, random: &mut fastrand::Rng) -> Watched {
+fn watched(pc: u64, access: MemAccess, behind: RuntimeAddr, random: &mut fastrand::Rng) -> Watched {
     let (address, len) = part(access.address, access.size, random);
     Watched {
+        pc,
         access,
         behind,
         address: RuntimeAddr(address),
@@ -142,6 +164,7 @@ pub fn is_own(address: u64, regs: &Regs, stack_end: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::insn::AccessKind;
 
     /// Check over all small ranges that the watched block lies inside the access, is aligned,
     /// and cannot be made larger.
@@ -161,6 +184,69 @@ mod tests {
                 assert!(len == 8 || !fits, "{address} {size}");
             }
         }
+    }
+
+    /// Check that accesses are chosen by what they are worth, with the instruction that makes them, and none where
+    /// none is worth it.
+    #[test]
+    fn what_is_worth_it() {
+        let access = |address| MemAccess {
+            address,
+            size: 4,
+            kind: AccessKind::Read,
+            locked: false,
+            thread_local: false,
+            stack_implicit: false,
+        };
+        let step = |pc, accesses| Upcoming {
+            pc,
+            behind: pc + 4,
+            accesses,
+            elsewhere: Vec::new(),
+        };
+        let steps = [
+            step(0x10, Ok(vec![access(0x1000)])),
+            step(0x14, Err(Undetermined::MaskUnknown)),
+            step(0x18, Ok(vec![access(0x2000), access(0x3000)])),
+        ];
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut counts = |steps: &[Upcoming], worths: [f64; 3]| {
+            let worth = |index, access: &MemAccess| {
+                assert_eq!(index == 0, access.address == 0x1000);
+                worths[(access.address >> 12) as usize - 1]
+            };
+            let mut counts = [0; 4];
+            for _ in 0..1000 {
+                match choose(steps, |at| at == 0x3000, worth, &mut random) {
+                    Ok(watched) => {
+                        let index = (watched.access.address >> 12) as usize;
+                        let pc = [0x10, 0x18, 0x18][index - 1];
+                        assert_eq!((watched.pc, watched.behind), (pc, RuntimeAddr(pc + 4)));
+                        assert_eq!(watched.address.0, watched.access.address);
+                        counts[index] += 1;
+                    }
+                    Err(reason) => {
+                        assert_eq!(reason, KNOWN_PRIVATE);
+                        counts[0] += 1;
+                    }
+                }
+            }
+            counts
+        };
+        let [none, first, second, own] = counts(&steps, [1.0, 3.0, 9.0]);
+        assert_eq!((none, own), (0, 0));
+        assert!((200..300).contains(&first) && second == 1000 - first);
+        let [none, first, second, _] = counts(&steps, [0.1, 0.3, 9.0]);
+        assert!((650..750).contains(&none) && second > 2 * first && first > 0);
+        let first_error = |steps: &[Upcoming], own| {
+            let choice = choose(steps, |at| at == own, |_, _| 1.0, &mut random);
+            choice.err()
+        };
+        let mut first_error = first_error;
+        assert_eq!(first_error(&[], 0), Some("undecodable"));
+        assert_eq!(first_error(&steps[1..2], 0), Some("mask-unknown"));
+        assert_eq!(first_error(&steps[..1], 0x1000), Some("own-memory"));
+        assert_eq!(first_error(&[step(0, Ok(vec![]))], 0), Some("no-access"));
     }
 
     /// Check that of a call what the routine writes or reads is chosen, never the thread's own

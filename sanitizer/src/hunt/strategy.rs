@@ -134,16 +134,20 @@ pub enum Outcome {
     TooOften,
     /// The access was not worth a stall: its own stack, thread-local, not decodable.
     Unsuitable,
+    /// A thread came there, and was stalled for what it was to access next: that was worth more.
+    Beside,
     /// Nobody else touched the bytes.
     Quiet,
+    /// The same, but others waited for a lock that the stalled thread held: of those nobody could.
+    Locked,
     /// After such a stall: another thread did.
     Shared(Conflict),
     /// After such a stall: its own thread did again and again, and nobody else.
     Private,
     /// The same, and so did nobody else.
     Unused,
-    /// Somebody did.
-    Hit,
+    /// Somebody did; so long after the stall had begun.
+    Hit(Conflict),
     /// Somebody did, at a place of which that is known.
     Repeat,
 }
@@ -156,11 +160,13 @@ impl Outcome {
             Self::NotReached => "not-reached",
             Self::TooOften => "too-often",
             Self::Unsuitable => "unsuitable",
+            Self::Beside => "beside",
             Self::Quiet => "quiet",
+            Self::Locked => "locked",
             Self::Shared(_) => "shared",
             Self::Private => "private",
             Self::Unused => "unused",
-            Self::Hit => "hit",
+            Self::Hit(_) => "hit",
             Self::Repeat => "repeat",
         }
     }

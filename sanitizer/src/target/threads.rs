@@ -59,6 +59,42 @@ pub fn waited_for_processor(pid: Pid, tid: Pid) -> Option<Duration> {
     Some(Duration::from_nanos(waited))
 }
 
+/// A lock that a thread waits for, as the futex system call was told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockWait {
+    /// Address of the futex word.
+    pub futex: u64,
+}
+
+/// The futex on which a thread sleeps until it is woken; nothing where it does something else, or is gone, or the
+/// kernel does not tell. The format is proc_pid_syscall(5).
+#[must_use]
+pub fn waits_for_lock(pid: Pid, tid: Pid) -> Option<LockWait> {
+    LockWait::parse(&process::read(pid, pid, &format!("task/{tid}/syscall")).ok()?)
+}
+
+impl LockWait {
+    fn parse(text: &[u8]) -> Option<Self> {
+        /// Options of the operation that say nothing of what it does (futex(2)).
+        const OPTIONS: i64 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as i64;
+        /// Not in the libc crate yet; `include/uapi/linux/futex.h`.
+        const LOCK_PI2: i64 = 13;
+        let text = std::str::from_utf8(text).ok()?;
+        let mut words = text.split_ascii_whitespace();
+        let call: i64 = words.next()?.parse().ok()?;
+        let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+        let futex = argument()?;
+        let operation = argument()?.cast_signed() & 0xffff & !OPTIONS;
+        let waits = [
+            i64::from(libc::FUTEX_WAIT),
+            i64::from(libc::FUTEX_WAIT_BITSET),
+            i64::from(libc::FUTEX_LOCK_PI),
+            LOCK_PI2,
+        ];
+        (call == libc::SYS_futex && waits.contains(&operation)).then_some(Self { futex })
+    }
+}
+
 /// What `stat` says of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -121,6 +157,69 @@ fn ticks(count: u64) -> Duration {
 mod tests {
     use super::*;
     use crate::target::testing::Child;
+
+    /// Check that waiting on a futex is told from all else.
+    #[test]
+    fn waits_on_a_futex() {
+        let futex = |text: &str| LockWait::parse(text.as_bytes()).map(|wait| wait.futex);
+        let rest = "0x2 0x0 0x0 0x0 0x7ffd 0x7f00";
+        assert_eq!(futex(&format!("202 0x5560 0x80 {rest}\n")), Some(0x5560));
+        assert_eq!(futex(&format!("202 0x5560 0x189 {rest}\n")), Some(0x5560));
+        assert_eq!(futex(&format!("202 0x5560 0x86 {rest}\n")), Some(0x5560));
+        assert_eq!(futex(&format!("202 0x5560 0x81 {rest}\n")), None);
+        assert_eq!(futex(&format!("232 0x5560 0x80 {rest}\n")), None);
+        for malformed in [
+            "",
+            "running\n",
+            "-1 0x7ffd 0x7f00\n",
+            "202 5560 0x80",
+            "202 0x5560",
+        ] {
+            assert_eq!(futex(malformed), None, "{malformed}");
+        }
+    }
+
+    /// Check that a thread is seen to wait for a lock, and for which.
+    #[test]
+    fn a_thread_that_waits() {
+        use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+        static LOCK: AtomicU32 = AtomicU32::new(2);
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiter = std::thread::spawn(move || {
+            let _ = tell.send(nix::unistd::gettid());
+            while LOCK.load(Relaxed) == 2 {
+                // SAFETY: the word lives as long as the program; the kernel only reads it.
+                unsafe {
+                    libc::syscall(
+                        libc::SYS_futex,
+                        &raw const LOCK,
+                        libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                        2,
+                        std::ptr::null::<libc::timespec>(),
+                    )
+                };
+            }
+        });
+        let tid = told.recv().expect("it says who it is");
+        let wait = (0..5000).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            waits_for_lock(Pid::this(), tid)
+        });
+        LOCK.store(0, Relaxed);
+        // SAFETY: as above.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                &raw const LOCK,
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                1,
+            )
+        };
+        waiter.join().expect("it ends");
+        let futex = (&raw const LOCK).addr() as u64;
+        assert_eq!(wait, Some(LockWait { futex }));
+        assert_eq!(waits_for_lock(Pid::this(), tid), None);
+    }
 
     /// Check that a thread's waiting is counted, and nothing is said of one that is gone.
     #[test]

@@ -42,6 +42,7 @@ use crate::hunt::budget::Budget;
 use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::StalledSide;
 use crate::hunt::clock::Clock;
+use crate::hunt::lines::Lines;
 use crate::hunt::loader::Loader;
 use crate::hunt::modules::ModuleSet;
 use crate::hunt::modules::RefreshError;
@@ -143,6 +144,8 @@ struct Stalled {
     opened: u64,
     /// Traps counted before it.
     traps: u64,
+    /// When to look whether others wait for a lock that it holds.
+    look_at_locks: u64,
     deadline: u64,
 }
 
@@ -189,6 +192,7 @@ pub struct Engine {
     budget: Budget,
     strategy: Box<dyn Strategy>,
     waiting: Waiting,
+    lines: Lines,
     decisions: Decisions,
     random: fastrand::Rng,
     policy: Policy,
@@ -302,6 +306,7 @@ impl Engine {
             budget,
             strategy: strategy_of(&setup, random.u64(..)),
             waiting: Waiting::default(),
+            lines: Lines::default(),
             decisions: Decisions::default(),
             policy: Policy {
                 mixed: setup.report_mixed,
@@ -422,7 +427,7 @@ impl Engine {
             State::Idle => self.next_housekeeping.min(self.waiting.due()),
             State::Looking(_) => self.next_housekeeping,
             State::Seek { deadline, .. } => *deadline,
-            State::Stalled(stalled) => stalled.deadline,
+            State::Stalled(stalled) => stalled.look_at_locks.min(stalled.deadline),
             State::Confirm(confirm) => confirm.deadline,
         };
         let due = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
@@ -467,6 +472,7 @@ impl Engine {
                 self.give_up_seek(tid, site);
             }
             State::Stalled(stalled) if now >= stalled.deadline => self.end_stall(None),
+            State::Stalled(stalled) if now >= stalled.look_at_locks => self.look_at_locks(),
             State::Confirm(confirm) if now >= confirm.deadline => self.end_confirm(false),
             State::Idle if self.substitute.is_none() => self.tend_wait(now),
             _ => {}

@@ -15,28 +15,32 @@ use crate::hunt::caller;
 use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::Circumstances;
 use crate::hunt::classify::StalledSide;
-use crate::hunt::classify::classify;
 use crate::hunt::classify::{BEYOND, racing_call};
+use crate::hunt::classify::{atomicity, classify};
+use crate::hunt::site;
 use crate::hunt::stall;
 use crate::hunt::stall::Watched;
 use crate::hunt::strategy::CodeView as _;
+use crate::hunt::strategy::Conflict;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Proposal;
 use crate::hunt::strategy::Sample;
 use crate::hunt::system_call;
 use crate::hunt::wire::Notice;
-use crate::insn::Regs;
+use crate::insn::x86_64::{Upcoming, upcoming};
+use crate::insn::{MemAccess, Regs};
 use crate::kernel::calibrate::SAMPLED_STACK;
 use crate::kernel::gates::Hit;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::kernel::ptrace;
+use crate::pcmeta::Atomicity;
 use crate::report::finding::MapInfo;
 use crate::symbols::StackSnapshot;
 use crate::target;
 use crate::target::memory;
-use crate::target::threads::waited_for_processor;
+use crate::target::threads::{LockWait, waited_for_processor, waits_for_lock};
 use crate::verdict::Reason;
 
 use super::decisions::CLOCK;
@@ -262,8 +266,7 @@ impl Engine {
         } else if call.is_none() && self.modules.is_routine(regs.rip) {
             Err(Reason::UnanalyzedCaller.name())
         } else {
-            let code = self.modules.code(regs.rip);
-            let choice = stall::choose(code, &regs, is_own, &mut self.random);
+            let choice = self.choose_ahead(tid, &regs, call.is_some(), is_own);
             match (&call, choice) {
                 (Some(call), Ok(watched)) if call.may_be_beyond(watched.access.kind) => Err(BEYOND),
                 (_, choice) => choice,
@@ -272,10 +275,20 @@ impl Engine {
         let watched = match choice {
             Ok(watched) => watched,
             Err(reason) => {
-                self.came_to(self.decisions.why, site, Outcome::Unsuitable);
+                let outcome = match reason {
+                    stall::KNOWN_PRIVATE => Outcome::Unused,
+                    _ => Outcome::Unsuitable,
+                };
+                self.came_to(self.decisions.why, site, outcome);
                 self.count_no_stall(reason);
                 return self.let_go(tid);
             }
+        };
+        let site = if watched.pc == regs.rip {
+            site
+        } else {
+            self.came_to(self.decisions.why, site, Outcome::Beside);
+            watched.pc
         };
         let Patience::Hold(patience) = patience else {
             return self.look_at(tid, site, &watched);
@@ -331,8 +344,78 @@ impl Engine {
             before,
             opened,
             traps,
+            look_at_locks: opened + nanos(usual),
             deadline,
         }));
+    }
+
+    /// Nobody who waits for a lock of the stalled thread can race with it, and there is no reason to let them wait
+    /// any longer.
+    pub(super) fn look_at_locks(&mut self) {
+        let State::Stalled(stalled) = &mut self.state else {
+            return;
+        };
+        stalled.look_at_locks = stalled.deadline;
+        let tid = stalled.tid;
+        if self.waiting_for_locks_of(tid) > 0 {
+            self.end_stall(None);
+        }
+    }
+
+    /// Chooses one of the accesses that a thread is certain to make next, and takes note of what all of them use.
+    /// What leads to a memory routine, or stands in one, is taken as it is.
+    fn choose_ahead(
+        &mut self,
+        tid: u32,
+        regs: &Regs,
+        in_routine: bool,
+        is_own: impl Fn(u64) -> bool,
+    ) -> Result<Watched, stall::Unsuitable> {
+        /// Instructions ahead, at most.
+        const AHEAD: usize = 12;
+        /// How much more the strategy's own choice is worth than what stands beside it, and one that is known to be
+        /// contended.
+        const SITE: f64 = 2.0;
+        const CONTENDED: f64 = 16.0;
+        let learns = self.setup.learns;
+        let limit = if in_routine || !learns { 1 } else { AHEAD };
+        let modules = &self.modules;
+        let mut ahead = upcoming(modules.code(regs.rip), regs, limit);
+        let may_synchronize = |step: &&Upcoming| {
+            let place = modules.place(step.pc);
+            let Some(place) = place.filter(|place| place.module.metadata.is_some()) else {
+                return true;
+            };
+            let Ok(accesses) = &step.accesses else {
+                return true;
+            };
+            let known = accesses.iter().map(|access| (access.kind, access.size));
+            known
+                .chain(step.elsewhere.iter().copied())
+                .any(|(kind, size)| atomicity(&place, size, kind) != Atomicity::Plain)
+        };
+        // What comes behind such an instruction may be ordered by it.
+        let plain = ahead.iter().take_while(|step| !may_synchronize(step));
+        ahead.truncate(plain.count().max(1));
+        let lines = &self.lines;
+        let sought = match self.decisions.why {
+            site::CONTENDED => CONTENDED,
+            _ => SITE,
+        };
+        let worth = |index: usize, access: &MemAccess| {
+            if !learns {
+                return 1.0;
+            }
+            let sought = if index == 0 { sought } else { 1.0 };
+            sought * lines.worth(access.address, tid)
+        };
+        let chosen = stall::choose(&ahead, &is_own, worth, &mut self.random);
+        for access in ahead.iter().flat_map(|step| step.accesses.iter().flatten()) {
+            if !access.stack_implicit && !access.thread_local && !is_own(access.address) {
+                self.lines.used(access.address, tid);
+            }
+        }
+        chosen
     }
 
     /// Watches who uses the bytes without holding anybody.
@@ -436,14 +519,19 @@ impl Engine {
                 self.value_changed += 1;
             }
             // That nobody was seen to read proves nothing then, nor would it afterwards.
-            let outcome = if is_blind_to_reads {
+            let waiting = self.waiting_for_locks_of(tid);
+            let outcome = if waiting > 0 {
+                Outcome::Locked
+            } else if is_blind_to_reads {
                 Outcome::Unused
             } else {
                 Outcome::Quiet
             };
+            self.budget
+                .charge_others(self.gates.control(), waiting as u64 * (closed - opened) / 2);
             self.came_to(self.decisions.why, site, outcome);
             self.charge_and_release(tid);
-            let may_probe = may_probe && !is_blind_to_reads;
+            let may_probe = may_probe && outcome == Outcome::Quiet;
             if !may_probe || !self.begin_probe(site, tid, watched.address) {
                 self.arming.watchpoints().unwatch();
             }
@@ -457,9 +545,17 @@ impl Engine {
         {
             hit.stack = std::mem::take(stack);
         }
-        let spot = Spot::new(regs.rip, call.as_ref());
-        let told = hits.iter().all(|hit| self.was_told(spot, hit));
-        let outcome = if told { Outcome::Repeat } else { Outcome::Hit };
+        let spot = Spot::new(watched.pc, call.as_ref());
+        let new = hits.iter().find(|hit| !self.was_told(spot, hit));
+        let told = new.is_none();
+        self.lines.shared(watched.address.0);
+        let outcome = new.map_or(Outcome::Repeat, |hit| {
+            let racing = self.seen(spot, hit).racing;
+            Outcome::Hit(Conflict {
+                behind: racing.returns_to.unwrap_or(racing.pc),
+                distance: Duration::from_nanos(hit.time_ns.saturating_sub(opened)),
+            })
+        });
         self.came_to(self.decisions.why, site, outcome);
         let stack = if told && !self.setup.full_repeats {
             Vec::new()
@@ -495,6 +591,16 @@ impl Engine {
         if deep.is_none() {
             self.nobody_stands();
         }
+    }
+
+    /// How many threads wait for a lock that a stopped one holds, of a part of all threads where there are many.
+    fn waiting_for_locks_of(&self, tid: u32) -> usize {
+        /// Threads looked at: each takes some microseconds, and the stopped one waits.
+        const MOST: usize = 16;
+        let pid = as_pid(self.pid);
+        let others = self.arming.tids().filter(|&other| other != tid).take(MOST);
+        let waits = others.filter_map(|other| waits_for_lock(pid, as_pid(other)));
+        waits.filter(|wait| is_held_by(pid, *wait, tid)).count()
     }
 
     /// The kernel has accessed the bytes of the stall in hand: where that is evidence, there is nothing to
@@ -576,7 +682,7 @@ impl Engine {
             ) {
                 Ok(finding) => {
                     let side = &confirm.side;
-                    let spot = Spot::new(side.regs.rip, side.call.as_ref());
+                    let spot = Spot::new(side.watched.pc, side.call.as_ref());
                     let seen = self.seen(spot, hit);
                     if self.known.len() >= KNOWN_PAIRS {
                         self.known.clear();
@@ -686,6 +792,25 @@ impl Engine {
             None => drop(self.no_stall.insert(reason.to_owned(), 1)),
         }
     }
+}
+
+/// Whether a thread holds the lock that another one waits for, as far as the lock says who does: those of glibc
+/// (`struct __pthread_mutex_s`, sysdeps/x86/nptl/bits/struct_mutex.h: lock word, depth, owner) and of musl (`pthread_impl.h`: type,
+/// lock word with the owner in its lower 30 bits), and those that inherit priorities (futex(2)).
+fn is_held_by(pid: Pid, wait: LockWait, tid: u32) -> bool {
+    const OWNER: u32 = 0x3fff_ffff;
+    let mut words = [0; 12];
+    if !matches!(
+        memory::read_exact(pid, RuntimeAddr(wait.futex), &mut words),
+        Ok(true)
+    ) {
+        return false;
+    }
+    let word = |index: usize| {
+        let bytes = words.get(index..index + 4);
+        bytes.map_or(0, |bytes| bytes.try_into().map_or(0, u32::from_ne_bytes))
+    };
+    word(0) & OWNER == tid || word(8) == tid
 }
 
 /// Reads a process's memory.

@@ -110,7 +110,7 @@ impl Engine {
                 return Ok(());
             }
             if let State::Stalled(stalled) = &self.state {
-                let spot = Spot::new(stalled.regs.rip, stalled.call.as_ref());
+                let spot = Spot::new(stalled.watched.pc, stalled.call.as_ref());
                 let hits = self.gates.hits(self.generation);
                 let hit = hits.iter().find(|hit| hit.tid == tid && hit.stopping);
                 if let Some(hit) = hit.filter(|_| stalled.tid != tid).cloned() {

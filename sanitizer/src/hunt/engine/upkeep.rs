@@ -196,6 +196,7 @@ impl Engine {
                 self.known.clear();
                 self.tell_coverage();
                 self.strategy.forget();
+                self.lines.forget();
             } else {
                 self.strategy.extend();
             }
@@ -250,6 +251,12 @@ impl Engine {
         *self.not_reported.entry(reason.to_owned()).or_default() += hits as u64;
     }
 
+    /// Programs change what they do, and memory is used for something else.
+    pub(super) fn forget_some(&mut self) {
+        self.strategy.decay();
+        self.lines.decay();
+    }
+
     pub(super) fn housekeeping(&mut self) -> Result<(), EngineError> {
         self.rounds += 1;
         self.gates.flush_log();
@@ -259,7 +266,7 @@ impl Engine {
         }
         if self.rounds.is_multiple_of(DECAY_ROUNDS) {
             if self.substitute.is_some() {
-                self.strategy.decay();
+                self.forget_some();
             } else {
                 self.waiting.decays = true;
             }

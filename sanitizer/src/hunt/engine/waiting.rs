@@ -142,7 +142,7 @@ impl Engine {
             return;
         }
         if std::mem::take(&mut self.waiting.decays) {
-            self.strategy.decay();
+            self.forget_some();
         }
         self.tell_seen();
         // What the tracer has just done is to be paid first.

@@ -3,7 +3,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
 
 use super::MAX_INSTRUCTION_LEN;
-use super::operands::operands;
+use super::operands::{Operand, operands};
 use crate::insn::{MemAccess, Regs, Undetermined};
 
 /// The first instruction of `code`, which stands at `pc`.
@@ -32,8 +32,17 @@ pub fn length(code: &[u8]) -> Option<usize> {
 pub fn accesses_before(code: &[u8], regs: &Regs) -> Result<Vec<MemAccess>, Undetermined> {
     let instruction = decode(code, regs.rip).ok_or(Undetermined::Undecodable)?;
     let mut factory = InstructionInfoFactory::new();
+    let operands = operands(&instruction, factory.info(&instruction));
+    accesses_of(&operands, regs)
+}
+
+/// The accesses by an instruction's operands.
+pub(super) fn accesses_of(
+    operands: &[Operand],
+    regs: &Regs,
+) -> Result<Vec<MemAccess>, Undetermined> {
     let mut accesses = Vec::new();
-    for operand in operands(&instruction, factory.info(&instruction)) {
+    for operand in operands {
         let (address, size) = operand.range(regs)?;
         if size > 0 {
             accesses.push(MemAccess {

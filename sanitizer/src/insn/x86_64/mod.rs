@@ -28,6 +28,7 @@ mod sites;
 mod stepping;
 #[cfg(test)]
 mod testing;
+mod upcoming;
 
 pub use accesses::{accesses_before, length};
 pub use attribute::attribute;
@@ -36,6 +37,7 @@ pub use flow::{exits, keeps_stack, length_of_function, padding, stub};
 pub use lookahead::{Candidate, Lookahead, lookahead};
 pub use read_use::read_use;
 pub use sites::{SITE_CODE, StaticSite, static_sites};
+pub use upcoming::{Upcoming, upcoming};
 
 /// The longest instruction in bytes; decoding never needs more.
 pub const MAX_INSTRUCTION_LEN: usize = 15;

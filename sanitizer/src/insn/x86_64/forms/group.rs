@@ -73,6 +73,8 @@ pub(super) struct Group {
     pub(super) thread_local: bool,
     /// Whether the bytes next to the accesses are left alone.
     edges: bool,
+    /// Whether the upper half may be.
+    pub(super) halved: bool,
 }
 
 const fn group(size: u32, kind: AccessKind, sources: &'static [&'static str]) -> Group {
@@ -94,6 +96,7 @@ const fn group(size: u32, kind: AccessKind, sources: &'static [&'static str]) ->
         locked: false,
         thread_local: false,
         edges: true,
+        halved: false,
     }
 }
 
@@ -162,6 +165,14 @@ impl Group {
     pub(super) const fn open_ended(self) -> Self {
         Self {
             edges: false,
+            ..self
+        }
+    }
+
+    /// Some processors leave the upper half alone, of which the result does not depend: an EPYC does.
+    pub(super) const fn halved(self) -> Self {
+        Self {
+            halved: true,
             ..self
         }
     }

@@ -10,8 +10,9 @@ const NO_ELEMENT: &str = "kxorw k1, k1, k1";
 const INDEX_DWORD: &str = "mov eax, 2\nkmovw k1, eax\nvmovdqu64 zmm1, [rip + indices_dword]";
 const INDEX_QWORD: &str = "mov eax, 2\nkmovw k1, eax\nvmovdqu64 zmm1, [rip + indices_qword]";
 
+/// What a mask leaves out hits a watchpoint on an EPYC, and not on a Xeon.
 const fn masked(group: Group) -> Group {
-    group.unknown(MaskUnknown)
+    group.unknown(MaskUnknown).open_ended()
 }
 
 pub(super) const GROUPS: &[Group] = &[

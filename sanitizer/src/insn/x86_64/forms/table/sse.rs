@@ -46,13 +46,9 @@ pub(super) const GROUPS: &[Group] = &[
             "addps xmm0, [rbx]",
             "mulpd xmm0, [rbx]",
             "andnps xmm0, [rbx]",
-            "unpcklps xmm0, [rbx]",
             "unpckhpd xmm0, [rbx]",
-            "punpcklbw xmm0, [rbx]",
             "shufps xmm0, [rbx], 1",
             "pshufd xmm0, [rbx], 1",
-            "psllw xmm0, [rbx]",
-            "psrlq xmm0, [rbx]",
             "paddd xmm0, [rbx]",
             "pcmpeqb xmm0, [rbx]",
             "cvtps2dq xmm0, [rbx]",
@@ -61,6 +57,16 @@ pub(super) const GROUPS: &[Group] = &[
             "rcpps xmm0, [rbx]",
         ],
     ),
+    reads(
+        16,
+        &[
+            "unpcklps xmm0, [rbx]",
+            "punpcklbw xmm0, [rbx]",
+            "psllw xmm0, [rbx]",
+            "psrlq xmm0, [rbx]",
+        ],
+    )
+    .halved(),
     // A REX prefix that is not about the size.
     reads(4, &["movd xmm2, dword ptr [r15]", "bt dword ptr [r15], 9"]).setup("mov r15, rbx"),
     writes(
