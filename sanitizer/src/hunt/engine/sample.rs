@@ -333,7 +333,14 @@ impl Engine {
         self.stalls += 1;
         let usual = Duration::from_nanos(self.setup.stall_ns);
         let stall = patience.min(longest_stall(&self.setup)).max(usual);
-        let deadline = monotonic_ns() + nanos(stall);
+        let now = monotonic_ns();
+        let deadline = now + nanos(stall);
+        // At the end of a short one it is looked anyway.
+        let look_at_locks = if stall > 2 * usual {
+            now + nanos(usual)
+        } else {
+            deadline
+        };
         self.state = State::Stalled(Box::new(Stalled {
             tid,
             site,
@@ -344,7 +351,7 @@ impl Engine {
             before,
             opened,
             traps,
-            look_at_locks: opened + nanos(usual),
+            look_at_locks,
             deadline,
         }));
     }
