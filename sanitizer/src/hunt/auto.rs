@@ -51,7 +51,10 @@ impl Yield {
             Outcome::Private | Outcome::Unused | Outcome::Beside => (0.0, 0.0),
             Outcome::Quiet | Outcome::Locked | Outcome::Repeat => (1.0, 0.0),
             // Nobody stood still.
-            Outcome::NotReached | Outcome::TooOften | Outcome::Unsuitable => (0.25, 0.0),
+            Outcome::NotReached
+            | Outcome::TooOften
+            | Outcome::Unsuitable
+            | Outcome::KnownPrivate => (0.25, 0.0),
         };
         self.turns += turn;
         self.found += found;

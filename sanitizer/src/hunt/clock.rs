@@ -204,6 +204,7 @@ impl Strategy for Clock {
             Outcome::NotReached
             | Outcome::TooOften
             | Outcome::Unsuitable
+            | Outcome::KnownPrivate
             | Outcome::Beside
             | Outcome::Quiet => 1,
         };

@@ -18,6 +18,8 @@ const LEFT: f64 = 0.65;
 /// How much less a try counts at which no thread came by, and one in vain where a race was found before.
 const NOT_REACHED: f64 = 0.1;
 const RACED_BEFORE: f64 = 0.3;
+/// The same for one at which a thread came by and was not stalled for it.
+const NOT_STALLED: f64 = 0.3;
 /// How many tries in vain one counts for whose thread held a lock that others waited for.
 const LOCKED: f64 = 3.0;
 /// And for how many it counts at most that this was seen at others.
@@ -187,7 +189,8 @@ impl Contended {
         };
         entry.tries += match outcome {
             // What raced is told by itself.
-            Outcome::Shared(_) | Outcome::Unused | Outcome::Beside | Outcome::Hit(_) => 0.0,
+            Outcome::Shared(_) | Outcome::Unused | Outcome::Hit(_) => 0.0,
+            Outcome::KnownPrivate | Outcome::Beside => NOT_STALLED,
             Outcome::NotReached => {
                 entry.interval = (entry.interval * 3 / 2).min(LONGEST_WAIT);
                 NOT_REACHED

@@ -30,6 +30,8 @@ const NAMED_WEIGHT: f32 = 4.0;
 const LIVE_WEIGHT: f32 = 4.0;
 /// What a forgetting leaves of what is known of locks.
 const KEPT_LOCKED: f64 = 0.9;
+/// Whoever forgets to take the lock does so in a function where others take it: no more than this counts against one.
+const MOST_LOCKED: f64 = 4.0;
 /// So many bytes away is right beside: a few instructions, often of the same basic block.
 const BESIDE: u32 = 48;
 /// Misses in a row that count.
@@ -115,7 +117,7 @@ const fn penalty(outcome: Outcome, misses: u8) -> u16 {
         // The race is known now; a second report of it is worth less than a new one.
         Outcome::Hit(_) | Outcome::Repeat => 12,
         Outcome::Unsuitable | Outcome::Private => 32,
-        Outcome::Unused | Outcome::Beside => 1,
+        Outcome::Unused | Outcome::KnownPrivate | Outcome::Beside => 1,
         Outcome::Shared(_) => 0,
     }
 }
@@ -392,10 +394,14 @@ impl KnownCode {
                 known.flags |= AccessSite::PRIVATE;
                 known.flags &= !AccessSite::SHARED;
             }
-            Outcome::TooOften | Outcome::Unsuitable | Outcome::Unused | Outcome::Beside => {}
+            Outcome::TooOften
+            | Outcome::Unsuitable
+            | Outcome::KnownPrivate
+            | Outcome::Unused
+            | Outcome::Beside => {}
         }
         if outcome == Outcome::Locked {
-            function.locked += 1.0;
+            function.locked = (function.locked + 1.0).min(MOST_LOCKED);
         }
         match outcome {
             Outcome::NotReached => self.missed.add(site, f64::from(known.kind_weight())),

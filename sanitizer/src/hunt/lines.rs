@@ -29,12 +29,19 @@ enum Users {
 }
 
 impl Lines {
-    /// A thread uses the memory at an address.
-    pub fn used(&mut self, address: u64, tid: u32) {
-        let users = self.users(address, Users::One { tid, times: 0 });
-        match users {
-            Users::One { tid: first, times } if *first == tid => *times = times.saturating_add(1),
-            _ => *users = Users::Several,
+    /// A thread that stands still is about to use the memory at these addresses.
+    pub fn used(&mut self, addresses: impl Iterator<Item = u64>, tid: u32) {
+        let mut lines: Vec<u64> = addresses.map(|address| address / LINE).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        for line in lines {
+            let users = self.users(line * LINE, Users::One { tid, times: 0 });
+            match users {
+                Users::One { tid: first, times } if *first == tid => {
+                    *times = times.saturating_add(1);
+                }
+                _ => *users = Users::Several,
+            }
         }
     }
 
@@ -90,16 +97,17 @@ mod tests {
         let is = |worth: f64, expected: f64| (worth - expected).abs() < 1e-9;
         assert!(is(lines.worth(0x1000, 1), 1.0));
         for _ in 0..6 {
-            lines.used(0x1000, 1);
+            // However often it is used by one and the same thread that stands there.
+            lines.used([0x1000, 0x1008].into_iter(), 1);
         }
         assert!(is(lines.worth(0x103f, 1), 0.25));
         assert!(is(lines.worth(0x1040, 1), 1.0));
         // For another thread it is known to be shared: it is about to use it.
         assert!(is(lines.worth(0x1000, 2), SHARED));
-        lines.used(0x1010, 2);
+        lines.used([0x1010].into_iter(), 2);
         assert!(is(lines.worth(0x1000, 1), SHARED));
         lines.shared(0x2000);
-        lines.used(0x2000, 1);
+        lines.used([0x2000].into_iter(), 1);
         assert!(is(lines.worth(0x2000, 1), SHARED));
     }
 
@@ -108,7 +116,7 @@ mod tests {
     fn old_lines_are_forgotten() {
         let mut lines = Lines::default();
         for _ in 0..4 {
-            lines.used(0x1000, 1);
+            lines.used([0x1000].into_iter(), 1);
         }
         lines.shared(0x2000);
         for _ in 0..3 {
@@ -116,7 +124,7 @@ mod tests {
         }
         assert_eq!(lines.lines.len(), 1);
         for line in 0..2 * MEMORY as u64 {
-            lines.used(line * LINE, 1);
+            lines.used([line * LINE].into_iter(), 1);
             assert!(lines.lines.len() <= MEMORY);
         }
         assert!(lines.worth((2 * MEMORY as u64 - 1) * LINE, 1) < 1.0);

@@ -79,6 +79,8 @@ pub struct Site {
     found_named: f64,
     /// Why the wait in hand was chosen.
     why: &'static str,
+    /// What came of it was counted.
+    is_counted: bool,
     waiting: Option<Wait>,
     first_wait: Duration,
     /// Threads are held only at contended sites.
@@ -107,6 +109,7 @@ impl Site {
             tries_named: 0.0,
             found_named: 0.0,
             why: "",
+            is_counted: false,
             waiting: None,
             first_wait: if max_overhead < LARGE_BUDGET {
                 small
@@ -241,6 +244,7 @@ impl Strategy for Site {
             self.noted.push((pc, (sample.stack)()));
         }
         let Some(wait) = self.waiting.take().filter(|wait| wait.at == pc) else {
+            self.why = "";
             return Proposal::Pass("no-site-here");
         };
         let waited = sample.waited.unwrap_or_default();
@@ -307,6 +311,7 @@ impl Strategy for Site {
             })?,
         };
         self.why = why;
+        self.is_counted = false;
         let known = self.code.get(at);
         let misses = known.map_or(0, |site| site.misses);
         let usual = self.first_wait * (1 << misses.min(DOUBLINGS));
@@ -389,9 +394,10 @@ impl Strategy for Site {
         match (self.why, outcome) {
             // What is shared is told after the stall that has counted.
             (NAMED, Outcome::Shared(_)) => self.found_named += 1.0,
-            (NAMED, Outcome::NotReached) => {}
+            (NAMED, Outcome::NotReached | Outcome::Beside) => {}
             (NAMED, _) => {
-                self.tries_named += 1.0;
+                // A quiet stall is told of once more when it is known who uses the bytes.
+                self.tries_named += f64::from(!std::mem::replace(&mut self.is_counted, true));
                 self.found_named += f64::from(matches!(outcome, Outcome::Hit(_)));
             }
             (NAMED_ELSEWHERE, _) => {

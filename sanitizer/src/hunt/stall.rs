@@ -4,7 +4,7 @@
 use super::routines::Contract;
 use crate::{
     addr::RuntimeAddr,
-    insn::{MemAccess, Regs, Undetermined, x86_64::Upcoming},
+    insn::{AccessKind, MemAccess, Regs, Undetermined, x86_64::Upcoming},
     kernel::perf::WatchKind,
 };
 
@@ -127,11 +127,17 @@ fn watched(pc: u64, access: MemAccess, behind: RuntimeAddr, random: &mut fastran
         behind,
         address: RuntimeAddr(address),
         len,
-        kind: if access.kind.writes() {
-            WatchKind::ReadsAndWrites
-        } else {
-            WatchKind::Writes
-        },
+        kind: kind_for(access.kind),
+    }
+}
+
+/// What others' accesses are watched for that would race with one.
+#[must_use]
+pub const fn kind_for(access: AccessKind) -> WatchKind {
+    if access.writes() {
+        WatchKind::ReadsAndWrites
+    } else {
+        WatchKind::Writes
     }
 }
 
@@ -164,7 +170,6 @@ pub fn is_own(address: u64, regs: &Regs, stack_end: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::insn::AccessKind;
 
     /// Check over all small ranges that the watched block lies inside the access, is aligned,
     /// and cannot be made larger.

@@ -134,6 +134,8 @@ pub enum Outcome {
     TooOften,
     /// The access was not worth a stall: its own stack, thread-local, not decodable.
     Unsuitable,
+    /// A thread came there, and let go: only it is known to use what it was to access.
+    KnownPrivate,
     /// A thread came there, and was stalled for what it was to access next: that was worth more.
     Beside,
     /// Nobody else touched the bytes.
@@ -160,6 +162,7 @@ impl Outcome {
             Self::NotReached => "not-reached",
             Self::TooOften => "too-often",
             Self::Unsuitable => "unsuitable",
+            Self::KnownPrivate => "known-private",
             Self::Beside => "beside",
             Self::Quiet => "quiet",
             Self::Locked => "locked",

@@ -108,6 +108,15 @@ impl Watchpoints {
         }
     }
 
+    /// Whether they would see all such accesses, and no others.
+    #[must_use]
+    pub fn are_for(&self, kind: WatchKind) -> bool {
+        match self {
+            Self::Threads(_) => true,
+            Self::Cpus(Cpus { bytes, .. }) => bytes.are_for(kind),
+        }
+    }
+
     /// Opens that of a thread, where threads have some.
     ///
     /// # Errors

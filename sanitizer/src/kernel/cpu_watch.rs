@@ -115,6 +115,12 @@ impl CpuWatch {
         watch.is_some_and(|watch| watch.suited(kind).is_some())
     }
 
+    /// Whether they would see all of these accesses, and no others.
+    #[must_use]
+    pub fn are_for(&self, kind: WatchKind) -> bool {
+        self.shared.watch().is_some_and(|watch| watch.kind == kind)
+    }
+
     /// Arms them; see [`PerfEvent::watch`]. The result is what they trap on.
     ///
     /// # Errors
@@ -249,6 +255,7 @@ mod tests {
         let arm = |kind| watch.watch(NOWHERE, 8, kind);
 
         assert_eq!(prepared(&watch, Writes), 1);
+        assert!(watch.are_for(Writes) && !watch.are_for(ReadsAndWrites));
         assert_eq!(arm(Writes).ok(), Some(Writes));
         assert_eq!(arm(ReadsAndWrites).ok(), Some(Writes));
         watch.unwatch();

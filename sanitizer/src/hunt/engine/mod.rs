@@ -146,6 +146,8 @@ struct Stalled {
     traps: u64,
     /// When to look whether others wait for a lock that it holds.
     look_at_locks: u64,
+    /// So many were seen to.
+    waiting: usize,
     deadline: u64,
 }
 
@@ -221,6 +223,8 @@ pub struct Engine {
     substitute: Option<Substitute>,
     /// Pairs that were told with stacks; repeats are only counted.
     known: HashSet<Seen>,
+    /// Pairs that are no evidence of a race, whatever is seen of them.
+    refused: HashSet<Seen>,
     ending: Option<Ending>,
 }
 
@@ -332,6 +336,7 @@ impl Engine {
             period_ns,
             substitute: substitutes.then(|| Substitute::new(setup.max_overhead)),
             known: HashSet::new(),
+            refused: HashSet::new(),
             ending: None,
             setup,
         };

@@ -32,6 +32,7 @@ use crate::insn::x86_64::{Upcoming, upcoming};
 use crate::insn::{MemAccess, Regs};
 use crate::kernel::calibrate::SAMPLED_STACK;
 use crate::kernel::gates::Hit;
+use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::kernel::ptrace;
@@ -40,6 +41,7 @@ use crate::report::finding::MapInfo;
 use crate::symbols::StackSnapshot;
 use crate::target;
 use crate::target::memory;
+use crate::target::status::Status;
 use crate::target::threads::{LockWait, waited_for_processor, waits_for_lock};
 use crate::verdict::Reason;
 
@@ -266,7 +268,9 @@ impl Engine {
         } else if call.is_none() && self.modules.is_routine(regs.rip) {
             Err(Reason::UnanalyzedCaller.name())
         } else {
-            let choice = self.choose_ahead(tid, &regs, call.is_some(), is_own);
+            // Of what is only looked at, the strategy has to know the place.
+            let is_fixed = call.is_some() || patience == Patience::Look;
+            let choice = self.choose_ahead(tid, &regs, is_fixed, is_own);
             match (&call, choice) {
                 (Some(call), Ok(watched)) if call.may_be_beyond(watched.access.kind) => Err(BEYOND),
                 (_, choice) => choice,
@@ -276,7 +280,7 @@ impl Engine {
             Ok(watched) => watched,
             Err(reason) => {
                 let outcome = match reason {
-                    stall::KNOWN_PRIVATE => Outcome::Unused,
+                    stall::KNOWN_PRIVATE => Outcome::KnownPrivate,
                     _ => Outcome::Unsuitable,
                 };
                 self.came_to(self.decisions.why, site, outcome);
@@ -352,19 +356,26 @@ impl Engine {
             opened,
             traps,
             look_at_locks,
+            waiting: 0,
             deadline,
         }));
     }
 
     /// Nobody who waits for a lock of the stalled thread can race with it, and there is no reason to let them wait
-    /// any longer.
+    /// any longer; but now and then it is worth it for those that forget the lock.
     pub(super) fn look_at_locks(&mut self) {
+        /// How many of 256 such stalls are not cut short.
+        const LOCKED_IN_FULL: u8 = 64;
         let State::Stalled(stalled) = &mut self.state else {
             return;
         };
         stalled.look_at_locks = stalled.deadline;
         let tid = stalled.tid;
-        if self.waiting_for_locks_of(tid) > 0 {
+        let waiting = self.waiting_for_locks_of(tid);
+        if let State::Stalled(stalled) = &mut self.state {
+            stalled.waiting = waiting;
+        }
+        if waiting > 0 && self.random.u8(..) >= LOCKED_IN_FULL {
             self.end_stall(None);
         }
     }
@@ -375,7 +386,7 @@ impl Engine {
         &mut self,
         tid: u32,
         regs: &Regs,
-        in_routine: bool,
+        is_fixed: bool,
         is_own: impl Fn(u64) -> bool,
     ) -> Result<Watched, stall::Unsuitable> {
         /// Instructions ahead, at most.
@@ -385,7 +396,9 @@ impl Engine {
         const SITE: f64 = 2.0;
         const CONTENDED: f64 = 16.0;
         let learns = self.setup.learns;
-        let limit = if in_routine || !learns { 1 } else { AHEAD };
+        let limit = if is_fixed || !learns { 1 } else { AHEAD };
+        let can = [WatchKind::Writes, WatchKind::ReadsAndWrites]
+            .map(|kind| (kind, self.arming.watchpoints().are_for(kind)));
         let modules = &self.modules;
         let mut ahead = upcoming(modules.code(regs.rip), regs, limit);
         let may_synchronize = |step: &&Upcoming| {
@@ -396,6 +409,9 @@ impl Engine {
             let Ok(accesses) = &step.accesses else {
                 return true;
             };
+            if modules.is_atomic(step.pc) {
+                return true;
+            }
             let known = accesses.iter().map(|access| (access.kind, access.size));
             known
                 .chain(step.elsewhere.iter().copied())
@@ -413,15 +429,20 @@ impl Engine {
             if !learns {
                 return 1.0;
             }
-            let sought = if index == 0 { sought } else { 1.0 };
+            let sought = match index {
+                0 => sought,
+                _ if can.contains(&(stall::kind_for(access.kind), true)) => 1.0,
+                // The processors' watchpoints are for something else.
+                _ => return 0.0,
+            };
             sought * lines.worth(access.address, tid)
         };
         let chosen = stall::choose(&ahead, &is_own, worth, &mut self.random);
-        for access in ahead.iter().flat_map(|step| step.accesses.iter().flatten()) {
-            if !access.stack_implicit && !access.thread_local && !is_own(access.address) {
-                self.lines.used(access.address, tid);
-            }
-        }
+        let accesses = ahead.iter().flat_map(|step| step.accesses.iter().flatten());
+        let shared = accesses.filter(|access| {
+            !access.stack_implicit && !access.thread_local && !is_own(access.address)
+        });
+        self.lines.used(shared.map(|access| access.address), tid);
         chosen
     }
 
@@ -507,6 +528,7 @@ impl Engine {
             before,
             opened,
             traps,
+            waiting,
             ..
         } = *stalled;
         // What stands in the rings while the thread stands still was made meanwhile.
@@ -524,9 +546,13 @@ impl Engine {
             let trapped = self.counter(Counter::Traps) - self.counter(Counter::HitKernel) != traps;
             if matches!(read, Ok(true)) && after != before && !trapped {
                 self.value_changed += 1;
+                self.lines.shared(watched.address.0);
             }
             // That nobody was seen to read proves nothing then, nor would it afterwards.
-            let waiting = self.waiting_for_locks_of(tid);
+            let waiting = match waiting {
+                0 => self.waiting_for_locks_of(tid),
+                seen => seen,
+            };
             let outcome = if waiting > 0 {
                 Outcome::Locked
             } else if is_blind_to_reads {
@@ -553,8 +579,12 @@ impl Engine {
             hit.stack = std::mem::take(stack);
         }
         let spot = Spot::new(watched.pc, call.as_ref());
-        let new = hits.iter().find(|hit| !self.was_told(spot, hit));
-        let told = new.is_none();
+        let told = hits.iter().all(|hit| self.was_told(spot, hit));
+        let is_new = |hit: &&Hit| {
+            let seen = self.seen(spot, hit);
+            !self.known.contains(&seen) && !self.refused.contains(&seen)
+        };
+        let new = hits.iter().find(is_new);
         self.lines.shared(watched.address.0);
         let outcome = new.map_or(Outcome::Repeat, |hit| {
             let racing = self.seen(spot, hit).racing;
@@ -601,13 +631,25 @@ impl Engine {
     }
 
     /// How many threads wait for a lock that a stopped one holds, of a part of all threads where there are many.
-    fn waiting_for_locks_of(&self, tid: u32) -> usize {
-        /// Threads looked at: each takes some microseconds, and the stopped one waits.
+    fn waiting_for_locks_of(&mut self, tid: u32) -> usize {
+        /// Threads looked at, and how long: each takes some microseconds, and the stopped one waits.
         const MOST: usize = 16;
+        const TIME: Duration = Duration::from_micros(150);
+        let until = monotonic_ns() + nanos(TIME);
         let pid = as_pid(self.pid);
-        let others = self.arming.tids().filter(|&other| other != tid).take(MOST);
+        // Of many, others each time.
+        let first = self.random.usize(..self.arming.len().max(1));
+        let tids = self.arming.tids().skip(first).chain(self.arming.tids());
+        let others = tids.take(self.arming.len()).filter(|&other| other != tid);
+        let others = others.take(MOST).take_while(|_| monotonic_ns() < until);
         let waits = others.filter_map(|other| waits_for_lock(pid, as_pid(other)));
-        waits.filter(|wait| is_held_by(pid, *wait, tid)).count()
+        let ids = OnceCell::new();
+        waits
+            .filter(|wait| {
+                let ids = ids.get_or_init(|| ids_of(pid, tid));
+                is_held_by(pid, *wait, ids)
+            })
+            .count()
     }
 
     /// The kernel has accessed the bytes of the stall in hand: where that is evidence, there is nothing to
@@ -703,7 +745,19 @@ impl Engine {
                         }
                     }
                 }
-                Err(reason) => *self.not_reported.entry(reason.to_owned()).or_default() += 1,
+                Err(reason) => {
+                    *self.not_reported.entry(reason.to_owned()).or_default() += 1;
+                    let by_chance = [Reason::NotCompleted, Reason::OutsideStall];
+                    if by_chance.iter().all(|chance| chance.name() != reason) {
+                        let side = &confirm.side;
+                        let spot = Spot::new(side.watched.pc, side.call.as_ref());
+                        let seen = self.seen(spot, hit);
+                        if self.refused.len() >= KNOWN_PAIRS {
+                            self.refused.clear();
+                        }
+                        self.refused.insert(seen);
+                    }
+                }
             }
         }
     }
@@ -804,7 +858,7 @@ impl Engine {
 /// Whether a thread holds the lock that another one waits for, as far as the lock says who does: those of glibc
 /// (`struct __pthread_mutex_s`, sysdeps/x86/nptl/bits/struct_mutex.h: lock word, depth, owner) and of musl (`pthread_impl.h`: type,
 /// lock word with the owner in its lower 30 bits), and those that inherit priorities (futex(2)).
-fn is_held_by(pid: Pid, wait: LockWait, tid: u32) -> bool {
+fn is_held_by(pid: Pid, wait: LockWait, ids: &[u32]) -> bool {
     const OWNER: u32 = 0x3fff_ffff;
     let mut words = [0; 12];
     if !matches!(
@@ -817,7 +871,15 @@ fn is_held_by(pid: Pid, wait: LockWait, tid: u32) -> bool {
         let bytes = words.get(index..index + 4);
         bytes.map_or(0, |bytes| bytes.try_into().map_or(0, u32::from_ne_bytes))
     };
-    word(0) & OWNER == tid || word(8) == tid
+    ids.contains(&(word(0) & OWNER)) || ids.contains(&word(8))
+}
+
+/// A thread's id here, and in the pid namespace in which it lives.
+fn ids_of(pid: Pid, tid: u32) -> Vec<u32> {
+    let status = Status::of_thread(pid, as_pid(tid)).ok();
+    let own = status.and_then(|status| status.namespace_tids.last().copied());
+    let own = own.map(|own| own.as_raw().cast_unsigned());
+    own.into_iter().chain([tid]).collect()
 }
 
 /// Reads a process's memory.

@@ -254,11 +254,13 @@ impl Engine {
         let Some((site, why, _)) = self.waiting.shared.take() else {
             return;
         };
+        let address = self.gates.control().share_address.load(SeqCst);
         self.disarm_site();
         let control = self.gates.control();
         // Written last of what the gate tells of the other access.
         let behind = control.share_pc.load(SeqCst);
         if behind != 0 {
+            self.lines.shared(address);
             let at = control.share_ns.load(SeqCst);
             let conflict = Conflict {
                 behind,

@@ -26,8 +26,8 @@ pub struct Upcoming {
 
 /// The instructions that follow each other from `regs.rip` on, at most `limit`; `code` are the bytes from there on.
 ///
-/// The last one is the first that leads elsewhere, is a fence or locks memory, or changes the stack or the frame
-/// pointer: at all of them the stack is what it is now. Which of them are atomic without a lock is for the caller to
+/// The last one is the first that leads elsewhere, is a fence or locks memory, writes thread-local memory, or changes the stack or
+/// the frame pointer: at all of them the stack is what it is now. Which of them are atomic without a lock is for the caller to
 /// tell.
 #[must_use]
 pub fn upcoming(code: &[u8], regs: &Regs, limit: usize) -> Vec<Upcoming> {
@@ -97,6 +97,8 @@ fn ends(instruction: &Instruction, info: &InstructionInfo, operands: &[Operand])
         || instruction.flow_control() != FlowControl::Next
         || instruction.is_privileged()
         || operands.iter().any(|operand| operand.locked)
+        // A restartable sequence may begin, from which the thread may be sent elsewhere.
+        || operands.iter().any(|operand| operand.thread_local() && operand.kind.writes())
         || written(info).any(|register| matches!(register, Register::RSP | Register::RBP))
 }
 
@@ -215,6 +217,8 @@ mod tests {
             ("lock inc dword ptr [rdi]\nmov eax, [rsi]", 1),
             ("xchg [rdi], eax\nmov eax, [rsi]", 1),
             ("mfence\nmov eax, [rdi]", 1),
+            ("mov fs:[8], rax\nmov eax, [rdi]", 1),
+            ("mov rax, fs:[8]\nmov eax, [rdi]", 2),
             ("push rax\nmov eax, [rdi]", 1),
             ("sub rsp, 8\nmov eax, [rdi]", 1),
             ("mov rbp, rsp\nmov eax, [rdi]", 1),
