@@ -13,16 +13,20 @@ use std::{
     io::Read as _,
     os::fd::{AsRawFd as _, FromRawFd as _},
     path::Path,
+    process::Command,
 };
 
 use anyhow::{Context as _, Result};
 use perf_event_open_sys::{self as sys, bindings as raw};
 
-/// Where the kernel names its tracepoints: tracefs, by itself or below debugfs.
+/// Where the kernel names the tracepoint: tracefs, by itself or below debugfs.
 const TRACEPOINT: [&str; 2] = [
     "/sys/kernel/tracing/events/signal/signal_deliver/id",
     "/sys/kernel/debug/tracing/events/signal/signal_deliver/id",
 ];
+/// The same where tracefs is not mounted: it is for this command alone, and gone with it.
+const MOUNTED: &str = "mount -t tracefs tracefs /sys/kernel/tracing && \
+                       cat /sys/kernel/tracing/events/signal/signal_deliver/id";
 /// A thread's name has this many bytes at most.
 const NAME: usize = 15;
 
@@ -40,9 +44,7 @@ impl LostTraps {
     /// Fails where perf_event_open(2) does.
     pub fn of(program: &Path) -> Result<Self> {
         let mut counters = Vec::new();
-        let id = TRACEPOINT.iter().find_map(|path| fs::read(path).ok());
-        if let Some(id) = id {
-            let id = String::from_utf8(id)?.trim().parse()?;
+        if let Some(id) = tracepoint() {
             let name = program.file_name().unwrap_or_default().as_encoded_bytes();
             let name = String::from_utf8_lossy(name.get(..NAME).unwrap_or(name));
             let filter = format!(
@@ -75,6 +77,17 @@ impl LostTraps {
     }
 }
 
+/// The number of the tracepoint, where the kernel has it.
+fn tracepoint() -> Option<u64> {
+    let id = TRACEPOINT.iter().find_map(|path| fs::read(path).ok());
+    let id = id.or_else(|| {
+        let mut command = Command::new("unshare");
+        let output = command.args(["--mount", "sh", "-c", MOUNTED]).output();
+        output.ok().map(|output| output.stdout)
+    });
+    String::from_utf8(id?).ok()?.trim().parse().ok()
+}
+
 fn counter(tracepoint: u64, cpu: i32, filter: &CString) -> std::io::Result<File> {
     let mut attr = raw::perf_event_attr {
         type_: raw::PERF_TYPE_TRACEPOINT,
@@ -101,8 +114,6 @@ fn counter(tracepoint: u64, cpu: i32, filter: &CString) -> std::io::Result<File>
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
     use crate::{Configuration, Program, compile};
 

@@ -9,6 +9,7 @@ mod detect;
 mod detection;
 mod figure;
 mod gaps;
+mod locks;
 mod machine;
 mod metadata;
 mod numbers;
@@ -29,6 +30,8 @@ pub enum Bench {
     Detect(detect::Options),
     /// How long threads stand still when gwp-race hangs and all processors are busy.
     Gaps(gaps::Options),
+    /// What stalls cost those who wait for a lock of the stalled thread.
+    Locks(locks::Options),
     /// Whether the budget is kept, for several budgets and numbers of threads.
     Overhead(overhead::Options),
     /// What grows with the number of threads, and with that of functions.
@@ -46,6 +49,7 @@ pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Detect(options) => detect::run(options),
         Bench::Gaps(options) => gaps::run(options),
+        Bench::Locks(options) => locks::run(options),
         Bench::Overhead(options) => overhead::run(options),
         Bench::Costs(options) => costs::run(options),
         Bench::Yield(options) => yields::run(options),
