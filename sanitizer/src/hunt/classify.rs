@@ -236,12 +236,7 @@ fn side(
         address: access.address,
         size: access.size,
         kind: access.kind,
-        // The hardware makes it atomic; the table may have lost its mark.
-        atomicity: if access.locked {
-            Atomicity::Atomic
-        } else {
-            atomicity(&place, access.size, access.kind)
-        },
+        atomicity: atomicity(&place, access),
         analyzed,
         read_use: if access.kind == AccessKind::Read {
             read_use(modules, pc)
@@ -252,15 +247,17 @@ fn side(
     })
 }
 
-/// What is known of an access of so many bytes.
-#[must_use]
-pub fn atomicity(place: &Place<'_>, size: u32, kind: AccessKind) -> Atomicity {
+fn atomicity(place: &Place<'_>, access: &MemAccess) -> Atomicity {
+    if access.locked {
+        // The hardware makes it atomic; the table may have lost its mark.
+        return Atomicity::Atomic;
+    }
     place
         .module
         .metadata
         .as_ref()
         .map_or(Atomicity::Plain, |metadata| {
-            metadata.atomicity(place.link, size.into(), kind)
+            metadata.atomicity(place.link, access.size.into(), access.kind)
         })
 }
 

@@ -295,13 +295,12 @@ impl Strategy for Site {
         self.look(code);
         let contended = self.random.f64() < self.contended.chance();
         let contended = contended.then(|| self.contended.choose(&mut self.random));
-        let contended = contended.map(|site| {
-            let site = site?;
+        let contended = contended.flatten();
+        if let Some(site) = contended {
             self.contended.suspect(site, self.code.locked(site));
-            Some(site)
-        });
+        }
         let named = self.choose_named();
-        let (at, why) = match (contended.flatten(), named) {
+        let (at, why) = match (contended, named) {
             (Some(site), _) => (site, CONTENDED),
             (None, Some(named)) => named,
             (None, None) => (0..CHOICES).find_map(|_| {

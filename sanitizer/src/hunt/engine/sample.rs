@@ -15,8 +15,8 @@ use crate::hunt::caller;
 use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::Circumstances;
 use crate::hunt::classify::StalledSide;
+use crate::hunt::classify::classify;
 use crate::hunt::classify::{BEYOND, racing_call};
-use crate::hunt::classify::{atomicity, classify};
 use crate::hunt::site;
 use crate::hunt::stall;
 use crate::hunt::stall::Watched;
@@ -402,20 +402,18 @@ impl Engine {
         let modules = &self.modules;
         let mut ahead = upcoming(modules.code(regs.rip), regs, limit);
         let may_synchronize = |step: &&Upcoming| {
-            let place = modules.place(step.pc);
-            let Some(place) = place.filter(|place| place.module.metadata.is_some()) else {
+            let (Some(place), Ok(accesses)) = (modules.place(step.pc), &step.accesses) else {
                 return true;
             };
-            let Ok(accesses) = &step.accesses else {
+            let Some(metadata) = &place.module.metadata else {
                 return true;
             };
-            if modules.is_atomic(step.pc) {
-                return true;
-            }
             let known = accesses.iter().map(|access| (access.kind, access.size));
-            known
-                .chain(step.elsewhere.iter().copied())
-                .any(|(kind, size)| atomicity(&place, size, kind) != Atomicity::Plain)
+            let mut all = known.chain(step.elsewhere.iter().copied());
+            metadata.is_atomic(place.link)
+                || all.any(|(kind, size)| {
+                    metadata.atomicity(place.link, size.into(), kind) != Atomicity::Plain
+                })
         };
         // What comes behind such an instruction may be ordered by it.
         let plain = ahead.iter().take_while(|step| !may_synchronize(step));
@@ -548,7 +546,6 @@ impl Engine {
                 self.value_changed += 1;
                 self.lines.shared(watched.address.0);
             }
-            // That nobody was seen to read proves nothing then, nor would it afterwards.
             let waiting = match waiting {
                 0 => self.waiting_for_locks_of(tid),
                 seen => seen,
@@ -556,6 +553,7 @@ impl Engine {
             let outcome = if waiting > 0 {
                 Outcome::Locked
             } else if is_blind_to_reads {
+                // That nobody was seen to read proves nothing then, nor would it afterwards.
                 Outcome::Unused
             } else {
                 Outcome::Quiet
@@ -579,15 +577,15 @@ impl Engine {
             hit.stack = std::mem::take(stack);
         }
         let spot = Spot::new(watched.pc, call.as_ref());
-        let told = hits.iter().all(|hit| self.was_told(spot, hit));
-        let is_new = |hit: &&Hit| {
-            let seen = self.seen(spot, hit);
-            !self.known.contains(&seen) && !self.refused.contains(&seen)
-        };
-        let new = hits.iter().find(is_new);
+        // Once for each: both threads stand still.
+        let seen: Vec<Seen> = hits.iter().map(|hit| self.seen(spot, hit)).collect();
+        let told = seen.iter().all(|seen| self.known.contains(seen));
+        let new = hits
+            .iter()
+            .zip(&seen)
+            .find(|(_, seen)| !self.known.contains(seen) && !self.refused.contains(seen));
         self.lines.shared(watched.address.0);
-        let outcome = new.map_or(Outcome::Repeat, |hit| {
-            let racing = self.seen(spot, hit).racing;
+        let outcome = new.map_or(Outcome::Repeat, |(hit, Seen { racing, .. })| {
             Outcome::Hit(Conflict {
                 behind: racing.returns_to.unwrap_or(racing.pc),
                 distance: Duration::from_nanos(hit.time_ns.saturating_sub(opened)),
@@ -720,18 +718,18 @@ impl Engine {
             open: confirm.open.clone(),
         };
         let memory = memory_of(as_pid(self.pid));
+        let side = &confirm.side;
+        let spot = Spot::new(side.watched.pc, side.call.as_ref());
         for hit in &confirm.hits {
             match classify(
                 &self.modules,
-                &confirm.side,
+                side,
                 hit,
                 &circumstances,
                 &self.policy,
                 &memory,
             ) {
                 Ok(finding) => {
-                    let side = &confirm.side;
-                    let spot = Spot::new(side.watched.pc, side.call.as_ref());
                     let seen = self.seen(spot, hit);
                     if self.known.len() >= KNOWN_PAIRS {
                         self.known.clear();
@@ -749,8 +747,6 @@ impl Engine {
                     *self.not_reported.entry(reason.to_owned()).or_default() += 1;
                     let by_chance = [Reason::NotCompleted, Reason::OutsideStall];
                     if by_chance.iter().all(|chance| chance.name() != reason) {
-                        let side = &confirm.side;
-                        let spot = Spot::new(side.watched.pc, side.call.as_ref());
                         let seen = self.seen(spot, hit);
                         if self.refused.len() >= KNOWN_PAIRS {
                             self.refused.clear();
@@ -764,11 +760,7 @@ impl Engine {
 
     /// The race of these two places was told already: its stacks are not wanted.
     pub(super) fn is_known(&self, stalled: Spot, hit: &Hit) -> bool {
-        !self.setup.full_repeats && self.was_told(stalled, hit)
-    }
-
-    fn was_told(&self, stalled: Spot, hit: &Hit) -> bool {
-        self.known.contains(&self.seen(stalled, hit))
+        !self.setup.full_repeats && self.known.contains(&self.seen(stalled, hit))
     }
 
     fn seen(&self, stalled: Spot, hit: &Hit) -> Seen {

@@ -2,14 +2,13 @@
 //! instruction and must find one nearby that is worth a stall.
 
 use iced_x86::{
-    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register,
+    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpKind, Register,
 };
 
 use super::accesses::decode;
 use super::flow::transfer;
 use super::operands::{Extent, Operand, operands};
-use super::registers::{CALLER_SAVED, GprSet};
+use super::registers::{CALLER_SAVED, GprSet, written};
 use crate::insn::{AccessKind, Transfer};
 
 /// An access ahead that is worth a stall.
@@ -181,14 +180,8 @@ pub(super) fn track_frame(instruction: &Instruction, info: &InstructionInfo, fra
         Mnemonic::Add | Mnemonic::Sub => frame.contains(instruction.op0_register()),
         _ => false,
     };
-    for used in info.used_registers() {
-        if !matches!(
-            used.access(),
-            OpAccess::Read | OpAccess::CondRead | OpAccess::None
-        ) && used.register().full_register() != Register::RSP
-        {
-            frame.remove(used.register());
-        }
+    for register in written(info).filter(|&register| register != Register::RSP) {
+        frame.remove(register);
     }
     if derived && instruction.op0_kind() == OpKind::Register {
         let destination = instruction.op0_register();

@@ -1,6 +1,6 @@
 //! iced's register names against the registers that an event records.
 
-use iced_x86::Register;
+use iced_x86::{InstructionInfo, OpAccess, Register};
 
 use crate::insn::Regs;
 
@@ -37,6 +37,18 @@ impl GprSet {
             0
         }
     }
+}
+
+/// The full registers of all that an instruction writes, or may.
+pub(super) fn written(info: &InstructionInfo) -> impl Iterator<Item = Register> {
+    let used = info.used_registers().iter();
+    let written = used.filter(|used| {
+        !matches!(
+            used.access(),
+            OpAccess::Read | OpAccess::CondRead | OpAccess::None
+        )
+    });
+    written.map(|used| used.register().full_register())
 }
 
 /// Whether string instructions count down.

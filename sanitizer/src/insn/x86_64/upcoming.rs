@@ -2,12 +2,12 @@
 //! synchronize with others.
 
 use iced_x86::{
-    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, Register,
+    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, Register,
 };
 
 use super::accesses::{accesses_of, decode};
 use super::operands::{Extent, Operand, operands};
-use super::registers::GprSet;
+use super::registers::{GprSet, written};
 use crate::insn::{AccessKind, MemAccess, Regs, Undetermined};
 
 /// An instruction that is about to be executed.
@@ -58,7 +58,9 @@ pub fn upcoming(code: &[u8], regs: &Regs, limit: usize) -> Vec<Upcoming> {
                 is_known
             });
         }
-        computes(info, &mut computed);
+        for register in written(info) {
+            computed.insert(register);
+        }
         found.push(Upcoming {
             pc,
             behind: instruction.next_ip(),
@@ -100,25 +102,6 @@ fn ends(instruction: &Instruction, info: &InstructionInfo, operands: &[Operand])
         // A restartable sequence may begin, from which the thread may be sent elsewhere.
         || operands.iter().any(|operand| operand.thread_local() && operand.kind.writes())
         || written(info).any(|register| matches!(register, Register::RSP | Register::RBP))
-}
-
-/// Takes note of the registers that an instruction changes.
-fn computes(info: &InstructionInfo, computed: &mut GprSet) {
-    for register in written(info) {
-        computed.insert(register);
-    }
-}
-
-/// The full registers of all that an instruction writes, or may.
-fn written(info: &InstructionInfo) -> impl Iterator<Item = Register> {
-    let used = info.used_registers().iter();
-    let written = used.filter(|used| {
-        !matches!(
-            used.access(),
-            OpAccess::Read | OpAccess::CondRead | OpAccess::None
-        )
-    });
-    written.map(|used| used.register().full_register())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! AVX and AVX2: 32 bytes, masks and gathers by vector registers.
 
-use super::super::group::{Group, Place, reads, touches_nothing, writes};
-use crate::insn::Undetermined::MaskUnknown;
+use super::super::group::{Group, Place, masked, reads, touches_nothing, writes};
 
 /// Only the second element is enabled.
 const DWORD_1: &str = "vmovdqu ymm1, [rip + element_1_dword]";
@@ -12,11 +11,6 @@ const GATHER_DWORD: &str =
 const GATHER_QWORD: &str =
     "vmovdqu ymm1, [rip + indices_qword]\nvmovdqu ymm2, [rip + element_1_qword]";
 const NO_ELEMENT: &str = "vpxor ymm1, ymm1, ymm1\nvpxor ymm2, ymm2, ymm2";
-
-/// What a mask leaves out hits a watchpoint on an EPYC, and not on a Xeon.
-const fn masked(group: Group) -> Group {
-    group.unknown(MaskUnknown).open_ended()
-}
 
 pub(super) const GROUPS: &[Group] = &[
     reads(

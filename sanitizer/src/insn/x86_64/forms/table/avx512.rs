@@ -1,7 +1,6 @@
 //! AVX-512: 64 bytes, mask registers, broadcasts, truncation, scatters.
 
-use super::super::group::{Group, Place, reads, touches_nothing, writes};
-use crate::insn::Undetermined::MaskUnknown;
+use super::super::group::{Group, Place, masked, reads, touches_nothing, writes};
 
 /// Only the second element is enabled.
 const ELEMENT_1: &str = "mov eax, 2\nkmovw k1, eax";
@@ -9,11 +8,6 @@ const NO_ELEMENT: &str = "kxorw k1, k1, k1";
 /// Only the second element is enabled; its index is 5.
 const INDEX_DWORD: &str = "mov eax, 2\nkmovw k1, eax\nvmovdqu64 zmm1, [rip + indices_dword]";
 const INDEX_QWORD: &str = "mov eax, 2\nkmovw k1, eax\nvmovdqu64 zmm1, [rip + indices_qword]";
-
-/// What a mask leaves out hits a watchpoint on an EPYC, and not on a Xeon.
-const fn masked(group: Group) -> Group {
-    group.unknown(MaskUnknown).open_ended()
-}
 
 pub(super) const GROUPS: &[Group] = &[
     reads(
