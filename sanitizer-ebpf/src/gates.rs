@@ -79,12 +79,18 @@ static STANDING: RingBuf<u64, 4096> = RingBuf::new();
 #[unsafe(link_section = "perf_event")]
 extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let Some(control) = control() else { return 0 };
+    // Whoever is interrupted, it costs.
+    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+    let tgid = current_tgid(control);
+    if u64::from(tgid) != atomic::load(&control.tgid) {
+        return swallow(control, Counter::ForeignSamples);
+    }
     count(control, Counter::Samples);
+    atomic::add(&control.sampled_ns, atomic::load(&control.sample_ns));
     atomic::add(
         &control.earned_ns,
         atomic::load(&control.earn_per_sample_ns),
     );
-    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
 
     let now = now();
     let word = atomic::load(&control.phase);
@@ -99,7 +105,7 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     // can be watched at all.
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let pc = unsafe { (*ctx).regs.rip };
-    let Some(range) = range_of(control, current_tgid(control), pc) else {
+    let Some(range) = range_of(control, tgid, pc) else {
         let last = atomic::load(&control.unknown_pc_ns);
         if now.wrapping_sub(last) > UNKNOWN_PC_INTERVAL_NS {
             atomic::store(&control.unknown_pc_ns, now);
@@ -140,7 +146,7 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         current_tid(control),
         pc
     );
-    deliver(control)
+    stop(control, atomic::load(&control.clock_by_cpu) != 0)
 }
 
 /// The reach gate: has the owner of the sample come to its access site, or passed it?
@@ -155,7 +161,31 @@ extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let pc = unsafe { (*ctx).regs.rip };
+    reached(control, atomic::load(&control.phase), pc, false)
+}
+
+/// The gate of a processor's breakpoint: it serves for the site that is waited at while nothing is in hand, and then
+/// for the owner of the sample.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "perf_event")]
+extern "C" fn break_gate(ctx: *mut bpf_perf_event_data) -> u32 {
+    let Some(control) = control() else { return 0 };
+    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+    // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
+    let pc = unsafe { (*ctx).regs.rip };
     let word = atomic::load(&control.phase);
+    if phase::of(word) == phase::SEEK || phase::of(word) == phase::CONFIRM {
+        reached(control, word, pc, true)
+    } else if atomic::load(&control.site) == pc {
+        site_reached(control, word)
+    } else {
+        swallow(control, Counter::ReachSwallowed)
+    }
+}
+
+/// Somebody has come to where the owner of the sample is waited for.
+#[inline(always)]
+fn reached(control: &Control, word: u64, pc: u64, by_cpu: bool) -> u32 {
     if atomic::load(&control.owner) != u64::from(current_tid(control))
         || atomic::load(&control.breakpoint) != pc
     {
@@ -177,7 +207,7 @@ extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         return swallow(control, Counter::ReachSwallowed);
     }
     stands(control, now());
-    deliver(control)
+    stop(control, by_cpu)
 }
 
 /// The watch gate: is this access evidence? If so it is recorded at once (I2), with the
@@ -190,7 +220,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let word = atomic::load(&control.phase);
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the accesses.
     let (pc, address) = unsafe { ((*ctx).regs.rip, (*ctx).addr) };
-    // The same events serve as breakpoints on a site while nothing is in hand. A data watchpoint fires
+    // Those of threads serve as breakpoints on a site while nothing is in hand. A data watchpoint fires
     // behind its instruction, a breakpoint at the address that it stands on.
     if address == pc && atomic::load(&control.site) == pc {
         return site_reached(control, word);
@@ -249,10 +279,10 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     };
     let first = index == 0;
     // Stopping the racing thread as well ends the stall early; it is no part of the evidence.
-    let stop = first && atomic::load(&control.stop_racing) != 0 && stoppable(control);
+    let racing_stops = first && atomic::load(&control.stop_racing) != 0 && stoppable(control);
     // SAFETY: `next_record` hands out each record once in a generation.
     unsafe {
-        (*record).stopping = u32::from(stop);
+        (*record).stopping = u32::from(racing_stops);
         (*record).in_kernel = 0;
         copy_regs(ctx, &raw mut (*record).regs);
         complete(control, record, word, address, tid, (*ctx).regs.rsp);
@@ -262,10 +292,10 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         &PerfEventContext::new(ctx),
         "hit of {} before {:x}", tid, pc
     );
-    match (stop, by_cpu) {
-        (false, _) => 0,
-        (true, false) => deliver(control),
-        (true, true) => send(control),
+    if racing_stops {
+        stop(control, by_cpu)
+    } else {
+        0
     }
 }
 
@@ -383,11 +413,7 @@ fn site_reached(control: &Control, word: u64) -> u32 {
         return swallow(control, Counter::SiteSwallowed);
     }
     count(control, Counter::SitePassed);
-    if by_cpu {
-        send(control)
-    } else {
-        deliver(control)
-    }
+    stop(control, by_cpu)
 }
 
 /// Threads and children of the watched process.
@@ -568,11 +594,12 @@ fn signal_of(control: &Control) -> u32 {
     }
 }
 
-/// Stops the current thread at its present instruction. The result is the program's.
+/// Stops the current thread at its present instruction. The result is the program's. Events of a processor have no
+/// signal of their own.
 #[inline(always)]
-fn deliver(control: &Control) -> u32 {
+fn stop(control: &Control, by_cpu: bool) -> u32 {
     match atomic::load(&control.delivery) as u32 {
-        delivery::SIGTRAP => 1,
+        delivery::SIGTRAP if !by_cpu => 1,
         _ => send(control),
     }
 }

@@ -100,8 +100,10 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Clock samples that reached the gate.
+    /// Clock samples of the program that reached the gate.
     Samples = "samples",
+    /// Those of other processes, where the clocks are the processors'.
+    ForeignSamples = "samples-of-other-processes",
     /// Clock samples let through: a thread was claimed.
     SamplesPassed = "samples-passed",
     /// Clock samples while another sample was in hand.
@@ -216,6 +218,10 @@ pub struct Control {
     pub earned_ns: AtomicU64,
     /// Nanoseconds that samples have cost.
     pub spent_ns: AtomicU64,
+    /// CPU time of the program that one clock sample stands for, ns.
+    pub sample_ns: AtomicU64,
+    /// That of all samples until now.
+    pub sampled_ns: AtomicU64,
     /// What one clock sample earns, ns.
     pub earn_per_sample_ns: AtomicU64,
     /// What one trap costs, ns.
@@ -277,8 +283,9 @@ pub struct Control {
     pub ignore_atomic: AtomicU64,
     /// 1: accesses of code that was not analyzed are kept (`--unanalyzed report`).
     pub keep_unanalyzed: AtomicU64,
-    /// 1: the watchpoints are those of the processors, not of threads: whose access it was is for
-    /// the gate to tell, and a signal for the gate to send.
+    /// 1: the clocks are those of the processors, not of threads: a signal is for the gate to send.
+    pub clock_by_cpu: AtomicU64,
+    /// 1: so are watchpoints and breakpoints: whose access it was is for the gate to tell, too.
     pub watch_by_cpu: AtomicU64,
     /// 1: the racing thread is stopped as well, so that the stall ends at once.
     pub stop_racing: AtomicU64,

@@ -1,10 +1,11 @@
 //! The threads of the target and the perf events on them.
 //!
-//! A launched program has one clock, and while it has few threads one watchpoint, opened before its
+//! While a launched program has few threads it has one clock and one watchpoint, opened before its
 //! first instruction and inherited by every thread. After an attach each existing thread has its own,
-//! and the threads that it creates inherit those. [`Watchpoints`] of processes with many threads are
-//! the processors'. Instruction breakpoints are a thread's own, opened when it is first sought at a
-//! site. Without gates, each thread has all of its events for itself.
+//! and the threads that it creates inherit those. Instruction breakpoints are a thread's own then, opened
+//! when it is first sought at a site. [`Clocks`] and [`Watchpoints`] of processes with many threads are
+//! the processors', and their threads have no events at all. Without gates, each thread has all of its
+//! events for itself.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +15,7 @@ use std::{
 
 use nix::unistd::Pid;
 
-use super::watchpoints::Watchpoints;
+use super::{clocks::Clocks, watchpoints::Watchpoints};
 use crate::{
     addr::RuntimeAddr,
     kernel::{
@@ -72,10 +73,12 @@ pub struct Arming {
     unwatchable: HashSet<u32>,
     /// Threads that have created others: their events have heirs and must stay open.
     ancestors: HashSet<u32>,
-    clocks: HashMap<u32, PerfEvent>,
+    clocks: Clocks,
     watchpoints: Watchpoints,
     /// How many processors can be watched: all or none.
     cpus: usize,
+    /// Events on threads were found to cost too much, however few there are.
+    wants_cpus: bool,
     /// How often their watchpoints are not to be asked for again, which were refused.
     patience: u32,
     /// Without gates: whether the clocks run.
@@ -102,9 +105,10 @@ impl Arming {
             threads: HashMap::new(),
             unwatchable: HashSet::new(),
             ancestors: HashSet::new(),
-            clocks: HashMap::new(),
+            clocks: Clocks::default(),
             watchpoints: Watchpoints::default(),
             cpus: cpus::online().len(),
+            wants_cpus: false,
             patience: 0,
             clocks_run: false,
             ring_size: RingSize::USUAL,
@@ -196,20 +200,17 @@ impl Arming {
         self.unwatchable.remove(&tid);
         // Closing an event takes it from its heirs as well.
         if !self.ancestors.contains(&tid) {
-            self.clocks.remove(&tid);
+            self.clocks.forget(tid);
             self.watchpoints.forget(tid);
         }
     }
 
-    /// Opens the clock and the watchpoint of a thread and of the threads that it will create.
-    /// A thread that ends meanwhile is no error.
+    /// Opens the clock and the watchpoint of a thread and of the threads that it will create, where processors have
+    /// none. A thread that ends meanwhile is no error.
     ///
     /// # Errors
     /// Fails where the perf calls do.
     pub fn open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
-        if self.clocks.contains_key(&tid) {
-            return Ok(());
-        }
         match self.try_open(tid, gates) {
             Err(error) if error.is_gone() => Ok(()),
             result => result,
@@ -217,15 +218,14 @@ impl Arming {
     }
 
     fn try_open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
-        if !gates.are_in_kernel() {
-            return self.open_recording(tid, gates);
+        if gates.are_in_kernel() {
+            self.watchpoints.open(tid, self.options, gates)?;
+            self.clocks.open(tid, self.period, self.options, gates)
+        } else if self.clocks.has(tid) {
+            Ok(())
+        } else {
+            self.open_recording(tid, gates)
         }
-        let clock = PerfEvent::clock(tid, self.period, self.options)?;
-        clock.set_gate(gates.program(Gate::Clock)?)?;
-        self.watchpoints.open(tid, self.options, gates)?;
-        clock.enable()?;
-        self.clocks.insert(tid, clock);
-        Ok(())
     }
 
     /// Opens events that record what they trap, both into one ring.
@@ -255,7 +255,7 @@ impl Arming {
         };
         self.threads.entry(tid).or_default().records = Some(records);
         self.watchpoints.add(tid, watch);
-        self.clocks.insert(tid, clock);
+        self.clocks.add(tid, clock);
         Ok(())
     }
 
@@ -265,10 +265,7 @@ impl Arming {
             return;
         }
         self.clocks_run = run;
-        for clock in self.clocks.values() {
-            // One that cannot be switched belongs to a thread that has ended.
-            let _ = if run { clock.enable() } else { clock.disable() };
-        }
+        self.clocks.run(run);
     }
 
     /// What the events have recorded since the last time; the result is the number of traps that
@@ -320,7 +317,7 @@ impl Arming {
 
     /// Closes every event: nothing is armed any more. Further events stop threads as said.
     pub fn close_events(&mut self, delivery: Delivery) {
-        self.clocks.clear();
+        self.clocks = Clocks::default();
         self.watchpoints = Watchpoints::default();
         self.ancestors.clear();
         for thread in self.threads.values_mut() {
@@ -336,15 +333,27 @@ impl Arming {
         self.threads.clear();
         self.unwatchable.clear();
         self.pid = tid;
+        self.wants_cpus = false;
         self.threads.insert(tid, Thread::default());
     }
 
-    /// Whether the watchpoints suit a process of so many threads.
+    /// Whether the events suit a process of so many threads.
     #[must_use]
     pub fn suits(&self, threads: usize) -> bool {
-        self.watchpoints.are_by_cpu()
+        self.watchpoints.are_by_cpu() && self.clocks.are_by_cpu()
             || self.cpus == 0
-            || !Watchpoints::want_cpus(threads, self.cpus)
+            || !self.wants_cpus && !Watchpoints::want_cpus(threads, self.cpus)
+    }
+
+    /// Whether it is to be found out what events on threads cost, which are not to stay there otherwise.
+    #[must_use]
+    pub fn may_be_dear(&self) -> bool {
+        self.cpus > 0 && !self.clocks.are_by_cpu() && self.suits(self.threads.len())
+    }
+
+    /// Wants the events on processors, however few threads there are.
+    pub const fn want_cpus(&mut self) {
+        self.wants_cpus = true;
     }
 
     /// Whether they do not, and others may be had.
@@ -353,11 +362,12 @@ impl Arming {
         self.patience == 0 && !self.suits(threads)
     }
 
-    /// Chooses the watchpoints for a process of so many threads; no stall may be under way.
+    /// Chooses the events for a process of so many threads; no stall may be under way.
     ///
     /// # Errors
     /// Says why they stay what they were although others would suit.
-    pub fn choose_watchpoints(&mut self, threads: usize, gates: &Gates) -> Result<(), KernelError> {
+    pub fn choose_events(&mut self, threads: usize, gates: &Gates) -> Result<(), KernelError> {
+        self.clocks.complete(gates)?;
         self.watchpoints.complete(gates)?;
         if self.suits(threads) {
             return Ok(());
@@ -366,17 +376,34 @@ impl Arming {
             self.patience -= 1;
             return Ok(());
         }
-        match Watchpoints::on_cpus(gates) {
-            Ok(watchpoints) => {
-                self.watchpoints = watchpoints;
-                Ok(())
-            }
-            Err(error) => {
-                // Whoever has them may end.
-                self.patience = PATIENCE;
-                Err(error)
+        // Whoever has them may end.
+        self.patience = PATIENCE;
+        if !self.clocks.are_by_cpu() {
+            self.clocks = Clocks::on_cpus(self.period, gates)?;
+        }
+        if !self.watchpoints.are_by_cpu() {
+            self.watchpoints = Watchpoints::on_cpus(gates)?;
+            for thread in self.threads.values_mut() {
+                thread.breakpoint = None;
             }
         }
+        self.patience = 0;
+        Ok(())
+    }
+
+    /// How many processors' clocks tick; none where those of threads do.
+    #[must_use]
+    pub const fn ticking_cpus(&self) -> usize {
+        if self.clocks.are_by_cpu() {
+            self.cpus
+        } else {
+            0
+        }
+    }
+
+    /// Lets the processors' clocks tick so often.
+    pub fn set_period_of_cpus(&mut self, period: Duration) {
+        self.clocks.set_period(period);
     }
 
     /// The watchpoints.
@@ -384,7 +411,7 @@ impl Arming {
         &mut self.watchpoints
     }
 
-    /// Arms the instruction breakpoint of one thread.
+    /// Arms the instruction breakpoint of one thread, which may be one of all processors.
     ///
     /// # Errors
     /// Fails where the perf calls do.
@@ -394,6 +421,9 @@ impl Arming {
         address: RuntimeAddr,
         gates: &Gates,
     ) -> Result<(), KernelError> {
+        if self.watchpoints.are_by_cpu() {
+            return self.watchpoints.break_at(address);
+        }
         let options = EventOptions {
             inherit: false,
             ..self.options
@@ -418,6 +448,7 @@ impl Arming {
 
     /// Takes the instruction breakpoint of a thread away.
     pub fn unbreak(&self, tid: u32) {
+        self.watchpoints.unbreak();
         if let Some(event) = self
             .threads
             .get(&tid)

@@ -59,6 +59,33 @@ impl Budget {
         (affordable as u64).clamp(nanos(SHORTEST_PERIOD), nanos(LONGEST_PERIOD))
     }
 
+    /// The time between two samples of each of so many processors, ns, where those of a thread would be so far
+    /// apart, for a program that uses so many processors on average: the others' ticks are for nothing, and all of
+    /// them must not take much of the budget either. A program that does nothing has its processors hardly disturbed.
+    #[must_use]
+    pub fn period_of_cpus_ns(
+        period_ns: u64,
+        cpus: usize,
+        used: f64,
+        share: f64,
+        trap_cost_ns: u64,
+    ) -> u64 {
+        /// How many times as long it may be.
+        const MOST: u32 = 128;
+        let ticks = cpus as f64 * 1e9 / period_ns as f64;
+        let affordable = used * share * SAMPLES_SHARE * 1e9 / trap_cost_ns.max(1) as f64;
+        // By powers of two: to change it interrupts every processor.
+        let times = (ticks / affordable).clamp(1.0, f64::from(MOST)) as u32;
+        period_ns * u64::from(times.next_power_of_two())
+    }
+
+    /// Says how much CPU time of the program each sample stands for, ns.
+    pub fn set_period(&self, control: &Control, period_ns: u64) {
+        let earned = (period_ns as f64 * self.share) as u64;
+        control.sample_ns.store(period_ns, SeqCst);
+        control.earn_per_sample_ns.store(earned, SeqCst);
+    }
+
     /// Sets the rates in the control block.
     #[must_use]
     pub fn new(
@@ -69,12 +96,10 @@ impl Budget {
         is_child: bool,
     ) -> Self {
         let advance = nanos(if is_child { ADVANCE_OF_CHILD } else { ADVANCE });
-        let earned = (period_ns as f64 * share) as u64;
-        control.earn_per_sample_ns.store(earned, SeqCst);
         control.trap_cost_ns.store(trap_cost_ns, SeqCst);
         control.earned_ns.fetch_add(advance, SeqCst);
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
-        Self {
+        let budget = Self {
             charged_cpu_ns: cpu_time_ns(),
             share,
             most_savings: advance,
@@ -84,7 +109,9 @@ impl Budget {
             others_ns: 0,
             worked_ns: 0,
             explained_ns: 0,
-        }
+        };
+        budget.set_period(control, period_ns);
+        budget
     }
 
     /// What the tracer has done until now (start-up, reading metadata) is not charged.

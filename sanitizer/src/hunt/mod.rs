@@ -18,6 +18,7 @@ pub mod caller;
 pub mod callers;
 pub mod classify;
 pub mod clock;
+pub mod clocks;
 pub mod code_tables;
 pub mod contended;
 pub mod engine;

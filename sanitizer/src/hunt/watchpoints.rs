@@ -33,7 +33,7 @@ pub enum Watchpoints {
     Cpus(Cpus),
 }
 
-/// Those of the processors: one for a site and one for bytes. To make the one of the other would take the kernel's
+/// Those of the processors: one for a site, or for the thread that is sought or has to confirm, and one for bytes. To make the one of the other would take the kernel's
 /// lock on all breakpoints ([`CpuWatch`]) while a thread stands still.
 #[derive(Debug)]
 pub struct Cpus {
@@ -117,7 +117,7 @@ impl Watchpoints {
         }
     }
 
-    /// Opens that of a thread, where threads have some.
+    /// Opens that of a thread, where threads have some and it has none.
     ///
     /// # Errors
     /// Fails where the perf calls do.
@@ -127,7 +127,9 @@ impl Watchpoints {
         options: EventOptions,
         gates: &Gates,
     ) -> Result<(), KernelError> {
-        if let Self::Threads(events) = self {
+        if let Self::Threads(events) = self
+            && !events.contains_key(&tid)
+        {
             let event = breakpoint_for_gate(tid, options)?;
             event.set_gate(gates.program(Gate::Watch)?)?;
             events.insert(tid, event);
@@ -190,6 +192,13 @@ impl Watchpoints {
         }
     }
 
+    /// Disarms breakpoints that are for nothing else.
+    pub fn unbreak(&self) {
+        if let Self::Cpus(cpus) = self {
+            cpus.unbreak();
+        }
+    }
+
     /// Disarms them.
     pub fn unwatch(&mut self) {
         match self {
@@ -208,7 +217,7 @@ impl Cpus {
         if online.is_empty() || self.breakpoints.iter().map(|(cpu, _)| cpu).eq(&online) {
             return Ok(());
         }
-        let gate = gates.program(Gate::Watch)?;
+        let (watch, site) = (gates.program(Gate::Watch)?, gates.program(Gate::Break)?);
         self.breakpoints.retain(|(cpu, _)| online.contains(cpu));
         self.bytes.keep(&online);
         for cpu in online {
@@ -216,9 +225,9 @@ impl Cpus {
                 continue;
             }
             let bytes = PerfEvent::watchpoint_on_cpu(cpu)?;
-            bytes.set_gate(gate)?;
+            bytes.set_gate(watch)?;
             let breakpoint = PerfEvent::breakpoint_on_cpu(cpu)?;
-            breakpoint.set_gate(gate)?;
+            breakpoint.set_gate(site)?;
             self.bytes.add(cpu, bytes)?;
             self.breakpoints.push((cpu, breakpoint));
         }

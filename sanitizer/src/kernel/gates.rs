@@ -69,19 +69,22 @@ struct Substitute {
 pub enum Gate {
     /// Clock samples.
     Clock,
-    /// Instruction breakpoints.
+    /// Instruction breakpoints of threads.
     Reach,
+    /// Those of processors.
+    Break,
     /// Data watchpoints.
     Watch,
 }
 
 impl Gate {
-    const ALL: [Self; 3] = [Self::Clock, Self::Reach, Self::Watch];
+    const ALL: [Self; 4] = [Self::Clock, Self::Reach, Self::Break, Self::Watch];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Clock => "clock_gate",
             Self::Reach => "reach_gate",
+            Self::Break => "break_gate",
             Self::Watch => "watch_gate",
         }
     }

@@ -92,13 +92,32 @@ impl PerfEvent {
     /// # Errors
     /// Fails where perf_event_open(2) does.
     pub fn clock(tid: u32, period: Duration, options: EventOptions) -> Result<Self, KernelError> {
-        let mut attr = base(options);
-        attr.type_ = raw::PERF_TYPE_SOFTWARE;
-        attr.config = u64::from(raw::PERF_COUNT_SW_TASK_CLOCK);
-        attr.__bindgen_anon_1.sample_period = u64::try_from(period.as_nanos())
-            .unwrap_or(u64::MAX >> 1)
-            .max(100_000);
+        let attr = ticking(base(options), raw::PERF_COUNT_SW_TASK_CLOCK, period);
         Self::open(attr, Scope::Thread(tid))
+    }
+
+    /// A sample each `period` of whatever a processor then executes in user mode; disabled. It cannot stop a thread
+    /// by itself.
+    ///
+    /// # Errors
+    /// Fails where perf_event_open(2) does: `EACCES` without CAP_PERFMON.
+    pub fn clock_of_cpu(cpu: u32, period: Duration) -> Result<Self, KernelError> {
+        let attr = ticking(of_cpu(false), raw::PERF_COUNT_SW_CPU_CLOCK, period);
+        Self::open(attr, Scope::Cpu(cpu))
+    }
+
+    /// Samples each `period` from now on.
+    ///
+    /// # Errors
+    /// Fails where `PERF_EVENT_IOC_PERIOD` does.
+    pub fn set_period(&self, period: Duration) -> Result<(), KernelError> {
+        let period = sample_period(period);
+        // The kernel wants where it stands (`perf_event_ioctl` in `kernel/events/core.c`).
+        let place = (&raw const period).expose_provenance() as u64;
+        self.before("ioctl(PERF_EVENT_IOC_PERIOD)")?;
+        // SAFETY: the descriptor is open, and `period` outlives the call.
+        let result = unsafe { sys::ioctls::PERIOD(self.fd.as_raw_fd(), place) };
+        self.check(result, "ioctl(PERF_EVENT_IOC_PERIOD)")
     }
 
     /// A hardware breakpoint or watchpoint on nothing yet; disabled.
@@ -116,7 +135,7 @@ impl PerfEvent {
     /// Fails where perf_event_open(2) does: `ENOSPC` when all four slots are taken, `EACCES`
     /// without CAP_PERFMON.
     pub fn watchpoint_on_cpu(cpu: u32) -> Result<Self, KernelError> {
-        Self::open(unarmed(of_cpu()), Scope::Cpu(cpu))
+        Self::open(unarmed(of_cpu(true)), Scope::Cpu(cpu))
     }
 
     /// The same for instructions.
@@ -124,7 +143,7 @@ impl PerfEvent {
     /// # Errors
     /// As [`PerfEvent::watchpoint_on_cpu`].
     pub fn breakpoint_on_cpu(cpu: u32) -> Result<Self, KernelError> {
-        let mut attr = unarmed(of_cpu());
+        let mut attr = unarmed(of_cpu(true));
         attr.bp_type = raw::HW_BREAKPOINT_X;
         attr.__bindgen_anon_4.bp_len = INSTRUCTION_LEN;
         Self::open(attr, Scope::Cpu(cpu))
@@ -359,15 +378,31 @@ const fn bp_type(kind: WatchKind) -> u32 {
     }
 }
 
-/// What an event of a processor is opened with.
-fn of_cpu() -> raw::perf_event_attr {
+/// What an event of a processor is opened with; whether it traps in the kernel as well.
+fn of_cpu(kernel: bool) -> raw::perf_event_attr {
     let mut attr = base(EventOptions {
-        kernel: true,
+        kernel,
         ..EventOptions::SILENT
     });
     // There is no exec by which a processor would lose it.
     attr.set_remove_on_exec(0);
     attr
+}
+
+/// One that samples each `period` of a clock (`PERF_COUNT_SW_*`).
+fn ticking(mut attr: raw::perf_event_attr, clock: u32, period: Duration) -> raw::perf_event_attr {
+    attr.type_ = raw::PERF_TYPE_SOFTWARE;
+    attr.config = u64::from(clock);
+    attr.__bindgen_anon_1.sample_period = sample_period(period);
+    attr
+}
+
+/// As the kernel wants it, ns.
+fn sample_period(period: Duration) -> u64 {
+    /// No clock shall tick more often.
+    const SHORTEST: u64 = 100_000;
+    let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX >> 1);
+    period.max(SHORTEST)
 }
 
 /// A breakpoint on nothing yet.

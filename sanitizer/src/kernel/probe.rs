@@ -110,7 +110,7 @@ pub fn attach_gates(child: &PausedChild) -> Result<(), KernelError> {
     let gates = Gates::load(GateLog::Off)?;
     let clock = PerfEvent::clock(child.tid(), Duration::from_secs(1), options(NO_SIGNAL))?;
     clock.set_gate(gates.program(Gate::Clock)?)?;
-    for gate in [Gate::Reach, Gate::Watch] {
+    for gate in [Gate::Reach, Gate::Break, Gate::Watch] {
         PerfEvent::breakpoint(child.tid(), options(NO_SIGNAL))?.set_gate(gates.program(gate)?)?;
     }
     Ok(())

@@ -49,14 +49,32 @@ pub fn children(pid: Pid, tid: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// How long a thread has waited for a processor in its life; nothing where it is gone, or the kernel
-/// does not count. The format of `schedstat` is the kernel's Documentation/scheduler/sched-stats.rst.
-#[must_use]
-pub fn waited_for_processor(pid: Pid, tid: Pid) -> Option<Duration> {
-    let text = process::read(pid, pid, &format!("task/{tid}/schedstat")).ok()?;
-    let text = std::str::from_utf8(&text).ok()?;
-    let waited = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(Duration::from_nanos(waited))
+/// What `schedstat` says of one thread's life. The format is the kernel's
+/// Documentation/scheduler/sched-stats.rst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// How long it has waited for a processor.
+    pub waited: Duration,
+    /// How often it was given one.
+    pub turns: u64,
+}
+
+impl Scheduling {
+    /// Reads it; nothing where the thread is gone, or the kernel does not count.
+    #[must_use]
+    pub fn read(pid: Pid, tid: Pid) -> Option<Self> {
+        Self::parse(&process::read(pid, pid, &format!("task/{tid}/schedstat")).ok()?)
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        let mut numbers = text.split_ascii_whitespace().skip(1);
+        let mut number = || numbers.next()?.parse().ok();
+        Some(Self {
+            waited: Duration::from_nanos(number()?),
+            turns: number()?,
+        })
+    }
 }
 
 /// A lock that a thread waits for, as the futex system call was told of it.
@@ -221,14 +239,22 @@ mod tests {
         assert_eq!(waits_for_lock(Pid::this(), tid), None);
     }
 
-    /// Check that a thread's waiting is counted, and nothing is said of one that is gone.
+    /// Check that a thread's waiting and its turns are counted, and nothing is said of one that is gone.
     #[test]
     fn waiting_for_a_processor() {
-        let own = Pid::this();
-        let before = waited_for_processor(own, own).expect("it is counted");
-        std::thread::yield_now();
-        assert!(waited_for_processor(own, own).is_some_and(|after| after >= before));
-        assert_eq!(waited_for_processor(own, Pid::from_raw(i32::MAX)), None);
+        let (own, tid) = (Pid::this(), nix::unistd::gettid());
+        let before = Scheduling::read(own, tid).expect("it is counted");
+        std::thread::sleep(Duration::from_millis(1));
+        let after = Scheduling::read(own, tid).expect("it is counted");
+        assert!(after.waited >= before.waited && after.turns > before.turns);
+        assert_eq!(Scheduling::read(own, Pid::from_raw(i32::MAX)), None);
+        for malformed in ["", "1 2", "1 2 x", "1 x 3"] {
+            assert_eq!(
+                Scheduling::parse(malformed.as_bytes()),
+                None,
+                "{malformed:?}"
+            );
+        }
     }
 
     /// Check that all threads are listed, each with its name, however strange.

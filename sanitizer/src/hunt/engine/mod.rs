@@ -182,6 +182,17 @@ impl Spot {
     }
 }
 
+/// What a program has done until some time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Activity {
+    /// Then, CLOCK_MONOTONIC.
+    time_ns: u64,
+    /// CPU time that it has used while it was watched.
+    used_ns: u64,
+    /// How often its threads were given a processor.
+    turns: u64,
+}
+
 /// See the module.
 pub struct Engine {
     setup: Setup,
@@ -211,6 +222,8 @@ pub struct Engine {
     cpu_before: Duration,
     /// CPU time that it has used since, at the last look, ns.
     cpu_seen_ns: u64,
+    /// When the clocks were looked after last.
+    activity: Activity,
     watched_ns: u64,
     stops: u64,
     stalls: u64,
@@ -326,6 +339,7 @@ impl Engine {
             unstoppable: 0,
             cpu_before: Duration::ZERO,
             cpu_seen_ns: 0,
+            activity: Activity::default(),
             watched_ns: 0,
             stops: 0,
             stalls: 0,
@@ -354,6 +368,7 @@ impl Engine {
         if !self.arming.seize(self.pid)? {
             return Err(EngineError::Gone(self.pid));
         }
+        self.begin_activity();
         self.outbox.send(&Notice::Seized);
         Ok(())
     }
@@ -366,8 +381,9 @@ impl Engine {
         self.check_architecture()?;
         self.cpu_before = target::process::cpu_time(as_pid(self.pid))?;
         let threads = target::threads::list(as_pid(self.pid))?;
-        self.fit_watchpoints(threads.len());
+        self.fit_events(threads.len());
         self.adopt_threads()?;
+        self.begin_activity();
         if self.arming.is_empty() {
             return Err(EngineError::Gone(self.pid));
         }

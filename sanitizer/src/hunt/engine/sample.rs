@@ -42,7 +42,7 @@ use crate::symbols::StackSnapshot;
 use crate::target;
 use crate::target::memory;
 use crate::target::status::Status;
-use crate::target::threads::{LockWait, waited_for_processor, waits_for_lock};
+use crate::target::threads::{LockWait, Scheduling, waits_for_lock};
 use crate::verdict::Reason;
 
 use super::decisions::CLOCK;
@@ -106,8 +106,8 @@ impl Engine {
         if now.saturating_sub(claimed) < nanos(LATE_STOP) || before == 0 {
             return;
         }
-        if let Some(waited) = waited_for_processor(as_pid(self.pid), as_pid(tid)) {
-            let waited = nanos(waited).saturating_sub(before);
+        if let Some(scheduling) = Scheduling::read(as_pid(self.pid), as_pid(tid)) {
+            let waited = nanos(scheduling.waited).saturating_sub(before);
             let since = claimed.saturating_add(waited).min(now);
             control.claim_time_ns.store(since, SeqCst);
             control.standing_since_ns.store(since, SeqCst);

@@ -155,6 +155,9 @@ impl Engine {
     /// The clock gate: may this thread be sampled, here and now?
     fn may_claim(&mut self, trap: &Trap, is_claimed: bool) -> bool {
         self.add(Counter::Samples, 1);
+        let control = self.gates.control();
+        let sample = control.sample_ns.load(SeqCst);
+        control.sampled_ns.fetch_add(sample, SeqCst);
         let place = self.modules.place(trap.regs.rip);
         let reason = match place.map(|place| place.is_worth_sampling()) {
             None => {

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
 
+use crate::hunt::budget::Budget;
+use crate::hunt::clocks;
 use crate::hunt::loader::Look;
 use crate::hunt::modules::RefreshError;
 use crate::hunt::wire::Notice;
@@ -13,8 +15,11 @@ use crate::hunt::wire::Statistics;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::target;
+use crate::target::threads::Scheduling;
 
-use super::{DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery};
+use super::{
+    Activity, DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery,
+};
 
 /// How long the last look at the modules may take: a thread may stand still meanwhile, which is
 /// about to receive a signal that may crash it.
@@ -114,18 +119,20 @@ impl Engine {
             self.stop_waiting();
             // Whatever is known of them: none may stay armed for nothing.
             self.arming.watchpoints().unwatch();
-            self.fit_watchpoints(self.arming.len());
+            self.fit_events(self.arming.len());
             self.begin_look(Purpose::Upkeep, false);
         }
     }
 
     /// Watches by thread or by processor, as the number of threads suggests. Nobody may stand still.
-    pub(super) fn fit_watchpoints(&mut self, threads: usize) {
+    pub(super) fn fit_events(&mut self, threads: usize) {
         let was_by_cpu = self.arming.watchpoints().are_by_cpu();
-        if let Err(error) = self.arming.choose_watchpoints(threads, &self.gates) {
-            let text = format!("other watchpoints could not be opened: {error}");
+        if let Err(error) = self.arming.choose_events(threads, &self.gates) {
+            let text = format!("other clocks and watchpoints could not be opened: {error}");
             self.outbox.send(&Notice::Debug(text));
         }
+        let clock_by_cpu = &self.gates.control().clock_by_cpu;
+        clock_by_cpu.store(u64::from(self.arming.ticking_cpus() > 0), SeqCst);
         let by_cpu = self.arming.watchpoints().are_by_cpu();
         if by_cpu && !was_by_cpu {
             let text = format!("{threads} threads: memory is watched by processor");
@@ -272,6 +279,7 @@ impl Engine {
             }
         }
         self.settle();
+        self.look_after_clocks();
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.seize_new_threads()?;
         self.look_for_children();
@@ -298,7 +306,7 @@ impl Engine {
         self.stop_waiting();
         self.arming.close_events(chosen);
         set_delivery(self.gates.control(), chosen);
-        self.fit_watchpoints(self.arming.len());
+        self.fit_events(self.arming.len());
         for tid in target::threads::list(as_pid(self.pid))? {
             let tid = tid.as_raw().cast_unsigned();
             if self.arming.seize(tid)? {
@@ -321,7 +329,7 @@ impl Engine {
         let delivery = crate::hunt::tracer::choose_delivery(tid, &self.gates)?;
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
-        self.fit_watchpoints(1);
+        self.fit_events(1);
         self.open_events(tid)
     }
 
@@ -337,6 +345,56 @@ impl Engine {
         }
     }
 
+    /// How often the threads were given a processor in their lives, where that matters.
+    fn turns(&self) -> u64 {
+        if !self.arming.may_be_dear() {
+            return 0;
+        }
+        let pid = as_pid(self.pid);
+        let tids = self.arming.tids();
+        tids.filter_map(|tid| Scheduling::read(pid, as_pid(tid)))
+            .map(|scheduling| scheduling.turns)
+            .sum()
+    }
+
+    /// What the program has done until now is not what it does.
+    pub(super) fn begin_activity(&mut self) {
+        self.activity = Activity {
+            time_ns: monotonic_ns(),
+            used_ns: self.cpu_seen_ns,
+            turns: self.turns(),
+        };
+    }
+
+    /// Lets the processors' clocks tick as often as what the program does can pay for, and wants them where those of
+    /// threads are dear.
+    fn look_after_clocks(&mut self) {
+        let share = self.setup.max_overhead;
+        let cpus = self.arming.ticking_cpus();
+        let before = self.activity;
+        let now = Activity {
+            time_ns: monotonic_ns(),
+            used_ns: self.cpu_seen_ns,
+            turns: self.turns(),
+        };
+        self.activity = now;
+        let passed_ns = now.time_ns.saturating_sub(before.time_ns).max(1) as f64;
+        let used = now.used_ns.saturating_sub(before.used_ns) as f64 / passed_ns;
+        let turns = now.turns.saturating_sub(before.turns) as f64 * 1e9 / passed_ns;
+        if clocks::are_dear(turns, used, share) {
+            self.arming.want_cpus();
+        }
+        let period_ns = if cpus == 0 || self.setup.sample_period_ns.is_some() {
+            self.period_ns
+        } else {
+            let trap_cost_ns = self.gates.control().trap_cost_ns.load(SeqCst);
+            Budget::period_of_cpus_ns(self.period_ns, cpus, used, share, trap_cost_ns)
+        };
+        self.arming
+            .set_period_of_cpus(Duration::from_nanos(period_ns));
+        self.budget.set_period(self.gates.control(), period_ns);
+    }
+
     pub(super) fn counter(&self, counter: Counter) -> u64 {
         self.gates.control().counters[counter as usize].load(SeqCst)
     }
@@ -344,7 +402,7 @@ impl Engine {
     /// CPU time that the target has used while it was watched, and that which samples stand for, ns.
     fn cpu_used(&self) -> (u64, u64) {
         let cpu = target::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
-        let sampled = self.counter(Counter::Samples) * self.period_ns;
+        let sampled = self.gates.control().sampled_ns.load(SeqCst);
         let used = nanos(cpu.saturating_sub(self.cpu_before));
         // Of one that has ended this moment only that is known which was seen before.
         (used.max(self.cpu_seen_ns), sampled)
