@@ -20,9 +20,9 @@ use aya_ebpf::{
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_HIT, EVENT_SHARED,
-    EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MODULES, ModuleRange,
+    EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET, MODULES, ModuleRange,
     OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
-    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, delivery, phase, system_call,
+    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase, system_call,
 };
 
 use crate::atomic;
@@ -177,7 +177,7 @@ extern "C" fn break_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if phase::of(word) == phase::SEEK || phase::of(word) == phase::CONFIRM {
         reached(control, word, pc, true)
     } else if atomic::load(&control.site) == pc {
-        site_reached(control, word)
+        site_reached(control, word, ctx)
     } else {
         swallow(control, Counter::ReachSwallowed)
     }
@@ -223,7 +223,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     // Those of threads serve as breakpoints on a site while nothing is in hand. A data watchpoint fires
     // behind its instruction, a breakpoint at the address that it stands on.
     if address == pc && atomic::load(&control.site) == pc {
-        return site_reached(control, word);
+        return site_reached(control, word, ctx);
     }
     let tid = current_tid(control);
     let shares = phase::of(word) != phase::STALL && atomic::load(&control.share_address) == address;
@@ -389,12 +389,17 @@ fn share_other(control: &Control, pc: u64) -> u32 {
 
 /// A thread has come to the site that is waited at: is it the one to be stalled?
 #[inline(always)]
-fn site_reached(control: &Control, word: u64) -> u32 {
+fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -> u32 {
     count(control, Counter::SiteTraps);
     // Whoever traps here, it costs.
     let trap = atomic::add(&control.site_traps, 1);
     if trap + 1 == TRAPS_PER_SITE {
         tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
+    }
+    let now = now();
+    let unmet = atomic::load(&control.site_unmet);
+    if trap + unmet == 0 {
+        atomic::store(&control.site_first_ns, now);
     }
     let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
     let foreign = by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid);
@@ -406,14 +411,79 @@ fn site_reached(control: &Control, word: u64) -> u32 {
     {
         return swallow(control, Counter::SiteSwallowed);
     }
+    let waits_for_company =
+        now < atomic::load(&control.site_meets_until_ns) && unmet < UNMET_TRAPS;
+    let meets = waits_for_company && meets(control, ctx);
+    if waits_for_company && !meets {
+        atomic::add(&control.site_unmet, 1);
+        atomic::add(&control.site_traps, u64::MAX);
+        return swallow(control, Counter::SiteUnmet);
+    }
     if !stoppable(control) {
         return swallow(control, Counter::SampleUnstoppable);
     }
-    if !claim(control, word, now()) {
+    if !claim(control, word, now) {
         return swallow(control, Counter::SiteSwallowed);
     }
     count(control, Counter::SitePassed);
+    if meets {
+        count(control, Counter::SiteMet);
+    }
     stop(control, by_cpu)
+}
+
+/// Whether the current thread is about to access what another one has accessed at the site lately.
+#[inline(always)]
+fn meets(control: &Control, ctx: *const bpf_perf_event_data) -> bool {
+    let index = register(ctx, atomic::load(&control.site_index));
+    let address = atomic::load(&control.site_displacement)
+        .wrapping_add(register(ctx, atomic::load(&control.site_base)))
+        .wrapping_add(index << (atomic::load(&control.site_shift) & 3));
+    let tid = u64::from(current_tid(control));
+    let known = atomic::load(&control.met_count);
+    for (place, [known_address, known_tid]) in control.met.iter().enumerate() {
+        if place as u64 >= known {
+            break;
+        }
+        if atomic::load(known_address) == address {
+            return atomic::load(known_tid) != tid;
+        }
+    }
+    let [new_address, new_tid] = &control.met[atomic::add(&control.met_count, 1) as usize % MET];
+    atomic::store(new_address, address);
+    atomic::store(new_tid, tid);
+    false
+}
+
+/// A general register by its number in instructions; 0 for [`NO_REGISTER`].
+#[inline(always)]
+fn register(ctx: *const bpf_perf_event_data, number: u64) -> u64 {
+    macro_rules! field {
+        // Volatile, so that the compiler does not compute which one: the verifier allows loads of single fields only.
+        ($name:ident) => {
+            // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
+            unsafe { ptr::read_volatile(&raw const (*ctx).regs.$name) }
+        };
+    }
+    match number {
+        0 => field!(rax),
+        1 => field!(rcx),
+        2 => field!(rdx),
+        3 => field!(rbx),
+        4 => field!(rsp),
+        5 => field!(rbp),
+        6 => field!(rsi),
+        7 => field!(rdi),
+        8 => field!(r8),
+        9 => field!(r9),
+        10 => field!(r10),
+        11 => field!(r11),
+        12 => field!(r12),
+        13 => field!(r13),
+        14 => field!(r14),
+        15 => field!(r15),
+        _ => 0,
+    }
 }
 
 /// Threads and children of the watched process.

@@ -22,6 +22,13 @@ pub const HITS: usize = 4;
 /// Program counters of clock samples that are kept for the strategy.
 pub const SEEN: usize = 16;
 
+/// Threads that may come to a site without meeting another one's address until one is claimed all the same.
+pub const UNMET_TRAPS: u64 = 96;
+
+/// Addresses that a site's gate remembers, with the threads that were about to access them: all of those. A power of
+/// two.
+pub const MET: usize = 128;
+
 /// Traps at a site, none of which claimed a thread, after which it is no longer waited at.
 pub const TRAPS_PER_SITE: u64 = 64;
 
@@ -122,6 +129,10 @@ counters! {
     SiteTraps = "site-traps",
     /// Threads claimed there.
     SitePassed = "site-passed",
+    /// Those of them that were about to access what another one had.
+    SiteMet = "site-met",
+    /// Traps there of threads that were let pass, because they were not.
+    SiteUnmet = "site-unmet",
     /// Traps there that were let pass: skipped, without budget, or while a sample was in hand.
     SiteSwallowed = "site-swallowed",
     /// Traps at an address that stays watched after a stall.
@@ -238,8 +249,28 @@ pub struct Control {
     pub site_skip: AtomicU64,
     /// What may have been spent beyond what was earned when a thread is claimed there, ns.
     pub site_credit_ns: AtomicU64,
-    /// Traps at the site since it is waited at.
+    /// Traps at the site since it is waited at, but for those in `site_unmet`.
     pub site_traps: AtomicU64,
+    /// When the first of them came, CLOCK_MONOTONIC ns.
+    pub site_first_ns: AtomicU64,
+    /// Until when only a thread is claimed there that is about to access what another one has, CLOCK_MONOTONIC ns;
+    /// 0: any is.
+    pub site_meets_until_ns: AtomicU64,
+    /// What makes the address of its access: two registers by their numbers in instructions ([`NO_REGISTER`] for
+    /// none), the second shifted left by so many bits, and a displacement.
+    pub site_base: AtomicU64,
+    /// See above.
+    pub site_index: AtomicU64,
+    /// See above.
+    pub site_shift: AtomicU64,
+    /// See above.
+    pub site_displacement: AtomicU64,
+    /// Traps of threads that were let pass for that reason.
+    pub site_unmet: AtomicU64,
+    /// Addresses that were about to be accessed there, ever since it is waited at; the next place in `met`.
+    pub met_count: AtomicU64,
+    /// The last of them, and the threads.
+    pub met: [[AtomicU64; 2]; MET],
     /// The address that stays watched after a stall, to see whether others use it; 0 while none does.
     pub share_address: AtomicU64,
     /// The thread that was stalled there.
@@ -294,6 +325,9 @@ pub struct Control {
     /// Counts, by [`Counter`].
     pub counters: [AtomicU64; Counter::COUNT],
 }
+
+/// For a register that takes no part in an address.
+pub const NO_REGISTER: u64 = 16;
 
 /// One executable range of an address space, in a sorted array; unused entries at the end
 /// have `start == u64::MAX`.

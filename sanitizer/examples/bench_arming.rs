@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     // As gwp-race does it.
     let mut arming = Arming::new(pid, delivery, PERIOD, COOKIE);
     let start = Instant::now();
-    arming.choose_watchpoints(threads.len(), &gates)?;
+    arming.choose_events(threads.len(), &gates)?;
     for tid in tids() {
         if arming.seize(tid)? {
             arming.open(tid, &gates)?;

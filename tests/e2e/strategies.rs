@@ -198,6 +198,26 @@ fn what_comes_next_is_watched() {
     assert!(long.report.number("races_total") > 0.0, "{long:?}");
 }
 
+/// Check that of many objects those are watched that several threads use, by thread and by processor: one of sixteen
+/// accesses is to such a one, but many more of the stalls are for it, where both threads have a processor most of the time.
+#[test]
+fn objects_in_common_are_watched() {
+    let built = compile::program(&Program::new("races/objects.c"), Configuration::USUAL).unwrap();
+    for (threads, stalls_a_race) in [("2", 6.0), ("6", f64::MAX)] {
+        let found = (1..=TRIES).any(|attempt| {
+            let outcome = Watch::aggressive()
+                .option(&["--strategy", "site"])
+                .run(&built, &["5", threads], Until::End)
+                .unwrap();
+            let [met, stalls, races] =
+                ["site_waits_met", "stalls", "races_total"].map(|name| outcome.report.number(name));
+            println!("{threads} threads, try {attempt}: {met} met, {stalls} stalls, {races} races");
+            met > 0.0 && races > 0.0 && stalls < races * stalls_a_race
+        });
+        assert!(found, "{threads} threads: not in {TRIES} tries");
+    }
+}
+
 /// Check that a stall is noticed for which others wait, because the thread holds a lock, and is charged for them; without
 /// the lock, nobody waits.
 #[test]

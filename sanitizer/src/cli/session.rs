@@ -452,6 +452,7 @@ impl Session {
                 add(&mut summary.decisions, decision, *count);
             }
             summary.site_waits += statistics.waits;
+            summary.site_waits_met += gate("site-met");
             if let Some((known, sampled)) = statistics.coverage {
                 *summary.sites_total.get_or_insert(0) += known;
                 *summary.sites_sampled.get_or_insert(0) += sampled;

@@ -323,6 +323,7 @@ impl Strategy for Site {
                 .map_or(usual, |time| time.max(self.first_wait)),
             skip: self.random.u64(..=MOST_SKIPPED),
             writes: self.may_write(known),
+            meets: true,
             why,
         };
         self.waiting = Some(wait);
@@ -337,6 +338,7 @@ impl Strategy for Site {
             time: MEANWHILE,
             skip: 0,
             writes: self.may_write(self.code.get(site)),
+            meets: false,
             why: "missed",
         };
         self.why = wait.why;

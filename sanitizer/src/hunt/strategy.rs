@@ -99,6 +99,8 @@ pub struct Wait {
     pub skip: u64,
     /// The access writes, as far as its instruction tells: who reads is of interest as well.
     pub writes: bool,
+    /// One that is about to access what another thread has is rather claimed than any.
+    pub meets: bool,
     /// Why it was chosen, in a word.
     pub why: &'static str,
 }

@@ -31,6 +31,9 @@ pub struct Summary {
     /// Times that an access site was waited at.
     #[serde(default)]
     pub site_waits: u64,
+    /// Those that ended with a thread that was about to access what another one had accessed there.
+    #[serde(default)]
+    pub site_waits_met: u64,
     /// Places that the strategy has chosen, by why and by what came of it.
     #[serde(default)]
     pub decisions: BTreeMap<String, u64>,
@@ -189,6 +192,10 @@ pub fn stats_text(summary: &Summary) -> String {
         ("races, different", summary.races_unique.to_string()),
         ("races, repeats included", summary.races_total.to_string()),
         ("access sites waited at", summary.site_waits.to_string()),
+        (
+            "of those with an object in common",
+            summary.site_waits_met.to_string(),
+        ),
         (
             "access sites",
             summary.sites_total.map_or_else(unknown, |n| n.to_string()),

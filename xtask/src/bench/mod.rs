@@ -19,6 +19,7 @@ mod real;
 mod reported;
 mod started;
 mod statistics;
+mod switches;
 mod table;
 mod throughput;
 mod yields;
@@ -36,6 +37,8 @@ pub enum Bench {
     Overhead(overhead::Options),
     /// What grows with the number of threads, and with that of functions.
     Costs(costs::Options),
+    /// What it costs a watched program to be given a processor.
+    Switches(switches::Options),
     /// What the strategies find for what they cost, in ten programs.
     Yield(yields::Options),
     /// memcached under load: the races that gwp-race finds, those of ThreadSanitizer, and what both cost.
@@ -51,6 +54,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Gaps(options) => gaps::run(options),
         Bench::Locks(options) => locks::run(options),
         Bench::Overhead(options) => overhead::run(options),
+        Bench::Switches(options) => switches::run(options),
         Bench::Costs(options) => costs::run(options),
         Bench::Yield(options) => yields::run(options),
         Bench::Real(options) => real::run(options),

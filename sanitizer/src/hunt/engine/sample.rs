@@ -136,8 +136,14 @@ impl Engine {
         let came = came.filter(|(wait, _)| wait.at == regs.rip);
         self.decisions.why = came.map_or(CLOCK, |(wait, _)| wait.why);
         let waited = came.map(|(_, since)| {
-            let claimed = self.gates.control().claim_time_ns.load(SeqCst);
-            Duration::from_nanos(claimed.saturating_sub(since))
+            let control = self.gates.control();
+            let came = if control.site_meets_until_ns.load(SeqCst) == 0 {
+                control.claim_time_ns.load(SeqCst)
+            } else {
+                // From then on it was another thread's company that was waited for.
+                control.site_first_ns.load(SeqCst)
+            };
+            Duration::from_nanos(came.saturating_sub(since))
         });
         self.end_turn();
         match self.propose(&regs, call.as_ref(), waited, &stack) {

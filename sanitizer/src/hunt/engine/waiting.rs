@@ -8,15 +8,17 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use gwp_race_abi::OWN_ACCESSES;
 use gwp_race_abi::phase;
+use gwp_race_abi::{NO_REGISTER, OWN_ACCESSES};
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
+use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Conflict;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Wait;
 use crate::hunt::wire::Notice;
+use crate::insn::x86_64::address_form;
 use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
@@ -210,6 +212,8 @@ impl Engine {
         control.site_skip.store(wait.skip, SeqCst);
         control.site_credit_ns.store(nanos(credit), SeqCst);
         control.site_traps.store(0, SeqCst);
+        self.wait_for_company(&wait);
+        let control = self.gates.control();
         control.site.store(wait.at, SeqCst);
         self.waiting.armed = true;
         self.waiting.count += 1;
@@ -223,6 +227,29 @@ impl Engine {
         let now = monotonic_ns();
         self.waiting.at = Some((wait, now + nanos(wait.time)));
         self.waiting.last = Some((wait, now));
+    }
+
+    /// Of those who come to a site the gate claims for a while only one that is about to access what another thread
+    /// has accessed there a moment before: of many objects, those that are in use by several threads.
+    fn wait_for_company(&self, wait: &Wait) {
+        /// How long, at most: most sites that are reached often have shown some such object by then.
+        const TIME: Duration = Duration::from_millis(10);
+        let control = self.gates.control();
+        let is_of_interest = self.arming.len() > 1 && wait.meets;
+        let form = is_of_interest
+            .then(|| address_form(self.modules.code(wait.at), wait.at))
+            .flatten();
+        let until = form.map_or(0, |form| {
+            let number = |register: Option<u8>| register.map_or(NO_REGISTER, u64::from);
+            control.site_base.store(number(form.base), SeqCst);
+            control.site_index.store(number(form.index), SeqCst);
+            control.site_shift.store(form.shift.into(), SeqCst);
+            control.site_displacement.store(form.displacement, SeqCst);
+            monotonic_ns().saturating_add(nanos(TIME.min(wait.time / 2)))
+        });
+        control.met_count.store(0, SeqCst);
+        control.site_unmet.store(0, SeqCst);
+        control.site_meets_until_ns.store(until, SeqCst);
     }
 
     /// Leaves the bytes of a quiet stall watched if the strategy wants to know who uses them; false if

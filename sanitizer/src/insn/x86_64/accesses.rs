@@ -3,7 +3,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
 
 use super::MAX_INSTRUCTION_LEN;
-use super::operands::{Operand, operands};
+use super::operands::{AddressForm, Operand, operands};
 use crate::insn::{MemAccess, Regs, Undetermined};
 
 /// The first instruction of `code`, which stands at `pc`.
@@ -36,6 +36,17 @@ pub fn accesses_before(code: &[u8], regs: &Regs) -> Result<Vec<MemAccess>, Undet
     accesses_of(&operands, regs)
 }
 
+/// How the first instruction of `code` computes the address of its first access that is not implied by the stack
+/// pointer; nothing where that has a fixed address, or more than general registers take part in it.
+#[must_use]
+pub fn address_form(code: &[u8], pc: u64) -> Option<AddressForm> {
+    let instruction = decode(code, pc)?;
+    let mut factory = InstructionInfoFactory::new();
+    let operands = operands(&instruction, factory.info(&instruction));
+    let explicit = operands.iter().find(|operand| !operand.stack_implicit)?;
+    explicit.form()
+}
+
 /// The accesses by an instruction's operands.
 pub(super) fn accesses_of(
     operands: &[Operand],
@@ -65,6 +76,41 @@ mod tests {
     use super::super::testing::assemble;
     use super::*;
     use crate::insn::AccessKind::{self, Read, ReadWrite, Write};
+
+    /// Check which addresses a gate can compute, and from what.
+    #[test]
+    fn forms_of_addresses() {
+        let form = |source: &str| address_form(&assemble(source), 0x40_0000);
+        let of = |base, index, shift, displacement| {
+            Some(AddressForm {
+                base,
+                index,
+                shift,
+                displacement,
+            })
+        };
+        assert_eq!(
+            form("mov dword ptr [rdi - 8], eax"),
+            of(Some(7), None, 0, 8u64.wrapping_neg())
+        );
+        assert_eq!(
+            form("add [r12 + 8*r15 + 16], rcx"),
+            of(Some(12), Some(15), 3, 16)
+        );
+        assert_eq!(form("push qword ptr [rax]"), of(Some(0), None, 0, 0));
+        assert_eq!(form("inc byte ptr [4*rsi]"), of(None, Some(6), 2, 0));
+        for other in [
+            "mov eax, [rip + 8]",
+            "mov eax, fs:[rdi]",
+            "mov eax, [edi]",
+            "bts [rdi], rax",
+            "rep movsb",
+            "push rax",
+            "add rax, rcx",
+        ] {
+            assert_eq!(form(other), None, "{other}");
+        }
+    }
 
     fn regs() -> Regs {
         Regs {

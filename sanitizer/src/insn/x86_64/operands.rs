@@ -25,6 +25,20 @@ pub(super) enum Extent {
     Unknown,
 }
 
+/// How an instruction computes an address: registers by their numbers in instructions (0 is rax, 15 is r15), the
+/// index shifted left by so many bits, and a displacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressForm {
+    /// The first register.
+    pub base: Option<u8>,
+    /// The second.
+    pub index: Option<u8>,
+    /// 0 to 3.
+    pub shift: u32,
+    /// Added to both, modulo 2^64.
+    pub displacement: u64,
+}
+
 /// One memory operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
@@ -79,6 +93,24 @@ impl Operand {
             Register::None => Some(offset),
             segment => Some(offset.wrapping_add(registers::value(regs, segment)?)),
         }
+    }
+
+    /// How general registers make the address, where nothing else takes part in it.
+    pub(super) fn form(&self) -> Option<AddressForm> {
+        let number = |register: Register| match register {
+            Register::None => Some(None),
+            register if register.is_gpr64() => u8::try_from(register.number()).ok().map(Some),
+            _ => None,
+        };
+        let has_more = self.bit_index.is_some() || self.thread_local();
+        let form = AddressForm {
+            base: number(self.memory.base())?,
+            index: number(self.memory.index())?,
+            shift: self.memory.scale().trailing_zeros(),
+            displacement: self.memory.displacement(),
+        };
+        let has_registers = form.base.is_some() || form.index.is_some();
+        (!has_more && has_registers && matches!(self.extent, Extent::Bytes(_))).then_some(form)
     }
 
     /// The address of a PC-relative or absolute operand.
