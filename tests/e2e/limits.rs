@@ -1,9 +1,12 @@
 //! What gwp-race costs is bounded, whatever the program does.
 
 use std::{
+    io::{BufRead as _, BufReader},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
+
+use nix::unistd::Pid;
 
 use gwp_race_tests::{
     Configuration, Outcome, Program, Report, Until, Watch,
@@ -101,4 +104,45 @@ fn memory_is_bounded_in_attach() {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         vec![Guarded::new(command.spawn().unwrap()), server]
     });
+}
+
+/// Check that a program which is given a processor all the time has its events on the processors, where they cost it
+/// nothing then, and that one which computes keeps them on its few threads.
+#[test]
+fn events_of_programs_that_switch() {
+    /// Another program may be watched so, which another test has started; then it is tried again after half a minute.
+    const LIMIT: Duration = Duration::from_secs(120);
+    const BY_CPU: &str = "watched by processor";
+    let switches =
+        compile::program(&Program::new("bench/switches.c"), Configuration::USUAL).unwrap();
+    let seconds = LIMIT.as_secs().to_string();
+    let scratch = tempfile::tempdir().unwrap();
+    let said = |program: Pid, time: Duration| {
+        let mut command = Watch::usual()
+            .option(&["-vv", "--duration", &format!("{}s", time.as_secs())])
+            .attach_command(program, &scratch.path().join("report"));
+        let mut gwp_race = Guarded::new(command.stderr(Stdio::piped()).spawn().unwrap());
+        let lines = BufReader::new(gwp_race.child().stderr.take().unwrap()).lines();
+        let by_cpu = lines
+            .map_while(Result::ok)
+            .find(|line| line.contains(BY_CPU));
+        println!("{by_cpu:?}");
+        by_cpu.is_some()
+    };
+
+    let mut client = Command::new(&switches);
+    let client = client.args(["ask", &seconds]);
+    let client = client.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = Guarded::new(client.stderr(Stdio::null()).spawn().unwrap());
+    let (questions, answers) = (client.child().stdout.take(), client.child().stdin.take());
+    let mut server = Command::new(&switches);
+    let server = server.args(["serve", "2"]).stdin(questions.unwrap());
+    let server = Guarded::new(server.stdout(answers.unwrap()).spawn().unwrap());
+    assert!(said(server.pid(), LIMIT));
+    drop((server, client));
+
+    let hot = compile::program(&Program::new("races/many_threads.c"), Configuration::USUAL);
+    let mut hot = Command::new(hot.unwrap());
+    let hot = Guarded::new(hot.args([&seconds, "2"]).spawn().unwrap());
+    assert!(!said(hot.pid(), Duration::from_secs(6)));
 }
