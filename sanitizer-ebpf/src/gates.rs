@@ -20,9 +20,10 @@ use aya_ebpf::{
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_HIT, EVENT_SHARED,
-    EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET, MODULES, ModuleRange,
-    OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
-    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase, system_call,
+    EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET, MODULES,
+    ModuleRange, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
+    STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase,
+    system_call,
 };
 
 use crate::atomic;
@@ -411,8 +412,7 @@ fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -
     {
         return swallow(control, Counter::SiteSwallowed);
     }
-    let waits_for_company =
-        now < atomic::load(&control.site_meets_until_ns) && unmet < UNMET_TRAPS;
+    let waits_for_company = now < atomic::load(&control.site_meets_until_ns) && unmet < UNMET_TRAPS;
     let meets = waits_for_company && meets(control, ctx);
     if waits_for_company && !meets {
         atomic::add(&control.site_unmet, 1);

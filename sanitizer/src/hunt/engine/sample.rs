@@ -119,6 +119,7 @@ impl Engine {
         self.stops += 1;
         self.discount_waiting(tid);
         let Ok(regs) = ptrace::registers(tid) else {
+            self.arming.unbreak(tid);
             return self.let_go(tid);
         };
         let pid = as_pid(self.pid);
@@ -211,6 +212,8 @@ impl Engine {
         if let Err(error) = self.arming.break_at(tid, RuntimeAddr(at), &self.gates) {
             self.outbox.send(&Notice::Debug(error.to_string()));
             self.count_no_stall("breakpoint-failed");
+            // Some may be armed where others are not.
+            self.arming.unbreak(tid);
             return self.let_go(tid);
         }
         let now = monotonic_ns();
