@@ -19,9 +19,9 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
-    Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_FORK, EVENT_HIT, EVENT_SHARED,
-    EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET, MODULES,
-    ModuleRange, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
+    Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_FORK, EVENT_HIT,
+    EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET,
+    MODULES, ModuleRange, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
     STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase,
     system_call,
 };
@@ -166,7 +166,7 @@ extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 }
 
 /// The gate of a processor's breakpoint: it serves for the site that is waited at while nothing is in hand, and then
-/// for the owner of the sample.
+/// for the owner of the sample on its way to its site.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "perf_event")]
 extern "C" fn break_gate(ctx: *mut bpf_perf_event_data) -> u32 {
@@ -175,7 +175,7 @@ extern "C" fn break_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let pc = unsafe { (*ctx).regs.rip };
     let word = atomic::load(&control.phase);
-    if phase::of(word) == phase::SEEK || phase::of(word) == phase::CONFIRM {
+    if phase::of(word) == phase::SEEK {
         reached(control, word, pc, true)
     } else if atomic::load(&control.site) == pc {
         site_reached(control, word, ctx)
@@ -190,6 +190,9 @@ fn reached(control: &Control, word: u64, pc: u64, by_cpu: bool) -> u32 {
     if atomic::load(&control.owner) != u64::from(current_tid(control))
         || atomic::load(&control.breakpoint) != pc
     {
+        if by_cpu && atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
+            tell(EVENT_CROWDED, 0, 0, phase::generation(word));
+        }
         return swallow(control, Counter::ReachSwallowed);
     }
     let generation = phase::generation(word);
@@ -399,16 +402,18 @@ fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -
     }
     let now = now();
     let unmet = atomic::load(&control.site_unmet);
-    if trap + unmet == 0 {
-        atomic::store(&control.site_first_ns, now);
-    }
     let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
     let foreign = by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid);
+    if !foreign {
+        atomic::replace(&control.site_first_ns, 0, now);
+    }
+    // A wait for company, once begun, shall not end for what it has cost itself.
+    let company_ns = unmet * atomic::load(&control.trap_cost_ns);
     if foreign
         || trap < atomic::load(&control.site_skip)
         || phase::of(word) != phase::IDLE
         || atomic::load(&control.spent_ns)
-            > atomic::load(&control.earned_ns) + atomic::load(&control.site_credit_ns)
+            > atomic::load(&control.earned_ns) + atomic::load(&control.site_credit_ns) + company_ns
     {
         return swallow(control, Counter::SiteSwallowed);
     }

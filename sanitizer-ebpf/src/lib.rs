@@ -229,7 +229,7 @@ pub struct Control {
     pub earned_ns: AtomicU64,
     /// Nanoseconds that samples have cost.
     pub spent_ns: AtomicU64,
-    /// CPU time of the program that one clock sample stands for, ns.
+    /// CPU time of the program that one clock sample stands for, ns; 0 where it is not earned by samples.
     pub sample_ns: AtomicU64,
     /// That of all samples until now.
     pub sampled_ns: AtomicU64,
@@ -251,7 +251,7 @@ pub struct Control {
     pub site_credit_ns: AtomicU64,
     /// Traps at the site since it is waited at, but for those in `site_unmet`.
     pub site_traps: AtomicU64,
-    /// When the first of them came, CLOCK_MONOTONIC ns.
+    /// When the first of the program's threads came, CLOCK_MONOTONIC ns; 0: none has.
     pub site_first_ns: AtomicU64,
     /// Until when only a thread is claimed there that is about to access what another one has, CLOCK_MONOTONIC ns;
     /// 0: any is.
@@ -464,6 +464,8 @@ pub const EVENT_CONFIRMED: u32 = 4;
 pub const EVENT_BUSY: u32 = 5;
 /// It is known whether the address that stays watched is shared.
 pub const EVENT_SHARED: u32 = 6;
+/// Others have come [`TRAPS_PER_STALL`] times to where the owner of generation `value` is waited for.
+pub const EVENT_CROWDED: u32 = 8;
 /// The kernel has accessed the bytes of the stall of generation `value` in a system call: the thread does not stop
 /// for it, and whether it is evidence is for the tracer to tell.
 pub const EVENT_HIT: u32 = 7;

@@ -118,8 +118,10 @@ fn events_of_programs_that_switch() {
     let seconds = LIMIT.as_secs().to_string();
     let scratch = tempfile::tempdir().unwrap();
     let said = |program: Pid, time: Duration| {
+        let duration = format!("{}s", time.as_secs());
+        // Threads of a program that computes are given processors often, too, where other tests run as well.
         let mut command = Watch::usual()
-            .option(&["-vv", "--duration", &format!("{}s", time.as_secs())])
+            .option(&["-vv", "--max-overhead", "20%", "--duration", &duration])
             .attach_command(program, &scratch.path().join("report"));
         let mut gwp_race = Guarded::new(command.stderr(Stdio::piped()).spawn().unwrap());
         let lines = BufReader::new(gwp_race.child().stderr.take().unwrap()).lines();
@@ -144,5 +146,5 @@ fn events_of_programs_that_switch() {
     let hot = compile::program(&Program::new("races/many_threads.c"), Configuration::USUAL);
     let mut hot = Command::new(hot.unwrap());
     let hot = Guarded::new(hot.args([&seconds, "2"]).spawn().unwrap());
-    assert!(!said(hot.pid(), Duration::from_secs(6)));
+    assert!(!said(hot.pid(), Duration::from_secs(8)));
 }

@@ -340,7 +340,8 @@ impl Arming {
     /// Whether the events suit a process of so many threads.
     #[must_use]
     pub fn suits(&self, threads: usize) -> bool {
-        self.watchpoints.are_by_cpu() && self.clocks.are_by_cpu()
+        // One thread alone races with nobody, and may leave the breakpoints to others.
+        (self.watchpoints.are_by_cpu() || threads <= 1) && self.clocks.are_by_cpu()
             || self.cpus == 0
             || !self.wants_cpus && !Watchpoints::want_cpus(threads, self.cpus)
     }
@@ -381,7 +382,7 @@ impl Arming {
         if !self.clocks.are_by_cpu() {
             self.clocks = Clocks::on_cpus(self.period, gates)?;
         }
-        if !self.watchpoints.are_by_cpu() {
+        if !self.watchpoints.are_by_cpu() && threads > 1 {
             self.watchpoints = Watchpoints::on_cpus(gates)?;
             for thread in self.threads.values_mut() {
                 thread.breakpoint = None;
@@ -422,8 +423,23 @@ impl Arming {
         gates: &Gates,
     ) -> Result<(), KernelError> {
         if self.watchpoints.are_by_cpu() {
-            return self.watchpoints.break_at(address);
+            self.watchpoints.break_at(address)
+        } else {
+            self.break_behind(tid, address, gates)
         }
+    }
+
+    /// The same, but in any case of that thread alone, which may take long to come there, where others pass all the
+    /// time.
+    ///
+    /// # Errors
+    /// Fails where the perf calls do.
+    pub fn break_behind(
+        &mut self,
+        tid: u32,
+        address: RuntimeAddr,
+        gates: &Gates,
+    ) -> Result<(), KernelError> {
         let options = EventOptions {
             inherit: false,
             ..self.options
@@ -447,13 +463,16 @@ impl Arming {
     }
 
     /// Takes the instruction breakpoint of a thread away.
-    pub fn unbreak(&self, tid: u32) {
+    pub fn unbreak(&mut self, tid: u32) {
         self.watchpoints.unbreak();
-        if let Some(event) = self
-            .threads
-            .get(&tid)
-            .and_then(|thread| thread.breakpoint.as_ref())
-        {
+        let thread = self.threads.get_mut(&tid);
+        let Some(breakpoint) = thread.map(|thread| &mut thread.breakpoint) else {
+            return;
+        };
+        if self.watchpoints.are_by_cpu() {
+            // It would cost the thread something at each of its switches.
+            *breakpoint = None;
+        } else if let Some(event) = breakpoint {
             // Fails only for a thread that has ended, and with it its breakpoint.
             let _ = event.disable();
         }

@@ -75,11 +75,12 @@ impl Budget {
         let ticks = cpus as f64 * 1e9 / period_ns as f64;
         let affordable = used * share * SAMPLES_SHARE * 1e9 / trap_cost_ns.max(1) as f64;
         // By powers of two: to change it interrupts every processor.
-        let times = (ticks / affordable).clamp(1.0, f64::from(MOST)) as u32;
+        let times = (ticks / affordable).ceil().clamp(1.0, f64::from(MOST)) as u32;
         period_ns * u64::from(times.next_power_of_two())
     }
 
-    /// Says how much CPU time of the program each sample stands for, ns.
+    /// Says how much CPU time of the program each sample stands for, ns; 0 where the tracer looks at that time by
+    /// itself, because samples are few.
     pub fn set_period(&self, control: &Control, period_ns: u64) {
         let earned = (period_ns as f64 * self.share) as u64;
         control.sample_ns.store(period_ns, SeqCst);
@@ -191,4 +192,27 @@ impl Budget {
 
 fn with_unseen(ns: u64) -> u64 {
     (ns as f64 * SEEN_AND_UNSEEN) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that the processors' clocks cost a tenth of the budget at most, as far as they may be slowed down for it.
+    #[test]
+    fn ticks_are_paid_for() {
+        const PERIOD: u64 = 10_000_000;
+        const COST: u64 = 5_000;
+        let times =
+            |cpus, used, share| Budget::period_of_cpus_ns(PERIOD, cpus, used, share, COST) / PERIOD;
+        assert_eq!(times(2, 2.0, 0.01), 1);
+        assert_eq!(times(2, 0.5, 0.01), 2);
+        assert_eq!(times(2, 0.3, 0.01), 4);
+        assert_eq!(times(64, 1.0, 0.01), 32);
+        assert_eq!(times(64, 0.0, 0.01), 128);
+        for used in [0.3, 0.5, 1.0, 2.0] {
+            let ticks_s = 2.0 * 1e9 / (times(2, used, 0.01) * PERIOD) as f64;
+            assert!(ticks_s * COST as f64 <= used * 0.01 * SAMPLES_SHARE * 1e9 * 1.001);
+        }
+    }
 }

@@ -31,8 +31,18 @@ pub fn are_dear(turns: f64, used: f64, share: f64) -> bool {
 pub enum Clocks {
     /// By thread: its own and those of the threads that it has created since.
     Threads(HashMap<u32, PerfEvent>),
-    /// By processor; and how often they tick.
-    Cpus(Vec<(u32, PerfEvent)>, Duration),
+    /// By processor.
+    Cpus(Cpus),
+}
+
+/// Those of the processors.
+#[derive(Debug)]
+pub struct Cpus {
+    clocks: Vec<(u32, PerfEvent)>,
+    /// How often they tick.
+    period: Duration,
+    /// How often in a row a longer time was wanted.
+    longer: u32,
 }
 
 impl Default for Clocks {
@@ -47,7 +57,11 @@ impl Clocks {
     /// # Errors
     /// Fails where perf_event_open(2) does: `EACCES` without CAP_PERFMON.
     pub fn on_cpus(period: Duration, gates: &Gates) -> Result<Self, KernelError> {
-        let mut clocks = Self::Cpus(Vec::new(), period);
+        let mut clocks = Self::Cpus(Cpus {
+            clocks: Vec::new(),
+            period,
+            longer: 0,
+        });
         clocks.complete(gates)?;
         Ok(clocks)
     }
@@ -64,7 +78,7 @@ impl Clocks {
     /// # Errors
     /// As [`Clocks::on_cpus`].
     pub fn complete(&mut self, gates: &Gates) -> Result<(), KernelError> {
-        let Self::Cpus(clocks, period) = self else {
+        let Self::Cpus(Cpus { clocks, period, .. }) = self else {
             return Ok(());
         };
         let online = cpus::online();
@@ -85,13 +99,23 @@ impl Clocks {
         Ok(())
     }
 
-    /// Lets those of processors tick so often. One whose processor has gone offline ticks no more anyway.
+    /// Lets those of processors tick so often; less often than before only when that is wanted several times in a row, since
+    /// each change begins a period anew. One whose processor has gone offline ticks no more anyway.
     pub fn set_period(&mut self, wanted: Duration) {
-        if let Self::Cpus(clocks, period) = self
-            && *period != wanted
-        {
-            *period = wanted;
-            for (_, clock) in clocks {
+        /// So many times.
+        const PATIENCE: u32 = 3;
+        let Self::Cpus(cpus) = self else {
+            return;
+        };
+        cpus.longer = if wanted > cpus.period {
+            cpus.longer + 1
+        } else {
+            0
+        };
+        if wanted < cpus.period || cpus.longer >= PATIENCE {
+            cpus.longer = 0;
+            cpus.period = wanted;
+            for (_, clock) in &cpus.clocks {
                 let _ = clock.set_period(wanted);
             }
         }

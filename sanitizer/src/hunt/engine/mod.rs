@@ -27,6 +27,7 @@ use std::time::Duration;
 use gwp_race_abi::Control;
 use gwp_race_abi::EVENT_BUSY;
 use gwp_race_abi::EVENT_CONFIRMED;
+use gwp_race_abi::EVENT_CROWDED;
 use gwp_race_abi::EVENT_FORK;
 use gwp_race_abi::EVENT_HIT;
 use gwp_race_abi::EVENT_SHARED;
@@ -189,8 +190,10 @@ struct Activity {
     time_ns: u64,
     /// CPU time that it has used while it was watched.
     used_ns: u64,
-    /// How often its threads were given a processor.
-    turns: u64,
+    /// How often its threads were given a processor, where that matters.
+    turns: Option<f64>,
+    /// Looks in a row at which events on them were dear.
+    dear: u32,
 }
 
 /// See the module.
@@ -521,6 +524,13 @@ impl Engine {
                 self.look_when_idle();
             }
             EVENT_BUSY if matches!(self.state, State::Idle) => self.site_is_busy(),
+            EVENT_CROWDED => {
+                if let State::Seek { tid, site, .. } = self.state
+                    && event.value == self.generation
+                {
+                    self.give_up_seek(tid, site);
+                }
+            }
             EVENT_SHARED if matches!(self.state, State::Idle) => self.end_probe(),
             EVENT_BUSY
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>

@@ -206,6 +206,7 @@ impl Engine {
         self.disarm_site();
         let control = self.gates.control();
         control.breakpoint.store(at, SeqCst);
+        control.stall_traps.store(0, SeqCst);
         control
             .phase
             .store(phase::word(self.generation, phase::SEEK), SeqCst);
@@ -245,6 +246,7 @@ impl Engine {
                 && now < *void
             {
                 // It has arrived this moment: its stop is on the way.
+                self.arming.unbreak(tid);
                 *deadline = now + SEEK_TIME.as_nanos() as u64;
                 return;
             }
@@ -628,7 +630,7 @@ impl Engine {
             deadline: monotonic_ns() + CONFIRM_TIME.as_nanos() as u64,
         };
         self.state = State::Confirm(Box::new(confirm));
-        if let Err(error) = self.arming.break_at(tid, behind, &self.gates) {
+        if let Err(error) = self.arming.break_behind(tid, behind, &self.gates) {
             self.outbox.send(&Notice::Debug(error.to_string()));
         }
         self.charge_and_release(tid);

@@ -131,8 +131,11 @@ impl Engine {
             let text = format!("other clocks and watchpoints could not be opened: {error}");
             self.outbox.send(&Notice::Debug(text));
         }
-        let clock_by_cpu = &self.gates.control().clock_by_cpu;
-        clock_by_cpu.store(u64::from(self.arming.ticking_cpus() > 0), SeqCst);
+        let control = self.gates.control();
+        let clock_by_cpu = self.arming.ticking_cpus() > 0;
+        control.clock_by_cpu.store(clock_by_cpu.into(), SeqCst);
+        let sample_ns = if clock_by_cpu { 0 } else { self.period_ns };
+        self.budget.set_period(control, sample_ns);
         let by_cpu = self.arming.watchpoints().are_by_cpu();
         if by_cpu && !was_by_cpu {
             let text = format!("{threads} threads: memory is watched by processor");
@@ -330,6 +333,7 @@ impl Engine {
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
         self.fit_events(1);
+        self.begin_activity();
         self.open_events(tid)
     }
 
@@ -345,16 +349,23 @@ impl Engine {
         }
     }
 
-    /// How often the threads were given a processor in their lives, where that matters.
-    fn turns(&self) -> u64 {
+    /// How often the threads were given a processor in their lives, as far as some of them tell; nothing where that
+    /// does not matter.
+    fn turns(&self) -> Option<f64> {
+        /// To read of one takes some microseconds.
+        const SOME: usize = 16;
         if !self.arming.may_be_dear() {
-            return 0;
+            return None;
         }
         let pid = as_pid(self.pid);
-        let tids = self.arming.tids();
-        tids.filter_map(|tid| Scheduling::read(pid, as_pid(tid)))
+        let mut tids: Vec<u32> = self.arming.tids().collect();
+        tids.sort_unstable();
+        let some = tids.iter().take(SOME);
+        let turns: u64 = some
+            .filter_map(|&tid| Scheduling::read(pid, as_pid(tid)))
             .map(|scheduling| scheduling.turns)
-            .sum()
+            .sum();
+        Some(turns as f64 * tids.len() as f64 / tids.len().clamp(1, SOME) as f64)
     }
 
     /// What the program has done until now is not what it does.
@@ -363,26 +374,35 @@ impl Engine {
             time_ns: monotonic_ns(),
             used_ns: self.cpu_seen_ns,
             turns: self.turns(),
+            dear: 0,
         };
     }
 
     /// Lets the processors' clocks tick as often as what the program does can pay for, and wants them where those of
     /// threads are dear.
     fn look_after_clocks(&mut self) {
+        /// A look at less says nothing.
+        const LEAST: Duration = Duration::from_millis(500);
+        /// Looks in a row: what a program does at its start is not what it does.
+        const LOOKS: u32 = 3;
+        let before = self.activity;
+        let passed_ns = monotonic_ns().saturating_sub(before.time_ns);
+        // To look takes its time, and somebody may stand still.
+        if passed_ns < nanos(LEAST) || !matches!(self.state, State::Idle | State::Looking(_)) {
+            return;
+        }
+        let passed_ns = passed_ns as f64;
         let share = self.setup.max_overhead;
         let cpus = self.arming.ticking_cpus();
-        let before = self.activity;
-        let now = Activity {
-            time_ns: monotonic_ns(),
-            used_ns: self.cpu_seen_ns,
-            turns: self.turns(),
-        };
-        self.activity = now;
-        let passed_ns = now.time_ns.saturating_sub(before.time_ns).max(1) as f64;
-        let used = now.used_ns.saturating_sub(before.used_ns) as f64 / passed_ns;
-        let turns = now.turns.saturating_sub(before.turns) as f64 * 1e9 / passed_ns;
-        if clocks::are_dear(turns, used, share) {
-            self.arming.want_cpus();
+        self.begin_activity();
+        let used = self.activity.used_ns.saturating_sub(before.used_ns) as f64 / passed_ns;
+        if let (Some(then), Some(now)) = (before.turns, self.activity.turns)
+            && clocks::are_dear((now - then) * 1e9 / passed_ns, used, share)
+        {
+            self.activity.dear = before.dear + 1;
+            if self.activity.dear >= LOOKS {
+                self.arming.want_cpus();
+            }
         }
         let period_ns = if cpus == 0 || self.setup.sample_period_ns.is_some() {
             self.period_ns
@@ -392,7 +412,6 @@ impl Engine {
         };
         self.arming
             .set_period_of_cpus(Duration::from_nanos(period_ns));
-        self.budget.set_period(self.gates.control(), period_ns);
     }
 
     pub(super) fn counter(&self, counter: Counter) -> u64 {

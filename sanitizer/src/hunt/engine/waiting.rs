@@ -212,6 +212,7 @@ impl Engine {
         control.site_skip.store(wait.skip, SeqCst);
         control.site_credit_ns.store(nanos(credit), SeqCst);
         control.site_traps.store(0, SeqCst);
+        control.site_first_ns.store(0, SeqCst);
         self.wait_for_company(&wait);
         let control = self.gates.control();
         control.site.store(wait.at, SeqCst);
