@@ -464,8 +464,8 @@ pub const EVENT_CONFIRMED: u32 = 4;
 pub const EVENT_BUSY: u32 = 5;
 /// It is known whether the address that stays watched is shared.
 pub const EVENT_SHARED: u32 = 6;
-/// Others have come [`TRAPS_PER_STALL`] times to where the owner of generation `value` is waited for.
-pub const EVENT_CROWDED: u32 = 8;
 /// The kernel has accessed the bytes of the stall of generation `value` in a system call: the thread does not stop
 /// for it, and whether it is evidence is for the tracer to tell.
 pub const EVENT_HIT: u32 = 7;
+/// Others have come [`TRAPS_PER_STALL`] times to where the owner of generation `value` is waited for.
+pub const EVENT_CROWDED: u32 = 8;

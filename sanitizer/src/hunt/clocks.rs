@@ -82,21 +82,16 @@ impl Clocks {
             return Ok(());
         };
         let online = cpus::online();
-        if online.is_empty() || clocks.iter().map(|(cpu, _)| cpu).eq(&online) {
+        if cpus::are_complete(clocks, &online) {
             return Ok(());
         }
         let gate = gates.program(Gate::Clock)?;
-        clocks.retain(|(cpu, _)| online.contains(cpu));
-        for cpu in online {
-            if clocks.iter().all(|(open, _)| *open != cpu) {
-                let clock = PerfEvent::clock_of_cpu(cpu, *period)?;
-                clock.set_gate(gate)?;
-                clock.enable()?;
-                clocks.push((cpu, clock));
-            }
-        }
-        clocks.sort_unstable_by_key(|(cpu, _)| *cpu);
-        Ok(())
+        cpus::complete(clocks, &online, |cpu| {
+            let clock = PerfEvent::clock_of_cpu(cpu, *period)?;
+            clock.set_gate(gate)?;
+            clock.enable()?;
+            Ok(clock)
+        })
     }
 
     /// Lets those of processors tick so often; less often than before only when that is wanted several times in a row, since

@@ -33,8 +33,8 @@ pub enum Watchpoints {
     Cpus(Cpus),
 }
 
-/// Those of the processors: one for a site, or for the thread that is sought or has to confirm, and one for bytes. To make the one of the other would take the kernel's
-/// lock on all breakpoints ([`CpuWatch`]) while a thread stands still.
+/// Those of the processors: one for a site, or for a thread that is sought at one, and one for bytes. To make the one of
+/// the other would take the kernel's lock on all breakpoints ([`CpuWatch`]) while a thread stands still.
 #[derive(Debug)]
 pub struct Cpus {
     breakpoints: Vec<(u32, PerfEvent)>,
@@ -214,24 +214,19 @@ impl Watchpoints {
 impl Cpus {
     fn complete(&mut self, gates: &Gates) -> Result<(), KernelError> {
         let online = cpus::online();
-        if online.is_empty() || self.breakpoints.iter().map(|(cpu, _)| cpu).eq(&online) {
+        if cpus::are_complete(&self.breakpoints, &online) {
             return Ok(());
         }
         let (watch, site) = (gates.program(Gate::Watch)?, gates.program(Gate::Break)?);
-        self.breakpoints.retain(|(cpu, _)| online.contains(cpu));
         self.bytes.keep(&online);
-        for cpu in online {
-            if self.breakpoints.iter().any(|(open, _)| *open == cpu) {
-                continue;
-            }
+        cpus::complete(&mut self.breakpoints, &online, |cpu| {
             let bytes = PerfEvent::watchpoint_on_cpu(cpu)?;
             bytes.set_gate(watch)?;
             let breakpoint = PerfEvent::breakpoint_on_cpu(cpu)?;
             breakpoint.set_gate(site)?;
             self.bytes.add(cpu, bytes)?;
-            self.breakpoints.push((cpu, breakpoint));
-        }
-        self.breakpoints.sort_unstable_by_key(|(cpu, _)| *cpu);
+            Ok(breakpoint)
+        })?;
         // One must be left for those of the threads, as this one is.
         let tid = nix::unistd::gettid().as_raw().cast_unsigned();
         PerfEvent::breakpoint(tid, EventOptions::SILENT).map(drop)

@@ -1,12 +1,40 @@
-//! The machine's processors.
+//! The machine's processors, and events on each of them.
 //!
 //! Source of the format: `Documentation/admin-guide/cputopology.rst` (`/sys/devices/system/cpu/online`).
+
+use super::{KernelError, perf::PerfEvent};
 
 /// The processors that are online; empty where the kernel does not say.
 #[must_use]
 pub fn online() -> Vec<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     parse(&list)
+}
+
+/// Whether there is an event on each of these processors, and on no other. Where it is not known which are online,
+/// nothing is to be done about it.
+#[must_use]
+pub fn are_complete(events: &[(u32, PerfEvent)], online: &[u32]) -> bool {
+    online.is_empty() || events.iter().map(|(cpu, _)| cpu).eq(online)
+}
+
+/// Closes the events of processors that are not online, and opens those of others that have none.
+///
+/// # Errors
+/// Fails where `open` does; what is open by then stays so.
+pub fn complete(
+    events: &mut Vec<(u32, PerfEvent)>,
+    online: &[u32],
+    mut open: impl FnMut(u32) -> Result<PerfEvent, KernelError>,
+) -> Result<(), KernelError> {
+    events.retain(|(cpu, _)| online.contains(cpu));
+    for &cpu in online {
+        if events.iter().all(|(open, _)| *open != cpu) {
+            events.push((cpu, open(cpu)?));
+        }
+    }
+    events.sort_unstable_by_key(|(cpu, _)| *cpu);
+    Ok(())
 }
 
 /// Reads a list such as `0-3,8,10-11`.

@@ -214,7 +214,6 @@ impl Engine {
         control.site_traps.store(0, SeqCst);
         control.site_first_ns.store(0, SeqCst);
         self.wait_for_company(&wait);
-        let control = self.gates.control();
         control.site.store(wait.at, SeqCst);
         self.waiting.armed = true;
         self.waiting.count += 1;

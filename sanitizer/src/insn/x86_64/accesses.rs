@@ -30,19 +30,22 @@ pub fn length(code: &[u8]) -> Option<usize> {
 /// What the registers given cannot decide: vector masks and indices, the extent of repeated
 /// comparisons, the size of processor state.
 pub fn accesses_before(code: &[u8], regs: &Regs) -> Result<Vec<MemAccess>, Undetermined> {
-    let instruction = decode(code, regs.rip).ok_or(Undetermined::Undecodable)?;
-    let mut factory = InstructionInfoFactory::new();
-    let operands = operands(&instruction, factory.info(&instruction));
+    let operands = operands_of(code, regs.rip).ok_or(Undetermined::Undecodable)?;
     accesses_of(&operands, regs)
+}
+
+/// The memory operands of the first instruction of `code`, which stands at `pc`; nothing where it is not one.
+fn operands_of(code: &[u8], pc: u64) -> Option<Vec<Operand>> {
+    let instruction = decode(code, pc)?;
+    let mut factory = InstructionInfoFactory::new();
+    Some(operands(&instruction, factory.info(&instruction)))
 }
 
 /// How the first instruction of `code` computes the address of its first access that is not implied by the stack
 /// pointer; nothing where that has a fixed address, or more than general registers take part in it.
 #[must_use]
 pub fn address_form(code: &[u8], pc: u64) -> Option<AddressForm> {
-    let instruction = decode(code, pc)?;
-    let mut factory = InstructionInfoFactory::new();
-    let operands = operands(&instruction, factory.info(&instruction));
+    let operands = operands_of(code, pc)?;
     let explicit = operands.iter().find(|operand| !operand.stack_implicit)?;
     explicit.form()
 }
