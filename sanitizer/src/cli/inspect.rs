@@ -1,12 +1,14 @@
 //! `gwp-race inspect`: the metadata that a file, or each module of a process, carries.
 
 mod block_map;
+mod listed;
 #[cfg(test)]
 mod oracle;
 mod pc_section;
 mod probes;
 mod small_tables;
 mod stack_map;
+mod symbols;
 mod tables;
 
 use std::io::{self, Write};
@@ -15,15 +17,17 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use nix::unistd::Pid;
+use serde::Serialize;
 use serde_json::json;
 
-use crate::addr::LinkAddr;
-use crate::image::{FunctionSymbol, Image};
+use crate::image::Image;
 use crate::pcmeta::{
     Format, Function, Metadata, PcSectionDescription, SectionKind, SectionSummary,
 };
 use crate::target::Modules;
 
+use listed::{Listed, write_line};
+use symbols::{Symbol, Symbols};
 use tables::{Source, Tables};
 
 /// What to do about a file without metadata.
@@ -324,7 +328,7 @@ impl<'data> Module<'data> {
     }
 
     fn list_text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let symbols = self.image.functions();
+        let symbols = Symbols::new(self.image);
         for function in self.metadata.functions() {
             write!(
                 out,
@@ -333,7 +337,7 @@ impl<'data> Module<'data> {
                 function.size(),
                 function.version,
                 function.features.to_string(),
-                symbolize(&symbols, function.start).unwrap_or_default(),
+                symbols.at(function.start).unwrap_or_default(),
             )?;
             match self.metadata.stack_args_size(function.start) {
                 Some(size) if size > 0 => {
@@ -343,7 +347,7 @@ impl<'data> Module<'data> {
             }
         }
         for pc in self.metadata.atomics() {
-            let symbol = symbolize(&symbols, pc).unwrap_or_default();
+            let symbol = symbols.at(pc).unwrap_or_default();
             writeln!(out, "  atomic   {pc:#012x} {symbol}")?;
         }
         Ok(())
@@ -403,29 +407,57 @@ impl<'data> Module<'data> {
         if self.image.is_object() {
             line["layout"] = self.layout();
         }
-        if list && let Some(object) = line.as_object_mut() {
-            let symbols = self.image.functions();
-            let functions = self.metadata.functions().map(|function| {
-                json!({
-                    "address": function.start.0,
-                    "size": function.size(),
-                    "version": function.version,
-                    "features": function.features.to_string(),
-                    "stack_args_size": self.metadata.stack_args_size(function.start),
-                    "analyzed": function.is_analyzed(),
-                    "symbol": symbolize(&symbols, function.start),
-                })
-            });
-            let atomics = self
-                .metadata
-                .atomics()
-                .map(|pc| json!({"address": pc.0, "symbol": symbolize(&symbols, pc)}));
-            object.insert("function_list".into(), functions.collect());
-            object.insert("atomic_list".into(), atomics.collect());
+        if !list {
+            return Ok(write_line(&line, out)?);
         }
-        writeln!(out, "{line}")?;
-        Ok(())
+        let symbols = Symbols::new(self.image);
+        let functions = self.metadata.functions().map(|function| FunctionLine {
+            address: function.start.0,
+            size: function.size(),
+            version: function.version,
+            features: function.features.to_string(),
+            stack_args_size: self.metadata.stack_args_size(function.start),
+            analyzed: function.is_analyzed(),
+            symbol: symbols.at(function.start),
+        });
+        let atomics = self.metadata.atomics().map(|pc| AtomicLine {
+            address: pc.0,
+            symbol: symbols.at(pc),
+        });
+        let line = ListedModule {
+            module: line,
+            function_list: Listed::new(functions),
+            atomic_list: Listed::new(atomics),
+        };
+        Ok(write_line(&line, out)?)
     }
+}
+
+/// A module's line with all that is in the module.
+#[derive(Serialize)]
+#[serde(bound = "Listed<F>: Serialize, Listed<A>: Serialize")]
+struct ListedModule<F, A> {
+    #[serde(flatten)]
+    module: serde_json::Value,
+    function_list: Listed<F>,
+    atomic_list: Listed<A>,
+}
+
+#[derive(Serialize)]
+struct FunctionLine<'data> {
+    address: u64,
+    size: u64,
+    version: u8,
+    features: String,
+    stack_args_size: Option<u32>,
+    analyzed: bool,
+    symbol: Option<Symbol<'data>>,
+}
+
+#[derive(Serialize)]
+struct AtomicLine<'data> {
+    address: u64,
+    symbol: Option<Symbol<'data>>,
 }
 
 /// Sections of one name as one: an object file may have one for each function.
@@ -467,21 +499,6 @@ fn describe(section: &SectionSummary) -> String {
         line += &format!(", {}", formats.join(" and "));
     }
     line
-}
-
-/// The function that an address is in and the distance from its start.
-fn symbolize(symbols: &[FunctionSymbol<'_>], address: LinkAddr) -> Option<String> {
-    let after = symbols.partition_point(|symbol| symbol.address <= address);
-    let before = symbols.get(..after)?;
-    let nearest = before.last()?.address;
-    // The most public name of several comes first.
-    let first = before.partition_point(|symbol| symbol.address < nearest);
-    let symbol = before.get(first)?;
-    match address.0 - symbol.address.0 {
-        0 => Some(symbol.name.to_owned()),
-        distance if distance < symbol.size => Some(format!("{}+{distance:#x}", symbol.name)),
-        _ => None,
-    }
 }
 
 fn percent(part: u64, whole: u64) -> f64 {

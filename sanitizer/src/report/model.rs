@@ -250,10 +250,34 @@ impl StackFrame {
     }
 }
 
-const MEMORY_ROUTINES: [&str; 23] = [
-    "memcpy", "memmove", "memset", "memcmp", "mempcpy", "memccpy", "memchr", "memrchr", "bcmp",
-    "bcopy", "bzero", "strlen", "strnlen", "strcpy", "strncpy", "stpcpy", "strcmp", "strncmp",
-    "strchr", "strcat", "strrchr", "strncat", "stpncpy",
+const MEMORY_ROUTINES: [&str; 27] = [
+    "memcpy",
+    "memmove",
+    "memset",
+    "memcmp",
+    "mempcpy",
+    "memccpy",
+    "memchr",
+    "memrchr",
+    "bcmp",
+    "bcopy",
+    "bzero",
+    "strlen",
+    "strnlen",
+    "strcpy",
+    "strncpy",
+    "stpcpy",
+    "strcmp",
+    "strncmp",
+    "strchr",
+    "strcat",
+    "strrchr",
+    "strncat",
+    "stpncpy",
+    "strchrnul",
+    "rawmemchr",
+    "strcasecmp",
+    "strncasecmp",
 ];
 
 /// Suffixes of the variants that C libraries choose from at run time, and of fortified calls.

@@ -9,6 +9,7 @@ mod detect;
 mod detection;
 mod figure;
 mod gaps;
+mod inspect;
 mod locks;
 mod machine;
 mod metadata;
@@ -45,6 +46,8 @@ pub enum Bench {
     Real(real::Options),
     /// Loading and searching the metadata of a very large program.
     Metadata,
+    /// Reading the tables of a very large program with `inspect`, and with LLVM's own tool.
+    Inspect(inspect::Options),
 }
 
 /// Measures.
@@ -59,5 +62,6 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Yield(options) => yields::run(options),
         Bench::Real(options) => real::run(options),
         Bench::Metadata => metadata::run(),
+        Bench::Inspect(options) => inspect::run(options),
     }
 }

@@ -2,14 +2,17 @@
 
 use std::io::Write;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::listed::{Listed, write_line};
+use super::symbols::Symbol;
 use super::tables::Source;
-use crate::pcmeta::{BlockMap, BlockMapFeatures, FunctionBlocks};
+use crate::pcmeta::{BlockMap, BlockMapFeatures, BlockMapSummary, FunctionBlocks};
 
 /// What the sections hold, as JSON.
-pub(super) fn summary(map: &BlockMap) -> Value {
-    let sections = map.sections().iter().map(|section| {
+pub(super) fn summary(sections: &[BlockMapSummary]) -> Value {
+    let sections = sections.iter().map(|section| {
         json!({
             "name": section.name,
             "bytes": section.bytes,
@@ -24,23 +27,23 @@ pub(super) fn summary(map: &BlockMap) -> Value {
 }
 
 /// What the sections hold, as a line of text.
-pub(super) fn write_summary(map: &BlockMap, out: &mut dyn Write) -> anyhow::Result<()> {
-    if map.is_empty() {
+pub(super) fn write_summary(
+    sections: &[BlockMapSummary],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if sections.is_empty() {
         return Ok(());
     }
-    let sum = |of: fn(&crate::pcmeta::BlockMapSummary) -> usize| -> usize {
-        map.sections().iter().map(of).sum()
-    };
+    let sum = |of: fn(&BlockMapSummary) -> usize| -> usize { sections.iter().map(of).sum() };
     let (functions, blocks) = (sum(|s| s.functions), sum(|s| s.blocks));
     let discarded = sum(|s| s.discarded);
-    let mut versions: Vec<u8> = (map.sections().iter())
+    let mut versions: Vec<u8> = (sections.iter())
         .flat_map(|section| section.versions.iter().copied())
         .collect();
     versions.sort_unstable();
     versions.dedup();
     let versions: Vec<String> = versions.iter().map(u8::to_string).collect();
-    let features =
-        (map.sections().iter()).fold(BlockMapFeatures::default(), |all, s| all | s.features);
+    let features = (sections.iter()).fold(BlockMapFeatures::default(), |all, s| all | s.features);
     write!(out, "  blocks     {blocks} of {functions} functions")?;
     if discarded > 0 {
         write!(out, " ({discarded} of discarded code)")?;
@@ -63,7 +66,7 @@ pub(super) fn write_list(
     BlockMap::for_each(source.image, |function| {
         if outcome.is_ok() {
             outcome = if json {
-                writeln!(out, "{}", line(source, function)).map_err(Into::into)
+                write_line(&line(source, function), out).map_err(Into::into)
             } else {
                 write_text(source, function, out)
             };
@@ -72,55 +75,98 @@ pub(super) fn write_list(
     outcome
 }
 
-fn line(source: &Source<'_>, function: &FunctionBlocks) -> Value {
+/// A function as a line of JSON.
+#[derive(Serialize)]
+#[serde(bound = "Listed<F>: Serialize, Listed<R>: Serialize, Listed<P>: Serialize")]
+struct FunctionLine<'data, F, R, P> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    file: &'data str,
+    address: Option<u64>,
+    symbol: Option<Symbol<'data>>,
+    version: u8,
+    features: Listed<F>,
+    entry_count: Option<u64>,
+    ranges: Listed<R>,
+    profile: Listed<P>,
+}
+
+#[derive(Serialize)]
+#[serde(bound = "Listed<B>: Serialize")]
+struct RangeLine<B> {
+    address: u64,
+    block_count: u32,
+    blocks: Listed<B>,
+}
+
+#[derive(Serialize)]
+#[serde(bound = "Listed<F>: Serialize")]
+struct BlockLine<'data, F> {
+    id: u32,
+    offset: u32,
+    size: u32,
+    flags: Listed<F>,
+    callsite_ends: &'data [u32],
+    hash: Option<u64>,
+}
+
+#[derive(Serialize)]
+#[serde(bound = "Listed<S>: Serialize")]
+struct ProfileLine<S> {
+    frequency: Option<u64>,
+    post_link_frequency: Option<u32>,
+    successors: Listed<S>,
+}
+
+#[derive(Serialize)]
+struct SuccessorLine {
+    id: u32,
+    probability: u32,
+    post_link_frequency: Option<u32>,
+}
+
+fn line(source: &Source<'_>, function: &FunctionBlocks) -> impl Serialize {
     let address = function.ranges().first().map(|range| range.base);
     let ranges = function.ranges().iter().map(|range| {
-        let blocks = function
-            .blocks(range)
-            .iter()
-            .zip(function.callsite_ends(range));
+        let blocks = (function.blocks(range).iter()).zip(function.callsite_ends(range));
         let mut hashes = function.hashes(range).iter();
-        let blocks = blocks.map(|(block, callsite_ends)| {
-            json!({
-                "id": block.id,
-                "offset": block.offset,
-                "size": block.size,
-                "flags": block.flags.names().collect::<Vec<_>>(),
-                "callsite_ends": callsite_ends,
-                "hash": hashes.next(),
-            })
+        let blocks = blocks.map(move |(block, callsite_ends)| BlockLine {
+            id: block.id,
+            offset: block.offset,
+            size: block.size,
+            flags: Listed::new(block.flags.names()),
+            callsite_ends,
+            hash: hashes.next().copied(),
         });
-        json!({
-            "address": range.base.0,
-            "block_count": range.block_count,
-            "blocks": blocks.collect::<Vec<_>>(),
-        })
+        RangeLine {
+            address: range.base.0,
+            block_count: range.block_count,
+            blocks: Listed::new(blocks),
+        }
     });
     let profile = function.profiles().map(|(profile, successors)| {
-        let successors = successors.iter().map(|successor| {
-            json!({
-                "id": successor.id,
-                "probability": successor.probability,
-                "post_link_frequency": successor.post_link_frequency,
-            })
+        let successors = successors.iter().map(|successor| SuccessorLine {
+            id: successor.id,
+            probability: successor.probability,
+            post_link_frequency: successor.post_link_frequency,
         });
-        json!({
-            "frequency": profile.frequency,
-            "post_link_frequency": profile.post_link_frequency,
-            "successors": successors.collect::<Vec<_>>(),
-        })
+        ProfileLine {
+            frequency: profile.frequency,
+            post_link_frequency: profile.post_link_frequency,
+            successors: Listed::new(successors),
+        }
     });
-    json!({
-        "type": "block-map-function",
-        "file": source.name,
-        "address": address.map(|address| address.0),
-        "symbol": address.and_then(|address| source.symbol(address)),
-        "version": function.version,
-        "features": function.features.names().collect::<Vec<_>>(),
-        "entry_count": function.entry_count,
-        "ranges": ranges.collect::<Vec<_>>(),
-        "profile": profile.collect::<Vec<_>>(),
-    })
+    FunctionLine {
+        kind: "block-map-function",
+        file: source.name,
+        address: address.map(|address| address.0),
+        symbol: address.and_then(|address| source.symbol(address)),
+        version: function.version,
+        features: Listed::new(function.features.names()),
+        entry_count: function.entry_count,
+        ranges: Listed::new(ranges),
+        profile: Listed::new(profile),
+    }
 }
 
 fn write_text(

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
+use super::listed::write_line;
 use super::tables::Source;
 use crate::pcmeta::PcSection;
 
@@ -49,7 +50,7 @@ pub(super) fn write_list(
                 "size": entry.size,
                 "constants": entry.constants,
             });
-            writeln!(out, "{line}")?;
+            write_line(&line, out)?;
             continue;
         }
         write!(out, "  {name:8} {:#012x}", entry.pc)?;

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
+use super::listed::write_line;
 use super::tables::Source;
 use crate::pcmeta::{InlineSite, ProbeKind, PseudoProbe, PseudoProbes};
 
@@ -36,7 +37,7 @@ pub(super) fn write_list(
     PseudoProbes::for_each(source.image, |probe, sites| {
         if outcome.is_ok() {
             outcome = if json {
-                writeln!(out, "{}", line(probes, source, probe, sites)).map_err(Into::into)
+                write_line(&line(probes, source, probe, sites), out).map_err(Into::into)
             } else {
                 write_text(probes, probe, sites, out)
             };

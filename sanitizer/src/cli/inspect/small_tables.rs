@@ -5,6 +5,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
+use super::listed::write_line;
 use super::tables::Source;
 use crate::pcmeta::{Coverage, CoveragePoint, FaultKind, FaultMaps, StackSizes};
 
@@ -78,7 +79,7 @@ pub(super) fn write_list(
                 "symbol": symbol,
                 "size": size.size,
             });
-            writeln!(out, "{line}")?;
+            write_line(&line, out)?;
         } else {
             let symbol = symbol.unwrap_or_default();
             writeln!(
@@ -106,7 +107,7 @@ pub(super) fn write_list(
                 "handler": fault.handler_pc().0,
                 "handler_symbol": handler,
             });
-            writeln!(out, "{line}")?;
+            write_line(&line, out)?;
         } else {
             let (symbol, handler) = (symbol.unwrap_or_default(), handler.unwrap_or_default());
             writeln!(
@@ -141,7 +142,7 @@ fn write_point(
             "function_entry": point.is_function_entry(),
             "flags": point.flags,
         });
-        writeln!(out, "{line}")?;
+        write_line(&line, out)?;
     } else {
         let entry = if point.is_function_entry() {
             " entry"

@@ -2,8 +2,11 @@
 
 use std::io::Write;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::listed::{Listed, write_line};
+use super::symbols::Symbol;
 use super::tables::Source;
 use crate::image::Machine;
 use crate::pcmeta::{LiveValue, Location, StackMapRecord, StackMaps, dwarf_register_name};
@@ -58,15 +61,15 @@ pub(super) fn write_list(
                     "record_count": function.record_count,
                 })
             });
-            let line = json!({
-                "type": "stack-map",
-                "file": source.name,
-                "map": index,
-                "version": map.header.version,
-                "functions": functions.collect::<Vec<_>>(),
-                "constants": map.constants().collect::<Vec<_>>(),
-            });
-            writeln!(out, "{line}")?;
+            let line = MapLine {
+                kind: "stack-map",
+                file: source.name,
+                map: index,
+                version: map.header.version,
+                functions: Listed::new(functions),
+                constants: Listed::new(map.constants()),
+            };
+            write_line(&line, out)?;
         } else {
             for function in map.functions() {
                 let (address, symbol) = (function.address, source.symbol(function.address));
@@ -85,7 +88,7 @@ pub(super) fn write_list(
         }
         for record in map.records() {
             if json {
-                writeln!(out, "{}", line(source, index, &record))?;
+                write_line(&line(source, index, &record), out)?;
             } else {
                 write_text(source, &record, out)?;
             }
@@ -94,55 +97,125 @@ pub(super) fn write_list(
     Ok(())
 }
 
-fn line(source: &Source<'_>, map: usize, record: &StackMapRecord) -> Value {
+/// A map without its records.
+#[derive(Serialize)]
+#[serde(bound = "Listed<F>: Serialize, Listed<C>: Serialize")]
+struct MapLine<'data, F, C> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    file: &'data str,
+    map: usize,
+    version: u8,
+    functions: Listed<F>,
+    constants: Listed<C>,
+}
+
+/// A record as a line of JSON.
+#[derive(Serialize)]
+#[serde(bound = "Listed<L>: Serialize, Listed<O>: Serialize")]
+struct RecordLine<'data, L, O> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    file: &'data str,
+    map: usize,
+    id: u64,
+    function: Option<u64>,
+    offset: u32,
+    address: Option<u64>,
+    symbol: Option<Symbol<'data>>,
+    flags: u16,
+    locations: Listed<L>,
+    live_outs: Listed<O>,
+}
+
+/// A live value; what its kind does not have is left out.
+#[derive(Default, Serialize)]
+struct LocationLine {
+    kind: &'static str,
+    size: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<serde_json::Number>,
+    #[serde(flatten)]
+    place: Option<PlaceLine>,
+}
+
+#[derive(Serialize)]
+struct PlaceLine {
+    register: u16,
+    register_name: String,
+    offset: i32,
+}
+
+#[derive(Serialize)]
+struct LiveOutLine {
+    register: u16,
+    register_name: String,
+    size: u8,
+}
+
+fn line(source: &Source<'_>, map: usize, record: &StackMapRecord) -> impl Serialize {
     let machine = source.image.machine();
-    let locations = record.locations.iter().map(|location| {
-        let mut value = json!({"size": location.size});
-        let fields = match location.value {
-            LiveValue::Register { register, offset } => ("register", Some((register, offset))),
-            LiveValue::Direct { register, offset } => ("direct", Some((register, offset))),
-            LiveValue::Indirect { register, offset } => ("indirect", Some((register, offset))),
-            LiveValue::Constant(constant) => {
-                value["value"] = constant.into();
-                ("constant", None)
-            }
-            LiveValue::LargeConstant {
-                index,
-                value: constant,
-            } => {
-                value["index"] = index.into();
-                value["value"] = constant.into();
-                ("constant-index", None)
-            }
+    let locations = record.locations.iter().map(move |location| {
+        let place = |register, offset| {
+            Some(PlaceLine {
+                register,
+                register_name: dwarf_register_name(machine, register),
+                offset,
+            })
         };
-        value["kind"] = fields.0.into();
-        if let (_, Some((register, offset))) = fields {
-            value["register"] = register.into();
-            value["register_name"] = dwarf_register_name(machine, register).into();
-            value["offset"] = offset.into();
+        let line = LocationLine {
+            size: location.size,
+            ..LocationLine::default()
+        };
+        match location.value {
+            LiveValue::Register { register, offset } => LocationLine {
+                kind: "register",
+                place: place(register, offset),
+                ..line
+            },
+            LiveValue::Direct { register, offset } => LocationLine {
+                kind: "direct",
+                place: place(register, offset),
+                ..line
+            },
+            LiveValue::Indirect { register, offset } => LocationLine {
+                kind: "indirect",
+                place: place(register, offset),
+                ..line
+            },
+            LiveValue::Constant(value) => LocationLine {
+                kind: "constant",
+                value: Some(value.into()),
+                ..line
+            },
+            LiveValue::LargeConstant { index, value } => LocationLine {
+                kind: "constant-index",
+                index: Some(index),
+                value: Some(value.into()),
+                ..line
+            },
         }
-        value
     });
-    let live_outs = record.live_outs.iter().map(|live_out| {
-        json!({
-            "register": live_out.register,
-            "register_name": dwarf_register_name(machine, live_out.register),
-            "size": live_out.size,
-        })
+    let live_outs = record.live_outs.iter().map(move |live_out| LiveOutLine {
+        register: live_out.register,
+        register_name: dwarf_register_name(machine, live_out.register),
+        size: live_out.size,
     });
-    json!({
-        "type": "stack-map-record",
-        "file": source.name,
-        "map": map,
-        "id": record.id,
-        "function": record.function.map(|function| function.0),
-        "offset": record.offset,
-        "address": record.pc().map(|pc| pc.0),
-        "symbol": record.pc().and_then(|pc| source.symbol(pc)),
-        "flags": record.flags,
-        "locations": locations.collect::<Vec<_>>(),
-        "live_outs": live_outs.collect::<Vec<_>>(),
-    })
+    RecordLine {
+        kind: "stack-map-record",
+        file: source.name,
+        map,
+        id: record.id,
+        function: record.function.map(|function| function.0),
+        offset: record.offset,
+        address: record.pc().map(|pc| pc.0),
+        symbol: record.pc().and_then(|pc| source.symbol(pc)),
+        flags: record.flags,
+        locations: Listed::new(locations),
+        live_outs: Listed::new(live_outs),
+    }
 }
 
 fn write_text(

@@ -5,19 +5,20 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::{block_map, pc_section, probes, small_tables, stack_map, symbolize};
+use super::symbols::{Symbol, Symbols};
+use super::{block_map, pc_section, probes, small_tables, stack_map};
 use crate::addr::LinkAddr;
-use crate::image::{FunctionSymbol, Image};
+use crate::image::Image;
 use crate::pcmeta::{
-    BlockMap, Coverage, FaultMaps, PcSection, PcSectionDescription, PseudoProbes, StackMaps,
-    StackSizes, TableError,
+    BlockMap, BlockMapSummary, Coverage, FaultMaps, PcSection, PcSectionDescription, PseudoProbes,
+    StackMaps, StackSizes, TableError,
 };
 
 /// The file that tables are of.
 pub(super) struct Source<'data> {
     pub(super) name: &'data str,
     pub(super) image: &'data Image,
-    symbols: Vec<FunctionSymbol<'data>>,
+    symbols: Symbols<'data>,
 }
 
 impl<'data> Source<'data> {
@@ -25,18 +26,18 @@ impl<'data> Source<'data> {
         Self {
             name,
             image,
-            symbols: image.functions(),
+            symbols: Symbols::new(image),
         }
     }
 
-    pub(super) fn symbol(&self, address: LinkAddr) -> Option<String> {
-        symbolize(&self.symbols, address)
+    pub(super) fn symbol(&self, address: LinkAddr) -> Option<Symbol<'data>> {
+        self.symbols.at(address)
     }
 }
 
 /// All tables of a file.
 pub(super) struct Tables {
-    block_map: BlockMap,
+    block_map: Vec<BlockMapSummary>,
     stack_maps: StackMaps,
     stack_sizes: StackSizes,
     fault_maps: FaultMaps,
@@ -59,7 +60,7 @@ impl Tables {
             }
         }
         Ok(Self {
-            block_map: BlockMap::load(image)?,
+            block_map: BlockMap::summaries(image)?,
             stack_maps: StackMaps::load(image)?,
             stack_sizes: StackSizes::load(image)?,
             fault_maps: FaultMaps::load(image)?,

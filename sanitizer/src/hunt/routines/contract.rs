@@ -99,7 +99,7 @@ const COPY_TEXT: Deed = at_least(&[writes(0, First), reads(1, First)], true);
 /// `strncpy(to, from, length)`, which fills up with zeros.
 const COPY_AND_FILL: Deed = at_least(&[writes(0, Argument(2)), reads(1, FirstOf(2))], true);
 
-const ROUTINES: [(&str, Deed); 21] = [
+const ROUTINES: [(&str, Deed); 25] = [
     ("memcpy", COPY),
     ("memmove", COPY),
     ("mempcpy", COPY),
@@ -126,9 +126,13 @@ const ROUTINES: [(&str, Deed); 21] = [
     ("strnlen", at_least(&[reads(0, FirstOf(1))], false)),
     ("strchr", TEXT),
     ("strrchr", TEXT),
+    ("strchrnul", TEXT),
+    ("rawmemchr", TEXT),
     ("memchr", at_least(&[reads(0, FirstOf(2))], false)),
     ("strcmp", TEXTS),
     ("strncmp", TWO_OF_LENGTH),
+    ("strcasecmp", TEXTS),
+    ("strncasecmp", TWO_OF_LENGTH),
     ("memcmp", TWO_OF_LENGTH),
     ("bcmp", TWO_OF_LENGTH),
 ];
@@ -234,6 +238,8 @@ mod tests {
             "bzero",
             "__strlen_avx2",
             "__strncpy_chk",
+            "strchrnul",
+            "__strcasecmp_avx2",
         ] {
             assert!(Contract::of(name).is_some(), "{name}");
         }
@@ -244,9 +250,9 @@ mod tests {
             "wmemset",
             "memset_s",
             "memcpy_s",
-            "strchrnul",
-            "strcasecmp",
+            "strcasecmp_l",
             "strlcpy",
+            "strstr",
             "",
         ] {
             assert_eq!(Contract::of(name), None, "{name}");
@@ -309,6 +315,7 @@ mod tests {
         assert_eq!(ranges("__strncpy_chk"), []);
         assert_eq!(ranges("memcmp"), [(0x1000, 1, false), (0x2000, 1, false)]);
         assert_eq!(ranges("strcat"), [(0x1000, 1, false), (0x2000, 1, false)]);
+        assert_eq!(ranges("strncasecmp"), ranges("strncmp"));
         assert!(Contract::of("strcat").is_some_and(Contract::stores));
         assert!(!Contract::of("strcmp").is_some_and(Contract::stores));
     }

@@ -116,25 +116,14 @@ impl BlockMap {
         if sections.is_empty() {
             return Ok(Self::default());
         }
-        let mut text = Text::new(text).map_err(|span| TableError::TextTooLarge {
-            file: file.into(),
-            span,
-        })?;
+        let mut text = text_of(text, file)?;
         let mut map = Self {
             base: text.base(),
             ..Self::default()
         };
         let mut packed = Vec::new();
         for section in sections {
-            let mut summary = BlockMapSummary {
-                name: section.raw.name.into(),
-                bytes: section.raw.data.len() as u64,
-                versions: Vec::new(),
-                features: BlockMapFeatures::default(),
-                functions: 0,
-                blocks: 0,
-                discarded: 0,
-            };
+            let mut summary = BlockMapSummary::of(section);
             read_section(section, file, |function| {
                 summary.count(function);
                 summary.discarded += map.add(function, &mut text, &mut packed)?;
@@ -145,6 +134,31 @@ impl BlockMap {
         map.functions.shrink_to_fit();
         map.table = Table::new(packed);
         Ok(map)
+    }
+
+    /// What the block maps of an image hold, read one function at a time: this takes no memory that grows with them.
+    ///
+    /// # Errors
+    /// As [`BlockMap::load`].
+    pub fn summaries(image: &Image) -> Result<Vec<BlockMapSummary>, TableError> {
+        let mut summaries = Vec::new();
+        let file = image.name();
+        for section in sections(image) {
+            let section = section?;
+            let section = section.section();
+            let mut text = text_of(&image.text_ranges(), file)?;
+            let mut summary = BlockMapSummary::of(&section);
+            read_section(&section, file, |function| {
+                summary.count(function);
+                summary.discarded += match entry_of(function, &mut text) {
+                    Some(_) => place_blocks(function, &mut text, |_, _| ()),
+                    None => function.block_count(),
+                };
+                Ok(())
+            })?;
+            summaries.push(summary);
+        }
+        Ok(summaries)
     }
 
     /// Reads all block maps of an image one function at a time, in the order of the file. What
@@ -204,8 +218,7 @@ impl BlockMap {
         text: &mut Text,
         packed: &mut Vec<Packed>,
     ) -> Result<usize, &'static str> {
-        let entry = function.ranges().first();
-        let Some(entry) = entry.and_then(|range| text.offset_of(range.base, 0)) else {
+        let Some(entry) = entry_of(function, text) else {
             return Ok(function.block_count());
         };
         let index = self.functions.len();
@@ -213,23 +226,15 @@ impl BlockMap {
             return Err("there are more functions than the table has room for");
         }
         self.functions.push(entry);
-        let mut discarded = 0;
-        for range in function.ranges() {
-            for block in function.blocks(range).iter().filter(|block| block.size > 0) {
-                let start = range.base.offset(block.offset.into());
-                match text.offset_of(start, block.size.into()) {
-                    Some(start) => packed.push(Packed::new(
-                        start,
-                        block.size,
-                        block.id,
-                        index as u32,
-                        block.flags.0,
-                    )),
-                    None => discarded += 1,
-                }
-            }
-        }
-        Ok(discarded)
+        Ok(place_blocks(function, text, |start, block| {
+            packed.push(Packed::new(
+                start,
+                block.size,
+                block.id,
+                index as u32,
+                block.flags.0,
+            ));
+        }))
     }
 
     fn with_addresses(&self, block: Packed) -> BlockAt {
@@ -247,6 +252,19 @@ impl BlockMap {
 }
 
 impl BlockMapSummary {
+    /// That of a section of which nothing was read yet.
+    fn of(section: &BlockMapSection<'_>) -> Self {
+        Self {
+            name: section.raw.name.into(),
+            bytes: section.raw.data.len() as u64,
+            versions: Vec::new(),
+            features: BlockMapFeatures::default(),
+            functions: 0,
+            blocks: 0,
+            discarded: 0,
+        }
+    }
+
     fn count(&mut self, function: &FunctionBlocks) {
         self.functions += 1;
         self.blocks += function.block_count();
@@ -255,6 +273,37 @@ impl BlockMapSummary {
             self.versions.insert(place, function.version);
         }
     }
+}
+
+fn text_of(ranges: &[Range<LinkAddr>], file: &Path) -> Result<Text, TableError> {
+    Text::new(ranges).map_err(|span| TableError::TextTooLarge {
+        file: file.into(),
+        span,
+    })
+}
+
+/// Where the function is entered, as an offset; nothing for one that is in no code of the file.
+fn entry_of(function: &FunctionBlocks, text: &mut Text) -> Option<u32> {
+    text.offset_of(function.ranges().first()?.base, 0)
+}
+
+/// Gives `keep` each block that is not empty with its offset, and says how many blocks are in no code.
+fn place_blocks(
+    function: &FunctionBlocks,
+    text: &mut Text,
+    mut keep: impl FnMut(u32, &Block),
+) -> usize {
+    let mut discarded = 0;
+    for range in function.ranges() {
+        for block in function.blocks(range).iter().filter(|block| block.size > 0) {
+            let start = range.base.offset(block.offset.into());
+            match text.offset_of(start, block.size.into()) {
+                Some(start) => keep(start, block),
+                None => discarded += 1,
+            }
+        }
+    }
+    discarded
 }
 
 /// A section of an image that is a block map.

@@ -5,6 +5,10 @@
 //! once shuffled; the time of one random query (median of 9 runs of a million); and the memory
 //! that the tables take. `cargo run --release -p gwp-race --example bench_pcmeta`
 
+mod elf;
+mod random;
+mod tables;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
@@ -15,31 +19,13 @@ use gwp_race::image::Image;
 use gwp_race::insn::AccessKind;
 use gwp_race::pcmeta::Metadata;
 
+use elf::{Section, TEXT_ADDRESS};
+use random::Random;
+
 const FUNCTIONS: usize = 1_000_000;
 const ATOMICS: usize = 200_000;
 const RUNS: usize = 9;
 const QUERIES: usize = 1_000_000;
-
-const PAGE: u64 = 0x1000;
-const TEXT_ADDRESS: u64 = 0x40_0000;
-const HEADER_SIZE: u64 = 64;
-const SECTION_HEADER_SIZE: u64 = 64;
-const PROGRAM_HEADER_SIZE: u64 = 56;
-
-/// A random number generator with a fixed start, so that each run measures the same.
-struct Random(u64);
-
-impl Random {
-    /// A number below `limit`: splitmix64, scaled.
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        ((u128::from(z) * u128::from(limit)) >> 64) as u64
-    }
-}
 
 /// The program that the files describe.
 struct Program {
@@ -78,121 +64,17 @@ impl Program {
         }
     }
 
-    /// Writes an ELF file with the metadata of this program in version 2. The code itself is a
-    /// hole in the file: nothing reads it.
+    /// Writes an ELF file with the metadata of this program in version 2.
     fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let covered_address = (TEXT_ADDRESS + self.text_size).next_multiple_of(PAGE);
-        let mut covered = Vec::new();
-        for &(start, size) in &self.functions {
-            let here = covered_address + covered.len() as u64;
-            covered.extend((start.wrapping_sub(here) as i32).to_le_bytes());
-            let mut rest = size;
-            while rest >= 0x80 {
-                covered.push(rest as u8 | 0x80);
-                rest >>= 7;
-            }
-            covered.push(rest as u8);
-            covered.push(1);
-        }
-        let atomics_address = covered_address + covered.len() as u64;
-        let mut atomics = Vec::new();
-        for pc in &self.atomics {
-            let here = atomics_address + atomics.len() as u64;
-            atomics.extend((pc.wrapping_sub(here) as i32).to_le_bytes());
-        }
-
-        let names = b"\0.text\0sanmd_covered2\0sanmd_atomics2\0.shstrtab\0";
-        let name = |name: &str| {
-            let at = names
-                .windows(name.len())
-                .position(|window| window == name.as_bytes());
-            at.unwrap_or_default() as u64
-        };
-        let text_offset = PAGE;
-        let covered_offset = text_offset + (covered_address - TEXT_ADDRESS);
-        let atomics_offset = covered_offset + covered.len() as u64;
-        let names_offset = atomics_offset + atomics.len() as u64;
-        let sections_offset = (names_offset + names.len() as u64).next_multiple_of(8);
-        let (allocated, executable) = (2, 4);
-        // name, type, flags, address, offset, size
+        let covered_address = elf::address_behind(self.text_size);
+        let covered = tables::covered(&self.functions, covered_address);
+        let atomics = tables::atomics(&self.atomics, covered_address + covered.len() as u64);
         let sections = [
-            [0; 6],
-            [
-                name(".text"),
-                1,
-                allocated | executable,
-                TEXT_ADDRESS,
-                text_offset,
-                self.text_size,
-            ],
-            [
-                name("sanmd_covered2"),
-                1,
-                allocated,
-                covered_address,
-                covered_offset,
-                covered.len() as u64,
-            ],
-            [
-                name("sanmd_atomics2"),
-                1,
-                allocated,
-                atomics_address,
-                atomics_offset,
-                atomics.len() as u64,
-            ],
-            [name(".shstrtab"), 3, 0, 0, names_offset, names.len() as u64],
+            Section::loaded("sanmd_covered2", covered),
+            Section::loaded("sanmd_atomics2", atomics),
         ];
-
-        let mut file = Vec::new();
-        file.extend(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
-        put(&mut file, 2, &[2, 62]); // ET_EXEC, EM_X86_64
-        put(&mut file, 4, &[1]);
-        put(&mut file, 8, &[TEXT_ADDRESS, HEADER_SIZE, sections_offset]);
-        put(&mut file, 4, &[0]);
-        put(
-            &mut file,
-            2,
-            &[HEADER_SIZE, PROGRAM_HEADER_SIZE, 1, SECTION_HEADER_SIZE],
-        );
-        put(
-            &mut file,
-            2,
-            &[sections.len() as u64, sections.len() as u64 - 1],
-        );
-        put(&mut file, 4, &[1, 5]); // PT_LOAD, readable and executable
-        let loaded = names_offset - text_offset;
-        put(
-            &mut file,
-            8,
-            &[
-                text_offset,
-                TEXT_ADDRESS,
-                TEXT_ADDRESS,
-                loaded,
-                loaded,
-                PAGE,
-            ],
-        );
-        file.resize(covered_offset as usize, 0);
-        file.extend(covered);
-        file.extend(atomics);
-        file.extend(names);
-        file.resize(sections_offset as usize, 0);
-        for [name, kind, flags, address, offset, size] in sections {
-            put(&mut file, 4, &[name, kind]);
-            put(&mut file, 8, &[flags, address, offset, size]);
-            put(&mut file, 4, &[0, 0]);
-            put(&mut file, 8, &[1, 0]);
-        }
-        std::fs::write(path, file).with_context(|| format!("cannot write {}", path.display()))
-    }
-}
-
-/// Appends numbers of `width` bytes.
-fn put(out: &mut Vec<u8>, width: usize, numbers: &[u64]) {
-    for number in numbers {
-        out.extend(&number.to_le_bytes()[..width]);
+        elf::write(path, self.text_size, &sections)
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
