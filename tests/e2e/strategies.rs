@@ -218,6 +218,24 @@ fn objects_in_common_are_watched() {
     }
 }
 
+/// Check that where one access of a member of objects raced, others of it are tried next, and race: each of twenty functions
+/// races with itself alone, so that one race does not lead to the next in any other way.
+#[test]
+fn members_that_race_are_sought() {
+    let built = compile::program(&Program::new("races/members.c"), Configuration::USUAL).unwrap();
+    let found = (1..=TRIES).any(|attempt| {
+        let outcome = Watch::aggressive()
+            .option(&["--strategy", "site"])
+            .run(&built, &["5", "2"], Until::End)
+            .unwrap();
+        let of_members = came_to(&outcome, "member: hit");
+        let races = outcome.report.races.len();
+        println!("try {attempt}: {races} races, {of_members} of them first by the member");
+        of_members >= 3.0 && races >= 8
+    });
+    assert!(found, "not in {TRIES} tries");
+}
+
 /// Check that a stall is noticed for which others wait, because the thread holds a lock, and is charged for them; without
 /// the lock, nobody waits.
 #[test]

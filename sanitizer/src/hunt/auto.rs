@@ -8,7 +8,7 @@ use crate::report::LookedAt;
 use super::{
     clock::Clock,
     site::Site,
-    strategy::{CodeView, Outcome, Proposal, Sample, Strategy, Wait},
+    strategy::{CodeView, Outcome, Proposal, Sample, Strategy, Turn, Wait},
 };
 
 /// Neither gets less than this share of the turns.
@@ -17,11 +17,8 @@ const LEAST_SHARE: f64 = 0.2;
 const CLOCK_PRIOR: f64 = 0.5;
 const SITE_PRIOR: f64 = 1.0;
 
-/// A program that uses no CPU time has no clock samples; sites are waited at then. Where the clock has proved to find
-/// more than they do, its turn may last so many times as long as it takes from one sample to the next, within limits.
+/// A turn of the clock. Where its samples come less often than that, sites are waited at meanwhile.
 const CLOCK_TIME: Duration = Duration::from_millis(30);
-const LONGEST_CLOCK_TIME: Duration = Duration::from_millis(300);
-const INTERVALS: f64 = 2.0;
 
 /// Whose proposal is in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,16 +66,15 @@ struct Pace {
 }
 
 impl Pace {
-    /// How long a turn of the clock should last that gets this share of all turns.
-    fn turn(self, share: f64) -> Duration {
-        if self.samples < 1.0 {
-            return CLOCK_TIME;
+    /// Whose turn it is when it is the clock's. A program that uses no CPU time has no samples.
+    fn turn(self) -> Turn {
+        let is_slow = self.seconds > self.samples * CLOCK_TIME.as_secs_f64();
+        // Nothing is known at first.
+        if is_slow && self.seconds >= CLOCK_TIME.as_secs_f64() {
+            Turn::Both
+        } else {
+            Turn::Clock(CLOCK_TIME)
         }
-        // Half of the turns say nothing, the most that it can have say that others are not worth their time.
-        let merit = ((share - 0.5) / (0.5 - LEAST_SHARE)).clamp(0.0, 1.0);
-        let time = self.seconds / self.samples * INTERVALS * merit;
-        let limits = [CLOCK_TIME, LONGEST_CLOCK_TIME].map(|limit| limit.as_secs_f64());
-        Duration::from_secs_f64(time.clamp(limits[0], limits[1]))
     }
 }
 
@@ -151,11 +147,14 @@ impl Strategy for Auto {
         wait
     }
 
-    fn clock_turn(&mut self) -> Option<Duration> {
+    fn turn(&mut self) -> Turn {
         let counted = std::mem::replace(&mut self.counted, Instant::now());
         self.pace.seconds += counted.elapsed().as_secs_f64();
-        let share = self.clock_share();
-        (self.random.f64() < share).then(|| self.pace.turn(share))
+        if self.random.f64() < self.clock_share() {
+            self.pace.turn()
+        } else {
+            Turn::Site
+        }
     }
 
     fn seen(&mut self, pc: u64, code: &dyn CodeView) {
@@ -208,16 +207,14 @@ impl Strategy for Auto {
 mod tests {
     use super::*;
 
-    /// Check that a turn of the clock lasts until a sample has come, as a rule, if it finds more than others.
+    /// Check that nothing waits for the clock alone where its samples are rare.
     #[test]
-    fn turns_last_until_samples_come() {
-        let turn = |samples, seconds, share| Pace { samples, seconds }.turn(share);
-        assert_eq!(turn(0.0, 100.0, 0.8), CLOCK_TIME);
-        assert_eq!(turn(1000.0, 1.0, 0.8), CLOCK_TIME);
-        assert_eq!(turn(20.0, 2.0, 0.8), Duration::from_millis(200));
-        assert_eq!(turn(20.0, 2.0, 0.65), Duration::from_millis(100));
-        assert_eq!(turn(20.0, 2.0, 0.4), CLOCK_TIME);
-        assert_eq!(turn(1.0, 100.0, 0.8), LONGEST_CLOCK_TIME);
+    fn sites_are_waited_at_where_samples_are_rare() {
+        let turn = |samples, seconds| Pace { samples, seconds }.turn();
+        assert_eq!(turn(0.0, 0.0), Turn::Clock(CLOCK_TIME));
+        assert_eq!(turn(1000.0, 1.0), Turn::Clock(CLOCK_TIME));
+        assert_eq!(turn(20.0, 2.0), Turn::Both);
+        assert_eq!(turn(0.0, 1.0), Turn::Both);
     }
 
     /// Check that the one that finds more gets more turns, that the other one keeps some, and that old
@@ -238,7 +235,7 @@ mod tests {
         }
         assert!(auto.clock_share() < 0.25);
         assert!(auto.clock_share() >= LEAST_SHARE);
-        let turns = (0..1000).filter(|_| auto.clock_turn().is_some()).count();
+        let turns = (0..1000).filter(|_| auto.turn() != Turn::Site).count();
         assert!((100..300).contains(&turns), "{turns}");
         for _ in 0..12 {
             auto.decay();

@@ -9,7 +9,7 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     callers::callers,
-    strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Wait},
+    strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
 };
 use crate::insn::x86_64::{Lookahead, lookahead};
 use crate::report::LookedAt;
@@ -164,8 +164,8 @@ impl Strategy for Clock {
         None
     }
 
-    fn clock_turn(&mut self) -> Option<Duration> {
-        Some(Duration::MAX)
+    fn turn(&mut self) -> Turn {
+        Turn::Clock(Duration::MAX)
     }
 
     fn seen(&mut self, _pc: u64, _code: &dyn CodeView) {}

@@ -18,6 +18,8 @@ const LEFT: f64 = 0.65;
 /// How much less a try counts at which no thread came by, and one in vain where a race was found before.
 const NOT_REACHED: f64 = 0.1;
 const RACED_BEFORE: f64 = 0.3;
+/// The same where it is not known whether anybody comes there at all.
+const NEVER_REACHED: f64 = 2.0;
 /// The same for one at which a thread came by and was not stalled for it.
 const NOT_STALLED: f64 = 0.3;
 /// How many tries in vain one counts for whose thread held a lock that others waited for.
@@ -36,6 +38,10 @@ const KEPT: f64 = 0.9;
 const WORTH_A_STALL: Duration = Duration::from_millis(100);
 /// Waits last so many times the usual time until a thread comes by.
 const WAITS: u32 = 3;
+/// For how many tries in vain it counts that a site is only related to one that has raced.
+const RELATED: f64 = 0.5;
+/// How far apart the accesses of such a one are thought to be at least.
+const SHORTEST_DISTANCE: Duration = Duration::from_millis(1);
 /// But never longer.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
@@ -59,6 +65,10 @@ struct Entry {
     tries: f64,
     /// Addresses behind the accesses that have raced.
     others: Vec<u64>,
+    /// It is only known that the member of an object which is accessed there has raced elsewhere.
+    is_related: bool,
+    /// Somebody was seen there.
+    is_reached: bool,
 }
 
 impl Entry {
@@ -92,7 +102,27 @@ impl Contended {
 
     /// Another thread was seen to use the bytes of a site, so long after the site was executed.
     pub fn note(&mut self, site: u64, distance: Duration) {
-        follow(&mut self.entry(site, distance).distance, distance);
+        let entry = self.entry(site, distance);
+        follow(&mut entry.distance, distance);
+        entry.is_related = false;
+        entry.is_reached = true;
+    }
+
+    /// The member of an object that is accessed there has raced elsewhere, with accesses so far apart.
+    pub fn relate(&mut self, site: u64, distance: Duration) {
+        if self.sites.contains_key(&site) {
+            return;
+        }
+        let entry = self.entry(site, distance.max(SHORTEST_DISTANCE));
+        entry.is_related = true;
+        entry.is_reached = false;
+        entry.tries = RELATED;
+    }
+
+    /// Whether that is all that speaks for a site.
+    #[must_use]
+    pub fn is_related(&self, site: u64) -> bool {
+        self.sites.get(&site).is_some_and(|entry| entry.is_related)
     }
 
     /// The code around it is executed with a lock held, as was seen so many times: that counts against a site that was
@@ -109,6 +139,8 @@ impl Contended {
     pub fn raced(&mut self, site: u64, conflict: Conflict) {
         let entry = self.entry(site, conflict.distance);
         follow(&mut entry.distance, conflict.distance);
+        entry.is_related = false;
+        entry.is_reached = true;
         if entry.others.len() < MOST_OTHERS && !entry.others.contains(&conflict.behind) {
             entry.others.push(conflict.behind);
             entry.tries = (entry.tries.min(0.0) - RACE).max(-RACE);
@@ -127,6 +159,8 @@ impl Contended {
             interval: distance,
             tries: 0.0,
             others: Vec::new(),
+            is_related: false,
+            is_reached: true,
         })
     }
 
@@ -134,6 +168,7 @@ impl Contended {
     pub fn reached(&mut self, site: u64, waited: Duration) {
         if let Some(entry) = self.sites.get_mut(&site) {
             follow(&mut entry.interval, waited);
+            entry.is_reached = true;
         }
     }
 
@@ -191,6 +226,7 @@ impl Contended {
             // What raced is told by itself.
             Outcome::Shared(_) | Outcome::Unused | Outcome::Hit(_) => 0.0,
             Outcome::KnownPrivate | Outcome::Beside => NOT_STALLED,
+            Outcome::NotReached if !entry.is_reached => NEVER_REACHED,
             Outcome::NotReached => {
                 entry.interval = (entry.interval * 3 / 2).min(LONGEST_WAIT);
                 NOT_REACHED
@@ -288,6 +324,27 @@ mod tests {
         assert!(sevens(&contended) < 200);
         contended.raced(7, with(0x300));
         assert!(sevens(&contended) > 400);
+    }
+
+    /// Check that what is only related to a race is tried, but given up as soon as nobody comes there, and that what is
+    /// seen there counts as elsewhere.
+    #[test]
+    fn related_sites_are_tried() {
+        let mut contended = Contended::new(1000 * MILLISECOND);
+        contended.relate(7, Duration::ZERO);
+        assert!(contended.is_related(7) && contended.chance() > 0.5);
+        assert_eq!(contended.stall(7), Some(MILLISECOND * 3 / 2));
+        contended.outcome(7, Outcome::NotReached);
+        contended.outcome(7, Outcome::NotReached);
+        assert!(contended.chance() < 0.1);
+        contended.relate(8, Duration::ZERO);
+        contended.reached(8, MILLISECOND);
+        contended.outcome(8, Outcome::NotReached);
+        assert!(contended.is_related(8) && contended.chance() > 0.5);
+        contended.note(7, MILLISECOND);
+        assert!(!contended.is_related(7));
+        contended.relate(7, MILLISECOND);
+        assert!(!contended.is_related(7));
     }
 
     /// Check that short stalls at accesses far apart count as the little that they prove.

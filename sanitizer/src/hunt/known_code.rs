@@ -325,6 +325,14 @@ impl KnownCode {
         Some(start.wrapping_add(u64::from(site.offset)))
     }
 
+    /// The sites of the candidate of this number, in the order in which they became such, that go through pointers.
+    pub fn sites_of_candidate(&self, number: usize) -> Option<impl Iterator<Item = u64>> {
+        let start = *self.candidates.get(number)?;
+        let sites = self.functions.get(&start)?.sites.iter();
+        let by_pointer = |site: &&AccessSite| !site.has(AccessSite::NAMED | AccessSite::CALL);
+        Some((sites.filter(by_pointer)).map(move |site| start + u64::from(site.offset)))
+    }
+
     /// Where the site that is called so is kept: its function's start, and its index there.
     fn find(&self, site: u64) -> Option<(u64, usize)> {
         let (start, function) = self.functions.range(..=site).next_back()?;

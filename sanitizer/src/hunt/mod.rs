@@ -25,6 +25,7 @@ pub mod engine;
 pub mod known_code;
 pub mod lines;
 pub mod loader;
+pub mod members;
 pub mod missed;
 pub mod modules;
 pub mod named;

@@ -4,16 +4,17 @@
 //! the same chance at first, and those that proved private, unreachable or quiet get less of it.
 //! Functions that are seen to execute come first, then those that they call, and now and then any.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{
     callers::callers,
     contended::Contended,
     known_code::{AccessSite, DOUBLINGS, KnownCode, MEMORY},
-    strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Wait},
+    members::Members,
+    strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
     sweep::Sweep,
 };
-use crate::insn::x86_64::{StaticSite, static_sites};
+use crate::insn::x86_64::{StaticSite, member, static_sites};
 use crate::report::LookedAt;
 
 /// How often one is tried of those sites that name a variable which is written, where there are many untried ones;
@@ -39,6 +40,10 @@ const TRIES_ELSEWHERE: f64 = 8.0;
 const NAMED_ELSEWHERE: &str = "named-elsewhere";
 /// Why a site was chosen whose bytes another thread was seen to use.
 pub const CONTENDED: &str = "contended";
+/// Why a site was chosen that accesses a member of objects which has raced elsewhere.
+pub const MEMBER: &str = "member";
+/// How long is looked for such sites in one go.
+const RELATE: Duration = Duration::from_micros(200);
 /// How long a site is waited at that was missed, while the budget has nothing left.
 const MEANWHILE: Duration = Duration::from_millis(500);
 /// How often a thread is not held at first where one comes by within this time.
@@ -69,6 +74,7 @@ pub struct Site {
     /// Places of which that was seen in a stall.
     raced: Vec<(u64, Conflict)>,
     contended: Contended,
+    members: Members,
     sweep: Sweep,
     swept: usize,
     /// Tries at sites that only the sweep has brought, and those of them at which somebody came by.
@@ -104,6 +110,7 @@ impl Site {
             conflicts: Vec::new(),
             raced: Vec::new(),
             contended: Contended::new(longest_stall),
+            members: Members::default(),
             tries_elsewhere: 0.0,
             found_elsewhere: 0.0,
             tries_named: 0.0,
@@ -153,10 +160,35 @@ impl Site {
             let site = is_site.then_some(place);
             if let Some(site) = site.or_else(|| self.code.site_before(place, code)) {
                 self.contended.raced(site, conflict);
+                let other = self.code.site_before(conflict.behind, code);
+                for side in [Some(site), other].into_iter().flatten() {
+                    if let Some(member) = member(code.code(side), side) {
+                        self.members.add(member, conflict.distance);
+                    }
+                }
             }
         }
+        self.relate(code);
         self.code.look_at_called(code);
         self.sweep(code);
+    }
+
+    /// Looks through some more functions for accesses of members that have raced.
+    fn relate(&mut self, code: &dyn CodeView) {
+        let begun = Instant::now();
+        while begun.elapsed() < RELATE
+            && let Some(number) = self.members.next()
+        {
+            let Some(sites) = self.code.sites_of_candidate(number) else {
+                return self.members.wait();
+            };
+            for site in sites {
+                let member = member(code.code(site), site);
+                if let Some(distance) = member.and_then(|member| self.members.found(member)) {
+                    self.contended.relate(site, distance);
+                }
+            }
+        }
     }
 
     /// Looks through some more of the code for what stores to variables.
@@ -301,6 +333,7 @@ impl Strategy for Site {
         }
         let named = self.choose_named();
         let (at, why) = match (contended, named) {
+            (Some(site), _) if self.contended.is_related(site) => (site, MEMBER),
             (Some(site), _) => (site, CONTENDED),
             (None, Some(named)) => named,
             (None, None) => (0..CHOICES).find_map(|_| {
@@ -346,8 +379,8 @@ impl Strategy for Site {
         Some(wait)
     }
 
-    fn clock_turn(&mut self) -> Option<Duration> {
-        None
+    fn turn(&mut self) -> Turn {
+        Turn::Site
     }
 
     fn seen(&mut self, pc: u64, code: &dyn CodeView) {
@@ -364,6 +397,7 @@ impl Strategy for Site {
         self.conflicts.clear();
         self.raced.clear();
         self.contended.forget();
+        self.members.forget();
         self.sweep = Sweep::from(self.random.u64(..));
         self.swept = 0;
         self.tries_elsewhere = 0.0;

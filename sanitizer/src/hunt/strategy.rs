@@ -48,6 +48,17 @@ pub trait CodeView {
     fn is_constant(&self, address: u64) -> bool;
 }
 
+/// Who may claim the next thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// A clock sample, for so long.
+    Clock(Duration),
+    /// Whoever comes to a site: one that is reached rarely would otherwise never be waited at for long.
+    Site,
+    /// Whoever comes to a site, or a clock sample before that.
+    Both,
+}
+
 /// What a strategy proposes for a stopped thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proposal {
@@ -191,9 +202,8 @@ pub trait Strategy {
     fn wait_meanwhile(&mut self) -> Option<Wait> {
         None
     }
-    /// For how long a clock sample may claim the next thread, before a site is waited at instead; `None`
-    /// for not at all. Asked anew for each turn.
-    fn clock_turn(&mut self) -> Option<Duration>;
+    /// Who may claim a thread next.
+    fn turn(&mut self) -> Turn;
     /// Takes note of where threads were seen to execute, without being stopped.
     fn seen(&mut self, pc: u64, code: &dyn CodeView);
     /// There is more code than before; what was known is as it was.

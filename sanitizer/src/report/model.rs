@@ -250,7 +250,7 @@ impl StackFrame {
     }
 }
 
-const MEMORY_ROUTINES: [&str; 27] = [
+const MEMORY_ROUTINES: [&str; 29] = [
     "memcpy",
     "memmove",
     "memset",
@@ -278,6 +278,8 @@ const MEMORY_ROUTINES: [&str; 27] = [
     "rawmemchr",
     "strcasecmp",
     "strncasecmp",
+    "strcasecmp_l",
+    "strncasecmp_l",
 ];
 
 /// Suffixes of the variants that C libraries choose from at run time, and of fortified calls.

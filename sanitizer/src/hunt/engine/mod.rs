@@ -52,6 +52,7 @@ use crate::hunt::stall::Watched;
 use crate::hunt::strategy::Name;
 use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Strategy;
+use crate::hunt::strategy::Turn;
 use crate::hunt::wire::Ending;
 use crate::hunt::wire::Notice;
 use crate::hunt::wire::Outbox;
@@ -357,7 +358,7 @@ impl Engine {
             ending: None,
             setup,
         };
-        let clock = engine.strategy.clock_turn().is_some();
+        let clock = engine.strategy.turn() != Turn::Site;
         engine.clock_may_claim(clock);
         Ok(engine)
     }

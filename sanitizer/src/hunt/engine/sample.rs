@@ -431,7 +431,7 @@ impl Engine {
         ahead.truncate(plain.count().max(1));
         let lines = &self.lines;
         let sought = match self.decisions.why {
-            site::CONTENDED => CONTENDED,
+            site::CONTENDED | site::MEMBER => CONTENDED,
             _ => SITE,
         };
         let worth = |index: usize, access: &MemAccess| {

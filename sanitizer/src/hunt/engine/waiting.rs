@@ -16,6 +16,7 @@ use crate::hunt::budget::Budget;
 use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Conflict;
 use crate::hunt::strategy::Outcome;
+use crate::hunt::strategy::Turn;
 use crate::hunt::strategy::Wait;
 use crate::hunt::wire::Notice;
 use crate::insn::x86_64::address_form;
@@ -45,21 +46,14 @@ pub(super) const NOT_READY: &str = "watchpoint-not-ready";
 /// about to read is for nothing then.
 const ALL_ACCESSES: u8 = 85;
 
-/// Who may claim the next thread. While it is a site's, clock samples are only counted: a site that is
-/// reached rarely would otherwise never be waited at for long.
-#[derive(Clone, Copy, Debug)]
-enum Turn {
-    Clock,
-    Site,
-}
-
 /// What is waited for next.
 #[derive(Clone, Copy, Debug)]
 enum Coming {
     /// A clock sample, for so long.
     Sample(Duration, WatchKind),
-    /// A thread at a site, which may cost so much more than was earned.
-    Site(Wait, Duration),
+    /// A thread at a site, which may cost so much more than was earned; or a clock sample, where that may claim one
+    /// meanwhile.
+    Site(Wait, Duration, bool),
 }
 
 impl Coming {
@@ -67,7 +61,7 @@ impl Coming {
     const fn kind(&self) -> WatchKind {
         match self {
             Self::Sample(_, kind) => *kind,
-            Self::Site(wait, _) if wait.writes => WatchKind::ReadsAndWrites,
+            Self::Site(wait, ..) if wait.writes => WatchKind::ReadsAndWrites,
             Self::Site(..) => WatchKind::Writes,
         }
     }
@@ -152,11 +146,12 @@ impl Engine {
         let spent = Budget::is_spent(self.gates.control());
         let until = now.saturating_add(nanos(LONGEST_PREPARATION));
         let turn = match self.waiting.turn.take() {
-            Some(Turn::Clock) if spent => Turn::Clock,
+            Some(Turn::Clock(time)) if spent => Turn::Clock(time),
             // It had its time.
-            Some(_) => Turn::Site,
-            None => match self.strategy.clock_turn() {
-                Some(time) => {
+            Some(Turn::Clock(_)) => Turn::Site,
+            Some(turn) => turn,
+            None => match self.strategy.turn() {
+                Turn::Clock(time) => {
                     // It is unknown what is going to be watched. Who writes is of interest in any case.
                     let kind = if self.random.u8(..) < ALL_ACCESSES {
                         WatchKind::ReadsAndWrites
@@ -166,15 +161,16 @@ impl Engine {
                     self.wait_when_ready(Coming::Sample(time, kind), until);
                     return;
                 }
-                None => Turn::Site,
+                turn => turn,
             },
         };
+        let clock = turn != Turn::Site;
         if spent {
             self.waiting.turn = Some(turn);
             if let Some(wait) = self.strategy.wait_meanwhile() {
-                self.wait_when_ready(Coming::Site(wait, MEANWHILE_CREDIT), until);
+                self.wait_when_ready(Coming::Site(wait, MEANWHILE_CREDIT, false), until);
             } else {
-                self.clock_may_claim(matches!(turn, Turn::Clock));
+                self.clock_may_claim(clock);
                 self.rest();
             }
             return;
@@ -185,7 +181,7 @@ impl Engine {
             return;
         };
         self.waiting.rest = SHORTEST_REST;
-        self.wait_when_ready(Coming::Site(wait, Duration::ZERO), until);
+        self.wait_when_ready(Coming::Site(wait, Duration::ZERO, clock), until);
     }
 
     /// Waits, now or when the events have been made ready to watch who else accesses the bytes.
@@ -199,10 +195,13 @@ impl Engine {
         match coming {
             Coming::Sample(time, _) => {
                 self.clock_may_claim(true);
-                self.waiting.turn = Some(Turn::Clock);
+                self.waiting.turn = Some(Turn::Clock(time));
                 self.waiting.next = now.saturating_add(nanos(time));
             }
-            Coming::Site(wait, credit) => self.wait_at(wait, credit),
+            Coming::Site(wait, credit, clock) => {
+                self.wait_at(wait, credit);
+                self.clock_may_claim(clock);
+            }
         }
     }
 

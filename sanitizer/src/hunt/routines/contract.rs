@@ -99,7 +99,7 @@ const COPY_TEXT: Deed = at_least(&[writes(0, First), reads(1, First)], true);
 /// `strncpy(to, from, length)`, which fills up with zeros.
 const COPY_AND_FILL: Deed = at_least(&[writes(0, Argument(2)), reads(1, FirstOf(2))], true);
 
-const ROUTINES: [(&str, Deed); 25] = [
+const ROUTINES: [(&str, Deed); 27] = [
     ("memcpy", COPY),
     ("memmove", COPY),
     ("mempcpy", COPY),
@@ -133,6 +133,9 @@ const ROUTINES: [(&str, Deed); 25] = [
     ("strncmp", TWO_OF_LENGTH),
     ("strcasecmp", TEXTS),
     ("strncasecmp", TWO_OF_LENGTH),
+    // Which read what a locale says, too.
+    ("strcasecmp_l", TEXTS),
+    ("strncasecmp_l", TWO_OF_LENGTH),
     ("memcmp", TWO_OF_LENGTH),
     ("bcmp", TWO_OF_LENGTH),
 ];
@@ -240,6 +243,7 @@ mod tests {
             "__strncpy_chk",
             "strchrnul",
             "__strcasecmp_avx2",
+            "__strncasecmp_l_avx",
         ] {
             assert!(Contract::of(name).is_some(), "{name}");
         }
@@ -250,7 +254,6 @@ mod tests {
             "wmemset",
             "memset_s",
             "memcpy_s",
-            "strcasecmp_l",
             "strlcpy",
             "strstr",
             "",

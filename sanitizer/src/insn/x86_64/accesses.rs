@@ -3,7 +3,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
 
 use super::MAX_INSTRUCTION_LEN;
-use super::operands::{AddressForm, Operand, operands};
+use super::operands::{AddressForm, Member, Operand, operands};
 use crate::insn::{MemAccess, Regs, Undetermined};
 
 /// The first instruction of `code`, which stands at `pc`.
@@ -48,6 +48,14 @@ pub fn address_form(code: &[u8], pc: u64) -> Option<AddressForm> {
     let operands = operands_of(code, pc)?;
     let explicit = operands.iter().find(|operand| !operand.stack_implicit)?;
     explicit.form()
+}
+
+/// The member of an object that the first instruction of `code` accesses; nothing where its first access does not
+/// look like one.
+#[must_use]
+pub fn member(code: &[u8], pc: u64) -> Option<Member> {
+    let operands = operands_of(code, pc)?;
+    operands.iter().find_map(Operand::member)
 }
 
 /// The accesses by an instruction's operands.
@@ -112,6 +120,27 @@ mod tests {
             "add rax, rcx",
         ] {
             assert_eq!(form(other), None, "{other}");
+        }
+    }
+
+    /// Check what is taken for a member of an object.
+    #[test]
+    fn members() {
+        let of = |source: &str| member(&assemble(source), 0x40_0000);
+        let at = |distance, size| Some(Member { distance, size });
+        assert_eq!(of("mov word ptr [rdi + 38], ax"), at(38, 2));
+        assert_eq!(of("inc byte ptr [r12 + 0x1000]"), at(0x1000, 1));
+        assert_eq!(of("push qword ptr [rax + 8]"), at(8, 8));
+        for other in [
+            "mov [rdi], eax",
+            "mov [rdi - 8], eax",
+            "mov [rdi + 4*rcx + 8], eax",
+            "mov [rsp + 8], eax",
+            "mov eax, [rip + 8]",
+            "mov [rdi + 0x20000], eax",
+            "push rax",
+        ] {
+            assert_eq!(of(other), None, "{other}");
         }
     }
 

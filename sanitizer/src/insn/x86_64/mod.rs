@@ -30,12 +30,12 @@ mod stepping;
 mod testing;
 mod upcoming;
 
-pub use accesses::{accesses_before, address_form, length};
+pub use accesses::{accesses_before, address_form, length, member};
 pub use attribute::attribute;
 pub use call::{CALL_LENGTHS, call_before, is_call};
 pub use flow::{exits, keeps_stack, length_of_function, padding, stub};
 pub use lookahead::{Candidate, Lookahead, lookahead};
-pub use operands::AddressForm;
+pub use operands::{AddressForm, Member};
 pub use read_use::read_use;
 pub use sites::{SITE_CODE, StaticSite, static_sites};
 pub use upcoming::{Upcoming, upcoming};

@@ -1,6 +1,8 @@
 //! The memory operands of a decoded instruction, explicit and implied: which registers make the
 //! address, how many bytes, load or store. Intel SDM vol. 2 for the exceptions to iced's tables.
 
+use std::ops::RangeInclusive;
+
 use iced_x86::{
     CodeSize, Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
@@ -37,6 +39,24 @@ pub struct AddressForm {
     pub shift: u32,
     /// Added to both, modulo 2^64.
     pub displacement: u64,
+}
+
+/// A part of an object, by how an instruction names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// From the address in the instruction's register, in bytes.
+    pub distance: u32,
+    /// In bytes.
+    pub size: u32,
+}
+
+impl Member {
+    /// Whether both have bytes in common.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        let behind = |member: Self| member.distance.saturating_add(member.size);
+        self.distance < behind(other) && other.distance < behind(self)
+    }
 }
 
 /// One memory operand.
@@ -111,6 +131,21 @@ impl Operand {
         };
         let has_registers = form.base.is_some() || form.index.is_some();
         (!has_more && has_registers && matches!(self.extent, Extent::Bytes(_))).then_some(form)
+    }
+
+    /// The member of an object that is accessed, where the address looks like that of one: a register and a distance.
+    /// What stands at the register's own address may be anything.
+    pub(super) fn member(&self) -> Option<Member> {
+        /// Objects are smaller, as a rule.
+        const DISTANCES: RangeInclusive<u64> = 1..=1 << 16;
+        let form = self.form()?;
+        let (Extent::Bytes(size), Some(base), None) = (self.extent, form.base, form.index) else {
+            return None;
+        };
+        let is_on_stack = usize::from(base) == Register::RSP.number();
+        let is_inside = DISTANCES.contains(&form.displacement) && !is_on_stack;
+        let distance = u32::try_from(form.displacement).ok()?;
+        is_inside.then_some(Member { distance, size })
     }
 
     /// The address of a PC-relative or absolute operand.
