@@ -157,8 +157,11 @@ impl Strategy for Auto {
         }
     }
 
+    fn sampled(&mut self, count: u64) {
+        self.pace.samples += count as f64;
+    }
+
     fn seen(&mut self, pc: u64, code: &dyn CodeView) {
-        self.pace.samples += 1.0;
         self.site.seen(pc, code);
     }
 

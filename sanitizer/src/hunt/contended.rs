@@ -30,6 +30,11 @@ const MOST_SUSPECT: f64 = 4.0;
 const RACE: f64 = 4.0;
 /// Places remembered that race at a site; of more than these nothing new is expected.
 const MOST_OTHERS: usize = 64;
+/// For how many tries in vain it counts that a site is only related to one that has raced; how far apart the accesses of
+/// such a one are thought to be at least; and how many of them may be untried.
+const RELATED: f64 = 0.5;
+const SHORTEST_DISTANCE: Duration = Duration::from_millis(1);
+const MOST_RELATED: usize = 128;
 /// However much contended sites promise, others are tried as well.
 const MOST: f64 = 0.85;
 /// What a forgetting leaves of the tries. What is ordered by a lock stays so, as a rule.
@@ -38,10 +43,6 @@ const KEPT: f64 = 0.9;
 const WORTH_A_STALL: Duration = Duration::from_millis(100);
 /// Waits last so many times the usual time until a thread comes by.
 const WAITS: u32 = 3;
-/// For how many tries in vain it counts that a site is only related to one that has raced.
-const RELATED: f64 = 0.5;
-/// How far apart the accesses of such a one are thought to be at least.
-const SHORTEST_DISTANCE: Duration = Duration::from_millis(1);
 /// But never longer.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
@@ -103,20 +104,35 @@ impl Contended {
     /// Another thread was seen to use the bytes of a site, so long after the site was executed.
     pub fn note(&mut self, site: u64, distance: Duration) {
         let entry = self.entry(site, distance);
+        if std::mem::take(&mut entry.is_related) {
+            // What was only thought of it counts no more.
+            entry.tries = 0.0;
+            entry.distance = distance;
+        }
         follow(&mut entry.distance, distance);
-        entry.is_related = false;
         entry.is_reached = true;
     }
 
-    /// The member of an object that is accessed there has raced elsewhere, with accesses so far apart.
-    pub fn relate(&mut self, site: u64, distance: Duration) {
-        if self.sites.contains_key(&site) {
-            return;
+    /// The member of an object that is accessed there has raced elsewhere, with accesses so far apart. Says whether that
+    /// is news of the site.
+    pub fn relate(&mut self, site: u64, distance: Duration) -> bool {
+        // It shall not have what was seen forgotten.
+        if self.sites.contains_key(&site) || self.sites.len() >= MEMORY / 2 {
+            return false;
         }
         let entry = self.entry(site, distance.max(SHORTEST_DISTANCE));
         entry.is_related = true;
         entry.is_reached = false;
         entry.tries = RELATED;
+        true
+    }
+
+    /// Whether there are so many such sites that were not tried yet that there should not be more.
+    #[must_use]
+    pub fn has_many_related(&self) -> bool {
+        let entries = self.sites.values();
+        let untried = entries.filter(|entry| entry.is_related && entry.tries <= RELATED);
+        untried.count() >= MOST_RELATED
     }
 
     /// Whether that is all that speaks for a site.
@@ -341,10 +357,18 @@ mod tests {
         contended.reached(8, MILLISECOND);
         contended.outcome(8, Outcome::NotReached);
         assert!(contended.is_related(8) && contended.chance() > 0.5);
-        contended.note(7, MILLISECOND);
-        assert!(!contended.is_related(7));
-        contended.relate(7, MILLISECOND);
-        assert!(!contended.is_related(7));
+        // What is seen counts as if nothing had been tried.
+        contended.outcome(8, Outcome::TooOften);
+        let before = contended.chance();
+        contended.note(7, 2 * MILLISECOND);
+        assert!(!contended.is_related(7) && contended.chance() > 0.8 && before < 0.1);
+        assert_eq!(contended.stall(7), Some(3 * MILLISECOND));
+        assert!(!contended.relate(7, MILLISECOND) && !contended.is_related(7));
+        assert!(!contended.has_many_related());
+        for site in 100..100 + MOST_RELATED as u64 {
+            assert!(contended.relate(site, MILLISECOND));
+        }
+        assert!(contended.has_many_related());
     }
 
     /// Check that short stalls at accesses far apart count as the little that they prove.

@@ -325,11 +325,13 @@ impl KnownCode {
         Some(start.wrapping_add(u64::from(site.offset)))
     }
 
-    /// The sites of the candidate of this number, in the order in which they became such, that go through pointers.
+    /// The sites of the candidate of this number, in the order in which they became such, that go through pointers,
+    /// without those that proved private.
     pub fn sites_of_candidate(&self, number: usize) -> Option<impl Iterator<Item = u64>> {
         let start = *self.candidates.get(number)?;
         let sites = self.functions.get(&start)?.sites.iter();
-        let by_pointer = |site: &&AccessSite| !site.has(AccessSite::NAMED | AccessSite::CALL);
+        let others = AccessSite::NAMED | AccessSite::CALL | AccessSite::PRIVATE;
+        let by_pointer = move |site: &&AccessSite| !site.has(others);
         Some((sites.filter(by_pointer)).map(move |site| start + u64::from(site.offset)))
     }
 

@@ -18,8 +18,16 @@ const MOST_SITES: u32 = 64;
 #[derive(Debug, Default)]
 pub struct Members {
     raced: Vec<Raced>,
-    /// The number of the next function to be looked through.
-    next: usize,
+    next: Place,
+}
+
+/// How far the search has come: the number of a function, and of a site in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Functions that were looked through.
+    pub function: usize,
+    /// Sites of the next one that were.
+    pub site: usize,
 }
 
 #[derive(Debug)]
@@ -27,6 +35,7 @@ struct Raced {
     member: Member,
     /// From one access to the other.
     distance: Duration,
+    /// How many others it has pointed to.
     sites: u32,
 }
 
@@ -40,31 +49,30 @@ impl Members {
                 distance,
                 sites: 0,
             });
-            self.next = 0;
+            self.next = Place::default();
         }
     }
 
-    /// The number of the next function to look through; `None` where nothing is sought.
+    /// Where to go on looking; `None` where nothing is sought.
     #[must_use]
-    pub fn next(&mut self) -> Option<usize> {
+    pub fn next(&self) -> Option<Place> {
         let is_sought = self.raced.iter().any(|raced| raced.sites < MOST_SITES);
-        is_sought.then(|| {
-            self.next += 1;
-            self.next - 1
-        })
+        is_sought.then_some(self.next)
     }
 
-    /// There was no such function yet.
-    pub fn wait(&mut self) {
-        self.next -= 1;
+    /// It was looked so far.
+    pub const fn advance(&mut self, next: Place) {
+        self.next = next;
     }
 
-    /// A site accesses this member: how far apart its accesses were where it has raced, if it has.
-    pub fn found(&mut self, member: Member) -> Option<Duration> {
+    /// A site accesses this member. Where that has raced, `relate` is told how far apart its accesses were, and says
+    /// whether that was news.
+    pub fn found(&mut self, member: Member, relate: impl FnOnce(Duration) -> bool) {
         let raced = (self.raced.iter_mut())
-            .find(|raced| raced.sites < MOST_SITES && raced.member.overlaps(member))?;
-        raced.sites += 1;
-        Some(raced.distance)
+            .find(|raced| raced.sites < MOST_SITES && raced.member.overlaps(member));
+        if let Some(raced) = raced {
+            raced.sites += u32::from(relate(raced.distance));
+        }
     }
 
     /// Forgets all.
@@ -81,33 +89,51 @@ mod tests {
         Member { distance, size }
     }
 
+    /// What a site is told that accesses this member, and to which that is news.
+    fn told(members: &mut Members, member: Member, is_news: bool) -> Option<Duration> {
+        let mut told = None;
+        members.found(member, |distance| {
+            told = Some(distance);
+            is_news
+        });
+        told
+    }
+
     /// Check that sites are recognised by the bytes of the member, that a new member has all functions looked through
-    /// again, and that too common ones point to nothing more.
+    /// again, that this does not count what was found before, and that too common ones point to nothing more.
     #[test]
     fn recognised() {
         let mut members = Members::default();
-        assert_eq!((members.next(), members.found(member(38, 2))), (None, None));
+        assert_eq!(members.next(), None);
+        assert_eq!(told(&mut members, member(38, 2), true), None);
         let distance = Duration::from_micros(7);
         members.add(member(38, 2), distance);
-        assert_eq!((members.next(), members.next()), (Some(0), Some(1)));
-        members.wait();
+        assert_eq!(members.next(), Some(Place::default()));
+        let later = Place {
+            function: 3,
+            site: 1,
+        };
+        members.advance(later);
         members.add(member(38, 2), 2 * distance);
-        assert_eq!(members.next(), Some(1));
-        for (place, is_same) in [
+        assert_eq!(members.next(), Some(later));
+        let places = [
             ((38, 2), true),
             ((39, 1), true),
             ((36, 2), false),
             ((40, 8), false),
-        ] {
-            let found = members.found(member(place.0, place.1));
-            assert_eq!(found, is_same.then_some(distance), "{place:?}");
+        ];
+        for ((from, size), is_same) in places {
+            let found = told(&mut members, member(from, size), true);
+            assert_eq!(found, is_same.then_some(distance), "{from}, {size}");
         }
         members.add(member(24, 4), distance);
-        assert_eq!(members.next(), Some(0));
-        for _ in 0..MOST_SITES {
-            assert!(members.found(member(24, 4)).is_some());
+        assert_eq!(members.next(), Some(Place::default()));
+        for is_news in [false, true] {
+            for _ in 0..MOST_SITES {
+                assert!(told(&mut members, member(24, 4), is_news).is_some());
+            }
         }
-        assert_eq!(members.found(member(24, 4)), None);
-        assert!(members.found(member(38, 2)).is_some());
+        assert_eq!(told(&mut members, member(24, 4), true), None);
+        assert!(told(&mut members, member(38, 2), true).is_some());
     }
 }

@@ -10,7 +10,7 @@ use super::{
     callers::callers,
     contended::Contended,
     known_code::{AccessSite, DOUBLINGS, KnownCode, MEMORY},
-    members::Members,
+    members::{Members, Place},
     strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
     sweep::Sweep,
 };
@@ -175,18 +175,36 @@ impl Site {
 
     /// Looks through some more functions for accesses of members that have raced.
     fn relate(&mut self, code: &dyn CodeView) {
+        /// Sites between two looks at the clock.
+        const STRIDE: usize = 32;
+        if self.contended.has_many_related() {
+            return;
+        }
         let begun = Instant::now();
-        while begun.elapsed() < RELATE
-            && let Some(number) = self.members.next()
-        {
-            let Some(sites) = self.code.sites_of_candidate(number) else {
-                return self.members.wait();
+        while let Some(place) = self.members.next() {
+            let Some(sites) = self.code.sites_of_candidate(place.function) else {
+                return;
             };
-            for site in sites {
-                let member = member(code.code(site), site);
-                if let Some(distance) = member.and_then(|member| self.members.found(member)) {
-                    self.contended.relate(site, distance);
+            let mut behind = Place {
+                function: place.function + 1,
+                site: 0,
+            };
+            for (number, site) in sites.enumerate().skip(place.site) {
+                if number % STRIDE == STRIDE - 1 && begun.elapsed() > RELATE {
+                    behind = Place {
+                        site: number,
+                        ..place
+                    };
+                    break;
                 }
+                if let Some(member) = member(code.code(site), site) {
+                    let relate = |distance| self.contended.relate(site, distance);
+                    self.members.found(member, relate);
+                }
+            }
+            self.members.advance(behind);
+            if begun.elapsed() > RELATE {
+                return;
             }
         }
     }
@@ -286,18 +304,20 @@ impl Strategy for Site {
         };
         self.contended.reached(site, waited);
         let patience = match self.contended.stall(site) {
-            Some(stall) => Patience::Hold(stall),
-            None if self.looks_first && self.probe(site).is_none() => {
+            Some(stall) if !self.looks_first || !self.contended.is_related(site) => {
+                Patience::Hold(stall)
+            }
+            _ if self.looks_first && self.probe(site).is_none() => {
                 return Proposal::Pass("use-is-known");
             }
-            None if self.looks_first => Patience::Look,
+            _ if self.looks_first => Patience::Look,
             // Where many pass, whoever else uses the bytes is seen at less cost than in a stall.
-            None if waited < OFTEN && self.probe(site).is_some() && self.random.f64() < LOOKS => {
+            _ if waited < OFTEN && self.probe(site).is_some() && self.random.f64() < LOOKS => {
                 Patience::Look
             }
-            None if known.has(AccessSite::STALLED) => Patience::Hold(waited * 2),
+            _ if known.has(AccessSite::STALLED) => Patience::Hold(waited * 2),
             // What is private shows in a short stall as well as in a long one.
-            None => Patience::USUAL,
+            _ => Patience::USUAL,
         };
         if !known.has(AccessSite::CALL) {
             return Proposal::StallHere { site, patience };

@@ -204,6 +204,8 @@ pub trait Strategy {
     }
     /// Who may claim a thread next.
     fn turn(&mut self) -> Turn;
+    /// There were so many clock samples at which a thread could have been claimed. Of some of them the places are told.
+    fn sampled(&mut self, _count: u64) {}
     /// Takes note of where threads were seen to execute, without being stopped.
     fn seen(&mut self, pc: u64, code: &dyn CodeView);
     /// There is more code than before; what was known is as it was.

@@ -36,9 +36,8 @@ impl<'data> Symbols<'data> {
     pub(super) fn at(&self, address: LinkAddr) -> Option<Symbol<'data>> {
         let before = self.functions.get(..self.count_up_to(address))?;
         let nearest = before.last()?.address;
-        let shared = before.iter().rev();
-        let same = shared.take_while(|symbol| symbol.address == nearest);
-        let symbol = before.get(before.len() - same.count())?;
+        let first = before.partition_point(|symbol| symbol.address < nearest);
+        let symbol = before.get(first)?;
         let distance = address.0 - nearest.0;
         (distance == 0 || distance < symbol.size).then_some(Symbol {
             name: symbol.name,

@@ -52,8 +52,12 @@ enum Coming {
     /// A clock sample, for so long.
     Sample(Duration, WatchKind),
     /// A thread at a site, which may cost so much more than was earned; or a clock sample, where that may claim one
-    /// meanwhile.
-    Site(Wait, Duration, bool),
+    /// meanwhile (`clock`).
+    Site {
+        wait: Wait,
+        credit: Duration,
+        clock: bool,
+    },
 }
 
 impl Coming {
@@ -61,8 +65,8 @@ impl Coming {
     const fn kind(&self) -> WatchKind {
         match self {
             Self::Sample(_, kind) => *kind,
-            Self::Site(wait, ..) if wait.writes => WatchKind::ReadsAndWrites,
-            Self::Site(..) => WatchKind::Writes,
+            Self::Site { wait, .. } if wait.writes => WatchKind::ReadsAndWrites,
+            Self::Site { .. } => WatchKind::Writes,
         }
     }
 }
@@ -168,7 +172,12 @@ impl Engine {
         if spent {
             self.waiting.turn = Some(turn);
             if let Some(wait) = self.strategy.wait_meanwhile() {
-                self.wait_when_ready(Coming::Site(wait, MEANWHILE_CREDIT, false), until);
+                let coming = Coming::Site {
+                    wait,
+                    credit: MEANWHILE_CREDIT,
+                    clock: false,
+                };
+                self.wait_when_ready(coming, until);
             } else {
                 self.clock_may_claim(clock);
                 self.rest();
@@ -181,7 +190,12 @@ impl Engine {
             return;
         };
         self.waiting.rest = SHORTEST_REST;
-        self.wait_when_ready(Coming::Site(wait, Duration::ZERO, clock), until);
+        let coming = Coming::Site {
+            wait,
+            credit: Duration::ZERO,
+            clock,
+        };
+        self.wait_when_ready(coming, until);
     }
 
     /// Waits, now or when the events have been made ready to watch who else accesses the bytes.
@@ -198,7 +212,11 @@ impl Engine {
                 self.waiting.turn = Some(Turn::Clock(time));
                 self.waiting.next = now.saturating_add(nanos(time));
             }
-            Coming::Site(wait, credit, clock) => {
+            Coming::Site {
+                wait,
+                credit,
+                clock,
+            } => {
                 self.wait_at(wait, credit);
                 self.clock_may_claim(clock);
             }
@@ -304,6 +322,8 @@ impl Engine {
 
     /// The site that is waited at is passed all the time.
     pub(super) fn site_is_busy(&mut self) {
+        // Nobody shall be claimed while the events are disarmed.
+        self.clock_may_claim(false);
         self.end_wait(Outcome::TooOften);
     }
 
@@ -362,6 +382,8 @@ impl Engine {
         let control = self.gates.control();
         let count = control.seen_count.load(SeqCst);
         let kept = control.seen.len() as u64;
+        self.strategy
+            .sampled(count.saturating_sub(self.waiting.seen));
         let first = self.waiting.seen.max(count.saturating_sub(kept));
         for place in first..count {
             let index = (place % kept) as usize;

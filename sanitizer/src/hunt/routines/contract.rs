@@ -204,9 +204,9 @@ impl Contract {
         };
         let ranges: Vec<Range> = self.deed.touches.iter().map(range).collect();
         let aborts = self.checked && ranges.iter().any(|range| regs.rcx < range.length);
-        // What is copied onto itself may as well be left alone.
+        // What is copied onto itself, or compared with itself, may as well be left alone.
         let to_itself = match *ranges.as_slice() {
-            [to, from] => to.kind.writes() && to.address == from.address,
+            [first, second] => first.address == second.address,
             _ => false,
         };
         if aborts || to_itself || ranges.iter().any(|range| range.length == 0) {
@@ -319,6 +319,11 @@ mod tests {
         assert_eq!(ranges("memcmp"), [(0x1000, 1, false), (0x2000, 1, false)]);
         assert_eq!(ranges("strcat"), [(0x1000, 1, false), (0x2000, 1, false)]);
         assert_eq!(ranges("strncasecmp"), ranges("strncmp"));
+        let same = Regs {
+            rsi: 0x1000,
+            ..regs
+        };
+        assert!(Contract::of("strcasecmp").is_some_and(|known| known.ranges(&same).is_empty()));
         assert!(Contract::of("strcat").is_some_and(Contract::stores));
         assert!(!Contract::of("strcmp").is_some_and(Contract::stores));
     }

@@ -143,15 +143,19 @@ impl BlockMap {
     pub fn summaries(image: &Image) -> Result<Vec<BlockMapSummary>, TableError> {
         let mut summaries = Vec::new();
         let file = image.name();
+        let mut text = None;
         for section in sections(image) {
             let section = section?;
             let section = section.section();
-            let mut text = text_of(&image.text_ranges(), file)?;
+            let text = match &mut text {
+                Some(text) => text,
+                None => text.insert(text_of(&image.text_ranges(), file)?),
+            };
             let mut summary = BlockMapSummary::of(&section);
             read_section(&section, file, |function| {
                 summary.count(function);
-                summary.discarded += match entry_of(function, &mut text) {
-                    Some(_) => place_blocks(function, &mut text, |_, _| ()),
+                summary.discarded += match entry_of(function, text) {
+                    Some(_) => place_blocks(function, text, |_, _| ()),
                     None => function.block_count(),
                 };
                 Ok(())

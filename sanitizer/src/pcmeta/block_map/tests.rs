@@ -489,6 +489,7 @@ fn blocks_of_real_programs_begin_and_end_with_instructions() {
             );
             let image = Image::open(&output).unwrap();
             let map = BlockMap::load(&image).unwrap();
+            assert_eq!(BlockMap::summaries(&image).unwrap(), map.sections());
             let [summary] = map.sections() else {
                 panic!("{compiler} {flags:?}")
             };
