@@ -7,9 +7,9 @@ use std::path::Path;
 /// Where the code starts in memory.
 pub const TEXT_ADDRESS: u64 = 0x40_0000;
 /// `SHT_PROGBITS`.
-pub const PROGBITS: u64 = 1;
+const PROGBITS: u64 = 1;
 /// `SHF_ALLOC`.
-pub const ALLOCATED: u64 = 2;
+const ALLOCATED: u64 = 2;
 
 const PAGE: u64 = 0x1000;
 const HEADER_SIZE: u64 = 64;

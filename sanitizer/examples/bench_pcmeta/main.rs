@@ -19,7 +19,7 @@ use gwp_race::image::Image;
 use gwp_race::insn::AccessKind;
 use gwp_race::pcmeta::Metadata;
 
-use elf::{Section, TEXT_ADDRESS};
+use elf::TEXT_ADDRESS;
 use random::Random;
 
 const FUNCTIONS: usize = 1_000_000;
@@ -49,30 +49,16 @@ impl Program {
                 (start, size)
             })
             .collect();
-        let mut atomics: Vec<u64> = (0..ATOMICS)
-            .map(|_| {
-                let index = random.below(FUNCTIONS as u64) as usize;
-                let (start, size) = functions[index];
-                start + random.below(size)
-            })
-            .collect();
-        atomics.sort_unstable();
         Self {
             text_size: at - TEXT_ADDRESS,
+            atomics: tables::choose_atomics(&functions, ATOMICS, random),
             functions,
-            atomics,
         }
     }
 
     /// Writes an ELF file with the metadata of this program in version 2.
     fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let covered_address = elf::address_behind(self.text_size);
-        let covered = tables::covered(&self.functions, covered_address);
-        let atomics = tables::atomics(&self.atomics, covered_address + covered.len() as u64);
-        let sections = [
-            Section::loaded("sanmd_covered2", covered),
-            Section::loaded("sanmd_atomics2", atomics),
-        ];
+        let sections = tables::sections(&self.functions, &self.atomics, self.text_size);
         elf::write(path, self.text_size, &sections)
             .with_context(|| format!("cannot write {}", path.display()))
     }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use elf::{ALLOCATED, PROGBITS, Section, TEXT_ADDRESS, put, put_uleb128};
+use elf::{Section, TEXT_ADDRESS, put, put_uleb128};
 use random::Random;
 
 const FUNCTIONS: usize = 2_000_000;
@@ -60,36 +60,20 @@ fn main() -> anyhow::Result<()> {
         })
         .collect();
     let text_size = end - TEXT_ADDRESS;
-    let mut atomics: Vec<u64> = (0..ATOMICS)
-        .map(|_| {
-            let function = &functions[random.below(FUNCTIONS as u64) as usize];
-            function.start + random.below(function.size())
-        })
-        .collect();
-    atomics.sort_unstable();
-
-    let address = elf::address_behind(text_size);
-    let covered: Vec<(u64, u64)> = (functions.iter())
+    let extents: Vec<(u64, u64)> = (functions.iter())
         .map(|function| (function.start, function.size()))
         .collect();
-    let covered = tables::covered(&covered, address);
-    let atomics = tables::atomics(&atomics, address + covered.len() as u64);
+    let atomics = tables::choose_atomics(&extents, ATOMICS, &mut random);
+
     let block_map = Section {
         kind: BLOCK_MAP,
         flags: LINK_ORDER,
         link: TEXT_INDEX,
         ..Section::loaded(".llvm_bb_addr_map", block_map(&functions)?)
     };
-    let mut sections = vec![
-        Section::loaded("sanmd_covered2", covered),
-        Section::loaded("sanmd_atomics2", atomics),
-        Section {
-            flags: ALLOCATED,
-            kind: PROGBITS,
-            ..Section::loaded(".llvm_stackmaps", stack_maps(&functions, &mut random)?)
-        },
-        block_map,
-    ];
+    let stack_maps = Section::loaded(".llvm_stackmaps", stack_maps(&functions, &mut random)?);
+    let mut sections = Vec::from(tables::sections(&extents, &atomics, text_size));
+    sections.extend([stack_maps, block_map]);
     let bytes: usize = sections.iter().map(|section| section.data.len()).sum();
     let (symbols, strings) = symbols(&functions)?;
     let strings_index = TEXT_INDEX + 1 + sections.len() as u64 + 1;

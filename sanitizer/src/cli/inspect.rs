@@ -27,7 +27,7 @@ use crate::pcmeta::{
 use crate::target::Modules;
 
 use listed::{Listed, write_line};
-use symbols::{Symbol, Symbols};
+use symbols::Symbol;
 use tables::{Source, Tables};
 
 /// What to do about a file without metadata.
@@ -267,18 +267,20 @@ impl<'data> Module<'data> {
     }
 
     fn write(&self, list: bool, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+        let source = list.then(|| Source::new(self.name, self.image));
         if json {
-            self.write_json(list, out)?;
+            self.write_json(source.as_ref(), out)?;
         } else {
             self.write_text(out)?;
             self.tables.write_summary(out)?;
-            if list {
-                self.list_text(out)?;
+            if let Some(source) = &source {
+                self.list_text(source, out)?;
             }
         }
-        if list && !self.tables.is_empty() {
-            let source = Source::new(self.name, self.image);
-            self.tables.write_list(&source, json, out)?;
+        if let Some(source) = &source
+            && !self.tables.is_empty()
+        {
+            self.tables.write_list(source, json, out)?;
         }
         Ok(())
     }
@@ -327,8 +329,7 @@ impl<'data> Module<'data> {
         Ok(())
     }
 
-    fn list_text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let symbols = Symbols::new(self.image);
+    fn list_text(&self, source: &Source<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
         for function in self.metadata.functions() {
             write!(
                 out,
@@ -337,7 +338,7 @@ impl<'data> Module<'data> {
                 function.size(),
                 function.version,
                 function.features.to_string(),
-                symbols.at(function.start).unwrap_or_default(),
+                source.symbol(function.start).unwrap_or_default(),
             )?;
             match self.metadata.stack_args_size(function.start) {
                 Some(size) if size > 0 => {
@@ -347,7 +348,7 @@ impl<'data> Module<'data> {
             }
         }
         for pc in self.metadata.atomics() {
-            let symbol = symbols.at(pc).unwrap_or_default();
+            let symbol = source.symbol(pc).unwrap_or_default();
             writeln!(out, "  atomic   {pc:#012x} {symbol}")?;
         }
         Ok(())
@@ -367,7 +368,8 @@ impl<'data> Module<'data> {
         sections.collect()
     }
 
-    fn write_json(&self, list: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    /// Writes the module's line; with all that is in it, where a source is given.
+    fn write_json(&self, source: Option<&Source<'_>>, out: &mut dyn Write) -> anyhow::Result<()> {
         let bytes = self.metadata_bytes();
         let sections = self.metadata.sections().iter().map(|section| {
             json!({
@@ -407,10 +409,9 @@ impl<'data> Module<'data> {
         if self.image.is_object() {
             line["layout"] = self.layout();
         }
-        if !list {
+        let Some(source) = source else {
             return Ok(write_line(&line, out)?);
-        }
-        let symbols = Symbols::new(self.image);
+        };
         let functions = self.metadata.functions().map(|function| FunctionLine {
             address: function.start.0,
             size: function.size(),
@@ -418,11 +419,11 @@ impl<'data> Module<'data> {
             features: function.features.to_string(),
             stack_args_size: self.metadata.stack_args_size(function.start),
             analyzed: function.is_analyzed(),
-            symbol: symbols.at(function.start),
+            symbol: source.symbol(function.start),
         });
         let atomics = self.metadata.atomics().map(|pc| AtomicLine {
             address: pc.0,
-            symbol: symbols.at(pc),
+            symbol: source.symbol(pc),
         });
         let line = ListedModule {
             module: line,

@@ -303,21 +303,21 @@ impl Strategy for Site {
             return Proposal::Pass("no-site-here");
         };
         self.contended.reached(site, waited);
-        let patience = match self.contended.stall(site) {
-            Some(stall) if !self.looks_first || !self.contended.is_related(site) => {
-                Patience::Hold(stall)
-            }
-            _ if self.looks_first && self.probe(site).is_none() => {
+        let is_seen = !self.looks_first || !self.contended.is_related(site);
+        let stall = self.contended.stall(site).filter(|_| is_seen);
+        let patience = match stall {
+            Some(stall) => Patience::Hold(stall),
+            None if self.looks_first && self.probe(site).is_none() => {
                 return Proposal::Pass("use-is-known");
             }
-            _ if self.looks_first => Patience::Look,
+            None if self.looks_first => Patience::Look,
             // Where many pass, whoever else uses the bytes is seen at less cost than in a stall.
-            _ if waited < OFTEN && self.probe(site).is_some() && self.random.f64() < LOOKS => {
+            None if waited < OFTEN && self.probe(site).is_some() && self.random.f64() < LOOKS => {
                 Patience::Look
             }
-            _ if known.has(AccessSite::STALLED) => Patience::Hold(waited * 2),
+            None if known.has(AccessSite::STALLED) => Patience::Hold(waited * 2),
             // What is private shows in a short stall as well as in a long one.
-            _ => Patience::USUAL,
+            None => Patience::USUAL,
         };
         if !known.has(AccessSite::CALL) {
             return Proposal::StallHere { site, patience };

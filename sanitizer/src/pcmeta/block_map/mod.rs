@@ -123,11 +123,8 @@ impl BlockMap {
         };
         let mut packed = Vec::new();
         for section in sections {
-            let mut summary = BlockMapSummary::of(section);
-            read_section(section, file, |function| {
-                summary.count(function);
-                summary.discarded += map.add(function, &mut text, &mut packed)?;
-                Ok(())
+            let summary = summarize(section, file, |function| {
+                map.add(function, &mut text, &mut packed)
             })?;
             map.sections.push(summary);
         }
@@ -151,16 +148,12 @@ impl BlockMap {
                 Some(text) => text,
                 None => text.insert(text_of(&image.text_ranges(), file)?),
             };
-            let mut summary = BlockMapSummary::of(&section);
-            read_section(&section, file, |function| {
-                summary.count(function);
-                summary.discarded += match entry_of(function, text) {
+            summaries.push(summarize(&section, file, |function| {
+                Ok(match entry_of(function, text) {
                     Some(_) => place_blocks(function, text, |_, _| ()),
                     None => function.block_count(),
-                };
-                Ok(())
-            })?;
-            summaries.push(summary);
+                })
+            })?);
         }
         Ok(summaries)
     }
@@ -256,19 +249,6 @@ impl BlockMap {
 }
 
 impl BlockMapSummary {
-    /// That of a section of which nothing was read yet.
-    fn of(section: &BlockMapSection<'_>) -> Self {
-        Self {
-            name: section.raw.name.into(),
-            bytes: section.raw.data.len() as u64,
-            versions: Vec::new(),
-            features: BlockMapFeatures::default(),
-            functions: 0,
-            blocks: 0,
-            discarded: 0,
-        }
-    }
-
     fn count(&mut self, function: &FunctionBlocks) {
         self.functions += 1;
         self.blocks += function.block_count();
@@ -284,6 +264,29 @@ fn text_of(ranges: &[Range<LinkAddr>], file: &Path) -> Result<Text, TableError> 
         file: file.into(),
         span,
     })
+}
+
+/// Reads a section and sums it up; `place` is given each function, and says how many of its blocks are in no code.
+fn summarize(
+    section: &BlockMapSection<'_>,
+    file: &Path,
+    mut place: impl FnMut(&FunctionBlocks) -> Result<usize, &'static str>,
+) -> Result<BlockMapSummary, TableError> {
+    let mut summary = BlockMapSummary {
+        name: section.raw.name.into(),
+        bytes: section.raw.data.len() as u64,
+        versions: Vec::new(),
+        features: BlockMapFeatures::default(),
+        functions: 0,
+        blocks: 0,
+        discarded: 0,
+    };
+    read_section(section, file, |function| {
+        summary.count(function);
+        summary.discarded += place(function)?;
+        Ok(())
+    })?;
+    Ok(summary)
 }
 
 /// Where the function is entered, as an offset; nothing for one that is in no code of the file.
