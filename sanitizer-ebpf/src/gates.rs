@@ -21,7 +21,7 @@ use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_FORK, EVENT_HIT,
     EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET,
-    MODULES, ModuleRange, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
+    MODULES, ModuleRange, OTHERS, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
     STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase,
     system_call,
 };
@@ -373,22 +373,56 @@ unsafe fn complete(
 /// The thread that was stalled has accessed its bytes again, which stay watched.
 #[inline(always)]
 fn share_own(control: &Control) -> u32 {
-    atomic::store(&control.share_own_ns, now());
-    if atomic::add(&control.share_own, 1) + 1 == OWN_ACCESSES {
+    let now = now();
+    atomic::store(&control.share_own_ns, now);
+    let is_alone = atomic::load(&control.share_others) == 0;
+    if atomic::add(&control.share_own, 1) + 1 == OWN_ACCESSES && is_alone {
         tell(EVENT_SHARED, 0, 0, 0);
     }
+    end_look(control, now);
     0
 }
 
 /// Another thread has accessed them, in a way that would be evidence in a stall.
 #[inline(always)]
 fn share_other(control: &Control, pc: u64) -> u32 {
-    if atomic::add(&control.share_others, 1) == 0 {
-        atomic::store(&control.share_ns, now());
-        atomic::store(&control.share_pc, pc);
+    let now = now();
+    let others = atomic::add(&control.share_others, 1);
+    if others == 0 {
+        let waited = now.wrapping_sub(atomic::load(&control.share_since_ns));
+        atomic::store(&control.share_until_ns, now.wrapping_add(4 * waited));
+    }
+    if !is_user(control, pc) {
+        let place = atomic::add(&control.share_users, 1) as usize;
+        if let Some([user, after_ns]) = control.users.get(place) {
+            let own = atomic::load(&control.share_own_ns);
+            atomic::store(after_ns, now.saturating_sub(own));
+            // Last: it says that the other one is there.
+            atomic::store(user, pc);
+        }
+    }
+    if others + 1 == OTHERS {
         tell(EVENT_SHARED, 0, 0, 0);
+    } else {
+        end_look(control, now);
     }
     0
+}
+
+/// Whether an access there was noted.
+#[inline(always)]
+fn is_user(control: &Control, pc: u64) -> bool {
+    let mut users = control.users.iter();
+    users.any(|[user, _]| atomic::load(user) == pc)
+}
+
+/// Tells the tracer, once, when enough was seen of who uses the bytes that stay watched.
+#[inline(always)]
+fn end_look(control: &Control, now: u64) {
+    let until = atomic::load(&control.share_until_ns);
+    if now > until && atomic::replace(&control.share_until_ns, until, u64::MAX) {
+        tell(EVENT_SHARED, 0, 0, 0);
+    }
 }
 
 /// A thread has come to the site that is waited at: is it the one to be stalled?

@@ -35,6 +35,13 @@ pub const TRAPS_PER_SITE: u64 = 64;
 /// Accesses of its own thread after which an address that nobody else has used is taken for private.
 pub const OWN_ACCESSES: u64 = 8;
 
+/// Places that a look at an address keeps of those where other threads access it.
+pub const USERS: usize = 8;
+
+/// Accesses of others after which such a look has seen enough; and it has when four times the time has passed that the first
+/// one took to come.
+pub const OTHERS: u64 = 16;
+
 /// Traps after which a stall is ended early: an address that is accessed all the time must not
 /// cost the program a trap each time for as long as the stall lasts.
 pub const TRAPS_PER_STALL: u64 = 64;
@@ -279,12 +286,17 @@ pub struct Control {
     pub share_own: AtomicU64,
     /// When it made the last one, CLOCK_MONOTONIC ns.
     pub share_own_ns: AtomicU64,
+    /// Since when it stays watched, CLOCK_MONOTONIC ns.
+    pub share_since_ns: AtomicU64,
     /// Those of other threads.
     pub share_others: AtomicU64,
-    /// Where the first of those was made: the address of the next instruction.
-    pub share_pc: AtomicU64,
-    /// When, CLOCK_MONOTONIC ns.
-    pub share_ns: AtomicU64,
+    /// After the first of those: until when there are more to be seen, CLOCK_MONOTONIC ns.
+    pub share_until_ns: AtomicU64,
+    /// How many places of [`USERS`] are taken.
+    pub share_users: AtomicU64,
+    /// Where those were made, as the address of the next instruction (0: not known yet), and how long after the last
+    /// access of the thread that was stalled, ns. Two processors may have taken a place each for the same address.
+    pub users: [[AtomicU64; 2]; USERS],
     /// 1: clock samples may claim threads; 0: they are only counted.
     pub clock_claims: AtomicU64,
     /// Clock samples in analyzed modules, ever; the next place in `seen`.
@@ -462,7 +474,7 @@ pub const EVENT_CONFIRMED: u32 = 4;
 /// The stall of generation `value` has trapped [`TRAPS_PER_STALL`] times, or in idle times the site
 /// that is waited at [`TRAPS_PER_SITE`] times.
 pub const EVENT_BUSY: u32 = 5;
-/// It is known whether the address that stays watched is shared.
+/// It is known whether the address that stays watched is shared, and by whom.
 pub const EVENT_SHARED: u32 = 6;
 /// The kernel has accessed the bytes of the stall of generation `value` in a system call: the thread does not stop
 /// for it, and whether it is evidence is for the tracer to tell.

@@ -8,7 +8,7 @@ use crate::report::LookedAt;
 use super::{
     clock::Clock,
     site::Site,
-    strategy::{CodeView, Outcome, Proposal, Sample, Strategy, Turn, Wait},
+    strategy::{CodeView, Conflict, Outcome, Proposal, Sample, Strategy, Turn, Wait},
 };
 
 /// Neither gets less than this share of the turns.
@@ -191,6 +191,10 @@ impl Strategy for Auto {
 
     fn looked_at(&self) -> Vec<LookedAt> {
         self.site.looked_at()
+    }
+
+    fn uses(&mut self, other: Conflict) {
+        self.site.uses(other);
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

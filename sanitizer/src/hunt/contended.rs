@@ -30,9 +30,10 @@ const MOST_SUSPECT: f64 = 4.0;
 const RACE: f64 = 4.0;
 /// Places remembered that race at a site; of more than these nothing new is expected.
 const MOST_OTHERS: usize = 64;
-/// For how many tries in vain it counts that a site is only related to one that has raced; how far apart the accesses of
-/// such a one are thought to be at least; and how many of them may be untried.
+/// For how many tries in vain it counts that a site is only related to one that has raced, and that nobody was seen beside
+/// it; how far apart the accesses of such a one are thought to be at least; and how many of them may be untried.
 const RELATED: f64 = 0.5;
+const UNSEEN: f64 = 1.5;
 const SHORTEST_DISTANCE: Duration = Duration::from_millis(1);
 const MOST_RELATED: usize = 128;
 /// However much contended sites promise, others are tried as well.
@@ -79,10 +80,16 @@ impl Entry {
         LEFT.powf(self.tries) / (1.0 + waits)
     }
 
-    /// How often it is chosen: what is worth half as much, a quarter as often. The best alone would be right if it
-    /// were known what they are worth.
-    fn weight(&self) -> f64 {
-        self.worth() * self.worth()
+    /// How much a stall of at most so long says about it: where accesses are further apart, another one is less likely
+    /// to come. Objects that wander from thread to thread through an allocator look like that, too.
+    fn proof(&self, longest_stall: Duration) -> f64 {
+        (longest_stall.as_secs_f64() / self.distance.as_secs_f64()).min(1.0)
+    }
+
+    /// How often it is chosen: what promises half as much, a quarter as often. The best alone would be right if it
+    /// were known what they promise.
+    fn weight(&self, longest_stall: Duration) -> f64 {
+        (self.worth() * self.proof(longest_stall)).powi(2)
     }
 }
 
@@ -113,9 +120,9 @@ impl Contended {
         entry.is_reached = true;
     }
 
-    /// The member of an object that is accessed there has raced elsewhere, with accesses so far apart. Says whether that
-    /// is news of the site.
-    pub fn relate(&mut self, site: u64, distance: Duration) -> bool {
+    /// The member of an object that is accessed there has raced elsewhere, with accesses so far apart; a thread was seen
+    /// beside it, or not. Says whether that is news of the site.
+    pub fn relate(&mut self, site: u64, distance: Duration, is_live: bool) -> bool {
         // It shall not have what was seen forgotten.
         if self.sites.contains_key(&site) || self.sites.len() >= MEMORY / 2 {
             return false;
@@ -123,7 +130,7 @@ impl Contended {
         let entry = self.entry(site, distance.max(SHORTEST_DISTANCE));
         entry.is_related = true;
         entry.is_reached = false;
-        entry.tries = RELATED;
+        entry.tries = RELATED + if is_live { 0.0 } else { UNSEEN };
         true
     }
 
@@ -131,7 +138,7 @@ impl Contended {
     #[must_use]
     pub fn has_many_related(&self) -> bool {
         let entries = self.sites.values();
-        let untried = entries.filter(|entry| entry.is_related && entry.tries <= RELATED);
+        let untried = entries.filter(|entry| entry.is_related && entry.tries <= RELATED + UNSEEN);
         untried.count() >= MOST_RELATED
     }
 
@@ -211,7 +218,7 @@ impl Contended {
         // What the chosen one is worth, on average.
         let entries = self.sites.values();
         let worth = entries
-            .map(|entry| entry.weight() * entry.worth())
+            .map(|entry| entry.weight(self.longest_stall) * entry.worth())
             .sum::<f64>()
             / all;
         let odds = (worth / ELSEWHERE).powi(3);
@@ -219,7 +226,8 @@ impl Contended {
     }
 
     fn weight(&self) -> f64 {
-        self.sites.values().map(Entry::weight).sum()
+        let weights = self.sites.values();
+        weights.map(|entry| entry.weight(self.longest_stall)).sum()
     }
 
     /// One of them; the less it was tried, the likelier.
@@ -227,7 +235,7 @@ impl Contended {
     pub fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
         let mut point = random.f64() * self.weight();
         let chosen = self.sites.iter().find(|(_, entry)| {
-            point -= entry.weight();
+            point -= entry.weight(self.longest_stall);
             point <= 0.0
         });
         chosen.map(|(&site, _)| site)
@@ -249,8 +257,7 @@ impl Contended {
             }
             Outcome::Quiet => {
                 // A stall shorter than the distance proves that much less.
-                let stall = self.longest_stall.as_secs_f64();
-                let proof = (stall / entry.distance.as_secs_f64()).min(1.0);
+                let proof = entry.proof(self.longest_stall);
                 entry.distance = (entry.distance * 9 / 8).min(LONGEST_DISTANCE);
                 if entry.others.is_empty() {
                     proof
@@ -347,13 +354,13 @@ mod tests {
     #[test]
     fn related_sites_are_tried() {
         let mut contended = Contended::new(1000 * MILLISECOND);
-        contended.relate(7, Duration::ZERO);
+        contended.relate(7, Duration::ZERO, true);
         assert!(contended.is_related(7) && contended.chance() > 0.5);
         assert_eq!(contended.stall(7), Some(MILLISECOND * 3 / 2));
         contended.outcome(7, Outcome::NotReached);
         contended.outcome(7, Outcome::NotReached);
         assert!(contended.chance() < 0.1);
-        contended.relate(8, Duration::ZERO);
+        contended.relate(8, Duration::ZERO, true);
         contended.reached(8, MILLISECOND);
         contended.outcome(8, Outcome::NotReached);
         assert!(contended.is_related(8) && contended.chance() > 0.5);
@@ -363,10 +370,10 @@ mod tests {
         contended.note(7, 2 * MILLISECOND);
         assert!(!contended.is_related(7) && contended.chance() > 0.8 && before < 0.1);
         assert_eq!(contended.stall(7), Some(3 * MILLISECOND));
-        assert!(!contended.relate(7, MILLISECOND) && !contended.is_related(7));
+        assert!(!contended.relate(7, MILLISECOND, true) && !contended.is_related(7));
         assert!(!contended.has_many_related());
         for site in 100..100 + MOST_RELATED as u64 {
-            assert!(contended.relate(site, MILLISECOND));
+            assert!(contended.relate(site, MILLISECOND, true));
         }
         assert!(contended.has_many_related());
     }

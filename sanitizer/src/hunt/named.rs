@@ -1,6 +1,7 @@
 //! Access sites whose code names the variable: where one of them writes it, two threads at any two of them make a
 //! conflict, whatever else the program does. Of the many sites of a large program these are few. Those of code that
-//! is known to execute are kept apart from all others.
+//! is known to execute are kept apart from all others. Many variables are written at the start only: what looks at
+//! one site that reads such a variable have shown counts for all of them.
 
 use std::collections::HashMap;
 
@@ -10,6 +11,8 @@ use super::weights::WeightedSites;
 const MOST_READERS: usize = 16;
 /// Addresses remembered; of more than these nothing is learned.
 const MEMORY: usize = 1 << 16;
+/// Choices of a site until one is not of a variable that nobody was seen to write.
+const CHOICES: u32 = 4;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -19,6 +22,10 @@ pub struct Named {
     near: WeightedSites,
     /// All others of such variables. Those that have become near weigh nothing here.
     elsewhere: WeightedSites,
+    /// The addresses that sites read.
+    read: HashMap<u64, u64>,
+    /// How often in vain somebody was looked for who writes a variable, by its address.
+    unwritten: HashMap<u64, f64>,
 }
 
 #[derive(Debug)]
@@ -33,6 +40,9 @@ impl Named {
     pub fn add(&mut self, address: u64, site: u64, writes: bool) {
         if self.addresses.len() >= MEMORY {
             return;
+        }
+        if !writes {
+            self.read.insert(site, address);
         }
         let variable = self.addresses.entry(address);
         let variable = variable.or_insert(Variable::Read(Vec::new()));
@@ -60,10 +70,35 @@ impl Named {
         }
     }
 
-    /// One of the sites that are near, by a number from 0 to 1.
+    /// One of the sites that are near.
     #[must_use]
-    pub fn choose(&self, number: f64) -> Option<u64> {
-        self.near.choose(number)
+    pub fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
+        (0..CHOICES).find_map(|_| {
+            let site = self.near.choose(random.f64())?;
+            let address = self.read.get(&site);
+            let in_vain = address.and_then(|address| self.unwritten.get(address));
+            (random.f64() * (1.0 + in_vain.unwrap_or(&0.0)) < 1.0).then_some(site)
+        })
+    }
+
+    /// Whether another thread was seen to use the variable of a site, after it was looked for.
+    pub fn looked_at(&mut self, site: u64, is_used: bool) {
+        let Some(&address) = self.read.get(&site) else {
+            return;
+        };
+        if is_used {
+            self.unwritten.remove(&address);
+        } else {
+            *self.unwritten.entry(address).or_default() += 1.0;
+        }
+    }
+
+    /// Forgets a part of that.
+    pub fn decay(&mut self) {
+        self.unwritten.retain(|_, in_vain| {
+            *in_vain /= 2.0;
+            *in_vain > 0.1
+        });
     }
 
     /// What is left of them after earlier tries: each that is untried counts as what it weighs.
@@ -127,15 +162,60 @@ mod tests {
         let mut named = Named::default();
         named.add(0x1000, 1, true);
         named.add(0x1000, 2, true);
-        assert_eq!(named.choose(0.5), None);
+        let random = &mut fastrand::Rng::with_seed(1);
+        assert_eq!(named.choose(random), None);
         named.approach(1, 1.0);
         named.approach(9, 1.0);
-        assert_eq!(named.choose(0.9), Some(1));
+        assert_eq!(named.choose(random), Some(1));
         assert_eq!(named.choose_elsewhere(0.1), Some(2));
         named.add(0x1000, 1, true);
         named.weigh(1, 0.0);
         named.weigh(2, 0.0);
-        assert_eq!(named.choose(0.5), None);
+        assert_eq!(named.choose(random), None);
         assert_eq!(named.choose_elsewhere(0.5), None);
+    }
+
+    /// Check that looks in vain at one site that reads a variable count for the others, but not for those that write it or
+    /// read another one, until somebody was seen to write it, or it was forgotten.
+    #[test]
+    fn variables_that_nobody_writes_get_rare() {
+        const LOOKS: usize = 1000;
+        let random = &mut fastrand::Rng::with_seed(1);
+        let mut named = Named::default();
+        let sites = [1, 2, 3, 4];
+        for (site, address, writes) in [
+            (1, 0x1000, false),
+            (2, 0x1000, false),
+            (3, 0x1000, true),
+            (4, 0x2000, false),
+            (5, 0x2000, true),
+        ] {
+            named.add(address, site, writes);
+        }
+        for site in sites {
+            named.approach(site, 1.0);
+        }
+        let mut times = |named: &Named| {
+            let chosen: Vec<_> = (0..LOOKS).filter_map(|_| named.choose(random)).collect();
+            sites.map(|site| chosen.iter().filter(|&&chosen| chosen == site).count())
+        };
+        let usual = LOOKS / 5..LOOKS / 3;
+        assert!(times(&named).iter().all(|times| usual.contains(times)));
+        for _ in 0..20 {
+            named.looked_at(1, false);
+            named.looked_at(3, false);
+        }
+        let [read, read_too, written, other] = times(&named);
+        assert!(read < LOOKS / 10 && read_too < LOOKS / 10);
+        assert!(written > LOOKS / 3 && other > LOOKS / 3);
+        named.looked_at(2, true);
+        assert!(times(&named).iter().all(|times| usual.contains(times)));
+        for _ in 0..20 {
+            named.looked_at(1, false);
+        }
+        for _ in 0..8 {
+            named.decay();
+        }
+        assert!(times(&named).iter().all(|times| usual.contains(times)));
     }
 }

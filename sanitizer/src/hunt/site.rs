@@ -189,7 +189,7 @@ impl Site {
                 function: place.function + 1,
                 site: 0,
             };
-            for (number, site) in sites.enumerate().skip(place.site) {
+            for (number, (site, is_live)) in sites.enumerate().skip(place.site) {
                 if number % STRIDE == STRIDE - 1 && begun.elapsed() > RELATE {
                     behind = Place {
                         site: number,
@@ -198,7 +198,7 @@ impl Site {
                     break;
                 }
                 if let Some(member) = member(code.code(site), site) {
-                    let relate = |distance| self.contended.relate(site, distance);
+                    let relate = |distance| self.contended.relate(site, distance, is_live);
                     self.members.found(member, relate);
                 }
             }
@@ -274,7 +274,7 @@ impl Site {
         let untried = self.code.named.untried();
         let near = self.random.f64() < self.share_named() * untried / (untried + FEW_NAMED);
         let near = near
-            .then(|| self.code.named.choose(self.random.f64()))
+            .then(|| self.code.named.choose(&mut self.random))
             .flatten();
         if let Some(site) = near {
             return Some((site, NAMED));
@@ -442,6 +442,10 @@ impl Strategy for Site {
 
     fn looked_at(&self) -> Vec<LookedAt> {
         self.code.looked_at()
+    }
+
+    fn uses(&mut self, other: Conflict) {
+        self.conflicts.push(other);
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

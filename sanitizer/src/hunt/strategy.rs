@@ -218,6 +218,8 @@ pub trait Strategy {
     fn coverage(&self) -> Option<(u64, u64)>;
     /// The functions that were looked at.
     fn looked_at(&self) -> Vec<LookedAt>;
+    /// Besides the one of [`Outcome::Shared`], another access of the same bytes was seen.
+    fn uses(&mut self, _other: Conflict) {}
     /// What came of the stall, or of the attempt, at a site that it has proposed.
     fn outcome(&mut self, site: u64, outcome: Outcome);
 }

@@ -284,12 +284,18 @@ impl Engine {
         control.site.store(0, SeqCst);
         control.stall_traps.store(0, SeqCst);
         control.share_own.store(0, SeqCst);
-        control.share_own_ns.store(monotonic_ns(), SeqCst);
-        control.share_pc.store(0, SeqCst);
+        let now = monotonic_ns();
+        control.share_own_ns.store(now, SeqCst);
+        control.share_since_ns.store(now, SeqCst);
         control.share_others.store(0, SeqCst);
+        control.share_until_ns.store(u64::MAX, SeqCst);
+        for [user, _] in &control.users {
+            user.store(0, SeqCst);
+        }
+        control.share_users.store(0, SeqCst);
         control.share_address.store(address.0, SeqCst);
         self.waiting.armed = true;
-        self.waiting.shared = Some((site, self.decisions.why, monotonic_ns() + nanos(time)));
+        self.waiting.shared = Some((site, self.decisions.why, now + nanos(time)));
         true
     }
 
@@ -301,18 +307,21 @@ impl Engine {
         let address = self.gates.control().share_address.load(SeqCst);
         self.disarm_site();
         let control = self.gates.control();
-        // Written last of what the gate tells of the other access.
-        let behind = control.share_pc.load(SeqCst);
-        if behind != 0 {
+        let mut users: Vec<_> = (control.users.iter())
+            .map(|[behind, after_ns]| Conflict {
+                // Written last of what the gate tells of an access.
+                behind: behind.load(SeqCst),
+                distance: Duration::from_nanos(after_ns.load(SeqCst)),
+            })
+            .filter(|user| user.behind != 0)
+            .collect();
+        users.sort_by_key(|user| user.distance);
+        if let Some((first, others)) = users.split_first() {
             self.lines.shared(address);
-            let at = control.share_ns.load(SeqCst);
-            let conflict = Conflict {
-                behind,
-                distance: Duration::from_nanos(
-                    at.saturating_sub(control.share_own_ns.load(SeqCst)),
-                ),
-            };
-            self.came_to(why, site, Outcome::Shared(conflict));
+            self.came_to(why, site, Outcome::Shared(*first));
+            for other in others {
+                self.strategy.uses(*other);
+            }
         } else if control.share_own.load(SeqCst) >= OWN_ACCESSES {
             self.came_to(why, site, Outcome::Private);
         } else {
