@@ -21,7 +21,7 @@ use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_FORK, EVENT_HIT,
     EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET,
-    MODULES, ModuleRange, OTHERS, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
+    MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
     STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase,
     system_call,
 };
@@ -390,7 +390,8 @@ fn share_other(control: &Control, pc: u64) -> u32 {
     let others = atomic::add(&control.share_others, 1);
     if others == 0 {
         let waited = now.wrapping_sub(atomic::load(&control.share_since_ns));
-        atomic::store(&control.share_until_ns, now.wrapping_add(4 * waited));
+        let until = now.wrapping_add(4 * waited).wrapping_add(MORE_NS);
+        atomic::store(&control.share_until_ns, until);
     }
     if !is_user(control, pc) {
         let place = atomic::add(&control.share_users, 1) as usize;
@@ -485,7 +486,8 @@ fn meets(control: &Control, ctx: *const bpf_perf_event_data) -> bool {
             break;
         }
         if atomic::load(known_address) == address {
-            return atomic::load(known_tid) != tid;
+            let known_tid = atomic::load(known_tid);
+            return known_tid != tid && known_tid != NOBODY;
         }
     }
     let [new_address, new_tid] = &control.met[atomic::add(&control.met_count, 1) as usize % MET];

@@ -39,8 +39,10 @@ pub const OWN_ACCESSES: u64 = 8;
 pub const USERS: usize = 8;
 
 /// Accesses of others after which such a look has seen enough; and it has when four times the time has passed that the first
-/// one took to come.
-pub const OTHERS: u64 = 16;
+/// one took to come, and this time, ns.
+pub const OTHERS: u64 = 48;
+/// See above.
+pub const MORE_NS: u64 = 4_000_000;
 
 /// Traps after which a stall is ended early: an address that is accessed all the time must not
 /// cost the program a trap each time for as long as the stall lasts.
@@ -276,7 +278,7 @@ pub struct Control {
     pub site_unmet: AtomicU64,
     /// Addresses that were about to be accessed there, ever since it is waited at; the next place in `met`.
     pub met_count: AtomicU64,
-    /// The last of them, and the threads.
+    /// The last of them, and the threads, or [`NOBODY`] at those that nobody is claimed for.
     pub met: [[AtomicU64; 2]; MET],
     /// The address that stays watched after a stall, to see whether others use it; 0 while none does.
     pub share_address: AtomicU64,
@@ -337,6 +339,9 @@ pub struct Control {
     /// Counts, by [`Counter`].
     pub counters: [AtomicU64; Counter::COUNT],
 }
+
+/// In the place of a thread: accesses of others are not waited for.
+pub const NOBODY: u64 = u64::MAX;
 
 /// For a register that takes no part in an address.
 pub const NO_REGISTER: u64 = 16;

@@ -24,12 +24,14 @@ const NEVER_REACHED: f64 = 2.0;
 const NOT_STALLED: f64 = 0.3;
 /// How many tries in vain one counts for whose thread held a lock that others waited for.
 const LOCKED: f64 = 3.0;
-/// And for how many it counts at most that this was seen at others.
-const MOST_SUSPECT: f64 = 4.0;
 /// How many tries in vain a race outweighs with a place that was not known to race here, and how many at most.
 const RACE: f64 = 4.0;
 /// Places remembered that race at a site; of more than these nothing new is expected.
 const MOST_OTHERS: usize = 64;
+/// For how much of a try a stall counts, at least, however far apart accesses are.
+const LEAST_PROOF: f64 = 0.5;
+/// Looks at a site, of whichever outcome, until its users are thought to be known.
+const LOOKS: u8 = 3;
 /// For how many tries in vain it counts that a site is only related to one that has raced, and that nobody was seen beside
 /// it; how far apart the accesses of such a one are thought to be at least; and how many of them may be untried.
 const RELATED: f64 = 0.5;
@@ -71,6 +73,8 @@ struct Entry {
     is_related: bool,
     /// Somebody was seen there.
     is_reached: bool,
+    /// How often it was looked who uses its bytes.
+    looks: u8,
 }
 
 impl Entry {
@@ -148,16 +152,6 @@ impl Contended {
         self.sites.get(&site).is_some_and(|entry| entry.is_related)
     }
 
-    /// The code around it is executed with a lock held, as was seen so many times: that counts against a site that was
-    /// not tried yet as if it had been.
-    pub fn suspect(&mut self, site: u64, locked: f64) {
-        if let Some(entry) = self.sites.get_mut(&site)
-            && entry.others.is_empty()
-        {
-            entry.tries = entry.tries.max(locked.min(MOST_SUSPECT));
-        }
-    }
-
     /// It has done so while a thread was stalled there.
     pub fn raced(&mut self, site: u64, conflict: Conflict) {
         let entry = self.entry(site, conflict.distance);
@@ -184,6 +178,7 @@ impl Contended {
             others: Vec::new(),
             is_related: false,
             is_reached: true,
+            looks: 0,
         })
     }
 
@@ -193,6 +188,12 @@ impl Contended {
             follow(&mut entry.interval, waited);
             entry.is_reached = true;
         }
+    }
+
+    /// Whether it is of interest who else uses its bytes: there may be more than were seen.
+    #[must_use]
+    pub fn wants_look(&self, site: u64) -> bool {
+        self.sites.get(&site).is_some_and(|entry| entry.looks < LOOKS)
     }
 
     /// How long a stall there should be: most of the other side's accesses come within that time.
@@ -247,8 +248,12 @@ impl Contended {
             return;
         };
         entry.tries += match outcome {
+            Outcome::Shared(_) | Outcome::Unused => {
+                entry.looks = entry.looks.saturating_add(1);
+                0.0
+            }
             // What raced is told by itself.
-            Outcome::Shared(_) | Outcome::Unused | Outcome::Hit(_) => 0.0,
+            Outcome::Hit(_) => 0.0,
             Outcome::KnownPrivate | Outcome::Beside => NOT_STALLED,
             Outcome::NotReached if !entry.is_reached => NEVER_REACHED,
             Outcome::NotReached => {
@@ -257,7 +262,7 @@ impl Contended {
             }
             Outcome::Quiet => {
                 // A stall shorter than the distance proves that much less.
-                let proof = entry.proof(self.longest_stall);
+                let proof = entry.proof(self.longest_stall).max(LEAST_PROOF);
                 entry.distance = (entry.distance * 9 / 8).min(LONGEST_DISTANCE);
                 if entry.others.is_empty() {
                     proof

@@ -26,12 +26,19 @@ const LOOKED_AT: usize = 64;
 const LOOK: Duration = Duration::from_micros(300);
 /// Accesses of a variable that the code itself names are shared more often than those by a pointer.
 const NAMED_WEIGHT: f32 = 4.0;
+/// Who writes is in conflict with all others, who reads with those who write.
+const WRITES_WEIGHT: f32 = 2.0;
 /// Somebody comes sooner or later to most sites where a thread was seen right beside.
 const LIVE_WEIGHT: f32 = 4.0;
-/// What a forgetting leaves of what is known of locks.
-const KEPT_LOCKED: f64 = 0.9;
+/// What a forgetting leaves of what is known of locks, and of quiet stalls.
+const KEPT: f64 = 0.9;
 /// Whoever forgets to take the lock does so in a function where others take it: no more than this counts against one.
 const MOST_LOCKED: f64 = 4.0;
+/// The same of stalls that were quiet.
+const MOST_QUIET: f64 = 8.0;
+/// How much less a contended site promises for each of both in its function.
+const LESS_BY_LOCKED: f64 = 2.0;
+const LESS_BY_QUIET: f64 = 0.25;
 /// So many bytes away is right beside: a few instructions, often of the same basic block.
 const BESIDE: u32 = 48;
 /// How much it speaks against a site that nobody came to one so near, and where nobody was seen; how near.
@@ -85,7 +92,12 @@ impl AccessSite {
         } else {
             1.0
         };
-        named * self.live_weight()
+        let writes = if self.has(Self::WRITES) {
+            WRITES_WEIGHT
+        } else {
+            1.0
+        };
+        named * writes * self.live_weight()
     }
 
     /// What earlier tries have left of the 1 that it had.
@@ -139,6 +151,9 @@ struct Function {
     /// How often a thread that was stalled in it held a lock that others waited for: some functions are only called
     /// with a lock held. Less by and by.
     locked: f64,
+    /// How often nobody else came to what such a thread was about to access, since a race was found there: some only
+    /// make new objects, of memory that others have used before. Less by and by.
+    quiet: f64,
 }
 
 impl Function {
@@ -377,13 +392,16 @@ impl KnownCode {
         (behind - site <= MOST_BYTES).then_some(site)
     }
 
-    /// How often a thread that was stalled in the function of a site held a lock that others waited for.
+    /// What a site promises at which two threads were seen to use the same bytes, for all that was seen in its function:
+    /// 1, or less where threads held locks, or nobody came.
     #[must_use]
-    pub fn locked(&self, site: u64) -> f64 {
+    pub fn promise(&self, site: u64) -> f64 {
         let function = self
             .find(site)
             .and_then(|(start, _)| self.functions.get(&start));
-        function.map_or(0.0, |function| function.locked)
+        function.map_or(1.0, |function| {
+            1.0 / (1.0 + LESS_BY_LOCKED * function.locked + LESS_BY_QUIET * function.quiet)
+        })
     }
 
     fn weigh_named(&mut self, site: u64) {
@@ -437,8 +455,11 @@ impl KnownCode {
             Outcome::Shared(_) | Outcome::Hit(_) | Outcome::Repeat => self.named.looked_at(site, true),
             _ => {}
         }
-        if outcome == Outcome::Locked {
-            function.locked = (function.locked + 1.0).min(MOST_LOCKED);
+        match outcome {
+            Outcome::Locked => function.locked = (function.locked + 1.0).min(MOST_LOCKED),
+            Outcome::Quiet => function.quiet = (function.quiet + 1.0).min(MOST_QUIET),
+            Outcome::Hit(_) => function.quiet = 0.0,
+            _ => {}
         }
         match outcome {
             Outcome::NotReached => self.missed.add(site, f64::from(known.kind_weight())),
@@ -460,7 +481,8 @@ impl KnownCode {
     /// Forgets a part of it.
     pub fn decay(&mut self) {
         for function in self.functions.values_mut() {
-            function.locked *= KEPT_LOCKED;
+            function.locked *= KEPT;
+            function.quiet *= KEPT;
             for site in &mut function.sites {
                 site.penalty /= 2;
                 site.misses /= 2;

@@ -23,6 +23,8 @@ const SHARE_NAMED: f64 = 0.5;
 const FEW_NAMED: f64 = 0.5;
 const TRIES_NAMED: f64 = 16.0;
 const LEAST_NAMED: f64 = 0.1;
+/// For how much of a try it counts that nobody came by.
+const MISSED_NAMED: f64 = 0.25;
 /// Why such a site was chosen.
 const NAMED: &str = "named";
 /// How long the sweep goes on: when nobody was waited for yet, and each time.
@@ -57,7 +59,7 @@ const PROBE: Duration = Duration::from_millis(20);
 const MOST_SKIPPED: u64 = 2;
 /// Samples that are kept until they are looked at.
 const MOST_NOTED: usize = 64;
-/// Choices of a function until one has sites.
+/// Choices of a function until one has sites, of a contended site until one is in a promising function.
 const CHOICES: u32 = 8;
 /// How long a site is waited at the first time, with a small budget and with a large one.
 const FIRST_WAIT: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(4)];
@@ -150,7 +152,7 @@ impl Site {
         }
         for conflict in std::mem::take(&mut self.conflicts) {
             if let Some(site) = self.code.site_before(conflict.behind, code) {
-                self.note_contended(site, conflict.distance);
+                self.contended.note(site, conflict.distance);
             }
         }
         for (place, conflict) in std::mem::take(&mut self.raced) {
@@ -239,12 +241,6 @@ impl Site {
         share.max(LEAST_ELSEWHERE)
     }
 
-    /// Two threads were seen to use the bytes of a site.
-    fn note_contended(&mut self, site: u64, distance: Duration) {
-        self.contended.note(site, distance);
-        self.contended.suspect(site, self.code.locked(site));
-    }
-
     /// How often a site is tried that names a variable.
     fn share_named(&self) -> f64 {
         let in_vain = (self.tries_named - TRIES_NAMED * self.found_named).max(0.0);
@@ -267,6 +263,14 @@ impl Site {
         }
         let number = self.random.u64(..);
         Some((self.code.learn(code.some_function(number)?, code)?, "any"))
+    }
+
+    /// A contended site; where what was seen of its function speaks against it, rather another one, or none.
+    fn choose_contended(&mut self) -> Option<u64> {
+        (0..CHOICES).find_map(|_| {
+            let site = self.contended.choose(&mut self.random)?;
+            (self.random.f64() < self.code.promise(site)).then_some(site)
+        })
     }
 
     /// A site that names a variable, and why it was chosen; `None` where it is the turn of others.
@@ -340,17 +344,15 @@ impl Strategy for Site {
 
     fn probe(&self, site: u64) -> Option<Duration> {
         let known = self.code.get(site)?;
-        (!known.has(AccessSite::SHARED) && !known.has(AccessSite::PRIVATE)).then_some(PROBE)
+        let is_known = known.has(AccessSite::SHARED) && !self.contended.wants_look(site);
+        (!is_known && !known.has(AccessSite::PRIVATE)).then_some(PROBE)
     }
 
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait> {
         self.look(code);
         let contended = self.random.f64() < self.contended.chance();
-        let contended = contended.then(|| self.contended.choose(&mut self.random));
+        let contended = contended.then(|| self.choose_contended());
         let contended = contended.flatten();
-        if let Some(site) = contended {
-            self.contended.suspect(site, self.code.locked(site));
-        }
         let named = self.choose_named();
         let (at, why) = match (contended, named) {
             (Some(site), _) if self.contended.is_related(site) => (site, MEMBER),
@@ -453,7 +455,8 @@ impl Strategy for Site {
         match (self.why, outcome) {
             // What is shared is told after the stall that has counted.
             (NAMED, Outcome::Shared(_)) => self.found_named += 1.0,
-            (NAMED, Outcome::NotReached | Outcome::Beside) => {}
+            (NAMED, Outcome::Beside) => {}
+            (NAMED, Outcome::NotReached) => self.tries_named += MISSED_NAMED,
             (NAMED, _) => {
                 // A quiet stall is told of once more when it is known who uses the bytes.
                 self.tries_named += f64::from(!std::mem::replace(&mut self.is_counted, true));
@@ -468,7 +471,7 @@ impl Strategy for Site {
         }
         match outcome {
             Outcome::Shared(conflict) => {
-                self.note_contended(site, conflict.distance);
+                self.contended.note(site, conflict.distance);
                 self.conflicts.push(conflict);
             }
             Outcome::Hit(conflict) => {

@@ -567,13 +567,14 @@ impl Engine {
                 // That nobody was seen to read proves nothing then, nor would it afterwards.
                 Outcome::Unused
             } else {
+                self.waiting.was_quiet(watched.address.0);
                 Outcome::Quiet
             };
             self.budget
                 .charge_others(self.gates.control(), waiting as u64 * (closed - opened) / 2);
             self.came_to(self.decisions.why, site, outcome);
             self.charge_and_release(tid);
-            let may_probe = may_probe && outcome == Outcome::Quiet;
+            let may_probe = may_probe && matches!(outcome, Outcome::Quiet | Outcome::Locked);
             if !may_probe || !self.begin_probe(site, tid, watched.address) {
                 self.arming.watchpoints().unwatch();
             }

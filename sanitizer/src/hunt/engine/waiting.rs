@@ -5,11 +5,12 @@
 //! After a quiet stall they may stay where they are for a while, to see who uses the bytes, without
 //! holding anybody.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use gwp_race_abi::phase;
-use gwp_race_abi::{NO_REGISTER, OWN_ACCESSES};
+use gwp_race_abi::{NO_REGISTER, NOBODY, OWN_ACCESSES};
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
@@ -38,6 +39,9 @@ const MEANWHILE_CREDIT: Duration = Duration::from_millis(5);
 /// of RCU on all processors takes less, as a rule.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
 const PREPARATION: Duration = Duration::from_millis(2);
+
+/// Addresses remembered at which a stall was quiet.
+const QUIET: usize = 16;
 
 /// Why a site was not waited at, or a thread not stalled.
 pub(super) const NOT_READY: &str = "watchpoint-not-ready";
@@ -82,6 +86,9 @@ pub(super) struct Waiting {
     coming: Option<(Coming, u64)>,
     /// The site whose bytes stay watched, why it was chosen, and until when.
     pub(super) shared: Option<(u64, &'static str, u64)>,
+    /// The last addresses at which nobody came while a thread was stalled. What an allocator hands from thread to thread
+    /// is in use by several, but by one at a time.
+    pub(super) quiet: VecDeque<u64>,
     /// Whose turn it is to claim a thread; `None` where that is to be decided.
     turn: Option<Turn>,
     /// When to look at that again.
@@ -98,6 +105,15 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    /// Nobody came while a thread was stalled that was about to access this address.
+    pub(super) fn was_quiet(&mut self, address: u64) {
+        if self.quiet.contains(&address) {
+            return;
+        }
+        self.quiet.truncate(QUIET - 1);
+        self.quiet.push_front(address);
+    }
+
     /// When the engine has to look after it.
     pub(super) const fn due(&self) -> u64 {
         match (&self.at, &self.shared) {
@@ -264,7 +280,13 @@ impl Engine {
             control.site_displacement.store(form.displacement, SeqCst);
             monotonic_ns().saturating_add(nanos(TIME.min(wait.time / 2)))
         });
-        control.met_count.store(0, SeqCst);
+        let quiet = self.waiting.quiet.iter().zip(&control.met);
+        for (address, [known, tid]) in quiet {
+            known.store(*address, SeqCst);
+            tid.store(NOBODY, SeqCst);
+        }
+        let known = self.waiting.quiet.len() as u64;
+        control.met_count.store(known, SeqCst);
         control.site_unmet.store(0, SeqCst);
         control.site_meets_until_ns.store(until, SeqCst);
     }
