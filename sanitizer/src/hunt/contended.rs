@@ -25,7 +25,9 @@ const NOT_STALLED: f64 = 0.3;
 /// How many tries in vain one counts for whose thread held a lock that others waited for.
 const LOCKED: f64 = 3.0;
 /// How many tries in vain a race outweighs with a place that was not known to race here, and how many at most.
-const RACE: f64 = 4.0;
+const RACE: f64 = 2.0;
+/// For how many tries in vain it counts that only a known one was found.
+const KNOWN_RACE: f64 = 1.5;
 /// Places remembered that race at a site; of more than these nothing new is expected.
 const MOST_OTHERS: usize = 64;
 /// For how much of a try a stall counts, at least, however far apart accesses are.
@@ -38,6 +40,8 @@ const RELATED: f64 = 0.5;
 const UNSEEN: f64 = 1.5;
 const SHORTEST_DISTANCE: Duration = Duration::from_millis(1);
 const MOST_RELATED: usize = 128;
+/// Choices until one promises as much as was thought.
+const CHOICES: u32 = 8;
 /// However much contended sites promise, others are tried as well.
 const MOST: f64 = 0.85;
 /// What a forgetting leaves of the tries. What is ordered by a lock stays so, as a rule.
@@ -75,13 +79,15 @@ struct Entry {
     is_reached: bool,
     /// How often it was looked who uses its bytes.
     looks: u8,
+    /// How much of its worth what was seen of its function leaves.
+    promise: f64,
 }
 
 impl Entry {
     /// What a stall there is worth, and the time until a thread comes by.
     fn worth(&self) -> f64 {
         let waits = self.interval.as_secs_f64() / WORTH_A_STALL.as_secs_f64();
-        LEFT.powf(self.tries) / (1.0 + waits)
+        LEFT.powf(self.tries) * self.promise / (1.0 + waits)
     }
 
     /// How much a stall of at most so long says about it: where accesses are further apart, another one is less likely
@@ -162,7 +168,7 @@ impl Contended {
             entry.others.push(conflict.behind);
             entry.tries = (entry.tries.min(0.0) - RACE).max(-RACE);
         } else {
-            entry.tries += 1.0;
+            entry.tries += KNOWN_RACE;
         }
     }
 
@@ -179,6 +185,7 @@ impl Contended {
             is_related: false,
             is_reached: true,
             looks: 0,
+            promise: 1.0,
         })
     }
 
@@ -231,9 +238,23 @@ impl Contended {
         weights.map(|entry| entry.weight(self.longest_stall)).sum()
     }
 
-    /// One of them; the less it was tried, the likelier.
-    #[must_use]
-    pub fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
+    /// One of them; the less it was tried, the likelier, and the more what is known of its function by now promises. Where
+    /// that has become less, rather another one, or none.
+    pub fn choose_by(
+        &mut self,
+        random: &mut fastrand::Rng,
+        promise: impl Fn(u64) -> f64,
+    ) -> Option<u64> {
+        (0..CHOICES).find_map(|_| {
+            let site = self.choose(random)?;
+            let entry = self.sites.get_mut(&site)?;
+            let before = std::mem::replace(&mut entry.promise, promise(site));
+            let is_chosen = random.f64() < (entry.promise / before).powi(2);
+            is_chosen.then_some(site)
+        })
+    }
+
+    fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
         let mut point = random.f64() * self.weight();
         let chosen = self.sites.iter().find(|(_, entry)| {
             point -= entry.weight(self.longest_stall);
@@ -270,8 +291,7 @@ impl Contended {
                     proof * RACED_BEFORE
                 }
             }
-            // The race is known.
-            Outcome::Repeat => 1.0,
+            Outcome::Repeat => KNOWN_RACE,
             Outcome::Locked => LOCKED,
             Outcome::TooOften => 8.0,
             Outcome::Unsuitable | Outcome::Private => {

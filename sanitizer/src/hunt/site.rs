@@ -59,7 +59,7 @@ const PROBE: Duration = Duration::from_millis(20);
 const MOST_SKIPPED: u64 = 2;
 /// Samples that are kept until they are looked at.
 const MOST_NOTED: usize = 64;
-/// Choices of a function until one has sites, of a contended site until one is in a promising function.
+/// Choices of a function until one has sites.
 const CHOICES: u32 = 8;
 /// How long a site is waited at the first time, with a small budget and with a large one.
 const FIRST_WAIT: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(4)];
@@ -265,14 +265,6 @@ impl Site {
         Some((self.code.learn(code.some_function(number)?, code)?, "any"))
     }
 
-    /// A contended site; where what was seen of its function speaks against it, rather another one, or none.
-    fn choose_contended(&mut self) -> Option<u64> {
-        (0..CHOICES).find_map(|_| {
-            let site = self.contended.choose(&mut self.random)?;
-            (self.random.f64() < self.code.promise(site)).then_some(site)
-        })
-    }
-
     /// A site that names a variable, and why it was chosen; `None` where it is the turn of others.
     fn choose_named(&mut self) -> Option<(u64, &'static str)> {
         let untried = self.code.named.untried();
@@ -351,7 +343,10 @@ impl Strategy for Site {
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait> {
         self.look(code);
         let contended = self.random.f64() < self.contended.chance();
-        let contended = contended.then(|| self.choose_contended());
+        let contended = contended.then(|| {
+            let promise = |site| self.code.promise(site);
+            self.contended.choose_by(&mut self.random, promise)
+        });
         let contended = contended.flatten();
         let named = self.choose_named();
         let (at, why) = match (contended, named) {
