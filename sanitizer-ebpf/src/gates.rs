@@ -374,7 +374,6 @@ unsafe fn complete(
 #[inline(always)]
 fn share_own(control: &Control) -> u32 {
     let now = now();
-    atomic::store(&control.share_own_ns, now);
     let is_alone = atomic::load(&control.share_others) == 0;
     if atomic::add(&control.share_own, 1) + 1 == OWN_ACCESSES && is_alone {
         tell(EVENT_SHARED, 0, 0, 0);
@@ -387,17 +386,16 @@ fn share_own(control: &Control) -> u32 {
 #[inline(always)]
 fn share_other(control: &Control, pc: u64) -> u32 {
     let now = now();
+    let waited = now.saturating_sub(atomic::load(&control.share_since_ns));
     let others = atomic::add(&control.share_others, 1);
     if others == 0 {
-        let waited = now.wrapping_sub(atomic::load(&control.share_since_ns));
         let until = now.wrapping_add(4 * waited).wrapping_add(MORE_NS);
         atomic::store(&control.share_until_ns, until);
     }
     if !is_user(control, pc) {
         let place = atomic::add(&control.share_users, 1) as usize;
         if let Some([user, after_ns]) = control.users.get(place) {
-            let own = atomic::load(&control.share_own_ns);
-            atomic::store(after_ns, now.saturating_sub(own));
+            atomic::store(after_ns, waited);
             // Last: it says that the other one is there.
             atomic::store(user, pc);
         }

@@ -286,8 +286,6 @@ pub struct Control {
     pub share_tid: AtomicU64,
     /// Its accesses since.
     pub share_own: AtomicU64,
-    /// When it made the last one, CLOCK_MONOTONIC ns.
-    pub share_own_ns: AtomicU64,
     /// Since when it stays watched, CLOCK_MONOTONIC ns.
     pub share_since_ns: AtomicU64,
     /// Those of other threads.
@@ -296,8 +294,8 @@ pub struct Control {
     pub share_until_ns: AtomicU64,
     /// How many places of [`USERS`] are taken.
     pub share_users: AtomicU64,
-    /// Where those were made, as the address of the next instruction (0: not known yet), and how long after the last
-    /// access of the thread that was stalled, ns. Two processors may have taken a place each for the same address.
+    /// Where those were made, as the address of the next instruction (0: not known yet), and how long after
+    /// it began, ns. Two processors may have taken a place each for the same address.
     pub users: [[AtomicU64; 2]; USERS],
     /// 1: clock samples may claim threads; 0: they are only counted.
     pub clock_claims: AtomicU64,

@@ -30,6 +30,10 @@ const RACE: f64 = 2.0;
 const KNOWN_RACE: f64 = 1.5;
 /// Places remembered that race at a site; of more than these nothing new is expected.
 const MOST_OTHERS: usize = 64;
+/// A stall lasts so many times the time until the other access comes, which varies, and this at least: what it takes to
+/// get to a stall costs more than to wait a little longer there. One that finds somebody ends at once.
+const STALLS: u32 = 3;
+const SHORTEST_STALL: Duration = Duration::from_millis(2);
 /// For how much of a try a stall counts, at least, however far apart accesses are.
 const LEAST_PROOF: f64 = 0.5;
 /// Looks at a site, of whichever outcome, until its users are thought to be known.
@@ -206,7 +210,7 @@ impl Contended {
     /// How long a stall there should be: most of the other side's accesses come within that time.
     #[must_use]
     pub fn stall(&self, site: u64) -> Option<Duration> {
-        Some(self.sites.get(&site)?.distance * 3 / 2)
+        Some((self.sites.get(&site)?.distance * STALLS).max(SHORTEST_STALL))
     }
 
     /// How long to wait there for a thread.

@@ -134,7 +134,7 @@ pub enum Name {
 pub struct Conflict {
     /// The address behind the other access's instruction.
     pub behind: u64,
-    /// From the last access at the site to the other one.
+    /// From an access at the site to the first of the other ones.
     pub distance: Duration,
 }
 

@@ -307,7 +307,6 @@ impl Engine {
         control.stall_traps.store(0, SeqCst);
         control.share_own.store(0, SeqCst);
         let now = monotonic_ns();
-        control.share_own_ns.store(now, SeqCst);
         control.share_since_ns.store(now, SeqCst);
         control.share_others.store(0, SeqCst);
         control.share_until_ns.store(u64::MAX, SeqCst);
