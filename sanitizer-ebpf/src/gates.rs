@@ -21,9 +21,9 @@ use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_FORK, EVENT_HIT,
     EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET,
-    MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
-    STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase,
-    system_call,
+    MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES,
+    SPACE_STEPS, STACK_BYTES, STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS,
+    delivery, phase, system_call,
 };
 
 use crate::atomic;

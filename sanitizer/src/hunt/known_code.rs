@@ -187,7 +187,8 @@ impl Function {
         let first = self.first_from(offset.saturating_sub(NEAR));
         let behind = self.first_from(offset.saturating_add(NEAR));
         let sites = self.sites.get_mut(first..behind).unwrap_or_default();
-        let is_neighbour = |site: &&mut AccessSite| !site.has(AccessSite::LIVE) && site.offset != offset;
+        let is_neighbour =
+            |site: &&mut AccessSite| !site.has(AccessSite::LIVE) && site.offset != offset;
         for site in sites.iter_mut().filter(is_neighbour) {
             site.penalty = site.penalty.saturating_add(NEIGHBOUR_MISSED);
             if site.has(AccessSite::NAMED) {
@@ -452,7 +453,9 @@ impl KnownCode {
         }
         match outcome {
             Outcome::Unused => self.named.looked_at(site, false),
-            Outcome::Shared(_) | Outcome::Hit(_) | Outcome::Repeat => self.named.looked_at(site, true),
+            Outcome::Shared(_) | Outcome::Hit(_) | Outcome::Repeat => {
+                self.named.looked_at(site, true)
+            }
             _ => {}
         }
         match outcome {

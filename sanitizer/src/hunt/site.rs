@@ -272,7 +272,9 @@ impl Site {
         let near = near
             .then(|| self.code.named.choose(&mut self.random))
             .flatten();
-        if let Some(site) = near {
+        if let Some(site) = near
+            && self.random.f64() < self.code.promise(site)
+        {
             return Some((site, NAMED));
         }
         let elsewhere = self.random.f64() < self.share_elsewhere();
