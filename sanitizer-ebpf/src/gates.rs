@@ -234,7 +234,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if shares {
         count(control, Counter::ShareTraps);
         if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
-            tell(EVENT_SHARED, tid, 0, 0);
+            tell_of_look(control);
         }
         if u64::from(tid) == atomic::load(&control.share_tid) {
             return share_own(control);
@@ -376,7 +376,7 @@ fn share_own(control: &Control) -> u32 {
     let now = now();
     let is_alone = atomic::load(&control.share_others) == 0;
     if atomic::add(&control.share_own, 1) + 1 == OWN_ACCESSES && is_alone {
-        tell(EVENT_SHARED, 0, 0, 0);
+        tell_of_look(control);
     }
     end_look(control, now);
     0
@@ -401,7 +401,7 @@ fn share_other(control: &Control, pc: u64) -> u32 {
         }
     }
     if others + 1 == OTHERS {
-        tell(EVENT_SHARED, 0, 0, 0);
+        tell_of_look(control);
     } else {
         end_look(control, now);
     }
@@ -415,12 +415,18 @@ fn is_user(control: &Control, pc: u64) -> bool {
     users.any(|[user, _]| atomic::load(user) == pc)
 }
 
+/// Enough was seen of who uses the bytes that stay watched.
+#[inline(always)]
+fn tell_of_look(control: &Control) {
+    tell(EVENT_SHARED, 0, 0, atomic::load(&control.share_since_ns));
+}
+
 /// Tells the tracer, once, when enough was seen of who uses the bytes that stay watched.
 #[inline(always)]
 fn end_look(control: &Control, now: u64) {
     let until = atomic::load(&control.share_until_ns);
     if now > until && atomic::replace(&control.share_until_ns, until, u64::MAX) {
-        tell(EVENT_SHARED, 0, 0, 0);
+        tell_of_look(control);
     }
 }
 

@@ -38,8 +38,8 @@ pub const OWN_ACCESSES: u64 = 8;
 /// Places that a look at an address keeps of those where other threads access it.
 pub const USERS: usize = 8;
 
-/// Accesses of others after which such a look has seen enough; and it has when four times the time has passed that the first
-/// one took to come, and this time, ns.
+/// Accesses of others after which such a look has seen enough; and it has at the first access of anybody's after four times the
+/// time that the first one took to come, and this time, ns.
 pub const OTHERS: u64 = 48;
 /// See above.
 pub const MORE_NS: u64 = 4_000_000;
@@ -477,7 +477,7 @@ pub const EVENT_CONFIRMED: u32 = 4;
 /// The stall of generation `value` has trapped [`TRAPS_PER_STALL`] times, or in idle times the site
 /// that is waited at [`TRAPS_PER_SITE`] times.
 pub const EVENT_BUSY: u32 = 5;
-/// It is known whether the address that stays watched is shared, and by whom.
+/// It is known whether the address is shared that stays watched since `value`, ns, and by whom.
 pub const EVENT_SHARED: u32 = 6;
 /// The kernel has accessed the bytes of the stall of generation `value` in a system call: the thread does not stop
 /// for it, and whether it is evidence is for the tracer to tell.

@@ -116,7 +116,8 @@ pub struct WatchArgs {
     /// tenth of --max-overhead).
     #[arg(long, value_name = "TIME", value_parser = parse_period)]
     pub sample_period: Option<Duration>,
-    /// How long a thread is stalled before an access; up to ten times as long where accesses are rare.
+    /// How long a thread is stalled before an access; up to ten times as long where accesses are
+    /// rare or two threads were seen to use the bytes.
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = parse_stall)]
     pub stall: Duration,
     /// How long a thread may be held when gwp-race itself hangs: a watchdog then lets all go.

@@ -45,7 +45,7 @@ impl Yield {
             Outcome::Hit(_) => (1.0, 1.0),
             // The turn was counted before.
             Outcome::Shared(_) => (0.0, 0.5),
-            Outcome::Private | Outcome::Unused | Outcome::Beside => (0.0, 0.0),
+            Outcome::Private | Outcome::Unused | Outcome::Blind | Outcome::Beside => (0.0, 0.0),
             Outcome::Quiet | Outcome::Locked | Outcome::Repeat => (1.0, 0.0),
             // Nobody stood still.
             Outcome::NotReached
@@ -198,12 +198,17 @@ impl Strategy for Auto {
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {
-        match self.whose {
+        // That it is shared may have been seen before.
+        let is_news = !matches!(outcome, Outcome::Shared(_)) || !self.site.is_contended(site);
+        let of_whose = match self.whose {
             Whose::Clock => {
-                self.of_clock.add(outcome);
                 self.clock.outcome(site, outcome);
+                &mut self.of_clock
             }
-            Whose::Site => self.of_site.add(outcome),
+            Whose::Site => &mut self.of_site,
+        };
+        if is_news {
+            of_whose.add(outcome);
         }
         // What the clock has tried the other one need not, where they mean the same.
         self.site.outcome(site, outcome);

@@ -198,7 +198,7 @@ impl Strategy for Clock {
         }
         let weight = match outcome {
             // The stall before has counted.
-            Outcome::Shared(_) | Outcome::Private | Outcome::Unused => return,
+            Outcome::Shared(_) | Outcome::Private | Outcome::Unused | Outcome::Blind => return,
             // The race is known now; a second report of it is worth less than a new one. And a lock stays one.
             Outcome::Hit(_) | Outcome::Repeat | Outcome::Locked => 4,
             Outcome::NotReached

@@ -36,6 +36,9 @@ const STALLS: u32 = 3;
 const SHORTEST_STALL: Duration = Duration::from_millis(2);
 /// For how much of a try a stall counts, at least, however far apart accesses are.
 const LEAST_PROOF: f64 = 0.5;
+/// How much longer the time between accesses is thought to be after a quiet stall, and at most.
+const STRETCH: f64 = 9.0 / 8.0;
+const MOST_STRETCH: f64 = 4.0;
 /// Looks at a site, of whichever outcome, until its users are thought to be known.
 const LOOKS: u8 = 3;
 /// For how many tries in vain it counts that a site is only related to one that has raced, and that nobody was seen beside
@@ -71,6 +74,8 @@ pub struct Contended {
 struct Entry {
     /// From an access there to the other one: a running mean.
     distance: Duration,
+    /// How many times as long it is thought to be, since stalls were quiet.
+    stretch: f64,
     /// Until a thread comes by: a running mean.
     interval: Duration,
     /// Tries in vain, mostly; less than none where there is more to be found.
@@ -81,6 +86,8 @@ struct Entry {
     is_related: bool,
     /// Somebody was seen there.
     is_reached: bool,
+    /// Something has come of it.
+    is_tried: bool,
     /// How often it was looked who uses its bytes.
     looks: u8,
     /// How much of its worth what was seen of its function leaves.
@@ -97,7 +104,12 @@ impl Entry {
     /// How much a stall of at most so long says about it: where accesses are further apart, another one is less likely
     /// to come. Objects that wander from thread to thread through an allocator look like that, too.
     fn proof(&self, longest_stall: Duration) -> f64 {
-        (longest_stall.as_secs_f64() / self.distance.as_secs_f64()).min(1.0)
+        (longest_stall.as_secs_f64() / self.expected().as_secs_f64()).min(1.0)
+    }
+
+    /// How far apart the accesses are thought to be.
+    fn expected(&self) -> Duration {
+        self.distance.mul_f64(self.stretch).min(LONGEST_DISTANCE)
     }
 
     /// How often it is chosen: what promises half as much, a quarter as often. The best alone would be right if it
@@ -131,7 +143,14 @@ impl Contended {
             entry.distance = distance;
         }
         follow(&mut entry.distance, distance);
+        entry.stretch = 1.0;
         entry.is_reached = true;
+    }
+
+    /// Whether two threads were seen to use its bytes.
+    #[must_use]
+    pub fn contains(&self, site: u64) -> bool {
+        self.sites.get(&site).is_some_and(|entry| !entry.is_related)
     }
 
     /// The member of an object that is accessed there has raced elsewhere, with accesses so far apart; a thread was seen
@@ -152,7 +171,7 @@ impl Contended {
     #[must_use]
     pub fn has_many_related(&self) -> bool {
         let entries = self.sites.values();
-        let untried = entries.filter(|entry| entry.is_related && entry.tries <= RELATED + UNSEEN);
+        let untried = entries.filter(|entry| entry.is_related && !entry.is_tried);
         untried.count() >= MOST_RELATED
     }
 
@@ -164,8 +183,11 @@ impl Contended {
 
     /// It has done so while a thread was stalled there.
     pub fn raced(&mut self, site: u64, conflict: Conflict) {
+        // Their functions may promise more than before.
+        self.forget_promises();
         let entry = self.entry(site, conflict.distance);
         follow(&mut entry.distance, conflict.distance);
+        entry.stretch = 1.0;
         entry.is_related = false;
         entry.is_reached = true;
         if entry.others.len() < MOST_OTHERS && !entry.others.contains(&conflict.behind) {
@@ -183,11 +205,13 @@ impl Contended {
         let entry = self.sites.entry(site);
         entry.or_insert(Entry {
             distance,
+            stretch: 1.0,
             interval: distance,
             tries: 0.0,
             others: Vec::new(),
             is_related: false,
             is_reached: true,
+            is_tried: false,
             looks: 0,
             promise: 1.0,
         })
@@ -204,15 +228,13 @@ impl Contended {
     /// Whether it is of interest who else uses its bytes: there may be more than were seen.
     #[must_use]
     pub fn wants_look(&self, site: u64) -> bool {
-        self.sites
-            .get(&site)
-            .is_some_and(|entry| entry.looks < LOOKS)
+        (self.sites.get(&site)).is_none_or(|entry| entry.looks < LOOKS)
     }
 
     /// How long a stall there should be: most of the other side's accesses come within that time.
     #[must_use]
     pub fn stall(&self, site: u64) -> Option<Duration> {
-        Some((self.sites.get(&site)?.distance * STALLS).max(SHORTEST_STALL))
+        Some((self.sites.get(&site)?.expected() * STALLS).max(SHORTEST_STALL))
     }
 
     /// How long to wait there for a thread.
@@ -225,48 +247,51 @@ impl Contended {
     /// The probability with which one of them should be the next.
     #[must_use]
     pub fn chance(&self) -> f64 {
-        let all = self.weight();
+        let (mut all, mut worth) = (0.0, 0.0);
+        for entry in self.sites.values() {
+            let weight = entry.weight(self.longest_stall);
+            all += weight;
+            worth += weight * entry.worth();
+        }
         if all <= 0.0 {
             return 0.0;
         }
         // What the chosen one is worth, on average.
-        let entries = self.sites.values();
-        let worth = entries
-            .map(|entry| entry.weight(self.longest_stall) * entry.worth())
-            .sum::<f64>()
-            / all;
+        worth /= all;
         let odds = (worth / ELSEWHERE).powi(3);
         (odds / (1.0 + odds)).min(MOST)
     }
 
-    fn weight(&self) -> f64 {
-        let weights = self.sites.values();
-        weights.map(|entry| entry.weight(self.longest_stall)).sum()
-    }
-
     /// One of them; the less it was tried, the likelier, and the more what is known of its function by now promises. Where
     /// that has become less, rather another one, or none.
-    pub fn choose_by(
+    pub fn choose(
         &mut self,
         random: &mut fastrand::Rng,
         promise: impl Fn(u64) -> f64,
     ) -> Option<u64> {
+        let weights = self.sites.iter();
+        let mut weights: Vec<_> = weights
+            .map(|(&site, entry)| (site, entry.weight(self.longest_stall)))
+            .collect();
         (0..CHOICES).find_map(|_| {
-            let site = self.choose(random)?;
-            let entry = self.sites.get_mut(&site)?;
-            let before = std::mem::replace(&mut entry.promise, promise(site));
-            let is_chosen = random.f64() < (entry.promise / before).powi(2);
-            is_chosen.then_some(site)
+            let mut point = random.f64() * weights.iter().map(|(_, weight)| weight).sum::<f64>();
+            let (site, weight) = weights.iter_mut().find(|(_, weight)| {
+                point -= *weight;
+                point <= 0.0
+            })?;
+            let entry = self.sites.get_mut(site)?;
+            let before = std::mem::replace(&mut entry.promise, promise(*site));
+            let left = (entry.promise / before).powi(2);
+            *weight *= left;
+            (random.f64() < left).then_some(*site)
         })
     }
 
-    fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
-        let mut point = random.f64() * self.weight();
-        let chosen = self.sites.iter().find(|(_, entry)| {
-            point -= entry.weight(self.longest_stall);
-            point <= 0.0
-        });
-        chosen.map(|(&site, _)| site)
+    /// Functions may promise more than they did.
+    fn forget_promises(&mut self) {
+        for entry in self.sites.values_mut() {
+            entry.promise = 1.0;
+        }
     }
 
     /// What came of a try.
@@ -274,13 +299,14 @@ impl Contended {
         let Some(entry) = self.sites.get_mut(&site) else {
             return;
         };
+        entry.is_tried = true;
         entry.tries += match outcome {
             Outcome::Shared(_) | Outcome::Unused => {
                 entry.looks = entry.looks.saturating_add(1);
                 0.0
             }
             // What raced is told by itself.
-            Outcome::Hit(_) => 0.0,
+            Outcome::Hit(_) | Outcome::Blind => 0.0,
             Outcome::KnownPrivate | Outcome::Beside => NOT_STALLED,
             Outcome::NotReached if !entry.is_reached => NEVER_REACHED,
             Outcome::NotReached => {
@@ -290,7 +316,7 @@ impl Contended {
             Outcome::Quiet => {
                 // A stall shorter than the distance proves that much less.
                 let proof = entry.proof(self.longest_stall).max(LEAST_PROOF);
-                entry.distance = (entry.distance * 9 / 8).min(LONGEST_DISTANCE);
+                entry.stretch = (entry.stretch * STRETCH).min(MOST_STRETCH);
                 if entry.others.is_empty() {
                     proof
                 } else {
@@ -300,6 +326,11 @@ impl Contended {
             Outcome::Repeat => KNOWN_RACE,
             Outcome::Locked => LOCKED,
             Outcome::TooOften => 8.0,
+            // Of another object than the one that two threads were seen to use.
+            Outcome::Private if !entry.is_related => {
+                entry.looks = entry.looks.saturating_add(1);
+                1.0
+            }
             Outcome::Unsuitable | Outcome::Private => {
                 self.sites.remove(&site);
                 return;
@@ -311,7 +342,10 @@ impl Contended {
     pub fn decay(&mut self) {
         for entry in self.sites.values_mut() {
             entry.tries *= KEPT;
+            entry.stretch = 1.0 + (entry.stretch - 1.0) / 2.0;
+            entry.looks /= 2;
         }
+        self.forget_promises();
     }
 
     /// Forgets all.
@@ -331,7 +365,7 @@ mod tests {
     fn tries_in_vain_make_rarer() {
         let mut contended = Contended::new(1000 * MILLISECOND);
         let mut random = fastrand::Rng::with_seed(1);
-        assert!(contended.chance() == 0.0 && contended.choose(&mut random).is_none());
+        assert!(contended.chance() == 0.0 && contended.choose(&mut random, |_| 1.0).is_none());
         contended.note(7, MILLISECOND);
         let at_first = contended.chance();
         assert!(at_first >= MOST);
@@ -339,9 +373,9 @@ mod tests {
             contended.outcome(7, Outcome::Quiet);
         }
         assert!((0.0..0.01).contains(&contended.chance()));
-        assert_eq!(contended.choose(&mut random), Some(7));
+        assert_eq!(contended.choose(&mut random, |_| 1.0), Some(7));
         contended.note(8, MILLISECOND);
-        let chosen = (0..10_000).filter(|_| contended.choose(&mut random) == Some(7));
+        let chosen = (0..10_000).filter(|_| contended.choose(&mut random, |_| 1.0) == Some(7));
         assert!((1..100).contains(&chosen.count()));
         for _ in 0..40 {
             contended.decay();
@@ -362,22 +396,22 @@ mod tests {
         contended.note(8, MILLISECOND);
         contended.raced(7, with(0x100));
         contended.raced(7, with(0x200));
-        let mut sevens = |contended: &Contended| {
-            let choices = (0..1000).map(|_| contended.choose(&mut random));
+        let mut sevens = |contended: &mut Contended| {
+            let choices = (0..1000).map(|_| contended.choose(&mut random, |_| 1.0));
             choices.filter(|choice| *choice == Some(7)).count()
         };
-        assert!((800..950).contains(&sevens(&contended)));
+        assert!((800..950).contains(&sevens(&mut contended)));
         assert!((0.8..=MOST).contains(&contended.chance()));
         for _ in 0..4 {
             contended.outcome(7, Outcome::Quiet);
         }
-        assert!(sevens(&contended) > 550);
+        assert!(sevens(&mut contended) > 550);
         for _ in 0..8 {
             contended.raced(7, with(0x200));
         }
-        assert!(sevens(&contended) < 200);
+        assert!(sevens(&mut contended) < 200);
         contended.raced(7, with(0x300));
-        assert!(sevens(&contended) > 400);
+        assert!(sevens(&mut contended) > 400);
     }
 
     /// Check that what is only related to a race is tried, but given up as soon as nobody comes there, and that what is
@@ -450,7 +484,110 @@ mod tests {
         assert_eq!(contended.wait(7), Some(24 * MILLISECOND));
         contended.reached(7, 4 * MILLISECOND);
         assert_eq!(contended.wait(7), Some(21 * MILLISECOND));
+        // Of another object: that it is shared was seen.
         contended.outcome(7, Outcome::Private);
+        assert!(contended.stall(7).is_some());
+        contended.outcome(7, Outcome::Unsuitable);
         assert_eq!(contended.stall(7), None);
+        contended.relate(8, MILLISECOND, true);
+        contended.outcome(8, Outcome::Private);
+        assert_eq!(contended.stall(8), None);
+    }
+
+    /// Check that sites in functions that promise less are chosen less, as soon as that is known, and that a race or a
+    /// forgetting gives them another chance.
+    #[test]
+    fn functions_promise_more_or_less() {
+        const CHOICES: usize = 2000;
+        let mut contended = Contended::new(5 * MILLISECOND);
+        let mut random = fastrand::Rng::with_seed(1);
+        contended.note(7, MILLISECOND);
+        contended.note(8, MILLISECOND);
+        let mut sevens = |contended: &mut Contended, promise: f64| {
+            let promise = |site| if site == 7 { promise } else { 1.0 };
+            let choices = (0..CHOICES).filter_map(|_| contended.choose(&mut random, promise));
+            let (mut sevens, mut all) = (0.0, 0.0);
+            for choice in choices {
+                all += 1.0;
+                sevens += f64::from(choice == 7);
+            }
+            sevens / all
+        };
+        assert!((0.45..0.55).contains(&sevens(&mut contended, 1.0)));
+        let before = contended.chance();
+        // 1 to 9.
+        assert!((0.07..0.13).contains(&sevens(&mut contended, 1.0 / 3.0)));
+        assert!(contended.chance() <= before);
+        let with = Conflict {
+            behind: 0x100,
+            distance: MILLISECOND,
+        };
+        contended.raced(9, with);
+        contended.outcome(9, Outcome::Unsuitable);
+        assert!((0.45..0.55).contains(&sevens(&mut contended, 1.0)));
+        let _ = sevens(&mut contended, 1.0 / 11.0);
+        contended.decay();
+        assert!((0.45..0.55).contains(&sevens(&mut contended, 1.0)));
+    }
+
+    /// Check that sites whose accesses are far apart are chosen less, that quiet stalls make them seem further apart, but
+    /// not for good.
+    #[test]
+    fn far_accesses_are_rarer() {
+        const CHOICES: usize = 2000;
+        let mut contended = Contended::new(5 * MILLISECOND);
+        let mut random = fastrand::Rng::with_seed(1);
+        contended.note(7, 10 * MILLISECOND);
+        contended.note(8, MILLISECOND);
+        let mut sevens = |contended: &mut Contended| {
+            let choices = (0..CHOICES).map(|_| contended.choose(&mut random, |_| 1.0));
+            choices.filter(|choice| *choice == Some(7)).count() as f64 / CHOICES as f64
+        };
+        let at_first = sevens(&mut contended);
+        assert!((0.15..0.25).contains(&at_first), "{at_first}");
+        for _ in 0..40 {
+            contended.outcome(8, Outcome::Quiet);
+        }
+        assert_eq!(contended.stall(8), Some(4 * MILLISECOND * STALLS));
+        for _ in 0..80 {
+            contended.decay();
+        }
+        let later = sevens(&mut contended);
+        assert!((0.15..0.25).contains(&later), "{later}");
+        assert!(contended.stall(8) < Some(MILLISECOND * (STALLS + 1)));
+    }
+
+    /// Check that it is looked some times who uses the bytes, and again after a while; that a stall in which nobody could
+    /// be seen is no such look; and that related sites which nobody was seen beside are tried later.
+    #[test]
+    fn looks_are_counted() {
+        let mut contended = Contended::new(5 * MILLISECOND);
+        let conflict = Conflict {
+            behind: 0x100,
+            distance: MILLISECOND,
+        };
+        contended.note(7, MILLISECOND);
+        for _ in 0..=LOOKS {
+            assert!(contended.wants_look(7));
+            contended.outcome(7, Outcome::Blind);
+        }
+        for _ in 0..LOOKS {
+            assert!(contended.wants_look(7));
+            contended.outcome(7, Outcome::Shared(conflict));
+        }
+        assert!(!contended.wants_look(7) && contended.wants_look(8));
+        contended.decay();
+        assert!(contended.wants_look(7));
+
+        let mut contended = Contended::new(5 * MILLISECOND);
+        contended.relate(7, MILLISECOND, false);
+        contended.relate(8, MILLISECOND, true);
+        let mut random = fastrand::Rng::with_seed(1);
+        let choices = (0..1000).map(|_| contended.choose(&mut random, |_| 1.0));
+        let sevens = choices.filter(|choice| *choice == Some(7)).count();
+        assert!((100..350).contains(&sevens), "{sevens}");
+        assert!(!contended.contains(7));
+        contended.note(7, MILLISECOND);
+        assert!(contended.contains(7));
     }
 }

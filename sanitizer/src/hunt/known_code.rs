@@ -132,7 +132,7 @@ const fn penalty(outcome: Outcome, misses: u8) -> u16 {
         // The race is known now; a second report of it is worth less than a new one.
         Outcome::Hit(_) | Outcome::Repeat => 12,
         Outcome::Unsuitable | Outcome::Private => 32,
-        Outcome::Unused | Outcome::KnownPrivate | Outcome::Beside => 1,
+        Outcome::Unused | Outcome::Blind | Outcome::KnownPrivate | Outcome::Beside => 1,
         Outcome::Shared(_) => 0,
     }
 }
@@ -151,8 +151,8 @@ struct Function {
     /// How often a thread that was stalled in it held a lock that others waited for: some functions are only called
     /// with a lock held. Less by and by.
     locked: f64,
-    /// How often nobody else came to what such a thread was about to access, since a race was found there: some only
-    /// make new objects, of memory that others have used before. Less by and by.
+    /// How often nobody else came to what a thread was about to access at a site that two were seen to use, since a race
+    /// was found in the function: some only make new objects, of memory that others have used before. Less by and by.
     quiet: f64,
 }
 
@@ -393,6 +393,17 @@ impl KnownCode {
         (behind - site <= MOST_BYTES).then_some(site)
     }
 
+    /// Two threads were seen to use the bytes of a site.
+    pub fn shares(&mut self, site: u64) {
+        if let Some((start, index)) = self.find(site)
+            && let Some(function) = self.functions.get_mut(&start)
+            && let Some(known) = function.sites.get_mut(index)
+        {
+            known.flags |= AccessSite::SHARED;
+            known.flags &= !AccessSite::PRIVATE;
+        }
+    }
+
     /// What a site promises at which two threads were seen to use the same bytes, for all that was seen in its function:
     /// 1, or less where threads held locks, or nobody came.
     #[must_use]
@@ -441,16 +452,17 @@ impl KnownCode {
                 known.flags |= AccessSite::STALLED;
             }
             Outcome::Shared(_) => known.flags |= AccessSite::SHARED,
-            Outcome::Private => {
-                known.flags |= AccessSite::PRIVATE;
-                known.flags &= !AccessSite::SHARED;
-            }
+            // Of another object than the one that two threads were seen to use.
+            Outcome::Private if known.has(AccessSite::SHARED) => {}
+            Outcome::Private => known.flags |= AccessSite::PRIVATE,
             Outcome::TooOften
             | Outcome::Unsuitable
             | Outcome::KnownPrivate
             | Outcome::Unused
+            | Outcome::Blind
             | Outcome::Beside => {}
         }
+        let is_shared = known.has(AccessSite::SHARED);
         match outcome {
             Outcome::Unused => self.named.looked_at(site, false),
             Outcome::Shared(_) | Outcome::Hit(_) | Outcome::Repeat => {
@@ -460,7 +472,7 @@ impl KnownCode {
         }
         match outcome {
             Outcome::Locked => function.locked = (function.locked + 1.0).min(MOST_LOCKED),
-            Outcome::Quiet => function.quiet = (function.quiet + 1.0).min(MOST_QUIET),
+            Outcome::Quiet if is_shared => function.quiet = (function.quiet + 1.0).min(MOST_QUIET),
             Outcome::Hit(_) => function.quiet = 0.0,
             _ => {}
         }
@@ -599,6 +611,70 @@ mod tests {
         }
         let times = chosen(&code, 10);
         assert!(times[3].abs_diff(times[1]) <= 1, "{times:?}");
+    }
+
+    /// Check that nobody coming to a site counts against its neighbours where nobody was seen, and against no others.
+    #[test]
+    fn neighbours_of_what_is_missed_come_later() {
+        let mut code = KnownCode::default();
+        let offsets = [0, 8, 60, 68, 200];
+        let site = |offset| AccessSite {
+            offset,
+            penalty: 0,
+            misses: 0,
+            flags: 0,
+        };
+        let function = Function {
+            sites: offsets.map(site).to_vec(),
+            executes: true,
+            ..Function::default()
+        };
+        code.functions.insert(START, function);
+        code.weigh(START);
+        code.outcome(START + 68, Outcome::Quiet);
+        code.outcome(START + 60, Outcome::NotReached);
+        code.outcome(START, Outcome::NotReached);
+        let penalties = offsets.map(|offset| {
+            let site = code.get(START + u64::from(offset));
+            site.expect("it is known").penalty
+        });
+        let [_, missed, _, reached, far] = penalties;
+        assert_eq!((missed, far), (NEIGHBOUR_MISSED, 0));
+        assert_eq!(reached, penalty(Outcome::Quiet, 0));
+    }
+
+    /// Check that locks and, at shared sites, quiet stalls make a function promise less, that quiet ones count no more
+    /// after a race, and that one object of one thread does not make a shared site private.
+    #[test]
+    fn functions_promise_what_their_stalls_have_shown() {
+        let mut code = code(10);
+        let conflict = super::super::strategy::Conflict {
+            behind: at(1),
+            distance: Duration::from_millis(1),
+        };
+        assert_eq!(code.promise(at(0)), 1.0);
+        code.outcome(at(0), Outcome::Quiet);
+        assert_eq!(code.promise(at(5)), 1.0);
+        code.outcome(at(0), Outcome::Shared(conflict));
+        code.outcome(at(0), Outcome::Quiet);
+        assert_eq!(code.promise(at(5)), 1.0 / (1.0 + LESS_BY_QUIET));
+        code.outcome(at(0), Outcome::Hit(conflict));
+        assert_eq!(code.promise(at(5)), 1.0);
+        for _ in 0..100 {
+            code.outcome(at(1), Outcome::Locked);
+        }
+        let least = code.promise(at(5));
+        assert_eq!(least, 1.0 / (1.0 + LESS_BY_LOCKED * MOST_LOCKED));
+        code.decay();
+        assert!(code.promise(at(5)) > least);
+        code.outcome(at(0), Outcome::Private);
+        code.outcome(at(2), Outcome::Private);
+        let is = |site, flag| code.get(at(site)).is_some_and(|site| site.has(flag));
+        assert!(is(0, AccessSite::SHARED) && !is(0, AccessSite::PRIVATE));
+        assert!(is(2, AccessSite::PRIVATE));
+        code.shares(at(2));
+        let known = code.get(at(2)).expect("it is known");
+        assert!(known.has(AccessSite::SHARED) && !known.has(AccessSite::PRIVATE));
     }
 
     /// Check that a variable's site weighs more once somebody was seen beside it.

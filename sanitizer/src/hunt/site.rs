@@ -53,7 +53,7 @@ const LOOKS: f64 = 0.75;
 const OFTEN: Duration = Duration::from_millis(5);
 /// How often any function at all is tried.
 const ANY: f64 = 0.1;
-/// How long the bytes of a quiet stall stay watched, to see who uses them.
+/// How long the bytes of a stall that nobody has ended stay watched, to see who uses them.
 const PROBE: Duration = Duration::from_millis(20);
 /// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
 const MOST_SKIPPED: u64 = 2;
@@ -138,6 +138,12 @@ impl Site {
         }
     }
 
+    /// Whether two threads were seen to use the bytes of a site.
+    #[must_use]
+    pub fn is_contended(&self, site: u64) -> bool {
+        self.contended.contains(site)
+    }
+
     /// Looks at what was noted while threads stood.
     fn look(&mut self, code: &dyn CodeView) {
         if self.code.is_full() {
@@ -153,6 +159,7 @@ impl Site {
         for conflict in std::mem::take(&mut self.conflicts) {
             if let Some(site) = self.code.site_before(conflict.behind, code) {
                 self.contended.note(site, conflict.distance);
+                self.code.shares(site);
             }
         }
         for (place, conflict) in std::mem::take(&mut self.raced) {
@@ -347,7 +354,7 @@ impl Strategy for Site {
         let contended = self.random.f64() < self.contended.chance();
         let contended = contended.then(|| {
             let promise = |site| self.code.promise(site);
-            self.contended.choose_by(&mut self.random, promise)
+            self.contended.choose(&mut self.random, promise)
         });
         let contended = contended.flatten();
         let named = self.choose_named();
@@ -444,7 +451,9 @@ impl Strategy for Site {
     }
 
     fn uses(&mut self, other: Conflict) {
-        self.conflicts.push(other);
+        if self.conflicts.len() < MOST_NOTED {
+            self.conflicts.push(other);
+        }
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

@@ -134,7 +134,7 @@ pub enum Name {
 pub struct Conflict {
     /// The address behind the other access's instruction.
     pub behind: u64,
-    /// From an access at the site to the first of the other ones.
+    /// From an access at the site to the first one at that place.
     pub distance: Duration,
 }
 
@@ -161,6 +161,8 @@ pub enum Outcome {
     Private,
     /// The same, and so did nobody else.
     Unused,
+    /// Whoever else accessed the bytes could not be seen: the watchpoints were for other accesses.
+    Blind,
     /// Somebody did; so long after the stall had begun.
     Hit(Conflict),
     /// Somebody did, at a place of which that is known.
@@ -182,6 +184,7 @@ impl Outcome {
             Self::Shared(_) => "shared",
             Self::Private => "private",
             Self::Unused => "unused",
+            Self::Blind => "blind",
             Self::Hit(_) => "hit",
             Self::Repeat => "repeat",
         }

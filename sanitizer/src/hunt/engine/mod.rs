@@ -532,7 +532,12 @@ impl Engine {
                     self.give_up_seek(tid, site);
                 }
             }
-            EVENT_SHARED if matches!(self.state, State::Idle) => self.end_probe(),
+            EVENT_SHARED
+                if matches!(self.state, State::Idle)
+                    && event.value == self.gates.control().share_since_ns.load(SeqCst) =>
+            {
+                self.end_probe();
+            }
             EVENT_BUSY
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
             {

@@ -309,7 +309,7 @@ impl Engine {
             return self.look_at(tid, site, &watched);
         };
         if !self.arming.watchpoints().can_watch(watched.kind) {
-            self.came_to(self.decisions.why, site, Outcome::Unused);
+            self.came_to(self.decisions.why, site, Outcome::Blind);
             self.count_no_stall(NOT_READY);
             return self.let_go(tid);
         }
@@ -457,7 +457,7 @@ impl Engine {
 
     /// Watches who uses the bytes without holding anybody.
     fn look_at(&mut self, tid: u32, site: u64, watched: &Watched) {
-        if self.begin_probe(site, tid, watched.address) {
+        if self.begin_probe(site, tid, watched.address, false) {
             let watchpoints = self.arming.watchpoints();
             match watchpoints.watch(watched.address, watched.len, watched.kind) {
                 Ok(kind) if kind == watched.kind => {}
@@ -565,7 +565,7 @@ impl Engine {
                 Outcome::Locked
             } else if is_blind_to_reads {
                 // That nobody was seen to read proves nothing then, nor would it afterwards.
-                Outcome::Unused
+                Outcome::Blind
             } else {
                 self.waiting.was_quiet(watched.address.0);
                 Outcome::Quiet
@@ -574,8 +574,11 @@ impl Engine {
                 .charge_others(self.gates.control(), waiting as u64 * (closed - opened) / 2);
             self.came_to(self.decisions.why, site, outcome);
             self.charge_and_release(tid);
-            let may_probe = may_probe && matches!(outcome, Outcome::Quiet | Outcome::Locked);
-            if !may_probe || !self.begin_probe(site, tid, watched.address) {
+            let may_probe = may_probe
+                && !is_blind_to_reads
+                && matches!(outcome, Outcome::Quiet | Outcome::Locked);
+            let is_locked = outcome == Outcome::Locked;
+            if !may_probe || !self.begin_probe(site, tid, watched.address, is_locked) {
                 self.arming.watchpoints().unwatch();
             }
             return self.go_idle();

@@ -265,6 +265,7 @@ impl Engine {
     pub(super) fn forget_some(&mut self) {
         self.strategy.decay();
         self.lines.decay();
+        self.waiting.quiet.clear();
     }
 
     pub(super) fn housekeeping(&mut self) -> Result<(), EngineError> {

@@ -2,7 +2,7 @@
 //!
 //! The watchpoints of threads serve as breakpoints meanwhile, processors have some of their own; the gate claims
 //! a thread as a clock sample does.
-//! After a quiet stall they may stay where they are for a while, to see who uses the bytes, without
+//! After a stall that nobody has ended they may stay where they are for a while, to see who uses the bytes, without
 //! holding anybody.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
-use super::{CLAIM_TIME, Engine, State};
+use super::{CLAIM_TIME, Engine, State, longest_stall};
 
 /// The budget is asked again after this time, then after twice as long each time: a program that does
 /// nothing earns nothing, and is not to be looked at all the time.
@@ -75,6 +75,18 @@ impl Coming {
     }
 }
 
+/// Bytes that stay watched without holding anybody.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    site: u64,
+    /// Why that was chosen.
+    why: &'static str,
+    until: u64,
+    /// The thread that was stalled there held a lock for which others waited. It may well use the bytes some times
+    /// before one of them gets it.
+    is_locked: bool,
+}
+
 /// What the engine knows of its waiting.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
@@ -84,8 +96,8 @@ pub(super) struct Waiting {
     pub(super) last: Option<(Wait, u64)>,
     /// What is waited for as soon as the events are ready for it, and until when that may take.
     coming: Option<(Coming, u64)>,
-    /// The site whose bytes stay watched, why it was chosen, and until when.
-    pub(super) shared: Option<(u64, &'static str, u64)>,
+    /// The site whose bytes stay watched.
+    pub(super) shared: Option<Look>,
     /// The last addresses at which nobody came while a thread was stalled. What an allocator hands from thread to thread
     /// is in use by several, but by one at a time.
     pub(super) quiet: VecDeque<u64>,
@@ -117,7 +129,7 @@ impl Waiting {
     /// When the engine has to look after it.
     pub(super) const fn due(&self) -> u64 {
         match (&self.at, &self.shared) {
-            (Some((_, until)), _) | (None, Some((_, _, until))) => *until,
+            (Some((_, until)), _) | (None, Some(Look { until, .. })) => *until,
             (None, None) => self.next,
         }
     }
@@ -291,9 +303,15 @@ impl Engine {
         control.site_meets_until_ns.store(until, SeqCst);
     }
 
-    /// Leaves the bytes of a quiet stall watched if the strategy wants to know who uses them; false if
+    /// Leaves the bytes of a stall that nobody has ended watched if the strategy wants to know who uses them; false if
     /// not.
-    pub(super) fn begin_probe(&mut self, site: u64, tid: u32, address: RuntimeAddr) -> bool {
+    pub(super) fn begin_probe(
+        &mut self,
+        site: u64,
+        tid: u32,
+        address: RuntimeAddr,
+        is_locked: bool,
+    ) -> bool {
         // Without gates a stall is told from what came before it by the bytes' not being watched.
         if self.substitute.is_some() {
             return false;
@@ -316,13 +334,24 @@ impl Engine {
         control.share_users.store(0, SeqCst);
         control.share_address.store(address.0, SeqCst);
         self.waiting.armed = true;
-        self.waiting.shared = Some((site, self.decisions.why, now + nanos(time)));
+        self.waiting.shared = Some(Look {
+            site,
+            why: self.decisions.why,
+            until: now + nanos(time),
+            is_locked,
+        });
         true
     }
 
     /// Tells the strategy what was seen of the bytes that stayed watched.
     pub(super) fn end_probe(&mut self) {
-        let Some((site, why, _)) = self.waiting.shared.take() else {
+        let Some(Look {
+            site,
+            why,
+            is_locked,
+            ..
+        }) = self.waiting.shared.take()
+        else {
             return;
         };
         let address = self.gates.control().share_address.load(SeqCst);
@@ -339,11 +368,14 @@ impl Engine {
         users.sort_by_key(|user| user.distance);
         if let Some((first, others)) = users.split_first() {
             self.lines.shared(address);
+            if first.distance <= longest_stall(&self.setup) {
+                self.waiting.quiet.retain(|quiet| *quiet != address);
+            }
             self.came_to(why, site, Outcome::Shared(*first));
             for other in others {
                 self.strategy.uses(*other);
             }
-        } else if control.share_own.load(SeqCst) >= OWN_ACCESSES {
+        } else if control.share_own.load(SeqCst) >= OWN_ACCESSES && !is_locked {
             self.came_to(why, site, Outcome::Private);
         } else {
             self.came_to(why, site, Outcome::Unused);
@@ -421,5 +453,27 @@ impl Engine {
             self.strategy.seen(pc, &*self.modules);
         }
         self.waiting.seen = count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that the last addresses are remembered, each once.
+    #[test]
+    fn quiet_addresses_are_remembered() {
+        let mut waiting = Waiting::default();
+        for address in 0..3 * QUIET as u64 {
+            waiting.was_quiet(address);
+            waiting.was_quiet(address);
+        }
+        assert_eq!(waiting.quiet.len(), QUIET);
+        assert!(
+            waiting
+                .quiet
+                .iter()
+                .all(|&address| address >= 2 * QUIET as u64)
+        );
     }
 }
