@@ -137,6 +137,7 @@ pub fn silent_programs() -> Vec<Silent> {
             only_clang_22: false,
         });
     }
+    programs.push(silent("silent/users.c"));
     programs
 }
 

@@ -141,6 +141,7 @@ silent! {
     memory_routines: "memcpy, memmove and memset under a mutex";
     strings: "strcpy, strncpy, strlen and strcmp under a mutex";
     system_calls: "buffers of system calls under a mutex";
+    users: "a variable that twenty functions use under a mutex";
 }
 
 /// Check that reads which the compiler has introduced are marked as such where they are reported,

@@ -236,6 +236,32 @@ fn members_that_race_are_sought() {
     assert!(found, "not in {TRIES} tries");
 }
 
+/// Check that one look at a variable, which holds nobody, tells several of the places that use it: more functions are known to
+/// share it than there were looks.
+#[test]
+fn looks_tell_who_uses_the_bytes() {
+    let built = compile::program(&Program::new("silent/users.c"), Configuration::USUAL).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let table = scratch.path().join("coverage.csv");
+    let found = (1..=TRIES).any(|attempt| {
+        // Few looks, or all functions are known in the end.
+        let time = format!("{}ms", 40 * attempt);
+        let outcome = Watch::usual()
+            .option(&["--strategy", "share", "--duration", &time])
+            .option(&["--coverage", table.to_str().unwrap()])
+            .run(&built, &["1"], Until::End)
+            .unwrap();
+        assert!(outcome.report.races.is_empty(), "{outcome:?}");
+        let text = fs::read_to_string(&table).unwrap();
+        let uses = text.lines().filter(|line| line.contains(",use_"));
+        let shared = uses.filter(|line| !line.ends_with(",0")).count();
+        let looks = came_to(&outcome, ": shared");
+        println!("try {attempt}: {looks} looks have told of {shared} functions");
+        shared as f64 > 1.5 * looks && shared > 4
+    });
+    assert!(found, "not in {TRIES} tries");
+}
+
 /// Check that a stall is noticed for which others wait, because the thread holds a lock, and is charged for them; without
 /// the lock, nobody waits.
 #[test]

@@ -1,35 +1,58 @@
-//! The load: clients that ask a memcached for what it does, one request after the other.
+//! The load of a server: clients that ask for few keys often and for most of them rarely, one request after the other.
 
 use std::{
     io::{BufRead, BufReader, Write as _},
     net::TcpStream,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 
+use super::{program::Load, server::Server};
 use crate::bench::numbers::Numbers;
 
-/// Keys; with their values some times what the server may keep, so that it drops some.
+/// Keys; with their values some times what a memcached may keep, so that it drops some.
 const KEYS: usize = 100_000;
-const LEAST_VALUE: usize = 16;
-const MOST_VALUE: usize = 1024;
 /// How much more often some of them are asked for than others: the exponent of Zipf's law that the clients of YCSB
 /// have (Cooper and others, "Benchmarking Cloud Serving Systems with YCSB", 2010).
 const SKEW: f64 = 0.99;
-/// One request in so many asks for the server's figures.
-const STATS: usize = 500;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the load lasts before it counts: meanwhile whoever watches starts up.
+const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Lets so many clients ask for so long: how many requests were answered.
-pub fn apply(port: u16, clients: usize, time: Duration) -> Result<u64> {
+/// What clients say to a server.
+pub trait Protocol: Sync {
+    /// Writes a request about a key; the result says how the answer ends.
+    fn ask(&self, key: usize, numbers: &mut Numbers, request: &mut Vec<u8>)
+    -> Result<&'static str>;
+    /// Reads an answer to its end, and no further.
+    fn read(&self, answers: &mut dyn BufRead, ends: &str) -> Result<()>;
+}
+
+/// Starts a server, lets clients ask it for so long, and ends it: how many requests were answered in a second.
+pub fn serve(
+    command: Command,
+    port: u16,
+    protocol: &dyn Protocol,
+    load: &Load,
+    time: Duration,
+) -> Result<f64> {
+    let server = Server::start(command, port)?;
+    apply(port, protocol, load.clients, WARM_UP)?;
+    let answered = apply(port, protocol, load.clients, time)?;
+    server.end()?;
+    Ok(answered as f64 / time.as_secs_f64())
+}
+
+fn apply(port: u16, protocol: &dyn Protocol, clients: usize, time: Duration) -> Result<u64> {
     let keys = &Keys::new(KEYS, SKEW);
     let end = Instant::now() + time;
     thread::scope(|scope| {
         let clients: Vec<_> = (0..clients)
-            .map(|number| scope.spawn(move || client(port, number as u64, keys, end)))
+            .map(|number| scope.spawn(move || client(port, protocol, number as u64, keys, end)))
             .collect();
         clients
             .into_iter()
@@ -40,6 +63,43 @@ pub fn apply(port: u16, clients: usize, time: Duration) -> Result<u64> {
             })
             .sum()
     })
+}
+
+fn client(
+    port: u16,
+    protocol: &dyn Protocol,
+    number: u64,
+    keys: &Keys,
+    end: Instant,
+) -> Result<u64> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).context("connecting to the server")?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut answers = BufReader::new(stream.try_clone()?);
+    let mut numbers = Numbers(number);
+    let (mut answered, mut request) = (0, Vec::new());
+    while Instant::now() < end {
+        request.clear();
+        let key = keys.choose(&mut numbers);
+        let ends = protocol.ask(key, &mut numbers, &mut request)?;
+        stream.write_all(&request).context("asking the server")?;
+        protocol.read(&mut answers, ends)?;
+        answered += 1;
+    }
+    Ok(answered)
+}
+
+/// Reads a line that ends with a line feed.
+pub fn read_line(answers: &mut dyn BufRead) -> Result<String> {
+    let mut line = String::new();
+    if answers
+        .read_line(&mut line)
+        .context("the server's answer")?
+        == 0
+    {
+        bail!("the server has closed a connection; see what it said above");
+    }
+    Ok(line)
 }
 
 /// Keys by how often they are asked for.
@@ -69,69 +129,6 @@ impl Keys {
     }
 }
 
-fn client(port: u16, number: u64, keys: &Keys, end: Instant) -> Result<u64> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).context("connecting to memcached")?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut answers = BufReader::new(stream.try_clone()?);
-    let mut stream = stream;
-    let mut numbers = Numbers(number);
-    let value = vec![b'v'; MOST_VALUE];
-    let (mut answered, mut request, mut line) = (0, Vec::new(), String::new());
-    while Instant::now() < end {
-        request.clear();
-        let key = keys.choose(&mut numbers);
-        let ends = match numbers.below(100) {
-            _ if numbers.below(STATS) == 0 => {
-                request.extend_from_slice(b"stats\r\n");
-                "END"
-            }
-            0..60 => {
-                write!(request, "get key{key}\r\n")?;
-                "END"
-            }
-            60..85 => {
-                let len = LEAST_VALUE + numbers.below(MOST_VALUE - LEAST_VALUE);
-                // Some of them expire soon.
-                let expires = u8::from(numbers.below(10) == 0);
-                write!(request, "set key{key} 0 {expires} {len}\r\n")?;
-                request.extend_from_slice(value.get(..len).unwrap_or_default());
-                request.extend_from_slice(b"\r\n");
-                ""
-            }
-            85..95 => {
-                write!(request, "delete key{key}\r\n")?;
-                ""
-            }
-            _ => {
-                write!(request, "touch key{key} 0\r\n")?;
-                ""
-            }
-        };
-        stream.write_all(&request).context("asking memcached")?;
-        read_answer(&mut answers, ends, &mut line)?;
-        answered += 1;
-    }
-    Ok(answered)
-}
-
-/// Reads up to the line that ends an answer; any line where it has only one.
-fn read_answer(answers: &mut impl BufRead, ends: &str, line: &mut String) -> Result<()> {
-    loop {
-        line.clear();
-        if answers.read_line(line).context("memcached's answer")? == 0 {
-            bail!("memcached has closed a connection; see what it said above");
-        }
-        let said = line.trim_end();
-        if said.contains("ERROR") && !said.starts_with("SERVER_ERROR out of memory") {
-            bail!("memcached says: {said}");
-        }
-        if ends.is_empty() || said == ends || said.starts_with("SERVER_ERROR") {
-            return Ok(());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,19 +148,5 @@ mod tests {
                 "{count} instead of {expected}"
             );
         }
-    }
-
-    /// Check where answers end, and that errors are told.
-    #[test]
-    fn answers() {
-        let read = |mut text: &[u8], ends: &str| {
-            let result = read_answer(&mut text, ends, &mut String::new());
-            result.map(|()| text.len()).ok()
-        };
-        assert_eq!(read(b"STORED\r\nEND\r\n", ""), Some(5));
-        assert_eq!(read(b"VALUE key1 0 1\r\nv\r\nEND\r\n", "END"), Some(0));
-        assert_eq!(read(b"SERVER_ERROR out of memory\r\n", ""), Some(0));
-        assert_eq!(read(b"CLIENT_ERROR bad data chunk\r\n", ""), None);
-        assert_eq!(read(b"VALUE key1 0 1\r\n", "END"), None);
     }
 }

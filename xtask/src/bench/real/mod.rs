@@ -1,5 +1,5 @@
-//! `cargo xtask bench real`: memcached, from Debian's source, under load by itself, under gwp-race and built with
-//! ThreadSanitizer. Which pairs of source lines both report, and how many requests are answered.
+//! `cargo xtask bench real`: programs from Debian's sources, under load by themselves, under gwp-race and built with
+//! ThreadSanitizer. Which pairs of source lines both report, and how much work is done.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -10,11 +10,15 @@ use crate::build;
 
 mod counts;
 mod load;
+mod memcached;
 mod pairs;
+mod program;
+mod redis;
 mod server;
+mod sqlite;
 
 use pairs::Pair;
-use server::{Build, Server, Way};
+use program::{Build, Load, Name, Program, Way};
 
 /// Where all of it is built, below `target`.
 const ROOM: &str = "real";
@@ -24,6 +28,9 @@ const OFTEN_PER_MINUTE: f64 = 10.0;
 /// How to measure.
 #[derive(clap::Args)]
 pub struct Options {
+    /// The program.
+    #[arg(value_enum, default_value = "memcached")]
+    program: Name,
     /// Seconds that gwp-race and ThreadSanitizer have to find races.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -36,12 +43,15 @@ pub struct Options {
     /// What gwp-race may cost.
     #[arg(long, default_value = "2%")]
     max_overhead: String,
-    /// Threads of the server.
+    /// Threads of a server.
     #[arg(long, default_value_t = 4)]
     threads: usize,
-    /// Clients, each with a connection.
-    #[arg(long, default_value_t = 8)]
-    clients: usize,
+    /// Clients of a server, each with a connection (memcached 8, redis 8 for each thread).
+    #[arg(long)]
+    clients: Option<usize>,
+    /// Look for races under gwp-race only.
+    #[arg(long)]
+    alone: bool,
 }
 
 /// A pair of lines, and who has reported it.
@@ -56,46 +66,63 @@ struct Found {
 /// Measures.
 pub fn run(options: &Options) -> Result<()> {
     let gwp_race = build::run(true)?;
-    let watched = Build::Watched.make()?;
-    let sanitized = Build::Sanitized.make()?;
-    let counted = Build::Counted.make()?;
-
+    let program = options.program.program();
+    let watched = program.make(Build::Watched)?;
+    let load = Load {
+        threads: options.threads,
+        clients: (options.clients).unwrap_or_else(|| program.clients(options.threads)),
+    };
+    let seconds = Duration::from_secs(options.seconds);
+    let lasts = program.lasts(seconds);
+    // What the program, or who watches it, has written.
+    let run = |way: &Way<'_>, built: &Path| {
+        let (command, written) = way.command(built)?;
+        program.run(command, &load, seconds)?;
+        anyhow::Ok(written)
+    };
     let way = Way::Watched {
         gwp_race: &gwp_race,
         max_overhead: &options.max_overhead,
     };
-    let seconds = Duration::from_secs(options.seconds);
-    println!("==> {} s under gwp-race", options.seconds);
-    let of_gwp_race =
-        Server::start(&watched, &way, options.threads)?.load(options.clients, seconds)?;
-    println!("==> {} s with ThreadSanitizer", options.seconds);
-    let of_thread_sanitizer = Server::start(&sanitized, &Way::Sanitized, options.threads)?
-        .load(options.clients, seconds)?;
-    println!("==> {} s with counters", options.seconds);
-    let counters = Server::start(&counted, &Way::Counted, options.threads)?;
-    let counters = counters.load(options.clients, seconds)?;
-    let counts = counts::read(&counted, &counters.written)?;
-
     let mut found: BTreeMap<Pair, Found> = BTreeMap::new();
-    for pair in pairs::of_gwp_race(&of_gwp_race.text()?) {
+    println!("==> {} s under gwp-race", lasts.as_secs());
+    for pair in pairs::of_gwp_race(&program::text(&run(&way, &watched)?)?) {
         found.entry(pair).or_default().by_gwp_race = true;
     }
-    for pair in pairs::of_thread_sanitizer(&of_thread_sanitizer.text()?) {
+    if options.alone {
+        return publish_pairs(options, &program.work(&load), lasts, &found);
+    }
+    let sanitized = program.make(Build::Sanitized)?;
+    let counted = program.make(Build::Counted)?;
+    println!("==> {} s with ThreadSanitizer", lasts.as_secs());
+    for pair in pairs::of_thread_sanitizer(&program::text(&run(&Way::Sanitized, &sanitized)?)?) {
         found.entry(pair).or_default().by_thread_sanitizer = true;
     }
+    println!("==> {} s with counters", lasts.as_secs());
+    let counts = counts::read(&counted, &run(&Way::Counted, &counted)?)?;
     for (pair, of_pair) in &mut found {
         let count = |line: &String| counts.get(line).copied().unwrap_or(0) as f64;
-        let minutes = options.seconds as f64 / 60.0;
+        let minutes = lasts.as_secs_f64() / 60.0;
         of_pair.per_minute = [&pair.0, &pair.1].map(|line| count(line) / minutes);
     }
-    publish_pairs(&found)?;
+    publish_pairs(options, &program.work(&load), lasts, &found)?;
     if options.rounds == 0 {
         return Ok(());
     }
-    throughput(options, &gwp_race, [&watched, &sanitized])
+    throughput(options, program, &load, &gwp_race, [&watched, &sanitized])
 }
 
-fn publish_pairs(found: &BTreeMap<Pair, Found>) -> Result<()> {
+fn table_name(options: &Options, what: &str) -> String {
+    let program = options.program.program().package();
+    format!("real-{program}-{what}")
+}
+
+fn publish_pairs(
+    options: &Options,
+    work: &str,
+    lasts: Duration,
+    found: &BTreeMap<Pair, Found>,
+) -> Result<()> {
     let often = |of_pair: &&Found| {
         of_pair
             .per_minute
@@ -105,6 +132,14 @@ fn publish_pairs(found: &BTreeMap<Pair, Found>) -> Result<()> {
     let count =
         |which: &dyn Fn(&&Found) -> bool| found.values().filter(|of_pair| which(of_pair)).count();
     let mut description = machine::description();
+    description.push(format!(
+        "Load: {work}; {} s each; gwp-race with --max-overhead {}.",
+        lasts.as_secs(),
+        options.max_overhead
+    ));
+    if options.alone {
+        description.push("ThreadSanitizer was not run, and no line counted.".to_owned());
+    }
     description.push(format!(
         "Pairs of source lines: gwp-race {}, of which ThreadSanitizer reports {}; ThreadSanitizer {}, of which \
          both sides are executed at least {OFTEN_PER_MINUTE} times a minute in {}, of which gwp-race reports {}.",
@@ -132,10 +167,16 @@ fn publish_pairs(found: &BTreeMap<Pair, Found>) -> Result<()> {
             format!("{one:.0}, {other:.0}"),
         ]);
     }
-    table.publish("real-pairs", &description)
+    table.publish(&table_name(options, "pairs"), &description)
 }
 
-fn throughput(options: &Options, gwp_race: &Path, [watched, sanitized]: [&Path; 2]) -> Result<()> {
+fn throughput(
+    options: &Options,
+    program: &dyn Program,
+    load: &Load,
+    gwp_race: &Path,
+    [watched, sanitized]: [&Path; 2],
+) -> Result<()> {
     let seconds = Duration::from_secs(options.round_seconds);
     let way = Way::Watched {
         gwp_race,
@@ -151,22 +192,20 @@ fn throughput(options: &Options, gwp_race: &Path, [watched, sanitized]: [&Path; 
         for step in 0..ways.len() {
             // Each is the first one in turn.
             let index = (round + step) % ways.len();
-            let (Some((name, program, way)), Some(rates)) = (ways.get(index), rates.get_mut(index))
+            let (Some((name, built, way)), Some(rates)) = (ways.get(index), rates.get_mut(index))
             else {
                 continue;
             };
-            let run =
-                Server::start(program, way, options.threads)?.load(options.clients, seconds)?;
-            let rate = run.requests as f64 / seconds.as_secs_f64();
+            let rate = program.run(way.command(built)?.0, load, seconds)?;
             println!(
-                "{name}, round {} of {}: {rate:.0} requests/s",
+                "{name}, round {} of {}: {rate:.0} a second",
                 round + 1,
                 options.rounds
             );
             rates.push(rate);
         }
     }
-    let mut table = Table::new(&["", "median requests/s", "median loss %", "losses %"]);
+    let mut table = Table::new(&["", "median a second", "median loss %", "losses %"]);
     let plain = rates.first().cloned().unwrap_or_default();
     for ((name, ..), rates) in ways.iter().zip(&rates) {
         let losses: Vec<f64> = plain
@@ -184,9 +223,9 @@ fn throughput(options: &Options, gwp_race: &Path, [watched, sanitized]: [&Path; 
     }
     let mut description = machine::description();
     description.push(format!(
-        "memcached with {} threads, {} clients; gwp-race with --max-overhead {}; \
-         the first second of each run is not counted.",
-        options.threads, options.clients, options.max_overhead
+        "{}; gwp-race with --max-overhead {}; what it takes to start is not counted.",
+        program.work(load),
+        options.max_overhead
     ));
-    table.publish("real-throughput", &description)
+    table.publish(&table_name(options, "throughput"), &description)
 }

@@ -1,0 +1,152 @@
+//! memcached: a server with worker threads that share a cache.
+
+use std::{
+    fs,
+    io::{BufRead, Write as _},
+    path::PathBuf,
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{
+    ROOM,
+    load::{self, Protocol, read_line},
+    program::{Build, Load, Program},
+    server::free_port,
+};
+use crate::{bench::numbers::Numbers, source, steps::step};
+
+/// MiB that the server may keep: less than the load sets, so that it has to drop some.
+const MEMORY: &str = "16";
+const LEAST_VALUE: usize = 16;
+const MOST_VALUE: usize = 1024;
+/// One request in so many asks for the server's figures.
+const STATS: usize = 500;
+
+pub struct Memcached;
+
+impl Program for Memcached {
+    fn package(&self) -> &'static str {
+        "memcached"
+    }
+
+    fn work(&self, load: &Load) -> String {
+        format!(
+            "requests to memcached with {} threads, of {} clients",
+            load.threads, load.clients
+        )
+    }
+
+    fn make(&self, build: Build) -> Result<PathBuf> {
+        let tree = source::fetch(ROOM, self.package())?;
+        let directory = tree.path().with_file_name(build.name());
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("making {}", directory.display()))?;
+        tree.once(build.name(), || {
+            step(
+                &format!(
+                    "configuring memcached, {} (needs libevent-dev)",
+                    build.name()
+                ),
+                Command::new(tree.path().join("configure"))
+                    .current_dir(&directory)
+                    // Its own counters of coverage race, as they are meant to.
+                    .args([
+                        "--quiet",
+                        "--disable-docs",
+                        "--disable-coverage",
+                        "CC=clang-22",
+                    ])
+                    .arg(format!("CFLAGS={}", build.flags()))
+                    .arg(format!("LDFLAGS={}", build.flags())),
+            )?;
+            step(
+                "building it",
+                Command::new("make")
+                    .current_dir(&directory)
+                    .args(["-j2", "--quiet", "memcached"]),
+            )
+        })?;
+        Ok(directory.join("memcached"))
+    }
+
+    fn run(&self, mut command: Command, load: &Load, time: Duration) -> Result<f64> {
+        let port = free_port()?;
+        command
+            .args(["-U", "0", "-l", "127.0.0.1", "-u", "root", "-m", MEMORY])
+            .args(["-t", &load.threads.to_string(), "-p", &port.to_string()]);
+        load::serve(command, port, self, load, time)
+    }
+}
+
+impl Protocol for Memcached {
+    fn ask(
+        &self,
+        key: usize,
+        numbers: &mut Numbers,
+        request: &mut Vec<u8>,
+    ) -> Result<&'static str> {
+        Ok(match numbers.below(100) {
+            _ if numbers.below(STATS) == 0 => {
+                request.extend_from_slice(b"stats\r\n");
+                "END"
+            }
+            0..60 => {
+                write!(request, "get key{key}\r\n")?;
+                "END"
+            }
+            60..85 => {
+                let len = LEAST_VALUE + numbers.below(MOST_VALUE - LEAST_VALUE);
+                // Some of them expire soon.
+                let expires = u8::from(numbers.below(10) == 0);
+                write!(request, "set key{key} 0 {expires} {len}\r\n")?;
+                request.resize(request.len() + len, b'v');
+                request.extend_from_slice(b"\r\n");
+                ""
+            }
+            85..95 => {
+                write!(request, "delete key{key}\r\n")?;
+                ""
+            }
+            _ => {
+                write!(request, "touch key{key} 0\r\n")?;
+                ""
+            }
+        })
+    }
+
+    /// Reads up to the line that ends an answer; any line where it has only one.
+    fn read(&self, answers: &mut dyn BufRead, ends: &str) -> Result<()> {
+        loop {
+            let line = read_line(answers)?;
+            let said = line.trim_end();
+            if said.contains("ERROR") && !said.starts_with("SERVER_ERROR out of memory") {
+                bail!("memcached says: {said}");
+            }
+            if ends.is_empty() || said == ends || said.starts_with("SERVER_ERROR") {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check where answers end, and that errors are told.
+    #[test]
+    fn answers() {
+        let read = |mut text: &[u8], ends: &str| {
+            let result = Memcached.read(&mut text, ends);
+            result.map(|()| text.len()).ok()
+        };
+        assert_eq!(read(b"STORED\r\nEND\r\n", ""), Some(5));
+        assert_eq!(read(b"VALUE key1 0 1\r\nv\r\nEND\r\n", "END"), Some(0));
+        assert_eq!(read(b"SERVER_ERROR out of memory\r\n", ""), Some(0));
+        assert_eq!(read(b"CLIENT_ERROR bad data chunk\r\n", ""), None);
+        assert_eq!(read(b"VALUE key1 0 1\r\n", "END"), None);
+    }
+}
