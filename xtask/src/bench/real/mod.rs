@@ -138,7 +138,12 @@ fn publish_pairs(
         options.max_overhead
     ));
     if options.alone {
-        description.push("ThreadSanitizer was not run, and no line counted.".to_owned());
+        description.push(format!("Pairs of source lines: {}.", found.len()));
+        let mut table = Table::new(&["one line", "other line"]);
+        for (one, other) in found.keys() {
+            table.row(vec![one.clone(), other.clone()]);
+        }
+        return table.publish(&table_name(options, "pairs"), &description);
     }
     description.push(format!(
         "Pairs of source lines: gwp-race {}, of which ThreadSanitizer reports {}; ThreadSanitizer {}, of which \
