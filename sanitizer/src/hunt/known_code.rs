@@ -168,11 +168,9 @@ impl Function {
 
     /// A thread was seen at this offset; whether that is news of some site.
     fn enliven(&mut self, start: u64, offset: u32, named: &mut Named) -> bool {
-        let first = self.first_from(offset.saturating_sub(BESIDE));
-        let behind = self.first_from(offset.saturating_add(BESIDE));
-        let sites = self.sites.get_mut(first..behind).unwrap_or_default();
         let mut news = false;
-        for site in sites.iter_mut().filter(|site| !site.has(AccessSite::LIVE)) {
+        let sites = self.within(offset, BESIDE).iter_mut();
+        for site in sites.filter(|site| !site.has(AccessSite::LIVE)) {
             news = true;
             site.flags |= AccessSite::LIVE;
             if site.has(AccessSite::NAMED) {
@@ -184,17 +182,21 @@ impl Function {
 
     /// Nobody came to the site at this offset: nor does anybody, as a rule, to those of the same basic block.
     fn miss(&mut self, start: u64, offset: u32, named: &mut Named) {
-        let first = self.first_from(offset.saturating_sub(NEAR));
-        let behind = self.first_from(offset.saturating_add(NEAR));
-        let sites = self.sites.get_mut(first..behind).unwrap_or_default();
         let is_neighbour =
             |site: &&mut AccessSite| !site.has(AccessSite::LIVE) && site.offset != offset;
-        for site in sites.iter_mut().filter(is_neighbour) {
+        for site in self.within(offset, NEAR).iter_mut().filter(is_neighbour) {
             site.penalty = site.penalty.saturating_add(NEIGHBOUR_MISSED);
             if site.has(AccessSite::NAMED) {
                 named.weigh(start + u64::from(site.offset), site.named_weight());
             }
         }
+    }
+
+    /// The sites that are no more than so many bytes away.
+    fn within(&mut self, offset: u32, bytes: u32) -> &mut [AccessSite] {
+        let first = self.first_from(offset.saturating_sub(bytes));
+        let behind = self.first_from(offset.saturating_add(bytes));
+        self.sites.get_mut(first..behind).unwrap_or_default()
     }
 
     /// The index of the first site that stands there or behind.

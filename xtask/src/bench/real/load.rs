@@ -15,6 +15,8 @@ use crate::bench::numbers::Numbers;
 
 /// Keys; with their values some times what a memcached may keep, so that it drops some.
 const KEYS: usize = 100_000;
+const LEAST_VALUE: usize = 16;
+const MOST_VALUE: usize = 1024;
 /// How much more often some of them are asked for than others: the exponent of Zipf's law that the clients of YCSB
 /// have (Cooper and others, "Benchmarking Cloud Serving Systems with YCSB", 2010).
 const SKEW: f64 = 0.99;
@@ -87,6 +89,11 @@ fn client(
         answered += 1;
     }
     Ok(answered)
+}
+
+/// How long a new value is, bytes.
+pub fn value_len(numbers: &mut Numbers) -> usize {
+    LEAST_VALUE + numbers.below(MOST_VALUE - LEAST_VALUE)
 }
 
 /// Reads a line that ends with a line feed.

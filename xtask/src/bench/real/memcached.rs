@@ -1,27 +1,23 @@
 //! memcached: a server with worker threads that share a cache.
 
 use std::{
-    fs,
     io::{BufRead, Write as _},
-    path::PathBuf,
+    path::Path,
     process::Command,
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use super::{
-    ROOM,
-    load::{self, Protocol, read_line},
+    load::{self, Protocol, read_line, value_len},
     program::{Build, Load, Program},
     server::free_port,
 };
-use crate::{bench::numbers::Numbers, source, steps::step};
+use crate::{bench::numbers::Numbers, source::Tree, steps::step};
 
 /// MiB that the server may keep: less than the load sets, so that it has to drop some.
 const MEMORY: &str = "16";
-const LEAST_VALUE: usize = 16;
-const MOST_VALUE: usize = 1024;
 /// One request in so many asks for the server's figures.
 const STATS: usize = 500;
 
@@ -39,37 +35,34 @@ impl Program for Memcached {
         )
     }
 
-    fn make(&self, build: Build) -> Result<PathBuf> {
-        let tree = source::fetch(ROOM, self.package())?;
-        let directory = tree.path().with_file_name(build.name());
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("making {}", directory.display()))?;
-        tree.once(build.name(), || {
-            step(
-                &format!(
-                    "configuring memcached, {} (needs libevent-dev)",
-                    build.name()
-                ),
-                Command::new(tree.path().join("configure"))
-                    .current_dir(&directory)
-                    // Its own counters of coverage race, as they are meant to.
-                    .args([
-                        "--quiet",
-                        "--disable-docs",
-                        "--disable-coverage",
-                        "CC=clang-22",
-                    ])
-                    .arg(format!("CFLAGS={}", build.flags()))
-                    .arg(format!("LDFLAGS={}", build.flags())),
-            )?;
-            step(
-                "building it",
-                Command::new("make")
-                    .current_dir(&directory)
-                    .args(["-j2", "--quiet", "memcached"]),
-            )
-        })?;
-        Ok(directory.join("memcached"))
+    fn build(&self, build: Build, tree: &Tree, directory: &Path) -> Result<()> {
+        step(
+            &format!(
+                "configuring memcached, {} (needs libevent-dev)",
+                build.name()
+            ),
+            Command::new(tree.path().join("configure"))
+                .current_dir(directory)
+                // Its own counters of coverage race, as they are meant to.
+                .args([
+                    "--quiet",
+                    "--disable-docs",
+                    "--disable-coverage",
+                    "CC=clang-22",
+                ])
+                .arg(format!("CFLAGS={}", build.flags()))
+                .arg(format!("LDFLAGS={}", build.flags())),
+        )?;
+        step(
+            "building it",
+            Command::new("make")
+                .current_dir(directory)
+                .args(["-j2", "--quiet", "memcached"]),
+        )
+    }
+
+    fn built(&self) -> &'static str {
+        "memcached"
     }
 
     fn run(&self, mut command: Command, load: &Load, time: Duration) -> Result<f64> {
@@ -98,7 +91,7 @@ impl Protocol for Memcached {
                 "END"
             }
             60..85 => {
-                let len = LEAST_VALUE + numbers.below(MOST_VALUE - LEAST_VALUE);
+                let len = value_len(numbers);
                 // Some of them expire soon.
                 let expires = u8::from(numbers.below(10) == 0);
                 write!(request, "set key{key} 0 {expires} {len}\r\n")?;

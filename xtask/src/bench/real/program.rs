@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{ROOM, memcached::Memcached, redis::Redis, sqlite::Sqlite};
-use crate::{paths, source};
+use crate::{
+    paths,
+    source::{self, Tree},
+};
 
 /// The programs there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -40,8 +43,19 @@ pub trait Program {
     fn package(&self) -> &'static str;
     /// What it does, as counted by [`Program::run`], and how it was run.
     fn work(&self, load: &Load) -> String;
-    /// Builds it in a directory of this build's own, unless that was done before: the program.
-    fn make(&self, build: Build) -> Result<PathBuf>;
+    /// Builds it in a directory of this build's own.
+    fn build(&self, build: Build, tree: &Tree, directory: &Path) -> Result<()>;
+    /// Where the program is then, below that directory.
+    fn built(&self) -> &'static str;
+    /// Fetches and builds it, unless that was done before: the program.
+    fn make(&self, build: Build) -> Result<PathBuf> {
+        let tree = source::fetch(ROOM, self.package())?;
+        let directory = tree.path().with_file_name(build.name());
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("making {}", directory.display()))?;
+        tree.once(build.name(), || self.build(build, &tree, &directory))?;
+        Ok(directory.join(self.built()))
+    }
     /// How long it runs where it is to run for so long.
     fn lasts(&self, time: Duration) -> Duration {
         time

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, Read as _, Write as _},
-    path::PathBuf,
+    path::Path,
     process::Command,
     time::Duration,
 };
@@ -10,15 +10,12 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    ROOM,
-    load::{self, Protocol, read_line},
+    load::{self, Protocol, read_line, value_len},
     program::{Build, Load, Program},
     server::free_port,
 };
-use crate::{bench::numbers::Numbers, source, steps::step};
+use crate::{bench::numbers::Numbers, source::Tree, steps::step};
 
-const LEAST_VALUE: usize = 16;
-const MOST_VALUE: usize = 1024;
 /// One request in so many asks for the server's figures.
 const INFO: usize = 500;
 
@@ -41,33 +38,32 @@ impl Program for Redis {
         8 * threads
     }
 
-    fn make(&self, build: Build) -> Result<PathBuf> {
-        let tree = source::fetch(ROOM, self.package())?;
-        let directory = tree.path().with_file_name(build.name());
-        tree.once(build.name(), || {
-            // It is built where its source is.
-            step(
-                &format!("copying the source of redis, {}", build.name()),
-                Command::new("cp")
-                    .args(["--recursive", "--no-target-directory"])
-                    .args([tree.path(), &directory]),
-            )?;
-            step(
-                "building it",
-                Command::new("make")
-                    .current_dir(directory.join("src"))
-                    .args([
-                        "-j2",
-                        "--quiet",
-                        "CC=clang-22",
-                        "MALLOC=libc",
-                        "redis-server",
-                    ])
-                    .arg(format!("REDIS_CFLAGS={}", build.flags()))
-                    .arg(format!("REDIS_LDFLAGS={}", build.flags())),
-            )
-        })?;
-        Ok(directory.join("src/redis-server"))
+    fn build(&self, build: Build, tree: &Tree, directory: &Path) -> Result<()> {
+        // It is built where its source is.
+        step(
+            &format!("copying the source of redis, {}", build.name()),
+            Command::new("cp")
+                .args(["--recursive", "--no-target-directory"])
+                .args([tree.path(), directory]),
+        )?;
+        step(
+            "building it",
+            Command::new("make")
+                .current_dir(directory.join("src"))
+                .args([
+                    "-j2",
+                    "--quiet",
+                    "CC=clang-22",
+                    "MALLOC=libc",
+                    "redis-server",
+                ])
+                .arg(format!("REDIS_CFLAGS={}", build.flags()))
+                .arg(format!("REDIS_LDFLAGS={}", build.flags())),
+        )
+    }
+
+    fn built(&self) -> &'static str {
+        "src/redis-server"
     }
 
     fn run(&self, mut command: Command, load: &Load, time: Duration) -> Result<f64> {
@@ -92,7 +88,7 @@ impl Protocol for Redis {
             _ if numbers.below(INFO) == 0 => write!(request, "INFO")?,
             0..50 => write!(request, "GET key{key}")?,
             50..75 => {
-                let len = LEAST_VALUE + numbers.below(MOST_VALUE - LEAST_VALUE);
+                let len = value_len(numbers);
                 write!(request, "SET key{key} ")?;
                 request.resize(request.len() + len, b'v');
             }

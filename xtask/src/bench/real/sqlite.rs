@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
@@ -13,7 +13,7 @@ use super::{
     ROOM,
     program::{Build, Load, Program},
 };
-use crate::{paths, source, steps::step};
+use crate::{paths, source::Tree, steps::step};
 
 /// The part that says how much it has done, and the seconds that it lasts; it is always the first.
 const COUNTED: (&str, u64) = ("walthread1", 20);
@@ -47,41 +47,38 @@ impl Program for Sqlite {
         )
     }
 
-    fn make(&self, build: Build) -> Result<PathBuf> {
-        let tree = source::fetch(ROOM, self.package())?;
-        let directory = tree.path().with_file_name(build.name());
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("making {}", directory.display()))?;
-        tree.once(build.name(), || {
-            step(
-                &format!("configuring sqlite, {} (needs tcl)", build.name()),
-                Command::new(tree.path().join("configure"))
-                    .current_dir(&directory)
-                    .args(["--quiet", "--disable-tcl", "CC=clang-22"]),
-            )?;
-            step(
-                "putting its source into one file",
-                Command::new("make")
-                    .current_dir(&directory)
-                    .args(["--quiet", "sqlite3.c"]),
-            )?;
-            let source = tree.path();
-            step(
-                "building it",
-                Command::new("clang-22")
-                    .current_dir(&directory)
-                    .args(build.flags().split(' '))
-                    .args(["-w", "-DSQLITE_THREADSAFE=1", "-I."])
-                    .arg(format!("-I{}", source.join("src").display()))
-                    .args([
-                        source.join("test/threadtest3.c"),
-                        source.join("src/test_multiplex.c"),
-                        PathBuf::from("sqlite3.c"),
-                    ])
-                    .args(["-o", "threadtest3", "-ldl", "-lm", "-lpthread"]),
-            )
-        })?;
-        Ok(directory.join("threadtest3"))
+    fn build(&self, build: Build, tree: &Tree, directory: &Path) -> Result<()> {
+        step(
+            &format!("configuring sqlite, {} (needs tcl)", build.name()),
+            Command::new(tree.path().join("configure"))
+                .current_dir(directory)
+                .args(["--quiet", "--disable-tcl", "CC=clang-22"]),
+        )?;
+        step(
+            "putting its source into one file",
+            Command::new("make")
+                .current_dir(directory)
+                .args(["--quiet", "sqlite3.c"]),
+        )?;
+        let source = tree.path();
+        step(
+            "building it",
+            Command::new("clang-22")
+                .current_dir(directory)
+                .args(build.flags().split(' '))
+                .args(["-w", "-DSQLITE_THREADSAFE=1", "-I."])
+                .arg(format!("-I{}", source.join("src").display()))
+                .args([
+                    source.join("test/threadtest3.c"),
+                    source.join("src/test_multiplex.c"),
+                    PathBuf::from("sqlite3.c"),
+                ])
+                .args(["-o", "threadtest3", "-ldl", "-lm", "-lpthread"]),
+        )
+    }
+
+    fn built(&self) -> &'static str {
+        "threadtest3"
     }
 
     fn lasts(&self, time: Duration) -> Duration {
