@@ -20,10 +20,10 @@ use aya_ebpf::{
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_FORK, EVENT_HIT,
-    EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS, HitRecord, MET,
-    MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS, OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES,
-    SPACE_STEPS, STACK_BYTES, STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS,
-    delivery, phase, system_call,
+    EVENT_KNOWN, EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS,
+    HitRecord, KNOWN_BITS, KNOWN_TRAPS, MET, MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS,
+    OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
+    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase, system_call,
 };
 
 use crate::atomic;
@@ -259,6 +259,10 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if unsafe { (*ctx).regs.cs } & RING == 0 {
         return kernel_access(control, word, address, tid, shares);
     }
+    if !shares && is_known(control, pc) {
+        count_known(control, tid, phase::generation(word));
+        return swallow(control, Counter::HitKnown);
+    }
     // The program counter is that of the next instruction: one byte back is in the function.
     let before = pc.wrapping_sub(1);
     let flags = match range_of(control, current_tgid(control), before) {
@@ -331,6 +335,29 @@ fn kernel_access(control: &Control, word: u64, address: u64, tid: u32, shares: b
     count(control, Counter::HitRecorded);
     tell(EVENT_HIT, tid, 0, phase::generation(word));
     0
+}
+
+/// An access was made of which it is known that it races with the one of the stalled thread.
+#[inline(always)]
+fn count_known(control: &Control, tid: u32, generation: u64) {
+    let counted = atomic::load(&control.known_hits);
+    // One that comes late, or at the same time as another one, is not counted.
+    if counted >> KNOWN_BITS == generation
+        && atomic::replace(&control.known_hits, counted, counted.wrapping_add(1))
+    {
+        match counted & ((1 << KNOWN_BITS) - 1) {
+            0 => tell(EVENT_KNOWN, tid, 0, generation),
+            count if count + 1 == KNOWN_TRAPS => tell(EVENT_BUSY, tid, 0, generation),
+            _ => {}
+        }
+    }
+}
+
+/// Whether it is known that the access before this address races with the one of the stalled thread.
+#[inline(always)]
+fn is_known(control: &Control, pc: u64) -> bool {
+    let mut known = control.known.iter();
+    known.any(|known| atomic::load(known) == pc)
 }
 
 /// A record that nobody else writes, with its number; `None` where the stall has enough of them.

@@ -19,6 +19,14 @@ pub const STACK_CHUNK: usize = 4096;
 /// Conflicting accesses that one stall can keep; later ones are only counted.
 pub const HITS: usize = 4;
 
+/// Places of which it can be known that they race with a stalled thread's.
+pub const KNOWN: usize = 16;
+
+/// So many of those end a stall: an address that is accessed all the time costs the program a trap each time.
+pub const KNOWN_TRAPS: u64 = 16;
+/// The bits of [`Control::known_hits`] that count.
+pub const KNOWN_BITS: u32 = 16;
+
 /// Program counters of clock samples that are kept for the strategy.
 pub const SEEN: usize = 16;
 
@@ -160,6 +168,8 @@ counters! {
     HitUnanalyzed = "unanalyzed",
     /// Atomic accesses where the user asked to ignore those.
     HitAtomic = "atomic-ignored",
+    /// Accesses of which it is known that they race with the stalled thread's: the stall goes on.
+    HitKnown = "known",
     /// Hits beyond those that one stall keeps.
     HitOverflow = "overflow",
     /// Conflicting accesses recorded.
@@ -248,6 +258,11 @@ pub struct Control {
     pub trap_cost_ns: AtomicU64,
     /// The watched address.
     pub watch_address: AtomicU64,
+    /// Addresses behind accesses of which it is known that they race with the one of the stalled thread; 0 where
+    /// there are no more.
+    pub known: [AtomicU64; KNOWN],
+    /// `generation << KNOWN_BITS | count`: those of them that were made during the stall of that generation.
+    pub known_hits: AtomicU64,
     /// Start of the instruction that a sought or confirmed breakpoint stands on.
     pub breakpoint: AtomicU64,
     /// Traps of the stall in hand.
@@ -482,5 +497,7 @@ pub const EVENT_SHARED: u32 = 6;
 /// The kernel has accessed the bytes of the stall of generation `value` in a system call: the thread does not stop
 /// for it, and whether it is evidence is for the tracer to tell.
 pub const EVENT_HIT: u32 = 7;
+/// In the stall of generation `value` an access was made of which it is known that it races.
+pub const EVENT_KNOWN: u32 = 9;
 /// Others have come [`TRAPS_PER_STALL`] times to where the owner of generation `value` is waited for.
 pub const EVENT_CROWDED: u32 = 8;

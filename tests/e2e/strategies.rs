@@ -198,6 +198,21 @@ fn what_comes_next_is_watched() {
     assert!(long.report.number("races_total") > 0.0, "{long:?}");
 }
 
+/// Check that whoever is known to race does not end a stall, so that others may come as well: most of what traps is of
+/// that kind soon.
+#[test]
+fn known_races_do_not_end_stalls() {
+    let built = compile::program(&hot(), Configuration::USUAL).unwrap();
+    let outcome = Watch::aggressive()
+        .option(&["--strategy", "site"])
+        .run(&built, &["5"], Until::End)
+        .unwrap();
+    let [hits, races, stalls] =
+        ["hits", "races_total", "stalls"].map(|name| outcome.report.number(name));
+    println!("{stalls} stalls, {hits} hits, {races} races");
+    assert!(races > 4.0 && hits > 4.0 * races, "{outcome:?}");
+}
+
 /// Check that of many objects those are watched that several threads use, by thread and by processor: one of sixteen
 /// accesses is to such a one, but many more of the stalls are for it, where both threads have a processor most of the time.
 #[test]

@@ -193,6 +193,10 @@ impl Strategy for Auto {
         self.site.looked_at()
     }
 
+    fn costs(&mut self, per_stall: Duration) {
+        self.site.costs(per_stall);
+    }
+
     fn uses(&mut self, other: Conflict) {
         self.site.uses(other);
     }

@@ -156,6 +156,12 @@ impl Budget {
         control.spent_ns.fetch_add(ns, SeqCst);
     }
 
+    /// What was charged for those who waited for a stopped thread, and for what was found, ns.
+    #[must_use]
+    pub const fn consequences_ns(&self) -> u64 {
+        self.others_ns + self.explained_ns
+    }
+
     /// Charges the CPU time that the tracer has used since the last time, and cuts savings.
     pub fn settle(&mut self, control: &Control) {
         let used = cpu_time_ns();

@@ -30,10 +30,11 @@ const RACE: f64 = 2.0;
 const KNOWN_RACE: f64 = 1.5;
 /// Places remembered that race at a site; of more than these nothing new is expected.
 const MOST_OTHERS: usize = 64;
-/// A stall lasts so many times the time until the other access comes, which varies, and this at least: what it takes to
-/// get to a stall costs more than to wait a little longer there. One that finds somebody ends at once.
+/// A stall lasts so many times the time until the other access comes, which varies, and as long as it costs to get to a
+/// stall, at least; so much is thought of that at first. (Where the other one comes by chance, so many find it at the least
+/// cost.) One that finds somebody ends at once.
 const STALLS: u32 = 3;
-const SHORTEST_STALL: Duration = Duration::from_millis(2);
+const FIRST_COST: Duration = Duration::from_millis(2);
 /// For how much of a try a stall counts, at least, however far apart accesses are.
 const LEAST_PROOF: f64 = 0.5;
 /// How much longer the time between accesses is thought to be after a quiet stall, and at most.
@@ -68,6 +69,8 @@ const LONGEST_DISTANCE: Duration = Duration::from_secs(1);
 pub struct Contended {
     sites: HashMap<u64, Entry>,
     longest_stall: Duration,
+    /// What it costs to get to a stall: a running mean.
+    cost: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -131,6 +134,7 @@ impl Contended {
         Self {
             sites: HashMap::new(),
             longest_stall,
+            cost: FIRST_COST,
         }
     }
 
@@ -231,10 +235,15 @@ impl Contended {
         (self.sites.get(&site)).is_none_or(|entry| entry.looks < LOOKS)
     }
 
+    /// It has cost so much lately to get to a stall.
+    pub fn costs(&mut self, per_stall: Duration) {
+        follow(&mut self.cost, per_stall);
+    }
+
     /// How long a stall there should be: most of the other side's accesses come within that time.
     #[must_use]
     pub fn stall(&self, site: u64) -> Option<Duration> {
-        Some((self.sites.get(&site)?.expected() * STALLS).max(SHORTEST_STALL))
+        Some((self.sites.get(&site)?.expected() * STALLS).max(self.cost))
     }
 
     /// How long to wait there for a thread.

@@ -450,6 +450,10 @@ impl Strategy for Site {
         self.code.looked_at()
     }
 
+    fn costs(&mut self, per_stall: Duration) {
+        self.contended.costs(per_stall);
+    }
+
     fn uses(&mut self, other: Conflict) {
         if self.conflicts.len() < MOST_NOTED {
             self.conflicts.push(other);

@@ -221,6 +221,8 @@ pub trait Strategy {
     fn coverage(&self) -> Option<(u64, u64)>;
     /// The functions that were looked at.
     fn looked_at(&self) -> Vec<LookedAt>;
+    /// What it has cost lately to get to a stall, on average, beside the stall itself.
+    fn costs(&mut self, _per_stall: Duration) {}
     /// Besides the one of [`Outcome::Shared`], another access of the same bytes was seen.
     fn uses(&mut self, _other: Conflict) {}
     /// What came of the stall, or of the attempt, at a site that it has proposed.

@@ -12,6 +12,7 @@
 //! stall is CLOSED before its thread can move (invariant I7).
 
 mod decisions;
+mod pairs;
 mod sample;
 mod stops;
 mod substitute;
@@ -19,7 +20,6 @@ mod upkeep;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -30,6 +30,7 @@ use gwp_race_abi::EVENT_CONFIRMED;
 use gwp_race_abi::EVENT_CROWDED;
 use gwp_race_abi::EVENT_FORK;
 use gwp_race_abi::EVENT_HIT;
+use gwp_race_abi::EVENT_KNOWN;
 use gwp_race_abi::EVENT_SHARED;
 use gwp_race_abi::EVENT_THREAD;
 use gwp_race_abi::EVENT_UNKNOWN_PC;
@@ -70,6 +71,7 @@ use crate::target::threads::Stat;
 use crate::verdict::Policy;
 
 use decisions::Decisions;
+use pairs::Pairs;
 use substitute::Substitute;
 use waiting::Waiting;
 
@@ -91,8 +93,6 @@ const SETTLING: Duration = Duration::from_millis(100);
 const RECORD_TIME: Duration = Duration::from_millis(1);
 /// Stack bytes kept of a thread that stands still.
 const STANDING_STACK: usize = 256 * 1024;
-/// Reported pairs remembered; beyond that they are told with stacks again.
-const KNOWN_PAIRS: usize = 1 << 14;
 /// How often it is tried to let a thread go that stands still all the same.
 const RELEASES: usize = 3;
 /// Housekeeping rounds between two decays of what the strategy has learned.
@@ -161,29 +161,6 @@ struct Confirm {
     deadline: u64,
 }
 
-/// The places of a reported pair, as they are seen when a stall ends: of the stalled thread, and
-/// of the racing thread after its access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Seen {
-    stalled: Spot,
-    racing: Spot,
-}
-
-/// A program counter, and where the memory routine returns to that it is in: many call the same
-/// routine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Spot {
-    pc: u64,
-    returns_to: Option<u64>,
-}
-
-impl Spot {
-    fn new(pc: u64, call: Option<&RoutineCall>) -> Self {
-        let returns_to = call.map(|call| call.return_address);
-        Self { pc, returns_to }
-    }
-}
-
 /// What a program has done until some time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Activity {
@@ -231,6 +208,8 @@ pub struct Engine {
     watched_ns: u64,
     stops: u64,
     stalls: u64,
+    /// What was spent beside the stalls, ns, and how many there were, when the strategy was told what they cost.
+    told_of_costs: (u64, u64),
     /// Those that were ended early, because too many accesses trapped.
     stalls_cut_short: u64,
     value_changed: u64,
@@ -238,10 +217,7 @@ pub struct Engine {
     not_reported: BTreeMap<String, u64>,
     /// Where there are no gates.
     substitute: Option<Substitute>,
-    /// Pairs that were told with stacks; repeats are only counted.
-    known: HashSet<Seen>,
-    /// Pairs that are no evidence of a race, whatever is seen of them.
-    refused: HashSet<Seen>,
+    pairs: Pairs,
     ending: Option<Ending>,
 }
 
@@ -347,14 +323,14 @@ impl Engine {
             watched_ns: 0,
             stops: 0,
             stalls: 0,
+            told_of_costs: (0, 0),
             stalls_cut_short: 0,
             value_changed: 0,
             no_stall: BTreeMap::new(),
             not_reported: BTreeMap::new(),
             period_ns,
             substitute: substitutes.then(|| Substitute::new(setup.max_overhead)),
-            known: HashSet::new(),
-            refused: HashSet::new(),
+            pairs: Pairs::default(),
             ending: None,
             setup,
         };
@@ -414,7 +390,7 @@ impl Engine {
 
     /// Tells every race with its stacks again, once: one of them was dropped.
     pub fn tell_again(&mut self) {
-        self.known.clear();
+        self.pairs.forget_told();
     }
 
     /// How the engine has ended, once it has.
@@ -547,6 +523,11 @@ impl Engine {
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
             {
                 self.on_hit_in_kernel();
+            }
+            EVENT_KNOWN
+                if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>
+            {
+                self.shorten_stall();
             }
             EVENT_CONFIRMED
                 if matches!(self.state, State::Confirm(_)) && event.value == self.generation =>

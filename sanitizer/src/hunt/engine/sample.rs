@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use gwp_race_abi::Counter;
+use gwp_race_abi::KNOWN_BITS;
 use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
@@ -46,10 +47,11 @@ use crate::target::threads::{LockWait, Scheduling, waits_for_lock};
 use crate::verdict::Reason;
 
 use super::decisions::CLOCK;
+use super::pairs::{Seen, Spot};
 use super::waiting::NOT_READY;
 use super::{
-    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, KNOWN_PAIRS, LATE_STOP, Purpose, RECORD_TIME,
-    SEEK_TIME, STANDING_STACK, Seen, Spot, Stalled, State, as_pid, longest_stall, release,
+    CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, LATE_STOP, Purpose, RECORD_TIME, SEEK_TIME,
+    STANDING_STACK, Stalled, State, as_pid, longest_stall, release,
 };
 
 impl Engine {
@@ -328,6 +330,8 @@ impl Engine {
         control.hits.store(0, SeqCst);
         control.stall_traps.store(0, SeqCst);
         control.watch_address.store(watched.address.0, SeqCst);
+        self.pass_known(Spot::new(watched.pc, call.as_ref()));
+        let control = self.gates.control();
         let counted = |counter| control.counters[counter as usize].load(SeqCst);
         // What the kernel does unseen may have changed the bytes all the same.
         let traps = counted(Counter::Traps) - counted(Counter::HitKernel);
@@ -370,6 +374,39 @@ impl Engine {
             waiting: 0,
             deadline,
         }));
+    }
+
+    /// Lets the gate pass accesses that are known to race with the one of the stalled thread: the stall is for those that
+    /// are not. Now and then they are looked at all the same, as what is told of a place is told of one of its accesses.
+    fn pass_known(&mut self, stalled: Spot) {
+        /// How many of 256 stalls take whatever comes.
+        const ALL: u8 = 32;
+        let wants_all = !self.setup.learns || self.setup.full_repeats;
+        let partners = if wants_all || self.random.u8(..) < ALL {
+            &[]
+        } else {
+            self.pairs.partners(stalled)
+        };
+        let control = self.gates.control();
+        control
+            .known_hits
+            .store(self.generation << KNOWN_BITS, SeqCst);
+        let partners = partners.iter().copied().chain(std::iter::repeat(0));
+        for (known, partner) in control.known.iter().zip(partners) {
+            known.store(partner, SeqCst);
+        }
+    }
+
+    /// Somebody has come of whom it was known: of others, those who come about as often are still waited for.
+    pub(super) fn shorten_stall(&mut self) {
+        /// And a little longer, for those that come right after.
+        const LONGER: Duration = Duration::from_millis(1);
+        if let State::Stalled(stalled) = &mut self.state {
+            let now = monotonic_ns();
+            let until = now + now.saturating_sub(stalled.opened) + nanos(LONGER);
+            stalled.deadline = stalled.deadline.min(until);
+            stalled.look_at_locks = stalled.look_at_locks.min(stalled.deadline);
+        }
     }
 
     /// Nobody who waits for a lock of the stalled thread can race with it, and there is no reason to let them wait
@@ -561,7 +598,12 @@ impl Engine {
                 0 => self.waiting_for_locks_of(tid),
                 seen => seen,
             };
-            let outcome = if waiting > 0 {
+            let known = self.gates.control().known_hits.load(SeqCst);
+            let outcome = if known != self.generation << KNOWN_BITS {
+                self.lines.shared(watched.address.0);
+                self.outbox.send(&Notice::Repeat);
+                Outcome::Repeat
+            } else if waiting > 0 {
                 Outcome::Locked
             } else if is_blind_to_reads {
                 // That nobody was seen to read proves nothing then, nor would it afterwards.
@@ -594,15 +636,15 @@ impl Engine {
         let spot = Spot::new(watched.pc, call.as_ref());
         // Once for each: both threads stand still.
         let seen: Vec<Seen> = hits.iter().map(|hit| self.seen(spot, hit)).collect();
-        let told = seen.iter().all(|seen| self.known.contains(seen));
+        let told = seen.iter().all(|seen| self.pairs.is_told(seen));
         let new = hits
             .iter()
             .zip(&seen)
-            .find(|(_, seen)| !self.known.contains(seen) && !self.refused.contains(seen));
+            .find(|(_, seen)| !self.pairs.is_settled(seen));
         self.lines.shared(watched.address.0);
         let outcome = new.map_or(Outcome::Repeat, |(hit, Seen { racing, .. })| {
             Outcome::Hit(Conflict {
-                behind: racing.returns_to.unwrap_or(racing.pc),
+                behind: racing.behind(),
                 distance: Duration::from_nanos(hit.time_ns.saturating_sub(opened)),
             })
         });
@@ -746,15 +788,13 @@ impl Engine {
             ) {
                 Ok(finding) => {
                     let seen = self.seen(spot, hit);
-                    if self.known.len() >= KNOWN_PAIRS {
-                        self.known.clear();
-                    }
-                    if !self.known.insert(seen) && !self.setup.full_repeats {
+                    let is_told_by_pc = self.is_told_by_pc(hit, finding.racing.pc);
+                    if !self.pairs.tell(seen, is_told_by_pc) && !self.setup.full_repeats {
                         self.outbox.send(&Notice::Repeat);
                     } else {
                         let maps = self.map_infos();
                         if !self.outbox.send(&Notice::Race(Box::new(finding), maps)) {
-                            self.known.remove(&seen);
+                            self.pairs.take_back(&seen);
                         }
                     }
                 }
@@ -763,19 +803,32 @@ impl Engine {
                     let by_chance = [Reason::NotCompleted, Reason::OutsideStall];
                     if by_chance.iter().all(|chance| chance.name() != reason) {
                         let seen = self.seen(spot, hit);
-                        if self.refused.len() >= KNOWN_PAIRS {
-                            self.refused.clear();
-                        }
-                        self.refused.insert(seen);
+                        self.pairs.refuse(seen);
                     }
                 }
             }
         }
     }
 
+    /// Whether no other access traps at the program counter of a hit that an instruction at `pc` has made: that of a memory
+    /// routine has many callers, and a repeated string instruction traps where it stands.
+    fn is_told_by_pc(&self, hit: &Hit, pc: u64) -> bool {
+        const PREFIXES: usize = 4;
+        const REPEATED: [u8; 2] = [0xf2, 0xf3];
+        let behind = hit.regs.rip;
+        let next = self.modules.code(behind);
+        !hit.in_kernel
+            && pc < behind
+            && !self.modules.is_routine(pc)
+            && !next
+                .iter()
+                .take(PREFIXES)
+                .any(|byte| REPEATED.contains(byte))
+    }
+
     /// The race of these two places was told already: its stacks are not wanted.
     pub(super) fn is_known(&self, stalled: Spot, hit: &Hit) -> bool {
-        !self.setup.full_repeats && self.known.contains(&self.seen(stalled, hit))
+        !self.setup.full_repeats && self.pairs.is_told(&self.seen(stalled, hit))
     }
 
     fn seen(&self, stalled: Spot, hit: &Hit) -> Seen {

@@ -9,7 +9,8 @@ use crate::kernel::ptrace::Stop;
 use crate::target;
 use crate::target::memory;
 
-use super::{Engine, EngineError, Spot, State, as_pid, release};
+use super::pairs::Spot;
+use super::{Engine, EngineError, State, as_pid, release};
 
 impl Engine {
     /// Handles all stops that have come.

@@ -203,7 +203,7 @@ impl Engine {
         if changes.changed {
             if changes.unloaded {
                 // Other code may stand at the same addresses now.
-                self.known.clear();
+                self.pairs.forget();
                 self.tell_coverage();
                 self.strategy.forget();
                 self.lines.forget();
@@ -283,6 +283,7 @@ impl Engine {
             }
         }
         self.settle();
+        self.tell_cost_of_stalls();
         self.look_after_clocks();
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.seize_new_threads()?;
@@ -290,6 +291,23 @@ impl Engine {
         let statistics = self.statistics();
         self.outbox.send(&Notice::Statistics(statistics));
         Ok(())
+    }
+
+    /// Tells the strategy what it costs to get to a stall.
+    fn tell_cost_of_stalls(&mut self) {
+        /// So many that one dear one says little.
+        const ENOUGH: u64 = 8;
+        let spent = self.gates.control().spent_ns.load(SeqCst);
+        // What comes of a stall is no cost of getting to it.
+        let of_stalls = self.watched_ns + self.budget.consequences_ns();
+        let beside = spent.saturating_sub(of_stalls);
+        let (told, told_stalls) = self.told_of_costs;
+        let stalls = self.stalls - told_stalls;
+        if stalls >= ENOUGH {
+            self.told_of_costs = (beside, self.stalls);
+            let each = beside.saturating_sub(told) / stalls;
+            self.strategy.costs(Duration::from_nanos(each));
+        }
     }
 
     /// A program may install or remove a handler for the signal that stops it: the gates then

@@ -1,0 +1,166 @@
+//! Pairs of places that have met in a stall, and what came of it.
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+
+use gwp_race_abi::KNOWN;
+
+use crate::hunt::caller::RoutineCall;
+
+/// Pairs remembered; beyond that they are told with stacks again.
+const MEMORY: usize = 1 << 14;
+
+/// Two places, as they are seen when a stall ends: of the stalled thread, and of the racing thread
+/// after its access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Seen {
+    pub(super) stalled: Spot,
+    pub(super) racing: Spot,
+}
+
+/// A program counter, and where the memory routine returns to that it is in: many call the same
+/// routine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Spot {
+    pc: u64,
+    pub(super) returns_to: Option<u64>,
+}
+
+impl Spot {
+    pub(super) fn new(pc: u64, call: Option<&RoutineCall>) -> Self {
+        let returns_to = call.map(|call| call.return_address);
+        Self { pc, returns_to }
+    }
+
+    /// Where a strategy finds the code that has made the access.
+    pub(super) fn behind(self) -> u64 {
+        self.returns_to.unwrap_or(self.pc)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    /// Those that were told with stacks; repeats are only counted.
+    told: HashSet<Seen>,
+    /// Those that are no evidence of a race, whatever is seen of them.
+    refused: HashSet<Seen>,
+    /// Where others were after accesses that raced with the one of a stalled thread, the last ones: program counters
+    /// that tell by themselves whose access it was.
+    partners: HashMap<Spot, Vec<u64>>,
+}
+
+impl Pairs {
+    /// Whether it was told.
+    pub(super) fn is_told(&self, seen: &Seen) -> bool {
+        self.told.contains(seen)
+    }
+
+    /// Whether nothing new can come of it.
+    pub(super) fn is_settled(&self, seen: &Seen) -> bool {
+        self.is_told(seen) || self.refused.contains(seen)
+    }
+
+    /// It is told now; whether that is news. `is_told_by_pc`: no other access traps at the racing program counter.
+    pub(super) fn tell(&mut self, seen: Seen, is_told_by_pc: bool) -> bool {
+        if self.told.len() >= MEMORY {
+            self.forget_told();
+        }
+        let Seen { stalled, racing } = seen;
+        if is_told_by_pc && racing.returns_to.is_none() {
+            let partners = self.partners.entry(stalled).or_default();
+            if !partners.contains(&racing.pc) {
+                partners.truncate(KNOWN - 1);
+                partners.insert(0, racing.pc);
+            }
+        }
+        self.told.insert(seen)
+    }
+
+    /// It could not be told.
+    pub(super) fn take_back(&mut self, seen: &Seen) {
+        self.told.remove(seen);
+        if let Some(partners) = self.partners.get_mut(&seen.stalled) {
+            partners.retain(|pc| *pc != seen.racing.pc);
+        }
+    }
+
+    /// It is no evidence.
+    pub(super) fn refuse(&mut self, seen: Seen) {
+        if self.refused.len() >= MEMORY {
+            self.refused.clear();
+        }
+        self.refused.insert(seen);
+    }
+
+    /// Where others are after accesses of which it was told that they race with the one of a stalled thread.
+    pub(super) fn partners(&self, stalled: Spot) -> &[u64] {
+        self.partners.get(&stalled).map_or(&[], Vec::as_slice)
+    }
+
+    /// All are to be told again.
+    pub(super) fn forget_told(&mut self) {
+        self.told.clear();
+        self.partners.clear();
+    }
+
+    /// Other code may stand at the same addresses now.
+    pub(super) fn forget(&mut self) {
+        self.forget_told();
+        self.refused.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(pc: u64) -> Spot {
+        Spot {
+            pc,
+            returns_to: None,
+        }
+    }
+
+    /// Check that partners are those that were told of one place, the last ones, without those in routines.
+    #[test]
+    fn partners_are_remembered() {
+        let mut pairs = Pairs::default();
+        let pair = |stalled, racing| Seen {
+            stalled: spot(stalled),
+            racing: spot(racing),
+        };
+        assert!(pairs.tell(pair(1, 100), true));
+        assert!(!pairs.tell(pair(1, 100), true));
+        assert!(pairs.tell(pair(1, 101), false));
+        assert!(pairs.tell(pair(2, 102), true));
+        let in_routine = Spot {
+            pc: 103,
+            returns_to: Some(104),
+        };
+        let called = Seen {
+            stalled: spot(1),
+            racing: in_routine,
+        };
+        assert!(pairs.tell(called, true));
+        assert_eq!(in_routine.behind(), 104);
+        pairs.refuse(pair(1, 105));
+        assert!(pairs.is_settled(&pair(1, 105)) && !pairs.is_told(&pair(1, 105)));
+        assert_eq!(pairs.partners(spot(1)), [100]);
+        assert_eq!(pairs.partners(spot(2)), [102]);
+        assert!(pairs.partners(spot(3)).is_empty());
+        for racing in 200..200 + 2 * KNOWN as u64 {
+            pairs.tell(pair(1, racing), true);
+        }
+        let partners = pairs.partners(spot(1));
+        assert!(partners.len() == KNOWN && partners.iter().all(|pc| *pc >= 200 + KNOWN as u64));
+        let last = pair(1, 199 + 2 * KNOWN as u64);
+        pairs.take_back(&last);
+        assert!(!pairs.is_told(&last) && pairs.partners(spot(1)).len() == KNOWN - 1);
+        pairs.forget_told();
+        assert!(pairs.partners(spot(1)).is_empty() && !pairs.is_told(&pair(1, 100)));
+        assert!(pairs.is_settled(&pair(1, 105)));
+        pairs.forget();
+        assert!(!pairs.is_settled(&pair(1, 105)));
+    }
+}
