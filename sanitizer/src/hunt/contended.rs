@@ -61,6 +61,11 @@ const WAITS: u32 = 3;
 /// But never longer.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
+/// From this interval on a thread is waited for while the budget has nothing left, which costs nothing but the time.
+const RARE: Duration = Duration::from_millis(20);
+/// However much those promise, others are waited at as well meanwhile.
+const MOST_MEANWHILE: f64 = 0.75;
+
 /// Beyond this a distance says no more.
 const LONGEST_DISTANCE: Duration = Duration::from_secs(1);
 
@@ -101,7 +106,12 @@ impl Entry {
     /// What a stall there is worth, and the time until a thread comes by.
     fn worth(&self) -> f64 {
         let waits = self.interval.as_secs_f64() / WORTH_A_STALL.as_secs_f64();
-        LEFT.powf(self.tries) * self.promise / (1.0 + waits)
+        self.worth_of_stall() / (1.0 + waits)
+    }
+
+    /// The same where that time costs nothing.
+    fn worth_of_stall(&self) -> f64 {
+        LEFT.powf(self.tries) * self.promise
     }
 
     /// How much a stall of at most so long says about it: where accesses are further apart, another one is less likely
@@ -296,6 +306,29 @@ impl Contended {
         })
     }
 
+    /// One of those that threads come to rarely, for when waiting costs nothing; `None` where others are rather waited at.
+    pub fn choose_rare(&self, random: &mut fastrand::Rng) -> Option<u64> {
+        let rare = |entry: &Entry| entry.is_reached && !entry.is_related && entry.interval >= RARE;
+        let sites = self.sites.iter().filter(|(_, entry)| rare(entry));
+        let worths: Vec<_> = sites
+            .map(|(&site, entry)| {
+                let proof = entry.proof(self.longest_stall);
+                (site, entry.worth_of_stall() * proof)
+            })
+            .collect();
+        let best = worths.iter().map(|(_, worth)| *worth).fold(0.0, f64::max);
+        if random.f64() >= best.min(MOST_MEANWHILE) {
+            return None;
+        }
+        let weight = |worth: f64| worth.powi(2);
+        let mut point = random.f64() * worths.iter().map(|(_, worth)| weight(*worth)).sum::<f64>();
+        let chosen = worths.iter().find(|(_, worth)| {
+            point -= weight(*worth);
+            point <= 0.0
+        });
+        chosen.map(|(site, _)| *site)
+    }
+
     /// Functions may promise more than they did.
     fn forget_promises(&mut self) {
         for entry in self.sites.values_mut() {
@@ -421,6 +454,39 @@ mod tests {
         assert!(sevens(&mut contended) < 200);
         contended.raced(7, with(0x300));
         assert!(sevens(&mut contended) > 400);
+    }
+
+    /// Check that of sites that are rarely reached those that race are waited at while that costs nothing, the less the more
+    /// tries were in vain, and never those that are reached often, or never were.
+    #[test]
+    fn rare_sites_are_waited_at_meanwhile() {
+        let mut contended = Contended::new(5 * MILLISECOND);
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut chosen = |contended: &Contended| {
+            let choices = (0..1000).filter_map(|_| contended.choose_rare(&mut random));
+            let choices: Vec<_> = choices.collect();
+            assert!(choices.iter().all(|site| *site == 7));
+            choices.len()
+        };
+        contended.note(7, MILLISECOND);
+        contended.note(8, MILLISECOND);
+        contended.relate(9, MILLISECOND, false);
+        assert_eq!(chosen(&contended), 0);
+        for _ in 0..8 {
+            contended.reached(7, 300 * MILLISECOND);
+            contended.reached(8, MILLISECOND);
+            contended.outcome(9, Outcome::NotReached);
+        }
+        let conflict = Conflict {
+            behind: 0x100,
+            distance: MILLISECOND,
+        };
+        contended.raced(7, conflict);
+        assert!((650..850).contains(&chosen(&contended)));
+        for _ in 0..8 {
+            contended.raced(7, conflict);
+        }
+        assert!(chosen(&contended) < 100);
     }
 
     /// Check that what is only related to a race is tried, but given up as soon as nobody comes there, and that what is

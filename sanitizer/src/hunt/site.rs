@@ -44,6 +44,8 @@ const NAMED_ELSEWHERE: &str = "named-elsewhere";
 pub const CONTENDED: &str = "contended";
 /// Why a site was chosen that accesses a member of objects which has raced elsewhere.
 pub const MEMBER: &str = "member";
+/// Why a site was chosen to which nobody came when it was waited at before.
+const MISSED: &str = "missed";
 /// How long is looked for such sites in one go.
 const RELATE: Duration = Duration::from_micros(200);
 /// How long a site is waited at that was missed, while the budget has nothing left.
@@ -390,7 +392,11 @@ impl Strategy for Site {
     }
 
     fn wait_meanwhile(&mut self) -> Option<Wait> {
-        let site = self.code.missed.choose(self.random.f64())?;
+        let rare = self.contended.choose_rare(&mut self.random);
+        let (site, why) = match rare {
+            Some(site) => (site, CONTENDED),
+            None => (self.code.missed.choose(self.random.f64())?, MISSED),
+        };
         let wait = Wait {
             at: site,
             site,
@@ -398,7 +404,7 @@ impl Strategy for Site {
             skip: 0,
             writes: self.may_write(self.code.get(site)),
             meets: false,
-            why: "missed",
+            why,
         };
         self.why = wait.why;
         self.waiting = Some(wait);
