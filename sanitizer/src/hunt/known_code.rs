@@ -110,6 +110,11 @@ impl AccessSite {
         f64::from(self.live_weight()) * self.merit()
     }
 
+    /// What it weighs among those that were missed: the less, the more often in a row.
+    fn missed_weight(self) -> f64 {
+        f64::from(self.kind_weight()) / (1.0 + f64::from(self.misses))
+    }
+
     fn live_weight(self) -> f32 {
         if self.has(Self::LIVE) {
             LIVE_WEIGHT
@@ -479,7 +484,7 @@ impl KnownCode {
             _ => {}
         }
         match outcome {
-            Outcome::NotReached => self.missed.add(site, f64::from(known.kind_weight())),
+            Outcome::NotReached => self.missed.add(site, known.missed_weight()),
             _ => self.missed.remove(site),
         }
         if is_reached {
@@ -643,6 +648,10 @@ mod tests {
         let [_, missed, _, reached, far] = penalties;
         assert_eq!((missed, far), (NEIGHBOUR_MISSED, 0));
         assert_eq!(reached, penalty(Outcome::Quiet, 0));
+        let weight = |code: &KnownCode| code.get(START).expect("it is known").missed_weight();
+        let missed_once = weight(&code);
+        code.outcome(START, Outcome::NotReached);
+        assert!(weight(&code) < missed_once);
     }
 
     /// Check that locks and, at shared sites, quiet stalls make a function promise less, that quiet ones count no more
