@@ -497,7 +497,7 @@ pub const EVENT_SHARED: u32 = 6;
 /// The kernel has accessed the bytes of the stall of generation `value` in a system call: the thread does not stop
 /// for it, and whether it is evidence is for the tracer to tell.
 pub const EVENT_HIT: u32 = 7;
-/// In the stall of generation `value` an access was made of which it is known that it races.
-pub const EVENT_KNOWN: u32 = 9;
 /// Others have come [`TRAPS_PER_STALL`] times to where the owner of generation `value` is waited for.
 pub const EVENT_CROWDED: u32 = 8;
+/// In the stall of generation `value` an access was made of which it is known that it races.
+pub const EVENT_KNOWN: u32 = 9;

@@ -132,6 +132,15 @@ impl Entry {
     }
 }
 
+/// The index of one of some sites, each as likely as it weighs; `None` where there are none.
+fn draw(weights: &[(u64, f64)], random: &mut fastrand::Rng) -> Option<usize> {
+    let mut point = random.f64() * weights.iter().map(|(_, weight)| weight).sum::<f64>();
+    weights.iter().position(|(_, weight)| {
+        point -= weight;
+        point <= 0.0
+    })
+}
+
 /// A running mean that follows what is new.
 fn follow(mean: &mut Duration, new: Duration) {
     *mean = (*mean * 3 + new) / 4;
@@ -293,11 +302,8 @@ impl Contended {
             .map(|(&site, entry)| (site, entry.weight(self.longest_stall)))
             .collect();
         (0..CHOICES).find_map(|_| {
-            let mut point = random.f64() * weights.iter().map(|(_, weight)| weight).sum::<f64>();
-            let (site, weight) = weights.iter_mut().find(|(_, weight)| {
-                point -= *weight;
-                point <= 0.0
-            })?;
+            let drawn = draw(&weights, random)?;
+            let (site, weight) = weights.get_mut(drawn)?;
             let entry = self.sites.get_mut(site)?;
             let before = std::mem::replace(&mut entry.promise, promise(*site));
             let left = (entry.promise / before).powi(2);
@@ -310,23 +316,19 @@ impl Contended {
     pub fn choose_rare(&self, random: &mut fastrand::Rng) -> Option<u64> {
         let rare = |entry: &Entry| entry.is_reached && !entry.is_related && entry.interval >= RARE;
         let sites = self.sites.iter().filter(|(_, entry)| rare(entry));
-        let worths: Vec<_> = sites
+        let mut best = 0.0_f64;
+        let weights: Vec<_> = sites
             .map(|(&site, entry)| {
-                let proof = entry.proof(self.longest_stall);
-                (site, entry.worth_of_stall() * proof)
+                let worth = entry.worth_of_stall() * entry.proof(self.longest_stall);
+                best = best.max(worth);
+                (site, worth.powi(2))
             })
             .collect();
-        let best = worths.iter().map(|(_, worth)| *worth).fold(0.0, f64::max);
         if random.f64() >= best.min(MOST_MEANWHILE) {
             return None;
         }
-        let weight = |worth: f64| worth.powi(2);
-        let mut point = random.f64() * worths.iter().map(|(_, worth)| weight(*worth)).sum::<f64>();
-        let chosen = worths.iter().find(|(_, worth)| {
-            point -= weight(*worth);
-            point <= 0.0
-        });
-        chosen.map(|(site, _)| *site)
+        let (site, _) = weights.get(draw(&weights, random)?)?;
+        Some(*site)
     }
 
     /// Functions may promise more than they did.

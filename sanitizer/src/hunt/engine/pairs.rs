@@ -23,7 +23,7 @@ pub(super) struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Spot {
     pc: u64,
-    pub(super) returns_to: Option<u64>,
+    returns_to: Option<u64>,
 }
 
 impl Spot {

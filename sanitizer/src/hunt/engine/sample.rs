@@ -326,12 +326,11 @@ impl Engine {
         }
         // What was recorded before is of no stall; the watchpoints are not armed.
         let _ = self.take_records();
+        self.pass_known(Spot::new(watched.pc, call.as_ref()));
         let control = self.gates.control();
         control.hits.store(0, SeqCst);
         control.stall_traps.store(0, SeqCst);
         control.watch_address.store(watched.address.0, SeqCst);
-        self.pass_known(Spot::new(watched.pc, call.as_ref()));
-        let control = self.gates.control();
         let counted = |counter| control.counters[counter as usize].load(SeqCst);
         // What the kernel does unseen may have changed the bytes all the same.
         let traps = counted(Counter::Traps) - counted(Counter::HitKernel);
