@@ -138,6 +138,7 @@ pub fn silent_programs() -> Vec<Silent> {
         });
     }
     programs.push(silent("silent/users.c"));
+    programs.push(silent("silent/glance.c"));
     programs
 }
 

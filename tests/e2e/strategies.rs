@@ -277,6 +277,25 @@ fn looks_tell_who_uses_the_bytes() {
     assert!(found, "not in {} tries", 4 * TRIES);
 }
 
+/// Check that where two threads were seen to share a variable, who else names it is waited for, however seldom that one
+/// comes: of a hundred functions that were missed, the one that forgets the lock.
+#[test]
+fn who_seldom_uses_what_is_shared_is_awaited() {
+    let broken = Program::new("silent/glance.c").broken();
+    let built = compile::program(&broken, Configuration::USUAL).unwrap();
+    let found = (1..=2 * TRIES).any(|attempt| {
+        let outcome = Watch::usual()
+            .option(&["--strategy", "site", "--max-overhead", "2%"])
+            .run(&built, &["10", "3"], Until::End)
+            .unwrap();
+        let races = outcome.report.races.len();
+        let awaited = came_to(&outcome, "missed: hit") + 0.0;
+        println!("try {attempt}: {races} races, {awaited} first seen where nobody had come before");
+        races > 0 && awaited > 0.0
+    });
+    assert!(found, "not in {} tries", 2 * TRIES);
+}
+
 /// Check that a stall is noticed for which others wait, because the thread holds a lock, and is charged for them; without
 /// the lock, nobody waits.
 #[test]

@@ -67,6 +67,11 @@ impl Link {
         self.tell(wire::Command::Charge(cpu_ns));
     }
 
+    /// Tells the tracer whether other processes are watched as well.
+    pub fn has_company(&mut self, has: bool) {
+        self.tell(wire::Command::Company(has));
+    }
+
     /// Tells the tracer that a race was dropped.
     pub fn tell_again(&mut self) {
         self.tell(wire::Command::TellAgain);

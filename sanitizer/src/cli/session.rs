@@ -95,6 +95,8 @@ pub struct Session {
     seed: u64,
     /// The user was told that there are no gates.
     gates_are_missing: bool,
+    /// Several processes are watched.
+    has_company: bool,
 }
 
 impl Session {
@@ -138,6 +140,7 @@ impl Session {
             dropped: 0,
             seed,
             gates_are_missing: false,
+            has_company: false,
         })
     }
 
@@ -172,7 +175,21 @@ impl Session {
         };
         let link = Link::start(&setup, self.message_sender.clone())?;
         self.links.insert(pid, link);
+        self.tell_company();
+        if let Some(link) = self.links.get_mut(&pid) {
+            link.has_company(self.has_company);
+        }
         Ok(())
+    }
+
+    /// Tells the tracers whether there are several, where that has changed.
+    fn tell_company(&mut self) {
+        let has = self.links.len() > 1;
+        if std::mem::replace(&mut self.has_company, has) != has {
+            self.links
+                .values_mut()
+                .for_each(|link| link.has_company(has));
+        }
     }
 
     /// Waits for the next thing that the command must know of.
@@ -297,6 +314,7 @@ impl Session {
         let farewell = self.farewells.remove(&pid);
         let mut failure = None;
         if let Some(mut link) = self.links.remove(&pid) {
+            self.tell_company();
             let code = link.ended().await;
             if code == Some(RELEASED) {
                 self.releases += 1;

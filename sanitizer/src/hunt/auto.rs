@@ -201,6 +201,10 @@ impl Strategy for Auto {
         self.site.uses(other);
     }
 
+    fn is_shared(&mut self, address: u64) {
+        self.site.is_shared(address);
+    }
+
     fn outcome(&mut self, site: u64, outcome: Outcome) {
         // That it is shared may have been seen before.
         let is_news = !matches!(outcome, Outcome::Shared(_)) || !self.site.is_contended(site);

@@ -2,17 +2,20 @@
 //!
 //! The gate earns with each clock sample, the tracer with the time in the kernel, which is not sampled. While
 //! the balance is negative nothing is claimed. The gate also charges the traps; the tracer charges stops,
-//! arming, its own CPU time and what the daemon needs to explain a race, all of which a busy machine takes
-//! from the target.
+//! arming, its own CPU time and what the daemon needs to explain a race.
+//!
+//! At first all of it is charged as if it were taken from the target, each thread of which had a processor for
+//! itself. Where that is not so, less is lost than that: see [`super::loss`], and [`Budget::program_uses`].
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst, time::Duration};
 
 use gwp_race_abi::Control;
 
+use super::loss::Loss;
 use crate::kernel::process::{cpu_time_ns, nanos};
 
-/// What is charged for a nanosecond that the tracer worked: more than one, for what cannot be timed from
-/// inside (interrupts, cold caches, the watchdog's turn, exits to a hypervisor).
+/// What is charged for a nanosecond that the tracer worked where the target uses all processors: more than one, for
+/// what cannot be timed from inside (interrupts, cold caches, the watchdog's turn, exits to a hypervisor).
 const SEEN_AND_UNSEEN: f64 = 2.4;
 
 /// What is charged for a stop beside the time that the thread stood, for the same reasons.
@@ -37,17 +40,25 @@ const LONGEST_PERIOD: Duration = Duration::from_millis(100);
 pub struct Budget {
     charged_cpu_ns: u64,
     share: f64,
+    /// Processors that there are for the target and for the tracer.
+    cpus: f64,
+    /// The part of them that the target uses, and how many that are; `None` where that is unknown.
+    used: Option<(f64, f64)>,
+    has_company: bool,
+    loss: Loss,
     /// How much may be saved now, ns: what is left of the advance, at first.
     most_savings: u64,
     /// CPU time of the target that no sample stood for, and that was earned with, ns.
     unsampled_ns: u64,
     /// Time that threads of the target stood still, ns.
     pub stopped_ns: u64,
-    /// What was charged beside that for stops, for those who waited for a stopped thread, for the tracer's work, and for the daemon's, ns.
-    unseen_of_stops_ns: u64,
+    /// What was charged for stops, for those who waited for a stopped thread, for the tracer's work, and for the daemon's, ns.
+    stops_ns: u64,
     others_ns: u64,
     worked_ns: u64,
     explained_ns: u64,
+    /// What was charged for stalls, a part of what was charged for stops, ns.
+    stalls_ns: u64,
 }
 
 impl Budget {
@@ -103,13 +114,18 @@ impl Budget {
         let budget = Self {
             charged_cpu_ns: cpu_time_ns(),
             share,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from) as f64,
+            used: None,
+            has_company: is_child,
+            loss: Loss::default(),
             most_savings: advance,
             unsampled_ns: 0,
             stopped_ns: 0,
-            unseen_of_stops_ns: 0,
+            stops_ns: 0,
             others_ns: 0,
             worked_ns: 0,
             explained_ns: 0,
+            stalls_ns: 0,
         };
         budget.set_period(control, period_ns);
         budget
@@ -133,19 +149,78 @@ impl Budget {
     /// Whether nothing is left.
     #[must_use]
     pub fn is_spent(control: &Control) -> bool {
-        control.spent_ns.load(SeqCst) > control.earned_ns.load(SeqCst)
+        Self::owes_more_than(control, Duration::ZERO)
+    }
+
+    /// Whether more than so much has to be earned until something is left.
+    #[must_use]
+    pub fn owes_more_than(control: &Control, credit: Duration) -> bool {
+        let earned = control.earned_ns.load(SeqCst);
+        control.spent_ns.load(SeqCst) > earned.saturating_add(nanos(credit))
+    }
+
+    /// Takes note of how many processors the target uses, on average, of those that it may, and how many of its threads wait
+    /// for one. What the tracer works takes from it only where it would have run there; but that costs others its time in any case.
+    pub fn program_uses(&mut self, cpus: f64, of: usize, waiting: f64) {
+        self.used = Some((cpus / self.cpus.min(of.max(1) as f64), cpus));
+        self.loss.waits(waiting);
+    }
+
+    /// Forgets a part of what was seen of the target's losses.
+    pub fn decay(&mut self) {
+        self.loss.decay();
+    }
+
+    /// Forgets all that was seen of the target: it executes another program.
+    pub fn forget(&mut self) {
+        self.used = None;
+        self.loss = Loss::default();
+    }
+
+    /// Takes note of whether other processes are watched as well: then it is unknown what all of them use.
+    pub const fn has_company(&mut self, has: bool) {
+        self.has_company = has;
+    }
+
+    /// A thread stood still for `stood`, seconds, and the target has used `used` seconds of CPU time meanwhile.
+    pub fn learn_loss(&mut self, stood: f64, used: f64) {
+        if let Some((_, average)) = self.used {
+            self.loss.saw(stood, stood * average, used);
+        }
+    }
+
+    /// What is lost, of the time that a thread stands still.
+    #[must_use]
+    pub fn loss_share(&self) -> f64 {
+        self.loss.share()
+    }
+
+    /// What is charged for a nanosecond that the tracer has worked.
+    fn work_share(&self) -> f64 {
+        match self.used {
+            Some((used, _)) if !self.has_company => {
+                (SEEN_AND_UNSEEN * used).clamp(1.0, SEEN_AND_UNSEEN)
+            }
+            _ => SEEN_AND_UNSEEN,
+        }
     }
 
     /// Charges a thread's standing still.
     pub fn charge_stop(&mut self, control: &Control, ns: u64) {
         self.stopped_ns += ns;
-        let unseen = nanos(UNSEEN_OF_STOP);
-        self.unseen_of_stops_ns += unseen;
-        control.spent_ns.fetch_add(ns + unseen, SeqCst);
+        let charged = scaled(ns, self.loss_share()) + nanos(UNSEEN_OF_STOP);
+        self.stops_ns += charged;
+        control.spent_ns.fetch_add(charged, SeqCst);
+    }
+
+    /// Takes note of how long a stall has lasted, whose thread's standing still is charged.
+    pub fn note_stall(&mut self, ns: u64) {
+        self.stalls_ns += scaled(ns, self.loss_share());
     }
 
     /// Charges the time that other threads waited for one that stood still, ns.
     pub fn charge_others(&mut self, control: &Control, ns: u64) {
+        let ns = scaled(ns, self.loss_share());
         self.others_ns += ns;
         control.spent_ns.fetch_add(ns, SeqCst);
     }
@@ -156,16 +231,16 @@ impl Budget {
         control.spent_ns.fetch_add(ns, SeqCst);
     }
 
-    /// What was charged for those who waited for a stopped thread, and for what was found, ns.
+    /// What was charged for stalls, for those who waited for a stopped thread, and for what was found, ns.
     #[must_use]
-    pub const fn consequences_ns(&self) -> u64 {
-        self.others_ns + self.explained_ns
+    pub const fn stalls_and_consequences_ns(&self) -> u64 {
+        self.stalls_ns + self.others_ns + self.explained_ns
     }
 
     /// Charges the CPU time that the tracer has used since the last time, and cuts savings.
     pub fn settle(&mut self, control: &Control) {
         let used = cpu_time_ns();
-        let worked = with_unseen(used.saturating_sub(self.charged_cpu_ns));
+        let worked = scaled(used.saturating_sub(self.charged_cpu_ns), self.work_share());
         self.charged_cpu_ns = used;
         self.worked_ns += worked;
         control.spent_ns.fetch_add(worked, SeqCst);
@@ -181,7 +256,7 @@ impl Budget {
     #[must_use]
     pub fn spent_s(&self, control: &Control) -> BTreeMap<String, f64> {
         let charged = [
-            ("stops", self.stopped_ns + self.unseen_of_stops_ns),
+            ("stops", self.stops_ns),
             ("locks", self.others_ns),
             ("tracer", self.worked_ns),
             ("reports", self.explained_ns),
@@ -196,13 +271,76 @@ impl Budget {
     }
 }
 
-fn with_unseen(ns: u64) -> u64 {
-    (ns as f64 * SEEN_AND_UNSEEN) as u64
+fn scaled(ns: u64, share: f64) -> u64 {
+    (ns as f64 * share) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::gates::Gates;
+
+    /// A budget of a program, and its control block.
+    fn budget(control: &Control) -> Budget {
+        Budget::new(control, 10_000_000, 0.01, 5_000, false)
+    }
+
+    /// Check that the tracer's work is charged by how many of the processors the program uses, but in full while that is
+    /// unknown, or other processes are watched.
+    #[test]
+    fn work_is_charged_by_use() {
+        let gates = Gates::in_user_space().unwrap();
+        let control = gates.control();
+        let mut budget = budget(control);
+        budget.cpus = 4.0;
+        assert_eq!(budget.work_share(), SEEN_AND_UNSEEN);
+        for (cpus, of, share) in [
+            (4.0, 4, SEEN_AND_UNSEEN),
+            (2.0, 4, SEEN_AND_UNSEEN / 2.0),
+            (2.0, 2, SEEN_AND_UNSEEN),
+            (0.1, 4, 1.0),
+            (9.0, 4, SEEN_AND_UNSEEN),
+        ] {
+            budget.program_uses(cpus, of, 0.0);
+            assert!((budget.work_share() - share).abs() < 1e-9, "{cpus} of {of}");
+        }
+        budget.program_uses(0.1, 4, 0.0);
+        budget.has_company(true);
+        assert_eq!(budget.work_share(), SEEN_AND_UNSEEN);
+        budget.has_company(false);
+        budget.forget();
+        assert_eq!(budget.work_share(), SEEN_AND_UNSEEN);
+    }
+
+    /// Check that what stands still, and who waits for it, is charged in full until others were seen to run meanwhile, and
+    /// again when another program is executed.
+    #[test]
+    fn stops_are_charged_by_loss() {
+        const STOOD: u64 = 1_000_000;
+        let gates = Gates::in_user_space().unwrap();
+        let control = gates.control();
+        let mut budget = budget(control);
+        let spent = |budget: &mut Budget| {
+            let before = control.spent_ns.load(SeqCst);
+            budget.charge_stop(control, STOOD);
+            budget.charge_others(control, STOOD);
+            budget.note_stall(STOOD);
+            control.spent_ns.load(SeqCst) - before - nanos(UNSEEN_OF_STOP)
+        };
+        assert_eq!(spent(&mut budget), 2 * STOOD);
+        budget.program_uses(1.0, 2, 3.0);
+        for _ in 0..100 {
+            budget.learn_loss(1e-3, 0.5e-3);
+        }
+        assert!((budget.loss_share() - 0.5).abs() < 1e-6);
+        assert!(spent(&mut budget).abs_diff(STOOD) < 10);
+        assert!(budget.stalls_and_consequences_ns().abs_diff(3 * STOOD) < 10);
+        budget.program_uses(1.0, 2, 0.0);
+        assert_eq!(spent(&mut budget), 2 * STOOD);
+        budget.program_uses(1.0, 2, 3.0);
+        budget.forget();
+        assert_eq!(spent(&mut budget), 2 * STOOD);
+    }
 
     /// Check that the processors' clocks cost a tenth of the budget at most, as far as they may be slowed down for it.
     #[test]

@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_micros(300);
 const NAMED_WEIGHT: f32 = 4.0;
 /// Who writes is in conflict with all others, who reads with those who write.
 const WRITES_WEIGHT: f32 = 2.0;
+/// Of those that were missed: whoever seldom uses what two threads use may well forget the lock that they take.
+const SHARED_NAME_WEIGHT: f64 = 16.0;
 /// Somebody comes sooner or later to most sites where a thread was seen right beside.
 const LIVE_WEIGHT: f32 = 4.0;
 /// What a forgetting leaves of what is known of locks, and of quiet stalls.
@@ -74,6 +76,8 @@ impl AccessSite {
     const LIVE: u8 = 32;
     /// The instruction writes.
     pub const WRITES: u8 = 64;
+    /// It names a variable that two threads were seen to use, maybe elsewhere.
+    const SHARED_NAME: u8 = 128;
 
     /// Whether it is so.
     #[must_use]
@@ -112,7 +116,18 @@ impl AccessSite {
 
     /// What it weighs among those that were missed: the less, the more often in a row.
     fn missed_weight(self) -> f64 {
-        f64::from(self.kind_weight()) / (1.0 + f64::from(self.misses))
+        let shared = if self.has(Self::SHARED_NAME) {
+            SHARED_NAME_WEIGHT
+        } else {
+            1.0
+        };
+        shared * f64::from(self.kind_weight()) / (1.0 + f64::from(self.misses))
+    }
+
+    /// Whether nobody was seen there yet, but should be waited for, since it names what two threads use.
+    fn is_wanted(self) -> bool {
+        let seen = Self::STALLED | Self::SHARED | Self::PRIVATE | Self::LIVE;
+        self.has(Self::SHARED_NAME) && !self.has(seen)
     }
 
     fn live_weight(self) -> f32 {
@@ -197,6 +212,15 @@ impl Function {
         }
     }
 
+    /// The same, after a long wait, for those that are waited for wherever they stand.
+    fn miss_wanted(&mut self, start: u64, offset: u32, missed: &mut Missed) {
+        let is_wanted = |site: &&mut AccessSite| site.is_wanted() && site.offset != offset;
+        for site in self.sites.iter_mut().filter(is_wanted) {
+            site.misses = site.misses.saturating_add(1);
+            missed.add(start + u64::from(site.offset), site.missed_weight());
+        }
+    }
+
     /// The sites that are no more than so many bytes away.
     fn within(&mut self, offset: u32, bytes: u32) -> &mut [AccessSite] {
         let first = self.first_from(offset.saturating_sub(bytes));
@@ -257,10 +281,13 @@ impl KnownCode {
                     if code.is_atomic(pc) || fixed_address.is_some_and(|at| code.is_constant(at)) {
                         return;
                     }
-                    if let Some(address) = fixed_address {
-                        named.add(address, pc, writes);
-                    }
-                    let named = fixed_address.map_or(0, |_| AccessSite::NAMED);
+                    let named = match fixed_address {
+                        Some(address) if named.add(address, pc, writes) => {
+                            AccessSite::NAMED | AccessSite::SHARED_NAME
+                        }
+                        Some(_) => AccessSite::NAMED,
+                        None => 0,
+                    };
                     (pc, named | if writes { AccessSite::WRITES } else { 0 })
                 }
                 StaticSite::Leaves { pc, transfer, .. } => {
@@ -285,6 +312,10 @@ impl KnownCode {
             }
         });
         self.sites += function.sites.len() as u64;
+        for site in function.sites.iter().filter(|site| site.is_wanted()) {
+            self.missed
+                .add(start + u64::from(site.offset), site.missed_weight());
+        }
         self.functions.insert(start, function);
         Some(start)
     }
@@ -408,6 +439,7 @@ impl KnownCode {
         {
             known.flags |= AccessSite::SHARED;
             known.flags &= !AccessSite::PRIVATE;
+            self.missed.remove(site);
         }
     }
 
@@ -421,6 +453,36 @@ impl KnownCode {
         function.map_or(1.0, |function| {
             1.0 / (1.0 + LESS_BY_LOCKED * function.locked + LESS_BY_QUIET * function.quiet)
         })
+    }
+
+    /// A site was waited at for long in vain: nor does anybody come to others of the same function, as a rule, unless that is
+    /// known to execute.
+    pub fn missed_for_long(&mut self, site: u64) {
+        if let Some((start, index)) = self.find(site)
+            && let Some(function) = self.functions.get_mut(&start)
+            && let Some(offset) = function.sites.get(index).map(|site| site.offset)
+            && !function.executes
+        {
+            function.miss_wanted(start, offset, &mut self.missed);
+        }
+    }
+
+    /// Two threads were seen to use what is at an address: of those whose code names it, who did not come yet is waited
+    /// for as well.
+    pub fn is_shared(&mut self, address: u64) {
+        for user in self.named.shares(address) {
+            let found = self.find(user);
+            let known = found.and_then(|(start, index)| {
+                let function = self.functions.get_mut(&start)?;
+                function.sites.get_mut(index)
+            });
+            if let Some(known) = known {
+                known.flags |= AccessSite::SHARED_NAME;
+                if known.is_wanted() {
+                    self.missed.add(user, known.missed_weight());
+                }
+            }
+        }
     }
 
     fn weigh_named(&mut self, site: u64) {
@@ -502,7 +564,7 @@ impl KnownCode {
 
     /// Forgets a part of it.
     pub fn decay(&mut self) {
-        for function in self.functions.values_mut() {
+        for (start, function) in &mut self.functions {
             function.locked *= KEPT;
             function.quiet *= KEPT;
             for site in &mut function.sites {
@@ -510,6 +572,10 @@ impl KnownCode {
                 site.misses /= 2;
                 // Other threads may have come to use it, and the program to do something else.
                 site.flags &= !(AccessSite::PRIVATE | AccessSite::LIVE);
+                if site.is_wanted() {
+                    let place = start + u64::from(site.offset);
+                    self.missed.add(place, site.missed_weight());
+                }
             }
         }
         self.named.decay();
@@ -618,6 +684,40 @@ mod tests {
         }
         let times = chosen(&code, 10);
         assert!(times[3].abs_diff(times[1]) <= 1, "{times:?}");
+    }
+
+    /// Check that who names what two threads were seen to use is waited for where nobody was seen, rather than other sites that were
+    /// missed, that long waits in vain count for the whole function, and that those who were seen are left to others.
+    #[test]
+    fn who_names_what_is_shared_is_wanted() {
+        const ADDRESS: u64 = 0x9100;
+        let mut code = code(10);
+        for number in 0..3 {
+            code.named.add(ADDRESS, at(number), number == 0);
+        }
+        code.functions.get_mut(&START).unwrap().executes = false;
+        code.outcome(at(9), Outcome::NotReached);
+        assert_eq!(code.missed.choose(0.5), Some(at(9)));
+        code.is_shared(ADDRESS + 8);
+        assert_eq!(code.missed.choose(0.99), Some(at(9)));
+        code.is_shared(ADDRESS);
+        let chosen = |code: &KnownCode, site| {
+            let choices = (0..1000).map(|number| code.missed.choose(f64::from(number) / 1000.0));
+            choices.filter(|choice| *choice == Some(site)).count()
+        };
+        for number in 0..3 {
+            assert!((250..350).contains(&chosen(&code, at(number))));
+        }
+        let before = code.get(at(1)).unwrap().missed_weight();
+        code.missed_for_long(at(0));
+        assert!(code.get(at(1)).unwrap().missed_weight() < before);
+        code.outcome(at(0), Outcome::Quiet);
+        code.shares(at(1));
+        assert_eq!((chosen(&code, at(0)), chosen(&code, at(1))), (0, 0));
+        assert!(chosen(&code, at(2)) > 700);
+        // It was news once.
+        code.is_shared(ADDRESS);
+        assert_eq!(chosen(&code, at(0)), 0);
     }
 
     /// Check that nobody coming to a site counts against its neighbours where nobody was seen, and against no others.

@@ -1,7 +1,8 @@
 //! Access sites whose code names the variable: where one of them writes it, two threads at any two of them make a
 //! conflict, whatever else the program does. Of the many sites of a large program these are few. Those of code that
 //! is known to execute are kept apart from all others. Many variables are written at the start only: what looks at
-//! one site that reads such a variable have shown counts for all of them.
+//! one site that reads such a variable have shown counts for all of them. So does it that two threads were seen to use one:
+//! whoever else uses it, however seldom, may be the one that forgets the lock.
 
 use std::collections::HashMap;
 
@@ -9,6 +10,8 @@ use super::weights::WeightedSites;
 
 /// Sites of an address that nobody is known to write, kept until somebody does.
 const MOST_READERS: usize = 16;
+/// Sites of an address that is written, of which it is known that they are its.
+const MOST_USERS: usize = 64;
 /// Addresses remembered; of more than these nothing is learned.
 const MEMORY: usize = 1 << 16;
 /// Choices of a site until one is not of a variable that nobody was seen to write.
@@ -22,45 +25,68 @@ pub struct Named {
     near: WeightedSites,
     /// All others of such variables. Those that have become near weigh nothing here.
     elsewhere: WeightedSites,
-    /// The addresses that sites read.
-    read: HashMap<u64, u64>,
+    /// What sites name.
+    sites: HashMap<u64, Name>,
     /// How often in vain somebody was looked for who writes a variable, by its address.
     unwritten: HashMap<u64, f64>,
 }
 
-#[derive(Debug)]
-enum Variable {
-    /// By these sites.
-    Read(Vec<u64>),
-    Written,
+/// What is known of an address.
+#[derive(Debug, Default)]
+struct Variable {
+    /// Who names it.
+    sites: Vec<u64>,
+    is_written: bool,
+    /// Two threads were seen to use it.
+    is_shared: bool,
+}
+
+/// What a site names.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    address: u64,
+    writes: bool,
 }
 
 impl Named {
-    /// A site names an address.
-    pub fn add(&mut self, address: u64, site: u64, writes: bool) {
+    /// A site names an address; whether two threads were seen to use that.
+    pub fn add(&mut self, address: u64, site: u64, writes: bool) -> bool {
         if self.addresses.len() >= MEMORY {
-            return;
+            return false;
         }
-        if !writes {
-            self.read.insert(site, address);
-        }
-        let variable = self.addresses.entry(address);
-        let variable = variable.or_insert(Variable::Read(Vec::new()));
-        match variable {
-            Variable::Written => self.elsewhere.add(site, 1.0),
-            Variable::Read(readers) if writes => {
-                let readers = std::mem::take(readers);
-                *variable = Variable::Written;
-                for site in readers.into_iter().chain([site]) {
-                    self.elsewhere.add(site, 1.0);
-                }
-            }
-            Variable::Read(readers) => {
-                if readers.len() < MOST_READERS {
-                    readers.push(site);
-                }
+        self.sites.insert(site, Name { address, writes });
+        let variable = self.addresses.entry(address).or_default();
+        if writes && !std::mem::replace(&mut variable.is_written, true) {
+            for &reader in &variable.sites {
+                self.elsewhere.add(reader, 1.0);
             }
         }
+        let most = if variable.is_written {
+            self.elsewhere.add(site, 1.0);
+            MOST_USERS
+        } else {
+            MOST_READERS
+        };
+        if variable.sites.len() < most {
+            variable.sites.push(site);
+        }
+        variable.is_shared
+    }
+
+    /// Two threads were seen to use what is at an address: all sites that name it, where that is news.
+    pub fn shares(&mut self, address: u64) -> Vec<u64> {
+        let variable = self.addresses.get_mut(&address);
+        let news = variable.filter(|variable| !variable.is_shared);
+        news.map_or_else(Vec::new, |variable| {
+            variable.is_shared = true;
+            variable.sites.clone()
+        })
+    }
+
+    /// The address that a site reads.
+    fn read_by(&self, site: u64) -> Option<u64> {
+        let name = self.sites.get(&site)?;
+        (!name.writes).then_some(name.address)
     }
 
     /// The code of a site is known to execute.
@@ -75,15 +101,15 @@ impl Named {
     pub fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
         (0..CHOICES).find_map(|_| {
             let site = self.near.choose(random.f64())?;
-            let address = self.read.get(&site);
-            let in_vain = address.and_then(|address| self.unwritten.get(address));
+            let address = self.read_by(site);
+            let in_vain = address.and_then(|address| self.unwritten.get(&address));
             (random.f64() * (1.0 + in_vain.unwrap_or(&0.0)) < 1.0).then_some(site)
         })
     }
 
     /// Whether another thread was seen to use the variable of a site, after it was looked for.
     pub fn looked_at(&mut self, site: u64, is_used: bool) {
-        let Some(&address) = self.read.get(&site) else {
+        let Some(address) = self.read_by(site) else {
             return;
         };
         if is_used {
@@ -154,6 +180,18 @@ mod tests {
         assert_eq!(named.choose_elsewhere(0.1), Some(4));
         named.forget();
         assert_eq!(named.choose_elsewhere(0.5), None);
+    }
+
+    /// Check that all who name what is shared are told once, and that who is found later is told to name such a thing.
+    #[test]
+    fn users_of_what_is_shared_are_told() {
+        let mut named = Named::default();
+        assert!(!named.add(0x1000, 1, false));
+        assert!(!named.add(0x1000, 2, true));
+        assert!(!named.add(0x2000, 3, true));
+        assert_eq!(named.shares(0x1000), [1, 2]);
+        assert!(named.shares(0x1000).is_empty() && named.shares(0x3000).is_empty());
+        assert!(named.add(0x1000, 4, false) && !named.add(0x2000, 5, false));
     }
 
     /// Check that a site is in one place only, and that what is known of it follows it.

@@ -11,6 +11,7 @@ use super::{
     contended::Contended,
     known_code::{AccessSite, DOUBLINGS, KnownCode, MEMORY},
     members::{Members, Place},
+    prospects::Prospects,
     strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
     sweep::Sweep,
 };
@@ -75,9 +76,12 @@ pub struct Site {
     noted: Vec<(u64, Vec<u64>)>,
     /// Other sides of conflicts, which are looked at then, too.
     conflicts: Vec<Conflict>,
+    /// Addresses that two threads were seen to use, the same.
+    shared: Vec<u64>,
     /// Places of which that was seen in a stall.
     raced: Vec<(u64, Conflict)>,
     contended: Contended,
+    prospects: Prospects,
     members: Members,
     sweep: Sweep,
     swept: usize,
@@ -112,8 +116,10 @@ impl Site {
             code: KnownCode::default(),
             noted: Vec::new(),
             conflicts: Vec::new(),
+            shared: Vec::new(),
             raced: Vec::new(),
             contended: Contended::new(longest_stall),
+            prospects: Prospects::default(),
             members: Members::default(),
             tries_elsewhere: 0.0,
             found_elsewhere: 0.0,
@@ -163,6 +169,9 @@ impl Site {
                 self.contended.note(site, conflict.distance);
                 self.code.shares(site);
             }
+        }
+        for address in std::mem::take(&mut self.shared) {
+            self.code.is_shared(address);
         }
         for (place, conflict) in std::mem::take(&mut self.raced) {
             // The clock calls a memory routine's place by what it returns to.
@@ -355,7 +364,11 @@ impl Strategy for Site {
         self.look(code);
         let contended = self.random.f64() < self.contended.chance();
         let contended = contended.then(|| {
-            let promise = |site| self.code.promise(site);
+            let promise = |site| {
+                let known = self.code.get(site);
+                let writes = known.is_some_and(|site| site.has(AccessSite::WRITES));
+                self.code.promise(site) * self.prospects.of(writes)
+            };
             self.contended.choose(&mut self.random, promise)
         });
         let contended = contended.flatten();
@@ -397,12 +410,13 @@ impl Strategy for Site {
             Some(site) => (site, CONTENDED),
             None => (self.code.missed.choose(self.random.f64())?, MISSED),
         };
+        let known = self.code.get(site);
         let wait = Wait {
             at: site,
             site,
             time: MEANWHILE,
             skip: 0,
-            writes: self.may_write(self.code.get(site)),
+            writes: self.may_write(known),
             meets: false,
             why,
         };
@@ -427,8 +441,10 @@ impl Strategy for Site {
         self.code = KnownCode::default();
         self.noted.clear();
         self.conflicts.clear();
+        self.shared.clear();
         self.raced.clear();
         self.contended.forget();
+        self.prospects.forget();
         self.members.forget();
         self.sweep = Sweep::from(self.random.u64(..));
         self.swept = 0;
@@ -441,6 +457,7 @@ impl Strategy for Site {
 
     fn decay(&mut self) {
         self.contended.decay();
+        self.prospects.decay();
         self.tries_elsewhere /= 2.0;
         self.found_elsewhere /= 2.0;
         self.tries_named /= 2.0;
@@ -466,8 +483,21 @@ impl Strategy for Site {
         }
     }
 
+    fn is_shared(&mut self, address: u64) {
+        if self.shared.len() < MOST_NOTED {
+            self.shared.push(address);
+        }
+    }
+
     fn outcome(&mut self, site: u64, outcome: Outcome) {
         self.contended.outcome(site, outcome);
+        if matches!(self.why, CONTENDED | MEMBER)
+            && let Some(known) = self.code.get(site)
+            && !known.has(AccessSite::CALL)
+        {
+            self.prospects
+                .outcome(known.has(AccessSite::WRITES), outcome);
+        }
         match (self.why, outcome) {
             // What is shared is told after the stall that has counted.
             (NAMED, Outcome::Shared(_)) => self.found_named += 1.0,
@@ -497,5 +527,8 @@ impl Strategy for Site {
             _ => {}
         }
         self.code.outcome(site, outcome);
+        if (self.why, outcome) == (MISSED, Outcome::NotReached) {
+            self.code.missed_for_long(site);
+        }
     }
 }

@@ -225,6 +225,8 @@ pub trait Strategy {
     fn costs(&mut self, _per_stall: Duration) {}
     /// Besides the one of [`Outcome::Shared`], another access of the same bytes was seen.
     fn uses(&mut self, _other: Conflict) {}
+    /// Two threads were seen to use the memory at an address.
+    fn is_shared(&mut self, _address: u64) {}
     /// What came of the stall, or of the attempt, at a site that it has proposed.
     fn outcome(&mut self, site: u64, outcome: Outcome);
 }

@@ -220,6 +220,7 @@ fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<
             match command {
                 Command::Stop => engine.end(Ending::Stopped),
                 Command::Charge(ns) => engine.charge(ns),
+                Command::Company(has) => engine.has_company(has),
                 Command::TellAgain => engine.tell_again(),
             }
         }

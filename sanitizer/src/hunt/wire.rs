@@ -55,6 +55,8 @@ pub enum Command {
     Stop,
     /// Nanoseconds of CPU time that the daemon has used to explain this target's races.
     Charge(u64),
+    /// Whether other processes are watched as well.
+    Company(bool),
     /// A race was dropped: what was told before is to be told again, with stacks, when it is caught again.
     TellAgain,
 }

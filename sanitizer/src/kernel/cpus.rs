@@ -2,6 +2,11 @@
 //!
 //! Source of the format: `Documentation/admin-guide/cputopology.rst` (`/sys/devices/system/cpu/online`).
 
+use nix::{
+    sched::{CpuSet, sched_getaffinity},
+    unistd::Pid,
+};
+
 use super::{KernelError, perf::PerfEvent};
 
 /// The processors that are online; empty where the kernel does not say.
@@ -9,6 +14,16 @@ use super::{KernelError, perf::PerfEvent};
 pub fn online() -> Vec<u32> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     parse(&list)
+}
+
+/// How many processors the first thread of a process may use; those that this process may use where the kernel does not say.
+#[must_use]
+pub fn usable_by(pid: Pid) -> usize {
+    let count = sched_getaffinity(pid).map(|set| {
+        let all = 0..CpuSet::count();
+        all.filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count()
+    });
+    count.unwrap_or_else(|_| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Whether there is an event on each of these processors, and on no other. Where it is not known which are online,

@@ -39,6 +39,12 @@ impl Decisions {
 }
 
 impl Engine {
+    /// Two threads were seen to use the memory at an address.
+    pub(super) fn is_shared(&mut self, address: u64) {
+        self.lines.shared(address);
+        self.strategy.is_shared(address);
+    }
+
     /// Something came of a place that the strategy has chosen.
     pub(super) fn came_to(&mut self, why: &'static str, site: u64, outcome: Outcome) {
         let counts = &mut self.decisions.counts;

@@ -144,6 +144,8 @@ struct Stalled {
     is_blind_to_reads: bool,
     before: Vec<u8>,
     opened: u64,
+    /// CPU time that the program had used by then, ns, where that was looked at.
+    used: Option<u64>,
     /// Traps counted before it.
     traps: u64,
     /// When to look whether others wait for a lock that it holds.
@@ -168,8 +170,10 @@ struct Activity {
     time_ns: u64,
     /// CPU time that it has used while it was watched.
     used_ns: u64,
-    /// How often its threads were given a processor, where that matters.
+    /// How often its threads were given a processor, and how long they have waited for one, seconds, summed up; where
+    /// that is known.
     turns: Option<f64>,
+    waited: f64,
     /// Looks in a row at which events on them were dear.
     dear: u32,
 }
@@ -386,6 +390,11 @@ impl Engine {
     /// Charges what others have worked for this target.
     pub fn charge(&mut self, ns: u64) {
         self.budget.charge_explaining(self.gates.control(), ns);
+    }
+
+    /// Says whether other processes are watched as well.
+    pub fn has_company(&mut self, has: bool) {
+        self.budget.has_company(has);
     }
 
     /// Tells every race with its stacks again, once: one of them was dropped.

@@ -334,6 +334,8 @@ impl Engine {
         let counted = |counter| control.counters[counter as usize].load(SeqCst);
         // What the kernel does unseen may have changed the bytes all the same.
         let traps = counted(Counter::Traps) - counted(Counter::HitKernel);
+        let used = self.used_by_now();
+        let control = self.gates.control();
         let opened = monotonic_ns();
         control
             .phase
@@ -368,6 +370,7 @@ impl Engine {
             watched,
             before,
             opened,
+            used,
             traps,
             look_at_locks,
             waiting: 0,
@@ -572,6 +575,7 @@ impl Engine {
             is_blind_to_reads,
             before,
             opened,
+            used,
             traps,
             waiting,
             ..
@@ -583,7 +587,9 @@ impl Engine {
             .phase
             .store(phase::word(self.generation, phase::CLOSED), SeqCst);
         let closed = monotonic_ns();
+        self.stood_since(opened, used);
         self.watched_ns += closed - opened;
+        self.budget.note_stall(closed - opened);
         let mut hits = self.complete_hits();
         if hits.is_empty() {
             let mut after = vec![0; before.len()];
@@ -591,7 +597,7 @@ impl Engine {
             let trapped = self.counter(Counter::Traps) - self.counter(Counter::HitKernel) != traps;
             if matches!(read, Ok(true)) && after != before && !trapped {
                 self.value_changed += 1;
-                self.lines.shared(watched.address.0);
+                self.is_shared(watched.address.0);
             }
             let waiting = match waiting {
                 0 => self.waiting_for_locks_of(tid),
@@ -599,7 +605,7 @@ impl Engine {
             };
             let known = self.gates.control().known_hits.load(SeqCst);
             let outcome = if known != self.generation << KNOWN_BITS {
-                self.lines.shared(watched.address.0);
+                self.is_shared(watched.address.0);
                 self.outbox.send(&Notice::Repeat);
                 Outcome::Repeat
             } else if waiting > 0 {
@@ -640,7 +646,7 @@ impl Engine {
             .iter()
             .zip(&seen)
             .find(|(_, seen)| !self.pairs.is_settled(seen));
-        self.lines.shared(watched.address.0);
+        self.is_shared(watched.address.0);
         let outcome = new.map_or(Outcome::Repeat, |(hit, Seen { racing, .. })| {
             Outcome::Hit(Conflict {
                 behind: racing.behind(),

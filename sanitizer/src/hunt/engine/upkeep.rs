@@ -12,6 +12,7 @@ use crate::hunt::loader::Look;
 use crate::hunt::modules::RefreshError;
 use crate::hunt::wire::Notice;
 use crate::hunt::wire::Statistics;
+use crate::kernel::cpus;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::target;
@@ -276,6 +277,7 @@ impl Engine {
             self.look_when_idle();
         }
         if self.rounds.is_multiple_of(DECAY_ROUNDS) {
+            self.budget.decay();
             if self.substitute.is_some() {
                 self.forget_some();
             } else {
@@ -299,14 +301,15 @@ impl Engine {
         const ENOUGH: u64 = 8;
         let spent = self.gates.control().spent_ns.load(SeqCst);
         // What comes of a stall is no cost of getting to it.
-        let of_stalls = self.watched_ns + self.budget.consequences_ns();
-        let beside = spent.saturating_sub(of_stalls);
+        let beside = spent.saturating_sub(self.budget.stalls_and_consequences_ns());
         let (told, told_stalls) = self.told_of_costs;
         let stalls = self.stalls - told_stalls;
         if stalls >= ENOUGH {
             self.told_of_costs = (beside, self.stalls);
             let each = beside.saturating_sub(told) / stalls;
-            self.strategy.costs(Duration::from_nanos(each));
+            // What stands still so long costs as much.
+            let each = each as f64 / self.budget.loss_share();
+            self.strategy.costs(Duration::from_nanos(each as u64));
         }
     }
 
@@ -352,6 +355,7 @@ impl Engine {
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
         self.fit_events(1);
+        self.budget.forget();
         self.begin_activity();
         self.open_events(tid)
     }
@@ -368,31 +372,32 @@ impl Engine {
         }
     }
 
-    /// How often the threads were given a processor in their lives, as far as some of them tell; nothing where that
-    /// does not matter.
-    fn turns(&self) -> Option<f64> {
+    /// How often the threads were given a processor in their lives, and how long they have waited for one, in seconds, as far
+    /// as some of them tell.
+    fn scheduling(&self) -> (f64, f64) {
         /// To read of one takes some microseconds.
         const SOME: usize = 16;
-        if !self.arming.may_be_dear() {
-            return None;
-        }
         let pid = as_pid(self.pid);
         let mut tids: Vec<u32> = self.arming.tids().collect();
         tids.sort_unstable();
         let some = tids.iter().take(SOME);
-        let turns: u64 = some
-            .filter_map(|&tid| Scheduling::read(pid, as_pid(tid)))
-            .map(|scheduling| scheduling.turns)
-            .sum();
-        Some(turns as f64 * tids.len() as f64 / tids.len().clamp(1, SOME) as f64)
+        let (mut turns, mut waited) = (0, 0.0);
+        for scheduling in some.filter_map(|&tid| Scheduling::read(pid, as_pid(tid))) {
+            turns += scheduling.turns;
+            waited += scheduling.waited.as_secs_f64();
+        }
+        let times = tids.len() as f64 / tids.len().clamp(1, SOME) as f64;
+        (turns as f64 * times, waited * times)
     }
 
     /// What the program has done until now is not what it does.
     pub(super) fn begin_activity(&mut self) {
+        let (turns, waited) = self.scheduling();
         self.activity = Activity {
             time_ns: monotonic_ns(),
             used_ns: self.cpu_seen_ns,
-            turns: self.turns(),
+            turns: self.arming.may_be_dear().then_some(turns),
+            waited,
             dear: 0,
         };
     }
@@ -412,9 +417,15 @@ impl Engine {
         }
         let passed_ns = passed_ns as f64;
         let share = self.setup.max_overhead;
-        let cpus = self.arming.ticking_cpus();
+        let ticking = self.arming.ticking_cpus();
         self.begin_activity();
         let used = self.activity.used_ns.saturating_sub(before.used_ns) as f64 / passed_ns;
+        if self.substitute.is_none() {
+            let waited = self.activity.waited - before.waited;
+            let waiting = (waited * 1e9 / passed_ns).max(0.0);
+            let of = cpus::usable_by(as_pid(self.pid));
+            self.budget.program_uses(used, of, waiting);
+        }
         if let (Some(then), Some(now)) = (before.turns, self.activity.turns)
             && clocks::are_dear((now - then) * 1e9 / passed_ns, used, share)
         {
@@ -423,11 +434,11 @@ impl Engine {
                 self.arming.want_cpus();
             }
         }
-        let period_ns = if cpus == 0 || self.setup.sample_period_ns.is_some() {
+        let period_ns = if ticking == 0 || self.setup.sample_period_ns.is_some() {
             self.period_ns
         } else {
             let trap_cost_ns = self.gates.control().trap_cost_ns.load(SeqCst);
-            Budget::period_of_cpus_ns(self.period_ns, cpus, used, share, trap_cost_ns)
+            Budget::period_of_cpus_ns(self.period_ns, ticking, used, share, trap_cost_ns)
         };
         self.arming
             .set_period_of_cpus(Duration::from_nanos(period_ns));
@@ -444,6 +455,23 @@ impl Engine {
         let used = nanos(cpu.saturating_sub(self.cpu_before));
         // Of one that has ended this moment only that is known which was seen before.
         (used.max(self.cpu_seen_ns), sampled)
+    }
+
+    /// CPU time that the program has used until a stall begins, or ends, ns.
+    pub(super) fn used_by_now(&self) -> Option<u64> {
+        /// To add up the times of so many threads takes some microseconds, while one stands still.
+        const MOST_THREADS: usize = 256;
+        (self.arming.len() <= MOST_THREADS).then(|| self.cpu_used().0)
+    }
+
+    /// A thread stood still from a time until now: learns what that cost the program.
+    pub(super) fn stood_since(&mut self, opened: u64, used: Option<u64>) {
+        const NANO: f64 = 1e-9;
+        if let (Some(before), Some(now)) = (used, self.used_by_now()) {
+            let stood = monotonic_ns().saturating_sub(opened) as f64 * NANO;
+            let used = now.saturating_sub(before) as f64 * NANO;
+            self.budget.learn_loss(stood, used);
+        }
     }
 
     /// Brings the budget up to date.

@@ -199,7 +199,10 @@ impl Engine {
         let clock = turn != Turn::Site;
         if spent {
             self.waiting.turn = Some(turn);
-            if let Some(wait) = self.strategy.wait_meanwhile() {
+            // Where even those who are worth it have come too often, nobody is waited for.
+            let may_wait = !Budget::owes_more_than(self.gates.control(), MEANWHILE_CREDIT);
+            let wait = may_wait.then(|| self.strategy.wait_meanwhile()).flatten();
+            if let Some(wait) = wait {
                 let coming = Coming::Site {
                     wait,
                     credit: MEANWHILE_CREDIT,
@@ -367,7 +370,7 @@ impl Engine {
             .collect();
         users.sort_by_key(|user| user.distance);
         if let Some((first, others)) = users.split_first() {
-            self.lines.shared(address);
+            self.is_shared(address);
             if first.distance <= longest_stall(&self.setup) {
                 self.waiting.quiet.retain(|quiet| *quiet != address);
             }
