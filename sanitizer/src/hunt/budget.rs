@@ -171,10 +171,15 @@ impl Budget {
         self.loss.decay();
     }
 
+    /// Forgets what was seen of the target's losses: they are not known any more.
+    pub fn forget_losses(&mut self) {
+        self.loss = Loss::default();
+    }
+
     /// Forgets all that was seen of the target: it executes another program.
     pub fn forget(&mut self) {
         self.used = None;
-        self.loss = Loss::default();
+        self.forget_losses();
     }
 
     /// Takes note of whether other processes are watched as well: then it is unknown what all of them use.

@@ -11,6 +11,7 @@
 //! Only the gate moves IDLE, CLAIMED, SEEK and CONFIRM on; only the engine moves the others. A
 //! stall is CLOSED before its thread can move (invariant I7).
 
+mod activity;
 mod decisions;
 mod pairs;
 mod sample;
@@ -70,6 +71,7 @@ use crate::target::TargetError;
 use crate::target::threads::Stat;
 use crate::verdict::Policy;
 
+use activity::Activity;
 use decisions::Decisions;
 use pairs::Pairs;
 use substitute::Substitute;
@@ -161,21 +163,6 @@ struct Confirm {
     name: String,
     open: std::ops::Range<u64>,
     deadline: u64,
-}
-
-/// What a program has done until some time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Activity {
-    /// Then, CLOCK_MONOTONIC.
-    time_ns: u64,
-    /// CPU time that it has used while it was watched.
-    used_ns: u64,
-    /// How often its threads were given a processor, and how long they have waited for one, seconds, summed up; where
-    /// that is known.
-    turns: Option<f64>,
-    waited: f64,
-    /// Looks in a row at which events on them were dear.
-    dear: u32,
 }
 
 /// See the module.

@@ -18,13 +18,14 @@ use crate::kernel::process::nanos;
 use crate::target;
 use crate::target::threads::Scheduling;
 
-use super::{
-    Activity, DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery,
-};
+use super::activity::{self, Activity};
+use super::{DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery};
 
 /// How long the last look at the modules may take: a thread may stand still meanwhile, which is
 /// about to receive a signal that may crash it.
 const LAST_LOOK: Duration = Duration::from_millis(50);
+/// To add up the CPU times of so many threads takes some microseconds, while one stands still.
+const MOST_THREADS: usize = 256;
 /// Why a hit was not reported whose modules could not be looked at in time.
 const MODULES_UNKNOWN: &str = "modules-unknown";
 
@@ -372,32 +373,18 @@ impl Engine {
         }
     }
 
-    /// How often the threads were given a processor in their lives, and how long they have waited for one, in seconds, as far
-    /// as some of them tell.
-    fn scheduling(&self) -> (f64, f64) {
-        /// To read of one takes some microseconds.
-        const SOME: usize = 16;
+    /// What the program has done until now is not what it does.
+    pub(super) fn begin_activity(&mut self) {
         let pid = as_pid(self.pid);
         let mut tids: Vec<u32> = self.arming.tids().collect();
         tids.sort_unstable();
-        let some = tids.iter().take(SOME);
-        let (mut turns, mut waited) = (0, 0.0);
-        for scheduling in some.filter_map(|&tid| Scheduling::read(pid, as_pid(tid))) {
-            turns += scheduling.turns;
-            waited += scheduling.waited.as_secs_f64();
-        }
-        let times = tids.len() as f64 / tids.len().clamp(1, SOME) as f64;
-        (turns as f64 * times, waited * times)
-    }
-
-    /// What the program has done until now is not what it does.
-    pub(super) fn begin_activity(&mut self) {
-        let (turns, waited) = self.scheduling();
+        let some = tids.iter().take(activity::SOME);
+        let threads = some.filter_map(|&tid| Some((tid, Scheduling::read(pid, as_pid(tid))?)));
         self.activity = Activity {
             time_ns: monotonic_ns(),
             used_ns: self.cpu_seen_ns,
-            turns: self.arming.may_be_dear().then_some(turns),
-            waited,
+            threads: threads.collect(),
+            count: tids.len(),
             dear: 0,
         };
     }
@@ -409,8 +396,7 @@ impl Engine {
         const LEAST: Duration = Duration::from_millis(500);
         /// Looks in a row: what a program does at its start is not what it does.
         const LOOKS: u32 = 3;
-        let before = self.activity;
-        let passed_ns = monotonic_ns().saturating_sub(before.time_ns);
+        let passed_ns = monotonic_ns().saturating_sub(self.activity.time_ns);
         // To look takes its time, and somebody may stand still.
         if passed_ns < nanos(LEAST) || !matches!(self.state, State::Idle | State::Looking(_)) {
             return;
@@ -418,16 +404,18 @@ impl Engine {
         let passed_ns = passed_ns as f64;
         let share = self.setup.max_overhead;
         let ticking = self.arming.ticking_cpus();
+        let before = std::mem::take(&mut self.activity);
         self.begin_activity();
+        let done = self.activity.since(&before);
         let used = self.activity.used_ns.saturating_sub(before.used_ns) as f64 / passed_ns;
         if self.substitute.is_none() {
-            let waited = self.activity.waited - before.waited;
-            let waiting = (waited * 1e9 / passed_ns).max(0.0);
+            let waiting = done.map_or(0.0, |done| done.waited * 1e9 / passed_ns);
             let of = cpus::usable_by(as_pid(self.pid));
             self.budget.program_uses(used, of, waiting);
         }
-        if let (Some(then), Some(now)) = (before.turns, self.activity.turns)
-            && clocks::are_dear((now - then) * 1e9 / passed_ns, used, share)
+        if self.arming.may_be_dear()
+            && let Some(done) = done
+            && clocks::are_dear(done.turns * 1e9 / passed_ns, used, share)
         {
             self.activity.dear = before.dear + 1;
             if self.activity.dear >= LOOKS {
@@ -459,8 +447,6 @@ impl Engine {
 
     /// CPU time that the program has used until a stall begins, or ends, ns.
     pub(super) fn used_by_now(&self) -> Option<u64> {
-        /// To add up the times of so many threads takes some microseconds, while one stands still.
-        const MOST_THREADS: usize = 256;
         (self.arming.len() <= MOST_THREADS).then(|| self.cpu_used().0)
     }
 
@@ -471,6 +457,8 @@ impl Engine {
             let stood = monotonic_ns().saturating_sub(opened) as f64 * NANO;
             let used = now.saturating_sub(before) as f64 * NANO;
             self.budget.learn_loss(stood, used);
+        } else {
+            self.budget.forget_losses();
         }
     }
 
