@@ -23,7 +23,7 @@ use sanitizer_ebpf::{
     EVENT_KNOWN, EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS,
     HitRecord, KNOWN_BITS, KNOWN_TRAPS, MET, MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS,
     OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
-    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, phase, system_call,
+    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, lock, phase, system_call,
 };
 
 use crate::atomic;
@@ -490,6 +490,10 @@ fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -
         atomic::add(&control.site_traps, u64::MAX);
         return swallow(control, Counter::SiteUnmet);
     }
+    if atomic::load(&control.site_spares_holders) != 0 && holds_lock(control) {
+        atomic::add(&control.site_held, 1);
+        return swallow(control, Counter::SiteHeld);
+    }
     if !stoppable(control) {
         return swallow(control, Counter::SampleUnstoppable);
     }
@@ -501,6 +505,21 @@ fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -
         count(control, Counter::SiteMet);
     }
     stop(control, by_cpu)
+}
+
+/// Whether the current thread holds a lock for which others have waited.
+#[inline(always)]
+fn holds_lock(control: &Control) -> bool {
+    let Some(tid) = innermost_tid(control) else {
+        return false;
+    };
+    let known = control.locks.iter().map(atomic::load);
+    let mut locks = known.take_while(|lock| *lock != 0);
+    locks.any(|lock| {
+        // SAFETY: the helper checks the address.
+        let words = unsafe { bpf_probe_read_user(lock as *const lock::Words) };
+        words.is_ok_and(|words| lock::is_held_by(words, tid))
+    })
 }
 
 /// Whether the current thread is about to access what another one has accessed at the site lately.
@@ -652,6 +671,16 @@ fn tid_of(control: &Control, task: u64) -> Option<u32> {
     {
         return None;
     }
+    read_kernel::<u32>(pid, number.wrapping_add(offsets.upid_nr))
+}
+
+/// The id of the current thread in the pid namespace in which it lives.
+#[inline(always)]
+fn innermost_tid(control: &Control) -> Option<u32> {
+    let offsets = &control.offsets;
+    let pid = of_current(offsets.task_thread_pid);
+    let level = read_kernel::<u32>(pid, offsets.pid_level)?;
+    let number = number_at(control, level);
     read_kernel::<u32>(pid, number.wrapping_add(offsets.upid_nr))
 }
 

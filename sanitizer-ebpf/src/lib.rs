@@ -5,6 +5,7 @@
 //! user space maps these structures into its own memory.
 #![no_std]
 
+pub mod lock;
 pub mod system_call;
 
 use core::sync::atomic::AtomicU64;
@@ -39,6 +40,9 @@ pub const MET: usize = 128;
 
 /// Traps at a site, none of which claimed a thread, after which it is no longer waited at.
 pub const TRAPS_PER_SITE: u64 = 64;
+
+/// Locks of which it is known that threads have waited for them.
+pub const LOCKS: usize = 16;
 
 /// Accesses of its own thread after which an address that nobody else has used is taken for private.
 pub const OWN_ACCESSES: u64 = 8;
@@ -150,6 +154,8 @@ counters! {
     SiteMet = "site-met",
     /// Traps there of threads that were let pass, because they were not.
     SiteUnmet = "site-unmet",
+    /// Traps there of threads that were let pass, because they held a lock for which others had waited.
+    SiteHeld = "site-held",
     /// Traps there that were let pass: skipped, without budget, or while a sample was in hand.
     SiteSwallowed = "site-swallowed",
     /// Traps at an address that stays watched after a stall.
@@ -291,6 +297,12 @@ pub struct Control {
     pub site_displacement: AtomicU64,
     /// Traps of threads that were let pass for that reason.
     pub site_unmet: AtomicU64,
+    /// 1: a thread that holds one of `locks` is let pass there.
+    pub site_spares_holders: AtomicU64,
+    /// Traps of threads that were let pass for that reason.
+    pub site_held: AtomicU64,
+    /// The futex words of locks for which threads have waited; 0 where there are no more.
+    pub locks: [AtomicU64; LOCKS],
     /// Addresses that were about to be accessed there, ever since it is waited at; the next place in `met`.
     pub met_count: AtomicU64,
     /// The last of them, and the threads, or [`NOBODY`] at those that nobody is claimed for.

@@ -1,6 +1,7 @@
 //! Containers: gwp-race inside a pid namespace, and programs in namespaces of their own.
 
 use std::{
+    path::Path,
     process::{Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -60,27 +61,7 @@ fn inside_a_pid_namespace() {
 /// namespaces of its own.
 #[test]
 fn a_program_in_namespaces_of_its_own() {
-    const NAME: &str = "hidden";
-    let program = racy_program();
-    let script = format!(
-        "mount -t tmpfs tmpfs /mnt && cp {} /mnt/{NAME} && exec /mnt/{NAME} 60 2",
-        program.display()
-    );
-    let mut command = Command::new("unshare");
-    command
-        .args(["--user", "--map-root-user", "--mount", "--pid", "--fork"])
-        .args(["--net", "--uts", "--ipc", "--kill-child", "sh", "-c"])
-        .arg(&script)
-        .stdout(Stdio::null());
-    let outside = Guarded::new(command.spawn().unwrap());
-    let start = Instant::now();
-    let pid: Pid = loop {
-        if let Some(pid) = named(outside.pid(), NAME) {
-            break pid;
-        }
-        assert!(start.elapsed() < STARTING, "it has not started");
-        sleep(Duration::from_millis(10));
-    };
+    let (_outside, pid) = hidden(&racy_program(), "2");
     for attempt in 1..=TRIES {
         let outcome = Watch::aggressive()
             .option(&["--duration", "8s"])
@@ -96,4 +77,46 @@ fn a_program_in_namespaces_of_its_own() {
         println!("try {attempt}: {:?}", outcome.report.summary);
     }
     panic!("not caught in {TRIES} tries");
+}
+
+/// Check that threads which hold a lock are known by the ids that they have in their own namespace, which are those that
+/// the lock tells.
+#[test]
+fn holders_of_locks_in_a_namespace() {
+    let locked = compile::program(&Program::new("silent/mutex.c"), Configuration::USUAL).unwrap();
+    let (_outside, pid) = hidden(&locked, "");
+    let inside = status_field(pid, "NSpid").unwrap_or_default();
+    assert!(inside.split_whitespace().count() > 1, "{inside}");
+    let outcome = Watch::usual()
+        .option(&["--max-overhead", "5%", "--duration", "6s"])
+        .attach(pid, Until::End)
+        .unwrap();
+    let [locked, held] = [": locked", ": held"].map(|what| outcome.report.came_to(what));
+    println!("{locked} locked, {held} spared");
+    assert!(outcome.report.races.is_empty(), "{outcome:?}");
+    assert!(locked > 0.0 && held > 0.0, "{outcome:?}");
+}
+
+/// Starts a program, for a minute, in namespaces of its own in which its file is, too; its process ends with the first of the two.
+fn hidden(program: &Path, argument: &str) -> (Guarded, Pid) {
+    const NAME: &str = "hidden";
+    let script = format!(
+        "mount -t tmpfs tmpfs /mnt && cp {} /mnt/{NAME} && exec /mnt/{NAME} 60 {argument}",
+        program.display()
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount", "--pid", "--fork"])
+        .args(["--net", "--uts", "--ipc", "--kill-child", "sh", "-c"])
+        .arg(&script)
+        .stdout(Stdio::null());
+    let outside = Guarded::new(command.spawn().unwrap());
+    let start = Instant::now();
+    loop {
+        if let Some(pid) = named(outside.pid(), NAME) {
+            return (outside, pid);
+        }
+        assert!(start.elapsed() < STARTING, "it has not started");
+        sleep(Duration::from_millis(10));
+    }
 }

@@ -1,17 +1,23 @@
 //! Programs without a race stay silent under the most aggressive sampling, and their broken twins,
 //! which differ in nothing else, are caught in the same time.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gwp_race_tests::{Configuration, Metadata, Program, Until, Watch, binary, compile};
 
 use crate::catalogue::{self, READS, Silent};
 
-/// How long each program has to stay silent, and its twin has time to be caught.
-const SECONDS: &str = "20";
-/// How many such times the twin may take: catching is a matter of luck, silence is not.
+/// How long a twin has time to be caught in each try, in seconds.
+const CATCHING: &str = "20";
+/// How many tries it may take: catching is a matter of luck, silence is not.
 const TRIES: u32 = 5;
 const LIMIT: Duration = Duration::from_secs(90);
+/// How long each program has to stay silent: so many times as long as it took to catch its twin, at least and at most.
+const TIMES: u32 = 10;
+const LEAST: Duration = Duration::from_secs(10);
+const MOST: Duration = Duration::from_secs(40);
+/// At least, in the full run.
+const LEAST_IN_FULL: Duration = Duration::from_secs(20);
 
 fn configurations(number: usize) -> Vec<Configuration> {
     if binary::full() {
@@ -21,11 +27,14 @@ fn configurations(number: usize) -> Vec<Configuration> {
     }
 }
 
-fn stay_silent(program: &Program, configuration: Configuration) {
+/// Check that a program is silent for long enough, where it took so long to catch it with a race.
+fn stay_silent(program: &Program, configuration: Configuration, caught: Duration) {
     let built = compile::program(program, configuration).unwrap();
+    let least = if binary::full() { LEAST_IN_FULL } else { LEAST };
+    let seconds = (caught * TIMES).clamp(least, MOST).as_secs().to_string();
     let outcome = Watch::aggressive()
         .limit(LIMIT)
-        .run(&built, &[SECONDS], Until::End)
+        .run(&built, &[&seconds], Until::End)
         .unwrap();
     let name = program.name();
     assert!(
@@ -43,19 +52,23 @@ fn stay_silent(program: &Program, configuration: Configuration) {
         outcome.report.number("samples"),
         outcome.report.number("stalls"),
     );
-    println!("{name} [{configuration}]: silent, {samples} samples, {stalls} stalls");
+    println!(
+        "{name} [{configuration}]: silent for {seconds} s, {samples} samples, {stalls} stalls"
+    );
     assert!(
         samples > 0.0,
         "{name} [{configuration}] was not watched: {outcome:?}"
     );
 }
 
-fn must_be_caught(program: &Program, configuration: Configuration) {
+/// Check that a program is caught, and returns how long that took, from the first try on.
+fn must_be_caught(program: &Program, configuration: Configuration) -> Duration {
     let built = compile::program(program, configuration).unwrap();
+    let start = Instant::now();
     for attempt in 1..=TRIES {
         let outcome = Watch::aggressive()
             .limit(LIMIT)
-            .run(&built, &[SECONDS], Until::Race)
+            .run(&built, &[CATCHING], Until::Race)
             .unwrap();
         if let Some(race) = outcome.report.races.first() {
             println!(
@@ -64,7 +77,7 @@ fn must_be_caught(program: &Program, configuration: Configuration) {
                 outcome.first_race_s.unwrap_or(f64::NAN),
                 race.places()
             );
-            return;
+            return start.elapsed();
         }
         println!(
             "{}: try {attempt}: {:?}",
@@ -78,6 +91,12 @@ fn must_be_caught(program: &Program, configuration: Configuration) {
     );
 }
 
+/// Check that the twin is caught, and that the program is silent.
+fn check(silent: &Silent, configuration: Configuration) {
+    let caught = must_be_caught(&silent.twin, configuration);
+    stay_silent(&silent.program, configuration, caught);
+}
+
 fn pair(name: &str) {
     let programs = catalogue::silent_programs();
     let number = programs
@@ -86,9 +105,7 @@ fn pair(name: &str) {
         .unwrap();
     let silent: &Silent = &programs[number];
     for configuration in configurations(number) {
-        let configuration = silent.fit(configuration);
-        must_be_caught(&silent.twin, configuration);
-        stay_silent(&silent.program, configuration);
+        check(silent, silent.fit(configuration));
     }
 }
 
@@ -101,8 +118,7 @@ fn memory_routines_of_musl() {
         .find(|silent| silent.program.name() == "memory_routines")
         .unwrap();
     for configuration in Configuration::with_musl() {
-        must_be_caught(&silent.twin, configuration);
-        stay_silent(&silent.program, configuration);
+        check(silent, configuration);
     }
 }
 
@@ -158,21 +174,21 @@ fn introduced(source: &'static str) {
                 opt,
                 ..Configuration::USUAL
             };
-            must_be_marked(&Program::new(source), configuration);
-            stay_silent(
-                &Program::new(source).metadata(Metadata::Strict),
-                configuration,
-            );
+            let marked = must_be_marked(&Program::new(source), configuration);
+            let strict = Program::new(source).metadata(Metadata::Strict);
+            stay_silent(&strict, configuration, marked);
         }
     }
 }
 
-fn must_be_marked(program: &Program, configuration: Configuration) {
+/// Check that such a read is marked, and returns how long it took to see it.
+fn must_be_marked(program: &Program, configuration: Configuration) -> Duration {
     let built = compile::program(program, configuration).unwrap();
+    let start = Instant::now();
     for attempt in 1..=TRIES {
         let outcome = Watch::aggressive()
             .limit(LIMIT)
-            .run(&built, &[SECONDS], Until::Race)
+            .run(&built, &[CATCHING], Until::Race)
             .unwrap();
         for race in &outcome.report.races {
             println!(
@@ -187,7 +203,7 @@ fn must_be_marked(program: &Program, configuration: Configuration) {
             );
         }
         if !outcome.report.races.is_empty() {
-            return;
+            return start.elapsed();
         }
     }
     panic!(

@@ -187,6 +187,20 @@ impl Report {
             .and_then(|summary| summary.get(name)?.as_f64());
         number.unwrap_or(0.0)
     }
+
+    /// How often something came of a place that the strategy had chosen, by the end of the decision's name: `missed: hit`, or `: hit`
+    /// for any.
+    #[must_use]
+    pub fn came_to(&self, what: &str) -> f64 {
+        let summary = self.summary.as_ref();
+        let decisions = summary.and_then(|summary| summary.get("decisions")?.as_object());
+        let counts = decisions.into_iter().flatten();
+        let counts = counts.filter(|(name, _)| name.ends_with(what));
+        // The sum of none would be -0.
+        counts
+            .filter_map(|(_, count)| count.as_f64())
+            .fold(0.0, |sum, count| sum + count)
+    }
 }
 
 #[cfg(test)]

@@ -153,6 +153,8 @@ async fn attend(
                 Happening::Failed(text) => {
                     watching = false;
                     warn!("the program runs on without being watched: {text}");
+                    // Which also takes note of how its tracer has ended: nothing of it is to be left.
+                    session.stop().await;
                 }
                 Happening::AllEnded => watching = false,
                 Happening::Seized => {}

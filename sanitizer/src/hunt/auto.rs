@@ -49,6 +49,7 @@ impl Yield {
             Outcome::Quiet | Outcome::Locked | Outcome::Repeat => (1.0, 0.0),
             // Nobody stood still.
             Outcome::NotReached
+            | Outcome::Held
             | Outcome::TooOften
             | Outcome::Unsuitable
             | Outcome::KnownPrivate => (0.25, 0.0),

@@ -202,6 +202,7 @@ impl Strategy for Clock {
             // The race is known now; a second report of it is worth less than a new one. And a lock stays one.
             Outcome::Hit(_) | Outcome::Repeat | Outcome::Locked => 4,
             Outcome::NotReached
+            | Outcome::Held
             | Outcome::TooOften
             | Outcome::Unsuitable
             | Outcome::KnownPrivate

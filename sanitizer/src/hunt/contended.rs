@@ -368,7 +368,7 @@ impl Contended {
                 }
             }
             Outcome::Repeat => KNOWN_RACE,
-            Outcome::Locked => LOCKED,
+            Outcome::Locked | Outcome::Held => LOCKED,
             Outcome::TooOften => 8.0,
             // Of another object than the one that two threads were seen to use.
             Outcome::Private if !entry.is_related => {

@@ -130,6 +130,13 @@ impl AccessSite {
         self.has(Self::SHARED_NAME) && !self.has(seen)
     }
 
+    /// Has it waited for, where it is worth it; its function begins at `start`.
+    fn want(self, start: u64, missed: &mut Missed) {
+        if self.is_wanted() {
+            missed.add(start + u64::from(self.offset), self.missed_weight());
+        }
+    }
+
     fn live_weight(self) -> f32 {
         if self.has(Self::LIVE) {
             LIVE_WEIGHT
@@ -147,7 +154,7 @@ const fn penalty(outcome: Outcome, misses: u8) -> u16 {
         Outcome::NotReached => 6 << DOUBLINGS,
         Outcome::Quiet => 3,
         // Others would be ordered with it; but there may be some that should be and are not.
-        Outcome::Locked => 6,
+        Outcome::Locked | Outcome::Held => 6,
         Outcome::TooOften => 8,
         // The race is known now; a second report of it is worth less than a new one.
         Outcome::Hit(_) | Outcome::Repeat => 12,
@@ -217,7 +224,7 @@ impl Function {
         let is_wanted = |site: &&mut AccessSite| site.is_wanted() && site.offset != offset;
         for site in self.sites.iter_mut().filter(is_wanted) {
             site.misses = site.misses.saturating_add(1);
-            missed.add(start + u64::from(site.offset), site.missed_weight());
+            site.want(start, missed);
         }
     }
 
@@ -312,9 +319,8 @@ impl KnownCode {
             }
         });
         self.sites += function.sites.len() as u64;
-        for site in function.sites.iter().filter(|site| site.is_wanted()) {
-            self.missed
-                .add(start + u64::from(site.offset), site.missed_weight());
+        for site in &function.sites {
+            site.want(start, &mut self.missed);
         }
         self.functions.insert(start, function);
         Some(start)
@@ -471,16 +477,12 @@ impl KnownCode {
     /// for as well.
     pub fn is_shared(&mut self, address: u64) {
         for user in self.named.shares(address) {
-            let found = self.find(user);
-            let known = found.and_then(|(start, index)| {
-                let function = self.functions.get_mut(&start)?;
-                function.sites.get_mut(index)
-            });
-            if let Some(known) = known {
+            if let Some((start, index)) = self.find(user)
+                && let Some(function) = self.functions.get_mut(&start)
+                && let Some(known) = function.sites.get_mut(index)
+            {
                 known.flags |= AccessSite::SHARED_NAME;
-                if known.is_wanted() {
-                    self.missed.add(user, known.missed_weight());
-                }
+                known.want(start, &mut self.missed);
             }
         }
     }
@@ -524,6 +526,11 @@ impl KnownCode {
             // Of another object than the one that two threads were seen to use.
             Outcome::Private if known.has(AccessSite::SHARED) => {}
             Outcome::Private => known.flags |= AccessSite::PRIVATE,
+            // Somebody comes there.
+            Outcome::Held => {
+                known.misses = 0;
+                is_reached = true;
+            }
             Outcome::TooOften
             | Outcome::Unsuitable
             | Outcome::KnownPrivate
@@ -540,7 +547,9 @@ impl KnownCode {
             _ => {}
         }
         match outcome {
-            Outcome::Locked => function.locked = (function.locked + 1.0).min(MOST_LOCKED),
+            Outcome::Locked | Outcome::Held => {
+                function.locked = (function.locked + 1.0).min(MOST_LOCKED);
+            }
             Outcome::Quiet if is_shared => function.quiet = (function.quiet + 1.0).min(MOST_QUIET),
             Outcome::Hit(_) => function.quiet = 0.0,
             _ => {}
@@ -572,10 +581,7 @@ impl KnownCode {
                 site.misses /= 2;
                 // Other threads may have come to use it, and the program to do something else.
                 site.flags &= !(AccessSite::PRIVATE | AccessSite::LIVE);
-                if site.is_wanted() {
-                    let place = start + u64::from(site.offset);
-                    self.missed.add(place, site.missed_weight());
-                }
+                site.want(*start, &mut self.missed);
             }
         }
         self.named.decay();
@@ -771,8 +777,9 @@ mod tests {
         assert_eq!(code.promise(at(5)), 1.0 / (1.0 + LESS_BY_QUIET));
         code.outcome(at(0), Outcome::Hit(conflict));
         assert_eq!(code.promise(at(5)), 1.0);
-        for _ in 0..100 {
+        for _ in 0..50 {
             code.outcome(at(1), Outcome::Locked);
+            code.outcome(at(1), Outcome::Held);
         }
         let least = code.promise(at(5));
         assert_eq!(least, 1.0 / (1.0 + LESS_BY_LOCKED * MOST_LOCKED));

@@ -143,6 +143,8 @@ pub struct Conflict {
 pub enum Outcome {
     /// No thread came to the site in time.
     NotReached,
+    /// Threads came there, and were let pass: they held locks for which others had waited.
+    Held,
     /// Threads come there all the time, and none could be stopped.
     TooOften,
     /// The access was not worth a stall: its own stack, thread-local, not decodable.
@@ -175,6 +177,7 @@ impl Outcome {
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotReached => "not-reached",
+            Self::Held => "held",
             Self::TooOften => "too-often",
             Self::Unsuitable => "unsuitable",
             Self::KnownPrivate => "known-private",

@@ -193,7 +193,7 @@ pub fn stats_text(summary: &Summary) -> String {
         ("races, repeats included", summary.races_total.to_string()),
         ("access sites waited at", summary.site_waits.to_string()),
         (
-            "of those with an object in common",
+            "with an object in common",
             summary.site_waits_met.to_string(),
         ),
         (

@@ -196,7 +196,11 @@ fn started(way: Way, fault: Option<&Fault>) -> Result<Session> {
     let mut harm = None;
     match target {
         Some(pid) => {
-            harm = board.examine(pid)?;
+            harm = if settled {
+                board.examine(pid)?
+            } else {
+                Some("a tracer, or what is left of it, stays".to_owned())
+            };
             board.end()?;
         }
         None if board.is_ready()? => harm = Some("it is gone".to_owned()),

@@ -13,6 +13,7 @@
 
 mod activity;
 mod decisions;
+mod locks;
 mod pairs;
 mod sample;
 mod stops;
@@ -73,6 +74,7 @@ use crate::verdict::Policy;
 
 use activity::Activity;
 use decisions::Decisions;
+use locks::Locks;
 use pairs::Pairs;
 use substitute::Substitute;
 use waiting::Waiting;
@@ -177,6 +179,7 @@ pub struct Engine {
     budget: Budget,
     strategy: Box<dyn Strategy>,
     waiting: Waiting,
+    locks: Locks,
     lines: Lines,
     decisions: Decisions,
     random: fastrand::Rng,
@@ -294,6 +297,7 @@ impl Engine {
             budget,
             strategy: strategy_of(&setup, random.u64(..)),
             waiting: Waiting::default(),
+            locks: Locks::default(),
             lines: Lines::default(),
             decisions: Decisions::default(),
             policy: Policy {

@@ -42,8 +42,7 @@ use crate::report::finding::MapInfo;
 use crate::symbols::StackSnapshot;
 use crate::target;
 use crate::target::memory;
-use crate::target::status::Status;
-use crate::target::threads::{LockWait, Scheduling, waits_for_lock};
+use crate::target::threads::Scheduling;
 use crate::verdict::Reason;
 
 use super::decisions::CLOCK;
@@ -335,7 +334,6 @@ impl Engine {
         // What the kernel does unseen may have changed the bytes all the same.
         let traps = counted(Counter::Traps) - counted(Counter::HitKernel);
         let used = self.used_by_now();
-        let control = self.gates.control();
         let opened = monotonic_ns();
         control
             .phase
@@ -408,25 +406,6 @@ impl Engine {
             let until = now + now.saturating_sub(stalled.opened) + nanos(LONGER);
             stalled.deadline = stalled.deadline.min(until);
             stalled.look_at_locks = stalled.look_at_locks.min(stalled.deadline);
-        }
-    }
-
-    /// Nobody who waits for a lock of the stalled thread can race with it, and there is no reason to let them wait
-    /// any longer; but now and then it is worth it for those that forget the lock.
-    pub(super) fn look_at_locks(&mut self) {
-        /// How many of 256 such stalls are not cut short.
-        const LOCKED_IN_FULL: u8 = 64;
-        let State::Stalled(stalled) = &mut self.state else {
-            return;
-        };
-        stalled.look_at_locks = stalled.deadline;
-        let tid = stalled.tid;
-        let waiting = self.waiting_for_locks_of(tid);
-        if let State::Stalled(stalled) = &mut self.state {
-            stalled.waiting = waiting;
-        }
-        if waiting > 0 && self.random.u8(..) >= LOCKED_IN_FULL {
-            self.end_stall(None);
         }
     }
 
@@ -690,28 +669,6 @@ impl Engine {
         }
     }
 
-    /// How many threads wait for a lock that a stopped one holds, of a part of all threads where there are many.
-    fn waiting_for_locks_of(&mut self, tid: u32) -> usize {
-        /// Threads looked at, and how long: each takes some microseconds, and the stopped one waits.
-        const MOST: usize = 16;
-        const TIME: Duration = Duration::from_micros(150);
-        let until = monotonic_ns() + nanos(TIME);
-        let pid = as_pid(self.pid);
-        // Of many, others each time.
-        let first = self.random.usize(..self.arming.len().max(1));
-        let tids = self.arming.tids().skip(first).chain(self.arming.tids());
-        let others = tids.take(self.arming.len()).filter(|&other| other != tid);
-        let others = others.take(MOST).take_while(|_| monotonic_ns() < until);
-        let waits = others.filter_map(|other| waits_for_lock(pid, as_pid(other)));
-        let ids = OnceCell::new();
-        waits
-            .filter(|wait| {
-                let ids = ids.get_or_init(|| ids_of(pid, tid));
-                is_held_by(pid, *wait, ids)
-            })
-            .count()
-    }
-
     /// The kernel has accessed the bytes of the stall in hand: where that is evidence, there is nothing to
     /// wait for any more.
     pub(super) fn on_hit_in_kernel(&mut self) {
@@ -918,33 +875,6 @@ impl Engine {
             None => drop(self.no_stall.insert(reason.to_owned(), 1)),
         }
     }
-}
-
-/// Whether a thread holds the lock that another one waits for, as far as the lock says who does: those of glibc
-/// (`struct __pthread_mutex_s`, sysdeps/x86/nptl/bits/struct_mutex.h: lock word, depth, owner) and of musl (`pthread_impl.h`: type,
-/// lock word with the owner in its lower 30 bits), and those that inherit priorities (futex(2)).
-fn is_held_by(pid: Pid, wait: LockWait, ids: &[u32]) -> bool {
-    const OWNER: u32 = 0x3fff_ffff;
-    let mut words = [0; 12];
-    if !matches!(
-        memory::read_exact(pid, RuntimeAddr(wait.futex), &mut words),
-        Ok(true)
-    ) {
-        return false;
-    }
-    let word = |index: usize| {
-        let bytes = words.get(index..index + 4);
-        bytes.map_or(0, |bytes| bytes.try_into().map_or(0, u32::from_ne_bytes))
-    };
-    ids.contains(&(word(0) & OWNER)) || ids.contains(&word(8))
-}
-
-/// A thread's id here, and in the pid namespace in which it lives.
-fn ids_of(pid: Pid, tid: u32) -> Vec<u32> {
-    let status = Status::of_thread(pid, as_pid(tid)).ok();
-    let own = status.and_then(|status| status.namespace_tids.last().copied());
-    let own = own.map(|own| own.as_raw().cast_unsigned());
-    own.into_iter().chain([tid]).collect()
 }
 
 /// Reads a process's memory.

@@ -452,10 +452,10 @@ impl Engine {
 
     /// A thread stood still from a time until now: learns what that cost the program.
     pub(super) fn stood_since(&mut self, opened: u64, used: Option<u64>) {
-        const NANO: f64 = 1e-9;
         if let (Some(before), Some(now)) = (used, self.used_by_now()) {
-            let stood = monotonic_ns().saturating_sub(opened) as f64 * NANO;
-            let used = now.saturating_sub(before) as f64 * NANO;
+            let passed =
+                |from, to: u64| Duration::from_nanos(to.saturating_sub(from)).as_secs_f64();
+            let (stood, used) = (passed(opened, monotonic_ns()), passed(before, now));
             self.budget.learn_loss(stood, used);
         } else {
             self.budget.forget_losses();

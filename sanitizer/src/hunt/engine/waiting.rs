@@ -144,7 +144,8 @@ impl Engine {
         // From here on no gate claims a thread, and none waits for what takes its time.
         self.clock_may_claim(false);
         self.end_probe();
-        self.end_wait(Outcome::NotReached);
+        let outcome = self.missed();
+        self.end_wait(outcome);
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
         if phase::of(word) == phase::CLAIMED {
@@ -256,6 +257,7 @@ impl Engine {
 
     /// Arms the events at a site, where a thread may be claimed that costs so much more than was earned.
     fn wait_at(&mut self, wait: Wait, credit: Duration) {
+        self.spare_holders();
         let control = self.gates.control();
         control.site_skip.store(wait.skip, SeqCst);
         control.site_credit_ns.store(nanos(credit), SeqCst);
@@ -389,7 +391,19 @@ impl Engine {
     pub(super) fn site_is_busy(&mut self) {
         // Nobody shall be claimed while the events are disarmed.
         self.clock_may_claim(false);
-        self.end_wait(Outcome::TooOften);
+        let outcome = match self.missed() {
+            Outcome::NotReached => Outcome::TooOften,
+            outcome => outcome,
+        };
+        self.end_wait(outcome);
+    }
+
+    /// Nobody was claimed at the site that is waited at: because nobody came, or because of locks.
+    fn missed(&self) -> Outcome {
+        match self.gates.control().site_held.load(SeqCst) {
+            0 => Outcome::NotReached,
+            _ => Outcome::Held,
+        }
     }
 
     /// Does not wait any more; what came of it is said to the strategy.

@@ -1,0 +1,160 @@
+//! Locks: who waits for one that a stalled thread holds, and for which locks threads have waited.
+
+use std::cell::OnceCell;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use gwp_race_abi::{LOCKS, lock};
+use nix::unistd::Pid;
+
+use crate::addr::RuntimeAddr;
+use crate::kernel::process::monotonic_ns;
+use crate::kernel::process::nanos;
+use crate::target::memory;
+use crate::target::status::Status;
+use crate::target::threads::{LockWait, waits_for_lock};
+
+use super::{Engine, State, as_pid};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    /// The futex words of those for which a thread was seen to wait lately, the last one first.
+    waited_for: VecDeque<u64>,
+}
+
+impl Locks {
+    /// Takes note of a lock.
+    fn note(&mut self, futex: u64) {
+        self.waited_for.retain(|known| *known != futex);
+        self.waited_for.truncate(LOCKS - 1);
+        self.waited_for.push_front(futex);
+    }
+}
+
+impl Engine {
+    /// Nobody who waits for a lock of the stalled thread can race with it, and there is no reason to let them wait
+    /// any longer; but now and then it is worth it for those that forget the lock.
+    pub(super) fn look_at_locks(&mut self) {
+        /// How many of 256 such stalls are not cut short.
+        const LOCKED_IN_FULL: u8 = 64;
+        let State::Stalled(stalled) = &mut self.state else {
+            return;
+        };
+        stalled.look_at_locks = stalled.deadline;
+        let tid = stalled.tid;
+        let waiting = self.waiting_for_locks_of(tid);
+        if let State::Stalled(stalled) = &mut self.state {
+            stalled.waiting = waiting;
+        }
+        if waiting > 0 && self.random.u8(..) >= LOCKED_IN_FULL {
+            self.end_stall(None);
+        }
+    }
+
+    /// How many threads wait for a lock that a stopped one holds, of a part of all threads where there are many.
+    pub(super) fn waiting_for_locks_of(&mut self, tid: u32) -> usize {
+        /// Threads looked at, and how long: each takes some microseconds, and the stopped one waits.
+        const MOST: usize = 16;
+        const TIME: Duration = Duration::from_micros(150);
+        let until = monotonic_ns() + nanos(TIME);
+        let pid = as_pid(self.pid);
+        // Of many, others each time.
+        let first = self.random.usize(..self.arming.len().max(1));
+        let tids = self.arming.tids().skip(first).chain(self.arming.tids());
+        let others = tids.take(self.arming.len()).filter(|&other| other != tid);
+        let others = others.take(MOST).take_while(|_| monotonic_ns() < until);
+        let waits = others.filter_map(|other| waits_for_lock(pid, as_pid(other)));
+        let ids = OnceCell::new();
+        let held = waits.filter(|wait| {
+            let ids = ids.get_or_init(|| ids_of(pid, tid));
+            is_held_by(pid, *wait, ids)
+        });
+        let held: Vec<_> = held.collect();
+        for wait in &held {
+            self.locks.note(wait.futex);
+        }
+        held.len()
+    }
+
+    /// Of those who come to a site the gate claims, as a rule, none who holds a lock for which others have waited.
+    pub(super) fn spare_holders(&mut self) {
+        /// How many of 256 waits take whoever comes.
+        const ANY: u8 = 64;
+        let spares = self.setup.learns && self.random.u8(..) >= ANY;
+        let control = self.gates.control();
+        let known = self.locks.waited_for.iter().copied();
+        for (place, futex) in control.locks.iter().zip(known.chain(std::iter::repeat(0))) {
+            place.store(futex, SeqCst);
+        }
+        control.site_held.store(0, SeqCst);
+        control.site_spares_holders.store(spares.into(), SeqCst);
+    }
+}
+
+/// Whether a thread holds the lock that another one waits for, as far as the lock says who does.
+fn is_held_by(pid: Pid, wait: LockWait, ids: &[u32]) -> bool {
+    let mut bytes = [0; size_of::<lock::Words>()];
+    if !matches!(
+        memory::read_exact(pid, RuntimeAddr(wait.futex), &mut bytes),
+        Ok(true)
+    ) {
+        return false;
+    }
+    let mut words = lock::Words::default();
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+        *word = bytes.try_into().map_or(0, u32::from_ne_bytes);
+    }
+    ids.iter().any(|id| lock::is_held_by(words, *id))
+}
+
+/// A thread's id here, and in the pid namespace in which it lives.
+fn ids_of(pid: Pid, tid: u32) -> Vec<u32> {
+    let status = Status::of_thread(pid, as_pid(tid)).ok();
+    let own = status.and_then(|status| status.namespace_tids.last().copied());
+    let own = own.map(|own| own.as_raw().cast_unsigned());
+    own.into_iter().chain([tid]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that the last locks are remembered, each once.
+    #[test]
+    fn locks_are_remembered() {
+        let mut locks = Locks::default();
+        for futex in 1..=3 * LOCKS as u64 {
+            locks.note(futex);
+            locks.note(1);
+        }
+        assert_eq!(locks.waited_for.len(), LOCKS);
+        assert!(
+            locks
+                .waited_for
+                .iter()
+                .take(2)
+                .eq([1, 3 * LOCKS as u64].iter())
+        );
+    }
+
+    /// Check that a mutex of the C library tells its owner, and nobody once it is free.
+    #[test]
+    fn mutexes_tell_their_owner() {
+        let mutex = Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+        let wait = LockWait {
+            futex: mutex.get() as u64,
+        };
+        let here = nix::unistd::gettid().as_raw().cast_unsigned();
+        let held_by = |tid| is_held_by(Pid::this(), wait, &[tid]);
+        assert!(!held_by(here));
+        // SAFETY: the mutex is initialized, stays where it is, and only this thread uses it.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(mutex.get()) }, 0);
+        assert!(held_by(here));
+        assert!(!held_by(here + 1));
+        // SAFETY: the same; this thread has locked it.
+        assert_eq!(unsafe { libc::pthread_mutex_unlock(mutex.get()) }, 0);
+        assert!(!held_by(here));
+    }
+}
