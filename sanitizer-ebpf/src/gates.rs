@@ -20,8 +20,8 @@ use aya_ebpf::{
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_FORK, EVENT_HIT,
-    EVENT_KNOWN, EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HITS,
-    HitRecord, KNOWN_BITS, KNOWN_TRAPS, MET, MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS,
+    EVENT_KNOWN, EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HELD_TRAPS,
+    HITS, HitRecord, KNOWN_BITS, KNOWN_TRAPS, MET, MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS,
     OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
     TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, lock, phase, system_call,
 };
@@ -491,7 +491,9 @@ fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -
         return swallow(control, Counter::SiteUnmet);
     }
     if atomic::load(&control.site_spares_holders) != 0 && holds_lock(control) {
-        atomic::add(&control.site_held, 1);
+        if atomic::add(&control.site_held, 1) < HELD_TRAPS {
+            atomic::add(&control.site_traps, u64::MAX);
+        }
         return swallow(control, Counter::SiteHeld);
     }
     if !stoppable(control) {
@@ -516,9 +518,10 @@ fn holds_lock(control: &Control) -> bool {
     let known = control.locks.iter().map(atomic::load);
     let mut locks = known.take_while(|lock| *lock != 0);
     locks.any(|lock| {
+        let (form, futex) = lock::Form::of_word(lock);
         // SAFETY: the helper checks the address.
-        let words = unsafe { bpf_probe_read_user(lock as *const lock::Words) };
-        words.is_ok_and(|words| lock::is_held_by(words, tid))
+        let words = unsafe { bpf_probe_read_user(futex as *const lock::Words) };
+        words.is_ok_and(|words| form.is_held_by(words, tid))
     })
 }
 

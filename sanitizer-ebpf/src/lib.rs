@@ -44,6 +44,9 @@ pub const TRAPS_PER_SITE: u64 = 64;
 /// Locks of which it is known that threads have waited for them.
 pub const LOCKS: usize = 16;
 
+/// Threads that may come to a site while they hold one of them, before they count as traps in vain.
+pub const HELD_TRAPS: u64 = 64;
+
 /// Accesses of its own thread after which an address that nobody else has used is taken for private.
 pub const OWN_ACCESSES: u64 = 8;
 
@@ -301,7 +304,7 @@ pub struct Control {
     pub site_spares_holders: AtomicU64,
     /// Traps of threads that were let pass for that reason.
     pub site_held: AtomicU64,
-    /// The futex words of locks for which threads have waited; 0 where there are no more.
+    /// Locks for which threads have waited ([`lock::Form::word`]); 0 where there are no more.
     pub locks: [AtomicU64; LOCKS],
     /// Addresses that were about to be accessed there, ever since it is waited at; the next place in `met`.
     pub met_count: AtomicU64,

@@ -1,7 +1,7 @@
 //! Each call that can fail does, and the target comes to no harm by it: gwp-race says what has
 //! failed, or goes on.
 
-use std::{collections::BTreeSet, thread};
+use std::collections::BTreeSet;
 
 use gwp_race_tests::{
     binary,
@@ -18,9 +18,6 @@ const SEED: u64 = 1;
 const CHOSEN: usize = 1;
 /// The same in the full run.
 const CHOSEN_IN_FULL: usize = 20;
-
-/// Sessions at the same time.
-const AT_ONCE: usize = 2;
 
 /// Errors that a kind of call can fail with.
 fn errors(call: &str) -> &'static [i32] {
@@ -85,47 +82,26 @@ fn complaint(way: Way, session: &Session) -> Option<String> {
     }
 }
 
-/// One session for each fault, several at the same time: they mostly wait.
-fn sessions(way: Way, faults: &[Fault]) -> Vec<(&Fault, Session)> {
-    let share = faults.len().div_ceil(AT_ONCE).max(1);
-    thread::scope(|scope| {
-        let shares = faults.chunks(share).map(|share| {
-            scope.spawn(move || {
-                let held = share.iter().map(|fault| {
-                    let session = session(way, Some(fault))
-                        .unwrap_or_else(|error| panic!("{fault}: {error:#}"));
-                    (fault, session)
-                });
-                held.collect::<Vec<_>>()
-            })
-        });
-        let shares: Vec<_> = shares.collect();
-        let shares = shares.into_iter().map(|share| share.join());
-        shares.flat_map(|share| share.unwrap()).collect()
-    })
-}
-
 /// Has each place fail, for once and from there on, and returns what went wrong.
 fn have_each_fail(way: Way) {
     let mut random = random();
     let mut wrong = Vec::new();
     let (mut met, mut all) = (0, 0);
-    let faults = places(way, &mut random).into_iter().map(|(call, first)| {
+    for (call, first) in places(way, &mut random) {
         let errors = errors(&call);
         let errno = errors[(random.number() % errors.len() as u64) as usize];
         // The rest of a session without the call is the third place's.
         let last = if first > 2 { u64::MAX } else { first };
-        Fault {
+        let fault = Fault {
             call,
             first,
             last,
             action: Action::Fail(errno),
-        }
-    });
-    let faults: Vec<Fault> = faults.collect();
-    for (fault, session) in sessions(way, &faults) {
+        };
+        let session =
+            session(way, Some(&fault)).unwrap_or_else(|error| panic!("{fault}: {error:#}"));
         all += 1;
-        met += usize::from(session.has_met(fault));
+        met += usize::from(session.has_met(&fault));
         let said = session.said.trim_end();
         println!("{fault}: {:?} {said}", session.code);
         if let Some(complaint) = complaint(way, &session) {

@@ -87,14 +87,17 @@ fn holders_of_locks_in_a_namespace() {
     let (_outside, pid) = hidden(&locked, "");
     let inside = status_field(pid, "NSpid").unwrap_or_default();
     assert!(inside.split_whitespace().count() > 1, "{inside}");
-    let outcome = Watch::usual()
-        .option(&["--max-overhead", "5%", "--duration", "6s"])
-        .attach(pid, Until::End)
-        .unwrap();
-    let [locked, held] = [": locked", ": held"].map(|what| outcome.report.came_to(what));
-    println!("{locked} locked, {held} spared");
-    assert!(outcome.report.races.is_empty(), "{outcome:?}");
-    assert!(locked > 0.0 && held > 0.0, "{outcome:?}");
+    let spared = (1..=TRIES).any(|attempt| {
+        let outcome = Watch::usual()
+            .option(&["--max-overhead", "5%", "--duration", "6s"])
+            .attach(pid, Until::End)
+            .unwrap();
+        assert!(outcome.report.races.is_empty(), "{outcome:?}");
+        let [locked, held] = [": locked", ": held"].map(|what| outcome.report.came_to(what));
+        println!("try {attempt}: {locked} locked, {held} spared");
+        locked > 0.0 && held > 0.0
+    });
+    assert!(spared, "not in {TRIES} tries");
 }
 
 /// Starts a program, for a minute, in namespaces of its own in which its file is, too; its process ends with the first of the two.

@@ -315,7 +315,14 @@ impl Session {
         let mut failure = None;
         if let Some(mut link) = self.links.remove(&pid) {
             self.tell_company();
-            let code = link.ended().await;
+            let ended = tokio::time::timeout(STOP_TIME, link.ended()).await;
+            let code = match ended {
+                Ok(code) => code,
+                Err(_) => {
+                    link.kill();
+                    link.ended().await
+                }
+            };
             if code == Some(RELEASED) {
                 self.releases += 1;
                 info!(

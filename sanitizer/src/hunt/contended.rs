@@ -24,6 +24,8 @@ const NEVER_REACHED: f64 = 2.0;
 const NOT_STALLED: f64 = 0.3;
 /// How many tries in vain one counts for whose thread held a lock that others waited for.
 const LOCKED: f64 = 3.0;
+/// The same where nobody was made to stand.
+const HELD: f64 = 1.0;
 /// How many tries in vain a race outweighs with a place that was not known to race here, and how many at most.
 const RACE: f64 = 2.0;
 /// For how many tries in vain it counts that only a known one was found.
@@ -368,7 +370,8 @@ impl Contended {
                 }
             }
             Outcome::Repeat => KNOWN_RACE,
-            Outcome::Locked | Outcome::Held => LOCKED,
+            Outcome::Locked => LOCKED,
+            Outcome::Held => HELD,
             Outcome::TooOften => 8.0,
             // Of another object than the one that two threads were seen to use.
             Outcome::Private if !entry.is_related => {

@@ -36,6 +36,8 @@ const LIVE_WEIGHT: f32 = 4.0;
 const KEPT: f64 = 0.9;
 /// Whoever forgets to take the lock does so in a function where others take it: no more than this counts against one.
 const MOST_LOCKED: f64 = 4.0;
+/// How much it counts that a thread held a lock, and was let pass for it.
+const HELD: f64 = 0.5;
 /// The same of stalls that were quiet.
 const MOST_QUIET: f64 = 8.0;
 /// How much less a contended site promises for each of both in its function.
@@ -154,7 +156,8 @@ const fn penalty(outcome: Outcome, misses: u8) -> u16 {
         Outcome::NotReached => 6 << DOUBLINGS,
         Outcome::Quiet => 3,
         // Others would be ordered with it; but there may be some that should be and are not.
-        Outcome::Locked | Outcome::Held => 6,
+        Outcome::Locked => 6,
+        Outcome::Held => 2,
         Outcome::TooOften => 8,
         // The race is known now; a second report of it is worth less than a new one.
         Outcome::Hit(_) | Outcome::Repeat => 12,
@@ -482,6 +485,8 @@ impl KnownCode {
                 && let Some(known) = function.sites.get_mut(index)
             {
                 known.flags |= AccessSite::SHARED_NAME;
+                // Nobody came while it was one of many, and was not waited for that long.
+                known.misses = 0;
                 known.want(start, &mut self.missed);
             }
         }
@@ -547,9 +552,8 @@ impl KnownCode {
             _ => {}
         }
         match outcome {
-            Outcome::Locked | Outcome::Held => {
-                function.locked = (function.locked + 1.0).min(MOST_LOCKED);
-            }
+            Outcome::Locked => function.locked = (function.locked + 1.0).min(MOST_LOCKED),
+            Outcome::Held => function.locked = (function.locked + HELD).min(MOST_LOCKED),
             Outcome::Quiet if is_shared => function.quiet = (function.quiet + 1.0).min(MOST_QUIET),
             Outcome::Hit(_) => function.quiet = 0.0,
             _ => {}

@@ -152,6 +152,15 @@ impl Site {
         self.contended.contains(site)
     }
 
+    /// Whether who comes to a site is going to be held there in any case, not only looked at.
+    fn holds(&self, site: u64) -> bool {
+        if self.contended.contains(site) {
+            !self.contended.wants_look(site)
+        } else {
+            !self.looks_first && self.probe(site).is_none()
+        }
+    }
+
     /// Looks at what was noted while threads stood.
     fn look(&mut self, code: &dyn CodeView) {
         if self.code.is_full() {
@@ -398,6 +407,7 @@ impl Strategy for Site {
             skip: self.random.u64(..=MOST_SKIPPED),
             writes: self.may_write(known),
             meets: true,
+            holds: self.holds(at),
             why,
         };
         self.waiting = Some(wait);
@@ -418,6 +428,8 @@ impl Strategy for Site {
             skip: 0,
             writes: self.may_write(known),
             meets: false,
+            // Those who come seldom are worth it.
+            holds: false,
             why,
         };
         self.why = wait.why;

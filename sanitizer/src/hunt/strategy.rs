@@ -112,6 +112,8 @@ pub struct Wait {
     pub writes: bool,
     /// One that is about to access what another thread has is rather claimed than any.
     pub meets: bool,
+    /// Whoever comes is going to be made to stand there, not only to be looked at.
+    pub holds: bool,
     /// Why it was chosen, in a word.
     pub why: &'static str,
 }

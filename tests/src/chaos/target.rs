@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Whatever is waited for takes milliseconds, even on a busy machine a second.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(2);
 /// Other tests watch programs with many threads by processor, which takes a breakpoint from everybody.
 const OTHERS: Duration = Duration::from_secs(60);

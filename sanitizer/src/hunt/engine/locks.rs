@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use gwp_race_abi::{LOCKS, lock};
+use gwp_race_abi::LOCKS;
+use gwp_race_abi::lock::{Form, Words};
 use nix::unistd::Pid;
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::strategy::Wait;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::target::memory;
@@ -20,16 +22,26 @@ use super::{Engine, State, as_pid};
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// The futex words of those for which a thread was seen to wait lately, the last one first.
+    /// Those for which a thread was seen to wait lately, as the gate wants them, the last one first.
     waited_for: VecDeque<u64>,
 }
 
 impl Locks {
     /// Takes note of a lock.
-    fn note(&mut self, futex: u64) {
-        self.waited_for.retain(|known| *known != futex);
+    fn note(&mut self, lock: u64) {
+        self.waited_for.retain(|known| *known != lock);
         self.waited_for.truncate(LOCKS - 1);
-        self.waited_for.push_front(futex);
+        self.waited_for.push_front(lock);
+    }
+
+    /// Forgets the older half of them: something else may be there by now.
+    pub(super) fn decay(&mut self) {
+        self.waited_for.truncate(self.waited_for.len() / 2);
+    }
+
+    /// Forgets all.
+    pub(super) fn forget(&mut self) {
+        self.waited_for.clear();
     }
 }
 
@@ -67,22 +79,24 @@ impl Engine {
         let others = others.take(MOST).take_while(|_| monotonic_ns() < until);
         let waits = others.filter_map(|other| waits_for_lock(pid, as_pid(other)));
         let ids = OnceCell::new();
-        let held = waits.filter(|wait| {
+        let held = waits.filter_map(|wait| {
             let ids = ids.get_or_init(|| ids_of(pid, tid));
-            is_held_by(pid, *wait, ids)
+            let form = form_of(pid, wait, ids)?;
+            Some(form.word(wait.futex))
         });
         let held: Vec<_> = held.collect();
-        for wait in &held {
-            self.locks.note(wait.futex);
+        for lock in &held {
+            self.locks.note(*lock);
         }
         held.len()
     }
 
-    /// Of those who come to a site the gate claims, as a rule, none who holds a lock for which others have waited.
-    pub(super) fn spare_holders(&mut self) {
+    /// Of those who come to a site, and would be made to stand there, the gate claims, as a rule, none who holds a lock for
+    /// which others have waited.
+    pub(super) fn spare_holders(&mut self, wait: &Wait) {
         /// How many of 256 waits take whoever comes.
         const ANY: u8 = 64;
-        let spares = self.setup.learns && self.random.u8(..) >= ANY;
+        let spares = wait.holds && self.setup.learns && self.random.u8(..) >= ANY;
         let control = self.gates.control();
         let known = self.locks.waited_for.iter().copied();
         for (place, futex) in control.locks.iter().zip(known.chain(std::iter::repeat(0))) {
@@ -93,20 +107,20 @@ impl Engine {
     }
 }
 
-/// Whether a thread holds the lock that another one waits for, as far as the lock says who does.
-fn is_held_by(pid: Pid, wait: LockWait, ids: &[u32]) -> bool {
-    let mut bytes = [0; size_of::<lock::Words>()];
+/// How the lock that a thread waits for says that another one holds it, if it does.
+fn form_of(pid: Pid, wait: LockWait, ids: &[u32]) -> Option<Form> {
+    let mut bytes = [0; size_of::<Words>()];
     if !matches!(
         memory::read_exact(pid, RuntimeAddr(wait.futex), &mut bytes),
         Ok(true)
     ) {
-        return false;
+        return None;
     }
-    let mut words = lock::Words::default();
+    let mut words = Words::default();
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
         *word = bytes.try_into().map_or(0, u32::from_ne_bytes);
     }
-    ids.iter().any(|id| lock::is_held_by(words, *id))
+    ids.iter().find_map(|id| Form::of(words, *id))
 }
 
 /// A thread's id here, and in the pid namespace in which it lives.
@@ -139,6 +153,32 @@ mod tests {
         );
     }
 
+    /// Check that other words on which threads wait are not taken for locks of theirs: an id that nobody has marked, as
+    /// `pthread_join` waits for, a lock word that is a small number, and a mutex that does not tell its owner.
+    #[test]
+    fn other_words_tell_no_owner() {
+        const MARK: u32 = 1 << 31;
+        let cases = [
+            ([30, 0, 0], 30, None),
+            ([30 | MARK, 0, 0], 30, Some(Form::Within)),
+            ([2, 0, 30], 30, Some(Form::Beside)),
+            ([1, 0, 7], 1, None),
+            ([2, 0, 7], 2, None),
+            ([16 | MARK, 1, 0], 16, None),
+            ([0, 0, 30], 30, None),
+            ([MARK, 0, 0], 0, None),
+        ];
+        for (words, tid, form) in cases {
+            assert_eq!(Form::of(words, tid), form, "{words:?}, {tid}");
+        }
+        for form in [Form::Beside, Form::Within] {
+            assert_eq!(Form::of_word(form.word(0x1238)), (form, 0x1238));
+        }
+        assert!(Form::Within.is_held_by([30, 0, 7], 30));
+        assert!(!Form::Within.is_held_by([2, 0, 30], 30));
+        assert!(!Form::Beside.is_held_by([30, 0, 7], 30));
+    }
+
     /// Check that a mutex of the C library tells its owner, and nobody once it is free.
     #[test]
     fn mutexes_tell_their_owner() {
@@ -147,7 +187,7 @@ mod tests {
             futex: mutex.get() as u64,
         };
         let here = nix::unistd::gettid().as_raw().cast_unsigned();
-        let held_by = |tid| is_held_by(Pid::this(), wait, &[tid]);
+        let held_by = |tid| form_of(Pid::this(), wait, &[tid]) == Some(Form::Beside);
         assert!(!held_by(here));
         // SAFETY: the mutex is initialized, stays where it is, and only this thread uses it.
         assert_eq!(unsafe { libc::pthread_mutex_lock(mutex.get()) }, 0);

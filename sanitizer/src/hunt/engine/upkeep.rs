@@ -268,6 +268,7 @@ impl Engine {
         self.strategy.decay();
         self.lines.decay();
         self.waiting.quiet.clear();
+        self.locks.decay();
     }
 
     pub(super) fn housekeeping(&mut self) -> Result<(), EngineError> {
@@ -357,6 +358,7 @@ impl Engine {
         set_delivery(self.gates.control(), delivery);
         self.fit_events(1);
         self.budget.forget();
+        self.locks.forget();
         self.begin_activity();
         self.open_events(tid)
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use gwp_race_abi::phase;
-use gwp_race_abi::{NO_REGISTER, NOBODY, OWN_ACCESSES};
+use gwp_race_abi::{HELD_TRAPS, NO_REGISTER, NOBODY, OWN_ACCESSES};
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
@@ -144,7 +144,7 @@ impl Engine {
         // From here on no gate claims a thread, and none waits for what takes its time.
         self.clock_may_claim(false);
         self.end_probe();
-        let outcome = self.missed();
+        let outcome = self.unless_held(Outcome::NotReached);
         self.end_wait(outcome);
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
@@ -257,7 +257,7 @@ impl Engine {
 
     /// Arms the events at a site, where a thread may be claimed that costs so much more than was earned.
     fn wait_at(&mut self, wait: Wait, credit: Duration) {
-        self.spare_holders();
+        self.spare_holders(&wait);
         let control = self.gates.control();
         control.site_skip.store(wait.skip, SeqCst);
         control.site_credit_ns.store(nanos(credit), SeqCst);
@@ -391,18 +391,21 @@ impl Engine {
     pub(super) fn site_is_busy(&mut self) {
         // Nobody shall be claimed while the events are disarmed.
         self.clock_may_claim(false);
-        let outcome = match self.missed() {
-            Outcome::NotReached => Outcome::TooOften,
-            outcome => outcome,
-        };
+        let outcome = self.unless_held(Outcome::TooOften);
         self.end_wait(outcome);
     }
 
-    /// Nobody was claimed at the site that is waited at: because nobody came, or because of locks.
-    fn missed(&self) -> Outcome {
-        match self.gates.control().site_held.load(SeqCst) {
-            0 => Outcome::NotReached,
-            _ => Outcome::Held,
+    /// Nobody was claimed at the site that is waited at: mostly because of locks, or for this reason.
+    fn unless_held(&self, outcome: Outcome) -> Outcome {
+        let control = self.gates.control();
+        let held = control.site_held.load(SeqCst);
+        // Those beyond the ones that do not count as traps.
+        let others = control.site_traps.load(SeqCst);
+        let others = others.saturating_sub(held.saturating_sub(HELD_TRAPS));
+        if held > others {
+            Outcome::Held
+        } else {
+            outcome
         }
     }
 
