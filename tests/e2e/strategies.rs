@@ -269,8 +269,7 @@ fn looks_tell_who_uses_the_bytes() {
     assert!(found, "not in {} tries", 4 * TRIES);
 }
 
-/// Check that who seldom uses a variable that others share is caught among a hundred functions to which nobody comes: as a rule
-/// since it names what two threads were seen to use, and is waited for.
+/// Check that who seldom uses a variable that others share is caught, among a hundred functions to which nobody comes.
 #[test]
 fn who_seldom_uses_what_is_shared_is_caught() {
     let broken = Program::new("silent/glance.c").broken();
@@ -283,11 +282,7 @@ fn who_seldom_uses_what_is_shared_is_caught() {
             .run(&built, &["15", "3"], Until::Race)
             .unwrap();
         let races = outcome.report.races.len();
-        let awaited =
-            ["hit", "shared"].map(|what| outcome.report.came_to(&format!("missed: {what}")));
-        println!(
-            "try {attempt}: {races} races, {awaited:?} first seen where nobody had come before"
-        );
+        println!("try {attempt}: {races} races");
         races > 0
     });
     assert!(caught, "not in {} tries", 4 * TRIES);
