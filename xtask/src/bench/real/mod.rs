@@ -34,7 +34,7 @@ pub struct Options {
     /// Seconds that gwp-race and ThreadSanitizer have to find races.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Rounds of throughput: plain, under gwp-race, and with ThreadSanitizer, in turns. 0 for none.
+    /// Rounds of throughput: plain, under gwp-race, and (but for `--alone`) with ThreadSanitizer, in turns. 0 for none.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Seconds that each of them lasts.
@@ -49,7 +49,7 @@ pub struct Options {
     /// Clients of a server, each with a connection (memcached 8, redis 8 for each thread).
     #[arg(long)]
     clients: Option<usize>,
-    /// Look for races under gwp-race only.
+    /// Leave ThreadSanitizer out.
     #[arg(long)]
     alone: bool,
 }
@@ -90,7 +90,16 @@ pub fn run(options: &Options) -> Result<()> {
         found.entry(pair).or_default().by_gwp_race = true;
     }
     if options.alone {
-        return publish_pairs(options, &program.work(&load), lasts, &found);
+        publish_pairs(options, &program.work(&load), lasts, &found)?;
+        return throughput(
+            options,
+            program,
+            &load,
+            &[
+                ("plain", &watched, &Way::Plain),
+                ("gwp-race", &watched, &way),
+            ],
+        );
     }
     let sanitized = program.make(Build::Sanitized)?;
     let counted = program.make(Build::Counted)?;
@@ -106,10 +115,12 @@ pub fn run(options: &Options) -> Result<()> {
         of_pair.per_minute = [&pair.0, &pair.1].map(|line| count(line) / minutes);
     }
     publish_pairs(options, &program.work(&load), lasts, &found)?;
-    if options.rounds == 0 {
-        return Ok(());
-    }
-    throughput(options, program, &load, &gwp_race, [&watched, &sanitized])
+    let ways: [Competitor<'_>; 3] = [
+        ("plain", &watched, &Way::Plain),
+        ("gwp-race", &watched, &way),
+        ("ThreadSanitizer", &sanitized, &Way::Sanitized),
+    ];
+    throughput(options, program, &load, &ways)
 }
 
 fn table_name(options: &Options, what: &str) -> String {
@@ -175,24 +186,21 @@ fn publish_pairs(
     table.publish(&table_name(options, "pairs"), &description)
 }
 
+/// A name, what is run, and how.
+type Competitor<'a> = (&'static str, &'a Path, &'a Way<'a>);
+
+/// Measures the requests a second of each in turns; the losses are those against the first.
 fn throughput(
     options: &Options,
     program: &dyn Program,
     load: &Load,
-    gwp_race: &Path,
-    [watched, sanitized]: [&Path; 2],
+    ways: &[Competitor<'_>],
 ) -> Result<()> {
+    if options.rounds == 0 {
+        return Ok(());
+    }
     let seconds = Duration::from_secs(options.round_seconds);
-    let way = Way::Watched {
-        gwp_race,
-        max_overhead: &options.max_overhead,
-    };
-    let ways = [
-        ("plain", watched, &Way::Plain),
-        ("gwp-race", watched, &way),
-        ("ThreadSanitizer", sanitized, &Way::Sanitized),
-    ];
-    let mut rates = [const { Vec::new() }; 3];
+    let mut rates = vec![Vec::new(); ways.len()];
     for round in 0..options.rounds {
         for step in 0..ways.len() {
             // Each is the first one in turn.
