@@ -277,8 +277,8 @@ fn who_seldom_uses_what_is_shared_is_caught() {
     let caught = (1..=4 * TRIES).any(|attempt| {
         let outcome = Watch::usual()
             .option(&["--strategy", "site", "--max-overhead", "3%"])
-            // So seldom that it hardly ever comes while a worker is held.
-            .env("PAUSE_MS", "200")
+            // So seldom that it rarely comes while a worker is held.
+            .env("PAUSE_MS", "100")
             .run(&built, &["15", "3"], Until::Race)
             .unwrap();
         let races = outcome.report.races.len();
