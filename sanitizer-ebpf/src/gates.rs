@@ -677,16 +677,6 @@ fn tid_of(control: &Control, task: u64) -> Option<u32> {
     read_kernel::<u32>(pid, number.wrapping_add(offsets.upid_nr))
 }
 
-/// The id of the current thread in the pid namespace in which it lives.
-#[inline(always)]
-fn innermost_tid(control: &Control) -> Option<u32> {
-    let offsets = &control.offsets;
-    let pid = of_current(offsets.task_thread_pid);
-    let level = read_kernel::<u32>(pid, offsets.pid_level)?;
-    let number = number_at(control, level);
-    read_kernel::<u32>(pid, number.wrapping_add(offsets.upid_nr))
-}
-
 /// The same of a task's process.
 #[inline(always)]
 fn tgid_of(control: &Control, task: u64) -> Option<u32> {
@@ -695,6 +685,16 @@ fn tgid_of(control: &Control, task: u64) -> Option<u32> {
     }
     let leader = read_kernel::<u64>(task, control.offsets.task_group_leader)?;
     tid_of(control, leader)
+}
+
+/// The id of the current thread in the pid namespace in which it lives.
+#[inline(always)]
+fn innermost_tid(control: &Control) -> Option<u32> {
+    let offsets = &control.offsets;
+    let pid = of_current(offsets.task_thread_pid);
+    let level = read_kernel::<u32>(pid, offsets.pid_level)?;
+    let number = number_at(control, level);
+    read_kernel::<u32>(pid, number.wrapping_add(offsets.upid_nr))
 }
 
 /// Where a `struct pid` keeps the number of a level.

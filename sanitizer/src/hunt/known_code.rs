@@ -34,10 +34,10 @@ const SHARED_NAME_WEIGHT: f64 = 16.0;
 const LIVE_WEIGHT: f32 = 4.0;
 /// What a forgetting leaves of what is known of locks, and of quiet stalls.
 const KEPT: f64 = 0.9;
-/// Whoever forgets to take the lock does so in a function where others take it: no more than this counts against one.
-const MOST_LOCKED: f64 = 4.0;
 /// How much it counts that a thread held a lock, and was let pass for it.
 const HELD: f64 = 0.5;
+/// Whoever forgets to take the lock does so in a function where others take it: no more than this counts against one.
+const MOST_LOCKED: f64 = 4.0;
 /// The same of stalls that were quiet.
 const MOST_QUIET: f64 = 8.0;
 /// How much less a contended site promises for each of both in its function.

@@ -144,8 +144,7 @@ impl Engine {
         // From here on no gate claims a thread, and none waits for what takes its time.
         self.clock_may_claim(false);
         self.end_probe();
-        let outcome = self.unless_held(Outcome::NotReached);
-        self.end_wait(outcome);
+        self.end_wait(Outcome::NotReached);
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
         if phase::of(word) == phase::CLAIMED {
@@ -391,8 +390,7 @@ impl Engine {
     pub(super) fn site_is_busy(&mut self) {
         // Nobody shall be claimed while the events are disarmed.
         self.clock_may_claim(false);
-        let outcome = self.unless_held(Outcome::TooOften);
-        self.end_wait(outcome);
+        self.end_wait(Outcome::TooOften);
     }
 
     /// Nobody was claimed at the site that is waited at: mostly because of locks, or for this reason.
@@ -413,6 +411,7 @@ impl Engine {
     fn end_wait(&mut self, outcome: Outcome) {
         if let Some((wait, _)) = self.waiting.at.take() {
             self.disarm_site();
+            let outcome = self.unless_held(outcome);
             self.came_to(wait.why, wait.site, outcome);
         }
     }
