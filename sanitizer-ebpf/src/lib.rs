@@ -18,7 +18,7 @@ pub const STACK_BYTES: usize = 32 * 1024;
 pub const STACK_CHUNK: usize = 4096;
 
 /// Conflicting accesses that one stall can keep; later ones are only counted.
-pub const HITS: usize = 4;
+pub const HITS: usize = 8;
 
 /// Places of which it can be known that they race with a stalled thread's.
 pub const KNOWN: usize = 16;
@@ -45,7 +45,7 @@ pub const TRAPS_PER_SITE: u64 = 64;
 pub const LOCKS: usize = 16;
 
 /// Threads that may come to a site while they hold one of them, before they count as traps in vain.
-pub const HELD_TRAPS: u64 = 64;
+pub const HELD_TRAPS: u64 = 16;
 
 /// Accesses of its own thread after which an address that nobody else has used is taken for private.
 pub const OWN_ACCESSES: u64 = 8;

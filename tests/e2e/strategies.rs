@@ -205,6 +205,24 @@ fn known_races_do_not_end_stalls() {
     assert!(races > 4.0 && hits > 4.0 * races, "{outcome:?}");
 }
 
+/// Check that a stall goes on past those that it has caught: one of them finds several races, as many functions use the variable.
+#[test]
+fn stalls_catch_several() {
+    let broken = Program::new("silent/users.c").broken();
+    let built = compile::program(&broken, Configuration::USUAL).unwrap();
+    let found = (1..=TRIES).any(|attempt| {
+        let outcome = Watch::aggressive()
+            .option(&["--strategy", "site"])
+            .run(&built, &["2", "2"], Until::End)
+            .unwrap();
+        let races = outcome.report.races.len();
+        let stalls = outcome.report.came_to(": hit");
+        println!("try {attempt}: {races} races by {stalls} stalls that have found some");
+        races >= 20 && races as f64 > 2.0 * stalls
+    });
+    assert!(found, "not in {TRIES} tries");
+}
+
 /// Check that of many objects those are watched that several threads use, by thread and by processor: one of sixteen
 /// accesses is to such a one, but many more of the stalls are for it, where both threads have a processor most of the time.
 #[test]
@@ -286,6 +304,25 @@ fn who_seldom_uses_what_is_shared_is_caught() {
         races > 0
     });
     assert!(caught, "not in {} tries", 4 * TRIES);
+}
+
+/// Check that who seldom writes a variable that changes all the same is waited for and caught, among a hundred functions that
+/// write others which never change.
+#[test]
+fn who_seldom_writes_is_caught() {
+    let program = Program::new("races/seldom_writer.c");
+    let built = compile::program(&program, Configuration::USUAL).unwrap();
+    let caught = (1..=TRIES).any(|attempt| {
+        let outcome = Watch::usual()
+            .option(&["--strategy", "site", "--max-overhead", "2%"])
+            .run(&built, &["15", "3"], Until::Race)
+            .unwrap();
+        let races = outcome.report.races.len();
+        let first = outcome.first_race_s;
+        println!("try {attempt}: {races} races, the first one after {first:?} s");
+        races > 0
+    });
+    assert!(caught, "not in {TRIES} tries");
 }
 
 /// Check that a stall is noticed for which others wait, because the thread holds a lock, and is charged for them; and that

@@ -9,6 +9,7 @@ use super::{
     clock::Clock,
     site::Site,
     strategy::{CodeView, Conflict, Outcome, Proposal, Sample, Strategy, Turn, Wait},
+    values::Read,
 };
 
 /// Neither gets less than this share of the turns.
@@ -204,6 +205,10 @@ impl Strategy for Auto {
 
     fn is_shared(&mut self, address: u64) {
         self.site.is_shared(address);
+    }
+
+    fn look_at_values(&mut self, read: &Read<'_>) {
+        self.site.look_at_values(read);
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

@@ -261,6 +261,12 @@ impl Contended {
         follow(&mut self.cost, per_stall);
     }
 
+    /// What it has cost lately to get to a stall.
+    #[must_use]
+    pub const fn cost(&self) -> Duration {
+        self.cost
+    }
+
     /// How long a stall there should be: most of the other side's accesses come within that time.
     #[must_use]
     pub fn stall(&self, site: u64) -> Option<Duration> {

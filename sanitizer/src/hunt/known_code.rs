@@ -9,6 +9,7 @@ use super::{
     missed::Missed,
     named::Named,
     strategy::{CodeView, Outcome},
+    values::Read,
     weights::Weights,
 };
 use crate::insn::{
@@ -128,15 +129,25 @@ impl AccessSite {
 
     /// Whether nobody was seen there yet, but should be waited for, since it names what two threads use.
     fn is_wanted(self) -> bool {
-        let seen = Self::STALLED | Self::SHARED | Self::PRIVATE | Self::LIVE;
-        self.has(Self::SHARED_NAME) && !self.has(seen)
+        self.has(Self::SHARED_NAME) && !self.is_seen()
+    }
+
+    /// Whether somebody was seen there, or right beside.
+    fn is_seen(self) -> bool {
+        self.has(Self::STALLED | Self::SHARED | Self::PRIVATE | Self::LIVE)
     }
 
     /// Has it waited for, where it is worth it; its function begins at `start`.
-    fn want(self, start: u64, missed: &mut Missed) {
+    fn want(self, start: u64, named: &Named, missed: &mut Missed) {
         if self.is_wanted() {
-            missed.add(start + u64::from(self.offset), self.missed_weight());
+            self.miss(start, named, missed);
         }
+    }
+
+    /// Nobody came there: it is waited for longer when that costs nothing.
+    fn miss(self, start: u64, named: &Named, missed: &mut Missed) {
+        let site = start + u64::from(self.offset);
+        missed.add(site, self.missed_weight() * named.urgency(site));
     }
 
     fn live_weight(self) -> f32 {
@@ -205,6 +216,7 @@ impl Function {
             site.flags |= AccessSite::LIVE;
             if site.has(AccessSite::NAMED) {
                 named.weigh(start + u64::from(site.offset), site.named_weight());
+                named.came_to(start + u64::from(site.offset));
             }
         }
         news
@@ -223,11 +235,11 @@ impl Function {
     }
 
     /// The same, after a long wait, for those that are waited for wherever they stand.
-    fn miss_wanted(&mut self, start: u64, offset: u32, missed: &mut Missed) {
+    fn miss_wanted(&mut self, start: u64, offset: u32, named: &Named, missed: &mut Missed) {
         let is_wanted = |site: &&mut AccessSite| site.is_wanted() && site.offset != offset;
         for site in self.sites.iter_mut().filter(is_wanted) {
             site.misses = site.misses.saturating_add(1);
-            site.want(start, missed);
+            site.want(start, named, missed);
         }
     }
 
@@ -323,7 +335,7 @@ impl KnownCode {
         });
         self.sites += function.sites.len() as u64;
         for site in &function.sites {
-            site.want(start, &mut self.missed);
+            site.want(start, &self.named, &mut self.missed);
         }
         self.functions.insert(start, function);
         Some(start)
@@ -472,7 +484,7 @@ impl KnownCode {
             && let Some(offset) = function.sites.get(index).map(|site| site.offset)
             && !function.executes
         {
-            function.miss_wanted(start, offset, &mut self.missed);
+            function.miss_wanted(start, offset, &self.named, &mut self.missed);
         }
     }
 
@@ -480,14 +492,34 @@ impl KnownCode {
     /// for as well.
     pub fn is_shared(&mut self, address: u64) {
         for user in self.named.shares(address) {
-            if let Some((start, index)) = self.find(user)
-                && let Some(function) = self.functions.get_mut(&start)
-                && let Some(known) = function.sites.get_mut(index)
-            {
-                known.flags |= AccessSite::SHARED_NAME;
-                // Nobody came while it was one of many, and was not waited for that long.
-                known.misses = 0;
-                known.want(start, &mut self.missed);
+            self.seek(user);
+        }
+    }
+
+    /// A site names what is worth a long wait.
+    fn seek(&mut self, site: u64) {
+        if let Some((start, index)) = self.find(site)
+            && let Some(function) = self.functions.get_mut(&start)
+            && let Some(known) = function.sites.get_mut(index)
+        {
+            known.flags |= AccessSite::SHARED_NAME;
+            // Nobody came while it was one of many, and was not waited for that long.
+            known.misses = 0;
+            known.want(start, &self.named, &mut self.missed);
+        }
+    }
+
+    /// Looks at the values of some more variables. Where one changes and nobody was seen yet who writes it, those who may
+    /// are waited for: they come seldom.
+    pub fn look_at_values(&mut self, read: &Read<'_>) {
+        for address in self.named.look_at_values(read) {
+            let writers = self.named.writers(address);
+            let is_seen = |&site: &u64| self.get(site).is_some_and(AccessSite::is_seen);
+            if !writers.iter().any(is_seen) {
+                self.named.is_unexplained(address);
+                for site in writers {
+                    self.seek(site);
+                }
             }
         }
     }
@@ -559,8 +591,11 @@ impl KnownCode {
             _ => {}
         }
         match outcome {
-            Outcome::NotReached => self.missed.add(site, known.missed_weight()),
-            _ => self.missed.remove(site),
+            Outcome::NotReached => known.miss(start, &self.named, &mut self.missed),
+            _ => {
+                self.missed.remove(site);
+                self.named.came_to(site);
+            }
         }
         if is_reached {
             function.enliven(start, offset, &mut self.named);
@@ -585,7 +620,7 @@ impl KnownCode {
                 site.misses /= 2;
                 // Other threads may have come to use it, and the program to do something else.
                 site.flags &= !(AccessSite::PRIVATE | AccessSite::LIVE);
-                site.want(*start, &mut self.missed);
+                site.want(*start, &self.named, &mut self.missed);
             }
         }
         self.named.decay();
@@ -728,6 +763,42 @@ mod tests {
         // It was news once.
         code.is_shared(ADDRESS);
         assert_eq!(chosen(&code, at(0)), 0);
+    }
+
+    /// Check that who writes a variable that changes is waited for rather than any other one, unless somebody was seen who may have
+    /// changed it.
+    #[test]
+    fn who_changes_what_changes_is_wanted() {
+        const CHANGING: u64 = 0x9200;
+        let look = |code: &mut KnownCode, value| {
+            code.look_at_values(&|_, bytes| {
+                bytes[0x200] = value;
+                true
+            });
+        };
+        for is_seen in [false, true] {
+            let mut code = code(10);
+            code.named.add(CHANGING, at(0), false);
+            code.named.add(CHANGING, at(1), true);
+            code.named.add(CHANGING, at(2), true);
+            code.outcome(at(9), Outcome::NotReached);
+            if is_seen {
+                code.outcome(at(2), Outcome::Unused);
+                code.outcome(at(2), Outcome::Quiet);
+            }
+            look(&mut code, 0);
+            assert_eq!(code.missed.choose(0.0), Some(at(9)));
+            look(&mut code, 1);
+            let wanted =
+                (0..100).filter_map(|number| code.missed.choose(f64::from(number) / 100.0));
+            let (ours, others): (Vec<_>, Vec<_>) =
+                wanted.partition(|site| [at(1), at(2)].contains(site));
+            if is_seen {
+                assert!(ours.is_empty());
+            } else {
+                assert!(others.len() < 5);
+            }
+        }
     }
 
     /// Check that nobody coming to a site counts against its neighbours where nobody was seen, and against no others.

@@ -3,10 +3,16 @@
 //! is known to execute are kept apart from all others. Many variables are written at the start only: what looks at
 //! one site that reads such a variable have shown counts for all of them. So does it that two threads were seen to use one:
 //! whoever else uses it, however seldom, may be the one that forgets the lock.
+//!
+//! The values tell, too, without anybody's being watched: what never changes is hardly worth a stall, and where one
+//! changes and none of its writers was seen yet, one of those does come, however seldom.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::weights::WeightedSites;
+use super::{
+    values::{PAGE, Read, Values},
+    weights::WeightedSites,
+};
 
 /// Sites of an address that nobody is known to write, kept until somebody does.
 const MOST_READERS: usize = 16;
@@ -16,11 +22,20 @@ const MOST_USERS: usize = 64;
 const MEMORY: usize = 1 << 16;
 /// Choices of a site until one is not of a variable that nobody was seen to write.
 const CHOICES: u32 = 4;
+/// Pages of variables that are looked at in one go.
+const PAGES: usize = 32;
+/// The most bytes that one variable is thought to have.
+const BYTES: u64 = 8;
+/// Looks at a value that never changed, from which on that counts, and for how many looks in vain.
+const CALM: u8 = 4;
+const CALMNESS: f64 = 2.0;
+/// How much more a site counts that writes a variable which changes, while nobody was seen who writes it.
+const URGENT: f64 = 16.0;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Named {
-    addresses: HashMap<u64, Variable>,
+    addresses: BTreeMap<u64, Variable>,
     /// Those of variables that are written, in code that is known to execute, or to be called there.
     near: WeightedSites,
     /// All others of such variables. Those that have become near weigh nothing here.
@@ -29,6 +44,9 @@ pub struct Named {
     sites: HashMap<u64, Name>,
     /// How often in vain somebody was looked for who writes a variable, by its address.
     unwritten: HashMap<u64, f64>,
+    values: Values,
+    /// The variable whose page is looked at next.
+    next: u64,
 }
 
 /// What is known of an address.
@@ -39,6 +57,31 @@ struct Variable {
     is_written: bool,
     /// Two threads were seen to use it.
     is_shared: bool,
+    /// How often it was seen to keep its value.
+    kept: u8,
+    /// It was seen to change.
+    changes: bool,
+    /// The same, and nobody was seen yet who writes it.
+    is_unexplained: bool,
+}
+
+impl Variable {
+    /// It was looked at its value; whether it is news that it changes.
+    fn look(&mut self, has_changed: bool) -> bool {
+        if !has_changed {
+            self.kept = self.kept.saturating_add(1);
+        }
+        has_changed && !std::mem::replace(&mut self.changes, true)
+    }
+
+    /// For how many looks in vain it counts that its value is always the same.
+    const fn calmness(&self) -> f64 {
+        if self.kept >= CALM && !self.changes {
+            CALMNESS
+        } else {
+            0.0
+        }
+    }
 }
 
 /// What a site names.
@@ -83,6 +126,95 @@ impl Named {
         })
     }
 
+    /// Looks at the values of some more variables that are written somewhere; those of which it is news that they change.
+    pub fn look_at_values(&mut self, read: &Read<'_>) -> Vec<u64> {
+        let mut news = Vec::new();
+        for _ in 0..PAGES {
+            let Some((&first, _)) = self.addresses.range(self.next..).next() else {
+                self.next = 0;
+                break;
+            };
+            let page = first & !(PAGE - 1);
+            let Some(end) = page.checked_add(PAGE) else {
+                self.next = 0;
+                break;
+            };
+            self.next = end;
+            let mut of_page = self.addresses.range(page..end);
+            if !of_page.any(|(_, variable)| variable.is_written) {
+                continue;
+            }
+            let Some(changes) = self.values.look(page, read) else {
+                continue;
+            };
+            let mut variables = self.addresses.range_mut(page..end).peekable();
+            while let Some((&address, variable)) = variables.next() {
+                let next = variables.peek().map_or(end, |(next, _)| **next);
+                let bytes = (next - address).min(BYTES);
+                if variable.look(changes.are_within(address - page, bytes)) && variable.is_written {
+                    news.push(address);
+                }
+            }
+        }
+        news
+    }
+
+    /// Nobody was seen yet who writes a variable that changes.
+    pub fn is_unexplained(&mut self, address: u64) {
+        if let Some(variable) = self.addresses.get_mut(&address) {
+            variable.is_unexplained = true;
+        }
+    }
+
+    /// Somebody came to a site: where it writes such a variable, it may be who has changed it.
+    pub fn came_to(&mut self, site: u64) {
+        if let Some(name) = self.sites.get(&site).filter(|name| name.writes)
+            && let Some(variable) = self.addresses.get_mut(&name.address)
+        {
+            variable.is_unexplained = false;
+        }
+    }
+
+    /// How much more a site counts than others to which nobody came yet.
+    #[must_use]
+    pub fn urgency(&self, site: u64) -> f64 {
+        let name = self.sites.get(&site).filter(|name| name.writes);
+        let variable = name.and_then(|name| self.addresses.get(&name.address));
+        if variable.is_some_and(|variable| variable.is_unexplained) {
+            URGENT
+        } else {
+            1.0
+        }
+    }
+
+    /// The sites that write what is at an address.
+    #[must_use]
+    pub fn writers(&self, address: u64) -> Vec<u64> {
+        let sites = self
+            .addresses
+            .get(&address)
+            .map(|variable| variable.sites.iter());
+        let writes = |site: &u64| self.sites.get(site).is_some_and(|name| name.writes);
+        sites
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(writes)
+            .collect()
+    }
+
+    /// How often in vain the variable of a site was looked at, or thought to be.
+    fn in_vain(&self, site: u64) -> f64 {
+        let looks = self
+            .read_by(site)
+            .and_then(|address| self.unwritten.get(&address));
+        let variable = self
+            .sites
+            .get(&site)
+            .and_then(|name| self.addresses.get(&name.address));
+        looks.unwrap_or(&0.0) + variable.map_or(0.0, Variable::calmness)
+    }
+
     /// The address that a site reads.
     fn read_by(&self, site: u64) -> Option<u64> {
         let name = self.sites.get(&site)?;
@@ -101,9 +233,7 @@ impl Named {
     pub fn choose(&self, random: &mut fastrand::Rng) -> Option<u64> {
         (0..CHOICES).find_map(|_| {
             let site = self.near.choose(random.f64())?;
-            let address = self.read_by(site);
-            let in_vain = address.and_then(|address| self.unwritten.get(&address));
-            (random.f64() * (1.0 + in_vain.unwrap_or(&0.0)) < 1.0).then_some(site)
+            (random.f64() * (1.0 + self.in_vain(site)) < 1.0).then_some(site)
         })
     }
 
@@ -192,6 +322,74 @@ mod tests {
         assert_eq!(named.shares(0x1000), [1, 2]);
         assert!(named.shares(0x1000).is_empty() && named.shares(0x3000).is_empty());
         assert!(named.add(0x1000, 4, false) && !named.add(0x2000, 5, false));
+    }
+
+    /// Check that what changes is told once, that sites which write it count more until somebody came to one, and that
+    /// what never changes counts less.
+    #[test]
+    fn values_are_looked_at() {
+        let mut named = Named::default();
+        let (changing, calm, read) = (5 * PAGE + 16, 5 * PAGE + 20, 9 * PAGE);
+        named.add(changing, 1, false);
+        named.add(changing, 2, true);
+        named.add(calm, 3, false);
+        named.add(calm, 4, true);
+        named.add(read, 5, false);
+        let value = std::cell::Cell::new(0);
+        let mut look = |named: &mut Named| {
+            value.set(value.get() + 1);
+            named.look_at_values(&|page, bytes| {
+                assert_eq!(page, 5 * PAGE, "the other one is never written");
+                bytes[16..20].fill(value.get());
+                true
+            })
+        };
+        let mut news = Vec::new();
+        for _ in 0..4 * CALM {
+            news.extend(look(&mut named));
+        }
+        assert_eq!(news, [changing]);
+        assert_eq!(named.writers(changing), [2]);
+        assert_eq!((named.in_vain(1), named.in_vain(2)), (0.0, 0.0));
+        assert_eq!((named.in_vain(3), named.in_vain(4)), (CALMNESS, CALMNESS));
+        named.is_unexplained(changing);
+        assert_eq!(
+            [1, 2, 4].map(|site| named.urgency(site)),
+            [1.0, URGENT, 1.0]
+        );
+        named.came_to(1);
+        assert_eq!(named.urgency(2), URGENT);
+        named.came_to(2);
+        assert_eq!(named.urgency(2), 1.0);
+    }
+
+    /// Check that variables on many pages are all looked at, some at a time.
+    #[test]
+    fn many_pages_are_looked_at() {
+        let mut named = Named::default();
+        let pages = 3 * PAGES as u64;
+        for page in 0..pages {
+            named.add(page * PAGE, page, true);
+        }
+        let looks = std::cell::Cell::new(0);
+        for _ in 0..8 {
+            let before = looks.get();
+            assert!(
+                named
+                    .look_at_values(&|_, _| {
+                        looks.set(looks.get() + 1);
+                        true
+                    })
+                    .is_empty()
+            );
+            assert!(looks.get() - before <= PAGES);
+        }
+        assert_eq!(named.values.pages(), pages as usize);
+        // At an address that no page holds whole.
+        named.add(u64::MAX, 7, true);
+        for _ in 0..8 {
+            named.look_at_values(&|_, _| false);
+        }
     }
 
     /// Check that a site is in one place only, and that what is known of it follows it.

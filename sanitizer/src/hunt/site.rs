@@ -14,6 +14,7 @@ use super::{
     prospects::Prospects,
     strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
     sweep::Sweep,
+    values::Read,
 };
 use crate::insn::x86_64::{StaticSite, member, static_sites};
 use crate::report::LookedAt;
@@ -341,6 +342,8 @@ impl Strategy for Site {
                 Patience::Look
             }
             None if known.has(AccessSite::STALLED) => Patience::Hold(waited * 2),
+            // Who comes seldom is as dear as any.
+            None if wait.why == MISSED => Patience::Hold(self.contended.cost()),
             // What is private shows in a short stall as well as in a long one.
             None => Patience::USUAL,
         };
@@ -499,6 +502,10 @@ impl Strategy for Site {
         if self.shared.len() < MOST_NOTED {
             self.shared.push(address);
         }
+    }
+
+    fn look_at_values(&mut self, read: &Read<'_>) {
+        self.code.look_at_values(read);
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::values::Read;
 use crate::insn::{Regs, Transfer};
 use crate::report::LookedAt;
 
@@ -232,6 +233,8 @@ pub trait Strategy {
     fn uses(&mut self, _other: Conflict) {}
     /// Two threads were seen to use the memory at an address.
     fn is_shared(&mut self, _address: u64) {}
+    /// Looks at the values of variables, which nobody has to stand still for.
+    fn look_at_values(&mut self, _read: &Read<'_>) {}
     /// What came of the stall, or of the attempt, at a site that it has proposed.
     fn outcome(&mut self, site: u64, outcome: Outcome);
 }

@@ -1,7 +1,6 @@
 //! Locks: who waits for one that a stalled thread holds, and for which locks threads have waited.
 
-use std::cell::OnceCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::target::memory;
 use crate::target::status::Status;
-use crate::target::threads::{LockWait, waits_for_lock};
+use crate::target::threads::waits_for_lock;
 
 use super::{Engine, State, as_pid};
 
@@ -24,6 +23,10 @@ use super::{Engine, State, as_pid};
 pub(super) struct Locks {
     /// Those for which a thread was seen to wait lately, as the gate wants them, the last one first.
     waited_for: VecDeque<u64>,
+    /// Who holds one is spared: in the wait in hand, or since it was stopped.
+    are_spared: bool,
+    /// The ids of threads that were asked for, in the pid namespace in which they live.
+    ids: HashMap<u32, u32>,
 }
 
 impl Locks {
@@ -39,9 +42,23 @@ impl Locks {
         self.waited_for.truncate(self.waited_for.len() / 2);
     }
 
+    /// A thread has ended: another one may get its id.
+    pub(super) fn bury(&mut self, tid: u32) {
+        self.ids.remove(&tid);
+    }
+
     /// Forgets all.
     pub(super) fn forget(&mut self) {
-        self.waited_for.clear();
+        *self = Self::default();
+    }
+
+    /// A thread's id in the pid namespace in which it lives, which is what locks tell.
+    fn innermost_id(&mut self, pid: Pid, tid: u32) -> u32 {
+        *(self.ids.entry(tid)).or_insert_with(|| {
+            let status = Status::of_thread(pid, as_pid(tid)).ok();
+            let own = status.and_then(|status| status.namespace_tids.last().copied());
+            own.map_or(tid, |own| own.as_raw().cast_unsigned())
+        })
     }
 }
 
@@ -78,25 +95,48 @@ impl Engine {
         let others = tids.take(self.arming.len()).filter(|&other| other != tid);
         let others = others.take(MOST).take_while(|_| monotonic_ns() < until);
         let waits = others.filter_map(|other| waits_for_lock(pid, as_pid(other)));
-        let ids = OnceCell::new();
-        let held = waits.filter_map(|wait| {
-            let ids = ids.get_or_init(|| ids_of(pid, tid));
-            let form = form_of(pid, wait, ids)?;
+        let waits: Vec<_> = waits.collect();
+        if waits.is_empty() {
+            return 0;
+        }
+        let id = self.locks.innermost_id(pid, tid);
+        let held = waits.into_iter().filter_map(|wait| {
+            let form = Form::of(words_at(pid, wait.futex)?, id)?;
             Some(form.word(wait.futex))
         });
-        let held: Vec<_> = held.collect();
-        for lock in &held {
-            self.locks.note(*lock);
+        held.map(|lock| self.locks.note(lock)).count()
+    }
+
+    /// Whether those are spared, this time, who hold a lock for which others have waited: they would again.
+    fn spares(&mut self) -> bool {
+        /// How many of 256 times whoever comes is made to stand, whatever it holds.
+        const ANYBODY: u8 = 64;
+        self.setup.learns && self.random.u8(..) >= ANYBODY
+    }
+
+    /// A thread is stopped, not at the site that was waited at: whether it is spared is not decided yet.
+    pub(super) fn decide_on_holders(&mut self) {
+        self.locks.are_spared = self.spares();
+    }
+
+    /// Whether a stopped thread is rather looked at than held, because it holds such a lock.
+    pub(super) fn rather_looks(&mut self, tid: u32) -> bool {
+        if !self.locks.are_spared || self.locks.waited_for.is_empty() {
+            return false;
         }
-        held.len()
+        let pid = as_pid(self.pid);
+        let id = self.locks.innermost_id(pid, tid);
+        self.locks.waited_for.iter().any(|&lock| {
+            let (form, futex) = Form::of_word(lock);
+            words_at(pid, futex).is_some_and(|words| form.is_held_by(words, id))
+        })
     }
 
     /// Of those who come to a site, and would be made to stand there, the gate claims, as a rule, none who holds a lock for
     /// which others have waited.
     pub(super) fn spare_holders(&mut self, wait: &Wait) {
-        /// How many of 256 waits take whoever comes.
-        const ANY: u8 = 64;
-        let spares = wait.holds && self.setup.learns && self.random.u8(..) >= ANY;
+        self.locks.are_spared = self.spares();
+        let spares = wait.holds && self.locks.are_spared;
         let control = self.gates.control();
         let known = self.locks.waited_for.iter().copied();
         for (place, futex) in control.locks.iter().zip(known.chain(std::iter::repeat(0))) {
@@ -107,11 +147,11 @@ impl Engine {
     }
 }
 
-/// How the lock that a thread waits for says that another one holds it, if it does.
-fn form_of(pid: Pid, wait: LockWait, ids: &[u32]) -> Option<Form> {
+/// The words of a lock; `None` where they cannot be read.
+fn words_at(pid: Pid, futex: u64) -> Option<Words> {
     let mut bytes = [0; size_of::<Words>()];
     if !matches!(
-        memory::read_exact(pid, RuntimeAddr(wait.futex), &mut bytes),
+        memory::read_exact(pid, RuntimeAddr(futex), &mut bytes),
         Ok(true)
     ) {
         return None;
@@ -120,15 +160,7 @@ fn form_of(pid: Pid, wait: LockWait, ids: &[u32]) -> Option<Form> {
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
         *word = bytes.try_into().map_or(0, u32::from_ne_bytes);
     }
-    ids.iter().find_map(|id| Form::of(words, *id))
-}
-
-/// A thread's id here, and in the pid namespace in which it lives.
-fn ids_of(pid: Pid, tid: u32) -> Vec<u32> {
-    let status = Status::of_thread(pid, as_pid(tid)).ok();
-    let own = status.and_then(|status| status.namespace_tids.last().copied());
-    let own = own.map(|own| own.as_raw().cast_unsigned());
-    own.into_iter().chain([tid]).collect()
+    Some(words)
 }
 
 #[cfg(test)]
@@ -183,11 +215,11 @@ mod tests {
     #[test]
     fn mutexes_tell_their_owner() {
         let mutex = Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-        let wait = LockWait {
-            futex: mutex.get() as u64,
-        };
         let here = nix::unistd::gettid().as_raw().cast_unsigned();
-        let held_by = |tid| form_of(Pid::this(), wait, &[tid]) == Some(Form::Beside);
+        let held_by = |tid| {
+            let words = words_at(Pid::this(), mutex.get() as u64);
+            Form::of(words.expect("they can be read"), tid) == Some(Form::Beside)
+        };
         assert!(!held_by(here));
         // SAFETY: the mutex is initialized, stays where it is, and only this thread uses it.
         assert_eq!(unsafe { libc::pthread_mutex_lock(mutex.get()) }, 0);

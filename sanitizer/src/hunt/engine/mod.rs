@@ -156,6 +156,8 @@ struct Stalled {
     look_at_locks: u64,
     /// So many were seen to.
     waiting: usize,
+    /// The whole stack of a racing thread that stood still as well, and goes on again.
+    deep: Option<(u32, Vec<u8>)>,
     deadline: u64,
 }
 

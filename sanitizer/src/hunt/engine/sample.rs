@@ -137,6 +137,9 @@ impl Engine {
         let came = self.waiting.last.take();
         let came = came.filter(|(wait, _)| wait.at == regs.rip);
         self.decisions.why = came.map_or(CLOCK, |(wait, _)| wait.why);
+        if came.is_none() {
+            self.decide_on_holders();
+        }
         let waited = came.map(|(_, since)| {
             let control = self.gates.control();
             let came = if control.site_meets_until_ns.load(SeqCst) == 0 {
@@ -268,6 +271,12 @@ impl Engine {
         site: u64,
         patience: Patience,
     ) {
+        let patience = if patience != Patience::Look && self.rather_looks(tid) {
+            self.came_to(self.decisions.why, site, Outcome::Held);
+            Patience::Look
+        } else {
+            patience
+        };
         let stack_end = self.stack_end(&regs);
         let is_own = |address| stall::is_own(address, &regs, stack_end);
         let choice = if self.in_rseq(tid, &regs) {
@@ -372,6 +381,7 @@ impl Engine {
             traps,
             look_at_locks,
             waiting: 0,
+            deep: None,
             deadline,
         }));
     }
@@ -397,7 +407,32 @@ impl Engine {
         }
     }
 
-    /// Somebody has come of whom it was known: of others, those who come about as often are still waited for.
+    /// Somebody was caught, and goes on: the stall is for others from now on, if the gate can pass those that come to the same
+    /// place. False where it cannot, or nobody else is of interest.
+    pub(super) fn passes_from_now_on(&self, hit: &Hit) -> bool {
+        let behind = hit.regs.rip;
+        if !self.setup.learns
+            || self.setup.full_repeats
+            || !self.is_told_by_pc(hit, behind.wrapping_sub(1))
+        {
+            return false;
+        }
+        let mut known = self.gates.control().known.iter();
+        let free = known.find(|known| [0, behind].contains(&known.load(SeqCst)));
+        if let Some(free) = free {
+            free.store(behind, SeqCst);
+        }
+        free.is_some()
+    }
+
+    /// What could only be read while a racing thread stood still is kept until the stall ends.
+    pub(super) fn keep_deep_stack(&mut self, deep: Option<(u32, Vec<u8>)>) {
+        if let State::Stalled(stalled) = &mut self.state {
+            stalled.deep = deep;
+        }
+    }
+
+    /// Somebody has come of whom it is known: of others, those who come about as often are still waited for.
     pub(super) fn shorten_stall(&mut self) {
         /// And a little longer, for those that come right after.
         const LONGER: Duration = Duration::from_millis(1);
@@ -541,7 +576,7 @@ impl Engine {
     }
 
     /// The same; the bytes may stay watched afterwards, or not.
-    fn close_stall(&mut self, mut deep: Option<(u32, Vec<u8>)>, may_probe: bool) {
+    fn close_stall(&mut self, deep: Option<(u32, Vec<u8>)>, may_probe: bool) {
         let State::Stalled(stalled) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
         };
@@ -557,8 +592,10 @@ impl Engine {
             used,
             traps,
             waiting,
+            deep: earlier,
             ..
         } = *stalled;
+        let both_stand = deep.is_some();
         // What stands in the rings while the thread stands still was made meanwhile.
         let _ = self.take_records();
         let control = self.gates.control();
@@ -611,28 +648,31 @@ impl Engine {
         }
         // From here on a trap would cost the other threads time for nothing.
         self.arming.watchpoints().unwatch();
-        if let Some((racing, stack)) = &mut deep
-            && let Some(hit) = hits.iter_mut().find(|hit| hit.tid == *racing)
+        if let Some((racing, stack)) = deep.or(earlier)
+            && let Some(hit) = hits
+                .iter_mut()
+                .find(|hit| hit.tid == racing && hit.stopping)
             && stack.len() > hit.stack.len()
         {
-            hit.stack = std::mem::take(stack);
+            hit.stack = stack;
         }
         let spot = Spot::new(watched.pc, call.as_ref());
         // Once for each: both threads stand still.
         let seen: Vec<Seen> = hits.iter().map(|hit| self.seen(spot, hit)).collect();
         let told = seen.iter().all(|seen| self.pairs.is_told(seen));
-        let new = hits
-            .iter()
-            .zip(&seen)
-            .find(|(_, seen)| !self.pairs.is_settled(seen));
-        self.is_shared(watched.address.0);
-        let outcome = new.map_or(Outcome::Repeat, |(hit, Seen { racing, .. })| {
-            Outcome::Hit(Conflict {
-                behind: racing.behind(),
-                distance: Duration::from_nanos(hit.time_ns.saturating_sub(opened)),
-            })
+        let new = hits.iter().zip(&seen);
+        let new = new.filter(|(_, seen)| !self.pairs.is_settled(seen));
+        let new = new.map(|(hit, Seen { racing, .. })| Conflict {
+            behind: racing.behind(),
+            distance: Duration::from_nanos(hit.time_ns.saturating_sub(opened)),
         });
+        let new: Vec<_> = new.collect();
+        self.is_shared(watched.address.0);
+        let outcome = new.first().copied().map_or(Outcome::Repeat, Outcome::Hit);
         self.came_to(self.decisions.why, site, outcome);
+        for other in new.into_iter().skip(1) {
+            self.strategy.uses(other);
+        }
         let stack = if told && !self.setup.full_repeats {
             Vec::new()
         } else {
@@ -664,7 +704,7 @@ impl Engine {
             self.outbox.send(&Notice::Debug(error.to_string()));
         }
         self.charge_and_release(tid);
-        if deep.is_none() {
+        if !both_stand {
             self.nobody_stands();
         }
     }

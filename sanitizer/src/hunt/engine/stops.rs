@@ -89,6 +89,7 @@ impl Engine {
         // Its ring goes with it.
         let _ = self.take_records();
         self.arming.forget(tid);
+        self.locks.bury(tid);
         self.void_claim(tid);
         self.abandon_if_owner(tid);
     }
@@ -122,9 +123,15 @@ impl Engine {
                     let known = self.is_known(spot, &hit);
                     let deep = (!known).then(|| (tid, self.read_stack(hit.regs.rsp)));
                     let since = hit.time_ns;
-                    self.end_stall(deep);
-                    release(tid, 0);
-                    self.nobody_stands();
+                    if self.passes_from_now_on(&hit) {
+                        self.keep_deep_stack(deep);
+                        self.shorten_stall();
+                        release(tid, 0);
+                    } else {
+                        self.end_stall(deep);
+                        release(tid, 0);
+                        self.nobody_stands();
+                    }
                     let stood = monotonic_ns().saturating_sub(since);
                     self.budget.charge_stop(self.gates.control(), stood);
                     return Ok(());

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
 
+use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
 use crate::hunt::clocks;
 use crate::hunt::loader::Look;
@@ -16,6 +17,7 @@ use crate::kernel::cpus;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::target;
+use crate::target::memory;
 use crate::target::threads::Scheduling;
 
 use super::activity::{self, Activity};
@@ -278,6 +280,7 @@ impl Engine {
             self.choose_delivery()?;
             self.look_when_idle();
         }
+        self.look_at_values();
         if self.rounds.is_multiple_of(DECAY_ROUNDS) {
             self.budget.decay();
             if self.substitute.is_some() {
@@ -295,6 +298,20 @@ impl Engine {
         let statistics = self.statistics();
         self.outbox.send(&Notice::Statistics(statistics));
         Ok(())
+    }
+
+    /// Lets the strategy look at values, while nobody can be claimed: that takes its time.
+    fn look_at_values(&mut self) {
+        if matches!(self.state, State::Looking(_)) {
+            let pid = as_pid(self.pid);
+            let read = |address, bytes: &mut [u8]| {
+                matches!(
+                    memory::read_exact(pid, RuntimeAddr(address), bytes),
+                    Ok(true)
+                )
+            };
+            self.strategy.look_at_values(&read);
+        }
     }
 
     /// Tells the strategy what it costs to get to a stall.
