@@ -282,11 +282,19 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if shares {
         return share_other(control, pc);
     }
+    // A routine has many callers.
+    if atomic::load(&control.places_once) != 0
+        && flags & FunctionEntry::MEM_ROUTINE == 0
+        && is_recorded(phase::generation(word), pc)
+    {
+        count_known(control, tid, phase::generation(word));
+        return swallow(control, Counter::HitKnown);
+    }
     let Some((record, index)) = next_record(control) else {
         return 0;
     };
     let first = index == 0;
-    // Stopping the racing thread as well ends the stall early; it is no part of the evidence.
+    // Stopping the racing thread as well shortens the stall; it is no part of the evidence.
     let racing_stops = first && atomic::load(&control.stop_racing) != 0 && stoppable(control);
     // SAFETY: `next_record` hands out each record once in a generation.
     unsafe {
@@ -358,6 +366,22 @@ fn count_known(control: &Control, tid: u32, generation: u64) {
 fn is_known(control: &Control, pc: u64) -> bool {
     let mut known = control.known.iter();
     known.any(|known| atomic::load(known) == pc)
+}
+
+/// Whether an access that traps there was recorded in this generation.
+#[inline(always)]
+fn is_recorded(generation: u64, pc: u64) -> bool {
+    (0..HITS as u32).any(|index| {
+        let Some(record) = HIT_RECORDS.get_ptr(index) else {
+            return false;
+        };
+        // SAFETY: a map value lives as long as its map. One of this generation is complete, and written no more.
+        unsafe {
+            atomic::load(&(*record).generation) == generation
+                && (*record).regs.rip == pc
+                && (*record).in_kernel == 0
+        }
+    })
 }
 
 /// A record that nobody else writes, with its number; `None` where the stall has enough of them.

@@ -270,6 +270,8 @@ pub struct Control {
     /// Addresses behind accesses of which it is known that they race with the one of the stalled thread; 0 where
     /// there are no more.
     pub known: [AtomicU64; KNOWN],
+    /// 1: of each place one access is recorded in a stall; further ones count as known.
+    pub places_once: AtomicU64,
     /// `generation << KNOWN_BITS | count`: those of them that were made during the stall of that generation.
     pub known_hits: AtomicU64,
     /// Start of the instruction that a sought or confirmed breakpoint stands on.
@@ -360,7 +362,7 @@ pub struct Control {
     pub clock_by_cpu: AtomicU64,
     /// 1: so are watchpoints and breakpoints: whose access it was is for the gate to tell, too.
     pub watch_by_cpu: AtomicU64,
-    /// 1: the racing thread is stopped as well, so that the stall ends at once.
+    /// 1: the first racing thread of a stall is stopped as well, so that the tracer knows at once, and can read all of its stack.
     pub stop_racing: AtomicU64,
     /// Offsets for reading `current`.
     pub offsets: KernelOffsets,

@@ -34,6 +34,23 @@ fn exit_code_is_passed_on() {
     assert_eq!(shell("exit 255"), Some(255));
 }
 
+/// Check that a program dies of what it does right after a race, and that the race is reported all the same: the thread that was
+/// caught goes on while the other one is still stalled.
+#[test]
+fn who_was_caught_may_crash() {
+    const TRIES: u32 = 20;
+    let built = built("conduct/racing_trap.c");
+    let caught = (1..=TRIES).any(|attempt| {
+        let watch = Watch::aggressive().option(&["--stall", "5ms", "--stop-deadline", "20ms"]);
+        let outcome = watch.run(&built, &["3", "2"], Until::End).unwrap();
+        assert_eq!(outcome.status.code(), Some(128 + 5), "{outcome:?}");
+        let races = outcome.report.races.len();
+        println!("try {attempt}: {races} races");
+        races > 0
+    });
+    assert!(caught, "not in {TRIES} tries");
+}
+
 /// Check that a program killed by a signal gives 128 and the signal's number, as in a shell.
 #[test]
 fn fatal_signals_are_passed_on() {

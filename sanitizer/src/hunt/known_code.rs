@@ -612,6 +612,7 @@ impl KnownCode {
 
     /// Forgets a part of it.
     pub fn decay(&mut self) {
+        self.named.decay();
         for (start, function) in &mut self.functions {
             function.locked *= KEPT;
             function.quiet *= KEPT;
@@ -623,7 +624,6 @@ impl KnownCode {
                 site.want(*start, &self.named, &mut self.missed);
             }
         }
-        self.named.decay();
         for site in self.named.sites() {
             self.weigh_named(site);
         }

@@ -7,7 +7,10 @@
 //! The values tell, too, without anybody's being watched: what never changes is hardly worth a stall, and where one
 //! changes and none of its writers was seen yet, one of those does come, however seldom.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, Instant},
+};
 
 use super::{
     values::{PAGE, Read, Values},
@@ -22,8 +25,9 @@ const MOST_USERS: usize = 64;
 const MEMORY: usize = 1 << 16;
 /// Choices of a site until one is not of a variable that nobody was seen to write.
 const CHOICES: u32 = 4;
-/// Pages of variables that are looked at in one go.
+/// Pages of variables that are looked at in one go, at most, and for how long.
 const PAGES: usize = 32;
+const LOOK: Duration = Duration::from_millis(1);
 /// The most bytes that one variable is thought to have.
 const BYTES: u64 = 8;
 /// Looks at a value that never changed, from which on that counts, and for how many looks in vain.
@@ -72,6 +76,14 @@ impl Variable {
             self.kept = self.kept.saturating_add(1);
         }
         has_changed && !std::mem::replace(&mut self.changes, true)
+    }
+
+    /// What has changed may not do so any more, and who has done it may have been seen.
+    fn decay(&mut self) {
+        if std::mem::take(&mut self.changes) {
+            self.kept = 0;
+        }
+        self.is_unexplained = false;
     }
 
     /// For how many looks in vain it counts that its value is always the same.
@@ -129,7 +141,11 @@ impl Named {
     /// Looks at the values of some more variables that are written somewhere; those of which it is news that they change.
     pub fn look_at_values(&mut self, read: &Read<'_>) -> Vec<u64> {
         let mut news = Vec::new();
+        let begun = Instant::now();
         for _ in 0..PAGES {
+            if begun.elapsed() > LOOK {
+                break;
+            }
             let Some((&first, _)) = self.addresses.range(self.next..).next() else {
                 self.next = 0;
                 break;
@@ -249,8 +265,11 @@ impl Named {
         }
     }
 
-    /// Forgets a part of that.
+    /// Forgets a part of that, and of what the values have told.
     pub fn decay(&mut self) {
+        for variable in self.addresses.values_mut() {
+            variable.decay();
+        }
         self.unwritten.retain(|_, in_vain| {
             *in_vain /= 2.0;
             *in_vain > 0.1
@@ -336,7 +355,7 @@ mod tests {
         named.add(calm, 4, true);
         named.add(read, 5, false);
         let value = std::cell::Cell::new(0);
-        let mut look = |named: &mut Named| {
+        let look = |named: &mut Named| {
             value.set(value.get() + 1);
             named.look_at_values(&|page, bytes| {
                 assert_eq!(page, 5 * PAGE, "the other one is never written");

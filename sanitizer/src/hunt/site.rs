@@ -12,7 +12,9 @@ use super::{
     known_code::{AccessSite, DOUBLINGS, KnownCode, MEMORY},
     members::{Members, Place},
     prospects::Prospects,
-    strategy::{CodeView, Conflict, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
+    strategy::{
+        CodeView, Conflict, Holders, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait,
+    },
     sweep::Sweep,
     values::Read,
 };
@@ -410,7 +412,11 @@ impl Strategy for Site {
             skip: self.random.u64(..=MOST_SKIPPED),
             writes: self.may_write(known),
             meets: true,
-            holds: self.holds(at),
+            holders: if self.holds(at) {
+                Holders::Spare
+            } else {
+                Holders::LookAt
+            },
             why,
         };
         self.waiting = Some(wait);
@@ -432,7 +438,7 @@ impl Strategy for Site {
             writes: self.may_write(known),
             meets: false,
             // Those who come seldom are worth it.
-            holds: false,
+            holders: Holders::Take,
             why,
         };
         self.why = wait.why;

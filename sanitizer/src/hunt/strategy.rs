@@ -113,10 +113,21 @@ pub struct Wait {
     pub writes: bool,
     /// One that is about to access what another thread has is rather claimed than any.
     pub meets: bool,
-    /// Whoever comes is going to be made to stand there, not only to be looked at.
-    pub holds: bool,
+    /// What is done, as a rule, with those who hold a lock for which others have waited.
+    pub holders: Holders,
     /// Why it was chosen, in a word.
     pub why: &'static str,
+}
+
+/// What a wait does with threads that hold a lock for which others have waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holders {
+    /// They are let pass: whoever comes is going to be made to stand there.
+    Spare,
+    /// They are looked at, not made to stand.
+    LookAt,
+    /// They are taken like any other.
+    Take,
 }
 
 /// The strategies there are.

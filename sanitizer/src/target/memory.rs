@@ -44,6 +44,33 @@ pub fn read_exact(pid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> Result<b
     Ok(read(pid, address, buffer)? == buffer.len())
 }
 
+/// Which pages of a process are in memory: `/proc/PID/pagemap` (Documentation/admin-guide/mm/pagemap.rst). To read any other
+/// fetches it from a file or from swap, or waits for whoever provides it (userfaultfd(2)).
+#[derive(Debug)]
+pub struct Resident(File);
+
+impl Resident {
+    /// Those of a process.
+    ///
+    /// # Errors
+    /// Fails where the file cannot be opened.
+    pub fn of(pid: Pid) -> Result<Self, TargetError> {
+        let path = process::path(pid, "pagemap");
+        File::open(&path)
+            .map(Self)
+            .map_err(|error| TargetError::from_io(pid, &path, error))
+    }
+
+    /// Whether the page of an address is one of them; false where it is not known.
+    #[must_use]
+    pub fn has(&self, address: RuntimeAddr) -> bool {
+        const PRESENT: u64 = 1 << 63;
+        let mut entry = [0; 8];
+        let at = address.0 / PAGE * entry.len() as u64;
+        self.0.read_exact_at(&mut entry, at).is_ok() && u64::from_ne_bytes(entry) & PRESENT != 0
+    }
+}
+
 fn read_by_call(tid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> Result<usize, Errno> {
     let wanted = buffer.len();
     let mut done = 0;
@@ -114,6 +141,32 @@ fn read_by_file(
 mod tests {
     use super::*;
     use crate::target::testing::Child;
+
+    /// Check that pages are told that were touched, and none that were not or do not exist.
+    #[test]
+    fn resident_pages_are_told() {
+        use std::ptr;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let pages = 2 * PAGE as usize;
+        // SAFETY: a new mapping anywhere touches nothing that exists.
+        let start = unsafe { libc::mmap(ptr::null_mut(), pages, protection, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        // SAFETY: it is mapped, and nobody else knows of it. Huge pages would bring both.
+        unsafe {
+            libc::madvise(start, pages, libc::MADV_NOHUGEPAGE);
+            start.cast::<u8>().write_volatile(1);
+        }
+        let first = start as u64;
+        let resident = Resident::of(Pid::this()).expect("it is there");
+        let told = [first, first + 8, first + PAGE, u64::MAX, 0];
+        let told = told.map(|address| resident.has(RuntimeAddr(address)));
+        assert_eq!(told, [true, true, false, false, false]);
+        // SAFETY: it was mapped above, and is used no more.
+        unsafe { libc::munmap(start, pages) };
+        let gone = Resident::of(Pid::from_raw(i32::MAX)).expect_err("nobody has that id");
+        assert!(gone.is_vanished(), "{gone}");
+    }
 
     /// Prints the address of eight readable pages that an unreadable one follows; every byte
     /// holds the number of its page.

@@ -9,7 +9,7 @@ use gwp_race_abi::lock::{Form, Words};
 use nix::unistd::Pid;
 
 use crate::addr::RuntimeAddr;
-use crate::hunt::strategy::Wait;
+use crate::hunt::strategy::{Holders, Wait};
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::target::memory;
@@ -53,12 +53,14 @@ impl Locks {
     }
 
     /// A thread's id in the pid namespace in which it lives, which is what locks tell.
-    fn innermost_id(&mut self, pid: Pid, tid: u32) -> u32 {
-        *(self.ids.entry(tid)).or_insert_with(|| {
-            let status = Status::of_thread(pid, as_pid(tid)).ok();
-            let own = status.and_then(|status| status.namespace_tids.last().copied());
-            own.map_or(tid, |own| own.as_raw().cast_unsigned())
-        })
+    fn innermost_id(&mut self, pid: Pid, tid: u32) -> Option<u32> {
+        if let Some(id) = self.ids.get(&tid) {
+            return Some(*id);
+        }
+        let status = Status::of_thread(pid, as_pid(tid)).ok()?;
+        let id = status.namespace_tids.last()?.as_raw().cast_unsigned();
+        self.ids.insert(tid, id);
+        Some(id)
     }
 }
 
@@ -99,7 +101,9 @@ impl Engine {
         if waits.is_empty() {
             return 0;
         }
-        let id = self.locks.innermost_id(pid, tid);
+        let Some(id) = self.locks.innermost_id(pid, tid) else {
+            return 0;
+        };
         let held = waits.into_iter().filter_map(|wait| {
             let form = Form::of(words_at(pid, wait.futex)?, id)?;
             Some(form.word(wait.futex))
@@ -125,7 +129,9 @@ impl Engine {
             return false;
         }
         let pid = as_pid(self.pid);
-        let id = self.locks.innermost_id(pid, tid);
+        let Some(id) = self.locks.innermost_id(pid, tid) else {
+            return false;
+        };
         self.locks.waited_for.iter().any(|&lock| {
             let (form, futex) = Form::of_word(lock);
             words_at(pid, futex).is_some_and(|words| form.is_held_by(words, id))
@@ -135,8 +141,8 @@ impl Engine {
     /// Of those who come to a site, and would be made to stand there, the gate claims, as a rule, none who holds a lock for
     /// which others have waited.
     pub(super) fn spare_holders(&mut self, wait: &Wait) {
-        self.locks.are_spared = self.spares();
-        let spares = wait.holds && self.locks.are_spared;
+        self.locks.are_spared = wait.holders != Holders::Take && self.spares();
+        let spares = wait.holders == Holders::Spare && self.locks.are_spared;
         let control = self.gates.control();
         let known = self.locks.waited_for.iter().copied();
         for (place, futex) in control.locks.iter().zip(known.chain(std::iter::repeat(0))) {

@@ -156,7 +156,9 @@ struct Stalled {
     look_at_locks: u64,
     /// So many were seen to.
     waiting: usize,
-    /// The whole stack of a racing thread that stood still as well, and goes on again.
+    /// A racing thread was stopped as well.
+    has_caught: bool,
+    /// Its whole stack, where it goes on again.
     deep: Option<(u32, Vec<u8>)>,
     deadline: u64,
 }
@@ -267,6 +269,8 @@ impl Engine {
             .keep_unanalyzed
             .store(u64::from(setup.report_unanalyzed), SeqCst);
         control.stop_racing.store(1, SeqCst);
+        let places_once = setup.learns && !setup.full_repeats;
+        control.places_once.store(places_once.into(), SeqCst);
         control
             .claim_timeout_ns
             .store(CLAIM_TIME.as_nanos() as u64, SeqCst);
@@ -549,8 +553,14 @@ impl Engine {
         }
         self.ending = Some(ending);
         // What is still to be told may take a while: nobody stands still for it.
-        if let State::Stalled(stalled) = &self.state {
-            self.let_go(stalled.tid);
+        let mut completed = false;
+        match &self.state {
+            State::Stalled(_) if self.caught() > 0 => {
+                self.end_stall(None);
+                completed = self.is_confirmed_soon();
+            }
+            State::Stalled(stalled) => self.let_go(stalled.tid),
+            _ => {}
         }
         self.gates
             .control()
@@ -558,7 +568,7 @@ impl Engine {
             .store(phase::word(self.generation, phase::CLOSED), SeqCst);
         self.arming.close_events(self.arming.delivery());
         self.site_is_disarmed();
-        self.judge_last();
+        self.judge_last(completed);
         self.gates.flush_log();
         self.tell_coverage();
         let statistics = self.statistics();

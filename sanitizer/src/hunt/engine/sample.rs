@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use gwp_race_abi::Counter;
+use gwp_race_abi::HITS;
 use gwp_race_abi::KNOWN_BITS;
 use gwp_race_abi::phase;
 use nix::unistd::Pid;
@@ -52,6 +53,9 @@ use super::{
     CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, LATE_STOP, Purpose, RECORD_TIME, SEEK_TIME,
     STANDING_STACK, Stalled, State, as_pid, longest_stall, release,
 };
+
+/// Why a thread was only looked at that would have been stalled else.
+const HOLDS_LOCK: &str = "holds-lock";
 
 impl Engine {
     /// Whether the gate has stopped this thread for the sample in hand.
@@ -271,12 +275,8 @@ impl Engine {
         site: u64,
         patience: Patience,
     ) {
-        let patience = if patience != Patience::Look && self.rather_looks(tid) {
-            self.came_to(self.decisions.why, site, Outcome::Held);
-            Patience::Look
-        } else {
-            patience
-        };
+        let is_spared = patience != Patience::Look && self.rather_looks(tid);
+        let patience = if is_spared { Patience::Look } else { patience };
         let stack_end = self.stack_end(&regs);
         let is_own = |address| stall::is_own(address, &regs, stack_end);
         let choice = if self.in_rseq(tid, &regs) {
@@ -316,7 +316,11 @@ impl Engine {
             watched.pc
         };
         let Patience::Hold(patience) = patience else {
-            return self.look_at(tid, site, &watched);
+            if is_spared {
+                self.came_to(self.decisions.why, site, Outcome::Held);
+                self.count_no_stall(HOLDS_LOCK);
+            }
+            return self.look_at(tid, site, &watched, is_spared);
         };
         if !self.arming.watchpoints().can_watch(watched.kind) {
             self.came_to(self.decisions.why, site, Outcome::Blind);
@@ -381,6 +385,7 @@ impl Engine {
             traps,
             look_at_locks,
             waiting: 0,
+            has_caught: false,
             deep: None,
             deadline,
         }));
@@ -391,8 +396,7 @@ impl Engine {
     fn pass_known(&mut self, stalled: Spot) {
         /// How many of 256 stalls take whatever comes.
         const ALL: u8 = 32;
-        let wants_all = !self.setup.learns || self.setup.full_repeats;
-        let partners = if wants_all || self.random.u8(..) < ALL {
+        let partners = if !self.takes_places_once() || self.random.u8(..) < ALL {
             &[]
         } else {
             self.pairs.partners(stalled)
@@ -407,29 +411,41 @@ impl Engine {
         }
     }
 
-    /// Somebody was caught, and goes on: the stall is for others from now on, if the gate can pass those that come to the same
-    /// place. False where it cannot, or nobody else is of interest.
-    pub(super) fn passes_from_now_on(&self, hit: &Hit) -> bool {
-        let behind = hit.regs.rip;
-        if !self.setup.learns
-            || self.setup.full_repeats
-            || !self.is_told_by_pc(hit, behind.wrapping_sub(1))
-        {
-            return false;
-        }
-        let mut known = self.gates.control().known.iter();
-        let free = known.find(|known| [0, behind].contains(&known.load(SeqCst)));
-        if let Some(free) = free {
-            free.store(behind, SeqCst);
-        }
-        free.is_some()
+    /// Somebody was caught, and goes on: the stall is for those that come to other places from now on. False where the gate
+    /// cannot tell the places, or each access is of interest.
+    pub(super) fn goes_on_past(&self, hit: &Hit) -> bool {
+        self.takes_places_once() && self.is_told_by_pc(hit, hit.regs.rip.wrapping_sub(1))
     }
 
-    /// What could only be read while a racing thread stood still is kept until the stall ends.
-    pub(super) fn keep_deep_stack(&mut self, deep: Option<(u32, Vec<u8>)>) {
+    /// Whether one access made at each place is enough.
+    pub(super) const fn takes_places_once(&self) -> bool {
+        self.setup.learns && !self.setup.full_repeats
+    }
+
+    /// The racing thread that was stopped as well goes on. What could only be read while it stood still is kept until the
+    /// stall ends.
+    pub(super) fn has_caught(&mut self, deep: Option<(u32, Vec<u8>)>) {
         if let State::Stalled(stalled) = &mut self.state {
+            stalled.has_caught = true;
             stalled.deep = deep;
         }
+    }
+
+    /// Accesses recorded in the stall in hand.
+    pub(super) fn caught(&self) -> usize {
+        let recorded = self.gates.control().hits.load(SeqCst);
+        usize::try_from(recorded).map_or(HITS, |recorded| recorded.min(HITS))
+    }
+
+    /// Whether a thread that was let go makes its access at once, while another one waits for its end.
+    pub(super) fn is_confirmed_soon(&self) -> bool {
+        const TIME: Duration = Duration::from_millis(2);
+        let until = monotonic_ns() + nanos(TIME);
+        let phase = &self.gates.control().phase;
+        while phase::of(phase.load(SeqCst)) == phase::CONFIRM && monotonic_ns() < until {
+            std::thread::yield_now();
+        }
+        phase::of(phase.load(SeqCst)) == phase::CONFIRMED
     }
 
     /// Somebody has come of whom it is known: of others, those who come about as often are still waited for.
@@ -508,9 +524,9 @@ impl Engine {
         chosen
     }
 
-    /// Watches who uses the bytes without holding anybody.
-    fn look_at(&mut self, tid: u32, site: u64, watched: &Watched) {
-        if self.begin_probe(site, tid, watched.address, false) {
+    /// Watches who uses the bytes without holding anybody; `is_locked`: the thread holds a lock for which others wait now and then.
+    fn look_at(&mut self, tid: u32, site: u64, watched: &Watched, is_locked: bool) {
+        if self.begin_probe(site, tid, watched.address, is_locked) {
             let watchpoints = self.arming.watchpoints();
             match watchpoints.watch(watched.address, watched.len, watched.kind) {
                 Ok(kind) if kind == watched.kind => {}
@@ -607,6 +623,13 @@ impl Engine {
         self.watched_ns += closed - opened;
         self.budget.note_stall(closed - opened);
         let mut hits = self.complete_hits();
+        let waiting = match waiting {
+            // Where another one stands as well, it was short.
+            0 if !both_stand => self.waiting_for_locks_of(tid),
+            seen => seen,
+        };
+        self.budget
+            .charge_others(self.gates.control(), waiting as u64 * (closed - opened) / 2);
         if hits.is_empty() {
             let mut after = vec![0; before.len()];
             let read = memory::read_exact(as_pid(self.pid), watched.address, &mut after);
@@ -615,10 +638,6 @@ impl Engine {
                 self.value_changed += 1;
                 self.is_shared(watched.address.0);
             }
-            let waiting = match waiting {
-                0 => self.waiting_for_locks_of(tid),
-                seen => seen,
-            };
             let known = self.gates.control().known_hits.load(SeqCst);
             let outcome = if known != self.generation << KNOWN_BITS {
                 self.is_shared(watched.address.0);
@@ -633,8 +652,6 @@ impl Engine {
                 self.waiting.was_quiet(watched.address.0);
                 Outcome::Quiet
             };
-            self.budget
-                .charge_others(self.gates.control(), waiting as u64 * (closed - opened) / 2);
             self.came_to(self.decisions.why, site, outcome);
             self.charge_and_release(tid);
             let may_probe = may_probe
@@ -739,12 +756,7 @@ impl Engine {
     pub(super) fn complete_hits(&self) -> Vec<Hit> {
         let until = monotonic_ns() + RECORD_TIME.as_nanos() as u64;
         loop {
-            let claimed = self
-                .gates
-                .control()
-                .hits
-                .load(SeqCst)
-                .min(gwp_race_abi::HITS as u64);
+            let claimed = self.gates.control().hits.load(SeqCst).min(HITS as u64);
             let hits = self.gates.hits(self.generation);
             if hits.len() as u64 >= claimed || monotonic_ns() > until {
                 return hits;
@@ -898,6 +910,9 @@ impl Engine {
     pub(super) fn abandon(&mut self) {
         if matches!(self.state, State::Confirm(_)) {
             return self.end_confirm(false);
+        }
+        if matches!(self.state, State::Stalled(_)) {
+            self.count_not_reported(Reason::NotCompleted.name(), self.caught());
         }
         if !matches!(self.state, State::Idle | State::Looking(_)) {
             self.gates

@@ -111,7 +111,9 @@ impl Engine {
                 }
                 return Ok(());
             }
-            if let State::Stalled(stalled) = &self.state {
+            if let State::Stalled(stalled) = &self.state
+                && !stalled.has_caught
+            {
                 let spot = Spot::new(stalled.watched.pc, stalled.call.as_ref());
                 let hits = self.gates.hits(self.generation);
                 let hit = hits.iter().find(|hit| hit.tid == tid && hit.stopping);
@@ -123,8 +125,8 @@ impl Engine {
                     let known = self.is_known(spot, &hit);
                     let deep = (!known).then(|| (tid, self.read_stack(hit.regs.rsp)));
                     let since = hit.time_ns;
-                    if self.passes_from_now_on(&hit) {
-                        self.keep_deep_stack(deep);
+                    if self.goes_on_past(&hit) {
+                        self.has_caught(deep);
                         self.shorten_stall();
                         release(tid, 0);
                     } else {

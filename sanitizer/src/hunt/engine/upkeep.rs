@@ -18,6 +18,7 @@ use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::target;
 use crate::target::memory;
+use crate::target::memory::Resident;
 use crate::target::threads::Scheduling;
 
 use super::activity::{self, Activity};
@@ -233,11 +234,11 @@ impl Engine {
     }
 
     /// Judges what is in hand when everything is disarmed: there is no later turn to do it.
-    pub(super) fn judge_last(&mut self) {
+    pub(super) fn judge_last(&mut self, completed: bool) {
         let (confirm, completed) = match std::mem::replace(&mut self.state, State::Idle) {
             State::Confirm(confirm) => {
                 self.loader.look(self.pid, false);
-                (confirm, false)
+                (confirm, completed)
             }
             State::Looking(Purpose::Judge { confirm, completed }) => (confirm, completed),
             _ => return,
@@ -254,15 +255,19 @@ impl Engine {
     /// What was caught in a program that the process does not execute any more: what its program
     /// counters meant can no longer be known.
     fn forget_caught(&mut self) {
-        if let State::Confirm(confirm) | State::Looking(Purpose::Judge { confirm, .. }) =
-            std::mem::replace(&mut self.state, State::Idle)
-        {
-            self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Confirm(confirm) | State::Looking(Purpose::Judge { confirm, .. }) => {
+                self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
+            }
+            State::Stalled(_) => self.count_not_reported(MODULES_UNKNOWN, self.caught()),
+            _ => {}
         }
     }
 
-    fn count_not_reported(&mut self, reason: &str, hits: usize) {
-        *self.not_reported.entry(reason.to_owned()).or_default() += hits as u64;
+    pub(super) fn count_not_reported(&mut self, reason: &str, hits: usize) {
+        if hits > 0 {
+            *self.not_reported.entry(reason.to_owned()).or_default() += hits as u64;
+        }
     }
 
     /// Programs change what they do, and memory is used for something else.
@@ -300,15 +305,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets the strategy look at values, while nobody can be claimed: that takes its time.
+    /// Lets the strategy look at values, while nobody can be claimed: that takes its time. Nothing is fetched from anywhere
+    /// for it.
     fn look_at_values(&mut self) {
-        if matches!(self.state, State::Looking(_)) {
-            let pid = as_pid(self.pid);
+        let pid = as_pid(self.pid);
+        if matches!(self.state, State::Looking(_))
+            && let Ok(resident) = Resident::of(pid)
+        {
             let read = |address, bytes: &mut [u8]| {
-                matches!(
-                    memory::read_exact(pid, RuntimeAddr(address), bytes),
-                    Ok(true)
-                )
+                let address = RuntimeAddr(address);
+                resident.has(address) && matches!(memory::read_exact(pid, address, bytes), Ok(true))
             };
             self.strategy.look_at_values(&read);
         }
