@@ -368,18 +368,20 @@ fn is_known(control: &Control, pc: u64) -> bool {
     known.any(|known| atomic::load(known) == pc)
 }
 
-/// Whether an access that traps there was recorded in this generation.
+/// Whether an access that traps there was recorded in this generation, of which the tracer knows that it goes on: it was told by
+/// the first one's stop.
 #[inline(always)]
 fn is_recorded(generation: u64, pc: u64) -> bool {
+    let mut goes_on = false;
     (0..HITS as u32).any(|index| {
         let Some(record) = HIT_RECORDS.get_ptr(index) else {
             return false;
         };
         // SAFETY: a map value lives as long as its map. One of this generation is complete, and written no more.
         unsafe {
-            atomic::load(&(*record).generation) == generation
-                && (*record).regs.rip == pc
-                && (*record).in_kernel == 0
+            let is_ours = atomic::load(&(*record).generation) == generation;
+            goes_on |= index == 0 && is_ours && (*record).stopping != 0;
+            goes_on && is_ours && (*record).regs.rip == pc && (*record).in_kernel == 0
         }
     })
 }

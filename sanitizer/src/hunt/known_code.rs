@@ -492,19 +492,21 @@ impl KnownCode {
     /// for as well.
     pub fn is_shared(&mut self, address: u64) {
         for user in self.named.shares(address) {
-            self.seek(user);
+            self.seek(user, true);
         }
     }
 
-    /// A site names what is worth a long wait.
-    fn seek(&mut self, site: u64) {
+    /// A site names what is worth a long wait; whether that is news.
+    fn seek(&mut self, site: u64, is_news: bool) {
         if let Some((start, index)) = self.find(site)
             && let Some(function) = self.functions.get_mut(&start)
             && let Some(known) = function.sites.get_mut(index)
         {
             known.flags |= AccessSite::SHARED_NAME;
-            // Nobody came while it was one of many, and was not waited for that long.
-            known.misses = 0;
+            if is_news {
+                // Nobody came while it was one of many, and was not waited for that long.
+                known.misses = 0;
+            }
             known.want(start, &self.named, &mut self.missed);
         }
     }
@@ -516,9 +518,9 @@ impl KnownCode {
             let writers = self.named.writers(address);
             let is_seen = |&site: &u64| self.get(site).is_some_and(AccessSite::is_seen);
             if !writers.iter().any(is_seen) {
-                self.named.is_unexplained(address);
+                let is_news = self.named.is_unexplained(address);
                 for site in writers {
-                    self.seek(site);
+                    self.seek(site, is_news);
                 }
             }
         }

@@ -67,6 +67,8 @@ struct Variable {
     changes: bool,
     /// The same, and nobody was seen yet who writes it.
     is_unexplained: bool,
+    /// It was so once.
+    was_unexplained: bool,
 }
 
 impl Variable {
@@ -175,11 +177,12 @@ impl Named {
         news
     }
 
-    /// Nobody was seen yet who writes a variable that changes.
-    pub fn is_unexplained(&mut self, address: u64) {
-        if let Some(variable) = self.addresses.get_mut(&address) {
+    /// Nobody was seen yet who writes a variable that changes; whether that is so for the first time.
+    pub fn is_unexplained(&mut self, address: u64) -> bool {
+        self.addresses.get_mut(&address).is_some_and(|variable| {
             variable.is_unexplained = true;
-        }
+            !std::mem::replace(&mut variable.was_unexplained, true)
+        })
     }
 
     /// Somebody came to a site: where it writes such a variable, it may be who has changed it.
@@ -371,7 +374,7 @@ mod tests {
         assert_eq!(named.writers(changing), [2]);
         assert_eq!((named.in_vain(1), named.in_vain(2)), (0.0, 0.0));
         assert_eq!((named.in_vain(3), named.in_vain(4)), (CALMNESS, CALMNESS));
-        named.is_unexplained(changing);
+        assert!(named.is_unexplained(changing) && !named.is_unexplained(changing));
         assert_eq!(
             [1, 2, 4].map(|site| named.urgency(site)),
             [1.0, URGENT, 1.0]

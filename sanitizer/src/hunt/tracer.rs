@@ -127,15 +127,13 @@ fn trace(ready: Ready, mut socket: UnixStream) -> u8 {
 /// What is still pending is sent while the target is already disarmed. It stays held meanwhile,
 /// so its signals are passed on; one that may crash it waits for the last words only.
 fn say_farewell(engine: &mut Engine) {
-    /// As long as it takes a daemon that listens to read some stacks.
-    const LAST_WORDS: Duration = Duration::from_millis(10);
     engine.announce_look(FAREWELL);
     let mut until = process::monotonic_ns() + process::nanos(FAREWELL);
     let mut crashes = false;
     while engine.outbox().is_pending() && process::monotonic_ns() < until {
         if !crashes && !engine.serve_stops() {
             crashes = true;
-            until = process::monotonic_ns() + process::nanos(LAST_WORDS);
+            until = process::monotonic_ns() + process::nanos(engine.last_words());
         }
         std::thread::sleep(Duration::from_micros(500));
         engine.outbox().flush();

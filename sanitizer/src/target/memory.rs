@@ -55,7 +55,8 @@ impl Resident {
     /// # Errors
     /// Fails where the file cannot be opened.
     pub fn of(pid: Pid) -> Result<Self, TargetError> {
-        let path = process::path(pid, "pagemap");
+        // A main thread that has exited has no address space.
+        let path = process::path(process::live_thread(pid)?, "pagemap");
         File::open(&path)
             .map(Self)
             .map_err(|error| TargetError::from_io(pid, &path, error))

@@ -545,6 +545,12 @@ impl Engine {
         Ok(())
     }
 
+    /// How long a thread that is about to receive a signal which may crash it waits for what is still to be told.
+    #[must_use]
+    pub const fn last_words(&self) -> Duration {
+        Duration::from_nanos(self.setup.stop_deadline_ns / 4)
+    }
+
     /// Disarms everything and tells the last numbers. The threads are released by the exit of
     /// this process, without a stop (invariant I3).
     pub fn end(&mut self, ending: Ending) {
@@ -552,16 +558,14 @@ impl Engine {
             return;
         }
         self.ending = Some(ending);
+        let _ = self.take_records();
         // What is still to be told may take a while: nobody stands still for it.
-        let mut completed = false;
         match &self.state {
-            State::Stalled(_) if self.caught() > 0 => {
-                self.end_stall(None);
-                completed = self.is_confirmed_soon();
-            }
+            State::Stalled(_) if self.caught() > 0 => self.end_stall(None),
             State::Stalled(stalled) => self.let_go(stalled.tid),
             _ => {}
         }
+        let completed = matches!(self.state, State::Confirm(_)) && self.is_confirmed_soon();
         self.gates
             .control()
             .phase

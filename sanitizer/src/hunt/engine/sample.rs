@@ -440,12 +440,15 @@ impl Engine {
     /// Whether a thread that was let go makes its access at once, while another one waits for its end.
     pub(super) fn is_confirmed_soon(&self) -> bool {
         const TIME: Duration = Duration::from_millis(2);
+        // It may need the processor on which this is executed, at a higher priority.
+        const PAUSE: Duration = Duration::from_micros(50);
         let until = monotonic_ns() + nanos(TIME);
-        let phase = &self.gates.control().phase;
-        while phase::of(phase.load(SeqCst)) == phase::CONFIRM && monotonic_ns() < until {
-            std::thread::yield_now();
+        let phase = || phase::of(self.gates.control().phase.load(SeqCst));
+        // Without gates its stop would have to be taken.
+        while phase() == phase::CONFIRM && monotonic_ns() < until && self.substitute.is_none() {
+            std::thread::sleep(PAUSE);
         }
-        phase::of(phase.load(SeqCst)) == phase::CONFIRMED
+        phase() == phase::CONFIRMED
     }
 
     /// Somebody has come of whom it is known: of others, those who come about as often are still waited for.

@@ -24,9 +24,6 @@ use crate::target::threads::Scheduling;
 use super::activity::{self, Activity};
 use super::{DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery};
 
-/// How long the last look at the modules may take: a thread may stand still meanwhile, which is
-/// about to receive a signal that may crash it.
-const LAST_LOOK: Duration = Duration::from_millis(50);
 /// To add up the CPU times of so many threads takes some microseconds, while one stands still.
 const MOST_THREADS: usize = 256;
 /// Why a hit was not reported whose modules could not be looked at in time.
@@ -243,7 +240,7 @@ impl Engine {
             State::Looking(Purpose::Judge { confirm, completed }) => (confirm, completed),
             _ => return,
         };
-        match self.loader.answer_within(LAST_LOOK) {
+        match self.loader.answer_within(2 * self.last_words()) {
             Some(look) => {
                 self.take_in_for_judging(look);
                 self.judge(&confirm, completed);
