@@ -52,6 +52,9 @@ pub struct Options {
     /// Leave ThreadSanitizer out.
     #[arg(long)]
     alone: bool,
+    /// Runs with ThreadSanitizer, whose pairs are put together: of each address it reports one race, as a rule.
+    #[arg(long, default_value_t = 3)]
+    sanitizer_runs: usize,
 }
 
 /// A pair of lines, and who has reported it.
@@ -103,9 +106,18 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let sanitized = program.make(Build::Sanitized)?;
     let counted = program.make(Build::Counted)?;
-    println!("==> {} s with ThreadSanitizer", lasts.as_secs());
-    for pair in pairs::of_thread_sanitizer(&program::text(&run(&Way::Sanitized, &sanitized)?)?) {
-        found.entry(pair).or_default().by_thread_sanitizer = true;
+    for number in 1..=options.sanitizer_runs {
+        println!(
+            "==> {} s with ThreadSanitizer, run {number} of {}",
+            lasts.as_secs(),
+            options.sanitizer_runs
+        );
+        let reports = program::text(&run(&Way::Sanitized, &sanitized)?)?;
+        let pairs = pairs::of_thread_sanitizer(&reports);
+        println!("{} pairs", pairs.len());
+        for pair in pairs {
+            found.entry(pair).or_default().by_thread_sanitizer = true;
+        }
     }
     println!("==> {} s with counters", lasts.as_secs());
     let counts = counts::read(&counted, &run(&Way::Counted, &counted)?)?;
@@ -157,11 +169,12 @@ fn publish_pairs(
         return table.publish(&table_name(options, "pairs"), &description);
     }
     description.push(format!(
-        "Pairs of source lines: gwp-race {}, of which ThreadSanitizer reports {}; ThreadSanitizer {}, of which \
+        "Pairs of source lines: gwp-race {}, of which ThreadSanitizer reports {}; ThreadSanitizer {} (in {} runs), of which \
          both sides are executed at least {OFTEN_PER_MINUTE} times a minute in {}, of which gwp-race reports {}.",
         count(&|pair| pair.by_gwp_race),
         count(&|pair| pair.by_gwp_race && pair.by_thread_sanitizer),
         count(&|pair| pair.by_thread_sanitizer),
+        options.sanitizer_runs,
         count(&|pair| pair.by_thread_sanitizer && often(pair)),
         count(&|pair| pair.by_thread_sanitizer && often(pair) && pair.by_gwp_race),
     ));

@@ -1,10 +1,12 @@
 //! Pairs of source lines that race, from the reports of gwp-race and of ThreadSanitizer.
+//!
+//! What the compiler has put together from several lines has none: its place is the function, `file:function`.
 
 use std::collections::BTreeSet;
 
 use crate::bench::reported::races;
 
-/// Two lines, `file:line`, the lesser one first.
+/// Two places, `file:line`, or `file:function` where the line is not known, the lesser one first.
 pub type Pair = (String, String);
 
 fn pair(one: String, other: String) -> Pair {
@@ -21,9 +23,11 @@ pub fn of_gwp_race(report: &str) -> BTreeSet<Pair> {
         .filter_map(|race| {
             let [one, other] = [0, 1].map(|index| {
                 let frames = race["accesses"][index]["stack"].as_array()?;
-                frames
-                    .iter()
-                    .find_map(|frame| place(frame["file"].as_str()?, frame["line"].as_u64()?))
+                frames.iter().find_map(|frame| {
+                    let number = frame["line"].as_u64().map(|line| line.to_string());
+                    let line = number.as_deref().or_else(|| frame["function"].as_str());
+                    place(frame["file"].as_str()?, line?)
+                })
             });
             Some(pair(one?, other?))
         })
@@ -45,20 +49,21 @@ pub fn of_thread_sanitizer(log: &str) -> BTreeSet<Pair> {
         .collect()
 }
 
-/// The place of a frame, `#0 function /path/file.c:12:3 (module+0x1)`, if it is known.
+/// The place of a frame, `#0 function /path/file.c:12:3 (module+0x1)`, if it is known. Without a line it is
+/// `#0 function /path/file.c (module+0x1)`.
 fn frame(line: &str) -> Option<String> {
-    let line = line.trim_start();
-    let place = line.strip_prefix('#')?.split_whitespace().nth(2)?;
+    let mut words = line.trim_start().strip_prefix('#')?.split_whitespace();
+    let (function, place) = (words.nth(1)?, words.next()?);
     let mut parts = place.split(':');
-    let (file, number) = (parts.next()?, parts.next()?.parse().ok()?);
-    self::place(file, number)
+    let file = parts.next().filter(|file| file.contains('/'))?;
+    self::place(file, parts.next().unwrap_or(function))
 }
 
 /// A place in the program; the runtime of a sanitizer and the C library are none.
-fn place(file: &str, line: u64) -> Option<String> {
+fn place(file: &str, line: &str) -> Option<String> {
     let name = file.rsplit('/').next()?;
     let foreign = ["sanitizer_common", "/tsan/", "glibc", "sysdeps"];
-    let known = line > 0 && !foreign.iter().any(|part| file.contains(part));
+    let known = !foreign.iter().any(|part| file.contains(part));
     known.then(|| format!("{name}:{line}"))
 }
 
@@ -86,8 +91,15 @@ mod tests {
                 &format!("{routine},{}", at("/src/a.c", 3)),
                 &at("/src/b.c", 7),
             )
+            + &race(
+                "{\"function\":\"tick\",\"file\":\"/src/b.c\",\"line\":null}",
+                &at("/src/a.c", 3),
+            )
             + "{\"type\":\"summary\"}\n";
-        assert_eq!(of_gwp_race(&text), expected(&[("a.c:3", "b.c:7")]));
+        assert_eq!(
+            of_gwp_race(&text),
+            expected(&[("a.c:3", "b.c:7"), ("a.c:3", "b.c:tick")])
+        );
     }
 
     /// Check the same of ThreadSanitizer's text.
@@ -110,10 +122,24 @@ WARNING: ThreadSanitizer: data race (pid=1)
 
 SUMMARY: ThreadSanitizer: data race /src/items.c:12:3 in item_link
 ==================
+==================
+WARNING: ThreadSanitizer: data race (pid=1)
+  Write of size 4 at 0x9b by main thread:
+    #0 tick /src/clock.c (memcached+0x6)
+    #1 <null> <null> (libevent.so+0x7)
+
+  Previous read of size 4 at 0x9b by thread T4:
+    #0 item_get /src/items.c:10 (memcached+0x8)
+
+  Thread T4 (tid=2, running) created by main thread at:
+    #0 start /src/thread.c:1:1 (memcached+0x9)
+
+SUMMARY: ThreadSanitizer: data race /src/clock.c in tick
+==================
 ";
         assert_eq!(
             of_thread_sanitizer(text),
-            expected(&[("items.c:12", "items.c:9")])
+            expected(&[("items.c:12", "items.c:9"), ("clock.c:tick", "items.c:10")])
         );
         assert_eq!(of_thread_sanitizer("memcached starts\n"), expected(&[]));
     }
