@@ -31,6 +31,8 @@ const NAMED_WEIGHT: f32 = 4.0;
 const WRITES_WEIGHT: f32 = 2.0;
 /// Of those that were missed: whoever seldom uses what two threads use may well forget the lock that they take.
 const SHARED_NAME_WEIGHT: f64 = 16.0;
+/// And to many of those of a function that is known to execute, but to few of one that is not.
+const EXECUTES_WEIGHT: f64 = 8.0;
 /// Somebody comes sooner or later to most sites where a thread was seen right beside.
 const LIVE_WEIGHT: f32 = 4.0;
 /// What a forgetting leaves of what is known of locks, and of quiet stalls.
@@ -51,6 +53,8 @@ const NEIGHBOUR_MISSED: u16 = 3;
 const NEAR: u32 = 24;
 /// Misses in a row that count.
 pub const DOUBLINGS: u8 = 3;
+/// The same for how seldom it is forgotten that nobody came: each doubles the time.
+const SLOWEST: u8 = 5;
 
 /// One access site: eight bytes.
 #[derive(Clone, Copy, Debug)]
@@ -118,13 +122,14 @@ impl AccessSite {
     }
 
     /// What it weighs among those that were missed: the less, the more often in a row.
-    fn missed_weight(self) -> f64 {
+    fn missed_weight(self, home: Home) -> f64 {
         let shared = if self.has(Self::SHARED_NAME) {
             SHARED_NAME_WEIGHT
         } else {
             1.0
         };
-        shared * f64::from(self.kind_weight()) / (1.0 + f64::from(self.misses))
+        let executes = if home.executes { EXECUTES_WEIGHT } else { 1.0 };
+        shared * executes * f64::from(self.kind_weight()) / (1.0 + f64::from(self.misses))
     }
 
     /// Whether nobody was seen there yet, but should be waited for, since it names what two threads use.
@@ -132,22 +137,30 @@ impl AccessSite {
         self.has(Self::SHARED_NAME) && !self.is_seen()
     }
 
+    /// Whether a forgetting concerns it: the more seldom, the more often in a row nobody came. Most of what was never executed in minutes
+    /// will not be in the next ones.
+    fn fades(self, decays: u32) -> bool {
+        let seldom = 1 << self.misses.min(SLOWEST);
+        // Not all of them at once.
+        decays.wrapping_add(self.offset).is_multiple_of(seldom)
+    }
+
     /// Whether somebody was seen there, or right beside.
     fn is_seen(self) -> bool {
         self.has(Self::STALLED | Self::SHARED | Self::PRIVATE | Self::LIVE)
     }
 
-    /// Has it waited for, where it is worth it; its function begins at `start`.
-    fn want(self, start: u64, named: &Named, missed: &mut Missed) {
+    /// Has it waited for, where it is worth it.
+    fn want(self, home: Home, named: &Named, missed: &mut Missed) {
         if self.is_wanted() {
-            self.miss(start, named, missed);
+            self.miss(home, named, missed);
         }
     }
 
     /// Nobody came there: it is waited for longer when that costs nothing.
-    fn miss(self, start: u64, named: &Named, missed: &mut Missed) {
-        let site = start + u64::from(self.offset);
-        missed.add(site, self.missed_weight() * named.urgency(site));
+    fn miss(self, home: Home, named: &Named, missed: &mut Missed) {
+        let site = home.start + u64::from(self.offset);
+        missed.add(site, self.missed_weight(home) * named.urgency(site));
     }
 
     fn live_weight(self) -> f32 {
@@ -178,6 +191,14 @@ const fn penalty(outcome: Outcome, misses: u8) -> u16 {
     }
 }
 
+/// What a site's function is like.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    start: u64,
+    /// It was seen to execute.
+    executes: bool,
+}
+
 /// A function whose code was looked at.
 #[derive(Debug, Default)]
 struct Function {
@@ -203,8 +224,35 @@ impl Function {
         weight * if self.executes { 1.0 } else { CALLED }
     }
 
+    const fn home(&self, start: u64) -> Home {
+        Home {
+            start,
+            executes: self.executes,
+        }
+    }
+
     fn weight_of_sites(&self) -> f32 {
         self.sites.iter().map(|site| site.weight()).sum()
+    }
+
+    /// It is known to execute; whether that is news. What it calls may then do so too.
+    fn begin(
+        &mut self,
+        start: u64,
+        called: &mut VecDeque<u64>,
+        named: &Named,
+        missed: &mut Missed,
+    ) -> bool {
+        let is_news = !std::mem::replace(&mut self.executes, true);
+        if is_news {
+            called.extend(std::mem::take(&mut self.calls));
+            // That nobody came to it before says nothing any more.
+            for site in &mut self.sites {
+                (site.penalty, site.misses) = (0, 0);
+            }
+            self.want(start, named, missed);
+        }
+        is_news
     }
 
     /// A thread was seen at this offset; whether that is news of some site.
@@ -237,9 +285,18 @@ impl Function {
     /// The same, after a long wait, for those that are waited for wherever they stand.
     fn miss_wanted(&mut self, start: u64, offset: u32, named: &Named, missed: &mut Missed) {
         let is_wanted = |site: &&mut AccessSite| site.is_wanted() && site.offset != offset;
+        let home = self.home(start);
         for site in self.sites.iter_mut().filter(is_wanted) {
             site.misses = site.misses.saturating_add(1);
-            site.want(start, named, missed);
+            site.want(home, named, missed);
+        }
+    }
+
+    /// Has those of its sites waited for that are worth it.
+    fn want(&self, start: u64, named: &Named, missed: &mut Missed) {
+        let home = self.home(start);
+        for site in &self.sites {
+            site.want(home, named, missed);
         }
     }
 
@@ -279,6 +336,8 @@ pub struct KnownCode {
     pub missed: Missed,
     sites: u64,
     stalled: u64,
+    /// Forgettings.
+    decays: u32,
 }
 
 impl KnownCode {
@@ -334,9 +393,7 @@ impl KnownCode {
             }
         });
         self.sites += function.sites.len() as u64;
-        for site in &function.sites {
-            site.want(start, &self.named, &mut self.missed);
-        }
+        function.want(start, &self.named, &mut self.missed);
         self.functions.insert(start, function);
         Some(start)
     }
@@ -351,9 +408,8 @@ impl KnownCode {
         };
         let offset = u32::try_from(pc.wrapping_sub(start)).unwrap_or(u32::MAX);
         let news = function.enliven(start, offset, &mut self.named);
-        if news || !function.executes {
-            function.executes = true;
-            self.called.extend(std::mem::take(&mut function.calls));
+        let begins = function.begin(start, &mut self.called, &self.named, &mut self.missed);
+        if news || begins {
             self.weigh(start);
         }
     }
@@ -479,12 +535,15 @@ impl KnownCode {
     /// A site was waited at for long in vain: nor does anybody come to others of the same function, as a rule, unless that is
     /// known to execute.
     pub fn missed_for_long(&mut self, site: u64) {
+        self.named.missed_for_long(site);
         if let Some((start, index)) = self.find(site)
             && let Some(function) = self.functions.get_mut(&start)
-            && let Some(offset) = function.sites.get(index).map(|site| site.offset)
-            && !function.executes
+            && let Some(&known) = function.sites.get(index)
         {
-            function.miss_wanted(start, offset, &self.named, &mut self.missed);
+            known.miss(function.home(start), &self.named, &mut self.missed);
+            if !function.executes {
+                function.miss_wanted(start, known.offset, &self.named, &mut self.missed);
+            }
         }
     }
 
@@ -500,6 +559,7 @@ impl KnownCode {
     fn seek(&mut self, site: u64, is_news: bool) {
         if let Some((start, index)) = self.find(site)
             && let Some(function) = self.functions.get_mut(&start)
+            && let home = function.home(start)
             && let Some(known) = function.sites.get_mut(index)
         {
             known.flags |= AccessSite::SHARED_NAME;
@@ -507,7 +567,7 @@ impl KnownCode {
                 // Nobody came while it was one of many, and was not waited for that long.
                 known.misses = 0;
             }
-            known.want(start, &self.named, &mut self.missed);
+            known.want(home, &self.named, &mut self.missed);
         }
     }
 
@@ -547,6 +607,10 @@ impl KnownCode {
         let Some(function) = self.functions.get_mut(&start) else {
             return;
         };
+        // Whatever else came of it: somebody came there.
+        let begins = outcome != Outcome::NotReached
+            && function.begin(start, &mut self.called, &self.named, &mut self.missed);
+        let home = function.home(start);
         let Some(known) = function.sites.get_mut(index) else {
             return;
         };
@@ -593,7 +657,7 @@ impl KnownCode {
             _ => {}
         }
         match outcome {
-            Outcome::NotReached => known.miss(start, &self.named, &mut self.missed),
+            Outcome::NotReached => known.miss(home, &self.named, &mut self.missed),
             _ => {
                 self.missed.remove(site);
                 self.named.came_to(site);
@@ -607,23 +671,27 @@ impl KnownCode {
         self.stalled += u64::from(first);
         let is_candidate = function.candidate.is_some();
         self.weigh_named(site);
-        if is_candidate {
+        if is_candidate || begins {
             self.weigh(start);
         }
     }
 
     /// Forgets a part of it.
     pub fn decay(&mut self) {
+        self.decays = self.decays.wrapping_add(1);
         self.named.decay();
         for (start, function) in &mut self.functions {
             function.locked *= KEPT;
             function.quiet *= KEPT;
+            let home = function.home(*start);
             for site in &mut function.sites {
-                site.penalty /= 2;
-                site.misses /= 2;
+                if site.fades(self.decays) {
+                    site.penalty /= 2;
+                    site.misses = site.misses.saturating_sub(1);
+                }
                 // Other threads may have come to use it, and the program to do something else.
                 site.flags &= !(AccessSite::PRIVATE | AccessSite::LIVE);
-                site.want(*start, &self.named, &mut self.missed);
+                site.want(home, &self.named, &mut self.missed);
             }
         }
         for site in self.named.sites() {
@@ -755,9 +823,14 @@ mod tests {
         for number in 0..3 {
             assert!((250..350).contains(&chosen(&code, at(number))));
         }
-        let before = code.get(at(1)).unwrap().missed_weight();
+        let weight = |code: &KnownCode| {
+            code.get(at(1))
+                .unwrap()
+                .missed_weight(code.functions[&START].home(START))
+        };
+        let before = weight(&code);
         code.missed_for_long(at(0));
-        assert!(code.get(at(1)).unwrap().missed_weight() < before);
+        assert!(weight(&code) < before);
         code.outcome(at(0), Outcome::Quiet);
         code.shares(at(1));
         assert_eq!((chosen(&code, at(0)), chosen(&code, at(1))), (0, 0));
@@ -799,8 +872,66 @@ mod tests {
                 assert!(ours.is_empty());
             } else {
                 assert!(others.len() < 5);
+                // Nobody comes: it is somebody else who changes it, or what is beside.
+                let before = code.named.urgency(at(2));
+                for _ in 0..3 {
+                    code.missed_for_long(at(1));
+                }
+                assert!(code.named.urgency(at(2)) < before / 3.0);
             }
         }
+    }
+
+    /// Check that of what was missed, functions that are known to execute come first, however that was learned: to most
+    /// others nobody ever comes.
+    #[test]
+    fn functions_that_execute_are_waited_in() {
+        const OTHER: u64 = 0x2000;
+        let mut code = code(10);
+        let other = Function {
+            sites: code.functions[&START].sites.clone(),
+            ..Function::default()
+        };
+        code.functions.insert(OTHER, other);
+        code.functions.get_mut(&START).unwrap().executes = false;
+        let elsewhere = |code: &KnownCode| {
+            let choices = (0..1000).map(|number| code.missed.choose(f64::from(number) / 1000.0));
+            choices.filter(|site| *site == Some(OTHER)).count()
+        };
+        code.outcome(at(0), Outcome::NotReached);
+        code.outcome(OTHER, Outcome::NotReached);
+        assert!((450..550).contains(&elsewhere(&code)));
+        code.outcome(at(5), Outcome::Unused);
+        code.outcome(at(0), Outcome::NotReached);
+        assert!((100..200).contains(&elsewhere(&code)));
+    }
+
+    /// Check that it is forgotten the more seldom that nobody came to a site, the more often in a row, but forgotten in the
+    /// end; and that what else came of one is forgotten as ever.
+    #[test]
+    fn what_nobody_comes_to_is_forgotten_slowly() {
+        let forgotten = |misses: u32, outcome| {
+            let mut code = code(1);
+            for _ in 0..misses {
+                code.outcome(at(0), Outcome::NotReached);
+            }
+            code.outcome(at(0), outcome);
+            let mut decays = 0;
+            while code.get(at(0)).unwrap().penalty > 0 {
+                code.decay();
+                decays += 1;
+                assert!(decays < 1000);
+            }
+            decays
+        };
+        let quiet = forgotten(0, Outcome::Quiet);
+        assert_eq!(quiet, 2);
+        assert_eq!(forgotten(9, Outcome::Quiet), 9);
+        let missed = [1, 3, 6].map(|misses| forgotten(misses - 1, Outcome::NotReached));
+        assert!(
+            missed.is_sorted_by(|one, next| 2 * one < *next),
+            "{missed:?}"
+        );
     }
 
     /// Check that nobody coming to a site counts against its neighbours where nobody was seen, and against no others.
@@ -831,7 +962,11 @@ mod tests {
         let [_, missed, _, reached, far] = penalties;
         assert_eq!((missed, far), (NEIGHBOUR_MISSED, 0));
         assert_eq!(reached, penalty(Outcome::Quiet, 0));
-        let weight = |code: &KnownCode| code.get(START).expect("it is known").missed_weight();
+        let weight = |code: &KnownCode| {
+            code.get(START)
+                .expect("it is known")
+                .missed_weight(code.functions[&START].home(START))
+        };
         let missed_once = weight(&code);
         code.outcome(START, Outcome::NotReached);
         assert!(weight(&code) < missed_once);

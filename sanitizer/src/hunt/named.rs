@@ -33,8 +33,10 @@ const BYTES: u64 = 8;
 /// Looks at a value that never changed, from which on that counts, and for how many looks in vain.
 const CALM: u8 = 4;
 const CALMNESS: f64 = 2.0;
-/// How much more a site counts that writes a variable which changes, while nobody was seen who writes it.
+/// How much more a site counts that writes a variable which changes, while nobody was seen who writes it; and what is kept
+/// of the long waits in vain for such a one, when something is forgotten.
 const URGENT: f64 = 16.0;
+const KEPT_VAIN: f64 = 0.9;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -69,6 +71,9 @@ struct Variable {
     is_unexplained: bool,
     /// It was so once.
     was_unexplained: bool,
+    /// How often it was waited for long, and in vain, for one who writes it: somebody else does, by a pointer, or uses what is beside. Less
+    /// by and by.
+    waited: f64,
 }
 
 impl Variable {
@@ -86,6 +91,7 @@ impl Variable {
             self.kept = 0;
         }
         self.is_unexplained = false;
+        self.waited *= KEPT_VAIN;
     }
 
     /// For how many looks in vain it counts that its value is always the same.
@@ -194,15 +200,26 @@ impl Named {
         }
     }
 
+    /// Nobody came to a site, however long it was waited there.
+    pub fn missed_for_long(&mut self, site: u64) {
+        if let Some(name) = self.sites.get(&site).filter(|name| name.writes)
+            && let Some(variable) = self.addresses.get_mut(&name.address)
+            && variable.is_unexplained
+        {
+            variable.waited += 1.0;
+        }
+    }
+
     /// How much more a site counts than others to which nobody came yet.
     #[must_use]
     pub fn urgency(&self, site: u64) -> f64 {
         let name = self.sites.get(&site).filter(|name| name.writes);
         let variable = name.and_then(|name| self.addresses.get(&name.address));
-        if variable.is_some_and(|variable| variable.is_unexplained) {
-            URGENT
-        } else {
-            1.0
+        match variable {
+            Some(variable) if variable.is_unexplained => {
+                1.0 + (URGENT - 1.0) / (1.0 + variable.waited)
+            }
+            _ => 1.0,
         }
     }
 
@@ -381,6 +398,11 @@ mod tests {
         );
         named.came_to(1);
         assert_eq!(named.urgency(2), URGENT);
+        // Who reads it is not blamed.
+        named.missed_for_long(1);
+        assert_eq!(named.urgency(2), URGENT);
+        named.missed_for_long(2);
+        assert_eq!(named.urgency(2), f64::midpoint(1.0, URGENT));
         named.came_to(2);
         assert_eq!(named.urgency(2), 1.0);
     }
