@@ -31,7 +31,7 @@ const NAMED_WEIGHT: f32 = 4.0;
 const WRITES_WEIGHT: f32 = 2.0;
 /// Of those that were missed: whoever seldom uses what two threads use may well forget the lock that they take.
 const SHARED_NAME_WEIGHT: f64 = 16.0;
-/// And to many of those of a function that is known to execute, but to few of one that is not.
+/// Somebody comes sooner or later to many sites of a function that is known to execute, but to few of one that is not.
 const EXECUTES_WEIGHT: f64 = 8.0;
 /// Somebody comes sooner or later to most sites where a thread was seen right beside.
 const LIVE_WEIGHT: f32 = 4.0;
@@ -55,6 +55,8 @@ const NEAR: u32 = 24;
 pub const DOUBLINGS: u8 = 3;
 /// The same for how seldom it is forgotten that nobody came: each doubles the time.
 const SLOWEST: u8 = 5;
+/// More than so many are not counted, or they would never be forgotten.
+const MOST_MISSES: u8 = 10;
 
 /// One access site: eight bytes.
 #[derive(Clone, Copy, Debug)]
@@ -132,17 +134,22 @@ impl AccessSite {
         shared * executes * f64::from(self.kind_weight()) / (1.0 + f64::from(self.misses))
     }
 
-    /// Whether nobody was seen there yet, but should be waited for, since it names what two threads use.
+    /// Whether nobody was seen there lately, but should be waited for, since it names what two threads use.
     fn is_wanted(self) -> bool {
         self.has(Self::SHARED_NAME) && !self.is_seen()
     }
 
-    /// Whether a forgetting concerns it: the more seldom, the more often in a row nobody came. Most of what was never executed in minutes
-    /// will not be in the next ones.
+    /// Whether a forgetting concerns it: the more seldom, the more often in a row nobody came, unless a thread was seen right
+    /// beside. Most of what was never executed in minutes will not be in the next ones.
     fn fades(self, decays: u32) -> bool {
         let seldom = 1 << self.misses.min(SLOWEST);
         // Not all of them at once.
-        decays.wrapping_add(self.offset).is_multiple_of(seldom)
+        self.has(Self::LIVE) || decays.wrapping_add(self.offset).is_multiple_of(seldom)
+    }
+
+    /// Nobody came, once more.
+    fn count_miss(&mut self) {
+        self.misses = self.misses.saturating_add(1).min(MOST_MISSES);
     }
 
     /// Whether somebody was seen there, or right beside.
@@ -240,19 +247,26 @@ impl Function {
         &mut self,
         start: u64,
         called: &mut VecDeque<u64>,
-        named: &Named,
+        named: &mut Named,
         missed: &mut Missed,
     ) -> bool {
-        let is_news = !std::mem::replace(&mut self.executes, true);
-        if is_news {
-            called.extend(std::mem::take(&mut self.calls));
-            // That nobody came to it before says nothing any more.
-            for site in &mut self.sites {
-                (site.penalty, site.misses) = (0, 0);
-            }
-            self.want(start, named, missed);
+        if std::mem::replace(&mut self.executes, true) {
+            return false;
         }
-        is_news
+        called.extend(std::mem::take(&mut self.calls));
+        let home = self.home(start);
+        for site in &mut self.sites {
+            // That nobody came before says nothing any more.
+            let was_missed = std::mem::take(&mut site.misses) > 0;
+            site.penalty = 0;
+            if site.has(AccessSite::NAMED) {
+                named.weigh(start + u64::from(site.offset), site.named_weight());
+            }
+            if was_missed || site.is_wanted() {
+                site.miss(home, named, missed);
+            }
+        }
+        true
     }
 
     /// A thread was seen at this offset; whether that is news of some site.
@@ -287,7 +301,7 @@ impl Function {
         let is_wanted = |site: &&mut AccessSite| site.is_wanted() && site.offset != offset;
         let home = self.home(start);
         for site in self.sites.iter_mut().filter(is_wanted) {
-            site.misses = site.misses.saturating_add(1);
+            site.count_miss();
             site.want(home, named, missed);
         }
     }
@@ -407,8 +421,8 @@ impl KnownCode {
             return;
         };
         let offset = u32::try_from(pc.wrapping_sub(start)).unwrap_or(u32::MAX);
+        let begins = function.begin(start, &mut self.called, &mut self.named, &mut self.missed);
         let news = function.enliven(start, offset, &mut self.named);
-        let begins = function.begin(start, &mut self.called, &self.named, &mut self.missed);
         if news || begins {
             self.weigh(start);
         }
@@ -516,6 +530,9 @@ impl KnownCode {
         {
             known.flags |= AccessSite::SHARED;
             known.flags &= !AccessSite::PRIVATE;
+            if function.begin(start, &mut self.called, &mut self.named, &mut self.missed) {
+                self.weigh(start);
+            }
             self.missed.remove(site);
         }
     }
@@ -535,7 +552,14 @@ impl KnownCode {
     /// A site was waited at for long in vain: nor does anybody come to others of the same function, as a rule, unless that is
     /// known to execute.
     pub fn missed_for_long(&mut self, site: u64) {
-        self.named.missed_for_long(site);
+        for writer in self.named.missed_for_long(site) {
+            if let Some((start, index)) = self.find(writer)
+                && let Some(function) = self.functions.get(&start)
+                && let Some(known) = function.sites.get(index)
+            {
+                known.want(function.home(start), &self.named, &mut self.missed);
+            }
+        }
         if let Some((start, index)) = self.find(site)
             && let Some(function) = self.functions.get_mut(&start)
             && let Some(&known) = function.sites.get(index)
@@ -607,9 +631,10 @@ impl KnownCode {
         let Some(function) = self.functions.get_mut(&start) else {
             return;
         };
-        // Whatever else came of it: somebody came there.
-        let begins = outcome != Outcome::NotReached
-            && function.begin(start, &mut self.called, &self.named, &mut self.missed);
+        // What is unsuitable was maybe not even waited for.
+        let somebody_came = !matches!(outcome, Outcome::NotReached | Outcome::Unsuitable);
+        let begins = somebody_came
+            && function.begin(start, &mut self.called, &mut self.named, &mut self.missed);
         let home = function.home(start);
         let Some(known) = function.sites.get_mut(index) else {
             return;
@@ -617,10 +642,12 @@ impl KnownCode {
         let (mut first, mut is_reached) = (false, false);
         let offset = known.offset;
         known.penalty = known.penalty.saturating_add(penalty(outcome, known.misses));
+        if somebody_came {
+            known.misses = 0;
+        }
         match outcome {
-            Outcome::NotReached => known.misses = known.misses.saturating_add(1),
+            Outcome::NotReached => known.count_miss(),
             Outcome::Quiet | Outcome::Locked | Outcome::Hit(_) | Outcome::Repeat => {
-                known.misses = 0;
                 is_reached = true;
                 first = !known.has(AccessSite::STALLED);
                 known.flags |= AccessSite::STALLED;
@@ -630,10 +657,7 @@ impl KnownCode {
             Outcome::Private if known.has(AccessSite::SHARED) => {}
             Outcome::Private => known.flags |= AccessSite::PRIVATE,
             // Somebody comes there.
-            Outcome::Held => {
-                known.misses = 0;
-                is_reached = true;
-            }
+            Outcome::Held => is_reached = true,
             Outcome::TooOften
             | Outcome::Unsuitable
             | Outcome::KnownPrivate
@@ -873,11 +897,16 @@ mod tests {
             } else {
                 assert!(others.len() < 5);
                 // Nobody comes: it is somebody else who changes it, or what is beside.
-                let before = code.named.urgency(at(2));
+                let of_others = |code: &KnownCode| {
+                    let number = |number| f64::from(number) / 1000.0;
+                    let choices = (0..1000).map(|each| code.missed.choose(number(each)));
+                    choices.filter(|site| *site == Some(at(9))).count()
+                };
+                let before = of_others(&code);
                 for _ in 0..3 {
                     code.missed_for_long(at(1));
                 }
-                assert!(code.named.urgency(at(2)) < before / 3.0);
+                assert!(of_others(&code) > 2 * before);
             }
         }
     }
@@ -902,8 +931,8 @@ mod tests {
         code.outcome(OTHER, Outcome::NotReached);
         assert!((450..550).contains(&elsewhere(&code)));
         code.outcome(at(5), Outcome::Unused);
-        code.outcome(at(0), Outcome::NotReached);
-        assert!((100..200).contains(&elsewhere(&code)));
+        // Nor does it count any more that nobody came there.
+        assert!((30..90).contains(&elsewhere(&code)));
     }
 
     /// Check that it is forgotten the more seldom that nobody came to a site, the more often in a row, but forgotten in the
@@ -926,7 +955,9 @@ mod tests {
         };
         let quiet = forgotten(0, Outcome::Quiet);
         assert_eq!(quiet, 2);
-        assert_eq!(forgotten(9, Outcome::Quiet), 9);
+        for outcome in [Outcome::Quiet, Outcome::Unused, Outcome::TooOften] {
+            assert!((8..10).contains(&forgotten(9, outcome)), "{outcome:?}");
+        }
         let missed = [1, 3, 6].map(|misses| forgotten(misses - 1, Outcome::NotReached));
         assert!(
             missed.is_sorted_by(|one, next| 2 * one < *next),

@@ -200,14 +200,16 @@ impl Named {
         }
     }
 
-    /// Nobody came to a site, however long it was waited there.
-    pub fn missed_for_long(&mut self, site: u64) {
-        if let Some(name) = self.sites.get(&site).filter(|name| name.writes)
+    /// Nobody came to a site, however long it was waited there; the sites that are less urgent for it.
+    pub fn missed_for_long(&mut self, site: u64) -> Vec<u64> {
+        if let Some(&name) = self.sites.get(&site).filter(|name| name.writes)
             && let Some(variable) = self.addresses.get_mut(&name.address)
             && variable.is_unexplained
         {
             variable.waited += 1.0;
+            return self.writers(name.address);
         }
+        Vec::new()
     }
 
     /// How much more a site counts than others to which nobody came yet.
@@ -399,9 +401,9 @@ mod tests {
         named.came_to(1);
         assert_eq!(named.urgency(2), URGENT);
         // Who reads it is not blamed.
-        named.missed_for_long(1);
+        assert!(named.missed_for_long(1).is_empty());
         assert_eq!(named.urgency(2), URGENT);
-        named.missed_for_long(2);
+        assert_eq!(named.missed_for_long(2), [2]);
         assert_eq!(named.urgency(2), f64::midpoint(1.0, URGENT));
         named.came_to(2);
         assert_eq!(named.urgency(2), 1.0);

@@ -40,11 +40,11 @@ pub fn of_thread_sanitizer(log: &str) -> BTreeSet<Pair> {
         .skip(1)
         .filter_map(|warning| {
             let warning = warning.split("SUMMARY:").next()?;
-            // Stacks are parted by empty lines.
+            // Stacks are parted by empty lines; those of the accesses come first.
             let mut stacks = warning
                 .split("\n\n")
-                .filter_map(|stack| stack.lines().find_map(frame));
-            Some(pair(stacks.next()?, stacks.next()?))
+                .map(|stack| stack.lines().find_map(frame));
+            Some(pair(stacks.next()??, stacks.next()??))
         })
         .collect()
 }
@@ -56,7 +56,8 @@ fn frame(line: &str) -> Option<String> {
     let (function, place) = (words.nth(1)?, words.next()?);
     let mut parts = place.split(':');
     let file = parts.next().filter(|file| file.contains('/'))?;
-    self::place(file, parts.next().unwrap_or(function))
+    let line = parts.next().filter(|line| *line != "0");
+    self::place(file, line.unwrap_or(function))
 }
 
 /// A place in the program; the runtime of a sanitizer and the C library are none.
@@ -130,6 +131,19 @@ WARNING: ThreadSanitizer: data race (pid=1)
 
   Previous read of size 4 at 0x9b by thread T4:
     #0 item_get /src/items.c:10 (memcached+0x8)
+
+  Thread T4 (tid=2, running) created by main thread at:
+    #0 start /src/thread.c:1:1 (memcached+0x9)
+
+SUMMARY: ThreadSanitizer: data race /src/clock.c in tick
+==================
+==================
+WARNING: ThreadSanitizer: data race (pid=1)
+  Write of size 4 at 0x9b by main thread:
+    #0 tick /src/clock.c (memcached+0x6)
+
+  Previous read of size 4 at 0x9b by thread T4:
+    [failed to restore the stack]
 
   Thread T4 (tid=2, running) created by main thread at:
     #0 start /src/thread.c:1:1 (memcached+0x9)
