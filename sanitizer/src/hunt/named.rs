@@ -36,7 +36,7 @@ const CALMNESS: f64 = 2.0;
 /// How much more a site counts that writes a variable which changes, while nobody was seen who writes it; and what is kept
 /// of the long waits in vain for such a one, when something is forgotten.
 const URGENT: f64 = 16.0;
-const KEPT_VAIN: f64 = 0.9;
+const KEPT_VAIN: f64 = 0.97;
 
 /// See the module.
 #[derive(Debug, Default)]
