@@ -123,6 +123,13 @@ impl AccessSite {
         f64::from(self.live_weight()) * self.merit()
     }
 
+    /// Weighs it anew among those that name variables, if it does; its function begins at `start`.
+    fn weigh_named(self, start: u64, named: &mut Named) {
+        if self.has(Self::NAMED) {
+            named.weigh(start + u64::from(self.offset), self.named_weight());
+        }
+    }
+
     /// What it weighs among those that were missed: the less, the more often in a row.
     fn missed_weight(self, home: Home) -> f64 {
         let shared = if self.has(Self::SHARED_NAME) {
@@ -259,9 +266,7 @@ impl Function {
             // That nobody came before says nothing any more.
             let was_missed = std::mem::take(&mut site.misses) > 0;
             site.penalty = 0;
-            if site.has(AccessSite::NAMED) {
-                named.weigh(start + u64::from(site.offset), site.named_weight());
-            }
+            site.weigh_named(start, named);
             if was_missed || site.is_wanted() {
                 site.miss(home, named, missed);
             }
@@ -290,9 +295,7 @@ impl Function {
             |site: &&mut AccessSite| !site.has(AccessSite::LIVE) && site.offset != offset;
         for site in self.within(offset, NEAR).iter_mut().filter(is_neighbour) {
             site.penalty = site.penalty.saturating_add(NEIGHBOUR_MISSED);
-            if site.has(AccessSite::NAMED) {
-                named.weigh(start + u64::from(site.offset), site.named_weight());
-            }
+            site.weigh_named(start, named);
         }
     }
 
@@ -553,11 +556,8 @@ impl KnownCode {
     /// known to execute.
     pub fn missed_for_long(&mut self, site: u64) {
         for writer in self.named.missed_for_long(site) {
-            if let Some((start, index)) = self.find(writer)
-                && let Some(function) = self.functions.get(&start)
-                && let Some(known) = function.sites.get(index)
-            {
-                known.want(function.home(start), &self.named, &mut self.missed);
+            if let Some((home, known)) = self.at_home(writer) {
+                known.want(home, &self.named, &mut self.missed);
             }
         }
         if let Some((start, index)) = self.find(site)
@@ -619,8 +619,14 @@ impl KnownCode {
     /// What is known of a site.
     #[must_use]
     pub fn get(&self, site: u64) -> Option<AccessSite> {
+        self.at_home(site).map(|(_, known)| known)
+    }
+
+    /// The same, with its function.
+    fn at_home(&self, site: u64) -> Option<(Home, AccessSite)> {
         let (start, index) = self.find(site)?;
-        self.functions.get(&start)?.sites.get(index).copied()
+        let function = self.functions.get(&start)?;
+        Some((function.home(start), *function.sites.get(index)?))
     }
 
     /// What came of a try.
@@ -707,7 +713,6 @@ impl KnownCode {
         for (start, function) in &mut self.functions {
             function.locked *= KEPT;
             function.quiet *= KEPT;
-            let home = function.home(*start);
             for site in &mut function.sites {
                 if site.fades(self.decays) {
                     site.penalty /= 2;
@@ -715,8 +720,8 @@ impl KnownCode {
                 }
                 // Other threads may have come to use it, and the program to do something else.
                 site.flags &= !(AccessSite::PRIVATE | AccessSite::LIVE);
-                site.want(home, &self.named, &mut self.missed);
             }
+            function.want(*start, &self.named, &mut self.missed);
         }
         for site in self.named.sites() {
             self.weigh_named(site);
@@ -848,9 +853,8 @@ mod tests {
             assert!((250..350).contains(&chosen(&code, at(number))));
         }
         let weight = |code: &KnownCode| {
-            code.get(at(1))
-                .unwrap()
-                .missed_weight(code.functions[&START].home(START))
+            let (home, site) = code.at_home(at(1)).unwrap();
+            site.missed_weight(home)
         };
         let before = weight(&code);
         code.missed_for_long(at(0));
@@ -994,9 +998,8 @@ mod tests {
         assert_eq!((missed, far), (NEIGHBOUR_MISSED, 0));
         assert_eq!(reached, penalty(Outcome::Quiet, 0));
         let weight = |code: &KnownCode| {
-            code.get(START)
-                .expect("it is known")
-                .missed_weight(code.functions[&START].home(START))
+            let (home, site) = code.at_home(START).expect("it is known");
+            site.missed_weight(home)
         };
         let missed_once = weight(&code);
         code.outcome(START, Outcome::NotReached);
