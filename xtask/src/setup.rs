@@ -43,6 +43,16 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
+/// Installs those of some Debian packages that are missing.
+pub fn have(packages: &[&str]) -> Result<()> {
+    let missing = packages.iter().copied();
+    let missing: Vec<_> = missing.filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    install(&missing)
+}
+
 fn missing_packages() -> Vec<&'static str> {
     let mut missing: Vec<&str> = TEST_PACKAGES
         .into_iter()

@@ -1,5 +1,5 @@
-//! The sources of other people's programs: Debian's packages, with package lists of our own, so that
-//! nothing of the machine's changes.
+//! The sources of other people's programs: Debian's packages, with package lists of our own, so that the machine need not
+//! know where sources are.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{paths, steps::step};
+use crate::{paths, setup, steps::step};
 
 /// What makes the metadata, besides optimization and line tables.
 pub const METADATA_FLAGS: &str = "-O2 -g -fexperimental-sanitize-metadata=atomics";
@@ -41,8 +41,10 @@ impl Tree {
     }
 }
 
-/// Downloads and unpacks a package below `target`, in a room of its own, unless that was done before.
-pub fn fetch(room: &str, package: &str) -> Result<Tree> {
+/// Downloads and unpacks a package below `target`, in a room of its own, unless that was done before. Installs what it needs
+/// to be built.
+pub fn fetch(room: &str, package: &str, needs: &[&str]) -> Result<Tree> {
+    setup::have(&[&["dpkg-dev"], needs].concat())?;
     let directory = paths::target().join(room).join(package);
     let tree = Tree(directory.join("source"));
     if tree.0.is_dir() {

@@ -36,9 +36,13 @@ impl Suite for Memcached {
         "memcached"
     }
 
+    fn needs(&self) -> &'static [&'static str] {
+        &["libevent-dev"]
+    }
+
     fn build(&self, tree: &Tree) -> Result<()> {
         step(
-            "configuring memcached (needs libevent-dev)",
+            "configuring memcached",
             tree.command("./configure")
                 .args(["--quiet", "--disable-docs", "--enable-extstore"])
                 // Its counters race, as they are meant to.

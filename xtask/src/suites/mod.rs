@@ -35,6 +35,10 @@ trait Suite {
     fn name(&self) -> &'static str;
     /// The Debian source package.
     fn package(&self) -> &'static str;
+    /// Debian packages that it needs to be built and tested, besides compilers.
+    fn needs(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Builds the program with metadata, in its own source tree.
     fn build(&self, tree: &source::Tree) -> Result<()>;
     /// Runs the tests; under gwp-race where there is something to watch with.
@@ -80,7 +84,7 @@ struct Done {
 
 fn one(suite: &dyn Suite, gwp_race: &Path, sample_period: &str) -> Result<Done> {
     let name = suite.name();
-    let tree = source::fetch("suites", suite.package())?;
+    let tree = source::fetch("suites", suite.package(), suite.needs())?;
     tree.once("built", || suite.build(&tree))?;
     let mut alone = Vec::new();
     for turn in ["once", "twice"] {

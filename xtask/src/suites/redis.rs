@@ -37,9 +37,13 @@ impl Suite for Redis {
         "redis"
     }
 
+    fn needs(&self) -> &'static [&'static str] {
+        &["tcl"]
+    }
+
     fn build(&self, tree: &Tree) -> Result<()> {
         step(
-            "building redis (its tests need tcl)",
+            "building redis",
             tree.command("make")
                 .args([
                     "-j2",

@@ -28,6 +28,10 @@ impl Program for Memcached {
         "memcached"
     }
 
+    fn needs(&self) -> &'static [&'static str] {
+        &["libevent-dev"]
+    }
+
     fn work(&self, load: &Load) -> String {
         format!(
             "requests to memcached with {} threads, of {} clients",
@@ -37,10 +41,7 @@ impl Program for Memcached {
 
     fn build(&self, build: Build, tree: &Tree, directory: &Path) -> Result<()> {
         step(
-            &format!(
-                "configuring memcached, {} (needs libevent-dev)",
-                build.name()
-            ),
+            &format!("configuring memcached, {}", build.name()),
             Command::new(tree.path().join("configure"))
                 .current_dir(directory)
                 // Its own counters of coverage race, as they are meant to.

@@ -1,9 +1,14 @@
 //! `cargo xtask bench real`: programs from Debian's sources, under load by themselves, under gwp-race and built with
 //! ThreadSanitizer. Which pairs of source lines both report, and how much work is done.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::{machine, statistics::median, table::Table, throughput::lost};
 use crate::build;
@@ -24,6 +29,8 @@ use program::{Build, Load, Name, Program, Way};
 const ROOM: &str = "real";
 /// What is executed less often than this in a minute cannot be caught in the act.
 const OFTEN_PER_MINUTE: f64 = 10.0;
+/// Of longer runs, what was found until then is counted as well.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// How to measure.
 #[derive(clap::Args)]
@@ -31,9 +38,15 @@ pub struct Options {
     /// The program.
     #[arg(value_enum, default_value = "memcached")]
     program: Name,
-    /// Seconds that gwp-race and ThreadSanitizer have to find races.
+    /// Seconds that gwp-race has to find races.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// Seconds of each run with ThreadSanitizer, and of the one with counters.
+    #[arg(long, default_value_t = 60)]
+    sanitizer_seconds: u64,
+    /// Runs under gwp-race, each of which is counted by itself.
+    #[arg(long, default_value_t = 1)]
+    runs: usize,
     /// Rounds of throughput: plain, under gwp-race, and (but for `--alone`) with ThreadSanitizer, in turns. 0 for none.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -60,10 +73,27 @@ pub struct Options {
 /// A pair of lines, and who has reported it.
 #[derive(Default)]
 struct Found {
-    by_gwp_race: bool,
+    /// In which of its runs, and in which within the first minute.
+    by_gwp_race: BTreeSet<usize>,
+    in_first_minute: BTreeSet<usize>,
     by_thread_sanitizer: bool,
     /// How often in a minute each of both lines is executed.
     per_minute: [f64; 2],
+}
+
+impl Found {
+    /// Both lines are executed so often that who stands at one can meet the other.
+    fn is_often_executed(&self) -> bool {
+        let mut counts = self.per_minute.iter();
+        counts.all(|count| *count >= OFTEN_PER_MINUTE)
+    }
+}
+
+/// How long a run takes.
+#[derive(Clone, Copy)]
+struct Lasts {
+    watched: Duration,
+    sanitized: Duration,
 }
 
 /// Measures.
@@ -75,22 +105,44 @@ pub fn run(options: &Options) -> Result<()> {
         threads: options.threads,
         clients: (options.clients).unwrap_or_else(|| program.clients(options.threads)),
     };
-    let seconds = Duration::from_secs(options.seconds);
-    let lasts = program.lasts(seconds);
     // What the program, or who watches it, has written.
-    let run = |way: &Way<'_>, built: &Path| {
+    let run = |way: &Way<'_>, built: &Path, seconds: u64| {
         let (command, written) = way.command(built)?;
-        program.run(command, &load, seconds)?;
+        program.run(command, &load, Duration::from_secs(seconds))?;
         anyhow::Ok(written)
+    };
+    let lasts = |seconds| program.lasts(Duration::from_secs(seconds));
+    let lasts = Lasts {
+        watched: lasts(options.seconds),
+        sanitized: lasts(options.sanitizer_seconds),
     };
     let way = Way::Watched {
         gwp_race: &gwp_race,
         max_overhead: &options.max_overhead,
     };
     let mut found: BTreeMap<Pair, Found> = BTreeMap::new();
-    println!("==> {} s under gwp-race", lasts.as_secs());
-    for pair in pairs::of_gwp_race(&program::text(&run(&way, &watched)?)?) {
-        found.entry(pair).or_default().by_gwp_race = true;
+    for number in 1..=options.runs {
+        println!(
+            "==> {} s under gwp-race, run {number} of {}",
+            lasts.watched.as_secs(),
+            options.runs
+        );
+        let begun = SystemTime::now();
+        let written = run(&way, &watched, options.seconds)?;
+        // Each is kept, for whoever wants to read on.
+        let report = written.with_file_name(format!("gwp-race-{number}.json"));
+        fs::rename(&written, &report).with_context(|| format!("keeping {}", report.display()))?;
+        let report = program::text(&report)?;
+        let pairs = pairs::of_gwp_race(&report, SystemTime::now());
+        println!("{} pairs", pairs.len());
+        for pair in pairs {
+            let of_pair = found.entry(pair).or_default();
+            of_pair.by_gwp_race.insert(number);
+        }
+        for pair in pairs::of_gwp_race(&report, begun + MINUTE) {
+            let of_pair = found.entry(pair).or_default();
+            of_pair.in_first_minute.insert(number);
+        }
     }
     if options.alone {
         publish_pairs(options, &program.work(&load), lasts, &found)?;
@@ -109,21 +161,23 @@ pub fn run(options: &Options) -> Result<()> {
     for number in 1..=options.sanitizer_runs {
         println!(
             "==> {} s with ThreadSanitizer, run {number} of {}",
-            lasts.as_secs(),
+            lasts.sanitized.as_secs(),
             options.sanitizer_runs
         );
-        let reports = program::text(&run(&Way::Sanitized, &sanitized)?)?;
+        let reports = run(&Way::Sanitized, &sanitized, options.sanitizer_seconds)?;
+        let reports = program::text(&reports)?;
         let pairs = pairs::of_thread_sanitizer(&reports);
         println!("{} pairs", pairs.len());
         for pair in pairs {
             found.entry(pair).or_default().by_thread_sanitizer = true;
         }
     }
-    println!("==> {} s with counters", lasts.as_secs());
-    let counts = counts::read(&counted, &run(&Way::Counted, &counted)?)?;
+    println!("==> {} s with counters", lasts.sanitized.as_secs());
+    let profile = run(&Way::Counted, &counted, options.sanitizer_seconds)?;
+    let counts = counts::read(&counted, &profile)?;
     for (pair, of_pair) in &mut found {
         let count = |line: &String| counts.get(line).copied().unwrap_or(0) as f64;
-        let minutes = lasts.as_secs_f64() / 60.0;
+        let minutes = lasts.sanitized.as_secs_f64() / 60.0;
         of_pair.per_minute = [&pair.0, &pair.1].map(|line| count(line) / minutes);
     }
     publish_pairs(options, &program.work(&load), lasts, &found)?;
@@ -143,56 +197,85 @@ fn table_name(options: &Options, what: &str) -> String {
 fn publish_pairs(
     options: &Options,
     work: &str,
-    lasts: Duration,
+    lasts: Lasts,
     found: &BTreeMap<Pair, Found>,
 ) -> Result<()> {
-    let often = |of_pair: &&Found| {
-        of_pair
-            .per_minute
-            .iter()
-            .all(|count| *count >= OFTEN_PER_MINUTE)
+    let count = |which: &dyn Fn(&Found) -> bool| {
+        let pairs = found.values();
+        pairs.filter(|of_pair| which(of_pair)).count()
     };
-    let count =
-        |which: &dyn Fn(&&Found) -> bool| found.values().filter(|of_pair| which(of_pair)).count();
+    // Those of each run of gwp-race, and their median.
+    let medians = |counts: Vec<f64>| {
+        let each: Vec<_> = counts.iter().map(f64::to_string).collect();
+        format!("{} (median {})", each.join(", "), median(&counts))
+    };
+    let of_runs = |which: &dyn Fn(&Found) -> bool| {
+        let all = |run| count(&|pair| pair.by_gwp_race.contains(&run) && which(pair)) as f64;
+        let soon = |run| count(&|pair| pair.in_first_minute.contains(&run) && which(pair)) as f64;
+        let runs = 1..=options.runs;
+        let found = medians(runs.clone().map(all).collect());
+        if lasts.watched > MINUTE {
+            format!(
+                "{found}, in the first minute {}",
+                medians(runs.map(soon).collect())
+            )
+        } else {
+            found
+        }
+    };
     let mut description = machine::description();
     description.push(format!(
-        "Load: {work}; {} s each; gwp-race with --max-overhead {}.",
-        lasts.as_secs(),
+        "Load: {work}; {} s under gwp-race with --max-overhead {}.",
+        lasts.watched.as_secs(),
         options.max_overhead
     ));
     if options.alone {
-        description.push(format!("Pairs of source lines: {}.", found.len()));
+        description.push(format!(
+            "Pairs of source lines in each run: {}; in all together {}.",
+            of_runs(&|_| true),
+            found.len()
+        ));
         let mut table = Table::new(&["one line", "other line"]);
         for (one, other) in found.keys() {
             table.row(vec![one.clone(), other.clone()]);
         }
         return table.publish(&table_name(options, "pairs"), &description);
     }
+    let sanitizers = |pair: &Found| pair.by_thread_sanitizer && pair.is_often_executed();
     description.push(format!(
-        "Pairs of source lines: gwp-race {}, of which ThreadSanitizer reports {}; ThreadSanitizer {} (in {} runs), of which \
-         both sides are executed at least {OFTEN_PER_MINUTE} times a minute in {}, of which gwp-race reports {}.",
-        count(&|pair| pair.by_gwp_race),
-        count(&|pair| pair.by_gwp_race && pair.by_thread_sanitizer),
+        "Pairs of source lines: ThreadSanitizer {} (in {} runs of {} s), of which both sides are executed at least {OFTEN_PER_MINUTE} \
+         times a minute in {}; gwp-race {} (in {} runs), of which ThreadSanitizer reports {}, and of those that are executed so \
+         often {}. In each of gwp-race's runs: {}; of ThreadSanitizer's that are executed so often: {}.",
         count(&|pair| pair.by_thread_sanitizer),
         options.sanitizer_runs,
-        count(&|pair| pair.by_thread_sanitizer && often(pair)),
-        count(&|pair| pair.by_thread_sanitizer && often(pair) && pair.by_gwp_race),
+        lasts.sanitized.as_secs(),
+        count(&sanitizers),
+        count(&|pair| !pair.by_gwp_race.is_empty()),
+        options.runs,
+        count(&|pair| !pair.by_gwp_race.is_empty() && pair.by_thread_sanitizer),
+        count(&|pair| !pair.by_gwp_race.is_empty() && sanitizers(pair)),
+        of_runs(&|_| true),
+        of_runs(&sanitizers),
     ));
     let mut table = Table::new(&[
         "one line",
         "other line",
-        "gwp-race",
+        "gwp-race, runs",
         "ThreadSanitizer",
         "executed a minute",
     ]);
-    let word = |reported| if reported { "yes" } else { "no" }.to_owned();
     for (pair, of_pair) in found {
         let [one, other] = of_pair.per_minute;
         table.row(vec![
             pair.0.clone(),
             pair.1.clone(),
-            word(of_pair.by_gwp_race),
-            word(of_pair.by_thread_sanitizer),
+            of_pair.by_gwp_race.len().to_string(),
+            if of_pair.by_thread_sanitizer {
+                "yes"
+            } else {
+                "no"
+            }
+            .to_owned(),
             format!("{one:.0}, {other:.0}"),
         ]);
     }

@@ -2,7 +2,7 @@
 //!
 //! What the compiler has put together from several lines has none: its place is the function, `file:function`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::SystemTime};
 
 use crate::bench::reported::races;
 
@@ -17,9 +17,13 @@ fn pair(one: String, other: String) -> Pair {
     }
 }
 
-/// Those of gwp-race's JSON.
-pub fn of_gwp_race(report: &str) -> BTreeSet<Pair> {
+/// Those of gwp-race's JSON that were reported until a time.
+pub fn of_gwp_race(report: &str, until: SystemTime) -> BTreeSet<Pair> {
     races(report)
+        .filter(|race| {
+            let time = race["time"].as_str().unwrap_or_default();
+            humantime::parse_rfc3339(time).is_ok_and(|time| time <= until)
+        })
         .filter_map(|race| {
             let [one, other] = [0, 1].map(|index| {
                 let frames = race["accesses"][index]["stack"].as_array()?;
@@ -71,6 +75,7 @@ fn place(file: &str, line: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn expected(pairs: &[(&str, &str)]) -> BTreeSet<Pair> {
         let own = |(one, other): &(&str, &str)| ((*one).to_owned(), (*other).to_owned());
@@ -83,7 +88,8 @@ mod tests {
         let side = |stack: &str| format!("{{\"stack\":[{stack}]}}");
         let race = |one: &str, other: &str| {
             let (one, other) = (side(one), side(other));
-            format!("{{\"type\":\"race\",\"accesses\":[{one},{other}]}}\n")
+            let time = "2026-11-24T06:35:15.5Z";
+            format!("{{\"type\":\"race\",\"time\":\"{time}\",\"accesses\":[{one},{other}]}}\n")
         };
         let at = |file: &str, line: u64| format!("{{\"file\":\"{file}\",\"line\":{line}}}");
         let routine = "{\"file\":null,\"line\":null}";
@@ -97,10 +103,13 @@ mod tests {
                 &at("/src/a.c", 3),
             )
             + "{\"type\":\"summary\"}\n";
+        let reported = humantime::parse_rfc3339("2026-11-24T06:35:16Z").expect("a time");
         assert_eq!(
-            of_gwp_race(&text),
+            of_gwp_race(&text, reported),
             expected(&[("a.c:3", "b.c:7"), ("a.c:3", "b.c:tick")])
         );
+        let before = reported - Duration::from_secs(1);
+        assert!(of_gwp_race(&text, before).is_empty());
     }
 
     /// Check the same of ThreadSanitizer's text.

@@ -41,6 +41,10 @@ impl Name {
 pub trait Program {
     /// Debian's source package.
     fn package(&self) -> &'static str;
+    /// Debian packages that are needed to build it, besides compilers.
+    fn needs(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// What it does, as counted by [`Program::run`], and how it was run.
     fn work(&self, load: &Load) -> String;
     /// Builds it in a directory of this build's own.
@@ -49,7 +53,8 @@ pub trait Program {
     fn built(&self) -> &'static str;
     /// Fetches and builds it, unless that was done before: the program.
     fn make(&self, build: Build) -> Result<PathBuf> {
-        let tree = source::fetch(ROOM, self.package())?;
+        let needs = [self.needs(), build.needs()].concat();
+        let tree = source::fetch(ROOM, self.package(), &needs)?;
         let directory = tree.path().with_file_name(build.name());
         fs::create_dir_all(&directory)
             .with_context(|| format!("making {}", directory.display()))?;
@@ -95,6 +100,14 @@ impl Build {
             Self::Watched => "watched",
             Self::Sanitized => "sanitized",
             Self::Counted => "counted",
+        }
+    }
+
+    /// Debian packages that are needed besides the compiler.
+    const fn needs(self) -> &'static [&'static str] {
+        match self {
+            Self::Watched => &[],
+            Self::Sanitized | Self::Counted => &["libclang-rt-22-dev"],
         }
     }
 

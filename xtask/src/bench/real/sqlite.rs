@@ -40,6 +40,10 @@ impl Program for Sqlite {
         "sqlite3"
     }
 
+    fn needs(&self) -> &'static [&'static str] {
+        &["tcl"]
+    }
+
     fn work(&self, _load: &Load) -> String {
         let parts = PARTS.map(|(name, _)| name).join(", ");
         format!(
@@ -49,7 +53,7 @@ impl Program for Sqlite {
 
     fn build(&self, build: Build, tree: &Tree, directory: &Path) -> Result<()> {
         step(
-            &format!("configuring sqlite, {} (needs tcl)", build.name()),
+            &format!("configuring sqlite, {}", build.name()),
             Command::new(tree.path().join("configure"))
                 .current_dir(directory)
                 .args(["--quiet", "--disable-tcl", "CC=clang-22"]),

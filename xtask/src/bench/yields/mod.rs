@@ -39,8 +39,7 @@ pub struct Options {
     /// Only these programs.
     #[arg(long, value_delimiter = ',')]
     workloads: Vec<String>,
-    /// Less than 15 minutes: fewer and shorter runs, and no more of a strategy once most of them have found
-    /// nothing, since the median is known then.
+    /// Less than 15 minutes: fewer and shorter runs.
     #[arg(long)]
     short: bool,
     /// What both strategies may cost.
@@ -60,8 +59,6 @@ struct Plan {
     pairs: usize,
     seconds: f64,
     cap: f64,
-    /// Runs that cannot change the median any more are left out.
-    frugal: bool,
 }
 
 impl Plan {
@@ -76,7 +73,6 @@ impl Plan {
             pairs: options.pairs.unwrap_or(pairs),
             seconds: options.seconds.unwrap_or(seconds),
             cap: options.cap.unwrap_or(cap),
-            frugal: options.short,
         }
     }
 }
@@ -118,14 +114,15 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Workload>> {
     Ok(WORKLOADS.iter().filter(wanted).collect())
 }
 
-/// Both strategies in turns, so that both see the machine in the same moods.
+/// Both strategies in turns, so that both see the machine in the same moods. Of a strategy that has found nothing in most of
+/// its runs the others are left out: whatever they were, the median and the 90th percentile are the cap.
 fn detections(subject: &Subject<'_>, plan: &Plan, record: &mut Record) -> Result<()> {
     let name = subject.workload.name;
     for run in 1..=plan.runs {
         for strategy in Strategy::ALL {
             let known = record.detections(name, strategy);
             let capped = known.iter().filter(|one| one.capped).count();
-            let settled = plan.frugal && 2 * capped > plan.runs;
+            let settled = 2 * capped > plan.runs;
             if settled || known.iter().any(|one| one.number == run) {
                 continue;
             }
@@ -171,16 +168,17 @@ fn publish(
     let period = period.map(|period| format!(" --sample-period {period}"));
     description.push(format!(
         "Both with --max-overhead {}{}; clock: {}; auto: nothing else. A run is given up \
-         after {} s, and counts as so many. Loss and latency: medians of {} pairs of runs, plain and \
+         after {} s, and counts as so many; when most of a strategy's {} have been, the others are left out. Loss and latency: medians of {} pairs of runs, plain and \
          watched, which take turns in being the first, without the first second; the latency is the longest \
          turn of a run. A false report names another pair of functions than those that race.",
         options.max_overhead,
         period.unwrap_or_default(),
         Strategy::Clock.options().join(" "),
         plan.cap,
+        plan.runs,
         plan.pairs
     ));
-    summary::figures(chosen, record).publish("yield", &description)?;
+    summary::figures(chosen, plan.runs, record).publish("yield", &description)?;
     summary::wishes(chosen, record).publish("yield-wanted", &description)?;
     picture::draw(chosen, record, plan.cap, &directory.join("yield.png"))
 }

@@ -10,8 +10,8 @@ use crate::bench::{
     table::Table,
 };
 
-/// The figures of each strategy in each program.
-pub fn figures(workloads: &[&Workload], record: &Record) -> Table {
+/// The figures of each strategy in each program, of so many runs, but for those that could not change them any more.
+pub fn figures(workloads: &[&Workload], runs: usize, record: &Record) -> Table {
     let mut table = Table::new(&[
         "workload",
         "strategy",
@@ -26,16 +26,21 @@ pub fn figures(workloads: &[&Workload], record: &Record) -> Table {
     ]);
     for workload in workloads {
         for strategy in Strategy::ALL {
-            table.row(row(workload.name, strategy, record));
+            table.row(row(workload.name, strategy, runs, record));
         }
     }
     table
 }
 
-fn row(name: &str, strategy: Strategy, record: &Record) -> Vec<String> {
+fn row(name: &str, strategy: Strategy, runs: usize, record: &Record) -> Vec<String> {
     let detections = record.detections(name, strategy);
     let times = times(record, name, strategy);
     let caught = detections.iter().filter(|one| !one.capped).count();
+    let given_up = if detections.len() < runs {
+        ", then given up"
+    } else {
+        ""
+    };
     let pairs = record.pairs(name, strategy);
     let losses: Vec<f64> = pairs.iter().map(|pair| pair.loss_percent).collect();
     let added: Vec<f64> = pairs
@@ -48,7 +53,7 @@ fn row(name: &str, strategy: Strategy, record: &Record) -> Vec<String> {
     vec![
         name.to_owned(),
         strategy.name().to_owned(),
-        format!("{caught} of {}", detections.len()),
+        format!("{caught} of {}{}", detections.len(), given_up),
         seconds(&times, 0.5),
         seconds(&times, 0.9),
         format!("{:+.2}", median(&losses)),
