@@ -311,12 +311,23 @@ fn who_seldom_uses_what_is_shared_is_caught() {
 /// write others which never change.
 #[test]
 fn who_seldom_writes_is_caught() {
+    catch_seldom_writer("100", "8");
+}
+
+/// Check the same of who writes once a second, as gwp-race looks after the program: that ends no wait.
+#[test]
+fn who_writes_once_a_second_is_caught() {
+    catch_seldom_writer("1000", "20");
+}
+
+fn catch_seldom_writer(period_ms: &str, seconds: &str) {
     let program = Program::new("races/seldom_writer.c");
     let built = compile::program(&program, Configuration::USUAL).unwrap();
     let caught = (1..=TRIES).any(|attempt| {
         let outcome = Watch::usual()
             .option(&["--strategy", "site", "--max-overhead", "2%"])
-            .run(&built, &["8", "3"], Until::End)
+            .env("PERIOD_MS", period_ms)
+            .run(&built, &[seconds, "3"], Until::End)
             .unwrap();
         let races = outcome.report.races.len();
         let sought =

@@ -17,7 +17,7 @@ const ELSEWHERE: f64 = 0.4;
 const LEFT: f64 = 0.65;
 /// How much less a try counts at which no thread came by, and one in vain where a race was found before.
 const NOT_REACHED: f64 = 0.1;
-const RACED_BEFORE: f64 = 0.3;
+const RACED_BEFORE: f64 = 0.15;
 /// The same where it is not known whether anybody comes there at all.
 const NEVER_REACHED: f64 = 2.0;
 /// The same for one at which a thread came by and was not stalled for it.
@@ -28,8 +28,10 @@ const LOCKED: f64 = 3.0;
 const HELD: f64 = 1.0;
 /// How many tries in vain a race outweighs with a place that was not known to race here, and how many at most.
 const RACE: f64 = 2.0;
-/// For how many tries in vain it counts that only a known one was found.
-const KNOWN_RACE: f64 = 1.5;
+/// For how many tries in vain it counts that only a known one was found: where nothing is ordered, others come as well, however
+/// seldom. Who is waited for longer takes the time of many others.
+const KNOWN_RACE: f64 = 0.6;
+const KNOWN_RACE_RARE: f64 = 1.5;
 /// Places remembered that race at a site; of more than these nothing new is expected.
 const MOST_OTHERS: usize = 64;
 /// A stall lasts so many times the time until the other access comes, which varies, and as long as it costs to get to a
@@ -56,6 +58,8 @@ const CHOICES: u32 = 8;
 const MOST: f64 = 0.85;
 /// What a forgetting leaves of the tries. What is ordered by a lock stays so, as a rule.
 const KEPT: f64 = 0.9;
+/// The same of those at a site to which nobody ever came.
+const KEPT_MISSED: f64 = 0.95;
 /// So long a wait costs as much as a stall: meanwhile others could be tried.
 const WORTH_A_STALL: Duration = Duration::from_millis(100);
 /// Waits last so many times the usual time until a thread comes by.
@@ -120,6 +124,20 @@ impl Entry {
     /// to come. Objects that wander from thread to thread through an allocator look like that, too.
     fn proof(&self, longest_stall: Duration) -> f64 {
         (longest_stall.as_secs_f64() / self.expected().as_secs_f64()).min(1.0)
+    }
+
+    /// For how many tries in vain it counts that only a known race was found.
+    fn known_race(&self) -> f64 {
+        if self.is_rare() {
+            KNOWN_RACE_RARE
+        } else {
+            KNOWN_RACE
+        }
+    }
+
+    /// Threads come so rarely that they are waited for while the budget has nothing left.
+    fn is_rare(&self) -> bool {
+        self.interval >= RARE
     }
 
     /// How far apart the accesses are thought to be.
@@ -206,6 +224,12 @@ impl Contended {
         self.sites.get(&site).is_some_and(|entry| entry.is_related)
     }
 
+    /// Whether a thread that was stalled there has been raced.
+    #[must_use]
+    pub fn has_raced(&self, site: u64) -> bool {
+        (self.sites.get(&site)).is_some_and(|entry| !entry.others.is_empty())
+    }
+
     /// It has done so while a thread was stalled there.
     pub fn raced(&mut self, site: u64, conflict: Conflict) {
         // Their functions may promise more than before.
@@ -219,7 +243,7 @@ impl Contended {
             entry.others.push(conflict.behind);
             entry.tries = (entry.tries.min(0.0) - RACE).max(-RACE);
         } else {
-            entry.tries += KNOWN_RACE;
+            entry.tries += entry.known_race();
         }
     }
 
@@ -322,7 +346,7 @@ impl Contended {
 
     /// One of those that threads come to rarely, for when waiting costs nothing; `None` where others are rather waited at.
     pub fn choose_rare(&self, random: &mut fastrand::Rng) -> Option<u64> {
-        let rare = |entry: &Entry| entry.is_reached && !entry.is_related && entry.interval >= RARE;
+        let rare = |entry: &Entry| entry.is_reached && !entry.is_related && entry.is_rare();
         let sites = self.sites.iter().filter(|(_, entry)| rare(entry));
         let mut best = 0.0_f64;
         let weights: Vec<_> = sites
@@ -368,14 +392,14 @@ impl Contended {
             Outcome::Quiet => {
                 // A stall shorter than the distance proves that much less.
                 let proof = entry.proof(self.longest_stall).max(LEAST_PROOF);
-                entry.stretch = (entry.stretch * STRETCH).min(MOST_STRETCH);
                 if entry.others.is_empty() {
+                    entry.stretch = (entry.stretch * STRETCH).min(MOST_STRETCH);
                     proof
                 } else {
                     proof * RACED_BEFORE
                 }
             }
-            Outcome::Repeat => KNOWN_RACE,
+            Outcome::Repeat => entry.known_race(),
             Outcome::Locked => LOCKED,
             Outcome::Held => HELD,
             Outcome::TooOften => 8.0,
@@ -394,7 +418,8 @@ impl Contended {
     /// Forgets a part of what speaks for and against each.
     pub fn decay(&mut self) {
         for entry in self.sites.values_mut() {
-            entry.tries *= KEPT;
+            let is_missed = entry.is_related && entry.is_tried && !entry.is_reached;
+            entry.tries *= if is_missed { KEPT_MISSED } else { KEPT };
             entry.stretch = 1.0 + (entry.stretch - 1.0) / 2.0;
             entry.looks /= 2;
         }
@@ -465,6 +490,43 @@ mod tests {
         assert!(sevens(&mut contended) < 200);
         contended.raced(7, with(0x300));
         assert!(sevens(&mut contended) > 400);
+        assert!(contended.has_raced(7) && !contended.has_raced(8) && !contended.has_raced(9));
+    }
+
+    /// Check that a race which repeats leaves more of a site that is reached all the time than of one that takes a long wait, and
+    /// that quiet stalls at either count less than where nothing has raced, and make no stall longer.
+    #[test]
+    fn known_races_leave_something() {
+        let mut contended = Contended::new(1000 * MILLISECOND);
+        let conflict = Conflict {
+            behind: 0x100,
+            distance: MILLISECOND,
+        };
+        for site in [7, 8] {
+            contended.raced(site, conflict);
+        }
+        contended.note(9, MILLISECOND);
+        for _ in 0..8 {
+            contended.reached(8, 300 * MILLISECOND);
+        }
+        let worth = |contended: &Contended, site| contended.sites[&site].worth_of_stall();
+        let at_first = worth(&contended, 7);
+        assert_eq!(at_first, worth(&contended, 8));
+        let stall = contended.stall(7);
+        for _ in 0..4 {
+            for site in [7, 8] {
+                contended.outcome(site, Outcome::Repeat);
+            }
+        }
+        assert!(worth(&contended, 7) > 3.0 * worth(&contended, 8));
+        assert!(worth(&contended, 7) < at_first / 2.0);
+        let before = [7, 9].map(|site| worth(&contended, site));
+        for site in [7, 9] {
+            contended.outcome(site, Outcome::Quiet);
+        }
+        let left = |index: usize, site| worth(&contended, site) / before[index];
+        assert!(left(0, 7) > 0.9 && left(1, 9) < 0.7);
+        assert_eq!(contended.stall(7), stall);
     }
 
     /// Check that of sites that are rarely reached those that race are waited at while that costs nothing, the less the more
@@ -515,6 +577,12 @@ mod tests {
         contended.reached(8, MILLISECOND);
         contended.outcome(8, Outcome::NotReached);
         assert!(contended.is_related(8) && contended.chance() > 0.5);
+        // That nobody came is remembered for longer than what came of stalls.
+        let tries = |contended: &Contended, site| contended.sites[&site].tries;
+        let before = [7, 8].map(|site| tries(&contended, site));
+        contended.decay();
+        let kept = |index: usize, site| tries(&contended, site) / before[index];
+        assert!(kept(0, 7) > kept(1, 8) + 0.01);
         // What is seen counts as if nothing had been tried.
         contended.outcome(8, Outcome::TooOften);
         let before = contended.chance();

@@ -21,7 +21,11 @@ use crate::report::LookedAt;
 /// Functions whose sites are remembered.
 pub const MEMORY: usize = 1 << 15;
 /// How much less a function counts that was not seen to execute, but is called by one that was.
-const CALLED: f64 = 0.5;
+const CALLED_WEIGHT: f64 = 0.5;
+/// Why a site was chosen: its function was seen to execute.
+const EXECUTING: &str = "executing";
+/// The same: its function is called by one that was.
+pub const CALLED: &str = "called";
 /// Called functions that are looked at in one go, at most, and for how long.
 const LOOKED_AT: usize = 64;
 const LOOK: Duration = Duration::from_micros(300);
@@ -235,7 +239,7 @@ struct Function {
 impl Function {
     fn weight(&self) -> f64 {
         let weight = f64::from(self.weight_of_sites()) / (1.0 + self.locked);
-        weight * if self.executes { 1.0 } else { CALLED }
+        weight * if self.executes { 1.0 } else { CALLED_WEIGHT }
     }
 
     const fn home(&self, start: u64) -> Home {
@@ -469,12 +473,18 @@ impl KnownCode {
         }
     }
 
+    /// Whether any function is known to execute.
+    #[must_use]
+    pub const fn has_candidates(&self) -> bool {
+        !self.candidates.is_empty()
+    }
+
     /// A function that executes, or is called by one that does, by a number from 0 to 1, and which of both.
     #[must_use]
     pub fn candidate(&self, number: f64) -> Option<(u64, &'static str)> {
         let &start = self.candidates.get(self.weights.choose(number)?)?;
         let executes = self.functions.get(&start)?.executes;
-        Some((start, if executes { "executing" } else { "called" }))
+        Some((start, if executes { EXECUTING } else { CALLED }))
     }
 
     /// A site of a function, by a number from 0 to 1.
@@ -683,7 +693,7 @@ impl KnownCode {
             Outcome::Locked => function.locked = (function.locked + 1.0).min(MOST_LOCKED),
             Outcome::Held => function.locked = (function.locked + HELD).min(MOST_LOCKED),
             Outcome::Quiet if is_shared => function.quiet = (function.quiet + 1.0).min(MOST_QUIET),
-            Outcome::Hit(_) => function.quiet = 0.0,
+            Outcome::Hit(_) | Outcome::Repeat => function.quiet = 0.0,
             _ => {}
         }
         match outcome {

@@ -38,6 +38,7 @@ pub mod strategy;
 pub mod sweep;
 pub mod system_call;
 pub mod tracer;
+pub mod trials;
 pub mod values;
 pub mod watchdog;
 pub mod watchpoints;

@@ -9,24 +9,28 @@ use std::time::{Duration, Instant};
 use super::{
     callers::callers,
     contended::Contended,
-    known_code::{AccessSite, DOUBLINGS, KnownCode, MEMORY},
+    known_code::{AccessSite, CALLED, DOUBLINGS, KnownCode, MEMORY},
     members::{Members, Place},
     prospects::Prospects,
     strategy::{
         CodeView, Conflict, Holders, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait,
     },
     sweep::Sweep,
+    trials::{Kind, Trials},
     values::Read,
 };
 use crate::insn::x86_64::{StaticSite, member, static_sites};
 use crate::report::LookedAt;
 
-/// How often one is tried of those sites that name a variable which is written, where there are many untried ones;
-/// half as often where so many are left, or after so many tries that found nobody else to use it; and at least.
-const SHARE_NAMED: f64 = 0.5;
+/// How often one is tried of those sites that name a variable which is written, where there are many untried ones, by
+/// whether others were found to use them; half as often where so many are left.
+const OF_NAMED: Kind = Kind {
+    first: 0.5,
+    least: 0.05,
+    halved_by: 16.0,
+    find: 16.0,
+};
 const FEW_NAMED: f64 = 0.5;
-const TRIES_NAMED: f64 = 16.0;
-const LEAST_NAMED: f64 = 0.1;
 /// For how much of a try it counts that nobody came by.
 const MISSED_NAMED: f64 = 0.25;
 /// Why such a site was chosen.
@@ -36,13 +40,22 @@ const FIRST_SWEEP: Duration = Duration::from_millis(5);
 const NEXT_SWEEP: Duration = Duration::from_micros(150);
 /// Functions that it may add to those that are remembered.
 const SWEPT: usize = MEMORY / 4;
-/// How often one of its sites is tried at first, and at least; in between the less often, the more of them nobody
-/// came to.
-const ELSEWHERE: f64 = 0.25;
-const LEAST_ELSEWHERE: f64 = 0.02;
-/// Tries in vain that halve it.
-const TRIES_ELSEWHERE: f64 = 8.0;
-/// Why one of those was chosen.
+/// How often one of its sites is tried, by whether anybody comes to them.
+const OF_ELSEWHERE: Kind = Kind {
+    first: 0.25,
+    least: 0.02,
+    halved_by: 8.0,
+    find: 2.0,
+};
+/// The same of functions that were not seen to execute, but are called by others that were; most of those that handle errors
+/// never do.
+const OF_CALLED: Kind = Kind {
+    first: 1.0,
+    least: 0.05,
+    halved_by: 16.0,
+    find: 8.0,
+};
+/// Why one of the sweep's was chosen.
 const NAMED_ELSEWHERE: &str = "named-elsewhere";
 /// Why a site was chosen whose bytes another thread was seen to use.
 pub const CONTENDED: &str = "contended";
@@ -57,6 +70,8 @@ const MEANWHILE: Duration = Duration::from_millis(500);
 /// How often a thread is not held at first where one comes by within this time.
 const LOOKS: f64 = 0.75;
 const OFTEN: Duration = Duration::from_millis(5);
+/// How often an object is waited for that several threads use, where that has shown a race before.
+const MEETS_AGAIN: f64 = 0.4;
 /// How often any function at all is tried.
 const ANY: f64 = 0.1;
 /// How long the bytes of a stall that nobody has ended stay watched, to see who uses them.
@@ -89,11 +104,11 @@ pub struct Site {
     sweep: Sweep,
     swept: usize,
     /// Tries at sites that only the sweep has brought, and those of them at which somebody came by.
-    tries_elsewhere: f64,
-    found_elsewhere: f64,
+    elsewhere: Trials,
     /// Stalls and looks at sites that name a variable, and those of them at which another thread used it.
-    tries_named: f64,
-    found_named: f64,
+    named: Trials,
+    /// Tries in called functions, and those of them at which somebody came by.
+    called: Trials,
     /// Why the wait in hand was chosen.
     why: &'static str,
     /// What came of it was counted.
@@ -124,10 +139,9 @@ impl Site {
             contended: Contended::new(longest_stall),
             prospects: Prospects::default(),
             members: Members::default(),
-            tries_elsewhere: 0.0,
-            found_elsewhere: 0.0,
-            tries_named: 0.0,
-            found_named: 0.0,
+            elsewhere: Trials::of(OF_ELSEWHERE),
+            named: Trials::of(OF_NAMED),
+            called: Trials::of(OF_CALLED),
             why: "",
             is_counted: false,
             waiting: None,
@@ -264,17 +278,11 @@ impl Site {
         });
     }
 
-    /// How often a site is tried that only the sweep has brought.
-    fn share_elsewhere(&self) -> f64 {
-        let in_vain = self.tries_elsewhere - self.found_elsewhere;
-        let share = ELSEWHERE / (1.0 + (in_vain - self.found_elsewhere).max(0.0) / TRIES_ELSEWHERE);
-        share.max(LEAST_ELSEWHERE)
-    }
-
-    /// How often a site is tried that names a variable.
-    fn share_named(&self) -> f64 {
-        let in_vain = (self.tries_named - TRIES_NAMED * self.found_named).max(0.0);
-        (SHARE_NAMED / (1.0 + in_vain / TRIES_NAMED)).max(LEAST_NAMED)
+    /// What was seen of each kind of sites says nothing of new code.
+    fn forget_trials(&mut self) {
+        for trials in [&mut self.elsewhere, &mut self.named, &mut self.called] {
+            trials.forget();
+        }
     }
 
     /// Whether what a thread does there writes; of a memory routine, which may do both, either.
@@ -284,21 +292,31 @@ impl Site {
         })
     }
 
+    /// Whether whoever comes to a site is rather claimed when another thread has used the same object there a moment before. What is
+    /// used so often shows who races soonest, but always the same ones: who only creates an object, is the second to use it, or drops what is hardly
+    /// used any more, is met at the others.
+    fn meets(&mut self, site: u64) -> bool {
+        !self.contended.has_raced(site) || self.random.f64() < MEETS_AGAIN
+    }
+
     /// The function to wait in next, and why.
     fn choose_function(&mut self, code: &dyn CodeView) -> Option<(u64, &'static str)> {
-        if self.random.f64() >= ANY
-            && let Some(candidate) = self.code.candidate(self.random.f64())
-        {
-            return Some(candidate);
+        let is_known = self.random.f64() >= ANY && self.code.has_candidates();
+        if !is_known {
+            let number = self.random.u64(..);
+            return Some((self.code.learn(code.some_function(number)?, code)?, "any"));
         }
-        let number = self.random.u64(..);
-        Some((self.code.learn(code.some_function(number)?, code)?, "any"))
+        let called = self.called.share();
+        (0..CHOICES).find_map(|_| {
+            let (start, why) = self.code.candidate(self.random.f64())?;
+            (why != CALLED || self.random.f64() < called).then_some((start, why))
+        })
     }
 
     /// A site that names a variable, and why it was chosen; `None` where it is the turn of others.
     fn choose_named(&mut self) -> Option<(u64, &'static str)> {
         let untried = self.code.named.untried();
-        let near = self.random.f64() < self.share_named() * untried / (untried + FEW_NAMED);
+        let near = self.random.f64() < self.named.share() * untried / (untried + FEW_NAMED);
         let near = near
             .then(|| self.code.named.choose(&mut self.random))
             .flatten();
@@ -307,7 +325,7 @@ impl Site {
         {
             return Some((site, NAMED));
         }
-        let elsewhere = self.random.f64() < self.share_elsewhere();
+        let elsewhere = self.random.f64() < self.elsewhere.share();
         let number = self.random.f64();
         let site = elsewhere.then(|| self.code.named.choose_elsewhere(number));
         Some((site.flatten()?, NAMED_ELSEWHERE))
@@ -411,7 +429,7 @@ impl Strategy for Site {
                 .map_or(usual, |time| time.max(self.first_wait)),
             skip: self.random.u64(..=MOST_SKIPPED),
             writes: self.may_write(known),
-            meets: true,
+            meets: self.meets(at),
             holders: if self.holds(at) {
                 Holders::Spare
             } else {
@@ -456,6 +474,7 @@ impl Strategy for Site {
 
     fn extend(&mut self) {
         self.sweep = Sweep::from(self.random.u64(..));
+        self.forget_trials();
     }
 
     fn forget(&mut self) {
@@ -469,20 +488,16 @@ impl Strategy for Site {
         self.members.forget();
         self.sweep = Sweep::from(self.random.u64(..));
         self.swept = 0;
-        self.tries_elsewhere = 0.0;
-        self.found_elsewhere = 0.0;
-        self.tries_named = 0.0;
-        self.found_named = 0.0;
+        self.forget_trials();
         self.waiting = None;
     }
 
     fn decay(&mut self) {
         self.contended.decay();
         self.prospects.decay();
-        self.tries_elsewhere /= 2.0;
-        self.found_elsewhere /= 2.0;
-        self.tries_named /= 2.0;
-        self.found_named /= 2.0;
+        for trials in [&mut self.elsewhere, &mut self.named, &mut self.called] {
+            trials.decay();
+        }
         self.code.decay();
     }
 
@@ -519,23 +534,35 @@ impl Strategy for Site {
         if matches!(self.why, CONTENDED | MEMBER)
             && let Some(known) = self.code.get(site)
             && !known.has(AccessSite::CALL)
+            // Where it has raced, objects in little use were sought.
+            && !(outcome == Outcome::Quiet && self.contended.has_raced(site))
         {
             self.prospects
                 .outcome(known.has(AccessSite::WRITES), outcome);
         }
         match (self.why, outcome) {
             // What is shared is told after the stall that has counted.
-            (NAMED, Outcome::Shared(_)) => self.found_named += 1.0,
+            (NAMED, Outcome::Shared(_)) => self.named.found(),
             (NAMED, Outcome::Beside) => {}
-            (NAMED, Outcome::NotReached) => self.tries_named += MISSED_NAMED,
+            (NAMED, Outcome::NotReached) => self.named.tried(MISSED_NAMED),
             (NAMED, _) => {
                 // A quiet stall is told of once more when it is known who uses the bytes.
-                self.tries_named += f64::from(!std::mem::replace(&mut self.is_counted, true));
-                self.found_named += f64::from(matches!(outcome, Outcome::Hit(_)));
+                let is_counted = std::mem::replace(&mut self.is_counted, true);
+                self.named.tried(f64::from(!is_counted));
+                if matches!(outcome, Outcome::Hit(_)) {
+                    self.named.found();
+                }
             }
-            (NAMED_ELSEWHERE, _) => {
-                self.tries_elsewhere += 1.0;
-                self.found_elsewhere += f64::from(outcome != Outcome::NotReached);
+            (NAMED_ELSEWHERE | CALLED, _) => {
+                let trials = if self.why == CALLED {
+                    &mut self.called
+                } else {
+                    &mut self.elsewhere
+                };
+                trials.tried(1.0);
+                if outcome != Outcome::NotReached {
+                    trials.found();
+                }
                 self.why = "";
             }
             _ => {}

@@ -481,7 +481,7 @@ impl Engine {
             State::Stalled(stalled) if now >= stalled.deadline => self.end_stall(None),
             State::Stalled(stalled) if now >= stalled.look_at_locks => self.look_at_locks(),
             State::Confirm(confirm) if now >= confirm.deadline => self.end_confirm(false),
-            State::Idle if self.substitute.is_none() => self.tend_wait(now),
+            State::Idle if self.substitute.is_none() => self.tend_wait(now)?,
             _ => {}
         }
         if self.next_housekeeping != 0 && now >= self.next_housekeeping {

@@ -154,6 +154,7 @@ impl Engine {
         let closed = phase::word(self.generation, phase::CLOSED);
         self.gates.control().phase.store(closed, SeqCst);
         self.nobody_stands();
+        self.waiting.delays_look = false;
         self.state = State::Looking(purpose);
         self.loader.look(self.pid, anew);
     }
@@ -278,11 +279,12 @@ impl Engine {
     pub(super) fn housekeeping(&mut self) -> Result<(), EngineError> {
         self.rounds += 1;
         self.gates.flush_log();
-        if matches!(self.state, State::Idle) {
-            self.choose_delivery()?;
-            self.look_when_idle();
+        // What the program does once a second would never be met if each wait ended then.
+        self.waiting.delays_look = self.substitute.is_none();
+        let is_idle = matches!(self.state, State::Idle) && !self.waiting.is_under_way();
+        if is_idle || self.substitute.is_some() {
+            self.look_after_program()?;
         }
-        self.look_at_values();
         if self.rounds.is_multiple_of(DECAY_ROUNDS) {
             self.budget.decay();
             if self.substitute.is_some() {
@@ -293,12 +295,22 @@ impl Engine {
         }
         self.settle();
         self.tell_cost_of_stalls();
+        let statistics = self.statistics();
+        self.outbox.send(&Notice::Statistics(statistics));
+        Ok(())
+    }
+
+    /// Looks for what is new in the program: modules, values, threads, children, how it uses the processors. That takes its time.
+    pub(super) fn look_after_program(&mut self) -> Result<(), EngineError> {
+        if matches!(self.state, State::Idle) {
+            self.choose_delivery()?;
+            self.look_when_idle();
+        }
+        self.look_at_values();
         self.look_after_clocks();
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.seize_new_threads()?;
         self.look_for_children();
-        let statistics = self.statistics();
-        self.outbox.send(&Notice::Statistics(statistics));
         Ok(())
     }
 

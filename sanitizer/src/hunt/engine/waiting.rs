@@ -25,7 +25,7 @@ use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
-use super::{CLAIM_TIME, Engine, State, longest_stall};
+use super::{CLAIM_TIME, Engine, EngineError, State, longest_stall};
 
 /// The budget is asked again after this time, then after twice as long each time: a program that does
 /// nothing earns nothing, and is not to be looked at all the time.
@@ -110,6 +110,8 @@ pub(super) struct Waiting {
     armed: bool,
     /// The strategy is to forget a part of what it knows, when nobody can be claimed: that takes its time.
     pub(super) decays: bool,
+    /// It is to be looked after the program, as soon as nobody is waited for.
+    pub(super) delays_look: bool,
     /// Clock samples that the strategy was told of.
     seen: u64,
     /// How often a site was waited at.
@@ -126,6 +128,11 @@ impl Waiting {
         self.quiet.push_front(address);
     }
 
+    /// Whether a site is waited at, or bytes are watched.
+    pub(super) const fn is_under_way(&self) -> bool {
+        self.at.is_some() || self.shared.is_some()
+    }
+
     /// When the engine has to look after it.
     pub(super) const fn due(&self) -> u64 {
         match (&self.at, &self.shared) {
@@ -136,10 +143,10 @@ impl Waiting {
 }
 
 impl Engine {
-    /// Ends a wait that has lasted long enough, and begins the next one.
-    pub(super) fn tend_wait(&mut self, now: u64) {
+    /// Ends a wait that has lasted long enough, and begins the next one, or looks after the program where that is due.
+    pub(super) fn tend_wait(&mut self, now: u64) -> Result<(), EngineError> {
         if !matches!(self.state, State::Idle) || now < self.waiting.due() {
-            return;
+            return Ok(());
         }
         // From here on no gate claims a thread, and none waits for what takes its time.
         self.clock_may_claim(false);
@@ -158,8 +165,18 @@ impl Engine {
             || self.next_housekeeping == 0
         {
             self.rest();
-            return;
+            return Ok(());
         }
+        if self.waiting.delays_look {
+            // It is done when the look has begun.
+            return self.look_after_program();
+        }
+        self.begin_wait(now);
+        Ok(())
+    }
+
+    /// Begins the next wait, or goes on preparing it.
+    fn begin_wait(&mut self, now: u64) {
         if let Some((coming, until)) = self.waiting.coming.take() {
             if now < until {
                 self.wait_when_ready(coming, until);
