@@ -154,7 +154,6 @@ impl Engine {
         let closed = phase::word(self.generation, phase::CLOSED);
         self.gates.control().phase.store(closed, SeqCst);
         self.nobody_stands();
-        self.waiting.delays_look = false;
         self.state = State::Looking(purpose);
         self.loader.look(self.pid, anew);
     }
@@ -305,6 +304,10 @@ impl Engine {
         if matches!(self.state, State::Idle) {
             self.choose_delivery()?;
             self.look_when_idle();
+        }
+        // A thread may have been claimed at this very moment.
+        if matches!(self.state, State::Looking(_)) {
+            self.waiting.delays_look = false;
         }
         self.look_at_values();
         self.look_after_clocks();

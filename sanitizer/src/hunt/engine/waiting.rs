@@ -168,7 +168,6 @@ impl Engine {
             return Ok(());
         }
         if self.waiting.delays_look {
-            // It is done when the look has begun.
             return self.look_after_program();
         }
         self.begin_wait(now);
