@@ -417,6 +417,16 @@ impl ModuleSet {
         })
     }
 
+    /// Whether the code at an address is gone in a later look, or another module's.
+    #[must_use]
+    pub fn is_replaced_in(&self, later: &Self, pc: u64) -> bool {
+        let module = |set: &Self| Some(Arc::clone(&set.place(pc)?.module.module));
+        match (module(self), module(later)) {
+            (Some(before), Some(after)) => !Arc::ptr_eq(&before, &after),
+            (before, _) => before.is_some(),
+        }
+    }
+
     fn index_of(&self, pc: u64) -> Option<usize> {
         let after = self.ranges.partition_point(|&(start, _, _)| start <= pc);
         let &(_, end, index) = self.ranges.get(after.checked_sub(1)?)?;

@@ -179,7 +179,8 @@ impl Engine {
         false
     }
 
-    fn is_at_rest(&self) -> bool {
+    /// Whether no sample is in hand, nor was claimed this moment.
+    pub(super) fn is_at_rest(&self) -> bool {
         let word = self.gates.control().phase.load(SeqCst);
         matches!(self.state, State::Idle) && phase::of(word) == phase::IDLE
     }

@@ -22,7 +22,9 @@ use crate::target::memory::Resident;
 use crate::target::threads::Scheduling;
 
 use super::activity::{self, Activity};
-use super::{DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery};
+use super::{
+    Confirm, DECAY_ROUNDS, Engine, EngineError, Purpose, SETTLING, State, as_pid, set_delivery,
+};
 
 /// To add up the CPU times of so many threads takes some microseconds, while one stands still.
 const MOST_THREADS: usize = 256;
@@ -190,10 +192,7 @@ impl Engine {
                     }
                 }
             },
-            Purpose::Judge { confirm, completed } => {
-                self.take_in_for_judging(look);
-                self.judge(&confirm, completed);
-            }
+            Purpose::Judge { confirm, completed } => self.judge_by(look, &confirm, completed),
         }
         self.go_idle();
         Ok(())
@@ -223,10 +222,19 @@ impl Engine {
         Ok(())
     }
 
-    /// A process that has ended this moment had the modules of the look before.
-    fn take_in_for_judging(&mut self, look: Look) {
+    /// Judges what was caught by the modules of a look. A process that has ended this moment had those of the look before.
+    fn judge_by(&mut self, look: Look, confirm: &Confirm, completed: bool) {
+        let before = self.modules.clone();
         if let Err(error) = self.take_in(look) {
             self.outbox.send(&Notice::Debug(error.to_string()));
+        }
+        // What was executed there may have been another library's code, and have had another meaning.
+        let racing = confirm.hits.iter().map(|hit| hit.regs.rip);
+        let mut all = racing.chain([confirm.side.regs.rip]);
+        if all.any(|pc| before.is_replaced_in(&self.modules, pc)) {
+            self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
+        } else {
+            self.judge(confirm, completed);
         }
     }
 
@@ -241,10 +249,7 @@ impl Engine {
             _ => return,
         };
         match self.loader.answer_within(2 * self.last_words()) {
-            Some(look) => {
-                self.take_in_for_judging(look);
-                self.judge(&confirm, completed);
-            }
+            Some(look) => self.judge_by(look, &confirm, completed),
             None => self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len()),
         }
     }
@@ -279,10 +284,11 @@ impl Engine {
         self.rounds += 1;
         self.gates.flush_log();
         // What the program does once a second would never be met if each wait ended then.
-        self.waiting.delays_look = self.substitute.is_none();
-        let is_idle = matches!(self.state, State::Idle) && !self.waiting.is_under_way();
-        if is_idle || self.substitute.is_some() {
+        let is_free = self.is_at_rest() && !self.waiting.is_under_way();
+        if self.substitute.is_some() || is_free {
             self.look_after_program()?;
+        } else if !matches!(self.state, State::Looking(Purpose::Upkeep)) {
+            self.waiting.delays_look = true;
         }
         if self.rounds.is_multiple_of(DECAY_ROUNDS) {
             self.budget.decay();
@@ -306,10 +312,10 @@ impl Engine {
             self.look_when_idle();
         }
         // A thread may have been claimed at this very moment.
-        if matches!(self.state, State::Looking(_)) {
-            self.waiting.delays_look = false;
-        }
+        self.waiting.delays_look &= !matches!(self.state, State::Looking(_));
         self.look_at_values();
+        // What it has used until now is compared with the time.
+        self.settle();
         self.look_after_clocks();
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.seize_new_threads()?;

@@ -180,3 +180,27 @@ fn a_program_with_its_own_memcpy() {
         assert_eq!(program.routines.is_empty(), own);
     }
 }
+
+/// Check that code which is gone, or another module's, in a later look is told from what has stayed, or is new.
+#[test]
+fn replaced_code_is_noticed() {
+    let child = Child::run(PROGRAM, &["-O1"]);
+    let addresses = printed(&child);
+    let set = look(child.pid());
+    let [kept, gone] = [addresses[0].1, set.ranges[0].0];
+    let removed = set.place(gone).unwrap().module.module.clone();
+    assert!(!Arc::ptr_eq(
+        &removed,
+        &set.place(kept).unwrap().module.module
+    ));
+    let mut later = set.clone();
+    later
+        .loaded
+        .retain(|loaded| !Arc::ptr_eq(&loaded.module, &removed));
+    later.sort_ranges();
+    assert!(set.is_replaced_in(&later, gone) && !set.is_replaced_in(&later, kept));
+    assert!(!later.is_replaced_in(&set, gone) && !set.is_replaced_in(&set, gone));
+    // Another file at the same address is another module.
+    let other = look(child.pid());
+    assert!(set.is_replaced_in(&other, gone) && set.is_replaced_in(&other, kept));
+}
