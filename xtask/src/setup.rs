@@ -24,10 +24,7 @@ const TEST_PACKAGES: [(&str, &str); 7] = [
 
 /// Installs what is missing.
 pub fn run() -> Result<()> {
-    let missing = missing_packages();
-    if !missing.is_empty() {
-        install(&missing)?;
-    }
+    install(&missing_packages())?;
     let toolchain = Toolchain::choose();
     if toolchain == Toolchain::Debian && !ebpf::debian_rustc_has_bpf() {
         bail!(
@@ -47,9 +44,6 @@ pub fn run() -> Result<()> {
 pub fn have(packages: &[&str]) -> Result<()> {
     let missing = packages.iter().copied();
     let missing: Vec<_> = missing.filter(|package| !is_installed(package)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
     install(&missing)
 }
 
@@ -77,6 +71,9 @@ fn is_installed(package: &str) -> bool {
 }
 
 fn install(packages: &[&str]) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
     let list = packages.join(" ");
     if find_program("apt-get").is_none() {
         bail!(

@@ -278,11 +278,9 @@ impl Site {
         });
     }
 
-    /// What was seen of each kind of sites says nothing of new code.
-    fn forget_trials(&mut self) {
-        for trials in [&mut self.elsewhere, &mut self.named, &mut self.called] {
-            trials.forget();
-        }
+    /// What was seen of each kind of sites.
+    fn trials(&mut self) -> [&mut Trials; 3] {
+        [&mut self.elsewhere, &mut self.named, &mut self.called]
     }
 
     /// Whether what a thread does there writes; of a memory routine, which may do both, either.
@@ -474,7 +472,8 @@ impl Strategy for Site {
 
     fn extend(&mut self) {
         self.sweep = Sweep::from(self.random.u64(..));
-        self.forget_trials();
+        // It says nothing of new code.
+        self.trials().into_iter().for_each(Trials::forget);
     }
 
     fn forget(&mut self) {
@@ -488,16 +487,14 @@ impl Strategy for Site {
         self.members.forget();
         self.sweep = Sweep::from(self.random.u64(..));
         self.swept = 0;
-        self.forget_trials();
+        self.trials().into_iter().for_each(Trials::forget);
         self.waiting = None;
     }
 
     fn decay(&mut self) {
         self.contended.decay();
         self.prospects.decay();
-        for trials in [&mut self.elsewhere, &mut self.named, &mut self.called] {
-            trials.decay();
-        }
+        self.trials().into_iter().for_each(Trials::decay);
         self.code.decay();
     }
 
