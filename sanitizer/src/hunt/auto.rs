@@ -8,7 +8,9 @@ use crate::report::LookedAt;
 use super::{
     clock::Clock,
     site::Site,
-    strategy::{CodeView, Conflict, Outcome, Proposal, Sample, Strategy, Turn, Wait},
+    strategy::{
+        CodeView, Conflict, Outcome, Proposal, Sample, Strategy, Turn, Unexplained, Wait,
+    },
     values::Read,
 };
 
@@ -147,6 +149,14 @@ impl Strategy for Auto {
             self.whose = Whose::Site;
         }
         wait
+    }
+
+    fn unexplained(&mut self) -> Option<Unexplained> {
+        self.site.unexplained()
+    }
+
+    fn watched(&mut self, variable: u64, writers: &[Conflict]) {
+        self.site.watched(variable, writers);
     }
 
     fn turn(&mut self) -> Turn {

@@ -190,6 +190,15 @@ impl Contended {
         entry.is_reached = true;
     }
 
+    /// Somebody was seen there to write a variable that other code names, so long after it was begun to look for that: how soon others come to it is
+    /// to be seen yet.
+    pub fn writes(&mut self, site: u64, interval: Duration) {
+        if !self.contains(site) {
+            self.note(site, SHORTEST_DISTANCE);
+            self.entry(site, SHORTEST_DISTANCE).interval = interval.min(LONGEST_WAIT);
+        }
+    }
+
     /// Whether two threads were seen to use its bytes.
     #[must_use]
     pub fn contains(&self, site: u64) -> bool {

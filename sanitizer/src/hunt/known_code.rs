@@ -8,7 +8,7 @@ use std::{
 use super::{
     missed::Missed,
     named::Named,
-    strategy::{CodeView, Outcome},
+    strategy::{CodeView, Outcome, Unexplained},
     values::Read,
     weights::Weights,
 };
@@ -609,15 +609,24 @@ impl KnownCode {
     /// are waited for: they come seldom.
     pub fn look_at_values(&mut self, read: &Read<'_>) {
         for address in self.named.look_at_values(read) {
-            let writers = self.named.writers(address);
-            let is_seen = |&site: &u64| self.get(site).is_some_and(AccessSite::is_seen);
-            if !writers.iter().any(is_seen) {
+            if !self.is_writer_seen(address) {
                 let is_news = self.named.is_unexplained(address);
-                for site in writers {
+                for site in self.named.writers(address) {
                     self.seek(site, is_news);
                 }
             }
         }
+    }
+
+    /// Whether somebody was seen at a site that names a variable and writes it.
+    fn is_writer_seen(&self, address: u64) -> bool {
+        let is_seen = |&site: &u64| self.get(site).is_some_and(AccessSite::is_seen);
+        self.named.writers(address).iter().any(is_seen)
+    }
+
+    /// A variable that changes, to be watched for who writes it.
+    pub fn unexplained(&self, random: &mut fastrand::Rng) -> Option<Unexplained> {
+        (self.named).choose_changing(random, |address| self.is_writer_seen(address))
     }
 
     fn weigh_named(&mut self, site: u64) {

@@ -5,7 +5,8 @@
 //! whoever else uses it, however seldom, may be the one that forgets the lock.
 //!
 //! The values tell, too, without anybody's being watched: what never changes is hardly worth a stall, and where one
-//! changes and none of its writers was seen yet, one of those does come, however seldom.
+//! changes and none of its writers was seen yet, one of those does come, however seldom. Or somebody else does, by a pointer:
+//! such a variable can be watched for whoever writes it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,6 +14,7 @@ use std::{
 };
 
 use super::{
+    strategy::Unexplained,
     values::{PAGE, Read, Values},
     weights::WeightedSites,
 };
@@ -37,6 +39,12 @@ const CALMNESS: f64 = 2.0;
 /// of the long waits in vain for such a one, when something is forgotten.
 const URGENT: f64 = 16.0;
 const KEPT_VAIN: f64 = 0.97;
+/// Variables that change, of which it is remembered.
+const MOST_CHANGING: usize = 256;
+/// What one of them weighs, when it is to be seen who writes it, of which somebody was seen who does; and what is kept of the looks in
+/// vain, when something is forgotten.
+const EXPLAINED_WEIGHT: f64 = 0.1;
+const KEPT_LOOKS: f64 = 0.9;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -53,6 +61,8 @@ pub struct Named {
     values: Values,
     /// The variable whose page is looked at next.
     next: u64,
+    /// Variables that were seen to change lately.
+    changing: Vec<u64>,
 }
 
 /// What is known of an address.
@@ -67,6 +77,12 @@ struct Variable {
     kept: u8,
     /// It was seen to change.
     changes: bool,
+    /// How far from its address the first byte is that did.
+    changed_at: u8,
+    /// It was seen who writes it, in whatever way.
+    is_explained: bool,
+    /// How often it was watched for that in vain. Less by and by.
+    looked: f64,
     /// The same, and nobody was seen yet who writes it.
     is_unexplained: bool,
     /// It was so once.
@@ -77,12 +93,14 @@ struct Variable {
 }
 
 impl Variable {
-    /// It was looked at its value; whether it is news that it changes.
-    fn look(&mut self, has_changed: bool) -> bool {
-        if !has_changed {
+    /// It was looked at its value, of which this byte has changed, if any; whether it is news that it changes.
+    fn look(&mut self, changed_at: Option<u8>) -> bool {
+        let Some(changed_at) = changed_at else {
             self.kept = self.kept.saturating_add(1);
-        }
-        has_changed && !std::mem::replace(&mut self.changes, true)
+            return false;
+        };
+        self.changed_at = changed_at;
+        !std::mem::replace(&mut self.changes, true)
     }
 
     /// What has changed may not do so any more, and who has done it may have been seen.
@@ -92,6 +110,7 @@ impl Variable {
         }
         self.is_unexplained = false;
         self.waited *= KEPT_VAIN;
+        self.looked *= KEPT_LOOKS;
     }
 
     /// For how many looks in vain it counts that its value is always the same.
@@ -164,8 +183,9 @@ impl Named {
                 break;
             };
             self.next = end;
+            // What no code writes by its name somebody may write by a pointer.
             let mut of_page = self.addresses.range(page..end);
-            if !of_page.any(|(_, variable)| variable.is_written) {
+            if !of_page.any(|(_, variable)| variable.is_written) && !self.values.has_room_for(page) {
                 continue;
             }
             let Some(changes) = self.values.look(page, read) else {
@@ -175,7 +195,16 @@ impl Named {
             while let Some((&address, variable)) = variables.next() {
                 let next = variables.peek().map_or(end, |(next, _)| **next);
                 let bytes = (next - address).min(BYTES);
-                if variable.look(changes.are_within(address - page, bytes)) && variable.is_written {
+                let offset = address - page;
+                let changed = changes.first_within(offset, bytes);
+                let changed = changed.and_then(|at| u8::try_from(at - offset).ok());
+                if !variable.look(changed) {
+                    continue;
+                }
+                if self.changing.len() < MOST_CHANGING && !self.changing.contains(&address) {
+                    self.changing.push(address);
+                }
+                if variable.is_written {
                     news.push(address);
                 }
             }
@@ -183,9 +212,48 @@ impl Named {
         news
     }
 
+    /// A variable that changes, to be watched for who writes it: rather one of which nobody was seen who does (`is_seen` says of an
+    /// address whether somebody was at a site that names it), and which was not watched in vain.
+    pub fn choose_changing(
+        &self,
+        random: &mut fastrand::Rng,
+        is_seen: impl Fn(u64) -> bool,
+    ) -> Option<Unexplained> {
+        let weighed = self.changing.iter().filter_map(|address| {
+            let variable = self.addresses.get(address)?;
+            let known = variable.is_explained || is_seen(*address);
+            let weight = if known { EXPLAINED_WEIGHT } else { 1.0 };
+            Some(Unexplained {
+                variable: *address,
+                byte: address.checked_add(variable.changed_at.into())?,
+                weight: weight / (1.0 + variable.looked),
+            })
+        });
+        let weighed: Vec<_> = weighed.collect();
+        let mut point = random.f64() * weighed.iter().map(|one| one.weight).sum::<f64>();
+        weighed.into_iter().find(|one| {
+            point -= one.weight;
+            point <= 0.0
+        })
+    }
+
+    /// A variable was watched for whoever writes it; whether somebody did.
+    pub fn watched(&mut self, address: u64, is_written: bool) {
+        if let Some(variable) = self.addresses.get_mut(&address) {
+            if is_written {
+                variable.is_explained = true;
+                variable.is_unexplained = false;
+            } else {
+                variable.looked += 1.0;
+            }
+        }
+    }
+
     /// Nobody was seen yet who writes a variable that changes; whether that is so for the first time.
     pub fn is_unexplained(&mut self, address: u64) -> bool {
-        self.addresses.get_mut(&address).is_some_and(|variable| {
+        let variable = self.addresses.get_mut(&address);
+        let variable = variable.filter(|variable| !variable.is_explained);
+        variable.is_some_and(|variable| {
             variable.is_unexplained = true;
             !std::mem::replace(&mut variable.was_unexplained, true)
         })
@@ -289,6 +357,9 @@ impl Named {
 
     /// Forgets a part of that, and of what the values have told.
     pub fn decay(&mut self) {
+        let addresses = &self.addresses;
+        let changes = |address: &u64| addresses.get(address).is_some_and(|known| known.changes);
+        self.changing.retain(changes);
         for variable in self.addresses.values_mut() {
             variable.decay();
         }

@@ -13,7 +13,8 @@ use super::{
     members::{Members, Place},
     prospects::Prospects,
     strategy::{
-        CodeView, Conflict, Holders, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait,
+        CodeView, Conflict, Holders, Outcome, Patience, Proposal, Sample, Strategy, Turn, Unexplained,
+        Wait,
     },
     sweep::Sweep,
     trials::{Kind, Trials},
@@ -96,6 +97,8 @@ pub struct Site {
     conflicts: Vec<Conflict>,
     /// Addresses that two threads were seen to use, the same.
     shared: Vec<u64>,
+    /// Who was seen to write a variable that others name, the same.
+    writers: Vec<Conflict>,
     /// Places of which that was seen in a stall.
     raced: Vec<(u64, Conflict)>,
     contended: Contended,
@@ -135,6 +138,7 @@ impl Site {
             noted: Vec::new(),
             conflicts: Vec::new(),
             shared: Vec::new(),
+            writers: Vec::new(),
             raced: Vec::new(),
             contended: Contended::new(longest_stall),
             prospects: Prospects::default(),
@@ -194,6 +198,11 @@ impl Site {
             if let Some(site) = self.code.site_before(conflict.behind, code) {
                 self.contended.note(site, conflict.distance);
                 self.code.shares(site);
+            }
+        }
+        for writer in std::mem::take(&mut self.writers) {
+            if let Some(site) = self.code.site_before(writer.behind, code) {
+                self.contended.writes(site, writer.distance);
             }
         }
         for address in std::mem::take(&mut self.shared) {
@@ -462,6 +471,20 @@ impl Strategy for Site {
         Some(wait)
     }
 
+    fn unexplained(&mut self) -> Option<Unexplained> {
+        self.code.unexplained(&mut self.random)
+    }
+
+    fn watched(&mut self, variable: u64, writers: &[Conflict]) {
+        self.code.named.watched(variable, !writers.is_empty());
+        let room = MOST_NOTED.saturating_sub(self.writers.len());
+        self.writers.extend(writers.iter().take(room));
+        if !writers.is_empty() {
+            // Whoever names it reads it, most likely.
+            self.is_shared(variable);
+        }
+    }
+
     fn turn(&mut self) -> Turn {
         Turn::Site
     }
@@ -481,6 +504,7 @@ impl Strategy for Site {
         self.noted.clear();
         self.conflicts.clear();
         self.shared.clear();
+        self.writers.clear();
         self.raced.clear();
         self.contended.forget();
         self.prospects.forget();

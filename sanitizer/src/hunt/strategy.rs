@@ -60,6 +60,17 @@ pub enum Turn {
     Both,
 }
 
+/// A variable whose value changes, to be watched for who writes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unexplained {
+    /// Its address.
+    pub variable: u64,
+    /// The address of a byte of it that changes.
+    pub byte: u64,
+    /// How much it is worth to know that, above 0: 1 where nothing is known of who writes it and nobody was looked for in vain.
+    pub weight: f64,
+}
+
 /// What a strategy proposes for a stopped thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proposal {
@@ -222,6 +233,12 @@ pub trait Strategy {
     fn wait_meanwhile(&mut self) -> Option<Wait> {
         None
     }
+    /// A variable to watch for who writes it, while the budget has nothing left; `None` where that is known of all.
+    fn unexplained(&mut self) -> Option<Unexplained> {
+        None
+    }
+    /// A variable was watched so: where it was written, and how long after the beginning.
+    fn watched(&mut self, _variable: u64, _writers: &[Conflict]) {}
     /// Who may claim a thread next.
     fn turn(&mut self) -> Turn;
     /// There were so many clock samples at which a thread could have been claimed. Of some of them the places are told.

@@ -22,13 +22,14 @@ pub struct Values {
 pub struct Changes(Vec<u16>);
 
 impl Changes {
-    /// Whether one of so many bytes from an offset on has.
+    /// The offset of the first one that has among so many bytes from an offset on.
     #[must_use]
-    pub fn are_within(&self, offset: u64, bytes: u64) -> bool {
+    pub fn first_within(&self, offset: u64, bytes: u64) -> Option<u64> {
         let first = self
             .0
             .partition_point(|&changed| u64::from(changed) < offset);
-        (self.0.get(first)).is_some_and(|&changed| u64::from(changed) < offset + bytes)
+        let first = self.0.get(first).copied().map(u64::from)?;
+        (first < offset + bytes).then_some(first)
     }
 }
 
@@ -37,6 +38,12 @@ impl Values {
     #[cfg(test)]
     pub fn pages(&self) -> usize {
         self.pages.len()
+    }
+
+    /// Whether a page may be looked at that is of less interest: it is known, or there is room for many more.
+    #[must_use]
+    pub fn has_room_for(&self, page: u64) -> bool {
+        self.pages.len() < MEMORY / 2 || self.pages.contains_key(&page)
     }
 
     /// Looks at the page that begins there; what has changed since the last time. `None` at the first time, and where it
@@ -81,9 +88,12 @@ mod tests {
         assert!(look().is_none());
         value.set(1);
         let changes = look().expect("it is known");
-        assert!(changes.are_within(16, 1) && changes.are_within(12, 8));
-        assert!(!changes.are_within(8, 8) && !changes.are_within(17, 8));
-        assert!(!look().expect("it is known").are_within(0, PAGE));
+        assert_eq!(changes.first_within(16, 1), Some(16));
+        assert_eq!(changes.first_within(12, 8), Some(16));
+        assert_eq!(changes.first_within(8, 8), None);
+        assert_eq!(changes.first_within(17, 8), None);
+        let changes = look().expect("it is known");
+        assert_eq!(changes.first_within(0, PAGE), None);
         is_mapped.set(false);
         assert!(look().is_none());
         is_mapped.set(true);
@@ -99,5 +109,6 @@ mod tests {
         }
         assert_eq!(values.pages.len(), MEMORY);
         assert!(values.look(0, &|_, _| true).is_some());
+        assert!(values.has_room_for(0) && !values.has_room_for(MEMORY as u64 * PAGE));
     }
 }

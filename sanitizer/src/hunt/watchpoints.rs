@@ -192,6 +192,35 @@ impl Watchpoints {
         }
     }
 
+    /// Whether such accesses can be watched while a site is waited at.
+    #[must_use]
+    pub fn have_others_beside(&self, kind: WatchKind) -> bool {
+        self.are_by_cpu() && self.are_for(kind)
+    }
+
+    /// Arms them. Those of processors stay breakpoints on a site as well.
+    ///
+    /// # Errors
+    /// As [`Watchpoints::watch`].
+    pub fn watch_beside(
+        &mut self,
+        address: RuntimeAddr,
+        len: u8,
+        kind: WatchKind,
+    ) -> Result<(), KernelError> {
+        match self {
+            Self::Threads(_) => self.watch(address, len, kind).map(drop),
+            Self::Cpus(Cpus { bytes, .. }) => bytes.watch(address, len, kind).map(drop),
+        }
+    }
+
+    /// Does not watch any bytes, but is still a breakpoint.
+    pub fn unwatch_beside(&self) {
+        if let Self::Cpus(Cpus { bytes, .. }) = self {
+            bytes.unwatch();
+        }
+    }
+
     /// Disarms breakpoints that are for nothing else.
     pub fn unbreak(&self) {
         if let Self::Cpus(cpus) = self {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::hunt::strategy::Outcome;
+use crate::hunt::strategy::{Conflict, Outcome};
 use crate::hunt::wire::Notice;
 
 use super::Engine;
@@ -28,6 +28,12 @@ impl Default for Decisions {
 /// The clock has stopped a thread somewhere.
 pub(super) const CLOCK: &str = "clock";
 
+/// A variable was watched, by itself or while a site was waited at; and what came of that.
+pub(super) const VARIABLE: &str = "variable";
+pub(super) const VARIABLE_BESIDE: &str = "variable-beside";
+const WRITTEN: &str = "written";
+const UNWRITTEN: &str = "unwritten";
+
 impl Decisions {
     /// The counts by name.
     pub(super) fn named(&self) -> BTreeMap<String, u64> {
@@ -45,19 +51,39 @@ impl Engine {
         self.strategy.is_shared(address);
     }
 
+    /// A variable was watched for who writes it.
+    pub(super) fn saw_writers(&mut self, why: &'static str, variable: u64, writers: &[Conflict]) {
+        let outcome = if writers.is_empty() { UNWRITTEN } else { WRITTEN };
+        *self.decisions.counts.entry((why, outcome)).or_default() += 1;
+        if self.setup.explain {
+            let places: Vec<_> = writers
+                .iter()
+                .map(|writer| format!(" before {}", self.named_place(writer.behind)))
+                .collect();
+            let variable = self.named_place(variable);
+            let text = format!("{variable} ({why}): {outcome}{}", places.join(","));
+            self.outbox.send(&Notice::Decision(text));
+        }
+    }
+
+    /// An address in a module, as people are told of it.
+    fn named_place(&self, address: u64) -> String {
+        self.modules.place(address).map_or_else(
+            || format!("{address:#x}"),
+            |place| {
+                let path = &place.module.module.path;
+                let file = path.file_name().unwrap_or_default().to_string_lossy();
+                format!("{file}+{:#x}", place.link.0)
+            },
+        )
+    }
+
     /// Something came of a place that the strategy has chosen.
     pub(super) fn came_to(&mut self, why: &'static str, site: u64, outcome: Outcome) {
         let counts = &mut self.decisions.counts;
         *counts.entry((why, outcome.name())).or_default() += 1;
         if self.setup.explain {
-            let place = self.modules.place(site).map_or_else(
-                || format!("{site:#x}"),
-                |place| {
-                    let path = &place.module.module.path;
-                    let file = path.file_name().unwrap_or_default().to_string_lossy();
-                    format!("{file}+{:#x}", place.link.0)
-                },
-            );
+            let place = self.named_place(site);
             let distance = match outcome {
                 Outcome::Shared(conflict) => {
                     format!(", {:.1} ms apart", conflict.distance.as_secs_f64() * 1e3)

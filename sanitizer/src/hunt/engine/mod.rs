@@ -518,7 +518,7 @@ impl Engine {
                 if matches!(self.state, State::Idle)
                     && event.value == self.gates.control().share_since_ns.load(SeqCst) =>
             {
-                self.end_probe();
+                self.end_sharing();
             }
             EVENT_BUSY
                 if matches!(self.state, State::Stalled(_)) && event.value == self.generation =>

@@ -138,6 +138,7 @@ impl Engine {
         }
         self.waiting.at = None;
         self.waiting.shared = None;
+        self.tell_writers();
         let came = self.waiting.last.take();
         let came = came.filter(|(wait, _)| wait.at == regs.rip);
         self.decisions.why = came.map_or(CLOCK, |(wait, _)| wait.why);

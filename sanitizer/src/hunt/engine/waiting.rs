@@ -4,6 +4,9 @@
 //! a thread as a clock sample does.
 //! After a stall that nobody has ended they may stay where they are for a while, to see who uses the bytes, without
 //! holding anybody.
+//!
+//! While the budget has nothing left, a variable that changes is watched as well for who writes it: by the processors' watchpoints,
+//! which have nothing to do as long as a site is waited at, or in place of that.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
@@ -18,6 +21,7 @@ use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Conflict;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Turn;
+use crate::hunt::strategy::Unexplained;
 use crate::hunt::strategy::Wait;
 use crate::hunt::wire::Notice;
 use crate::insn::x86_64::address_form;
@@ -25,6 +29,7 @@ use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
+use super::decisions::{VARIABLE, VARIABLE_BESIDE};
 use super::{CLAIM_TIME, Engine, EngineError, State, longest_stall};
 
 /// The budget is asked again after this time, then after twice as long each time: a program that does
@@ -39,6 +44,13 @@ const MEANWHILE_CREDIT: Duration = Duration::from_millis(5);
 /// of RCU on all processors takes less, as a rule.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
 const PREPARATION: Duration = Duration::from_millis(2);
+
+/// How long a variable is watched for who writes it, where no site is waited at meanwhile; and for what part of the time, at most,
+/// while the budget has nothing left and else. The less it is worth, the less.
+const WATCHED: Duration = Duration::from_millis(500);
+const PART_MEANWHILE: f64 = 0.25;
+const PART_WATCHED: f64 = 0.2;
+const LEAST_WORTH: f64 = 0.01;
 
 /// Addresses remembered at which a stall was quiet.
 const QUIET: usize = 16;
@@ -62,6 +74,8 @@ enum Coming {
         credit: Duration,
         clock: bool,
     },
+    /// Nobody: it is watched who writes a variable.
+    Writers(Unexplained),
 }
 
 impl Coming {
@@ -70,7 +84,7 @@ impl Coming {
         match self {
             Self::Sample(_, kind) => *kind,
             Self::Site { wait, .. } if wait.writes => WatchKind::ReadsAndWrites,
-            Self::Site { .. } => WatchKind::Writes,
+            Self::Site { .. } | Self::Writers(_) => WatchKind::Writes,
         }
     }
 }
@@ -87,6 +101,15 @@ pub(super) struct Look {
     is_locked: bool,
 }
 
+/// A variable that is watched for who writes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watching {
+    variable: u64,
+    /// In what circumstances.
+    why: &'static str,
+    until: u64,
+}
+
 /// What the engine knows of its waiting.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
@@ -98,6 +121,10 @@ pub(super) struct Waiting {
     coming: Option<(Coming, u64)>,
     /// The site whose bytes stay watched.
     pub(super) shared: Option<Look>,
+    /// The variable that is watched, beside a site that is waited at or instead.
+    pub(super) watching: Option<Watching>,
+    /// From when on that may be done while there is budget for others.
+    next_watching: u64,
     /// The last addresses at which nobody came while a thread was stalled. What an allocator hands from thread to thread
     /// is in use by several, but by one at a time.
     pub(super) quiet: VecDeque<u64>,
@@ -130,14 +157,16 @@ impl Waiting {
 
     /// Whether a site is waited at, or bytes are watched.
     pub(super) const fn is_under_way(&self) -> bool {
-        self.at.is_some() || self.shared.is_some()
+        self.at.is_some() || self.shared.is_some() || self.watching.is_some()
     }
 
     /// When the engine has to look after it.
     pub(super) const fn due(&self) -> u64 {
-        match (&self.at, &self.shared) {
-            (Some((_, until)), _) | (None, Some(Look { until, .. })) => *until,
-            (None, None) => self.next,
+        match (&self.at, &self.shared, &self.watching) {
+            (Some((_, until)), ..)
+            | (None, Some(Look { until, .. }), _)
+            | (None, None, Some(Watching { until, .. })) => *until,
+            (None, None, None) => self.next,
         }
     }
 }
@@ -152,6 +181,7 @@ impl Engine {
         self.clock_may_claim(false);
         self.end_probe();
         self.end_wait(Outcome::NotReached);
+        self.end_watching();
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
         if phase::of(word) == phase::CLAIMED {
@@ -217,19 +247,21 @@ impl Engine {
             self.waiting.turn = Some(turn);
             // Where even those who are worth it have come too often, nobody is waited for.
             let may_wait = !Budget::owes_more_than(self.gates.control(), MEANWHILE_CREDIT);
-            let wait = may_wait.then(|| self.strategy.wait_meanwhile()).flatten();
-            if let Some(wait) = wait {
-                let coming = Coming::Site {
-                    wait,
-                    credit: MEANWHILE_CREDIT,
-                    clock: false,
-                };
+            let coming = may_wait.then(|| self.meanwhile()).flatten();
+            if let Some(coming) = coming {
                 self.wait_when_ready(coming, until);
             } else {
                 self.clock_may_claim(clock);
                 self.rest();
             }
             return;
+        }
+        if now >= self.waiting.next_watching
+            && let Some(unexplained) = self.strategy.unexplained()
+        {
+            let part = PART_WATCHED * unexplained.weight.clamp(LEAST_WORTH, 1.0);
+            self.waiting.next_watching = now.saturating_add(nanos(WATCHED.div_f64(part)));
+            return self.wait_when_ready(Coming::Writers(unexplained), until);
         }
         let Some(wait) = self.strategy.wait(&*self.modules) else {
             self.clock_may_claim(true);
@@ -243,6 +275,23 @@ impl Engine {
             clock,
         };
         self.wait_when_ready(coming, until);
+    }
+
+    /// What to do while the budget has nothing left.
+    fn meanwhile(&mut self) -> Option<Coming> {
+        let unexplained = self.strategy.unexplained();
+        let part = |unexplained: &Unexplained| PART_MEANWHILE * unexplained.weight;
+        let instead = unexplained.filter(|unexplained| self.random.f64() < part(unexplained));
+        if let Some(variable) = instead {
+            return Some(Coming::Writers(variable));
+        }
+        let wait = self.strategy.wait_meanwhile();
+        let site = wait.map(|wait| Coming::Site {
+            wait,
+            credit: MEANWHILE_CREDIT,
+            clock: false,
+        });
+        site.or_else(|| unexplained.map(Coming::Writers))
     }
 
     /// Waits, now or when the events have been made ready to watch who else accesses the bytes.
@@ -267,7 +316,61 @@ impl Engine {
                 self.wait_at(wait, credit);
                 self.clock_may_claim(clock);
             }
+            Coming::Writers(variable) => {
+                self.clock_may_claim(false);
+                self.watch_for_writers(variable, now + nanos(WATCHED));
+            }
         }
+    }
+
+    /// Watches who writes a variable, if the watchpoints can do that now.
+    fn watch_for_writers(&mut self, unexplained: Unexplained, until: u64) {
+        let Unexplained { variable, byte, .. } = unexplained;
+        self.begin_sharing(NOBODY, RuntimeAddr(byte));
+        let watchpoints = self.arming.watchpoints();
+        match watchpoints.watch_beside(RuntimeAddr(byte), 1, WatchKind::Writes) {
+            Ok(()) => {
+                let is_beside = self.waiting.at.is_some();
+                self.waiting.watching = Some(Watching {
+                    variable,
+                    why: if is_beside { VARIABLE_BESIDE } else { VARIABLE },
+                    until,
+                });
+            }
+            Err(error) => {
+                self.outbox.send(&Notice::Debug(error.to_string()));
+                self.gates.control().share_address.store(0, SeqCst);
+                self.count_no_stall("watchpoint-failed");
+                if self.waiting.at.is_none() {
+                    self.disarm_site();
+                    self.rest();
+                }
+            }
+        }
+    }
+
+    /// Does not watch a variable any more.
+    pub(super) fn end_watching(&mut self) {
+        if self.waiting.watching.is_none() {
+            return;
+        }
+        self.tell_writers();
+        if self.waiting.at.is_some() {
+            self.arming.watchpoints().unwatch_beside();
+        } else {
+            self.disarm_site();
+        }
+    }
+
+    /// Tells the strategy who was seen to write the variable that was watched. What is still armed tells nothing from here on.
+    pub(super) fn tell_writers(&mut self) {
+        let Some(Watching { variable, why, .. }) = self.waiting.watching.take() else {
+            return;
+        };
+        self.gates.control().share_address.store(0, SeqCst);
+        let writers = self.users();
+        self.saw_writers(why, variable, &writers);
+        self.strategy.watched(variable, &writers);
     }
 
     /// Arms the events at a site, where a thread may be claimed that costs so much more than was earned.
@@ -290,8 +393,17 @@ impl Engine {
             return;
         }
         let now = monotonic_ns();
-        self.waiting.at = Some((wait, now + nanos(wait.time)));
+        let until = now + nanos(wait.time);
+        self.waiting.at = Some((wait, until));
         self.waiting.last = Some((wait, now));
+        // In a short wait there is not much to be seen.
+        let has_watchpoints = self.arming.watchpoints().have_others_beside(WatchKind::Writes);
+        if !credit.is_zero()
+            && has_watchpoints
+            && let Some(variable) = self.strategy.unexplained()
+        {
+            self.watch_for_writers(variable, until);
+        }
     }
 
     /// Of those who come to a site the gate claims for a while only one that is about to access what another thread
@@ -339,9 +451,21 @@ impl Engine {
         let Some(time) = self.strategy.probe(site) else {
             return false;
         };
+        self.gates.control().site.store(0, SeqCst);
+        let now = self.begin_sharing(u64::from(tid), address);
+        self.waiting.shared = Some(Look {
+            site,
+            why: self.decisions.why,
+            until: now + nanos(time),
+            is_locked,
+        });
+        true
+    }
+
+    /// Has the gate tell from now on who else than this thread uses the bytes at an address; the time.
+    fn begin_sharing(&mut self, tid: u64, address: RuntimeAddr) -> u64 {
         let control = self.gates.control();
-        control.share_tid.store(u64::from(tid), SeqCst);
-        control.site.store(0, SeqCst);
+        control.share_tid.store(tid, SeqCst);
         control.stall_traps.store(0, SeqCst);
         control.share_own.store(0, SeqCst);
         let now = monotonic_ns();
@@ -354,13 +478,28 @@ impl Engine {
         control.share_users.store(0, SeqCst);
         control.share_address.store(address.0, SeqCst);
         self.waiting.armed = true;
-        self.waiting.shared = Some(Look {
-            site,
-            why: self.decisions.why,
-            until: now + nanos(time),
-            is_locked,
-        });
-        true
+        now
+    }
+
+    /// Who was seen to use them, the first one first.
+    fn users(&self) -> Vec<Conflict> {
+        let users = self.gates.control().users.iter();
+        let mut users: Vec<_> = users
+            .map(|[behind, after_ns]| Conflict {
+                // Written last of what the gate tells of an access.
+                behind: behind.load(SeqCst),
+                distance: Duration::from_nanos(after_ns.load(SeqCst)),
+            })
+            .filter(|user| user.behind != 0)
+            .collect();
+        users.sort_by_key(|user| user.distance);
+        users
+    }
+
+    /// Enough was seen of who uses the bytes that are watched.
+    pub(super) fn end_sharing(&mut self) {
+        self.end_probe();
+        self.end_watching();
     }
 
     /// Tells the strategy what was seen of the bytes that stayed watched.
@@ -376,17 +515,7 @@ impl Engine {
         };
         let address = self.gates.control().share_address.load(SeqCst);
         self.disarm_site();
-        let control = self.gates.control();
-        let mut users: Vec<_> = (control.users.iter())
-            .map(|[behind, after_ns]| Conflict {
-                // Written last of what the gate tells of an access.
-                behind: behind.load(SeqCst),
-                distance: Duration::from_nanos(after_ns.load(SeqCst)),
-            })
-            .filter(|user| user.behind != 0)
-            .collect();
-        users.sort_by_key(|user| user.distance);
-        if let Some((first, others)) = users.split_first() {
+        if let Some((first, others)) = self.users().split_first() {
             self.is_shared(address);
             if first.distance <= longest_stall(&self.setup) {
                 self.waiting.quiet.retain(|quiet| *quiet != address);
@@ -395,7 +524,7 @@ impl Engine {
             for other in others {
                 self.strategy.uses(*other);
             }
-        } else if control.share_own.load(SeqCst) >= OWN_ACCESSES && !is_locked {
+        } else if self.gates.control().share_own.load(SeqCst) >= OWN_ACCESSES && !is_locked {
             self.came_to(why, site, Outcome::Private);
         } else {
             self.came_to(why, site, Outcome::Unused);
@@ -426,6 +555,7 @@ impl Engine {
     /// Does not wait any more; what came of it is said to the strategy.
     fn end_wait(&mut self, outcome: Outcome) {
         if let Some((wait, _)) = self.waiting.at.take() {
+            self.tell_writers();
             self.disarm_site();
             let outcome = self.unless_held(outcome);
             self.came_to(wait.why, wait.site, outcome);
@@ -450,6 +580,7 @@ impl Engine {
         self.waiting.at = None;
         self.waiting.coming = None;
         self.waiting.shared = None;
+        self.waiting.watching = None;
         self.disarm_site();
     }
 
