@@ -8,9 +8,7 @@ use crate::report::LookedAt;
 use super::{
     clock::Clock,
     site::Site,
-    strategy::{
-        CodeView, Conflict, Outcome, Proposal, Sample, Strategy, Turn, Unexplained, Wait,
-    },
+    strategy::{CodeView, Conflict, Outcome, Proposal, Sample, Strategy, Turn, Unexplained, Wait},
     values::Read,
 };
 

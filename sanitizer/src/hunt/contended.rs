@@ -571,6 +571,26 @@ mod tests {
         assert!(chosen(&contended) < 100);
     }
 
+    /// Check that who was seen to write a variable is waited at meanwhile where it took long, for as long as that, and that it says nothing
+    /// of a site of which more is known.
+    #[test]
+    fn writers_are_waited_at_meanwhile() {
+        let mut contended = Contended::new(5 * MILLISECOND);
+        let mut random = fastrand::Rng::with_seed(1);
+        contended.writes(7, 300 * MILLISECOND);
+        contended.writes(8, MILLISECOND);
+        assert!(contended.contains(7) && contended.contains(8));
+        let chosen = (0..1000).filter_map(|_| contended.choose_rare(&mut random));
+        let chosen: Vec<_> = chosen.collect();
+        assert!(chosen.len() > 500 && chosen.iter().all(|&site| site == 7));
+        assert_eq!(contended.wait(7), Some(LONGEST_WAIT));
+        assert!(contended.stall(7) < contended.wait(7));
+        let stall = contended.stall(8);
+        contended.writes(8, 300 * MILLISECOND);
+        assert_eq!(contended.stall(8), stall);
+        assert_eq!(contended.wait(8), Some(WAITS * MILLISECOND));
+    }
+
     /// Check that what is only related to a race is tried, but given up as soon as nobody comes there, and that what is
     /// seen there counts as elsewhere.
     #[test]

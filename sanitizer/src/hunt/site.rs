@@ -13,8 +13,8 @@ use super::{
     members::{Members, Place},
     prospects::Prospects,
     strategy::{
-        CodeView, Conflict, Holders, Outcome, Patience, Proposal, Sample, Strategy, Turn, Unexplained,
-        Wait,
+        CodeView, Conflict, Holders, Outcome, Patience, Proposal, Sample, Strategy, Turn,
+        Unexplained, Wait,
     },
     sweep::Sweep,
     trials::{Kind, Trials},
@@ -472,7 +472,11 @@ impl Strategy for Site {
     }
 
     fn unexplained(&mut self) -> Option<Unexplained> {
-        self.code.unexplained(&mut self.random)
+        // Who was seen to write a variable was not seen to share it.
+        let may_hold_writers = !self.looks_first;
+        may_hold_writers
+            .then(|| self.code.unexplained(&mut self.random))
+            .flatten()
     }
 
     fn watched(&mut self, variable: u64, writers: &[Conflict]) {

@@ -53,7 +53,11 @@ impl Engine {
 
     /// A variable was watched for who writes it.
     pub(super) fn saw_writers(&mut self, why: &'static str, variable: u64, writers: &[Conflict]) {
-        let outcome = if writers.is_empty() { UNWRITTEN } else { WRITTEN };
+        let outcome = if writers.is_empty() {
+            UNWRITTEN
+        } else {
+            WRITTEN
+        };
         *self.decisions.counts.entry((why, outcome)).or_default() += 1;
         if self.setup.explain {
             let places: Vec<_> = writers

@@ -397,7 +397,10 @@ impl Engine {
         self.waiting.at = Some((wait, until));
         self.waiting.last = Some((wait, now));
         // In a short wait there is not much to be seen.
-        let has_watchpoints = self.arming.watchpoints().have_others_beside(WatchKind::Writes);
+        let has_watchpoints = self
+            .arming
+            .watchpoints()
+            .have_others_beside(WatchKind::Writes);
         if !credit.is_zero()
             && has_watchpoints
             && let Some(variable) = self.strategy.unexplained()
