@@ -307,38 +307,34 @@ fn who_seldom_uses_what_is_shared_is_caught() {
     assert!(caught, "not in {} tries", 4 * TRIES);
 }
 
-/// Check that who seldom writes a variable that changes all the same is waited for and caught, among a hundred functions that
+/// Check that who seldom writes a variable that changes all the same is caught, among a hundred functions that
 /// write others which never change.
 #[test]
 fn who_seldom_writes_is_caught() {
-    catch_seldom_writer(&seldom_writer(), "100", "8");
+    catch_seldom_writer("100", "8");
 }
 
 /// Check the same of who writes once a second, as gwp-race looks after the program: that ends no wait.
 #[test]
 fn who_writes_once_a_second_is_caught() {
-    catch_seldom_writer(&seldom_writer(), "1000", "20");
+    catch_seldom_writer("1000", "20");
 }
 
 fn seldom_writer() -> Program {
     Program::new("races/seldom_writer.c")
 }
 
-fn catch_seldom_writer(program: &Program, period_ms: &str, seconds: &str) {
-    let built = compile::program(program, Configuration::USUAL).unwrap();
+fn catch_seldom_writer(period_ms: &str, seconds: &str) {
+    let built = compile::program(&seldom_writer(), Configuration::USUAL).unwrap();
     let caught = (1..=TRIES).any(|attempt| {
         let outcome = Watch::usual()
             .option(&["--strategy", "site", "--max-overhead", "2%"])
             .env("PERIOD_MS", period_ms)
-            .run(&built, &[seconds, "3"], Until::End)
+            .run(&built, &[seconds, "3"], Until::Race)
             .unwrap();
         let races = outcome.report.races.len();
-        let sought =
-            outcome.report.came_to("missed: hit") + outcome.report.came_to("missed: repeat");
-        println!(
-            "try {attempt}: {races} races, {sought} stalls of who was waited for have found one"
-        );
-        races > 0 && sought > 0.0
+        println!("try {attempt}: {races} races");
+        races > 0
     });
     assert!(caught, "not in {TRIES} tries");
 }

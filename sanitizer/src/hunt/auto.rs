@@ -153,8 +153,8 @@ impl Strategy for Auto {
         self.site.unexplained()
     }
 
-    fn watched(&mut self, variable: u64, writers: &[Conflict]) {
-        self.site.watched(variable, writers);
+    fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
+        self.site.watched(variable, part, writers);
     }
 
     fn turn(&mut self) -> Turn {

@@ -98,6 +98,8 @@ struct Entry {
     others: Vec<u64>,
     /// It is only known that the member of an object which is accessed there has raced elsewhere.
     is_related: bool,
+    /// It is only known that somebody writes there what other code names.
+    is_writer: bool,
     /// Somebody was seen there.
     is_reached: bool,
     /// Something has come of it.
@@ -187,22 +189,35 @@ impl Contended {
         }
         follow(&mut entry.distance, distance);
         entry.stretch = 1.0;
+        entry.is_writer = false;
         entry.is_reached = true;
     }
 
     /// Somebody was seen there to write a variable that other code names, so long after it was begun to look for that: how soon others come to it is
     /// to be seen yet.
     pub fn writes(&mut self, site: u64, interval: Duration) {
-        if !self.contains(site) {
-            self.note(site, SHORTEST_DISTANCE);
-            self.entry(site, SHORTEST_DISTANCE).interval = interval.min(LONGEST_WAIT);
+        if self.is_related(site) {
+            // What was only thought of it counts no more.
+            self.sites.remove(&site);
+        }
+        if !self.sites.contains_key(&site) {
+            let entry = self.entry(site, SHORTEST_DISTANCE);
+            entry.interval = interval.min(LONGEST_WAIT);
+            entry.is_writer = true;
         }
     }
 
     /// Whether two threads were seen to use its bytes.
     #[must_use]
     pub fn contains(&self, site: u64) -> bool {
-        self.sites.get(&site).is_some_and(|entry| !entry.is_related)
+        let entry = self.sites.get(&site);
+        entry.is_some_and(|entry| !entry.is_related && !entry.is_writer)
+    }
+
+    /// Whether all that speaks for a site is that somebody writes there what other code names.
+    #[must_use]
+    pub fn is_writer(&self, site: u64) -> bool {
+        self.sites.get(&site).is_some_and(|entry| entry.is_writer)
     }
 
     /// The member of an object that is accessed there has raced elsewhere, with accesses so far apart; a thread was seen
@@ -247,6 +262,7 @@ impl Contended {
         follow(&mut entry.distance, conflict.distance);
         entry.stretch = 1.0;
         entry.is_related = false;
+        entry.is_writer = false;
         entry.is_reached = true;
         if entry.others.len() < MOST_OTHERS && !entry.others.contains(&conflict.behind) {
             entry.others.push(conflict.behind);
@@ -268,6 +284,7 @@ impl Contended {
             tries: 0.0,
             others: Vec::new(),
             is_related: false,
+            is_writer: false,
             is_reached: true,
             is_tried: false,
             looks: 0,
@@ -413,7 +430,7 @@ impl Contended {
             Outcome::Held => HELD,
             Outcome::TooOften => 8.0,
             // Of another object than the one that two threads were seen to use.
-            Outcome::Private if !entry.is_related => {
+            Outcome::Private if !entry.is_related && !entry.is_writer => {
                 entry.looks = entry.looks.saturating_add(1);
                 1.0
             }
@@ -571,15 +588,17 @@ mod tests {
         assert!(chosen(&contended) < 100);
     }
 
-    /// Check that who was seen to write a variable is waited at meanwhile where it took long, for as long as that, and that it says nothing
-    /// of a site of which more is known.
+    /// Check that who was seen to write a variable is waited at meanwhile where it took long, for as long as that; that it says nothing
+    /// of a site of which more is known; and that it counts for nothing once such a site's bytes prove private, but as much as at any
+    /// other one once somebody else was seen to use them.
     #[test]
     fn writers_are_waited_at_meanwhile() {
         let mut contended = Contended::new(5 * MILLISECOND);
         let mut random = fastrand::Rng::with_seed(1);
         contended.writes(7, 300 * MILLISECOND);
         contended.writes(8, MILLISECOND);
-        assert!(contended.contains(7) && contended.contains(8));
+        assert!([7, 8].iter().all(|&site| contended.is_writer(site)));
+        assert!(!contended.contains(7) && !contended.contains(8));
         let chosen = (0..1000).filter_map(|_| contended.choose_rare(&mut random));
         let chosen: Vec<_> = chosen.collect();
         assert!(chosen.len() > 500 && chosen.iter().all(|&site| site == 7));
@@ -589,6 +608,16 @@ mod tests {
         contended.writes(8, 300 * MILLISECOND);
         assert_eq!(contended.stall(8), stall);
         assert_eq!(contended.wait(8), Some(WAITS * MILLISECOND));
+        contended.note(8, MILLISECOND);
+        assert!(contended.contains(8) && !contended.is_writer(8));
+        for site in [7, 8] {
+            contended.outcome(site, Outcome::Private);
+        }
+        assert_eq!(contended.wait(7), None);
+        assert!(contended.contains(8));
+        contended.relate(9, MILLISECOND, false);
+        contended.writes(9, 300 * MILLISECOND);
+        assert!(contended.is_writer(9) && !contended.is_related(9));
     }
 
     /// Check that what is only related to a race is tried, but given up as soon as nobody comes there, and that what is

@@ -167,7 +167,7 @@ impl Named {
 
     /// Looks at the values of some more variables that are written somewhere; those of which it is news that they change.
     pub fn look_at_values(&mut self, read: &Read<'_>) -> Vec<u64> {
-        let mut news = Vec::new();
+        let (mut news, mut changing) = (Vec::new(), Vec::new());
         let begun = Instant::now();
         for _ in 0..PAGES {
             if begun.elapsed() > LOOK {
@@ -202,15 +202,36 @@ impl Named {
                 if !variable.look(changed) {
                     continue;
                 }
-                if self.changing.len() < MOST_CHANGING && !self.changing.contains(&address) {
-                    self.changing.push(address);
-                }
+                changing.push(address);
                 if variable.is_written {
                     news.push(address);
                 }
             }
         }
+        for address in changing {
+            self.is_changing(address);
+        }
         news
+    }
+
+    /// Remembers that a variable changes: rather than of one of which it is known who writes it.
+    fn is_changing(&mut self, address: u64) {
+        if self.changing.contains(&address) {
+            return;
+        }
+        if self.changing.len() < MOST_CHANGING {
+            return self.changing.push(address);
+        }
+        let is_explained = |address: &u64| {
+            let variable = self.addresses.get(address);
+            variable.is_none_or(|variable| variable.is_explained)
+        };
+        if !is_explained(&address)
+            && let Some(place) = self.changing.iter().position(is_explained)
+            && let Some(other) = self.changing.get_mut(place)
+        {
+            *other = address;
+        }
     }
 
     /// A variable that changes, to be watched for who writes it: rather one of which nobody was seen who does (`is_seen` says of an
@@ -238,14 +259,14 @@ impl Named {
         })
     }
 
-    /// A variable was watched for whoever writes it; whether somebody did.
-    pub fn watched(&mut self, address: u64, is_written: bool) {
+    /// A variable was watched for whoever writes it, for such a part of the time that was meant; whether somebody did.
+    pub fn watched(&mut self, address: u64, part: f64, is_written: bool) {
         if let Some(variable) = self.addresses.get_mut(&address) {
             if is_written {
                 variable.is_explained = true;
                 variable.is_unexplained = false;
             } else {
-                variable.looked += 1.0;
+                variable.looked += part;
             }
         }
     }
@@ -548,11 +569,14 @@ mod tests {
         assert!(of_first > CHOICES / 3 && of_second > CHOICES / 3 && of_calm == 0);
         let [of_first, of_second, _] = times(&named, |address| address == 5 * PAGE + 16);
         assert!(of_first < CHOICES / 5 && of_second > of_first);
-        named.watched(second, true);
+        named.watched(second, 0.1, true);
         assert!(times(&named, |_| false)[1] < CHOICES / 5);
         assert!(!named.is_unexplained(second) && named.is_unexplained(first));
+        // A short look in vain says little.
+        named.watched(first, 0.01, false);
+        assert!(times(&named, |_| false)[0] > CHOICES * 4 / 5);
         for _ in 0..9 {
-            named.watched(first, false);
+            named.watched(first, 1.0, false);
         }
         let [of_first, of_second, _] = times(&named, |_| false);
         assert!(of_first < 2 * CHOICES / 3 && of_second > CHOICES / 3);
@@ -565,7 +589,7 @@ mod tests {
         named.decay();
         named.decay();
         assert_eq!(named.choose_changing(random, |_| false), None);
-        named.watched(0x1234, true);
+        named.watched(0x1234, 1.0, true);
     }
 
     /// Check that a site is in one place only, and that what is known of it follows it.

@@ -356,7 +356,12 @@ impl Strategy for Site {
             return Proposal::Pass("no-site-here");
         };
         self.contended.reached(site, waited);
-        let is_seen = !self.looks_first || !self.contended.is_related(site);
+        let is_seen = if self.looks_first {
+            !self.contended.is_related(site)
+        } else {
+            // Who else uses what is written so often shows at less cost than in a stall.
+            waited >= OFTEN || !self.contended.is_writer(site)
+        };
         let stall = self.contended.stall(site).filter(|_| is_seen);
         let patience = match stall {
             Some(stall) => Patience::Hold(stall),
@@ -479,11 +484,12 @@ impl Strategy for Site {
             .flatten()
     }
 
-    fn watched(&mut self, variable: u64, writers: &[Conflict]) {
-        self.code.named.watched(variable, !writers.is_empty());
+    fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
+        let is_written = !writers.is_empty();
+        self.code.named.watched(variable, part, is_written);
         let room = MOST_NOTED.saturating_sub(self.writers.len());
         self.writers.extend(writers.iter().take(room));
-        if !writers.is_empty() {
+        if is_written {
             // Whoever names it reads it, most likely.
             self.is_shared(variable);
         }

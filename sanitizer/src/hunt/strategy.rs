@@ -237,8 +237,9 @@ pub trait Strategy {
     fn unexplained(&mut self) -> Option<Unexplained> {
         None
     }
-    /// A variable was watched so: where it was written, and how long after the beginning.
-    fn watched(&mut self, _variable: u64, _writers: &[Conflict]) {}
+    /// A variable was watched so, for such a part of the time that was meant, 1 at most: where it was written, and how long after the
+    /// beginning.
+    fn watched(&mut self, _variable: u64, _part: f64, _writers: &[Conflict]) {}
     /// Who may claim a thread next.
     fn turn(&mut self) -> Turn;
     /// There were so many clock samples at which a thread could have been claimed. Of some of them the places are told.

@@ -337,7 +337,7 @@ impl Engine {
             self.count_no_stall("unmapped");
             return self.let_go(tid);
         }
-        // What was recorded before is of no stall; the watchpoints are not armed.
+        // What was recorded before is of no stall; the watchpoints are armed for nothing that is recorded.
         let _ = self.take_records();
         self.pass_known(Spot::new(watched.pc, call.as_ref()));
         let control = self.gates.control();

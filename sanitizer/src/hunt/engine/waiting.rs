@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use gwp_race_abi::phase;
-use gwp_race_abi::{HELD_TRAPS, NO_REGISTER, NOBODY, OWN_ACCESSES};
+use gwp_race_abi::{HELD_TRAPS, NO_REGISTER, NOBODY, OWN_ACCESSES, TRAPS_PER_STALL};
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
@@ -45,12 +45,11 @@ const MEANWHILE_CREDIT: Duration = Duration::from_millis(5);
 const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
 const PREPARATION: Duration = Duration::from_millis(2);
 
-/// How long a variable is watched for who writes it, where no site is waited at meanwhile; and for what part of the time, at most,
-/// while the budget has nothing left and else. The less it is worth, the less.
+/// How long a variable is watched for who writes it, where no site is waited at meanwhile. While the budget has nothing left, how often that
+/// is done in place of a wait; else for what part of the time. Both at most: the less it is worth, the less.
 const WATCHED: Duration = Duration::from_millis(500);
-const PART_MEANWHILE: f64 = 0.25;
+const INSTEAD: f64 = 0.25;
 const PART_WATCHED: f64 = 0.2;
-const LEAST_WORTH: f64 = 0.01;
 
 /// Addresses remembered at which a stall was quiet.
 const QUIET: usize = 16;
@@ -107,6 +106,7 @@ pub(super) struct Watching {
     variable: u64,
     /// In what circumstances.
     why: &'static str,
+    since: u64,
     until: u64,
 }
 
@@ -256,12 +256,12 @@ impl Engine {
             }
             return;
         }
-        if now >= self.waiting.next_watching
-            && let Some(unexplained) = self.strategy.unexplained()
-        {
-            let part = PART_WATCHED * unexplained.weight.clamp(LEAST_WORTH, 1.0);
-            self.waiting.next_watching = now.saturating_add(nanos(WATCHED.div_f64(part)));
-            return self.wait_when_ready(Coming::Writers(unexplained), until);
+        if now >= self.waiting.next_watching {
+            let pause = WATCHED.div_f64(PART_WATCHED);
+            self.waiting.next_watching = now.saturating_add(nanos(pause));
+            if let Some(variable) = self.unexplained(1.0) {
+                return self.wait_when_ready(Coming::Writers(variable), until);
+            }
         }
         let Some(wait) = self.strategy.wait(&*self.modules) else {
             self.clock_may_claim(true);
@@ -279,19 +279,21 @@ impl Engine {
 
     /// What to do while the budget has nothing left.
     fn meanwhile(&mut self) -> Option<Coming> {
-        let unexplained = self.strategy.unexplained();
-        let part = |unexplained: &Unexplained| PART_MEANWHILE * unexplained.weight;
-        let instead = unexplained.filter(|unexplained| self.random.f64() < part(unexplained));
-        if let Some(variable) = instead {
+        if let Some(variable) = self.unexplained(INSTEAD) {
             return Some(Coming::Writers(variable));
         }
-        let wait = self.strategy.wait_meanwhile();
-        let site = wait.map(|wait| Coming::Site {
+        let wait = self.strategy.wait_meanwhile()?;
+        Some(Coming::Site {
             wait,
             credit: MEANWHILE_CREDIT,
             clock: false,
-        });
-        site.or_else(|| unexplained.map(Coming::Writers))
+        })
+    }
+
+    /// A variable to watch for who writes it, so often at most: the less that is worth, the less often.
+    fn unexplained(&mut self, most: f64) -> Option<Unexplained> {
+        let variable = self.strategy.unexplained()?;
+        (self.random.f64() < most * variable.weight).then_some(variable)
     }
 
     /// Waits, now or when the events have been made ready to watch who else accesses the bytes.
@@ -318,33 +320,33 @@ impl Engine {
             }
             Coming::Writers(variable) => {
                 self.clock_may_claim(false);
-                self.watch_for_writers(variable, now + nanos(WATCHED));
+                self.watch_for_writers(variable, VARIABLE);
+                if self.waiting.watching.is_none() {
+                    self.disarm_site();
+                    self.rest();
+                }
             }
         }
     }
 
     /// Watches who writes a variable, if the watchpoints can do that now.
-    fn watch_for_writers(&mut self, unexplained: Unexplained, until: u64) {
+    fn watch_for_writers(&mut self, unexplained: Unexplained, why: &'static str) {
         let Unexplained { variable, byte, .. } = unexplained;
-        self.begin_sharing(NOBODY, RuntimeAddr(byte));
+        let since = self.begin_sharing(NOBODY, RuntimeAddr(byte));
         let watchpoints = self.arming.watchpoints();
         match watchpoints.watch_beside(RuntimeAddr(byte), 1, WatchKind::Writes) {
             Ok(()) => {
-                let is_beside = self.waiting.at.is_some();
                 self.waiting.watching = Some(Watching {
                     variable,
-                    why: if is_beside { VARIABLE_BESIDE } else { VARIABLE },
-                    until,
+                    why,
+                    since,
+                    until: since.saturating_add(nanos(WATCHED)),
                 });
             }
             Err(error) => {
                 self.outbox.send(&Notice::Debug(error.to_string()));
                 self.gates.control().share_address.store(0, SeqCst);
                 self.count_no_stall("watchpoint-failed");
-                if self.waiting.at.is_none() {
-                    self.disarm_site();
-                    self.rest();
-                }
             }
         }
     }
@@ -364,13 +366,21 @@ impl Engine {
 
     /// Tells the strategy who was seen to write the variable that was watched. What is still armed tells nothing from here on.
     pub(super) fn tell_writers(&mut self) {
-        let Some(Watching { variable, why, .. }) = self.waiting.watching.take() else {
+        let Some(watching) = self.waiting.watching.take() else {
             return;
         };
-        self.gates.control().share_address.store(0, SeqCst);
+        let Watching { variable, why, .. } = watching;
+        let control = self.gates.control();
+        control.share_address.store(0, SeqCst);
+        let part = if control.stall_traps.load(SeqCst) < TRAPS_PER_STALL {
+            let lasted = monotonic_ns().saturating_sub(watching.since);
+            Duration::from_nanos(lasted).div_duration_f64(WATCHED)
+        } else {
+            1.0
+        };
         let writers = self.users();
         self.saw_writers(why, variable, &writers);
-        self.strategy.watched(variable, &writers);
+        self.strategy.watched(variable, part.min(1.0), &writers);
     }
 
     /// Arms the events at a site, where a thread may be claimed that costs so much more than was earned.
@@ -382,11 +392,16 @@ impl Engine {
         control.site_traps.store(0, SeqCst);
         control.site_first_ns.store(0, SeqCst);
         self.wait_for_company(&wait);
-        control.site.store(wait.at, SeqCst);
+        // In a short wait there is not much to be seen.
+        if !credit.is_zero() {
+            self.watch_for_writers_beside();
+        }
+        self.gates.control().site.store(wait.at, SeqCst);
         self.waiting.armed = true;
         self.waiting.count += 1;
         if let Err(error) = self.arming.watchpoints().break_at(RuntimeAddr(wait.at)) {
             self.outbox.send(&Notice::Debug(error.to_string()));
+            self.tell_writers();
             self.disarm_site();
             self.came_to(wait.why, wait.site, Outcome::Unsuitable);
             self.rest();
@@ -396,16 +411,15 @@ impl Engine {
         let until = now + nanos(wait.time);
         self.waiting.at = Some((wait, until));
         self.waiting.last = Some((wait, now));
-        // In a short wait there is not much to be seen.
-        let has_watchpoints = self
-            .arming
-            .watchpoints()
-            .have_others_beside(WatchKind::Writes);
-        if !credit.is_zero()
-            && has_watchpoints
+    }
+
+    /// Watches who writes some variable while a site is waited at, where the watchpoints have nothing else to do. Nobody can be claimed yet.
+    fn watch_for_writers_beside(&mut self) {
+        let watchpoints = self.arming.watchpoints();
+        if watchpoints.have_others_beside(WatchKind::Writes)
             && let Some(variable) = self.strategy.unexplained()
         {
-            self.watch_for_writers(variable, until);
+            self.watch_for_writers(variable, VARIABLE_BESIDE);
         }
     }
 
@@ -502,7 +516,12 @@ impl Engine {
     /// Enough was seen of who uses the bytes that are watched.
     pub(super) fn end_sharing(&mut self) {
         self.end_probe();
+        let is_all = self.waiting.at.is_none() && self.waiting.watching.is_some();
         self.end_watching();
+        if is_all {
+            // What is written all the time is not watched all the time.
+            self.rest();
+        }
     }
 
     /// Tells the strategy what was seen of the bytes that stayed watched.
@@ -583,7 +602,7 @@ impl Engine {
         self.waiting.at = None;
         self.waiting.coming = None;
         self.waiting.shared = None;
-        self.waiting.watching = None;
+        self.tell_writers();
         self.disarm_site();
     }
 
