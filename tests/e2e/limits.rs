@@ -16,6 +16,11 @@ use gwp_race_tests::{
 
 use crate::usage::{self, Usage};
 
+/// Traps after which a stall ends, and with those that come until it has ended.
+const LEAST_HITS: f64 = 64.0;
+const MOST_HITS: f64 = LEAST_HITS + 64.0;
+/// Tries until a variable is watched.
+const TRIES: u32 = 5;
 /// What a gwp-race may use of memory, all its processes together.
 const MOST_RSS_KIB: u64 = 100 << 10;
 /// The server's size.
@@ -28,8 +33,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// number of hits: of a stall of 10 ms, in which some hundred accesses could trap, a few remain.
 #[test]
 fn busy_addresses_are_let_go() {
-    /// Traps after which a stall ends, and those that come until it has ended.
-    const MOST_HITS: f64 = 64.0 + 64.0;
     let program = Program::new("limits/busy_address.c");
     let program = compile::program(&program, Configuration::USUAL).unwrap();
     let Outcome { report, .. } = Watch::aggressive()
@@ -43,6 +46,40 @@ fn busy_addresses_are_let_go() {
     assert!(cut_short > 0.0);
     assert!(hits <= stalls * MOST_HITS);
     assert!(report.races.is_empty(), "{:?}", report.races);
+}
+
+/// Check the same of a variable that is watched for who writes it, which holds nobody: of half a second, in which many thousands
+/// of accesses could trap, a few remain.
+#[test]
+fn busy_variables_are_let_go() {
+    let program = Program::new("limits/busy_address.c");
+    let program = compile::program(&program, Configuration::USUAL).unwrap();
+    let is_watched = (1..=TRIES).any(|attempt| {
+        let Outcome { report, stderr, .. } = Watch::usual()
+            .option(&["--strategy", "site", "-vv"])
+            .run(&program, &["10", "3"], Until::End)
+            .unwrap();
+        let watches = report.came_to("variable: unwritten") + report.came_to("variable: written");
+        let looks =
+            ["shared", "private", "unused"].map(|seen| report.came_to(&format!(": {seen}")));
+        let looks = watches + looks.iter().sum::<f64>();
+        let traps = gate_counter(&stderr, "share-traps");
+        println!("try {attempt}: {watches} watches, {traps} traps in {looks} looks");
+        assert!(traps <= looks * MOST_HITS);
+        watches > 0.0 && traps >= LEAST_HITS
+    });
+    assert!(is_watched, "not in {TRIES} tries");
+}
+
+/// What the gates have counted, as `-vv` tells at the end.
+fn gate_counter(stderr: &str, name: &str) -> f64 {
+    let name = format!("\"{name}\": ");
+    let counts = stderr.match_indices(&name).filter_map(|(at, _)| {
+        let number = stderr.get(at + name.len()..)?;
+        let end = number.find(|c: char| !c.is_ascii_digit())?;
+        number.get(..end)?.parse::<f64>().ok()
+    });
+    counts.fold(0.0, |sum, count| sum + count)
 }
 
 /// Runs a large program with gwp-race in some way, until a race was caught.

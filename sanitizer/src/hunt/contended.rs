@@ -182,14 +182,14 @@ impl Contended {
     /// Another thread was seen to use the bytes of a site, so long after the site was executed.
     pub fn note(&mut self, site: u64, distance: Duration) {
         let entry = self.entry(site, distance);
-        if std::mem::take(&mut entry.is_related) {
+        let is_related = std::mem::take(&mut entry.is_related);
+        if std::mem::take(&mut entry.is_writer) || is_related {
             // What was only thought of it counts no more.
             entry.tries = 0.0;
             entry.distance = distance;
         }
         follow(&mut entry.distance, distance);
         entry.stretch = 1.0;
-        entry.is_writer = false;
         entry.is_reached = true;
     }
 
@@ -200,7 +200,8 @@ impl Contended {
             // What was only thought of it counts no more.
             self.sites.remove(&site);
         }
-        if !self.sites.contains_key(&site) {
+        // It shall not have what was seen forgotten.
+        if !self.sites.contains_key(&site) && self.sites.len() < MEMORY / 2 {
             let entry = self.entry(site, SHORTEST_DISTANCE);
             entry.interval = interval.min(LONGEST_WAIT);
             entry.is_writer = true;

@@ -602,6 +602,11 @@ fn longest_stall(setup: &Setup) -> Duration {
         .max(usual)
 }
 
+/// How long after its claim a thread's stall ends, at the latest: something of the watchdog's deadline is left for what comes after.
+fn latest_end(setup: &Setup) -> Duration {
+    Duration::from_nanos(setup.stop_deadline_ns / 4 * 3)
+}
+
 fn set_delivery(control: &Control, delivery: Delivery) {
     let value = match delivery {
         Delivery::Sigtrap => gwp_race_abi::delivery::SIGTRAP,

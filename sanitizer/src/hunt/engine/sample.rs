@@ -51,7 +51,7 @@ use super::pairs::{Seen, Spot};
 use super::waiting::NOT_READY;
 use super::{
     CLAIM_TIME, CONFIRM_TIME, Confirm, Engine, LATE_STOP, Purpose, RECORD_TIME, SEEK_TIME,
-    STANDING_STACK, Stalled, State, as_pid, longest_stall, release,
+    STANDING_STACK, Stalled, State, as_pid, latest_end, longest_stall, release,
 };
 
 /// Why a thread was only looked at that would have been stalled else.
@@ -366,7 +366,10 @@ impl Engine {
         let usual = Duration::from_nanos(self.setup.stall_ns);
         let stall = patience.min(longest_stall(&self.setup)).max(usual);
         let now = monotonic_ns();
-        let deadline = now + nanos(stall);
+        // With many processors it takes its time to arm them all, and to disarm them.
+        let claimed = self.gates.control().claim_time_ns.load(SeqCst);
+        let latest = claimed.saturating_add(nanos(latest_end(&self.setup)));
+        let deadline = now.saturating_add(nanos(stall)).min(latest.max(now));
         // At the end of a short one it is looked anyway.
         let look_at_locks = if stall > 2 * usual {
             now + nanos(usual)

@@ -520,7 +520,7 @@ impl Engine {
         self.end_watching();
         if is_all {
             // What is written all the time is not watched all the time.
-            self.rest();
+            self.waiting.next = monotonic_ns().saturating_add(nanos(SHORTEST_REST));
         }
     }
 
