@@ -52,7 +52,8 @@ const RUN_EXAMPLES: &str = "Examples:
   gwp-race run --error-exitcode 66 -- ./test-suite        # for CI
 
 Exit code: that of the program; 128+N when signal N killed it; N of --error-exitcode when a race
-was found; 125 when gwp-race itself failed, 126 or 127 when the program could not be started.";
+was found, 66 when --halt-on-race ended the program without it; 125 when gwp-race itself failed,
+126 or 127 when the program could not be started; 2 for wrong options.";
 
 const ATTACH_EXAMPLES: &str = "Examples:
   gwp-race attach 4711
