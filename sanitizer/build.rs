@@ -9,13 +9,15 @@ use std::{
     process::ExitCode,
 };
 
-/// Names the object file, where it is not at its usual place.
+/// Names the object file of the gates, where it is not at its usual place; that of the descent is beside it.
 const OBJECT_VARIABLE: &str = "GWP_RACE_EBPF_OBJECT";
-/// Where `cargo xtask build` leaves the object, seen from this package.
-const USUAL_PLACE: &str = "../sanitizer-ebpf/target/bpfel-unknown-none/release/gates";
+/// Where `cargo xtask build` leaves the objects, seen from this package.
+const USUAL_PLACE: &str = "../sanitizer-ebpf/target/bpfel-unknown-none/release";
+/// Their names.
+const OBJECTS: [&str; 2] = ["gates", "descent"];
 
 fn main() -> ExitCode {
-    match embed() {
+    match OBJECTS.into_iter().try_for_each(embed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");
@@ -24,22 +26,28 @@ fn main() -> ExitCode {
     }
 }
 
-fn embed() -> Result<(), String> {
+fn embed(name: &str) -> Result<(), String> {
     println!("cargo::rerun-if-env-changed={OBJECT_VARIABLE}");
     let directory = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run this through cargo")?;
     let bytes = match env::var_os(OBJECT_VARIABLE).map(PathBuf::from) {
         Some(named) => {
+            let named = if name == "gates" {
+                named
+            } else {
+                named.with_file_name(name)
+            };
             println!("cargo::rerun-if-changed={}", named.display());
             fs::read(&named).map_err(|cause| {
                 format!(
-                    "{OBJECT_VARIABLE} names {}: {cause}; name a file or unset it",
+                    "{OBJECT_VARIABLE} stands for {}: {cause}; name a file that has the other \
+                     object beside it, or unset it",
                     named.display()
                 )
             })?
         }
-        None => usual_object(Path::new(USUAL_PLACE)),
+        None => usual_object(&Path::new(USUAL_PLACE).join(name)),
     };
-    let embedded = Path::new(&directory).join("gates.o");
+    let embedded = Path::new(&directory).join(format!("{name}.o"));
     fs::write(&embedded, bytes).map_err(|cause| format!("writing {}: {cause}", embedded.display()))
 }
 

@@ -5,10 +5,9 @@ use core::{ffi::c_void, ptr};
 use aya_ebpf::{
     EbpfContext as _,
     bindings::{BPF_F_INNER_MAP, BPF_F_MMAPABLE, bpf_perf_event_data},
-    btf_maps::{Array, ArrayOfMaps, HashOfMaps, RingBuf},
+    btf_maps::{Array, ArrayOfMaps, RingBuf},
     helpers::{
-        bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
-        bpf_probe_read_user,
+        bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_user,
         generated::{
             bpf_get_current_comm, bpf_get_current_task_btf, bpf_probe_read_user as read_user,
             bpf_send_signal_thread, bpf_task_pt_regs,
@@ -19,14 +18,19 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
-    Control, Counter, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_FORK, EVENT_HIT,
-    EVENT_KNOWN, EVENT_SHARED, EVENT_THREAD, EVENT_UNKNOWN_PC, Event, FunctionEntry, HELD_TRAPS,
-    HITS, HitRecord, KNOWN_BITS, KNOWN_TRAPS, MET, MODULES, MORE_NS, ModuleRange, NOBODY, OTHERS,
-    OWN_ACCESSES, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
-    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, lock, phase, system_call,
+    Control, Counter, ELSEWHERE, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_EXEC, EVENT_HIT,
+    EVENT_KNOWN, EVENT_SHARED, EVENT_THREAD, EVENT_THREADS_LEFT, EVENT_UNKNOWN_PC, Event,
+    FunctionEntry, HELD_TRAPS, HITS, HitRecord, KNOWN_BITS, KNOWN_TRAPS, MET, MODULES, MORE_NS,
+    ModuleRange, NEW_THREAD_NS, NO_REGISTER, NOBODY, NOT_HELD_TRAPS, OTHERS, OWN_ACCESSES,
+    OWN_TRAPS, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
+    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, lock, own, phase,
+    system_call,
 };
 
-use crate::atomic;
+use crate::{
+    atomic,
+    task::{Namespace, number_at, read_kernel},
+};
 
 /// From `include/uapi/linux/sched.h`.
 const CLONE_THREAD: u64 = 0x0001_0000;
@@ -50,9 +54,10 @@ static CONTROL: Array<Control, 1, MMAPABLE> = Array::new();
 #[btf_map]
 static HIT_RECORDS: Array<HitRecord, HITS, MMAPABLE> = Array::new();
 
-/// Executable ranges by address space (thread group), sorted.
+/// Executable ranges of the watched process, sorted. The tracer changes them only while nothing is in hand and nobody can be claimed:
+/// whoever searches them at that moment finds some range or other, and only counts.
 #[btf_map]
-static SPACES: HashOfMaps<u32, Array<ModuleRange, SPACE_RANGES, INNER>, 64> = HashOfMaps::new();
+static SPACE: Array<ModuleRange, SPACE_RANGES, MMAPABLE> = Array::new();
 
 /// Covered functions by module. (The inner size is that of a prototype: the maps that user
 /// space puts here have the size of their table.)
@@ -112,15 +117,27 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
             atomic::store(&control.unknown_pc_ns, now);
             tell(EVENT_UNKNOWN_PC, current_tid(control), 0, pc);
         }
+        count_elsewhere(control, pc);
         return swallow(control, Counter::SampleNoModule);
     };
-    // Compilers leave functions without memory accesses out of the tables, and accesses are
-    // found in callers as well: any code of a module with metadata will do.
-    if range.functions == 0 {
-        return swallow(control, Counter::SampleUnanalyzed);
+    let flags = if range.functions == 0 {
+        0
+    } else {
+        function_flags(control, range, pc)
+    };
+    // SAFETY: as above.
+    let stack = unsafe { (*ctx).regs.rsp };
+    if flags & FunctionEntry::ANALYZED != 0
+        || flags & FunctionEntry::MEM_ROUTINE != 0 && is_called_by_analyzed(control, tgid, stack)
+    {
+        count(control, Counter::SamplesAnalyzed);
+    } else {
+        count_elsewhere(control, pc);
     }
-    // Of a C library only the routines count that it carries out for such code.
-    if range.flags & ModuleRange::ROUTINES_ONLY != 0 && function_flags(control, range, pc) == 0 {
+    // Compilers leave functions without memory accesses out of the tables, and accesses are
+    // found in callers as well: any code of a module with metadata will do. Of a C library only the
+    // routines count that it carries out for such code.
+    if range.functions == 0 || range.flags & ModuleRange::ROUTINES_ONLY != 0 && flags == 0 {
         return swallow(control, Counter::SampleUnanalyzed);
     }
     let place = atomic::add(&control.seen_count, 1) as usize % SEEN;
@@ -134,8 +151,8 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if atomic::load(&control.spent_ns) > atomic::load(&control.earned_ns) {
         return swallow(control, Counter::SampleBudget);
     }
-    if !stoppable(control) {
-        return swallow(control, Counter::SampleUnstoppable);
+    if let Some(reason) = cannot_stop(control) {
+        return swallow(control, reason);
     }
     if !claim(control, word, now) {
         return swallow(control, Counter::SampleBusy);
@@ -148,6 +165,30 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         pc
     );
     stop(control, atomic::load(&control.clock_by_cpu) != 0)
+}
+
+/// Whether a memory routine with this stack pointer was called by an analyzed function: few of them move it
+/// before they return.
+#[inline(always)]
+fn is_called_by_analyzed(control: &Control, tgid: u32, stack: u64) -> bool {
+    // SAFETY: the helper takes any address, and fails where nothing is mapped.
+    let Ok(behind) = (unsafe { bpf_probe_read_user(stack as *const u64) }) else {
+        return false;
+    };
+    let caller = behind.wrapping_sub(1);
+    range_of(control, tgid, caller).is_some_and(|range| {
+        range.functions > 0 && function_flags(control, range, caller) & FunctionEntry::ANALYZED != 0
+    })
+}
+
+/// Counts a sample outside analyzed functions.
+#[inline(always)]
+fn count_elsewhere(control: &Control, pc: u64) {
+    let [place, number] = &control.elsewhere[Control::place_elsewhere(pc) % ELSEWHERE];
+    let before = [atomic::load(place), atomic::load(number)];
+    let [now_there, counted] = Control::counted_elsewhere(before, pc);
+    atomic::store(place, now_there);
+    atomic::store(number, counted);
 }
 
 /// The reach gate: has the owner of the sample come to its access site, or passed it?
@@ -265,16 +306,21 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     }
     // The program counter is that of the next instruction: one byte back is in the function.
     let before = pc.wrapping_sub(1);
+    // Whether the program has called for it is for the tracer to tell.
+    let mut is_result = false;
     let flags = match range_of(control, current_tgid(control), before) {
         Some(range) => {
             if atomic::load(&control.ignore_atomic) != 0 && ends_atomic(control, range, pc) {
                 return refuse(control, Counter::HitAtomic, shares);
             }
+            is_result = atomic::load(&control.keep_results) != 0
+                && range.flags & ModuleRange::ROUTINES_ONLY != 0;
             function_flags(control, range, before)
         }
         None => 0,
     };
     if flags & (FunctionEntry::ANALYZED | FunctionEntry::MEM_ROUTINE) == 0
+        && !is_result
         && atomic::load(&control.keep_unanalyzed) == 0
     {
         return refuse(control, Counter::HitUnanalyzed, shares);
@@ -509,8 +555,15 @@ fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -
     {
         return swallow(control, Counter::SiteSwallowed);
     }
+    let address = site_address(control, ctx);
+    if atomic::load(&control.site_passes_own) != 0 && is_own(control, ctx, address) {
+        if atomic::add(&control.site_own, 1) + 1 == OWN_TRAPS {
+            tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
+        }
+        return swallow(control, Counter::SiteOwn);
+    }
     let waits_for_company = now < atomic::load(&control.site_meets_until_ns) && unmet < UNMET_TRAPS;
-    let meets = waits_for_company && meets(control, ctx);
+    let meets = waits_for_company && meets(control, address);
     if waits_for_company && !meets {
         atomic::add(&control.site_unmet, 1);
         atomic::add(&control.site_traps, u64::MAX);
@@ -522,8 +575,14 @@ fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -
         }
         return swallow(control, Counter::SiteHeld);
     }
-    if !stoppable(control) {
-        return swallow(control, Counter::SampleUnstoppable);
+    if let Some(reason) = cannot_stop(control) {
+        // Where threads come and go, there are many of them for one that can be stopped.
+        if matches!(reason, Counter::SampleNotHeld)
+            && atomic::add(&control.site_not_held, 1) < NOT_HELD_TRAPS
+        {
+            atomic::add(&control.site_traps, u64::MAX);
+        }
+        return swallow(control, reason);
     }
     if !claim(control, word, now) {
         return swallow(control, Counter::SiteSwallowed);
@@ -551,13 +610,31 @@ fn holds_lock(control: &Control) -> bool {
     })
 }
 
+/// The address that the current thread is about to access at the site.
+#[inline(always)]
+fn site_address(control: &Control, ctx: *const bpf_perf_event_data) -> u64 {
+    let index = register(ctx, atomic::load(&control.site_index));
+    atomic::load(&control.site_displacement)
+        .wrapping_add(register(ctx, atomic::load(&control.site_base)))
+        .wrapping_add(index << (atomic::load(&control.site_shift) & 3))
+}
+
+/// Whether the current thread is about to access there what only it uses, as far as its registers tell.
+#[inline(always)]
+fn is_own(control: &Control, ctx: *const bpf_perf_event_data, address: u64) -> bool {
+    // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
+    let stack_pointer = unsafe { ptr::read_volatile(&raw const (*ctx).regs.rsp) };
+    let thread_pointer = of_current(control.offsets.task_fs_base);
+    let frame = atomic::load(&control.site_frame);
+    let other = atomic::load(&control.site_other);
+    own::is_own(address, stack_pointer, thread_pointer, frame)
+        && (other == NO_REGISTER
+            || own::is_own(register(ctx, other), stack_pointer, thread_pointer, frame))
+}
+
 /// Whether the current thread is about to access what another one has accessed at the site lately.
 #[inline(always)]
-fn meets(control: &Control, ctx: *const bpf_perf_event_data) -> bool {
-    let index = register(ctx, atomic::load(&control.site_index));
-    let address = atomic::load(&control.site_displacement)
-        .wrapping_add(register(ctx, atomic::load(&control.site_base)))
-        .wrapping_add(index << (atomic::load(&control.site_shift) & 3));
+fn meets(control: &Control, address: u64) -> bool {
     let tid = u64::from(current_tid(control));
     let known = atomic::load(&control.met_count);
     for (place, [known_address, known_tid]) in control.met.iter().enumerate() {
@@ -606,27 +683,47 @@ fn register(ctx: *const bpf_perf_event_data, number: u64) -> u64 {
     }
 }
 
-/// Threads and children of the watched process.
+/// Threads of the watched process.
 #[raw_tracepoint]
 fn newtask(ctx: RawTracePointContext) -> i32 {
-    let Some(control) = control() else { return 0 };
-    if u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
-        return 0;
-    }
     // SAFETY: the arguments of `task_newtask` are (struct task_struct *, unsigned long).
     let (task, flags) = unsafe {
         let args = ctx.as_ptr().cast::<u64>();
         (*args, *args.add(1))
     };
-    let Some(pid) = tid_of(control, task) else {
+    if flags & CLONE_THREAD == 0 {
         return 0;
-    };
-    let kind = if flags & CLONE_THREAD != 0 {
-        EVENT_THREAD
-    } else {
-        EVENT_FORK
-    };
-    tell(kind, pid, current_tid(control), flags);
+    }
+    let Some(control) = control() else { return 0 };
+    if u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
+        return 0;
+    }
+    count(control, Counter::Threads);
+    atomic::add(&control.spent_ns, NEW_THREAD_NS);
+    let allowed = atomic::load(&control.threads_allowed);
+    if allowed == 0 || !atomic::replace(&control.threads_allowed, allowed, allowed - 1) {
+        count(control, Counter::ThreadsLeft);
+        return 0;
+    }
+    if allowed == 1 {
+        tell(EVENT_THREADS_LEFT, 0, 0, 0);
+    }
+    if let Some(tid) = tid_of(control, task) {
+        tell(EVENT_THREAD, tid, current_tid(control), flags);
+    }
+    0
+}
+
+/// Another program is executed by a thread that nobody holds: it does not stop there, and all others of its process are gone.
+#[raw_tracepoint]
+fn exec(_ctx: RawTracePointContext) -> i32 {
+    let Some(control) = control() else { return 0 };
+    // SAFETY: the helper has no preconditions.
+    if u64::from(current_tgid(control)) == atomic::load(&control.tgid)
+        && !is_held(control, unsafe { bpf_get_current_task() })
+    {
+        tell(EVENT_EXEC, current_tid(control), 0, 0);
+    }
     0
 }
 
@@ -682,35 +779,25 @@ fn current_tid(control: &Control) -> u32 {
     tid_of(control, unsafe { bpf_get_current_task() }).unwrap_or(0)
 }
 
+/// The tracer's pid namespace.
+#[inline(always)]
+fn namespace(control: &Control) -> Namespace {
+    Namespace {
+        pointer: atomic::load(&control.pid_namespace),
+        level: atomic::load(&control.pid_level),
+    }
+}
+
 /// The id of a task in the tracer's pid namespace; `None` for one that is not in it.
 #[inline(always)]
 fn tid_of(control: &Control, task: u64) -> Option<u32> {
-    let offsets = &control.offsets;
-    if atomic::load(&control.pid_level) == 0 {
-        return read_kernel::<u32>(task, offsets.task_pid);
-    }
-    let pid = read_kernel::<u64>(task, offsets.task_thread_pid)?;
-    let level = atomic::load(&control.pid_level) as u32;
-    if read_kernel::<u32>(pid, offsets.pid_level)? < level {
-        return None;
-    }
-    let number = number_at(control, level);
-    if read_kernel::<u64>(pid, number.wrapping_add(offsets.upid_ns))?
-        != atomic::load(&control.pid_namespace)
-    {
-        return None;
-    }
-    read_kernel::<u32>(pid, number.wrapping_add(offsets.upid_nr))
+    namespace(control).id_of(&control.offsets, task)
 }
 
 /// The same of a task's process.
 #[inline(always)]
 fn tgid_of(control: &Control, task: u64) -> Option<u32> {
-    if atomic::load(&control.pid_level) == 0 {
-        return read_kernel::<u32>(task, control.offsets.task_tgid);
-    }
-    let leader = read_kernel::<u64>(task, control.offsets.task_group_leader)?;
-    tid_of(control, leader)
+    namespace(control).process_of(&control.offsets, task)
 }
 
 /// The id of the current thread in the pid namespace in which it lives.
@@ -719,31 +806,18 @@ fn innermost_tid(control: &Control) -> Option<u32> {
     let offsets = &control.offsets;
     let pid = of_current(offsets.task_thread_pid);
     let level = read_kernel::<u32>(pid, offsets.pid_level)?;
-    let number = number_at(control, level);
+    let number = number_at(offsets, level);
     read_kernel::<u32>(pid, number.wrapping_add(offsets.upid_nr))
-}
-
-/// Where a `struct pid` keeps the number of a level.
-#[inline(always)]
-fn number_at(control: &Control, level: u32) -> u32 {
-    let offsets = &control.offsets;
-    offsets
-        .pid_numbers
-        .wrapping_add(level.wrapping_mul(offsets.upid_size))
 }
 
 /// Takes note of the pid namespace of the current task, which is the tracer's.
 #[inline(always)]
 fn learn_namespace(control: &Control) -> Option<()> {
-    let offsets = &control.offsets;
     // SAFETY: the helper has no preconditions.
     let task = unsafe { bpf_get_current_task() };
-    let pid = read_kernel::<u64>(task, offsets.task_thread_pid)?;
-    let level = read_kernel::<u32>(pid, offsets.pid_level)?;
-    let number = number_at(control, level);
-    let namespace = read_kernel::<u64>(pid, number.wrapping_add(offsets.upid_ns))?;
-    atomic::store(&control.pid_level, u64::from(level));
-    atomic::store(&control.pid_namespace, namespace);
+    let namespace = Namespace::of(&control.offsets, task)?;
+    atomic::store(&control.pid_level, namespace.level);
+    atomic::store(&control.pid_namespace, namespace.pointer);
     Some(())
 }
 
@@ -813,22 +887,43 @@ fn send(control: &Control) -> u32 {
 }
 
 /// Whether a signal of ours stops the current thread and can do nothing else, whatever happens
-/// to the tracer (invariant I1): our tracer holds it, the signal is not blocked, and its
-/// disposition is to be ignored.
+/// to the tracer (invariant I1): our tracer holds it, and the signal is ignored.
 #[inline(always)]
 fn stoppable(control: &Control) -> bool {
-    let offsets = &control.offsets;
+    cannot_stop(control).is_none()
+}
+
+/// Why the current thread cannot be stopped, if it cannot.
+#[inline(always)]
+fn cannot_stop(control: &Control) -> Option<Counter> {
     // SAFETY: the helper has no preconditions.
     let task = unsafe { bpf_get_current_task() };
+    if !is_held(control, task) {
+        Some(Counter::SampleNotHeld)
+    } else if !ignores(control, task) {
+        Some(Counter::SampleUnstoppable)
+    } else {
+        None
+    }
+}
+
+/// Whether our tracer holds a thread.
+#[inline(always)]
+fn is_held(control: &Control, task: u64) -> bool {
+    let offsets = &control.offsets;
     if read_kernel::<u32>(task, offsets.task_ptrace).unwrap_or(0) == 0 {
         return false;
     }
     let Some(parent) = read_kernel::<u64>(task, offsets.task_parent) else {
         return false;
     };
-    if tgid_of(control, parent) != Some(atomic::load(&control.tracer) as u32) {
-        return false;
-    }
+    tgid_of(control, parent) == Some(atomic::load(&control.tracer) as u32)
+}
+
+/// Whether the signal that stops threads is not blocked in one, and its disposition is to be ignored.
+#[inline(always)]
+fn ignores(control: &Control, task: u64) -> bool {
+    let offsets = &control.offsets;
     let Some(blocked) = read_kernel::<u64>(task, offsets.task_blocked) else {
         return false;
     };
@@ -860,12 +955,6 @@ fn of_current(offset: u32) -> u64 {
     // SAFETY: the helper has no preconditions.
     let task = unsafe { bpf_get_current_task() };
     read_kernel::<u64>(task, offset).unwrap_or(0)
-}
-
-#[inline(always)]
-fn read_kernel<T>(base: u64, offset: u32) -> Option<T> {
-    // SAFETY: the helper checks the address.
-    unsafe { bpf_probe_read_kernel(base.wrapping_add(u64::from(offset)) as *const T).ok() }
 }
 
 /// Binary search: how many of the first `count` entries, sorted, are "at most" what is sought,
@@ -901,12 +990,13 @@ fn search(
 /// The executable range of an address space that holds `pc`.
 #[inline(always)]
 fn range_of(control: &Control, tgid: u32, pc: u64) -> Option<&'static ModuleRange> {
-    // SAFETY: an inner map is replaced whole, never changed while it is visible here.
-    let ranges = unsafe { SPACES.get(&tgid) }?;
+    if u64::from(tgid) != atomic::load(&control.tgid) {
+        return None;
+    }
     let found = search(control, SPACE_STEPS, SPACE_RANGES as u32, |index| {
-        Some(ranges.get(index)?.start <= pc)
+        Some(SPACE.get(index)?.start <= pc)
     })?;
-    let range = ranges.get(found.wrapping_sub(1))?;
+    let range = SPACE.get(found.wrapping_sub(1))?;
     (pc < range.end).then_some(range)
 }
 

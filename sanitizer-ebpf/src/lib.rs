@@ -5,7 +5,9 @@
 //! user space maps these structures into its own memory.
 #![no_std]
 
+pub mod descent;
 pub mod lock;
+pub mod own;
 pub mod system_call;
 
 use core::sync::atomic::AtomicU64;
@@ -31,6 +33,11 @@ pub const KNOWN_BITS: u32 = 16;
 /// Program counters of clock samples that are kept for the strategy.
 pub const SEEN: usize = 16;
 
+/// Places outside analyzed functions that are counted as the program is seen to execute them. A power of two.
+pub const ELSEWHERE: usize = 128;
+/// Addresses that differ in so many low bits only share a place among those.
+pub const ELSEWHERE_BITS: u32 = 6;
+
 /// Threads that may come to a site without meeting another one's address until one is claimed all the same.
 pub const UNMET_TRAPS: u64 = 96;
 
@@ -47,6 +54,9 @@ pub const LOCKS: usize = 16;
 /// Threads that may come to a site while they hold one of them, before they count as traps in vain.
 pub const HELD_TRAPS: u64 = 16;
 
+/// Threads that may come to a site for memory that only they use, after which it is no longer waited at.
+pub const OWN_TRAPS: u64 = 16;
+
 /// Accesses of its own thread after which an address that nobody else has used is taken for private.
 pub const OWN_ACCESSES: u64 = 8;
 
@@ -58,6 +68,12 @@ pub const USERS: usize = 8;
 pub const OTHERS: u64 = 48;
 /// See above.
 pub const MORE_NS: u64 = 4_000_000;
+
+/// What it costs the program to create a thread while a gate looks on, ns, as measured in a virtual machine.
+pub const NEW_THREAD_NS: u64 = 200;
+
+/// Threads that were not taken in and may come to a site until it is no longer waited at: their traps are for nothing.
+pub const NOT_HELD_TRAPS: u64 = 96;
 
 /// Traps after which a stall is ended early: an address that is accessed all the time must not
 /// cost the program a trap each time for as long as the stall lasts.
@@ -135,6 +151,8 @@ counters! {
     Samples = "samples",
     /// Those of other processes, where the clocks are the processors'.
     ForeignSamples = "samples-of-other-processes",
+    /// Those of the program in analyzed functions, or in a memory routine that one of them has called.
+    SamplesAnalyzed = "samples-analyzed",
     /// Clock samples let through: a thread was claimed.
     SamplesPassed = "samples-passed",
     /// Clock samples while another sample was in hand.
@@ -145,6 +163,8 @@ counters! {
     SampleNoModule = "sample-unknown-module",
     /// Clock samples in modules without metadata.
     SampleUnanalyzed = "sample-unanalyzed",
+    /// Clock samples, and arrivals at the site that is waited at, of threads that were not taken in: nobody can stop them.
+    SampleNotHeld = "sample-not-held",
     /// Clock samples of a thread that cannot be stopped harmlessly now.
     SampleUnstoppable = "sample-unstoppable",
     /// Clock samples while others may claim threads.
@@ -159,6 +179,8 @@ counters! {
     SiteUnmet = "site-unmet",
     /// Traps there of threads that were let pass, because they held a lock for which others had waited.
     SiteHeld = "site-held",
+    /// Traps there of threads that were let pass, because they were about to access what only they use.
+    SiteOwn = "site-own",
     /// Traps there that were let pass: skipped, without budget, or while a sample was in hand.
     SiteSwallowed = "site-swallowed",
     /// Traps at an address that stays watched after a stall.
@@ -183,6 +205,10 @@ counters! {
     HitOverflow = "overflow",
     /// Conflicting accesses recorded.
     HitRecorded = "recorded",
+    /// Threads that the program has created.
+    Threads = "threads-created",
+    /// Those that were left alone at their creation: there was no allowance for them.
+    ThreadsLeft = "threads-left-alone",
     /// Instruction-breakpoint traps of a thread that is not the owner, or late.
     ReachSwallowed = "breakpoint-swallowed",
 }
@@ -234,6 +260,10 @@ pub struct KernelOffsets {
     pub task_run_delay: u32,
     /// `task_struct.thread.fsbase`; 0 where the kernel's type information does not name it.
     pub task_fs_base: u32,
+    /// `task_struct.signal`
+    pub task_signal: u32,
+    /// `signal_struct.live`
+    pub signal_live: u32,
 }
 
 /// The control block: one page shared by the tracer and the gates of one process.
@@ -300,12 +330,22 @@ pub struct Control {
     pub site_shift: AtomicU64,
     /// See above.
     pub site_displacement: AtomicU64,
+    /// Another register that points to what is accessed there, by its number, of the call of a memory routine; or [`NO_REGISTER`].
+    pub site_other: AtomicU64,
+    /// 1: a thread is let pass there that is about to access what only it uses ([`own::is_own`]).
+    pub site_passes_own: AtomicU64,
+    /// So many bytes from the stack pointer up are that, beside others.
+    pub site_frame: AtomicU64,
     /// Traps of threads that were let pass for that reason.
+    pub site_own: AtomicU64,
+    /// Traps of threads that were let pass, since nobody else was about to access the same.
     pub site_unmet: AtomicU64,
     /// 1: a thread that holds one of `locks` is let pass there.
     pub site_spares_holders: AtomicU64,
     /// Traps of threads that were let pass for that reason.
     pub site_held: AtomicU64,
+    /// Traps of threads that were not taken in.
+    pub site_not_held: AtomicU64,
     /// Locks for which threads have waited ([`lock::Form::word`]); 0 where there are no more.
     pub locks: [AtomicU64; LOCKS],
     /// Addresses that were about to be accessed there, ever since it is waited at; the next place in `met`.
@@ -335,6 +375,11 @@ pub struct Control {
     pub seen_count: AtomicU64,
     /// Program counters of the last of them.
     pub seen: [AtomicU64; SEEN],
+    /// So many more new threads are told of: what it takes to take them in is part of the budget.
+    pub threads_allowed: AtomicU64,
+    /// Program counters of clock samples outside analyzed functions, by a hash of all but their low
+    /// [`ELSEWHERE_BITS`] bits, and how many more of them than of others with the same hash there were.
+    pub elsewhere: [[AtomicU64; 2]; ELSEWHERE],
     /// When an unknown program counter was last told of, ns.
     pub unknown_pc_ns: AtomicU64,
     /// Always 0, which the kernel's verifier cannot know: see the gates' search.
@@ -358,6 +403,8 @@ pub struct Control {
     pub ignore_atomic: AtomicU64,
     /// 1: accesses of code that was not analyzed are kept (`--unanalyzed report`).
     pub keep_unanalyzed: AtomicU64,
+    /// 1: so are those of libraries without metadata: what is watched is a variable of one, which may hold what it returns.
+    pub keep_results: AtomicU64,
     /// 1: the clocks are those of the processors, not of threads: a signal is for the gate to send.
     pub clock_by_cpu: AtomicU64,
     /// 1: so are watchpoints and breakpoints: whose access it was is for the gate to tell, too.
@@ -368,6 +415,29 @@ pub struct Control {
     pub offsets: KernelOffsets,
     /// Counts, by [`Counter`].
     pub counters: [AtomicU64; Counter::COUNT],
+}
+
+impl Control {
+    /// Where in `elsewhere` a program counter is counted.
+    #[must_use]
+    pub const fn place_elsewhere(pc: u64) -> usize {
+        /// 2^64 divided by the golden ratio: spreads what is near.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        ((pc >> ELSEWHERE_BITS).wrapping_mul(SPREAD) >> (64 - ELSEWHERE.trailing_zeros())) as usize
+    }
+
+    /// What stands there after a sample at `pc`, where there was a place with its number before: what is executed most often
+    /// stays, whatever else has the same hash.
+    #[must_use]
+    pub const fn counted_elsewhere([place, number]: [u64; 2], pc: u64) -> [u64; 2] {
+        if (place ^ pc) >> ELSEWHERE_BITS == 0 {
+            [place, number + 1]
+        } else if number == 0 {
+            [pc, 1]
+        } else {
+            [place, number - 1]
+        }
+    }
 }
 
 /// In the place of a thread: accesses of others are not waited for.
@@ -500,8 +570,6 @@ pub struct Event {
 
 /// A thread was created in the watched process.
 pub const EVENT_THREAD: u32 = 1;
-/// The watched process forked; `tid` is the child.
-pub const EVENT_FORK: u32 = 2;
 /// A sample fell outside all known modules at `value`.
 pub const EVENT_UNKNOWN_PC: u32 = 3;
 /// The owner made its access in generation `value`.
@@ -518,3 +586,7 @@ pub const EVENT_HIT: u32 = 7;
 pub const EVENT_CROWDED: u32 = 8;
 /// In the stall of generation `value` an access was made of which it is known that it races.
 pub const EVENT_KNOWN: u32 = 9;
+/// The watched process creates more threads than are allowed to be taken in; told once until some are again.
+pub const EVENT_THREADS_LEFT: u32 = 10;
+/// Thread `tid` of the watched process, which is not held, executes another program.
+pub const EVENT_EXEC: u32 = 11;

@@ -3,7 +3,7 @@
 //! * `clock_gate` on task-clock events: may this thread be sampled, here and now?
 //! * `reach_gate` on instruction breakpoints: has the owner of the sample reached its site?
 //! * `watch_gate` on data watchpoints: is this access evidence? If so it is recorded at once.
-//! * `newtask` on the `task_newtask` tracepoint: threads and children of the target.
+//! * `newtask` on the `task_newtask` tracepoint: threads of the target.
 //!
 //! The value that a `perf_event` program returns decides about the event's signal (kernel
 //! commit c4fcc7d1, Linux 6.10): 0 swallows it. The entries are written by hand because the
@@ -19,6 +19,8 @@
 mod atomic;
 #[cfg(target_arch = "bpf")]
 mod gates;
+#[cfg(target_arch = "bpf")]
+mod task;
 
 #[cfg(target_arch = "bpf")]
 #[panic_handler]

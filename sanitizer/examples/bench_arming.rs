@@ -12,8 +12,9 @@ use gwp_race::{
     hunt::{arming::Arming, tracer::choose_delivery, watchpoints::Watchpoints},
     kernel::{
         gates::{GateLog, Gates},
+        limits::raise_files,
         perf::{EventOptions, WatchKind},
-        process::{Urgency, hurry, raise_file_limit},
+        process::{Urgency, hurry},
     },
     target::threads,
 };
@@ -36,11 +37,11 @@ const NOWHERE: RuntimeAddr = RuntimeAddr(0x1000);
 fn main() -> anyhow::Result<()> {
     let pid = std::env::args().nth(1).context("usage: bench_arming PID")?;
     let pid: u32 = pid.parse().context("usage: bench_arming PID")?;
-    raise_file_limit();
+    raise_files();
     // As the tracer does.
     hurry(Urgency::Urgent);
     let gates = Gates::load(GateLog::Off)?;
-    let delivery = choose_delivery(pid, &gates)?;
+    let delivery = choose_delivery(pid, &gates)?.context("the program handles all signals")?;
     let threads = threads::list(Pid::from_raw(pid.cast_signed()))?;
     let tids = || threads.iter().map(|tid| tid.as_raw().cast_unsigned());
 

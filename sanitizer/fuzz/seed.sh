@@ -44,6 +44,22 @@ for compiler in clang-16 clang-22; do
     done
 done
 
+# Object files of other byte orders, widths and machines, and relocations in each form.
+for target in i386 armv7 s390x powerpc64 mips64el mips riscv64; do
+    clang-22 --target=$target-linux-gnu -O1 -g0 -fexperimental-sanitize-metadata=atomics \
+        -fbasic-block-address-map -c "$work/seed.c" -o "$fuzz/corpus/image/object-$target" 2>/dev/null ||
+        clang-22 --target=$target-linux-gnu -O1 -g0 -fexperimental-sanitize-metadata=atomics -c "$work/seed.c" \
+            -o "$fuzz/corpus/image/object-$target"
+done
+clang-22 -O1 -g0 -fexperimental-sanitize-metadata=atomics -Wa,--crel,--allow-experimental-crel -c "$work/seed.c" \
+    -o "$fuzz/corpus/image/object-crel"
+echo 'int load(void); void publish(int); void *table[40] = { load, publish, [9 ... 30] = load };' > "$work/pointers.c"
+for form in android relr; do
+    clang-22 -O1 -g0 -fPIC -shared -nostdlib -fuse-ld=lld-22 -Wl,-z,noseparate-code,-Bsymbolic,-N \
+        -Wl,--unresolved-symbols=ignore-all,--pack-dyn-relocs=$form "$work/seed.c" "$work/pointers.c" \
+        -o "$fuzz/corpus/image/packed-$form"
+done
+
 # A section of a file as a seed: the target, the seed's name, the file, the section, and the bytes before it, in
 # octal.
 section_seed() {

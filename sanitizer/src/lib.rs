@@ -1,7 +1,7 @@
 //! gwp-race: a sampling data-race detector for programs in production.
 //!
 //! The library behind the `gwp-race` command. Modules are layered; a module imports only
-//! from those below it:
+//! from those below it (tests may use `kernel` everywhere):
 //!
 //! ```text
 //! cli      run, attach, inspect, doctor: arguments in, exit code out
@@ -10,10 +10,11 @@
 //! symbols  unwinding of stack snapshots, functions, lines, inlining
 //! verdict  two accesses in, race or reason-why-not out (pure)
 //! target   a live process: threads, memory, maps, modules
-//! kernel   perf events, eBPF gates, ptrace, BTF: every system call
-//! insn     one machine instruction: the bytes it reads and writes (pure)
-//! image    an ELF file: sections, text, functions, build id
 //! pcmeta   PC-keyed metadata formats: bytes in, compact tables out (pure)
+//! image    an ELF file: sections, text, functions, build id
+//! kernel   perf events, eBPF gates, ptrace, BTF: every system call
+//! routine  memory routines by name: the bytes they access, given arguments (pure)
+//! insn     one machine instruction: the bytes it reads and writes (pure)
 //! addr     the three kinds of addresses
 //! ```
 
@@ -25,6 +26,7 @@ pub mod insn;
 pub mod kernel;
 pub mod pcmeta;
 pub mod report;
+pub mod routine;
 pub mod symbols;
 pub mod target;
 pub mod verdict;

@@ -38,9 +38,12 @@ fn exit_code_is_passed_on() {
 /// caught goes on while the other one is still stalled.
 #[test]
 fn who_was_caught_may_crash() {
-    const TRIES: u32 = 20;
+    // Two to four of ten are usual. Of so many tries fewer have one then in one test of 1,000 at most; with a tenth of that,
+    // one test of 100 finds enough.
+    const TRIES: usize = 64;
+    const LEAST: usize = 5;
     let built = built("conduct/racing_trap.c");
-    let caught = (1..=TRIES).any(|attempt| {
+    let caught = (1..=TRIES).filter(|attempt| {
         let watch = Watch::aggressive().option(&["--stall", "5ms", "--stop-deadline", "20ms"]);
         let outcome = watch.run(&built, &["3", "2"], Until::End).unwrap();
         assert_eq!(outcome.status.code(), Some(128 + 5), "{outcome:?}");
@@ -48,7 +51,7 @@ fn who_was_caught_may_crash() {
         println!("try {attempt}: {races} races");
         races > 0
     });
-    assert!(caught, "not in {TRIES} tries");
+    assert_eq!(caught.take(LEAST).count(), LEAST, "of {TRIES} tries");
 }
 
 /// Check that a program killed by a signal gives 128 and the signal's number, as in a shell.
@@ -86,7 +89,7 @@ fn sent_signals_are_passed_on() {
         BufReader::new(stdout).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
         kill(started.pid(), signal).unwrap();
-        let status = started.wait(Duration::from_secs(20)).unwrap();
+        let status = started.wait(Duration::from_secs(60)).unwrap();
         assert_eq!(status.code(), Some(41), "{signal}: {status}");
     }
 }
@@ -131,18 +134,89 @@ fn a_missing_program_is_named() {
 fn the_program_outlives_the_watching() {
     let program = built("races/read_write.c");
     let outcome = Watch::aggressive()
-        .option(&["--duration", "1s"])
-        .run(&program, &["4"], Until::End)
+        .option(&["--duration", "2s"])
+        .run(&program, &["6"], Until::End)
         .unwrap();
     assert!(outcome.status.success(), "{outcome:?}");
     assert_eq!(outcome.stdout, "done\n");
-    // A sample a millisecond of CPU time: two threads make 2,000 in the second that is watched,
-    // and 8,000 in all.
+    // A sample a millisecond of CPU time: two threads make 4,000 in the time that is watched,
+    // and 12,000 in all.
     let samples = outcome.report.number("samples");
     assert!(
-        samples < 4000.0,
-        "{samples} samples: it was watched for longer than a second"
+        samples > 0.0 && samples < 8000.0,
+        "{samples} samples: it was not watched for two seconds"
     );
+}
+
+/// Check that races that are suppressed end nothing, and that the first one that is not ends the program:
+/// of eight races, all are suppressed, or all but one.
+#[test]
+fn only_reported_races_halt() {
+    let program = built("conduct/many_races.c");
+    let scratch = tempfile::tempdir().unwrap();
+    let list = scratch.path().join("suppressions");
+    let run = |suppressed: &str, seconds| {
+        let rules: String = suppressed
+            .chars()
+            .map(|name| format!("race:^increment_{name}$\n"))
+            .collect();
+        fs::write(&list, rules).unwrap();
+        let list = list.to_str().unwrap();
+        Watch::aggressive()
+            .option(&["--halt-on-race", "--suppressions", list])
+            .run(&program, &[seconds, "2"], Until::End)
+            .unwrap()
+    };
+    let outcome = run("abcdefgh", "3");
+    let suppressed = outcome.report.swallowed("suppressed");
+    println!("{suppressed} times suppressed");
+    assert!(suppressed > 0.0, "{outcome:?}");
+    assert_eq!(outcome.status.code(), Some(0), "{outcome:?}");
+    assert_eq!(outcome.stdout, "done\n");
+    assert_eq!(outcome.report.races.len(), 0, "{outcome:?}");
+
+    let outcome = run("bcdefgh", "40");
+    assert_eq!(outcome.status.code(), Some(66), "{outcome:?}");
+    let races = &outcome.report.races;
+    println!("after {} s", outcome.report.number("elapsed_s"));
+    assert!(!races.is_empty(), "{outcome:?}");
+    assert!(races.iter().all(|race| race.has_function("increment_a")));
+}
+
+/// Check that a program which handles each signal that could stop its threads, as programs of Go do, gets none of them, and that it is told
+/// that nothing is found.
+#[test]
+fn who_handles_all_signals_is_told() {
+    let program = built("conduct/all_handled.c");
+    let outcome = Watch::aggressive()
+        .run(&program, &["3", "2"], Until::End)
+        .unwrap();
+    assert_eq!(outcome.status.code(), Some(0), "{outcome:?}");
+    assert_eq!(outcome.report.number("stalls"), 0.0);
+    let said = outcome
+        .stderr
+        .matches("none of its threads can be stopped")
+        .count();
+    assert_eq!(said, 1, "{}", outcome.stderr);
+    assert_eq!(
+        outcome.stdout.matches("done").count(),
+        1,
+        "{}",
+        outcome.stdout
+    );
+}
+
+/// Check that a program which ignores the signal that is to halt it is killed.
+#[test]
+fn halting_ends_who_ignores_it() {
+    let program = built("conduct/many_races.c");
+    let script = format!("trap '' TERM; exec {} 60 2", program.display());
+    let outcome = Watch::aggressive()
+        .option(&["--halt-on-race"])
+        .run(Path::new("/bin/sh"), &["-c", &script], Until::End)
+        .unwrap();
+    assert_eq!(outcome.status.code(), Some(66), "{outcome:?}");
+    assert_eq!(outcome.stdout, "", "it was not halted");
 }
 
 /// Check that the traps of a program with a SIGTRAP handler of its own are its own, all of them.
@@ -181,10 +255,10 @@ fn nothing_is_interrupted_by_attach() {
     let scratch = tempfile::tempdir().unwrap();
     let stdout = scratch.path().join("stdout");
     let mut command = Command::new(built("conduct/interruptions.c"));
-    command.arg("30").stdout(fs::File::create(&stdout).unwrap());
+    command.arg("24").stdout(fs::File::create(&stdout).unwrap());
     let mut target = Guarded::new(command.spawn().unwrap());
     for _ in 0..4 {
-        let watch = Watch::aggressive().option(&["--duration", "1s"]);
+        let watch = Watch::aggressive().option(&["--duration", "3s"]);
         let outcome = watch.attach(target.pid(), Until::End).unwrap();
         assert!(outcome.status.success(), "{outcome:?}");
         assert_eq!(
@@ -238,9 +312,9 @@ fn a_crash_ends_the_attaching() {
         std::thread::sleep(Duration::from_millis(10));
     }
     kill(target.pid(), Signal::SIGSEGV).unwrap();
-    let status = target.wait(Duration::from_secs(20)).unwrap();
+    let status = target.wait(Duration::from_secs(60)).unwrap();
     assert_eq!(status.signal(), Some(11));
-    assert!(attached.wait(Duration::from_secs(20)).unwrap().success());
+    assert!(attached.wait(Duration::from_secs(60)).unwrap().success());
 }
 
 /// Check that a process can be attached to whose first thread has ended.
@@ -273,7 +347,7 @@ fn told_to_end_it_leaves_the_target() {
         std::thread::sleep(Duration::from_secs(2));
         assert_eq!(attached.ended().unwrap(), None, "it did not stay attached");
         kill(attached.pid(), signal).unwrap();
-        attached.wait(Duration::from_secs(20)).unwrap();
+        attached.wait(Duration::from_secs(60)).unwrap();
         assert_eq!(target.ended().unwrap(), None, "the target has ended");
         assert_eq!(
             status_field(target.pid(), "TracerPid").as_deref(),
@@ -285,4 +359,29 @@ fn told_to_end_it_leaves_the_target() {
                 .contains("\"type\":\"summary\"")
         );
     }
+}
+
+/// Check that a program finds all that it would find without gwp-race: signals that are ignored or blocked, the environment,
+/// limits, how it is scheduled. Only SIGTRAP is ignored (docs/safety.md).
+#[test]
+fn programs_find_what_they_would_find() {
+    // In the manner of a service manager, and of somebody who wants to know.
+    const ODD: &str = "umask 027; ulimit -n 200; ulimit -c 0; ulimit -S -s 4096
+        exec nice -n 3 env --ignore-signal=PIPE,HUP,TTOU,34,40,64 --block-signal=USR2,CHLD,63 \
+            ODD=a=b LD_LIBRARY_PATH=/nowhere GLIBC_TUNABLES= \"$@\" 4</dev/null";
+    let program = built("conduct/origin.c");
+    let found = |command: &[&str]| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", ODD, "sh"]).args(command).arg(&program);
+        let output = shell.args(["one", ""]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let binary = gwp_race();
+    let alone = found(&[]);
+    let watched = found(&[binary.to_str().unwrap(), "run", "-q", "--"]);
+    assert!(alone.contains("signal 13: 0x1\n"), "{alone}");
+    let alone = alone.replace("signal 5: (nil)", "signal 5: 0x1");
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(lines(&watched), lines(&alone));
 }

@@ -13,10 +13,10 @@ use std::{
 use gwp_race_tests::{Configuration, Program, Watch, binary, children::Guarded, compile};
 
 /// How long a program may take; the longest needs about ten seconds by itself.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 /// How long gwp-race may take to catch the race that each program has, by which one knows that it
 /// is at work.
-const STARTING: Duration = Duration::from_secs(20);
+const STARTING: Duration = Duration::from_secs(60);
 
 /// Everything of a program that can be seen.
 #[derive(Debug, PartialEq, Eq)]

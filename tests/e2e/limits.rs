@@ -71,6 +71,68 @@ fn busy_variables_are_let_go() {
     assert!(is_watched, "not in {TRIES} tries");
 }
 
+/// Check that threads which live shortly cost no more than the budget, however many there are, and that they are caught all the same.
+/// (To take in each of them would cost a quarter of the program's time.)
+#[test]
+fn brief_threads_are_within_the_budget() {
+    const TRIES: u32 = 6;
+    const BUDGET_PERCENT: f64 = 5.0;
+    let program = Program::new("races/brief_threads.c");
+    let program = compile::program(&program, Configuration::USUAL).unwrap();
+    let is_caught = (1..=TRIES).any(|attempt| {
+        let outcome = Watch::usual()
+            .option(&["--max-overhead", &format!("{BUDGET_PERCENT}%")])
+            .run(&program, &["15", "3"], Until::End)
+            .unwrap();
+        let report = &outcome.report;
+        let [created, left, slowdown] = ["threads_created", "threads_left_alone", "slowdown_percent"]
+            .map(|name| report.number(name));
+        println!(
+            "try {attempt}: {} races; {left} of {created} threads left alone; slowdown {slowdown} %",
+            report.races.len()
+        );
+        assert!(created > 10_000.0, "{created}");
+        assert!(left > created / 2.0 && left < created, "{left} of {created}");
+        // By what was counted and by CPU times, which differ with what else the machine does.
+        assert!(slowdown < 2.0 * BUDGET_PERCENT, "{slowdown} %: {:?}", report.summary);
+        report.races.iter().any(|race| race.has_function("increment"))
+    });
+    assert!(is_caught, "not in {TRIES} tries");
+}
+
+/// Check that a program's own signals, each of which stops whoever is traced, cost no more than the budget, however many there are: its
+/// threads are let alone for most of the time. Each signal is delivered once all the same, and what such a thread executes then is watched.
+#[test]
+fn own_signals_are_within_the_budget() {
+    const BUDGET_PERCENT: f64 = 2.0;
+    /// Fewer signals would not have to cost more than the budget.
+    const LEAST: f64 = 500.0;
+    let program = Program::new("limits/own_signals.c");
+    let program = compile::program(&program, Configuration::USUAL).unwrap();
+    for how in ["raise", "fork", "other"] {
+        let is_caught = (1..=TRIES).any(|attempt| {
+            let Outcome { report, stdout, status, .. } = Watch::usual()
+                .option(&["--max-overhead", &format!("{BUDGET_PERCENT}%"), "--follow-forks", "no"])
+                .run(&program, &["3", how], Until::End)
+                .unwrap();
+            assert!(status.success(), "{how}: {status:?}: {stdout}");
+            let sent: f64 = stdout.split(' ').next().unwrap_or_default().parse().unwrap();
+            let [stops, times, alone_s] = ["own_stops", "times_let_alone", "let_alone_s"]
+                .map(|name| report.number(name));
+            println!(
+                "{how}, try {attempt}: {stops} stops for {sent} signals; let alone {times} times, for {alone_s} s; {} races",
+                report.races.len()
+            );
+            assert!(sent > LEAST, "{how}: {sent}");
+            assert!(times > 0.0 && alone_s > 1.0, "{how}: {times} times, {alone_s} s");
+            // Without a bound each signal is a stop. What is advanced pays for some of them.
+            assert!(stops < sent / 2.0, "{how}: {stops} of {sent}");
+            report.races.iter().any(|race| race.has_function("increment"))
+        });
+        assert!(is_caught, "{how}: not in {TRIES} tries");
+    }
+}
+
 /// What the gates have counted, as `-vv` tells at the end.
 fn gate_counter(stderr: &str, name: &str) -> f64 {
     let name = format!("\"{name}\": ");
@@ -141,6 +203,52 @@ fn memory_is_bounded_in_attach() {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         vec![Guarded::new(command.spawn().unwrap()), server]
     });
+}
+
+/// Check that a program with very many mappings, of a file with a very long path, of a file that is no program or of none, costs gwp-race neither
+/// much memory nor much time, makes it say little, and has its race caught all the same.
+#[test]
+fn many_mappings_cost_little() {
+    const BUDGET_PERCENT: f64 = 5.0;
+    const MOST_SAID: u64 = 16 << 10;
+    let program = Program::new("limits/many_mappings.c");
+    let program = compile::program(&program, Configuration::USUAL).unwrap();
+    // The kernel takes half a second to write the first one's map down: a look each second would cost most of the time.
+    for (kind, seconds) in [("long", "12"), ("code", "6"), ("anonymous", "6")] {
+        let is_caught = (1..=TRIES).any(|attempt| {
+            let scratch = tempfile::tempdir().unwrap();
+            let [output, errors, folder] =
+                ["report.json", "errors", "folder"].map(|name| scratch.path().join(name));
+            std::fs::create_dir(&folder).unwrap();
+            let arguments = [seconds, "2", kind, folder.to_str().unwrap()];
+            let mut command = Watch::usual()
+                .option(&["--max-overhead", &format!("{BUDGET_PERCENT}%")])
+                .run_command(&program, &arguments, &output);
+            let errors_to = std::fs::File::create(&errors).unwrap();
+            command.stdout(Stdio::null()).stderr(errors_to);
+            let start = Instant::now();
+            let mut gwp_race = Guarded::new(command.spawn().unwrap());
+            let mut most = 0;
+            while gwp_race.ended().unwrap().is_none() {
+                assert!(start.elapsed() < LIMIT, "{kind}: it does not end");
+                most = most.max(usage::look(gwp_race.pid(), start).rss_kib);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let report = Report::read(&std::fs::read_to_string(&output).unwrap()).unwrap();
+            let slowdown = report.number("slowdown_percent");
+            let said = std::fs::metadata(&errors).unwrap().len();
+            println!(
+                "{kind}, try {attempt}: {} races; {most} KiB; slowdown {slowdown} %; {said} bytes said",
+                report.races.len()
+            );
+            assert!(most <= MOST_RSS_KIB, "{kind}: {most} KiB");
+            // The first looks come before it is known what they cost.
+            assert!(slowdown < 4.0 * BUDGET_PERCENT, "{kind}: {:?}", report.summary);
+            assert!(said < MOST_SAID, "{kind}: {said} bytes");
+            report.races.iter().any(|race| race.has_function("increment"))
+        });
+        assert!(is_caught, "{kind}: not in {TRIES} tries");
+    }
 }
 
 /// Check that a program which is given a processor all the time has its events on the processors, where they cost it

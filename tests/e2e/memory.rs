@@ -22,7 +22,7 @@ const ENDING: Duration = Duration::from_secs(30);
 /// How often memory ends for each of the two processes.
 const ROUNDS: u32 = 4;
 /// Between the instants at which it ends.
-const STEP: Duration = Duration::from_millis(7);
+const STEP: Duration = Duration::from_millis(25);
 /// The exit code of a process that abort(3) has ended, as `prlimit` passes it on: none.
 const ABORTED: Option<i32> = None;
 
@@ -52,7 +52,7 @@ fn too_little_from_the_start() {
             .arg(format!("--as={}", mib << 20))
             .arg(binary::gwp_race())
             .args(["attach", "--max-overhead", "100%", "--sample-period", "1ms"])
-            .args(["--duration", "1s", "-o"])
+            .args(["--duration", "2s", "-o"])
             .arg(target.board.beside("report"))
             .arg(pid.to_string())
             .stdin(Stdio::null())
@@ -84,7 +84,7 @@ fn too_little_from_the_start() {
 /// target is released, and that the daemon says what has become of the tracer.
 #[test]
 fn none_left_in_the_midst() {
-    let mut deaths = 0;
+    let mut felt = 0;
     for round in 0..2 * ROUNDS {
         let of_tracer = round % 2 == 0;
         let mut target = Target::start(&program().unwrap(), 4).unwrap();
@@ -105,7 +105,7 @@ fn none_left_in_the_midst() {
         println!("tracer: {of_tracer}: {status}: {}", said.trim_end());
         assert!(!said.contains("panicked"), "{said}");
         let died = said.contains("memory allocation");
-        deaths += u32::from(died);
+        felt += u32::from(died || said.contains("Cannot allocate memory"));
         if of_tracer {
             assert!(matches!(status.code(), Some(0 | 1)), "{status}: {said}");
             assert_eq!(died, said.contains("the tracer has died"), "{said}");
@@ -116,5 +116,5 @@ fn none_left_in_the_midst() {
         assert_eq!(target.board.examine(pid).unwrap(), None);
         target.end().unwrap();
     }
-    assert!(deaths > 0, "the limits were not felt");
+    assert!(felt > 0, "the limits were not felt");
 }

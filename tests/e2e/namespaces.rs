@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 /// How often a race may be missed.
 const TRIES: u32 = 5;
 /// How long a program in a new namespace may take to start.
-const STARTING: Duration = Duration::from_secs(20);
+const STARTING: Duration = Duration::from_secs(60);
 
 fn racy_program() -> std::path::PathBuf {
     compile::program(&Program::new("races/many_threads.c"), Configuration::USUAL).unwrap()

@@ -306,3 +306,50 @@ fn closed_descriptors_stay_closed() {
         );
     }
 }
+
+/// Check that names which a program chooses move no cursor, turn no letters round and begin no line, in whatever they are told.
+#[test]
+fn names_do_nothing_to_a_terminal() {
+    const HOSTILE: &str = "a\nWARN forged \x1b[31m\u{202e}\u{9b}2Jb";
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join(HOSTILE);
+    fs::copy(built("conduct/many_races.c"), &program).unwrap();
+    let tables = directory.path().join("tables.csv");
+    let told = |arguments: &[&str], command: &[&str]| {
+        let mut gwp_race = Command::new(gwp_race());
+        let output = gwp_race
+            .args(arguments)
+            .arg(&program)
+            .args(command)
+            .output();
+        let output = output.unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        String::from_utf8(text).unwrap()
+    };
+    let coverage = format!("--coverage={}", tables.display());
+    let watch = [&["run", "-vv", &coverage], AGGRESSIVE.as_slice()].concat();
+    let json = [watch.as_slice(), &["--format", "json", "--"]].concat();
+    let text = [watch.as_slice(), &["--"]].concat();
+    let mut all = vec![
+        told(&text, &["3", "2"]),
+        told(&json, &["3", "2"]),
+        told(&["inspect", "--list"], &[]),
+        told(&["inspect", "--json"], &[]),
+        told(&["doctor"], &[]),
+        told(&["doctor", "--json"], &[]),
+    ];
+    assert!(
+        reports(&all[0]) > 0 && all[1].contains("\"type\":\"race\""),
+        "{all:?}"
+    );
+    all.push(fs::read_to_string(tables).unwrap());
+    for text in all {
+        assert!(text.contains("forged"), "{text}");
+        let unseen = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!text.contains(unseen), "{text:?}");
+        assert!(
+            !text.lines().any(|line| line.starts_with("WARN forged")),
+            "{text}"
+        );
+    }
+}

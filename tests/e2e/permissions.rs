@@ -8,21 +8,26 @@ use std::{
 };
 
 use gwp_race_tests::{
-    Configuration, Outcome, Program, Report, Until, Watch, binary,
+    Configuration, Program, Report, Until, Watch, binary,
     chaos::{self, target::Target},
-    children::{Guarded, named, status_field},
+    children::{Guarded, Mark, status_field},
     compile,
+    luck::Luck,
 };
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::{Signal, kill};
 use tempfile::TempDir;
+
+use crate::{
+    catalogue,
+    silence::{Quiet, must_be_caught, stay_silent},
+};
 
 /// The user and group `nobody`.
 const NOBODY: &str = "65534";
 /// How often a race may be missed.
 const TRIES: u32 = 5;
+/// How often each program's race is caught where its silence is compared with that.
+const CATCHES_WITHOUT: u32 = 4;
 /// What is said where there are no eBPF gates.
 const WITHOUT_GATES: &str = "eBPF is not permitted here";
 
@@ -123,6 +128,7 @@ fn an_ordinary_user_needs_no_ebpf() {
             assert!(output.status.success(), "{said}");
             assert_eq!(output.stdout, b"done\n");
             assert_eq!(said.matches(WITHOUT_GATES).count(), 1, "{said}");
+            assert_eq!(said.matches("looked for in /proc").count(), 1, "{said}");
             assert!(said.contains("setcap"), "{said}");
             let report = Report::read(&report).unwrap();
             let race = report.races.first();
@@ -178,14 +184,8 @@ fn an_ordinary_user_attaches_without_ebpf() {
     );
 }
 
-fn without_ebpf(program: &Program, seconds: &str, until: Until) -> Outcome {
-    let program = compile::program(program, Configuration::USUAL).unwrap();
-    let watch = Watch::aggressive().without_rights();
-    watch.run(&program, &[seconds], until).unwrap()
-}
-
-/// Check that programs without a race stay silent although they are sampled, and that the same ones
-/// without what orders them are caught in the same time.
+/// Check that programs without a race stay silent although threads are stalled, and that the same ones
+/// without what orders them are caught by a part of that.
 #[test]
 fn silence_holds_without_ebpf() {
     for source in [
@@ -193,24 +193,20 @@ fn silence_holds_without_ebpf() {
         "silent/spinlock.c",
         "silent/memory_routines.c",
     ] {
+        let watched = |program: &Program| {
+            let watch = Watch::aggressive().without_rights();
+            Quiet::new(program, Configuration::USUAL, watch)
+        };
         let program = Program::new(source);
-        let outcome = without_ebpf(&program, "15", Until::End);
-        assert!(outcome.status.success(), "{outcome:?}");
-        assert!(outcome.stderr.contains(WITHOUT_GATES), "{outcome:?}");
-        let stalls = outcome.report.number("stalls");
-        println!(
-            "{source}: {stalls} stalls, {} hits",
-            outcome.report.number("hits")
-        );
-        assert!(stalls > 0.0, "{outcome:?}");
-        assert!(outcome.report.races.is_empty(), "{outcome:?}");
-        let broken = program.broken();
-        let caught = (1..=TRIES).find(|_| {
-            let outcome = without_ebpf(&broken, "15", Until::Race);
-            !outcome.report.races.is_empty()
-        });
-        println!("{source}: the broken twin was caught on try {caught:?}");
-        assert!(caught.is_some(), "{source}: not caught in {TRIES} tries");
+        let mut luck = Luck::new(source, catalogue::usual(&program));
+        for _ in 0..CATCHES_WITHOUT {
+            must_be_caught(&watched(&program.clone().broken()), &mut luck);
+        }
+        luck.judge().unwrap();
+        for outcome in stay_silent(vec![watched(&program)], &luck) {
+            assert!(outcome.stderr.contains(WITHOUT_GATES), "{outcome:?}");
+            assert!(outcome.report.number("stalls") > 0.0, "{outcome:?}");
+        }
     }
 }
 
@@ -235,12 +231,13 @@ fn ends_pass_through_without_ebpf() {
 fn the_watchdog_works_without_ebpf() {
     let program = Program::new("races/many_threads.c");
     let program = compile::program(&program, Configuration::USUAL).unwrap();
-    let watch = Watch::aggressive().without_rights();
+    let mark = Mark::default();
+    let watch = Watch::aggressive().without_rights().marked(&mark);
     let outcome = std::thread::scope(|scope| {
         let running = scope.spawn(|| watch.run(&program, &["12", "2"], Until::End));
         while !running.is_finished() {
             std::thread::sleep(std::time::Duration::from_millis(1500));
-            if let Some(tracer) = named(Pid::this(), "gwp-race-tracer") {
+            if let Some(tracer) = mark.process("gwp-race-tracer") {
                 let _ = kill(tracer, Signal::SIGSTOP);
             }
         }
@@ -372,4 +369,32 @@ fn processes_of_others_are_out_of_reach() {
         assert_eq!(target.board.examine(pid).unwrap(), None);
     }
     target.end().unwrap();
+}
+
+/// Check that a program finds the variables that the dynamic loader drops from gwp-race's environment where that has its rights from its file.
+#[test]
+fn file_capabilities_drop_no_variables() {
+    const KEPT: [&str; 4] = [
+        "LD_LIBRARY_PATH=/nowhere",
+        "TMPDIR=/tmp",
+        "GLIBC_TUNABLES=glibc.malloc.check=0",
+        "ORDINARY=a=b",
+    ];
+    let place = Place::new();
+    let binary = place.path("gwp-race");
+    let mut setcap = Command::new("setcap");
+    setcap.arg("cap_bpf,cap_perfmon=ep").arg(&binary);
+    assert!(setcap.status().unwrap().success());
+    let user = |words: &[&Path]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        let variables = ["env", "-i"].into_iter().chain(KEPT);
+        let output = command.args(variables).args(words).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let env = Path::new("/usr/bin/env");
+    let watched = user(&[&binary, "run".as_ref(), "-q".as_ref(), "--".as_ref(), env]);
+    assert_eq!(watched, user(&[env]));
+    assert_eq!(watched.lines().collect::<Vec<_>>(), KEPT);
 }

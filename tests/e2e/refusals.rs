@@ -88,3 +88,21 @@ fn a_32_bit_program_is_refused() {
     stdin.write_all(b"\n").unwrap();
     assert_eq!(target.child().wait().unwrap().code(), Some(9));
 }
+
+/// Check that what has no program is told apart from what does not exist.
+#[test]
+fn who_executes_nothing_is_refused() {
+    let mut ended = Guarded::new(Command::new("true").spawn().unwrap());
+    let state = || gwp_race_tests::children::status_field(ended.pid(), "State");
+    while !state().is_some_and(|state| state.starts_with('Z')) {
+        std::thread::yield_now();
+    }
+    assert_refused(&attach(ended.pid()), "is a zombie");
+    assert!(ended.child().wait().unwrap().success());
+    assert_refused(&attach(ended.pid()), "does not exist");
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+        assert_refused(&attach(Pid::from_raw(2)), "is a thread of the kernel");
+    } else {
+        println!("this pid namespace shows no thread of the kernel");
+    }
+}

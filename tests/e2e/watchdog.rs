@@ -9,7 +9,7 @@ use std::{
 
 use gwp_race_tests::{
     Configuration, Outcome, Program, Until, Watch,
-    children::{Guarded, descendants, named, status_field, threads},
+    children::{Guarded, Mark, descendants, named, status_field, threads},
     compile,
     lost_traps::LostTraps,
 };
@@ -28,7 +28,7 @@ const ROUNDS: u64 = 6;
 /// A release takes the deadline of 20 ms; the rest is for a machine that is busy with others.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a start or a new attaching may take.
-const STARTING: Duration = Duration::from_secs(20);
+const STARTING: Duration = Duration::from_secs(60);
 
 /// Traps that a virtual machine may lose in a test, each of which ends a program whose tracer hangs.
 const MOST_LOST: u64 = 3;
@@ -208,15 +208,16 @@ fn run_with_hangs(program: &Program, until: Until) -> Outcome {
 }
 
 fn run_with_hangs_once(program: &Path, until: Until) -> Outcome {
-    let watch = Watch::aggressive().option(&["-v"]);
+    let mark = Mark::default();
+    let watch = Watch::aggressive().option(&["-v"]).marked(&mark);
     std::thread::scope(|scope| {
-        let running = scope.spawn(|| watch.run(program, &["25", "2"], until));
+        let running = scope.spawn(|| watch.run(program, &["15", "2"], until));
         let mut round = 0;
         while !running.is_finished() {
             round += 1;
             // Statistics come once a second: those of a tracer that ends before are lost.
             sleep(Duration::from_micros(1_500_000 + round * 17_389 % 100_000));
-            if let Some(tracer) = tracer_below(Pid::this()) {
+            if let Some(tracer) = mark.process("gwp-race-tracer") {
                 let _ = kill(tracer, Signal::SIGSTOP);
             }
         }

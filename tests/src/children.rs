@@ -4,6 +4,7 @@ use std::{
     fs,
     path::Path,
     process::{Child, ExitStatus},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -114,6 +115,33 @@ pub fn named(ancestor: Pid, name: &str) -> Option<Pid> {
         .find(|&pid| status_field(pid, "Name").as_deref() == Some(name))
 }
 
+/// Tells the processes of one test from those of the others that run beside it: it is in their environment.
+#[derive(Clone, Debug)]
+pub struct Mark(pub(crate) String);
+
+impl Default for Mark {
+    fn default() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+}
+
+impl Mark {
+    pub(crate) const VARIABLE: &str = "GWP_RACE_TEST";
+
+    /// A living process of this name that bears the mark, if there is one.
+    #[must_use]
+    pub fn process(&self, name: &str) -> Option<Pid> {
+        let mark = format!("{}={}", Self::VARIABLE, self.0);
+        descendants(Pid::this()).into_iter().find(|&pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let mut variables = environment.split(|byte| *byte == 0);
+            status_field(pid, "Name").as_deref() == Some(name)
+                && variables.any(|variable| variable == mark.as_bytes())
+        })
+    }
+}
+
 /// The threads of a process; none of one that is gone.
 pub fn threads(pid: Pid) -> impl Iterator<Item = Pid> {
     fs::read_dir(format!("/proc/{pid}/task"))
@@ -175,6 +203,23 @@ mod tests {
             );
             std::thread::sleep(POLL);
         }
+    }
+
+    /// Check that a marked process is found, and no other.
+    #[test]
+    fn marks_tell_processes_apart() {
+        let [one, other] = [Mark::default(), Mark::default()];
+        let mut command = Command::new("sleep");
+        let sleep = command.arg("60").env(Mark::VARIABLE, &one.0).spawn();
+        let sleep = Guarded::new(sleep.unwrap());
+        // Whoever has started it goes on before it has its name and environment.
+        let start = Instant::now();
+        while one.process("sleep").is_none() && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(POLL);
+        }
+        assert_eq!(one.process("sleep"), Some(sleep.pid()));
+        assert_eq!(other.process("sleep"), None);
+        assert_eq!(one.process("sh"), None);
     }
 
     /// Check that waiting has an end.

@@ -21,12 +21,15 @@ const HEADERS: [&str; 3] = ["fixture.h", "libs/counter.h", "conformance/conforma
 /// The linker of the programs that are optimized as a whole.
 const LLD: &str = "--ld-path=/usr/bin/ld.lld-22";
 /// The flags under which LLVM knows that another thread may write, without instrumenting anything.
-const STRICT: [&str; 5] = [
+const STRICT: [&str; 8] = [
     "-fsanitize=thread",
     "-tsan-instrument-memory-accesses=0",
     "-tsan-instrument-func-entry-exit=0",
     "-tsan-instrument-atomics=0",
     "-tsan-instrument-memintrinsics=0",
+    "-enable-tail-merge=0",
+    "-x86-promote-anyext-load=0",
+    "-enable-interleaved-mem-accesses=0",
 ];
 
 /// Programs with musl in the place of the system's C library, as Debian's `musl-dev` has it.
@@ -162,6 +165,9 @@ fn rustc(program: &Program, configuration: Configuration) -> Command {
         "-C",
         "llvm-args=-sanitizer-metadata-covered -sanitizer-metadata-atomics",
     ]);
+    if program.broken {
+        command.args(["--cfg", "broken"]);
+    }
     if configuration.native {
         command.args(["-C", "target-cpu=native"]);
     }

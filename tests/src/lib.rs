@@ -9,8 +9,11 @@ pub mod children;
 pub mod compile;
 pub mod configuration;
 pub mod lost_traps;
+pub mod luck;
+pub mod machine;
 pub mod program;
 pub mod report;
+pub mod served;
 pub mod watch;
 
 pub use configuration::{Compiler, Configuration, Link};

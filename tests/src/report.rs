@@ -18,6 +18,8 @@ pub struct Race {
     pub location: Location,
     /// The stalled side and the racing side.
     pub accesses: [Access; 2],
+    /// What is said of it besides.
+    pub notes: Vec<String>,
 }
 
 /// What is at the address of a race.
@@ -188,6 +190,15 @@ impl Report {
         number.unwrap_or(0.0)
     }
 
+    /// How many hits were not reported for this reason.
+    #[must_use]
+    pub fn swallowed(&self, reason: &str) -> f64 {
+        let summary = self.summary.as_ref();
+        let count =
+            summary.and_then(|summary| summary.get("hits_swallowed")?.get(reason)?.as_f64());
+        count.unwrap_or(0.0)
+    }
+
     /// How often something came of a place that the strategy had chosen, by the end of the decision's name: `missed: hit`, or `: hit`
     /// for any.
     #[must_use]
@@ -208,7 +219,7 @@ mod tests {
     use super::*;
 
     const RACE: &str = r#"{"type":"race","schema":1,"fingerprint":"f","verdict":"plain-plain",
-        "pid":1,"location":{"kind":"global","name":"shared"},"accesses":[
+        "pid":1,"location":{"kind":"global","name":"shared"},"notes":[],"accesses":[
         {"role":"stalled","kind":"write","atomic":false,"size":4,"tid":2,"stack":[
           {"function":"shop::Basket::add(unsigned int)","file":"/a/b.cpp","line":7}]},
         {"role":"racing","kind":"read","atomic":false,"size":4,"tid":3,"stack":[]}]}"#;

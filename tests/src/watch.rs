@@ -18,7 +18,8 @@ use nix::{
 
 use crate::{
     binary::gwp_race,
-    children::{Guarded, descendants, executes},
+    children::{Guarded, Mark, descendants, executes},
+    machine::Machine,
     report::Report,
 };
 
@@ -46,6 +47,7 @@ pub struct Watch {
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
     rights: bool,
+    alone: bool,
 }
 
 /// What came of it.
@@ -79,6 +81,7 @@ impl Watch {
             environment: Vec::new(),
             limit: Duration::from_secs(60),
             rights: true,
+            alone: false,
         }
     }
 
@@ -112,11 +115,24 @@ impl Watch {
         self
     }
 
+    /// With no other run beside it, because its program would leave them no processor.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
     /// With a variable in the program's environment.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
+    }
+
+    /// Known by a mark, so that a test which runs it finds its processes among those of other tests.
+    #[must_use]
+    pub fn marked(self, mark: &Mark) -> Self {
+        self.env(Mark::VARIABLE, mark.0.clone())
     }
 
     /// With another limit for the whole.
@@ -206,6 +222,11 @@ impl Watch {
         until: Until,
         stop: impl Fn(Pid),
     ) -> Result<Outcome> {
+        let _machine = if self.alone {
+            Machine::alone()
+        } else {
+            Machine::shared()
+        };
         let (stdout, stderr) = (scratch.join("stdout"), scratch.join("stderr"));
         command
             .stdin(Stdio::null())

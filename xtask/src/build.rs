@@ -9,13 +9,36 @@ use crate::{
     steps::{cargo, step},
 };
 
+/// What differs from the release in our own packages when they are tested: what they assert is checked, and they
+/// are built faster. What they depend on is the same, and is built once.
+const CHECKED: [(&str, &str); 3] = [
+    ("debug-assertions", "true"),
+    ("overflow-checks", "true"),
+    ("opt-level", "1"),
+];
+/// The packages that this concerns.
+const OURS: [&str; 3] = ["gwp-race", "gwp-race-tests", "xtask"];
+
+/// The arguments of a cargo that does something with what is tested.
+pub fn checked(what: &[&str]) -> Vec<String> {
+    let mut arguments: Vec<String> = what.iter().map(|&word| word.to_owned()).collect();
+    arguments.extend(["--release", "--features", "gwp-race/fault-injection"].map(str::to_owned));
+    for package in OURS {
+        for (key, value) in CHECKED {
+            arguments.push("--config".to_owned());
+            arguments.push(format!("profile.release.package.{package}.{key}={value}"));
+        }
+    }
+    arguments
+}
+
 /// Builds, beside a gwp-race that was built with optimizations, the one whose system calls fail when
 /// a test wants them to.
 pub fn faulty() -> Result<()> {
     let mut command = cargo();
     command
-        .args(["build", "--release", "--package", "gwp-race"])
-        .args(["--features", "fault-injection", "--bin", "gwp-race-faulty"])
+        .args(checked(&["build", "--package", "gwp-race"]))
+        .args(["--bin", "gwp-race-faulty"])
         .env_remove("GWP_RACE_EBPF_OBJECT");
     step("building gwp-race with faults", &mut command)
 }

@@ -71,7 +71,7 @@ impl Toolchain {
                 command
             }
         };
-        command.args(["--release", "--target", TARGET, "--bin", "gates"]);
+        command.args(["--release", "--target", TARGET, "--bins"]);
         command
             .current_dir(paths::ebpf_crate())
             .env_remove("CARGO_TARGET_DIR");
@@ -121,7 +121,7 @@ pub fn clippy_command() -> Option<Command> {
         "--target",
         TARGET,
     ]);
-    command.args(["--bin", "gates", "--", "-D", "warnings"]);
+    command.args(["--bins", "--", "-D", "warnings"]);
     command
         .current_dir(paths::ebpf_crate())
         .env_remove("CARGO_TARGET_DIR");

@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use crate::{
     paths,
+    source::METADATA_FLAGS,
     steps::{shown, step},
 };
 
@@ -102,13 +103,8 @@ fn output(kind: &str, name: &str) -> Result<PathBuf> {
 fn clang(output: &Path) -> Command {
     let mut clang = Command::new("clang-22");
     clang
-        .args([
-            "-g",
-            "-O2",
-            "-fexperimental-sanitize-metadata=atomics",
-            "-pthread",
-            "-o",
-        ])
+        .args(METADATA_FLAGS.split_whitespace())
+        .args(["-pthread", "-o"])
         .arg(output)
         .current_dir(paths::root());
     clang

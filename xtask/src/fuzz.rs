@@ -1,12 +1,18 @@
 //! `cargo xtask fuzz`: the parsers of files get bytes that no compiler would write.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    num::NonZero,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread::available_parallelism,
+};
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
     paths,
-    steps::{cargo, step},
+    steps::{cargo, shown, step},
 };
 
 /// All targets of `sanitizer/fuzz`.
@@ -46,7 +52,7 @@ pub struct Options {
     targets: Vec<String>,
 }
 
-/// Builds the targets, writes their seeds, and runs one after the other.
+/// Builds the targets, writes their seeds, and runs them, as many at once as there are processors.
 pub fn run(options: &Options) -> Result<()> {
     let fuzz = paths::root().join("sanitizer/fuzz");
     let mut build = cargo();
@@ -65,32 +71,63 @@ pub fn run(options: &Options) -> Result<()> {
         [] => &all[..],
         chosen => chosen,
     };
+    let at_once = available_parallelism().map_or(1, NonZero::get);
     let mut failed = Vec::new();
-    for target in chosen {
-        let corpus = fuzz.join("corpus").join(target);
-        let artifacts = fuzz.join("artifacts").join(target);
-        for folder in [&corpus, &artifacts] {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make {}", folder.display()))?;
+    for some in chosen.chunks(at_once) {
+        println!("==> fuzzing {}", some.join(", "));
+        let mut running = Vec::new();
+        for target in some {
+            let mut command = command(&fuzz, target, options.seconds)?;
+            command.stdin(Stdio::null());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let child = command
+                .spawn()
+                .with_context(|| format!("cannot start {}", shown(&command)))?;
+            // Each is read by itself, or one that nobody reads would stand still.
+            let reading = std::thread::spawn(move || child.wait_with_output());
+            running.push((target, command, reading));
         }
-        let mut command = Command::new(
-            fuzz.join("target")
-                .join(PLATFORM)
-                .join("release")
-                .join(target),
-        );
-        command
-            .args(LIMITS)
-            .arg(format!("-max_total_time={}", options.seconds))
-            .arg(format!("-artifact_prefix={}/", artifacts.display()))
-            .args(["-print_final_stats=1", "-verbosity=0"])
-            .arg(corpus);
-        if step(&format!("fuzzing {target}"), &mut command).is_err() {
-            failed.push(format!("{target} ({})", artifacts.display()));
+        for (target, command, reading) in running {
+            let Ok(output) = reading.join() else {
+                bail!("reading what {} says has failed", shown(&command));
+            };
+            let output = output.with_context(|| format!("waiting for {}", shown(&command)))?;
+            print!("{}", String::from_utf8_lossy(&output.stdout));
+            print!("{}", String::from_utf8_lossy(&output.stderr));
+            if !output.status.success() {
+                println!(
+                    "fuzzing {target} failed ({}): {}",
+                    output.status,
+                    shown(&command)
+                );
+                failed.push(format!("{target} ({})", artifacts(&fuzz, target).display()));
+            }
         }
     }
     if !failed.is_empty() {
         bail!("found something: {}", failed.join(", "));
     }
     Ok(())
+}
+
+/// Where the inputs are kept that a target does not bear.
+fn artifacts(fuzz: &Path, target: &str) -> PathBuf {
+    fuzz.join("artifacts").join(target)
+}
+
+/// The command that runs a target for so long.
+fn command(fuzz: &Path, target: &str, seconds: u64) -> Result<Command> {
+    let (corpus, artifacts) = (fuzz.join("corpus").join(target), artifacts(fuzz, target));
+    for folder in [&corpus, &artifacts] {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let built = fuzz.join("target").join(PLATFORM).join("release");
+    let mut command = Command::new(built.join(target));
+    command
+        .args(LIMITS)
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .args(["-print_final_stats=1", "-verbosity=0"])
+        .arg(corpus);
+    Ok(command)
 }

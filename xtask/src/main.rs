@@ -11,6 +11,7 @@ mod chaos;
 mod children;
 mod ci;
 mod demo;
+mod durations;
 mod ebpf;
 mod fixture;
 mod fuzz;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The compilers and tools of the tests: the Debian package, and a program of it.
-const TEST_PACKAGES: [(&str, &str); 7] = [
+const TEST_PACKAGES: [(&str, &str); 8] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
     ("musl-tools", "musl-gcc"),
@@ -20,6 +20,7 @@ const TEST_PACKAGES: [(&str, &str); 7] = [
     ("llvm-22", "llvm-objcopy-22"),
     ("g++", "g++"),
     ("binutils", "strip"),
+    ("libcap2-bin", "setcap"),
 ];
 
 /// Installs what is missing.

@@ -11,8 +11,10 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{paths, setup, steps::step};
 
-/// What makes the metadata, besides optimization and line tables.
-pub const METADATA_FLAGS: &str = "-O2 -g -fexperimental-sanitize-metadata=atomics";
+/// What makes the metadata, besides optimization and line tables. The last one is for links, which get these flags too where nothing else is
+/// compiled, and where warnings may be errors.
+pub const METADATA_FLAGS: &str = "-O2 -g -fexperimental-sanitize-metadata=atomics -mllvm -enable-tail-merge=0 \
+     -mllvm -x86-promote-anyext-load=0 -Wno-unused-command-line-argument";
 
 /// An unpacked source package.
 pub struct Tree(PathBuf);

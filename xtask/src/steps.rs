@@ -1,6 +1,7 @@
 //! Running commands as steps: each is announced, shows its own output, and says how long it took.
 
 use std::{
+    io::{BufRead as _, BufReader},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -42,11 +43,32 @@ fn of_root(mut command: Command) -> Command {
 
 /// Runs a command with its output shown.
 pub fn step(what: &str, command: &mut Command) -> Result<()> {
+    heard_step(what, command, None)
+}
+
+/// Hears each line of a command's standard output when it comes, and when that is, from the command's start on.
+type Hear<'a> = &'a mut dyn FnMut(&str, Duration);
+
+/// Runs a command with its output shown, and heard.
+pub fn step_with(what: &str, command: &mut Command, hear: Hear) -> Result<()> {
+    heard_step(what, command.stdout(Stdio::piped()), Some(hear))
+}
+
+fn heard_step(what: &str, command: &mut Command, hear: Option<Hear>) -> Result<()> {
     println!("==> {what}");
     let start = Instant::now();
-    let status = command
-        .status()
+    let mut child = command
+        .spawn()
         .with_context(|| format!("cannot start {}", shown(command)))?;
+    if let (Some(hear), Some(stdout)) = (hear, child.stdout.take()) {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.with_context(|| format!("reading what {} prints", shown(command)))?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            hear(&line, start.elapsed());
+        }
+    }
+    let status = child.wait()?;
     if !status.success() {
         bail!(
             "{what} failed ({status}); the command was: {}",

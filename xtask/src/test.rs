@@ -4,7 +4,8 @@ use anyhow::Result;
 
 use crate::{
     build,
-    steps::{step, testing_cargo},
+    durations::Durations,
+    steps::{step_with, testing_cargo},
 };
 
 #[derive(Default, clap::Args)]
@@ -18,17 +19,25 @@ pub struct Options {
 
 /// End-to-end tests run programs with several busy threads each: more of them at once than
 /// this, and a race is hidden by the threads not running at the same time.
-const TESTS_AT_ONCE: &str = "2";
+const TESTS_AT_ONCE: usize = 2;
 
-/// Builds what is needed, and runs the tests.
+/// Builds what is needed, runs the tests, and tells which have taken longest.
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
     build::faulty()?;
     let mut command = testing_cargo();
-    command.args(["test", "--workspace", "--"]);
+    command
+        // One run is to tell all that fails.
+        .args(build::checked(&["test", "--workspace", "--no-fail-fast"]))
+        .arg("--");
     command.args(&options.filter);
-    command.args(["--test-threads", TESTS_AT_ONCE]);
+    command.args(["--test-threads", &TESTS_AT_ONCE.to_string()]);
     command.env("GWP_RACE_BIN", binary);
     command.env("GWP_RACE_FULL", if options.full { "1" } else { "0" });
-    step("running the tests", &mut command)
+    let mut durations = Durations::new(TESTS_AT_ONCE);
+    let result = step_with("running the tests", &mut command, &mut |line, now| {
+        durations.hear(line, now);
+    });
+    durations.print();
+    result
 }

@@ -1,11 +1,12 @@
 //! A PC section. Format of the input: a byte with what an entry is (bit 0: a function, 1: distances of
-//! eight bytes, 2: ULEB128, 3 to 5: how many constants), a byte with the sizes of up to four
-//! constants, two bits each, then the section.
+//! eight bytes, 2: ULEB128, 3 to 5: how many constants, 6: there is another kind, the same without constants, 7: the
+//! first constant is no integer), a byte with the sizes of up to four constants, two bits each (the largest has 16
+//! bytes), then the section.
 
 #![no_main]
 
 use gwp_race::addr::LinkAddr;
-use gwp_race::pcmeta::{PcSection, PcSectionDescription};
+use gwp_race::pcmeta::{PcConstantForm, PcEntryForm, PcSection, PcSectionDescription};
 use gwp_race_fuzz::decode;
 use libfuzzer_sys::fuzz_target;
 
@@ -13,14 +14,27 @@ fuzz_target!(|input: &[u8]| {
     let &[choice, sizes, ref data @ ..] = input else {
         return;
     };
-    let description = PcSectionDescription {
-        name: "the_section".into(),
+    let constants = (0..(choice >> 3 & 7).min(4)).map(|place| PcConstantForm {
+        bytes: [1, 2, 8, 16][usize::from(sizes >> (2 * place) & 3)],
+        is_integer: place > 0 || choice & 0x80 == 0,
+    });
+    let form = PcEntryForm {
         has_size: choice & 1 != 0,
         pointer_sized: choice & 2 != 0,
         compressed: choice & 4 != 0,
-        constants: (0..(choice >> 3 & 7).min(4))
-            .map(|place| 1 << (sizes >> (2 * place) & 3))
-            .collect(),
+        constants: constants.collect(),
+    };
+    let other = PcEntryForm {
+        constants: Vec::new(),
+        ..form.clone()
+    };
+    let mut forms = vec![form];
+    if choice & 0x40 != 0 {
+        forms.push(other);
+    }
+    let description = PcSectionDescription {
+        name: "the_section".into(),
+        forms,
     };
     assert_eq!(description.to_string().parse(), Ok(description.clone()));
     let text = [

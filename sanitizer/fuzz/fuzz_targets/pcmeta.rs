@@ -1,12 +1,13 @@
 //! One metadata section with nothing around it, so that the fuzzer's bytes are its entries.
-//! Format of the input: one byte that chooses the section's name and where the code is, then
-//! the section.
+//! Format of the input: one byte that chooses the section's name, how numbers are written (64: highest byte first,
+//! 32: addresses of four bytes) and where the code is, then the section.
 
 #![no_main]
 
 use std::path::Path;
 
 use gwp_race::addr::LinkAddr;
+use gwp_race::image::Encoding;
 use gwp_race::pcmeta::{Metadata, RawSection};
 use libfuzzer_sys::fuzz_target;
 
@@ -25,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((&choice, data)) = input.split_first() else {
         return;
     };
-    let name = NAMES[usize::from(choice & 0x7f) % NAMES.len()];
+    let name = NAMES[usize::from(choice & 0x1f) % NAMES.len()];
     let far = if choice & 0x80 != 0 { 0xf000_0000 } else { 0 };
     let text = [
         LinkAddr(0x1000)..LinkAddr(0x8000),
@@ -35,6 +36,10 @@ fuzz_target!(|input: &[u8]| {
         name,
         address: ADDRESS,
         data,
+        encoding: Encoding {
+            is_32_bit: choice & 0x20 != 0,
+            is_big_endian: choice & 0x40 != 0,
+        },
     };
     match Metadata::decode(&[section], &text, Path::new("fuzzed")) {
         Ok(metadata) => check(&metadata),

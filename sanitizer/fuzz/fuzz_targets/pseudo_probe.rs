@@ -17,6 +17,7 @@ fuzz_target!(|data: &[u8]| {
     let starts = HashMap::from_iter(known);
     let mut probes = 0;
     let functions = decode(".pseudo_probe", data, |section, file| {
+        probes = 0;
         PseudoProbes::decode(&section, &starts, file, |_, sites| {
             assert!(sites.len() * 11 <= data.len());
             probes += 1;

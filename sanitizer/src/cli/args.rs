@@ -1,8 +1,10 @@
 //! The command line, as `docs/user-guide.md` describes it.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::hunt::bounds::{self, SAMPLE_PERIOD, STALL, STOP_DEADLINE};
 
 /// Catches data races of programs in production in the act, and explains them.
 ///
@@ -79,7 +81,7 @@ pub struct AttachArgs {
     #[allow(missing_docs)]
     pub watch: WatchArgs,
     /// The process to watch.
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: u32,
 }
 
@@ -90,6 +92,10 @@ pub struct LaunchArgs {
     pub fd: i32,
     /// The standard descriptors that the program is to find closed, a bit for each.
     pub closed: u8,
+    /// The program's limit of open files.
+    pub files: u64,
+    /// The one up to which it may raise that.
+    pub most_files: u64,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
@@ -101,7 +107,7 @@ pub struct WatchArgs {
     /// Form of the reports.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Write reports to this file instead of standard error.
+    /// Write reports to this file (-: standard output) instead of standard error.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Stop watching after this time (a number alone is seconds); the program goes on.
@@ -146,7 +152,7 @@ pub struct WatchArgs {
     /// any metadata is never reported.)
     #[arg(long, value_enum, default_value_t = Unanalyzed::Ignore)]
     pub unanalyzed: Unanalyzed,
-    /// Watch the children that the program forks as well.
+    /// Watch what the program starts as well, however deep, where that carries metadata.
     #[arg(long, value_enum, default_value_t = YesNo::Yes)]
     pub follow_forks: YesNo,
     /// Seed of the random choices (default: another one each time).
@@ -226,7 +232,7 @@ pub enum YesNo {
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     match number.trim().parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        Ok(percent) if bounds::is_share(percent / 100.0) => Ok(percent / 100.0),
         _ => Err("give a share above 0 and up to 100, such as 1% or 0.5%".to_owned()),
     }
 }
@@ -238,29 +244,28 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| error.to_string())
 }
 
-fn parse_within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+fn parse_within(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if duration < least || duration > most {
+    if !bounds.contains(&duration) {
         return Err(format!(
             "give a time from {} to {}",
-            humantime::format_duration(least),
-            humantime::format_duration(most)
+            humantime::format_duration(*bounds.start()),
+            humantime::format_duration(*bounds.end())
         ));
     }
     Ok(duration)
 }
 
 fn parse_period(text: &str) -> Result<Duration, String> {
-    parse_within(text, Duration::from_micros(100), Duration::from_secs(3600))
+    parse_within(text, &SAMPLE_PERIOD)
 }
 
 fn parse_stall(text: &str) -> Result<Duration, String> {
-    parse_within(text, Duration::from_micros(10), Duration::from_millis(10))
+    parse_within(text, &STALL)
 }
 
-/// Above the longest stall, so that the watchdog never ends one that goes by the rules.
 fn parse_deadline(text: &str) -> Result<Duration, String> {
-    parse_within(text, Duration::from_millis(15), Duration::from_secs(10))
+    parse_within(text, &STOP_DEADLINE)
 }
 
 #[cfg(test)]

@@ -2,19 +2,32 @@
 
 use std::process::ExitCode;
 
+use nix::unistd::Pid;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     args::AttachArgs,
     session::{Happening, Session},
 };
+use crate::target::{process::check_is_program, status::Status};
 
 /// Watches a running process until it ends, the time is over, or a signal says so.
 ///
 /// # Errors
 /// Fails when the process cannot be held or a report not be written.
 pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
-    let mut session = Session::new(&args.watch, args.pid)?;
+    let tid = Pid::from_raw(args.pid.cast_signed());
+    // The threads of a process have files, too, although no listing shows them.
+    if let Ok(status) = Status::of_process(tid)
+        && status.tgid != tid
+    {
+        let process = status.tgid;
+        anyhow::bail!(
+            "{tid} is a thread of process {process}; watch that: gwp-race attach {process}"
+        );
+    }
+    check_is_program(tid)?;
+    let mut session = Session::new(&args.watch, Some(args.pid))?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -60,9 +73,9 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
             args.pid
         );
     }
-    let tally = session.finish()?;
-    Ok(match args.watch.error_exitcode {
-        Some(code) if tally.unique > 0 => ExitCode::from(code),
-        _ => ExitCode::SUCCESS,
-    })
+    let code = session
+        .finish()
+        .await
+        .exit_code(args.watch.error_exitcode)?;
+    Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from))
 }

@@ -1,41 +1,63 @@
 //! The command line: arguments in, exit code out.
 
+mod allowance;
 pub mod args;
 pub mod attach;
+mod covered;
+mod descendants;
 pub mod doctor;
 pub mod inspect;
 pub mod link;
+mod not_executable;
+mod not_watched;
 mod passed_on;
 mod pauses;
+mod programs;
 pub mod reporter;
 mod rights;
 pub mod run;
 pub mod session;
+mod spares;
+mod starts;
+mod totals;
+mod watched;
 
 use std::{
+    error::Error,
     io::{self, IsTerminal as _, Write as _},
     os::fd::AsFd as _,
     process::ExitCode,
 };
 
+use anyhow::Context as _;
 use args::{Cli, Command, WatchArgs};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{filter::LevelFilter, fmt::format};
 
-use crate::kernel::process::outlive_signals;
+use crate::kernel::{
+    limits::{self, FileLimits},
+    process::{keep_private, outlive_signals},
+    rights::settle,
+};
+use crate::report::clean::clean_message;
 
 /// Runs a command.
 ///
 /// # Errors
 /// Fails with what the user is to be told.
 pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
+    settle()?;
     outlive_signals();
     match &cli.command {
         Command::Run(args) => {
+            keep_private();
             log_to_stderr(&args.watch);
-            runtime()?.block_on(run::run(args))
+            let files = enough_files()?;
+            runtime()?.block_on(run::run(args, files))
         }
         Command::Attach(args) => {
+            keep_private();
             log_to_stderr(&args.watch);
+            enough_files()?;
             runtime()?.block_on(attach::run(args))
         }
         Command::Inspect(args) => inspect::run(args),
@@ -51,21 +73,40 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
 /// Tells the user of a failure; the code to exit with.
 #[must_use]
 pub fn fail(error: &anyhow::Error, cli: &Cli) -> ExitCode {
+    let mut text = told(error);
+    let mut causes = error.chain().filter_map(<dyn Error>::downcast_ref);
+    if let Some(limits) = causes.find_map(|error: &io::Error| limits::met(error.raw_os_error()?))
+        && !text.contains(&limits)
+    {
+        text = format!("{text}; {limits}");
+    }
+    // There is nobody to tell where standard error is closed.
+    let _ = writeln!(io::stderr(), "gwp-race: {}", clean_message(&text));
+    match cli.command {
+        Command::Run(_) => ExitCode::from(run::FAILED),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// An error with its causes, each told once: our own errors name their cause themselves.
+fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        // Our own errors name their cause themselves.
         if !text.contains(&cause) {
             let separator = if text.is_empty() { "" } else { ": " };
             text.push_str(separator);
             text.push_str(&cause);
         }
     }
-    // There is nobody to tell where standard error is closed.
-    let _ = writeln!(io::stderr(), "gwp-race: {text}");
-    match cli.command {
-        Command::Run(_) => ExitCode::from(run::FAILED),
-        _ => ExitCode::FAILURE,
-    }
+    text
+}
+
+/// Raises the limit of open files for this process and its tracers, if they are to have enough; what it was
+/// before, for the program.
+fn enough_files() -> anyhow::Result<FileLimits> {
+    let before = limits::raise_files().context("getrlimit(RLIMIT_NOFILE) fails")?;
+    limits::need_files(limits::FILES_OF_DAEMON)?;
+    Ok(before)
 }
 
 /// One thread: tracers are told of their parent's death by the thread that started them.
@@ -87,6 +128,14 @@ fn log_to_stderr(args: &WatchArgs) {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
+        .fmt_fields(format::debug_fn(|writer, field, value| {
+            let text = clean_message(&format!("{value:?}"));
+            if field.name() == "message" {
+                write!(writer, "{text}")
+            } else {
+                write!(writer, "{field}={text}")
+            }
+        }))
         .without_time()
         // It would tell standard error that standard error cannot be written to, by a panic.
         .log_internal_errors(false)

@@ -2,28 +2,34 @@
 //! reading gigabytes of debug information delays nothing else.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap, HashSet},
     io::Write,
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
-    thread::JoinHandle,
+    time::Duration,
 };
 
 use anyhow::Context as _;
+use tokio::sync::oneshot;
 
-use super::args::{Format, WatchArgs};
+use super::args::{Format, Mixed, WatchArgs};
 use crate::{
-    kernel::process::thread_cpu_time_ns,
+    hunt::{code_tables::CodeTables, wire::Refuted},
+    image::Image,
+    kernel::{
+        descriptors::own_table, limits::explained, process::thread_cpu_time_ns, rights::as_caller,
+    },
     report::{
-        Coverage, Deduper, Finding, JsonWriter, LookedAt, MapInfo, ModuleInfo, Race, RecordFile,
-        RecordStderr, ReportWriter, Summary, Suppressions, TextWriter, WriteError, build_race,
-        open_output,
+        Coverage, Deduper, Elsewhere, Finding, JsonWriter, LookedAt, MapInfo, ModuleInfo, Race,
+        RecordFile, RecordStderr, ReportWriter, Summary, Suppressions, TextWriter, WriteError,
+        build_race, is_own_descriptor, notes_of, open_output, review,
     },
     symbols::Symbolizer,
+    verdict::Reason,
 };
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
@@ -34,8 +40,10 @@ const MOST_WAITING: usize = 64;
 enum Work {
     Modules(u32, Vec<ModuleInfo>),
     Race(Box<Finding>, Vec<MapInfo>),
-    Repeat,
+    Repeat(u32, u64),
     Coverage(u32, Vec<LookedAt>),
+    Elsewhere(u32, Vec<(u64, u64)>),
+    Forget(u32),
     Finish(Box<Summary>),
 }
 
@@ -50,6 +58,19 @@ pub struct Tally {
     pub suppressed: u64,
 }
 
+/// What became of a race that was caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was reported; it is the Nth that was.
+    Reported(u64),
+    /// It was reported before.
+    Repeated,
+    /// The user does not want to hear of it: to everybody but the figures it is as if it had not been caught.
+    Suppressed,
+    /// Debug information shows that it is none.
+    Refuted(Refuted),
+}
+
 /// A race was looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Explained {
@@ -57,8 +78,32 @@ pub struct Explained {
     pub pid: u32,
     /// CPU time that it took, ns.
     pub cpu_ns: u64,
-    /// What has been found so far.
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// What there is to say when all is written.
+#[derive(Debug, Default)]
+pub struct Closing {
+    /// What has been found.
     pub tally: Tally,
+    /// The first failure to write, which has been told.
+    pub failure: Option<anyhow::Error>,
+}
+
+impl Closing {
+    /// The exit code of gwp-race itself: that of `--error-exitcode` where a race was reported, even if not to
+    /// where it should have been.
+    ///
+    /// # Errors
+    /// No race asks for that code, and something could not be written.
+    pub fn exit_code(self, of_races: Option<u8>) -> anyhow::Result<Option<u8>> {
+        match (of_races, self.failure) {
+            (Some(code), _) if self.tally.unique > 0 => Ok(Some(code)),
+            (_, Some(failure)) => Err(failure),
+            (_, None) => Ok(None),
+        }
+    }
 }
 
 /// A handle on the reporting thread.
@@ -66,10 +111,21 @@ pub struct Reporter {
     work: mpsc::Sender<Work>,
     /// Races that wait to be explained.
     waiting: Arc<AtomicUsize>,
-    thread: JoinHandle<anyhow::Result<Tally>>,
+    progress: Arc<Progress>,
+    closing: oneshot::Receiver<Closing>,
+}
+
+/// What the thread is about, should it not come to an end.
+#[derive(Default)]
+struct Progress {
+    /// Different races reported.
+    unique: AtomicU64,
+    /// It is writing: whoever reads may take his time.
+    is_writing: AtomicBool,
 }
 
 struct State {
+    progress: Arc<Progress>,
     base: Symbolizer,
     symbolizers: HashMap<u32, Symbolizer>,
     suppressions: Option<Suppressions>,
@@ -78,12 +134,21 @@ struct State {
     /// For what the file named by the user does not take.
     resort: Option<Box<dyn ReportWriter>>,
     tally: Tally,
+    /// Races of a plain and an atomic access are wanted.
+    mixed: bool,
+    /// What was no race on a second look, by its reason.
+    refuted: BTreeMap<Reason, u64>,
+    /// The last of it at each stalled access of a process: its repeats are none either.
+    refuted_at: HashMap<(u32, u64), Reason>,
     found: tokio::sync::mpsc::UnboundedSender<Explained>,
     /// The first failure to write; a standard error that nobody reads is none.
     failure: Option<anyhow::Error>,
     quiet: bool,
     json: bool,
     coverage: Option<CoverageFile>,
+    /// The modules of which it was told what of their tables is left out; with `--verbose` only.
+    looked_into: Option<HashSet<(String, Vec<u8>)>>,
+    elsewhere: Elsewhere,
 }
 
 /// Where `--coverage` goes.
@@ -94,29 +159,39 @@ struct CoverageFile {
 }
 
 impl Reporter {
-    /// Opens the output and starts the thread, which tells of each race through `found`.
+    /// Opens the output and starts the thread, which tells of each race through `found`. `beside`: the
+    /// program's output goes where ours does.
     ///
     /// # Errors
     /// Fails when the output or the suppressions cannot be opened.
     pub fn start(
         args: &WatchArgs,
+        beside: bool,
         found: tokio::sync::mpsc::UnboundedSender<Explained>,
     ) -> anyhow::Result<Self> {
-        let to_stderr = || writer(args, Box::new(RecordStderr), "standard error");
+        let to_stderr = || writer(args, Box::new(RecordStderr), "standard error", beside);
         let (writer, resort) = match &args.output {
             Some(path) => {
-                let file = Box::new(open_output(path)?);
-                let name = path.display().to_string();
-                (writer(args, file, &name), Some(to_stderr()))
+                let file = Box::new(as_caller(|| open_output(path))??);
+                let name = if path.as_os_str() == "-" {
+                    "standard output".to_owned()
+                } else {
+                    path.display().to_string()
+                };
+                let beside = beside && is_own_descriptor(path);
+                (writer(args, file, &name, beside), Some(to_stderr()))
             }
             None => (to_stderr(), None),
         };
         let suppressions = args
             .suppressions
             .as_deref()
-            .map(Suppressions::read)
+            .map(|path| as_caller(|| Suppressions::read(path)))
+            .transpose()?
             .transpose()?;
+        let progress = Arc::new(Progress::default());
         let mut state = State {
+            progress: Arc::clone(&progress),
             base: Symbolizer::new(),
             symbolizers: HashMap::new(),
             suppressions,
@@ -124,6 +199,9 @@ impl Reporter {
             writer,
             resort,
             tally: Tally::default(),
+            mixed: args.mixed == Mixed::Report,
+            refuted: BTreeMap::new(),
+            refuted_at: HashMap::new(),
             found,
             failure: None,
             quiet: args.quiet,
@@ -133,29 +211,42 @@ impl Reporter {
                 .as_deref()
                 .map(CoverageFile::open)
                 .transpose()?,
+            looked_into: (args.verbose > 0).then(HashSet::new),
+            elsewhere: Elsewhere::default(),
         };
         let (work, queue) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let taken = Arc::clone(&waiting);
-        let thread = std::thread::Builder::new()
+        let (told, closing) = oneshot::channel();
+        let (ready, is_ready) = mpsc::channel();
+        std::thread::Builder::new()
             .name("reports".to_owned())
             .spawn(move || {
+                // Should it wait for a file for ever, what this process opens from now on is to end with it all the same.
+                if let Err(error) = own_table() {
+                    tracing::debug!(%error, "the reporting thread shares the descriptors of all");
+                }
+                let _ = ready.send(());
                 for item in queue {
                     if matches!(item, Work::Race(..)) {
                         taken.fetch_sub(1, SeqCst);
                     }
                     state.handle(item);
                 }
-                match state.failure {
-                    Some(error) => Err(error),
-                    None => Ok(state.tally),
-                }
+                // Nobody waits any more where it took too long.
+                let _ = told.send(Closing {
+                    tally: state.tally,
+                    failure: state.failure,
+                });
             })
-            .context("cannot start a thread; raise the limit of processes (ulimit -u) or of memory (ulimit -v)")?;
+            .map_err(|error| anyhow::anyhow!("cannot start a thread: {}", explained(&error)))?;
+        // If it has panicked, that is told in the end.
+        let _ = is_ready.recv();
         Ok(Self {
             work,
             waiting,
-            thread,
+            progress,
+            closing,
         })
     }
 
@@ -178,8 +269,9 @@ impl Reporter {
     }
 
     /// A race that was told before was caught again.
-    pub fn repeat(&self) {
-        let _ = self.work.send(Work::Repeat);
+    /// `stalled` is the run-time address of the stalled access in the process `pid`.
+    pub fn repeat(&self, pid: u32, stalled: u64) {
+        let _ = self.work.send(Work::Repeat(pid, stalled));
     }
 
     /// These functions of a process were looked at.
@@ -187,16 +279,59 @@ impl Reporter {
         let _ = self.work.send(Work::Coverage(pid, functions));
     }
 
-    /// Writes the summary and waits until all is written.
-    ///
-    /// # Errors
-    /// Fails when something could not be written.
-    pub fn finish(self, summary: Summary) -> anyhow::Result<Tally> {
+    /// Clock samples of a process were at these program counters, outside analyzed functions.
+    pub fn elsewhere(&self, pid: u32, counted: Vec<(u64, u64)>) {
+        let _ = self.work.send(Work::Elsewhere(pid, counted));
+    }
+
+    /// A process has ended, and all was told of it: its id may be another one's from now on.
+    pub fn forget(&self, pid: u32) {
+        let _ = self.work.send(Work::Forget(pid));
+    }
+
+    /// Writes the summary and waits until all is written, but not longer than `limit` for races to be explained (a file that
+    /// a program names may be such that it would never come to an end), and no longer than `hurry`.
+    pub async fn finish(
+        mut self,
+        summary: Summary,
+        limit: Duration,
+        hurry: impl Future<Output = ()>,
+    ) -> Closing {
+        const SLICE: Duration = Duration::from_millis(50);
         let _ = self.work.send(Work::Finish(Box::new(summary)));
         drop(self.work);
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err(anyhow::anyhow!("the reporting thread failed")))
+        tokio::pin!(hurry);
+        let mut left = limit;
+        let why = loop {
+            tokio::select! {
+                closing = &mut self.closing => match closing {
+                    Ok(closing) => return closing,
+                    Err(_) => break "the reporting thread failed".to_owned(),
+                },
+                () = &mut hurry => break "it was told to end".to_owned(),
+                () = tokio::time::sleep(SLICE) => {
+                    if !self.progress.is_writing.load(SeqCst) {
+                        left = left.saturating_sub(SLICE);
+                    }
+                    if left.is_zero() {
+                        let limit = humantime::format_duration(limit);
+                        break format!("reading debug information took more than {limit}");
+                    }
+                }
+            }
+        };
+        let unique = self.progress.unique.load(SeqCst);
+        let waiting = self.waiting.load(SeqCst);
+        Closing {
+            tally: Tally {
+                unique,
+                ..Tally::default()
+            },
+            failure: Some(anyhow::anyhow!(
+                "{why}, so the summary and what was still to be told ({waiting} races and the one in hand) are lost; try again \
+                 with -v, or without the debug information of the program (strip)"
+            )),
+        }
     }
 }
 
@@ -204,7 +339,8 @@ impl CoverageFile {
     fn open(path: &Path) -> anyhow::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
-            file: open_output(path).context("cannot write what --coverage asks for")?,
+            file: as_caller(|| open_output(path))?
+                .context("cannot write what --coverage asks for")?,
             coverage: Coverage::default(),
         })
     }
@@ -226,18 +362,45 @@ impl CoverageFile {
     }
 }
 
-/// Writes reports in the form that was asked for.
-fn writer(args: &WatchArgs, out: Box<dyn Write + Send>, name: &str) -> Box<dyn ReportWriter> {
+/// Writes reports in the form that was asked for; `beside` the program's output or alone.
+fn writer(
+    args: &WatchArgs,
+    out: Box<dyn Write + Send>,
+    name: &str,
+    beside: bool,
+) -> Box<dyn ReportWriter> {
     match args.format {
-        Format::Text => Box::new(TextWriter::new(out, name, args.stats)),
+        Format::Text => {
+            let text = TextWriter::new(out, name, args.stats);
+            Box::new(if beside { text.beside_output() } else { text })
+        }
         Format::Json => Box::new(JsonWriter::new(out, name)),
     }
 }
 
 impl State {
+    /// Tells which tables of new modules are left out of reports.
+    fn tell_left_out(&mut self, modules: &[ModuleInfo]) {
+        let Some(looked_into) = &mut self.looked_into else {
+            return;
+        };
+        for module in modules {
+            if !looked_into.insert((module.path.clone(), module.build_id.clone())) {
+                continue;
+            }
+            let image = module.via.open().ok();
+            let image = image.and_then(|file| Image::from_file(file, module.path.as_ref()).ok());
+            let left_out = image.map(|image| CodeTables::left_out(&image, module));
+            for line in left_out.into_iter().flatten() {
+                tracing::info!("left out of reports: {line}");
+            }
+        }
+    }
+
     fn handle(&mut self, work: Work) {
         match work {
             Work::Modules(pid, modules) => {
+                self.tell_left_out(&modules);
                 // What was read of a file serves all processes, and survives their end.
                 let base = &self.base;
                 let symbolizer = self.symbolizers.entry(pid).or_insert_with(|| base.clone());
@@ -246,25 +409,55 @@ impl State {
             Work::Race(finding, maps) => {
                 let symbolizer = self.symbolizers.entry(finding.pid).or_default();
                 let before = thread_cpu_time_ns();
-                let race = build_race(symbolizer, &finding, &maps);
-                self.race(&race);
+                let fate = match review(symbolizer, &finding, self.mixed) {
+                    Ok(doubts) => {
+                        let mut race = build_race(symbolizer, &finding, &maps);
+                        let sizes = [finding.stalled.size, finding.racing.size];
+                        race.notes.extend(notes_of(doubts, sizes));
+                        self.refuted_at.remove(&(finding.pid, finding.stalled.pc));
+                        self.race(&race)
+                    }
+                    Err(reason) => self.refuted(&finding, reason),
+                };
                 // Nobody listens any more once watching has ended.
                 let _ = self.found.send(Explained {
                     pid: finding.pid,
                     cpu_ns: thread_cpu_time_ns() - before,
-                    tally: self.tally,
+                    fate,
                 });
             }
-            Work::Repeat => self.tally.total += 1,
+            Work::Repeat(pid, stalled) => match self.refuted_at.get(&(pid, stalled)) {
+                Some(&reason) => *self.refuted.entry(reason).or_default() += 1,
+                None => self.tally.total += 1,
+            },
             Work::Coverage(pid, functions) => {
                 let symbolizer = self.symbolizers.entry(pid).or_default();
                 if let Some(file) = &mut self.coverage {
                     file.add(symbolizer, &functions);
                 }
             }
+            Work::Elsewhere(pid, counted) => {
+                let symbolizer = self.symbolizers.entry(pid).or_default();
+                for (pc, samples) in counted {
+                    self.elsewhere.add(symbolizer.frame_by_symbol(pc), samples);
+                }
+            }
+            Work::Forget(pid) => {
+                self.symbolizers.remove(&pid);
+                self.refuted_at.retain(|&(of, _), _| of != pid);
+            }
             Work::Finish(mut summary) => {
+                summary.hottest_unanalyzed = self.elsewhere.hottest(summary.samples);
                 summary.races_unique = self.tally.unique;
                 summary.races_total = self.tally.total;
+                for (line, pattern, races) in self.suppressions.iter().flat_map(Suppressions::used)
+                {
+                    tracing::info!("line {line} of the suppressions ({pattern}): {races} times");
+                }
+                for (reason, hits) in &self.refuted {
+                    let name = reason.name().to_owned();
+                    *summary.hits_swallowed.entry(name).or_default() += hits;
+                }
                 if self.tally.suppressed > 0 {
                     summary
                         .hits_swallowed
@@ -281,26 +474,48 @@ impl State {
         }
     }
 
+    /// A race that is none.
+    fn refuted(&mut self, finding: &Finding, reason: Reason) -> Fate {
+        *self.refuted.entry(reason).or_default() += 1;
+        let (stalled, racing) = (finding.stalled.pc, finding.racing.regs.rip);
+        self.refuted_at.insert((finding.pid, stalled), reason);
+        Fate::Refuted(Refuted {
+            stalled,
+            racing,
+            is_settled: reason == Reason::UnknownAtomicity,
+            reason,
+        })
+    }
+
     /// Reports a race, unless it is suppressed or a repeat.
-    fn race(&mut self, race: &Race) {
+    fn race(&mut self, race: &Race) -> Fate {
         if self
             .suppressions
             .as_mut()
             .is_some_and(|list| list.suppresses(race))
         {
             self.tally.suppressed += 1;
-            return;
+            return Fate::Suppressed;
         }
         self.tally.total += 1;
-        if self.deduper.record(race) {
-            self.tally.unique += 1;
-            self.write(|writer| writer.race(race));
+        if !self.deduper.record(race) {
+            return Fate::Repeated;
         }
+        self.tally.unique += 1;
+        self.progress.unique.store(self.tally.unique, SeqCst);
+        self.write(|writer| writer.race(race));
+        Fate::Reported(self.tally.unique)
     }
 
     /// Writes to where the user wants it or, if that fails, to standard error: nothing that was
     /// found is lost.
     fn write(&mut self, report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>) {
+        self.progress.is_writing.store(true, SeqCst);
+        self.try_write(report);
+        self.progress.is_writing.store(false, SeqCst);
+    }
+
+    fn try_write(&mut self, report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>) {
         let Err(error) = report(&mut *self.writer) else {
             return;
         };
@@ -318,5 +533,129 @@ impl State {
             None => tracing::error!("{error}"),
         }
         self.failure.get_or_insert(error.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::{
+        cli::args::{Cli, Command},
+        kernel::foreign::{Via, testing::ServedByNobody},
+        report::sample::finding,
+    };
+
+    fn options(words: &[&str]) -> WatchArgs {
+        let words = ["gwp-race", "run", "-q"].iter().chain(words);
+        match Cli::try_parse_from(words.chain(&["--", "program"])).map(|cli| cli.command) {
+            Ok(Command::Run(run)) => run.watch,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn finish(reporter: Reporter, limit: Duration) -> Closing {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(reporter.finish(Summary::default(), limit, std::future::pending()))
+    }
+
+    /// A race of a routine of this name, at a place of its own.
+    fn race(reporter: &Reporter, routine: &str, pc: u64) {
+        let mut finding = finding();
+        finding.stalled.pc = pc;
+        finding.stalled.routine = Some(routine.to_owned());
+        assert!(reporter.race(Box::new(finding), Vec::new()));
+    }
+
+    /// Check what is told of races that are reported, repeated and suppressed, and that only the first ask for
+    /// an exit code.
+    #[test]
+    fn what_is_suppressed_has_no_consequences() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [output, list] = ["report", "list"].map(|name| scratch.path().join(name));
+        std::fs::write(&list, "race_top:strlen\n").unwrap();
+        let [output, list] = [&output, &list].map(|path| path.to_str().unwrap());
+        let args = options(&["-o", output, "--suppressions", list]);
+        let explain = |races: &[(&str, u64)]| {
+            let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+            let reporter = Reporter::start(&args, false, sender).unwrap();
+            for (routine, pc) in races {
+                race(&reporter, routine, *pc);
+            }
+            let closing = finish(reporter, Duration::MAX);
+            let fates: Vec<Fate> =
+                std::iter::from_fn(|| found.try_recv().ok().map(|explained| explained.fate))
+                    .collect();
+            let reports = std::fs::read_to_string(output).unwrap();
+            let written = reports.matches("SUMMARY: ").count() as u64;
+            assert_eq!(closing.tally.unique, written);
+            (fates, closing.exit_code(Some(9)).unwrap())
+        };
+        let suppressed = explain(&[("strlen", 1), ("strlen", 2)]);
+        assert_eq!(suppressed, (vec![Fate::Suppressed; 2], None));
+        let mixed = explain(&[("strlen", 1), ("memcpy", 2), ("memcpy", 2), ("memset", 3)]);
+        let fates = [
+            Fate::Suppressed,
+            Fate::Reported(1),
+            Fate::Repeated,
+            Fate::Reported(2),
+        ];
+        assert_eq!(mixed, (fates.to_vec(), Some(9)));
+    }
+
+    /// Check that the end comes, and says what is lost, although a file system never answers for a file of the program; what was told
+    /// before counts.
+    #[test]
+    fn the_end_does_not_wait_for_files() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [output, folder] = ["report", "served"].map(|name| scratch.path().join(name));
+        std::fs::create_dir(&folder).unwrap();
+        let served = match ServedByNobody::mount(&folder, nix::unistd::geteuid().as_raw()) {
+            Ok(served) => served,
+            Err(error) => return println!("FUSE cannot be mounted here: {error}"),
+        };
+        let args = options(&["-o", output.to_str().unwrap()]);
+        let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+        let reporter = Reporter::start(&args, false, sender).unwrap();
+        race(&reporter, "memcpy", 1);
+        assert_eq!(found.blocking_recv().unwrap().fate, Fate::Reported(1));
+        let module = ModuleInfo {
+            via: Via::Root {
+                id: std::process::id(),
+                path: folder.join("program"),
+            },
+            start: 0x1000,
+            end: 0x2000,
+            ..ModuleInfo::default()
+        };
+        reporter.modules(finding().pid, vec![module]);
+        race(&reporter, "memset", 2);
+        let closing = finish(reporter, Duration::from_millis(300));
+        assert_eq!(closing.tally.unique, 1);
+        let failure = closing.failure.as_ref().unwrap().to_string();
+        assert!(failure.contains("took more than 300ms"), "{failure}");
+        assert_eq!(closing.exit_code(Some(9)).unwrap(), Some(9));
+        // It has asked, and waits.
+        assert!(served.requests().contains(&ServedByNobody::GREETING));
+    }
+
+    /// Check that the code of races goes before a failure to write, and that the failure is not forgotten
+    /// without a race.
+    #[test]
+    fn a_race_goes_before_a_failure() {
+        let closing = |unique| Closing {
+            tally: Tally {
+                unique,
+                ..Tally::default()
+            },
+            failure: Some(anyhow::anyhow!("full")),
+        };
+        assert_eq!(closing(1).exit_code(Some(9)).unwrap(), Some(9));
+        assert!(closing(1).exit_code(None).is_err());
+        assert!(closing(0).exit_code(Some(9)).is_err());
     }
 }

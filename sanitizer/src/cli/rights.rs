@@ -10,8 +10,13 @@ use std::{
 
 use nix::unistd::{Gid, Pid, Uid};
 
-use super::doctor::{CAP_SYS_PTRACE, setcap};
-use crate::{kernel::process::has_file_capabilities, target::status::Status};
+use crate::{
+    kernel::{
+        process::has_file_capabilities,
+        rights::{CAP_SYS_PTRACE, as_caller, for_others},
+    },
+    target::status::Status,
+};
 
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
@@ -22,6 +27,16 @@ pub(super) fn lost_by(program: &OsStr) -> Option<String> {
     if own.capabilities >> CAP_SYS_PTRACE & 1 == 1 {
         return None;
     }
+    let (path, what) = as_caller(|| given_by(program)).ok()??;
+    Some(format!(
+        "{} is {what}, and does not get those rights while gwp-race traces it, so it may fail; {}",
+        path.display(),
+        for_others()
+    ))
+}
+
+/// The file of a program that gives whoever executes it other rights, and which.
+fn given_by(program: &OsStr) -> Option<(PathBuf, &'static str)> {
     let path = found(program)?;
     let file = path.metadata().ok()?;
     let mode = file.permissions().mode();
@@ -34,16 +49,11 @@ pub(super) fn lost_by(program: &OsStr) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!(
-        "{} is {what}, and does not get those rights while gwp-race traces it, so it may fail; run \
-         gwp-race as root (sudo), or once: {}",
-        path.display(),
-        setcap()
-    ))
+    Some((path, what))
 }
 
 /// The file that the program's name stands for, as execvp(3) finds it.
-fn found(program: &OsStr) -> Option<PathBuf> {
+pub(super) fn found(program: &OsStr) -> Option<PathBuf> {
     if program.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));
     }

@@ -1,21 +1,22 @@
 //! `gwp-race run`: starts a program and watches it from its first instruction on.
 
 use std::{
-    ffi::OsStr,
+    ffi::{CString, OsStr},
     io::{Read as _, Write as _},
+    net::Shutdown,
     os::{
-        fd::AsRawFd as _,
-        unix::{net::UnixStream, process::CommandExt as _, process::ExitStatusExt as _},
+        fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+        unix::{ffi::OsStrExt as _, net::UnixStream, process::ExitStatusExt as _},
     },
     process::{ExitCode, ExitStatus},
+    sync::Arc,
     time::Duration,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
-    sys::signal::{Signal, kill},
-    unistd::Pid,
+    sys::signal::Signal,
 };
 use tokio::{
     io::AsyncReadExt as _,
@@ -23,15 +24,18 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::rights;
 use super::{
     args::{LaunchArgs, RunArgs},
     passed_on::PassedOn,
     session::{Happening, Session},
 };
+use super::{not_executable, rights};
 use crate::kernel::{
     descriptors::{close_at_exec, closed_at_start},
-    process::{adopt, ignore_sigtrap, let_parent_trace},
+    limits::{FileLimits, explained, set_files},
+    origin::Origin,
+    process::{self, adopt, let_be_looked_into, let_parent_trace},
+    rights::{are_lent, give_back},
 };
 
 /// gwp-race itself failed.
@@ -44,13 +48,15 @@ const NOT_FOUND: u8 = 127;
 const HALTED: u8 = 66;
 /// After this the program that is to be halted is killed.
 const HALT_TIME: Duration = Duration::from_secs(5);
+/// What the launcher says once it can be seized.
+const READY: u8 = b'r';
 
-/// Starts and watches a program.
+/// Starts and watches a program, which has these limits of open files.
 ///
 /// # Errors
 /// Fails when it cannot be started or held, or a report cannot be written.
-pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let mut session = Session::new(&args.watch, 0)?;
+pub async fn run(args: &RunArgs, files: FileLimits) -> anyhow::Result<ExitCode> {
+    let mut session = Session::new(&args.watch, None)?;
     if let Some(lost) = args
         .command
         .first()
@@ -58,10 +64,14 @@ pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     {
         warn!("{lost}");
     }
-    let (mut gate, mut child) = start_launcher(args)?;
+    let (mut gate, mut child) = start_launcher(args, files)?;
     let pid = child.id().context("the launcher has ended at once")?;
+    let process = Arc::new(process::end_of(pid)?);
     session.set_first(pid);
-    session.watch(pid, true)?;
+    if let Err(error) = session.watch(pid, true) {
+        let _ = child.kill().await;
+        return Err(error);
+    }
     match session.next().await {
         Happening::Seized => {}
         Happening::Failed(text) => {
@@ -76,16 +86,12 @@ pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // Not before the launcher is there, which inherits what is ignored, and not after the program:
     // a signal that ended gwp-race between the two would leave the program to itself.
     let signals = PassedOn::new()?;
-    gate.write_all(&[1]).context("the launcher has ended")?;
+    say_go(&mut gate).context("the launcher has ended")?;
     if let Some(error) = exec_error(gate).await? {
         let _ = child.wait().await;
         let program = args.command.first().map_or(OsStr::new(""), |name| name);
         let found = error.kind() != std::io::ErrorKind::NotFound;
-        let mend = if found {
-            "make it an executable of this machine"
-        } else {
-            "check its name"
-        };
+        let mend = not_executable::mend(program, &error);
         tracing::error!("cannot start {}: {error}; {mend}", program.display());
         return Ok(ExitCode::from(if found {
             NOT_EXECUTABLE
@@ -94,11 +100,12 @@ pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }));
     }
 
-    let (status, halted) = attend(args, &mut session, &mut child, signals).await?;
+    let (status, halted) = attend(args, &mut session, &mut child, &process, signals).await?;
     session.stop().await;
-    let tally = session.finish()?;
-    if tally.unique > 0
-        && let Some(code) = args.watch.error_exitcode
+    if let Some(code) = session
+        .finish()
+        .await
+        .exit_code(args.watch.error_exitcode)?
     {
         return Ok(ExitCode::from(code));
     }
@@ -108,14 +115,14 @@ pub async fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(status))
 }
 
-/// Watches until the program ends, passing signals on.
+/// Watches until the program ends, passing signals on to its `process`.
 async fn attend(
     args: &RunArgs,
     session: &mut Session,
     child: &mut Child,
+    process: &Arc<OwnedFd>,
     mut signals: PassedOn,
 ) -> anyhow::Result<(ExitStatus, bool)> {
-    let pid = Pid::from_raw(child.id().unwrap_or(0).cast_signed());
     let duration = args.watch.duration;
     let over = async {
         match duration {
@@ -129,7 +136,7 @@ async fn attend(
     loop {
         tokio::select! {
             status = child.wait() => return Ok((status?, halted)),
-            signal = signals.next() => pass_on(pid, signal),
+            signal = signals.next() => pass_on(process.as_fd(), signal),
             () = &mut over, if watching => {
                 watching = false;
                 session.stop().await;
@@ -140,10 +147,11 @@ async fn attend(
                         halted = true;
                         watching = false;
                         session.stop().await;
-                        pass_on(pid, Signal::SIGTERM);
+                        pass_on(process.as_fd(), Signal::SIGTERM);
+                        let process = Arc::clone(process);
                         tokio::spawn(async move {
                             tokio::time::sleep(HALT_TIME).await;
-                            pass_on(pid, Signal::SIGKILL);
+                            pass_on(process.as_fd(), Signal::SIGKILL);
                         });
                     } else if args.watch.max_races.is_some_and(|most| unique >= most) {
                         watching = false;
@@ -163,9 +171,9 @@ async fn attend(
     }
 }
 
-fn pass_on(pid: Pid, signal: Signal) {
+fn pass_on(process: BorrowedFd<'_>, signal: Signal) {
     // It may have ended this moment.
-    if let Err(error) = kill(pid, signal) {
+    if let Err(error) = process::signal(process, signal as i32) {
         debug!("{signal} could not be passed on: {error}");
     }
 }
@@ -179,9 +187,11 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
 }
 
-/// Starts the process that becomes the program once it is told so through the socket.
-fn start_launcher(args: &RunArgs) -> anyhow::Result<(UnixStream, Child)> {
-    let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
+/// Starts the process that becomes the program once it is told so through the socket. `files`: the limits
+/// of open files that the program is to have.
+fn start_launcher(args: &RunArgs, files: FileLimits) -> anyhow::Result<(UnixStream, Child)> {
+    let (mut ours, theirs) = UnixStream::pair()
+        .map_err(|error| anyhow!("cannot make a socket pair: {}", explained(&error)))?;
     // Only the launcher is started between these two lines, so only it inherits the descriptor.
     fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty()))?;
     let child = Command::new("/proc/self/exe")
@@ -189,11 +199,25 @@ fn start_launcher(args: &RunArgs) -> anyhow::Result<(UnixStream, Child)> {
         .arg("__launch")
         .arg(theirs.as_raw_fd().to_string())
         .arg(closed_at_start().to_string())
+        .args([files.0.to_string(), files.1.to_string()])
         .arg("--")
         .args(&args.command)
         .spawn()
-        .context("cannot start a process; raise the limit of processes (ulimit -u)")?;
+        .map_err(|error| anyhow!("cannot start a process: {}", explained(&error)))?;
+    // Its end of the socket is its own from here on: should it die, there is nothing to wait for.
+    drop(theirs);
+    let mut ready = [0];
+    ours.read_exact(&mut ready)
+        .context("the launcher has ended; try again with -v")?;
     Ok((ours, child))
+}
+
+/// Lets the launcher execute the program, which is to find what this process has found.
+fn say_go(gate: &mut UnixStream) -> anyhow::Result<()> {
+    let origin = postcard::to_allocvec(&Origin::of_this_process())?;
+    gate.write_all(&origin)?;
+    gate.shutdown(Shutdown::Write)?;
+    Ok(())
 }
 
 /// The end of the socket tells that the exec has succeeded; before it comes the error.
@@ -213,16 +237,23 @@ pub fn launch(args: &LaunchArgs) -> anyhow::Result<ExitCode> {
     let socket = adopt(args.fd).context("__launch is for gwp-race's own use")?;
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut socket = UnixStream::from(socket);
-    let mut go = [0];
-    socket
-        .read_exact(&mut go)
-        .context("gwp-race has ended before the program was started")?;
-    ignore_sigtrap();
-    close_at_exec(args.closed)?;
+    give_back()?;
+    if are_lent() {
+        // It has fewer now than it was begun with, and those it had nobody was to see.
+        let_be_looked_into();
+    }
     let_parent_trace();
-    let (program, arguments) = args.command.split_first().context("no program is given")?;
-    let error = std::process::Command::new(program).args(arguments).exec();
-    let code = error.raw_os_error().unwrap_or(libc::EIO);
-    socket.write_all(&code.to_le_bytes())?;
+    socket.write_all(&[READY])?;
+    let mut go = Vec::new();
+    socket.read_to_end(&mut go)?;
+    let origin: Origin = postcard::from_bytes(&go)
+        .map_err(|_| anyhow!("gwp-race has ended before the program was started"))?;
+    close_at_exec(args.closed)?;
+    set_files((args.files, args.most_files));
+    let words = args.command.iter();
+    let words = words.map(|word| CString::new(word.as_bytes()));
+    let command = words.collect::<Result<Vec<_>, _>>()?;
+    let error = origin.execute(&command);
+    socket.write_all(&(error as i32).to_le_bytes())?;
     Ok(ExitCode::from(NOT_FOUND))
 }

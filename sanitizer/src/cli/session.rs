@@ -1,45 +1,45 @@
 //! A session: the tracers of one program and its children, their findings, the summary.
 
+mod tracers;
+mod warnings;
+
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::HashMap,
+    task::Poll,
     time::{Duration, Instant},
 };
 
 use anyhow::bail;
-use tokio::sync::mpsc;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{Interval, MissedTickBehavior, interval},
+};
 use tracing::{debug, info, warn};
 
 use super::pauses::Pauses;
 use super::{
-    args::{Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo},
-    doctor::setcap,
-    link::{Link, Message},
-    reporter::{Explained, Reporter, Tally},
+    args::{StrategyName, Unanalyzed, WatchArgs, YesNo},
+    descendants::{Descendants, start_ticks},
+    link::{Link, LinkId, Message},
+    not_watched::Counts,
+    reporter::{Closing, Explained, Fate, Reporter},
+    spares::Spares,
+    starts::Starts,
+    told,
+    totals::summarized,
+    watched::Watched,
 };
 use crate::{
-    hunt::watchdog::RELEASED,
-    hunt::wire::{Ending, Notice, Setup, Statistics},
-    kernel::process::nanos,
+    hunt::wire::{Ending, Notice},
+    kernel::process::thread_cpu_time_ns,
     report::Summary,
-    target::threads::Stat,
 };
 
-/// A forked child that lives shorter than this is not worth a tracer.
-const CHILD_AGE: Duration = Duration::from_millis(20);
-/// Processes watched at the same time.
-const MAX_TRACERS: usize = 64;
-/// What is said of a tracer that has not said anything itself.
-fn tracer_died(code: Option<i32>) -> String {
-    let how = match code {
-        Some(code @ 129..) => format!("by signal {}", code - 128),
-        Some(code) => format!("with exit code {code}"),
-        None => "with its watchdog".to_owned(),
-    };
-    format!(
-        "the tracer has died ({how}), and so released the process; if memory has run out, free \
-         some, or raise the limit (ulimit -v)"
-    )
-}
+/// How often those are looked after that are ready and have no process.
+const LOOK_AFTER_SPARES: Duration = Duration::from_secs(1);
+/// How long races that were caught may take to be explained when watching has ended: gigabytes of debug information are read in less.
+const LAST_EXPLANATIONS: Duration = Duration::from_secs(60);
 /// How long a tracer may take to disarm when told to stop.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
@@ -48,7 +48,7 @@ const STOP_TIME: Duration = Duration::from_secs(5);
 pub enum Happening {
     /// The first process is held and may exec.
     Seized,
-    /// A race was reported.
+    /// A race was reported that was not reported before; so many were in all.
     Race(u64),
     /// The tracer of the first process failed before it watched anything.
     Failed(String),
@@ -68,26 +68,25 @@ pub struct Session {
     first: u32,
     started: Instant,
     reporter: Reporter,
-    links: HashMap<u32, Link>,
-    /// Latest statistics of the tracers that run.
-    current: HashMap<u32, Statistics>,
-    /// Sums of those that have ended.
-    past: Vec<Statistics>,
-    watching: HashSet<u32>,
-    /// Processes whose tracers have said why they end.
-    farewells: HashSet<u32>,
-    pauses: HashMap<u32, Pauses>,
-    /// Processes that are let alone at present.
-    paused: HashSet<u32>,
+    /// The tracers, whether they have a process or not.
+    links: HashMap<LinkId, Link>,
+    next_link: LinkId,
+    spares: Spares,
+    spares_tick: Interval,
+    /// Who is below the first process; nobody where children are not to be watched.
+    descendants: Option<Descendants>,
+    starts: Starts,
+    not_watched: Counts,
+    watched: Watched,
+    first_was_watched: bool,
     later_sender: mpsc::UnboundedSender<Later>,
     later: mpsc::UnboundedReceiver<Later>,
-    message_sender: mpsc::Sender<(u32, Message)>,
-    messages: mpsc::Receiver<(u32, Message)>,
+    message_sender: mpsc::Sender<(LinkId, Message)>,
+    messages: mpsc::Receiver<(LinkId, Message)>,
     found: mpsc::UnboundedReceiver<Explained>,
     stopping: bool,
     /// When watching ended.
     stopped: Option<Instant>,
-    skipped_children: u64,
     /// Times that the watchdog released a process.
     releases: u64,
     /// Races that could not be explained, because too many waited for it.
@@ -95,16 +94,25 @@ pub struct Session {
     seed: u64,
     /// The user was told that there are no gates.
     gates_are_missing: bool,
+    /// The user was told that children may be missed.
+    search_is_told: bool,
     /// Several processes are watched.
     has_company: bool,
+    /// CPU time of this thread that is charged, ns; `None` before anything was watched.
+    charged_ns: Option<u64>,
+    /// Metadata was found in one of them.
+    has_analyzed: bool,
+    /// The user was told that there is none.
+    no_metadata_is_told: bool,
 }
 
 impl Session {
-    /// A session for a process, without a tracer yet.
+    /// A session for a process, without a tracer yet; for `None` it is one that is yet to be started, whose
+    /// output goes where ours does.
     ///
     /// # Errors
     /// Fails when the output or the suppressions cannot be opened.
-    pub fn new(args: &WatchArgs, first: u32) -> anyhow::Result<Self> {
+    pub fn new(args: &WatchArgs, first: Option<u32>) -> anyhow::Result<Self> {
         if args.coverage.is_some() && args.strategy == StrategyName::Clock {
             bail!(
                 "--coverage tells of access sites, and --strategy clock knows none; leave one of the \
@@ -116,18 +124,31 @@ impl Session {
         let (later_sender, later) = mpsc::unbounded_channel();
         let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
         info!("seed {seed}");
+        let follows = args.follow_forks == YesNo::Yes;
+        // Before anything is opened in the kernel that is to end with this process.
+        let reporter = Reporter::start(args, first.is_none(), found_sender)?;
+        let mut spares_tick = interval(LOOK_AFTER_SPARES);
+        spares_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            reporter: Reporter::start(args, found_sender)?,
+            descendants: follows.then(|| {
+                Descendants::new(args.max_overhead, args.unanalyzed == Unanalyzed::Report)
+            }),
+            starts: Starts::new(
+                args.max_overhead,
+                std::thread::available_parallelism().map_or(1, usize::from),
+                Instant::now(),
+            ),
+            not_watched: Counts::new(),
+            reporter,
             args: args.clone(),
-            first,
+            first: first.unwrap_or_default(),
             started: Instant::now(),
             links: HashMap::new(),
-            current: HashMap::new(),
-            past: Vec::new(),
-            watching: HashSet::new(),
-            farewells: HashSet::new(),
-            pauses: HashMap::new(),
-            paused: HashSet::new(),
+            next_link: 0,
+            spares: Spares::new(Instant::now()),
+            spares_tick,
+            watched: Watched::default(),
+            first_was_watched: false,
             later_sender,
             later,
             message_sender,
@@ -135,12 +156,15 @@ impl Session {
             found,
             stopping: false,
             stopped: None,
-            skipped_children: 0,
             releases: 0,
             dropped: 0,
             seed,
             gates_are_missing: false,
+            search_is_told: false,
             has_company: false,
+            charged_ns: None,
+            has_analyzed: false,
+            no_metadata_is_told: false,
         })
     }
 
@@ -149,60 +173,28 @@ impl Session {
         self.first = pid;
     }
 
-    /// Starts the tracer of a process.
-    ///
-    /// # Errors
-    /// Fails when it cannot be started.
-    pub fn watch(&mut self, pid: u32, launch: bool) -> anyhow::Result<()> {
-        let setup = Setup {
-            pid,
-            launch,
-            is_child: pid != self.first,
-            sample_period_ns: self.args.sample_period.map(nanos),
-            stall_ns: nanos(self.args.stall),
-            stop_deadline_ns: nanos(self.args.stop_deadline),
-            strategy: self.args.strategy.into(),
-            learns: self.args.strategy != StrategyName::PlainClock,
-            max_overhead: self.args.max_overhead,
-            seed: self.seed.wrapping_add(self.past.len() as u64),
-            report_mixed: self.args.mixed == Mixed::Report,
-            report_unanalyzed: self.args.unanalyzed == Unanalyzed::Report,
-            // A suppression may be about any frame, so each report needs its own stacks.
-            full_repeats: self.args.suppressions.is_some(),
-            gate_log: self.args.verbose >= 2,
-            explain: self.args.verbose >= 1,
-            coverage: self.args.coverage.is_some(),
-        };
-        let link = Link::start(&setup, self.message_sender.clone())?;
-        self.links.insert(pid, link);
-        self.tell_company();
-        if let Some(link) = self.links.get_mut(&pid) {
-            link.has_company(self.has_company);
-        }
-        Ok(())
-    }
-
-    /// Tells the tracers whether there are several, where that has changed.
-    fn tell_company(&mut self) {
-        let has = self.links.len() > 1;
-        if std::mem::replace(&mut self.has_company, has) != has {
-            self.links
-                .values_mut()
-                .for_each(|link| link.has_company(has));
-        }
-    }
-
     /// Waits for the next thing that the command must know of.
     pub async fn next(&mut self) -> Happening {
         loop {
             tokio::select! {
-                Some((pid, message)) = self.messages.recv() => {
+                Some((link, message)) = self.messages.recv() => {
                     let happening = match message {
-                        Message::Notice(notice) => self.on_notice(pid, *notice),
-                        Message::Gone => self.on_gone(pid).await,
+                        Message::Notice(notice) => self.on_message(link, *notice),
+                        Message::Gone => self.on_gone(link).await,
                     };
                     if let Some(happening) = happening {
                         return happening;
+                    }
+                }
+                child = next_child(&mut self.descendants), if !self.stopping => {
+                    match child {
+                        Some(child) => self.take_in(child),
+                        None if self.watched.len() == 0 => {
+                            if let Some(happening) = self.all_ended() {
+                                return happening;
+                            }
+                        }
+                        None => {}
                     }
                 }
                 Some(later) = self.later.recv() => {
@@ -210,55 +202,100 @@ impl Session {
                         return happening;
                     }
                 }
-                Some(Explained { pid, cpu_ns, tally }) = self.found.recv() => {
-                    if let Some(link) = self.links.get_mut(&pid) {
+                _ = self.spares_tick.tick(), if self.spares.are_some() => {
+                    self.look_after_spares();
+                }
+                Some(Explained { pid, cpu_ns, fate }) = self.found.recv() => {
+                    if let Some(link) = self.link_of(pid) {
                         link.charge(cpu_ns);
                     }
-                    return Happening::Race(tally.unique);
+                    match fate {
+                        Fate::Reported(unique) => return Happening::Race(unique),
+                        Fate::Refuted(refuted) => {
+                            if let Some(link) = self.link_of(pid) {
+                                link.refute(refuted);
+                            }
+                        }
+                        _ => {}
+                    }
                 }
+            }
+        }
+    }
+
+    fn on_message(&mut self, link: LinkId, notice: Notice) -> Option<Happening> {
+        match (notice, self.watched.of(link)) {
+            (Notice::Ready { cpu_ns }, _) => self.on_ready(link, Duration::from_nanos(cpu_ns)),
+            (notice, Some(pid)) => self.on_notice(pid, notice),
+            (Notice::WithoutGates(refusal), None) => {
+                self.warn_of_missing_gates(&refusal);
+                None
+            }
+            (Notice::Failed(text), None) => {
+                warn!(
+                    "processes are not watched for a while, since no tracer could be made ready: {text}"
+                );
+                None
+            }
+            (notice, None) => {
+                debug!("of no process: {notice:?}");
+                None
             }
         }
     }
 
     fn on_notice(&mut self, pid: u32, notice: Notice) -> Option<Happening> {
         match notice {
+            // See `on_message`.
+            Notice::Ready { .. } => {}
             Notice::Seized => return Some(Happening::Seized),
-            Notice::Watching { analyzed_modules } => {
-                self.watching.insert(pid);
+            Notice::Watching {
+                analyzed_modules,
+                cpu_ns,
+            } => {
+                let cpu = Duration::from_nanos(cpu_ns);
+                if let Some(process) = self.watched.get_mut(pid) {
+                    process.was_watched = true;
+                }
+                self.has_begun(pid, Some(cpu));
+                if pid == self.first {
+                    self.first_was_watched = true;
+                    self.warn_of_search();
+                }
                 if analyzed_modules > 0 {
+                    self.has_analyzed = true;
                     info!("watching process {pid}: metadata in {analyzed_modules} modules");
-                } else if pid == self.first {
-                    warn!(
-                        "nothing in process {pid} carries metadata, so no race can be found; \
-                         compile it with clang -fexperimental-sanitize-metadata=atomics (see \
-                         `gwp-race doctor {pid}`)"
-                    );
+                } else if pid == self.first && self.descendants.is_none() {
+                    self.warn_of_no_metadata();
                 }
             }
             Notice::Modules(modules) => self.reporter.modules(pid, modules),
             Notice::Race(finding, maps) => {
                 if !self.reporter.race(finding, maps) {
                     self.dropped += 1;
-                    if let Some(link) = self.links.get_mut(&pid) {
+                    if let Some(link) = self.link_of(pid) {
                         link.tell_again();
                     }
                 }
             }
-            Notice::Repeat => self.reporter.repeat(),
-            Notice::Forked(child) => {
-                if self.args.follow_forks == YesNo::Yes {
-                    self.soon(child, CHILD_AGE);
-                }
-            }
+            Notice::Repeat(stalled) => self.reporter.repeat(pid, stalled),
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Warning(text) => warn!("{text}"),
             Notice::Decision(text) => info!("{text}"),
             Notice::Coverage(functions) => self.reporter.coverage(pid, functions),
+            Notice::Elsewhere(counted) => self.reporter.elsewhere(pid, counted),
             Notice::Debug(text) => debug!("{text}"),
-            Notice::Statistics(statistics) => drop(self.current.insert(pid, statistics)),
+            Notice::Statistics(statistics) => {
+                self.watched.count(pid, statistics);
+                self.charge_own_work(pid);
+                // By now it would have started what it is there to start.
+                if pid == self.first {
+                    self.warn_of_no_metadata();
+                }
+            }
             Notice::Ended(ending, statistics) => {
-                self.current.insert(pid, statistics);
-                self.farewells.insert(pid);
+                self.watched.count(pid, statistics);
+                self.says_farewell(pid);
                 match ending {
                     Ending::FatalSignal(signal) => {
                         debug!("process {pid} was released before signal {signal}");
@@ -270,19 +307,34 @@ impl Session {
                 }
             }
             Notice::Failed(text) => {
-                self.farewells.insert(pid);
+                self.says_farewell(pid);
                 return self.on_failure(pid, text);
             }
         }
         None
     }
 
+    /// Charges what this thread has worked since the last time to a process, which has just told what it has done meanwhile. What
+    /// it took to get here is no cost of sampling.
+    fn charge_own_work(&mut self, pid: u32) {
+        let used = thread_cpu_time_ns();
+        if let (Some(charged), Some(link)) = (self.charged_ns.replace(used), self.link_of(pid)) {
+            link.charge(used.saturating_sub(charged));
+        }
+    }
+
+    fn says_farewell(&mut self, pid: u32) {
+        if let Some(process) = self.watched.get_mut(pid) {
+            process.said_farewell = true;
+        }
+    }
+
     /// The tracer of a process could not go on. One that was watched already is tried again later.
     fn on_failure(&mut self, pid: u32, text: String) -> Option<Happening> {
-        if pid == self.first && !self.watching.contains(&pid) {
+        if pid == self.first && !self.first_was_watched {
             return Some(Happening::Failed(text));
         }
-        if self.stopping || !self.watching.contains(&pid) || !is_alive(pid) {
+        if self.stopping || !self.has_watched(pid) || !is_alive(pid) {
             debug!("process {pid} is not watched any more: {text}");
             return None;
         }
@@ -294,55 +346,20 @@ impl Session {
     /// Whether a process was watched at any time.
     #[must_use]
     pub fn has_watched(&self, pid: u32) -> bool {
-        self.watching.contains(&pid)
-    }
-
-    /// Said once: the tracers of children have the same rights.
-    fn warn_of_missing_gates(&mut self, refusal: &str) {
-        debug!("{refusal}");
-        if !std::mem::replace(&mut self.gates_are_missing, true) {
-            warn!(
-                "eBPF is not permitted here: gwp-race does in user space what its gates would do in \
-                 the kernel, by the clock strategy alone, and finds less at the same cost; for the gates, run it as root (sudo), \
-                 or once: {}",
-                setcap()
-            );
+        if pid == self.first {
+            return self.first_was_watched;
         }
-    }
-
-    async fn on_gone(&mut self, pid: u32) -> Option<Happening> {
-        let farewell = self.farewells.remove(&pid);
-        let mut failure = None;
-        if let Some(mut link) = self.links.remove(&pid) {
-            self.tell_company();
-            let ended = tokio::time::timeout(STOP_TIME, link.ended()).await;
-            let code = match ended {
-                Ok(code) => code,
-                Err(_) => {
-                    link.kill();
-                    link.ended().await
-                }
-            };
-            if code == Some(RELEASED) {
-                self.releases += 1;
-                info!(
-                    "the watchdog has released process {pid}: its tracer held a thread for more \
-                     than {}",
-                    humantime::format_duration(self.args.stop_deadline)
-                );
-                self.pause(pid);
-            } else if !farewell {
-                failure = self.on_failure(pid, tracer_died(code));
-            }
-        }
-        if let Some(statistics) = self.current.remove(&pid) {
-            self.past.push(statistics);
-        }
-        failure.or_else(|| self.all_ended())
+        let process = self.watched.get(pid);
+        process.is_some_and(|process| process.was_watched)
     }
 
     fn all_ended(&self) -> Option<Happening> {
-        let ended = self.links.is_empty() && (self.stopping || self.paused.is_empty());
+        let has_prospects = || {
+            let descendants = self.descendants.as_ref();
+            descendants.is_some_and(Descendants::has_prospects)
+        };
+        let ended = self.watched.len() == 0
+            && (self.stopping || !self.watched.are_some_paused() && !has_prospects());
         ended.then_some(Happening::AllEnded)
     }
 
@@ -350,10 +367,15 @@ impl Session {
     /// the watchdog.
     fn pause(&mut self, pid: u32) {
         let now = Instant::now();
-        let pauses = self.pauses.entry(pid).or_insert_with(|| Pauses::new(now));
+        let Some(process) = self.watched.get_mut(pid) else {
+            return;
+        };
+        let pauses = process.pauses.get_or_insert_with(|| Pauses::new(now));
         let wait = pauses.begin(now);
-        if self.soon(pid, wait) {
-            self.paused.insert(pid);
+        if self.soon(pid, wait)
+            && let Some(process) = self.watched.get_mut(pid)
+        {
+            process.is_paused = true;
         }
     }
 
@@ -373,20 +395,19 @@ impl Session {
 
     fn watch_later(&mut self, later: Later) -> Option<Happening> {
         let pid = later.pid;
-        let was_paused = self.paused.remove(&pid);
+        let process = self.watched.get_mut(pid);
+        let was_paused = process.is_some_and(|process| std::mem::take(&mut process.is_paused));
         let alive = is_alive(pid) && start_ticks(pid) == Some(later.start_ticks);
         if !alive && was_paused {
+            self.forget(pid);
             return self.all_ended();
         }
-        if self.stopping || !alive || self.links.contains_key(&pid) {
-            return None;
-        }
-        if self.links.len() >= MAX_TRACERS {
-            self.skipped_children += 1;
+        let process = self.watched.get(pid);
+        if self.stopping || !alive || process.is_some_and(|process| process.link.is_some()) {
             return None;
         }
         if let Err(error) = self.watch(pid, false) {
-            warn!("process {pid} is not watched: {error:#}");
+            warn!("process {pid} is not watched: {}", told(&error));
         }
         None
     }
@@ -394,22 +415,31 @@ impl Session {
     /// Disarms and releases everything; what the tracers still say is taken in.
     pub async fn stop(&mut self) {
         self.stopping = true;
+        if let Some(descendants) = &mut self.descendants {
+            descendants.finish();
+        }
         self.stopped.get_or_insert_with(Instant::now);
         for link in self.links.values_mut() {
             link.stop();
+        }
+        // They hold nobody, and those that are being made would not listen for a while.
+        for link in self.spares.all() {
+            if let Some(link) = self.links.get_mut(&link) {
+                link.kill();
+            }
         }
         let deadline = tokio::time::sleep(STOP_TIME);
         tokio::pin!(deadline);
         while !self.links.is_empty() {
             tokio::select! {
-                Some((pid, message)) = self.messages.recv() => {
+                Some((link, message)) = self.messages.recv() => {
                     match message {
                         Message::Notice(notice) => {
-                            if let Some(Happening::Failed(text)) = self.on_notice(pid, *notice) {
+                            if let Some(Happening::Failed(text)) = self.on_message(link, *notice) {
                                 warn!("{text}");
                             }
                         }
-                        Message::Gone => drop(self.on_gone(pid).await),
+                        Message::Gone => drop(self.on_gone(link).await),
                     }
                 }
                 () = &mut deadline => {
@@ -420,102 +450,64 @@ impl Session {
                 }
             }
         }
+        for pid in self.watched.beginning() {
+            self.has_begun(pid, None);
+        }
+        if let Some(descendants) = self.descendants.take() {
+            self.not_watched = descendants.into_not_watched();
+        }
     }
 
-    /// Writes the summary. Call [`Session::stop`] before.
-    ///
-    /// # Errors
-    /// Fails when a report could not be written.
-    pub fn finish(self) -> anyhow::Result<Tally> {
+    /// Writes the summary. Call [`Session::stop`] before. A signal that asks for the end is heard again from now on.
+    pub async fn finish(mut self) -> Closing {
+        self.warn_of_no_metadata();
         let summary = self.summary();
-        if self.skipped_children > 0 {
-            warn!(
-                "{} children were not watched: {MAX_TRACERS} processes at a time are the limit",
-                self.skipped_children
-            );
-        }
-        self.reporter.finish(summary)
+        let asked = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+        ];
+        let mut asked: Vec<_> = asked.into_iter().flat_map(signal).collect();
+        let hurry = std::future::poll_fn(move |context| {
+            let heard = asked
+                .iter_mut()
+                .any(|stream| stream.poll_recv(context).is_ready());
+            if heard {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        self.reporter
+            .finish(summary, LAST_EXPLANATIONS, hurry)
+            .await
     }
 
     fn summary(&self) -> Summary {
-        let all = self.past.iter().chain(self.current.values());
-        let mut summary = Summary {
+        let totals = summarized(&self.watched.sum(), self.starts.spent().as_secs_f64());
+        Summary {
             elapsed_s: self
                 .stopped
                 .unwrap_or_else(Instant::now)
                 .duration_since(self.started)
                 .as_secs_f64(),
             watchdog_releases: self.releases,
-            dropped: self.dropped,
-            ..Summary::default()
-        };
-        let (mut unanalyzed, mut cpu) = (0, 0.0);
-        for statistics in all {
-            let gate = |name: &str| statistics.gates.get(name).copied().unwrap_or(0);
-            summary.samples += gate("samples");
-            summary.stalls += statistics.stalls;
-            summary.stalls_cut_short += statistics.stalls_cut_short;
-            // Those of the stalled thread, of other processes, and after the end of a stall are no hits.
-            summary.hits += gate("traps")
-                .saturating_sub(gate("stale"))
-                .saturating_sub(gate("same-thread"))
-                .saturating_sub(gate("other-process"));
-            for name in ["unanalyzed", "atomic-ignored", "overflow"] {
-                add(&mut summary.hits_swallowed, name, gate(name));
-            }
-            let gates = statistics.gates.iter();
-            for (name, count) in gates.filter(|(name, _)| name.starts_with("sample-")) {
-                add(&mut summary.no_stall, name, *count);
-            }
-            for (reason, count) in &statistics.no_stall {
-                add(&mut summary.no_stall, reason, *count);
-            }
-            for (reason, count) in &statistics.not_reported {
-                add(&mut summary.hits_swallowed, reason, *count);
-            }
-            for (decision, count) in &statistics.decisions {
-                add(&mut summary.decisions, decision, *count);
-            }
-            summary.site_waits += statistics.waits;
-            summary.site_waits_met += gate("site-met");
-            if let Some((known, sampled)) = statistics.coverage {
-                *summary.sites_total.get_or_insert(0) += known;
-                *summary.sites_sampled.get_or_insert(0) += sampled;
-            }
-            summary.watched_s += statistics.watched_s;
-            summary.target_stopped_s += statistics.stopped_s;
-            summary.dropped += statistics.dropped_messages;
-            summary.unwatchable_threads += statistics.unwatchable_threads;
-            summary.value_changed_unknown_origin += statistics.value_changed_unknown_origin;
-            unanalyzed += gate("sample-unknown-module") + gate("sample-unanalyzed");
-            for (what, seconds) in &statistics.spent_s {
-                *summary.spent_s.entry(what.clone()).or_default() += seconds;
-            }
-            cpu += statistics.target_cpu_s;
-            debug!("statistics: {statistics:?}");
+            not_watched: self.not_watched.clone(),
+            dropped: self.dropped + totals.dropped,
+            ..totals
         }
-        summary.analyzed_percent = (summary.samples > 0)
-            .then(|| 100.0 - 100.0 * unanalyzed as f64 / summary.samples as f64);
-        summary.target_cpu_s = cpu;
-        let spent: f64 = summary.spent_s.values().sum();
-        summary.slowdown_percent = if cpu > 0.0 { 100.0 * spent / cpu } else { 0.0 };
-        summary
     }
 }
 
-/// When a process was started: with its id, tells it from a later one that got the same id.
-fn start_ticks(pid: u32) -> Option<u64> {
-    let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
-    Stat::read(pid, pid).ok().map(|stat| stat.start_ticks)
+async fn next_child(descendants: &mut Option<Descendants>) -> Option<u32> {
+    match descendants {
+        Some(descendants) => descendants.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Whether a process has not ended: of one that is only waited for, no file is left.
 fn is_alive(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}/exe")).exists()
-}
-
-fn add(counts: &mut BTreeMap<String, u64>, name: &str, count: u64) {
-    if count > 0 {
-        *counts.entry(name.to_owned()).or_default() += count;
-    }
+    // Not by the file itself, whose file system may not answer.
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }

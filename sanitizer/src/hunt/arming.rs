@@ -8,7 +8,7 @@
 //! events for itself.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     os::fd::{AsFd as _, AsRawFd as _},
     time::Duration,
 };
@@ -67,10 +67,14 @@ const PATIENCE: u32 = 30;
 pub struct Arming {
     pid: u32,
     options: EventOptions,
+    /// Where the gates are in the kernel, new threads inherit the events of their creators, as a rule.
+    may_inherit: bool,
     period: Duration,
     threads: HashMap<u32, Thread>,
     /// Threads that were there before us or since, and could not be seized or opened.
     unwatchable: HashSet<u32>,
+    /// Threads that were held and are let alone at present, those first that are so for longest.
+    let_alone: VecDeque<u32>,
     /// Threads that have created others: their events have heirs and must stay open.
     ancestors: HashSet<u32>,
     clocks: Clocks,
@@ -101,9 +105,11 @@ impl Arming {
                 record_stack: None,
                 kernel: false,
             },
+            may_inherit: true,
             period,
             threads: HashMap::new(),
             unwatchable: HashSet::new(),
+            let_alone: VecDeque::new(),
             ancestors: HashSet::new(),
             clocks: Clocks::default(),
             watchpoints: Watchpoints::default(),
@@ -120,6 +126,7 @@ impl Arming {
     /// sent to one thread, a ring is that of one thread, and processors are not to be watched.
     #[must_use]
     pub fn without_gates(mut self) -> Self {
+        self.may_inherit = false;
         self.options.inherit = false;
         self.cpus = 0;
         self
@@ -160,6 +167,64 @@ impl Arming {
         self.threads.contains_key(&tid)
     }
 
+    /// Whether a thread is held, or let alone.
+    #[must_use]
+    pub fn knows(&self, tid: u32) -> bool {
+        self.holds(tid) || self.let_alone.contains(&tid)
+    }
+
+    /// How many threads are held or let alone.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.threads.len() + self.let_alone.len()
+    }
+
+    /// Threads that are let alone, those first that are so for longest.
+    pub fn are_let_alone(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.let_alone.iter().copied()
+    }
+
+    /// A thread is not held any more. It keeps its clock and its watchpoint, where it has some: it can still be who races.
+    pub fn let_alone(&mut self, tid: u32) {
+        if self.threads.remove(&tid).is_some() {
+            self.let_alone.push_back(tid);
+        }
+    }
+
+    /// Holds a thread again that was let alone; whether it is held now.
+    ///
+    /// # Errors
+    /// Fails where it cannot be traced, and stays let alone.
+    pub fn take_back(&mut self, tid: u32) -> Result<bool, KernelError> {
+        self.let_alone.retain(|&other| other != tid);
+        match ptrace::seize(self.pid, tid) {
+            Ok(()) => {
+                self.threads.insert(tid, Thread::default());
+                Ok(true)
+            }
+            Err(error) if error.is_gone() || has_ended(tid) => {
+                self.forget(tid);
+                Ok(false)
+            }
+            Err(error) => {
+                self.let_alone.push_back(tid);
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets those of them that are not wanted: they have ended.
+    pub fn keep_let_alone(&mut self, wanted: impl Fn(u32) -> bool) {
+        let (kept, ended) = std::mem::take(&mut self.let_alone)
+            .into_iter()
+            .partition(|&tid| wanted(tid));
+        self.let_alone = kept;
+        let ended: VecDeque<u32> = ended;
+        for tid in ended {
+            self.forget(tid);
+        }
+    }
+
     /// Threads that cannot be watched.
     #[must_use]
     pub fn unwatchable(&self) -> usize {
@@ -177,11 +242,12 @@ impl Arming {
         match ptrace::seize(self.pid, tid) {
             Ok(()) => {
                 self.unwatchable.remove(&tid);
+                self.let_alone.retain(|&other| other != tid);
                 self.threads.insert(tid, Thread::default());
                 Ok(true)
             }
             Err(error) if error.is_gone() || has_ended(tid) => Ok(false),
-            Err(error) if self.threads.is_empty() => Err(error),
+            Err(error) if self.known() == 0 => Err(error),
             Err(_) => {
                 self.unwatchable.insert(tid);
                 Ok(false)
@@ -327,13 +393,34 @@ impl Arming {
         self.options.delivery = delivery;
     }
 
+    /// Whether new threads have the events of their creators.
+    #[must_use]
+    pub const fn inherits(&self) -> bool {
+        self.options.inherit
+    }
+
+    /// Closes the events of threads, and of those that have inherited them: from now on each has none until it is given its own. Where threads
+    /// come and go, to inherit events is dear: a fifth of what their creation and end cost.
+    pub fn end_inheritance(&mut self) {
+        self.options.inherit = false;
+        if !self.clocks.are_by_cpu() {
+            self.clocks = Clocks::default();
+        }
+        if !self.watchpoints.are_by_cpu() {
+            self.watchpoints = Watchpoints::default();
+        }
+        self.ancestors.clear();
+    }
+
     /// After an exec only the thread that called it is left, under the process's id.
     pub fn reset_to(&mut self, tid: u32) {
         self.close_events(self.options.delivery);
         self.threads.clear();
         self.unwatchable.clear();
+        self.let_alone.clear();
         self.pid = tid;
         self.wants_cpus = false;
+        self.options.inherit = self.may_inherit;
         self.threads.insert(tid, Thread::default());
     }
 
@@ -490,8 +577,12 @@ impl Arming {
     }
 }
 
-/// A first thread that has ended stays in the list while others live; the kernel answers `EPERM`.
+/// A thread that is about to end is refused with `EPERM`. A first one stays in the list while others live, any other is gone by
+/// now, as a rule.
 fn has_ended(tid: u32) -> bool {
     let tid = Pid::from_raw(tid.cast_signed());
-    Stat::read(tid, tid).is_ok_and(|stat| matches!(stat.state, 'Z' | 'X'))
+    match Stat::read(tid, tid) {
+        Ok(stat) => matches!(stat.state, 'Z' | 'X'),
+        Err(error) => error.is_vanished(),
+    }
 }

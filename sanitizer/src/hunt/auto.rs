@@ -7,7 +7,7 @@ use crate::report::LookedAt;
 
 use super::{
     clock::Clock,
-    site::Site,
+    site::{LARGE_BUDGET, Site},
     strategy::{CodeView, Conflict, Outcome, Proposal, Sample, Strategy, Turn, Unexplained, Wait},
     values::Read,
 };
@@ -18,8 +18,11 @@ const LEAST_SHARE: f64 = 0.2;
 const CLOCK_PRIOR: f64 = 0.5;
 const SITE_PRIOR: f64 = 1.0;
 
-/// A turn of the clock. Where its samples come less often than that, sites are waited at meanwhile.
-const CLOCK_TIME: Duration = Duration::from_millis(30);
+/// A turn of the clock, with a small budget and with a large one, where time is what is short: about as long as a site is waited at.
+/// Where its samples come less often than that, sites are waited at meanwhile.
+const CLOCK_TIME: [Duration; 2] = [Duration::from_millis(30), Duration::from_millis(8)];
+/// For how much of a turn it counts that a thread was stopped, and let go at once.
+const PASSED: f64 = 0.25;
 
 /// Whose proposal is in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +71,14 @@ struct Pace {
 }
 
 impl Pace {
-    /// Whose turn it is when it is the clock's. A program that uses no CPU time has no samples.
-    fn turn(self) -> Turn {
-        let is_slow = self.seconds > self.samples * CLOCK_TIME.as_secs_f64();
+    /// Whose turn it is when it is the clock's, for so long. A program that uses no CPU time has no samples.
+    fn turn(self, time: Duration) -> Turn {
+        let is_slow = self.seconds > self.samples * time.as_secs_f64();
         // Nothing is known at first.
-        if is_slow && self.seconds >= CLOCK_TIME.as_secs_f64() {
+        if is_slow && self.seconds >= time.as_secs_f64() {
             Turn::Both
         } else {
-            Turn::Clock(CLOCK_TIME)
+            Turn::Clock(time)
         }
     }
 }
@@ -90,6 +93,7 @@ pub struct Auto {
     of_clock: Yield,
     of_site: Yield,
     pace: Pace,
+    clock_time: Duration,
     /// Until when that is counted.
     counted: Instant,
 }
@@ -99,7 +103,13 @@ impl Auto {
     #[must_use]
     pub fn new(seed: u64, max_overhead: f64, longest_stall: Duration) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
+        let [small, large] = CLOCK_TIME;
         Self {
+            clock_time: if max_overhead < LARGE_BUDGET {
+                small
+            } else {
+                large
+            },
             clock: Clock::new(random.u64(..)),
             site: Site::new(random.u64(..), max_overhead, longest_stall),
             random,
@@ -126,10 +136,24 @@ impl Strategy for Auto {
         let proposal = self.site.propose(sample, code);
         if matches!(proposal, Proposal::Pass(_)) {
             self.whose = Whose::Clock;
-            return self.clock.propose(sample, code);
+            let Self { clock, site, .. } = self;
+            let sample = Sample {
+                own_frame: &|pc| site.own_frame(pc),
+                ..*sample
+            };
+            let proposal = clock.propose(&sample, code);
+            if matches!(proposal, Proposal::Pass(_)) {
+                // Of which no outcome is told.
+                self.of_clock.turns += PASSED;
+            }
+            return proposal;
         }
         self.whose = Whose::Site;
         proposal
+    }
+
+    fn own_frame(&self, pc: u64) -> u64 {
+        self.site.own_frame(pc)
     }
 
     fn probe(&self, site: u64) -> Option<Duration> {
@@ -161,10 +185,14 @@ impl Strategy for Auto {
         let counted = std::mem::replace(&mut self.counted, Instant::now());
         self.pace.seconds += counted.elapsed().as_secs_f64();
         if self.random.f64() < self.clock_share() {
-            self.pace.turn()
+            self.pace.turn(self.clock_time)
         } else {
             Turn::Site
         }
+    }
+
+    fn turn_was_in_vain(&mut self) {
+        self.of_clock.turns += 1.0;
     }
 
     fn sampled(&mut self, count: u64) {
@@ -244,11 +272,44 @@ mod tests {
     /// Check that nothing waits for the clock alone where its samples are rare.
     #[test]
     fn sites_are_waited_at_where_samples_are_rare() {
-        let turn = |samples, seconds| Pace { samples, seconds }.turn();
-        assert_eq!(turn(0.0, 0.0), Turn::Clock(CLOCK_TIME));
-        assert_eq!(turn(1000.0, 1.0), Turn::Clock(CLOCK_TIME));
+        let [time, _] = CLOCK_TIME;
+        let turn = |samples, seconds| Pace { samples, seconds }.turn(time);
+        assert_eq!(turn(0.0, 0.0), Turn::Clock(time));
+        assert_eq!(turn(1000.0, 1.0), Turn::Clock(time));
         assert_eq!(turn(20.0, 2.0), Turn::Both);
         assert_eq!(turn(0.0, 1.0), Turn::Both);
+    }
+
+    /// Check that turns in which the clock stops nobody, or lets everybody go, count: neither it nor the sites get nearly all of the
+    /// time where both find nothing, with a small budget and with a large one.
+    #[test]
+    fn turns_in_vain_are_turns() {
+        for (max_overhead, wait) in [(0.01, 20), (1.0, 6)] {
+            let mut auto = Auto::new(1, max_overhead, Duration::from_millis(5));
+            let mut of_clock = Duration::ZERO;
+            let mut of_site = Duration::ZERO;
+            let mut turns = 0;
+            for round in 0..2000 {
+                match auto.turn() {
+                    Turn::Clock(time) => {
+                        of_clock += time;
+                        turns += 1;
+                        auto.turn_was_in_vain();
+                    }
+                    Turn::Site | Turn::Both => {
+                        auto.whose = Whose::Site;
+                        auto.outcome(7, Outcome::NotReached);
+                        of_site += Duration::from_millis(wait);
+                    }
+                }
+                if round % 400 == 399 {
+                    auto.decay();
+                }
+            }
+            assert!((400..700).contains(&turns), "{max_overhead}: {turns}");
+            let part = of_clock.div_duration_f64(of_clock + of_site);
+            assert!((0.2..0.5).contains(&part), "{max_overhead}: {part}");
+        }
     }
 
     /// Check that the one that finds more gets more turns, that the other one keeps some, and that old

@@ -12,19 +12,21 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst, time::Duration}
 use gwp_race_abi::Control;
 
 use super::loss::Loss;
-use crate::kernel::process::{cpu_time_ns, nanos};
+use crate::kernel::process::{cpu_time_ns, nanos, parent_cpu_time_ns};
 
 /// What is charged for a nanosecond that the tracer worked where the target uses all processors: more than one, for
 /// what cannot be timed from inside (interrupts, cold caches, the watchdog's turn, exits to a hypervisor).
-const SEEN_AND_UNSEEN: f64 = 2.4;
+pub(super) const SEEN_AND_UNSEEN: f64 = 2.4;
 
 /// What is charged for a stop beside the time that the thread stood, for the same reasons.
 const UNSEEN_OF_STOP: Duration = Duration::from_micros(150);
 
-/// What may be spent before anything was earned, so that the first samples are not put off. There is much that
-/// is unknown of a program at first; of its children, of which there may be any number, it is known by then.
-const ADVANCE: Duration = Duration::from_millis(40);
-const ADVANCE_OF_CHILD: Duration = Duration::from_millis(2);
+/// What may be spent before anything was earned, so that the first samples are not put off: what one busy thread earns in so long,
+/// with these as limits. There is much that is unknown of a program at first; of its children, of which there may be any
+/// number, it is known by then.
+const ADVANCED: Duration = Duration::from_secs(1);
+const MOST_ADVANCE: Duration = Duration::from_millis(40);
+const MOST_ADVANCE_OF_CHILD: Duration = Duration::from_millis(2);
 
 /// Savings are capped at this much, so that a quiet hour does not pay for a slow minute.
 const SAVINGS: Duration = Duration::from_millis(20);
@@ -39,6 +41,8 @@ const LONGEST_PERIOD: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Budget {
     charged_cpu_ns: u64,
+    /// The watchdog's CPU time, as far as it is charged, ns.
+    guard_cpu_ns: u64,
     share: f64,
     /// Processors that there are for the target and for the tracer.
     cpus: f64,
@@ -107,12 +111,18 @@ impl Budget {
         trap_cost_ns: u64,
         is_child: bool,
     ) -> Self {
-        let advance = nanos(if is_child { ADVANCE_OF_CHILD } else { ADVANCE });
+        let most = if is_child {
+            MOST_ADVANCE_OF_CHILD
+        } else {
+            MOST_ADVANCE
+        };
+        let advance = nanos(ADVANCED.mul_f64(share).min(most));
         control.trap_cost_ns.store(trap_cost_ns, SeqCst);
         control.earned_ns.fetch_add(advance, SeqCst);
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
         let budget = Self {
             charged_cpu_ns: cpu_time_ns(),
+            guard_cpu_ns: parent_cpu_time_ns().unwrap_or_default(),
             share,
             cpus: std::thread::available_parallelism().map_or(1, usize::from) as f64,
             used: None,
@@ -134,6 +144,16 @@ impl Budget {
     /// What the tracer has done until now (start-up, reading metadata) is not charged.
     pub fn restart(&mut self) {
         self.charged_cpu_ns = cpu_time_ns();
+        self.guard_cpu_ns = parent_cpu_time_ns().unwrap_or_default();
+    }
+
+    /// Charges the CPU time that the watchdog, this process's parent, has used since the last time.
+    pub fn charge_guard(&mut self, control: &Control) {
+        let used = parent_cpu_time_ns().unwrap_or_default();
+        let worked = used.saturating_sub(self.guard_cpu_ns);
+        self.guard_cpu_ns = used.max(self.guard_cpu_ns);
+        self.worked_ns += worked;
+        control.spent_ns.fetch_add(worked, SeqCst);
     }
 
     /// Earns with the CPU time that no clock sample stands for, since those come in user mode only: of `used`,
@@ -218,6 +238,15 @@ impl Budget {
         control.spent_ns.fetch_add(charged, SeqCst);
     }
 
+    /// Charges a thread's standing still on the program's own account. What cannot be seen of it is a part of what the tracer's work for
+    /// it is charged for.
+    pub fn charge_own_stop(&mut self, control: &Control, ns: u64) {
+        self.stopped_ns += ns;
+        let charged = scaled(ns, self.loss_share());
+        self.stops_ns += charged;
+        control.spent_ns.fetch_add(charged, SeqCst);
+    }
+
     /// Takes note of how long a stall has lasted, whose thread's standing still is charged.
     pub fn note_stall(&mut self, ns: u64) {
         self.stalls_ns += scaled(ns, self.loss_share());
@@ -230,7 +259,7 @@ impl Budget {
         control.spent_ns.fetch_add(ns, SeqCst);
     }
 
-    /// Charges CPU time that the daemon has used to explain what was found, ns.
+    /// Charges CPU time that the daemon has used, mostly to explain what was found, ns.
     pub fn charge_explaining(&mut self, control: &Control, ns: u64) {
         self.explained_ns += ns;
         control.spent_ns.fetch_add(ns, SeqCst);
@@ -242,10 +271,11 @@ impl Budget {
         self.stalls_ns + self.others_ns + self.explained_ns
     }
 
-    /// Charges the CPU time that the tracer has used since the last time, and cuts savings.
-    pub fn settle(&mut self, control: &Control) {
+    /// Charges the CPU time that the tracer has used since the last time, and cuts savings. The result is that time, ns.
+    pub fn settle(&mut self, control: &Control) -> u64 {
         let used = cpu_time_ns();
-        let worked = scaled(used.saturating_sub(self.charged_cpu_ns), self.work_share());
+        let since = used.saturating_sub(self.charged_cpu_ns);
+        let worked = scaled(since, self.work_share());
         self.charged_cpu_ns = used;
         self.worked_ns += worked;
         control.spent_ns.fetch_add(worked, SeqCst);
@@ -255,6 +285,7 @@ impl Budget {
         self.most_savings = self.most_savings.min(saved).max(nanos(SAVINGS));
         let excess = saved.saturating_sub(self.most_savings);
         control.earned_ns.fetch_sub(excess, SeqCst);
+        since
     }
 
     /// Seconds that were spent, by what for.
@@ -345,6 +376,24 @@ mod tests {
         budget.program_uses(1.0, 2, 3.0);
         budget.forget();
         assert_eq!(spent(&mut budget), 2 * STOOD);
+    }
+
+    /// Check that no more is advanced than the first second earns, and not more than a program of an ample budget needs.
+    #[test]
+    fn little_is_advanced() {
+        for (share, is_child, advance_us) in [
+            (0.01, false, 10_000),
+            (0.04, false, 40_000),
+            (0.5, false, 40_000),
+            (0.001, true, 1_000),
+            (0.01, true, 2_000),
+        ] {
+            let gates = Gates::in_user_space().unwrap();
+            let control = gates.control();
+            let _ = Budget::new(control, 10_000_000, share, 5_000, is_child);
+            let earned = control.earned_ns.load(SeqCst);
+            assert_eq!(earned, advance_us * 1000, "{share}");
+        }
     }
 
     /// Check that the processors' clocks cost a tenth of the budget at most, as far as they may be slowed down for it.

@@ -1,4 +1,5 @@
-//! Who has called a memory routine: the function that its accesses belong to.
+//! Who has called a memory routine, or a function that writes what it returns into memory of its own: the function that its
+//! accesses belong to.
 
 use super::{modules::ModuleSet, routines::Contract, strategy::CodeView as _};
 use crate::{
@@ -36,14 +37,44 @@ pub fn of_routine(modules: &ModuleSet, regs: &Regs, stack: &StackSnapshot) -> Op
     }
     let (start, code) = modules.function_code(return_address.wrapping_sub(1))?;
     let called = x86_64::call_before(start, code, return_address, &caller)?;
-    let name = match modules.routine_behind(called) {
-        Some((name, _)) => name,
-        None => tail_called(modules, called)?,
-    };
+    let routine = |called| Some(modules.routine_behind(called)?.0);
+    let name = routine(called).or_else(|| tail_called(modules, called, routine))?;
     Some(RoutineCall {
         return_address,
         name: name.to_owned(),
     })
+}
+
+/// The call of a function that writes what it returns into memory of its own, if one has led a thread to where it stands with
+/// these registers, behind an access, and this stack: by analyzed code, and through nothing but a few functions of one library.
+#[must_use]
+pub fn of_result(modules: &ModuleSet, regs: &Regs, stack: &StackSnapshot) -> Option<RoutineCall> {
+    /// Frames of a C library below the function that the program calls.
+    const FRAMES: usize = 12;
+    let library = modules.place(regs.rip.wrapping_sub(1))?.module;
+    if library.metadata.is_some() {
+        return None;
+    }
+    let mut regs = *regs;
+    for _ in 0..FRAMES {
+        let place = modules.place(regs.rip.wrapping_sub(1))?;
+        if !std::ptr::eq(place.module, library) {
+            return None;
+        }
+        regs = place.frames().caller(place.link, &regs, stack)?;
+        let call = regs.rip.wrapping_sub(1);
+        if modules.is_analyzed(call) {
+            let (start, code) = modules.function_code(call)?;
+            let called = x86_64::call_before(start, code, regs.rip, &regs)?;
+            let result = |called| modules.result_behind(called);
+            let name = result(called).or_else(|| tail_called(modules, called, result))?;
+            return Some(RoutineCall {
+                return_address: regs.rip,
+                name: name.to_owned(),
+            });
+        }
+    }
+    None
 }
 
 /// The registers behind the call: by the unwind tables, or where there are none because the
@@ -68,8 +99,12 @@ fn caller(modules: &ModuleSet, regs: &Regs, stack: &StackSnapshot) -> Option<Reg
 }
 
 /// An analyzed function may end with a jump to a routine, which then returns to the function's
-/// own caller. It was that function if nothing else can have been jumped to.
-fn tail_called(modules: &ModuleSet, called: Transfer) -> Option<&str> {
+/// own caller. It was that function if nothing else can have been jumped to. `name_of` says what routine is behind a jump.
+fn tail_called<'a>(
+    modules: &'a ModuleSet,
+    called: Transfer,
+    name_of: impl Fn(Transfer) -> Option<&'a str>,
+) -> Option<&'a str> {
     let Transfer::To(target) = called else {
         return None;
     };
@@ -82,8 +117,7 @@ fn tail_called(modules: &ModuleSet, called: Transfer) -> Option<&str> {
     }
     let mut name = None;
     for exit in x86_64::exits(start, code)? {
-        let (routine, _) = modules.routine_behind(exit.transfer?)?;
-        name.get_or_insert(routine);
+        name.get_or_insert(name_of(exit.transfer?)?);
     }
     name
 }

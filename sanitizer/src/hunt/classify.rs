@@ -2,13 +2,15 @@
 //! them, and the verdict. Runs after all threads have been let go.
 
 use crate::{
+    addr::LinkAddr,
     hunt::{
         caller::{self, RoutineCall},
+        landing::may_land,
         modules::{ModuleSet, Place},
         stall::Watched,
         system_call::{self, Memory, SystemCall},
     },
-    insn::{AccessKind, MemAccess, ReadUse, Regs, x86_64},
+    insn::{AccessKind, ByteUse, Destination, MemAccess, ReadUse, Regs, x86_64},
     kernel::gates::Hit,
     pcmeta::Atomicity,
     report::finding::{BlockFact, Finding, LiveFact, SideFacts},
@@ -53,6 +55,8 @@ pub struct Circumstances {
 /// The reason for which what `strlen` and its kin load is no evidence: they may load more than they
 /// were asked to look at.
 pub const BEYOND: &str = "routine-may-read-beyond";
+/// The reason for which nothing is believed that a file says of an access.
+const CUT_SHORT: &str = "file-cut-short";
 
 /// Judges one hit; the reason, where it is no race. `memory` reads that of the process.
 ///
@@ -67,19 +71,22 @@ pub fn classify(
     memory: &Memory<'_>,
 ) -> Result<Finding, &'static str> {
     let stalled_pc = stalled.watched.pc;
-    let first = side(
-        modules,
-        stalled_pc,
-        &stalled.watched.access,
-        true,
-        stalled.call.as_ref(),
-    )?;
+    // Both as those see it who reach it where it was watched.
+    let access = MemAccess {
+        address: stalled
+            .watched
+            .access
+            .address
+            .wrapping_add(stalled.watched.alias),
+        ..stalled.watched.access
+    };
+    let mut first = side(modules, stalled_pc, &access, true, stalled.call.as_ref())?;
 
     let regs = hit.registers();
     let call = racing_call(modules, hit);
     let (len, address) = (u32::from(stalled.watched.len), stalled.watched.address.0);
     let watch = (address, len);
-    let (second, system_call) = if hit.in_kernel {
+    let (mut second, system_call) = if hit.in_kernel {
         let made = system_call::of_hit(hit, watch, memory).ok_or("system-call-unattributed")?;
         (by_kernel(&made, call.is_some()), Some(made.name.to_owned()))
     } else {
@@ -99,10 +106,21 @@ pub fn classify(
         completed: circumstances.completed,
         same_thread: hit.tid == stalled.tid,
     };
+    // Following bytes takes long.
+    if let Some(reason) = verdict::refuted(&first, &second, &context, policy) {
+        return Err(reason.name());
+    }
+    follow_bytes(modules, &mut first, &second);
+    follow_bytes(modules, &mut second, &first);
     let race = match verdict::judge(&first, &second, &context, policy) {
         Verdict::Race(race) => race,
         Verdict::NotReported(reason) => return Err(reason.name()),
     };
+    // Asked last: all that was read for it is behind us.
+    let is_cut = |pc| modules.place(pc).is_some_and(|place| place.is_cut());
+    if is_cut(stalled_pc) || is_cut(second.pc) {
+        return Err(CUT_SHORT);
+    }
     let comm: Vec<u8> = hit
         .comm
         .iter()
@@ -131,9 +149,14 @@ pub fn classify(
             stack: stalled.stack.clone(),
             kind: first.kind,
             atomic: first.atomicity == Atomicity::Atomic,
-            address: first.address,
+            address: stalled.watched.access.address,
             size: first.size,
             introduced_read: race.introduced_read[0],
+            doubtful: race.doubtful[0],
+            copied_to: race.doubtful[0]
+                .and_then(|bytes| copied_to(modules, stalled_pc, &bytes, &stalled.regs)),
+            may_be_merged: may_be_merged(modules, &first),
+            mark_may_be_lost: mark_may_be_lost(&first),
             block: block(modules, stalled_pc),
             // In between, values may have moved.
             live: if stalled.regs.rip == stalled_pc {
@@ -157,6 +180,11 @@ pub fn classify(
             address: second.address,
             size: second.size,
             introduced_read: race.introduced_read[1],
+            doubtful: race.doubtful[1],
+            copied_to: race.doubtful[1]
+                .and_then(|bytes| copied_to(modules, second.pc, &bytes, &regs)),
+            may_be_merged: may_be_merged(modules, &second),
+            mark_may_be_lost: mark_may_be_lost(&second),
             block: block(modules, second.pc),
             live: live(modules, &regs, &hit.stack),
         },
@@ -167,7 +195,6 @@ pub fn classify(
             .into_iter()
             .take(len as usize)
             .collect(),
-        threads: Vec::new(),
     })
 }
 
@@ -197,6 +224,7 @@ const fn by_kernel(made: &SystemCall, caller_analyzed: bool) -> verdict::Access 
         atomicity: Atomicity::Plain,
         analyzed: Analyzed::ForCaller { caller_analyzed },
         read_use: ReadUse::Proven,
+        bytes: ByteUse::UNKNOWN,
         address_exact: true,
     }
 }
@@ -226,7 +254,7 @@ fn side(
     let place = modules.place(pc).ok_or("unknown-module")?;
     let analyzed = match place.function() {
         Some(function) if function.is_analyzed() => Analyzed::Yes,
-        _ if place.is_mem_routine() => Analyzed::ForCaller {
+        _ if place.is_mem_routine() || call.is_some() => Analyzed::ForCaller {
             caller_analyzed: call.is_some(),
         },
         _ => Analyzed::No,
@@ -243,6 +271,7 @@ fn side(
         } else {
             ReadUse::Proven
         },
+        bytes: ByteUse::UNKNOWN,
         address_exact: exact,
     })
 }
@@ -261,28 +290,95 @@ fn atomicity(place: &Place<'_>, access: &MemAccess) -> Atomicity {
         })
 }
 
+/// Finds out which bytes a load uses, where the other access does not touch all of them.
+fn follow_bytes(modules: &ModuleSet, read: &mut verdict::Access, other: &verdict::Access) {
+    let covered = read.address_exact
+        && other.address_exact
+        && other.address <= read.address
+        && read.address.saturating_add(read.size.into())
+            <= other.address.saturating_add(other.size.into());
+    let is_plain_load = read.kind == AccessKind::Read && read.analyzed == Analyzed::Yes;
+    if covered || !is_plain_load || read.atomicity == Atomicity::Atomic {
+        return;
+    }
+    let Some((start, code)) = modules.function_code(read.pc) else {
+        return;
+    };
+    let Some(place) = modules.place(read.pc) else {
+        return;
+    };
+    let module = &place.module.module;
+    read.bytes = place.module.byte_uses.of(place.link, || {
+        let read_only = |address: u64, len: usize| {
+            let link = LinkAddr(address.wrapping_sub(module.bias));
+            let is_written = module.image.segments().iter().any(|segment| {
+                let within = link.0.wrapping_sub(segment.address.0);
+                segment.is_writable && within < segment.memory_size
+            });
+            let bytes = (!is_written).then(|| module.image.bytes_at(link, len))?;
+            bytes.map(<[u8]>::to_vec)
+        };
+        let may_land = may_land(&module.image, place.link);
+        x86_64::byte_use(start, code, read.pc, &read_only, may_land)
+    });
+}
+
+/// Where a thread puts what it copies, if it stood right before or right behind the load.
+fn copied_to(modules: &ModuleSet, pc: u64, bytes: &ByteUse, regs: &Regs) -> Option<Destination> {
+    let (start, code) = modules.function_code(pc)?;
+    let offset = usize::try_from(pc.checked_sub(start)?).ok()?;
+    let length = x86_64::length(code.get(offset..)?)?;
+    let stands = [pc, pc.wrapping_add(length as u64)].contains(&regs.rip);
+    stands
+        .then(|| x86_64::copied_to(start, code, pc, bytes, regs))
+        .flatten()
+}
+
+/// Whether a plain load or store may have been made of an atomic one and another.
+fn may_be_merged(modules: &ModuleSet, access: &verdict::Access) -> bool {
+    access.analyzed == Analyzed::Yes
+        && access.atomicity == Atomicity::Plain
+        && access.kind != AccessKind::ReadWrite
+        && modules
+            .function_code(access.pc)
+            .is_some_and(|(start, code)| {
+                // A part of a function that was laid out elsewhere may be entered from anywhere.
+                !modules.is_entry(start)
+                    || x86_64::may_be_merged(start, code, access.pc, access.size)
+            })
+}
+
+fn mark_may_be_lost(access: &verdict::Access) -> bool {
+    access.analyzed == Analyzed::Yes && access.atomicity == Atomicity::Unknown
+}
+
 fn read_use(modules: &ModuleSet, pc: u64) -> ReadUse {
     modules
         .function_code(pc)
         .map_or(ReadUse::Unproven, |(start, code)| {
-            x86_64::read_use(start, code, pc)
+            x86_64::read_use(start, code, pc, &|target| modules.is_entry(target))
         })
 }
 
-/// The call of the memory routine, or of the system call's function, in which a thread was that made a hit,
-/// if it was in one.
+/// The call of the memory routine, of the system call's function, or of one that writes what it returns into memory of its own, in
+/// which a thread was that made a hit, if it was in one.
 #[must_use]
 pub fn racing_call(modules: &ModuleSet, hit: &Hit) -> Option<RoutineCall> {
     if hit.in_kernel {
         return system_call::caller(modules, hit);
     }
     let regs = hit.registers();
-    if !modules.place(regs.rip)?.is_mem_routine() {
+    let place = modules.place(regs.rip)?;
+    if place.function().is_some() {
         return None;
     }
     let stack = StackSnapshot {
         base: regs.rsp,
         bytes: hit.stack.clone(),
     };
-    caller::of_routine(modules, &regs, &stack)
+    let routine = place.is_mem_routine();
+    let routine = routine.then(|| caller::of_routine(modules, &regs, &stack));
+    routine
+        .flatten()
+        .or_else(|| caller::of_result(modules, &regs, &stack))
 }

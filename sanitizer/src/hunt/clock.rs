@@ -7,11 +7,13 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use gwp_race_abi::own;
+
 use super::{
     callers::callers,
     strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
 };
-use crate::insn::x86_64::{Lookahead, lookahead};
+use crate::insn::x86_64::{self, Lookahead, lookahead};
 use crate::report::LookedAt;
 
 /// How far ahead of the sampled instruction an access is looked for.
@@ -77,11 +79,14 @@ impl Clock {
             .is_routine(pc)
             .then_some(sample.routine_returns_to)
             .flatten();
+        let regs = sample.regs;
         let random = &mut self.random;
         let mut places: Vec<(u64, u64)> = Vec::new();
         let ahead = lookahead(Lookahead {
             pc,
             limit: LOOKAHEAD,
+            regs: (pc == regs.rip).then_some(regs),
+            escapes: &|pc| (sample.own_frame)(pc) == 0,
             rbp_is_frame: sample.rbp_is_frame,
             code: &|pc| code.code(pc),
             choose: &mut |taken, fallthrough| {
@@ -94,7 +99,14 @@ impl Clock {
                 entry.is_some()
             },
         });
-        places.extend(ahead.iter().map(|candidate| candidate.pc).filter_map(|at| {
+        // Where the address is known, nobody has to be stopped to find out whose it is.
+        let may_be_shared = |candidate: &&x86_64::Candidate| {
+            let frame = (sample.own_frame)(candidate.pc);
+            let is_own = |address| own::is_own(address, regs.rsp, regs.fs_base, frame);
+            !candidate.address.is_some_and(is_own)
+        };
+        let ahead = ahead.iter().filter(may_be_shared);
+        places.extend(ahead.map(|candidate| candidate.pc).filter_map(|at| {
             let site = match returns_to {
                 Some(call) if code.is_routine(at) => call,
                 _ if code.is_analyzed(at) && !code.is_atomic(at) => at,

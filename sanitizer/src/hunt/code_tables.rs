@@ -5,8 +5,11 @@ use crate::{
     addr::LinkAddr,
     image::{Image, Machine},
     insn::Regs,
-    pcmeta::{BlockAt, BlockMap, LiveValue, StackMapRecord, StackMaps, dwarf_register_name},
+    pcmeta::{
+        BlockAt, BlockMap, LiveValue, OnError, StackMapRecord, StackMaps, dwarf_register_name,
+    },
     report::finding::LiveFact,
+    symbols::{ModuleInfo, debug_image},
 };
 
 /// The tracer reads them between two hits: larger files than this with one of those sections would keep it
@@ -23,22 +26,42 @@ pub struct CodeTables {
 }
 
 impl CodeTables {
-    /// Reads those of a file.
+    /// Reads those of a module's file; the blocks out of its debug file, where they were stripped.
     #[must_use]
-    pub fn of(image: &Image) -> Self {
-        if image.data().len() > LARGEST_FILE {
+    pub fn of(image: &Image, module: &ModuleInfo) -> Self {
+        Self::read(image, module, &mut |_| {})
+    }
+
+    /// What of a module's tables reports will not use, and why, in a line each.
+    #[must_use]
+    pub fn left_out(image: &Image, module: &ModuleInfo) -> Vec<String> {
+        let mut lines = Vec::new();
+        Self::read(image, module, &mut |why| lines.push(why));
+        lines
+    }
+
+    fn read(image: &Image, module: &ModuleInfo, on_left_out: &mut dyn FnMut(String)) -> Self {
+        let size = image.data().len();
+        if size > LARGEST_FILE {
+            if BlockMap::is_in(image) || StackMaps::is_in(image) {
+                on_left_out(format!(
+                    "{}: it has {size} bytes, and in files of more than {LARGEST_FILE} basic blocks \
+                     and live values are not looked for",
+                    image.name().display()
+                ));
+            }
             return Self::default();
         }
-        let or_none = |error: &dyn std::error::Error| {
-            tracing::debug!(%error, "a table about code is left out");
+        let on_error: OnError<'_> = &mut |error| on_left_out(error.to_string());
+        // What is not loaded is stripped from a program, and stays in its debug file.
+        let debug = match BlockMap::is_in(image) {
+            true => None,
+            false => debug_image(module, LARGEST_FILE as u64),
         };
+        let blocks = debug.as_ref().unwrap_or(image);
         Self {
-            blocks: BlockMap::load(image)
-                .inspect_err(|error| or_none(error))
-                .unwrap_or_default(),
-            live: StackMaps::load(image)
-                .inspect_err(|error| or_none(error))
-                .unwrap_or_default(),
+            blocks: BlockMap::load_readable(blocks, &image.text_ranges(), on_error),
+            live: StackMaps::load_readable(image, on_error),
         }
     }
 

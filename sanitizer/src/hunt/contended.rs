@@ -4,7 +4,7 @@
 //! the next one rarer. Where a race was found, another one is likely: what is not ordered with one of its
 //! neighbours often is not with the next.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::strategy::{Conflict, Outcome};
 
@@ -78,7 +78,8 @@ const LONGEST_DISTANCE: Duration = Duration::from_secs(1);
 /// See the module.
 #[derive(Debug)]
 pub struct Contended {
-    sites: HashMap<u64, Entry>,
+    /// In an order that is the same each time: choices are draws over them.
+    sites: BTreeMap<u64, Entry>,
     longest_stall: Duration,
     /// What it costs to get to a stall: a running mean.
     cost: Duration,
@@ -173,7 +174,7 @@ impl Contended {
     #[must_use]
     pub fn new(longest_stall: Duration) -> Self {
         Self {
-            sites: HashMap::new(),
+            sites: BTreeMap::new(),
             longest_stall,
             cost: FIRST_COST,
         }
@@ -486,6 +487,21 @@ mod tests {
             contended.decay();
         }
         assert!(contended.chance() > 0.9 * at_first);
+    }
+
+    /// Check that the same seed and the same past give the same choices.
+    #[test]
+    fn choices_follow_from_the_seed() {
+        let choices = |seed| {
+            let mut contended = Contended::new(1000 * MILLISECOND);
+            let mut random = fastrand::Rng::with_seed(seed);
+            (0..500).for_each(|site| contended.note(site, MILLISECOND));
+            (0..50)
+                .map(|_| contended.choose(&mut random, |_| 1.0))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(choices(1), choices(1));
+        assert_ne!(choices(1), choices(2));
     }
 
     /// Check that a site is preferred while it races with ever new places, that nothing is left of that when they

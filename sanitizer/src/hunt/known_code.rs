@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    access_site::{AccessSite, Home, penalty},
     missed::Missed,
     named::Named,
     strategy::{CodeView, Outcome, Unexplained},
@@ -29,16 +30,6 @@ pub const CALLED: &str = "called";
 /// Called functions that are looked at in one go, at most, and for how long.
 const LOOKED_AT: usize = 64;
 const LOOK: Duration = Duration::from_micros(300);
-/// Accesses of a variable that the code itself names are shared more often than those by a pointer.
-const NAMED_WEIGHT: f32 = 4.0;
-/// Who writes is in conflict with all others, who reads with those who write.
-const WRITES_WEIGHT: f32 = 2.0;
-/// Of those that were missed: whoever seldom uses what two threads use may well forget the lock that they take.
-const SHARED_NAME_WEIGHT: f64 = 16.0;
-/// Somebody comes sooner or later to many sites of a function that is known to execute, but to few of one that is not.
-const EXECUTES_WEIGHT: f64 = 8.0;
-/// Somebody comes sooner or later to most sites where a thread was seen right beside.
-const LIVE_WEIGHT: f32 = 4.0;
 /// What a forgetting leaves of what is known of locks, and of quiet stalls.
 const KEPT: f64 = 0.9;
 /// How much it counts that a thread held a lock, and was let pass for it.
@@ -55,168 +46,6 @@ const BESIDE: u32 = 48;
 /// How much it speaks against a site that nobody came to one so near, and where nobody was seen; how near.
 const NEIGHBOUR_MISSED: u16 = 3;
 const NEAR: u32 = 24;
-/// Misses in a row that count.
-pub const DOUBLINGS: u8 = 3;
-/// The same for how seldom it is forgotten that nobody came: each doubles the time.
-const SLOWEST: u8 = 5;
-/// More than so many are not counted, or they would never be forgotten.
-const MOST_MISSES: u8 = 10;
-
-/// One access site: eight bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct AccessSite {
-    /// From the function's start.
-    offset: u32,
-    /// What speaks against it, by what came of it; see [`penalty`].
-    penalty: u16,
-    /// How often in a row nobody came.
-    pub misses: u8,
-    flags: u8,
-}
-
-impl AccessSite {
-    /// The code names the address.
-    pub const NAMED: u8 = 1;
-    /// A call of a memory routine.
-    pub const CALL: u8 = 2;
-    /// A thread was stalled there.
-    pub const STALLED: u8 = 4;
-    /// Others were seen to use the same bytes.
-    pub const SHARED: u8 = 8;
-    /// Only its own thread was.
-    pub const PRIVATE: u8 = 16;
-    /// A thread was seen right beside.
-    const LIVE: u8 = 32;
-    /// The instruction writes.
-    pub const WRITES: u8 = 64;
-    /// It names a variable that two threads were seen to use, maybe elsewhere.
-    const SHARED_NAME: u8 = 128;
-
-    /// Whether it is so.
-    #[must_use]
-    pub const fn has(self, flag: u8) -> bool {
-        self.flags & flag != 0
-    }
-
-    fn weight(self) -> f32 {
-        self.kind_weight() * self.merit() as f32
-    }
-
-    /// What it weighs before any try.
-    fn kind_weight(self) -> f32 {
-        let named = if self.has(Self::NAMED) {
-            NAMED_WEIGHT
-        } else {
-            1.0
-        };
-        let writes = if self.has(Self::WRITES) {
-            WRITES_WEIGHT
-        } else {
-            1.0
-        };
-        named * writes * self.live_weight()
-    }
-
-    /// What earlier tries have left of the 1 that it had.
-    fn merit(self) -> f64 {
-        1.0 / (1.0 + f64::from(self.penalty))
-    }
-
-    /// What it weighs among those that name variables.
-    fn named_weight(self) -> f64 {
-        f64::from(self.live_weight()) * self.merit()
-    }
-
-    /// Weighs it anew among those that name variables, if it does; its function begins at `start`.
-    fn weigh_named(self, start: u64, named: &mut Named) {
-        if self.has(Self::NAMED) {
-            named.weigh(start + u64::from(self.offset), self.named_weight());
-        }
-    }
-
-    /// What it weighs among those that were missed: the less, the more often in a row.
-    fn missed_weight(self, home: Home) -> f64 {
-        let shared = if self.has(Self::SHARED_NAME) {
-            SHARED_NAME_WEIGHT
-        } else {
-            1.0
-        };
-        let executes = if home.executes { EXECUTES_WEIGHT } else { 1.0 };
-        shared * executes * f64::from(self.kind_weight()) / (1.0 + f64::from(self.misses))
-    }
-
-    /// Whether nobody was seen there lately, but should be waited for, since it names what two threads use.
-    fn is_wanted(self) -> bool {
-        self.has(Self::SHARED_NAME) && !self.is_seen()
-    }
-
-    /// Whether a forgetting concerns it: the more seldom, the more often in a row nobody came, unless a thread was seen right
-    /// beside. Most of what was never executed in minutes will not be in the next ones.
-    fn fades(self, decays: u32) -> bool {
-        let seldom = 1 << self.misses.min(SLOWEST);
-        // Not all of them at once.
-        self.has(Self::LIVE) || decays.wrapping_add(self.offset).is_multiple_of(seldom)
-    }
-
-    /// Nobody came, once more.
-    fn count_miss(&mut self) {
-        self.misses = self.misses.saturating_add(1).min(MOST_MISSES);
-    }
-
-    /// Whether somebody was seen there, or right beside.
-    fn is_seen(self) -> bool {
-        self.has(Self::STALLED | Self::SHARED | Self::PRIVATE | Self::LIVE)
-    }
-
-    /// Has it waited for, where it is worth it.
-    fn want(self, home: Home, named: &Named, missed: &mut Missed) {
-        if self.is_wanted() {
-            self.miss(home, named, missed);
-        }
-    }
-
-    /// Nobody came there: it is waited for longer when that costs nothing.
-    fn miss(self, home: Home, named: &Named, missed: &mut Missed) {
-        let site = home.start + u64::from(self.offset);
-        missed.add(site, self.missed_weight(home) * named.urgency(site));
-    }
-
-    fn live_weight(self) -> f32 {
-        if self.has(Self::LIVE) {
-            LIVE_WEIGHT
-        } else {
-            1.0
-        }
-    }
-}
-
-/// How much an outcome speaks against trying a site again that was missed so many times in a row.
-const fn penalty(outcome: Outcome, misses: u8) -> u16 {
-    match outcome {
-        // The longer it was waited for in vain, the more.
-        Outcome::NotReached if misses < DOUBLINGS => 6 << misses,
-        Outcome::NotReached => 6 << DOUBLINGS,
-        Outcome::Quiet => 3,
-        // Others would be ordered with it; but there may be some that should be and are not.
-        Outcome::Locked => 6,
-        Outcome::Held => 2,
-        Outcome::TooOften => 8,
-        // The race is known now; a second report of it is worth less than a new one.
-        Outcome::Hit(_) | Outcome::Repeat => 12,
-        Outcome::Unsuitable | Outcome::Private => 32,
-        Outcome::Unused | Outcome::Blind | Outcome::KnownPrivate | Outcome::Beside => 1,
-        Outcome::Shared(_) => 0,
-    }
-}
-
-/// What a site's function is like.
-#[derive(Clone, Copy, Debug)]
-struct Home {
-    start: u64,
-    /// It was seen to execute.
-    executes: bool,
-}
-
 /// A function whose code was looked at.
 #[derive(Debug, Default)]
 struct Function {
@@ -374,11 +203,13 @@ impl KnownCode {
         let mut function = Function::default();
         let named = &mut self.named;
         static_sites(bytes, start, &mut |site| {
-            let (pc, flags) = match site {
+            let (pc, flags, frame) = match site {
                 StaticSite::Access {
                     pc,
                     fixed_address,
                     writes,
+                    own_frame,
+                    frame,
                 } => {
                     if code.is_atomic(pc) || fixed_address.is_some_and(|at| code.is_constant(at)) {
                         return;
@@ -390,9 +221,16 @@ impl KnownCode {
                         Some(_) => AccessSite::NAMED,
                         None => 0,
                     };
-                    (pc, named | if writes { AccessSite::WRITES } else { 0 })
+                    let writes = if writes { AccessSite::WRITES } else { 0 };
+                    let own = if own_frame { AccessSite::OWN_FRAME } else { 0 };
+                    (pc, named | writes | own, frame)
                 }
-                StaticSite::Leaves { pc, transfer, .. } => {
+                StaticSite::Leaves {
+                    pc,
+                    transfer,
+                    frame,
+                    ..
+                } => {
                     if code.routine(transfer).is_none() {
                         if let Transfer::To(target) = transfer
                             && code.is_analyzed(target)
@@ -401,16 +239,11 @@ impl KnownCode {
                         }
                         return;
                     }
-                    (pc, AccessSite::CALL)
+                    (pc, AccessSite::CALL, frame)
                 }
             };
             if let Ok(offset) = u32::try_from(pc.wrapping_sub(start)) {
-                function.sites.push(AccessSite {
-                    offset,
-                    penalty: 0,
-                    misses: 0,
-                    flags,
-                });
+                function.sites.push(AccessSite::new(offset, flags, frame));
             }
         });
         self.sites += function.sites.len() as u64;
@@ -506,6 +339,7 @@ impl KnownCode {
         let start = *self.candidates.get(number)?;
         let sites = self.functions.get(&start)?.sites.iter();
         let others = AccessSite::NAMED | AccessSite::CALL | AccessSite::PRIVATE;
+        let others = others | AccessSite::OWN_FRAME;
         let by_pointer = move |site: &&AccessSite| !site.has(others);
         let place = move |site: &AccessSite| {
             let at = start + u64::from(site.offset);
@@ -793,11 +627,9 @@ mod tests {
 
     /// A function that executes, with sites that name nothing but the last one.
     fn code(sites: u32) -> KnownCode {
-        let site = |number| AccessSite {
-            offset: number * STEP,
-            penalty: 0,
-            misses: 0,
-            flags: u8::from(number + 1 == sites) * AccessSite::NAMED,
+        let site = |number| {
+            let flags = u16::from(number + 1 == sites) * AccessSite::NAMED;
+            AccessSite::new(number * STEP, flags, 0)
         };
         let function = Function {
             sites: (0..sites).map(site).collect(),
@@ -993,12 +825,7 @@ mod tests {
     fn neighbours_of_what_is_missed_come_later() {
         let mut code = KnownCode::default();
         let offsets = [0, 8, 60, 68, 200];
-        let site = |offset| AccessSite {
-            offset,
-            penalty: 0,
-            misses: 0,
-            flags: 0,
-        };
+        let site = |offset| AccessSite::new(offset, 0, 0);
         let function = Function {
             sites: offsets.map(site).to_vec(),
             executes: true,

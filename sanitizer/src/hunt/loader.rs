@@ -1,7 +1,7 @@
 //! The loader: looks at the target's modules on a thread of its own.
 //!
 //! Reading a large file takes its time, and filling the gates' tables waits for every processor
-//! (RCU). Meanwhile the engine's thread must be there for the target's threads, some of which may
+//! (RCU). What was read serves later processes as well ([`Shelf`]). Meanwhile the engine's thread must be there for the target's threads, some of which may
 //! stand still until it passes their signals on. So it asks, goes on, and is told.
 
 use std::{
@@ -13,9 +13,9 @@ use std::{
     time::Duration,
 };
 
-use super::modules::{Changes, ModuleSet, RefreshError};
+use super::modules::{Changes, ModuleSet, RefreshError, Shelf};
 use crate::kernel::{
-    KernelError, fault,
+    KernelError, descriptors, fault,
     process::{self, Bell, Urgency},
     tables::Tables,
 };
@@ -26,12 +26,21 @@ pub type Look = Result<(Arc<ModuleSet>, Changes), RefreshError>;
 struct Request {
     ticket: u64,
     pid: u32,
-    anew: bool,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// A look at the process, which may be another program's by now.
+    Look { anew: bool },
+    /// Nothing of it any more.
+    Nothing,
 }
 
 struct Answer {
     ticket: u64,
-    look: Look,
+    /// `None`: it has forgotten the process.
+    look: Option<Look>,
 }
 
 /// See the module.
@@ -41,6 +50,8 @@ pub struct Loader {
     bell: Arc<Bell>,
     /// Of the last request: earlier ones are of no interest any more.
     ticket: u64,
+    /// CPU time that reading the memory map took in the last look.
+    reading: Duration,
 }
 
 impl Loader {
@@ -58,6 +69,10 @@ impl Loader {
             .name("gwp-race-loader".to_owned())
             .spawn(move || {
                 process::hurry(Urgency::Usual);
+                // Should it wait for a file for ever, the events and the socket are to end with the tracer all the same.
+                if let Err(error) = descriptors::own_table_of_maps(&[ring.as_fd()]) {
+                    tracing::debug!(%error, "the loader shares the tracer's descriptors");
+                }
                 serve(tables, &asked, &told, &ring);
             })
             .map_err(|cause| KernelError::other("clone", "the loader's thread", cause))?;
@@ -66,33 +81,83 @@ impl Loader {
             answers,
             bell,
             ticket: 0,
+            reading: Duration::ZERO,
         })
     }
 
     /// Asks for a look at a process; what was asked before is not answered any more. `anew`: it
     /// has executed another program, so that nothing is as it was.
     pub fn look(&mut self, pid: u32, anew: bool) {
+        self.ask(pid, Wanted::Look { anew });
+    }
+
+    /// Asks to forget a process that has ended; what was asked before is not answered any more. What was read of its files is kept.
+    pub fn leave(&mut self, pid: u32) {
+        self.reading = Duration::ZERO;
+        self.ask(pid, Wanted::Nothing);
+    }
+
+    fn ask(&mut self, pid: u32, wanted: Wanted) {
         self.ticket += 1;
         // The thread lives as long as `self`; if it has panicked, no answer comes.
         let _ = self.requests.send(Request {
             ticket: self.ticket,
             pid,
-            anew,
+            wanted,
         });
     }
 
-    /// Readable when an answer may have come.
+    /// Whether the process that it was asked to [leave](Self::leave) is forgotten by now.
+    ///
+    /// # Errors
+    /// Fails when the thread has ended.
+    pub fn has_left(&self) -> Result<bool, KernelError> {
+        loop {
+            match self.answers.try_recv() {
+                Ok(answer) if answer.ticket == self.ticket => return Ok(true),
+                Ok(_) => {}
+                Err(TryRecvError::Empty) => return Ok(false),
+                Err(TryRecvError::Disconnected) => return Err(has_ended()),
+            }
+        }
+    }
+
+    /// Readable when an answer may have come, until it is [heard](Self::hear).
     #[must_use]
     pub fn news(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
+    /// Takes note that it is readable. Whoever has waited for it does so, whether or not it is answers that he looks for now: an answer can be
+    /// taken before it is told of, and what nobody hears would let nobody sleep.
+    pub fn hear(&self) {
+        self.bell.silence();
+    }
+
+    /// How long there is to be no other look, so that looks take at most a part of a budget (a fraction of the target's time): what one costs
+    /// decides how often it is done. The map of a process can have hundreds of megabytes.
+    #[must_use]
+    pub fn pause(&self, budget: f64) -> Duration {
+        /// The part of the budget.
+        const PART: f64 = 0.2;
+        /// Code that is loaded meanwhile is not watched, so this is long enough.
+        const LONGEST: Duration = Duration::from_secs(300);
+        let pause = self.reading.as_secs_f64() / (budget * PART);
+        Duration::try_from_secs_f64(pause).map_or(LONGEST, |pause| pause.min(LONGEST))
+    }
+
+    /// Whether a look costs more than a stall may wait for.
+    #[must_use]
+    pub fn is_dear(&self) -> bool {
+        const DEAR: Duration = Duration::from_millis(3);
+        self.reading > DEAR
+    }
+
     /// The answer to the last request, if it has come.
     #[must_use]
-    pub fn answer(&self) -> Option<Look> {
-        self.bell.silence();
-        self.next_answer(|| {
-            self.answers.try_recv().map_err(|error| match error {
+    pub fn answer(&mut self) -> Option<Look> {
+        self.next_answer(|answers| {
+            answers.try_recv().map_err(|error| match error {
                 TryRecvError::Empty => RecvTimeoutError::Timeout,
                 TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
             })
@@ -101,39 +166,163 @@ impl Loader {
 
     /// The answer to the last request, if it comes within this time.
     #[must_use]
-    pub fn answer_within(&self, limit: Duration) -> Option<Look> {
-        self.next_answer(|| self.answers.recv_timeout(limit))
+    pub fn answer_within(&mut self, limit: Duration) -> Option<Look> {
+        self.next_answer(|answers| answers.recv_timeout(limit))
     }
 
-    fn next_answer(&self, receive: impl Fn() -> Result<Answer, RecvTimeoutError>) -> Option<Look> {
+    fn next_answer(
+        &mut self,
+        receive: impl Fn(&Receiver<Answer>) -> Result<Answer, RecvTimeoutError>,
+    ) -> Option<Look> {
         loop {
-            match receive() {
-                Ok(answer) if answer.ticket == self.ticket => return Some(answer.look),
+            match receive(&self.answers) {
+                Ok(Answer {
+                    ticket,
+                    look: Some(look),
+                }) if ticket == self.ticket => {
+                    if let Ok((_, changes)) = &look {
+                        self.reading = changes.reading;
+                    }
+                    return Some(look);
+                }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return None,
                 Err(RecvTimeoutError::Disconnected) => {
-                    let error =
-                        KernelError::other("reading", "the modules", "the loader has ended");
-                    return Some(Err(error.into()));
+                    return Some(Err(has_ended().into()));
                 }
             }
         }
     }
 }
 
+fn has_ended() -> KernelError {
+    KernelError::other("reading", "the modules", "the loader has ended")
+}
+
 fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, ring: &Bell) {
     let mut modules = ModuleSet::default();
-    while let Ok(Request { ticket, pid, anew }) = asked.recv() {
-        if anew {
-            modules.unload(&mut tables);
+    let mut shelf = Shelf::default();
+    while let Ok(request) = asked.recv() {
+        let Request {
+            ticket,
+            pid,
+            wanted,
+        } = request;
+        if !matches!(wanted, Wanted::Look { anew: false }) {
+            modules.unload(&mut tables, &mut shelf);
         }
-        let look = modules.refresh(pid, &mut tables).map(|mut changes| {
-            changes.unloaded |= anew;
-            (Arc::new(modules.clone()), changes)
-        });
+        let look = match wanted {
+            Wanted::Nothing => {
+                tables.set_space(&[]);
+                None
+            }
+            Wanted::Look { anew } => {
+                let changes = modules.refresh(pid, &mut tables, &mut shelf);
+                Some(changes.map(|mut changes| {
+                    changes.unloaded |= anew;
+                    (Arc::new(modules.clone()), changes)
+                }))
+            }
+        };
         if told.send(Answer { ticket, look }).is_err() {
             return;
         }
         ring.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::testing::Child;
+    use std::{process::Command, time::Instant};
+
+    /// Check that looks take at most a part of the budget, where reading the map is what costs, and that one comes again some time.
+    #[test]
+    fn dear_looks_are_rare() {
+        let mut loader = Loader::start(Tables::unneeded()).unwrap();
+        assert_eq!(loader.pause(0.01), Duration::ZERO);
+        assert!(!loader.is_dear());
+        loader.reading = Duration::from_millis(10);
+        assert!(loader.is_dear());
+        for budget in [0.001, 0.01, 0.05, 1.0] {
+            let pause = loader.pause(budget);
+            assert!(loader.reading.as_secs_f64() / pause.as_secs_f64() < budget / 4.0);
+        }
+        loader.reading = Duration::from_secs(10);
+        assert!(loader.pause(0.01) < Duration::from_secs(1000));
+    }
+
+    /// Check that an answer which was taken before the loader could ring for it leaves nothing that is readable once it was heard: whoever
+    /// waits for news would not sleep until the next look.
+    #[test]
+    fn what_was_heard_is_silent() {
+        const LIMIT: Duration = Duration::from_secs(20);
+        let readable = |loader: &Loader, limit| {
+            let [is] = process::wait_readable([loader.news()], Some(limit)).unwrap();
+            is
+        };
+        let mut loader = Loader::start(Tables::unneeded()).unwrap();
+        for round in 0..20 {
+            loader.look(std::process::id(), round == 0);
+            if round % 2 == 0 {
+                let start = Instant::now();
+                while loader.answer().is_none() {
+                    assert!(start.elapsed() < LIMIT);
+                }
+            } else {
+                assert!(loader.answer_within(LIMIT).is_some());
+            }
+            assert!(readable(&loader, LIMIT), "nobody has rung in round {round}");
+            loader.hear();
+            assert!(!readable(&loader, Duration::ZERO), "round {round}");
+            assert!(loader.answer().is_none());
+        }
+    }
+
+    /// Check that what was read of a process's files serves the next one that maps them, and that a file is read anew that has changed.
+    #[test]
+    fn what_was_read_is_kept() {
+        const LIMIT: Duration = Duration::from_secs(20);
+        let look = |loader: &mut Loader, child: &Child| {
+            loader.look(child.pid().as_raw().cast_unsigned(), false);
+            let (modules, _) = loader.answer_within(LIMIT).unwrap().unwrap();
+            assert!(modules.analyzed() > 0);
+            modules
+        };
+        let leave = |loader: &mut Loader, child: &Child| {
+            loader.leave(child.pid().as_raw().cast_unsigned());
+            let start = Instant::now();
+            while !loader.has_left().unwrap() {
+                assert!(start.elapsed() < LIMIT);
+            }
+        };
+        let first = Child::run(
+            "#include <stdio.h>\n#include <unistd.h>\nint shared;\n\
+             int main() { shared++; puts(\"ready\"); fflush(stdout); pause(); }",
+            &["-fexperimental-sanitize-metadata=atomics"],
+        );
+        let exe = first.exe();
+        let another = || {
+            let child = Child::start(tempfile::tempdir().unwrap(), Command::new(&exe));
+            child.wait_for_line("ready");
+            child
+        };
+        first.wait_for_line("ready");
+        let mut loader = Loader::start(Tables::unneeded()).unwrap();
+        let before = look(&mut loader, &first);
+        leave(&mut loader, &first);
+        let second = another();
+        let same = look(&mut loader, &second);
+        assert!(same.shares_files_with(&before));
+        leave(&mut loader, &second);
+        let bytes = std::fs::read(&exe).unwrap();
+        std::fs::remove_file(&exe).unwrap();
+        std::fs::write(&exe, bytes).unwrap();
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&exe, permissions).unwrap();
+        let third = another();
+        let changed = look(&mut loader, &third);
+        assert!(!changed.shares_files_with(&before));
     }
 }

@@ -11,9 +11,14 @@
 //! * the [`watchdog`], the tracer's parent, ends a tracer that hangs;
 //! * [`wire`] is what tracer and daemon say to each other.
 
+pub mod access_site;
+pub mod adoption;
+pub mod alias;
 pub mod arming;
 pub mod auto;
+pub mod bounds;
 pub mod budget;
+pub mod byte_uses;
 pub mod caller;
 pub mod callers;
 pub mod classify;
@@ -23,6 +28,7 @@ pub mod code_tables;
 pub mod contended;
 pub mod engine;
 pub mod known_code;
+mod landing;
 pub mod lines;
 pub mod loader;
 pub mod loss;
@@ -31,6 +37,7 @@ pub mod missed;
 pub mod modules;
 pub mod named;
 pub mod prospects;
+mod respite;
 pub mod routines;
 pub mod site;
 pub mod stall;
@@ -38,6 +45,7 @@ pub mod strategy;
 pub mod sweep;
 pub mod system_call;
 pub mod tracer;
+mod trap_origin;
 pub mod trials;
 pub mod values;
 pub mod watchdog;

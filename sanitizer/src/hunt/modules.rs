@@ -1,31 +1,36 @@
 //! The modules of the target as the hunt needs them: metadata for decisions, tables for the
 //! gates, code bytes for decoding.
 
+mod shelf;
+
 use std::{
     collections::BTreeMap,
     ops::Range,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use nix::unistd::Pid;
 
 use gwp_race_abi::{FunctionEntry, ModuleRange};
 
+pub use shelf::Shelf;
+
 use super::{
-    routines::{Code, Contract, Declared, Routines},
+    routines::{Code, Contract, Declared, Filled, Routines},
     strategy::CodeView,
 };
 use crate::{
     addr::{LinkAddr, RuntimeAddr},
-    hunt::code_tables::CodeTables,
+    hunt::{alias, byte_uses::ByteUses, code_tables::CodeTables},
     insn::{Transfer, x86_64},
     kernel::{KernelError, tables::Tables},
     pcmeta::{Function, Metadata},
     report::finding::MapInfo,
-    symbols::{CallFrames, ModuleInfo},
+    symbols::{CallFrames, ModuleInfo, load_metadata},
     target::{
         TargetError, memory,
-        modules::{Module, Modules},
+        modules::{Module, ModuleError, Modules, Unreadable},
     },
 };
 
@@ -42,13 +47,17 @@ pub struct Loaded {
     declared: Arc<Declared>,
     frames: OnceLock<Arc<CallFrames>>,
     code_tables: OnceLock<Arc<CodeTables>>,
+    /// What is known of its loads.
+    pub byte_uses: Arc<ByteUses>,
     /// The memory routines, by their entry.
     entries: BTreeMap<LinkAddr, RoutineCode>,
     /// All of their code, sorted.
     routines: Vec<Range<LinkAddr>>,
+    /// Code of routines that was looked for, by their entry, whether or not it is one in this process.
+    decoded: BTreeMap<LinkAddr, Vec<Range<LinkAddr>>>,
     table: Option<u32>,
-    /// Its tables were made, should it need any.
-    is_tabled: bool,
+    /// The routines that its tables were made with, once they were, should it need any.
+    tabled: Option<Vec<Range<LinkAddr>>>,
     base: LinkAddr,
     functions: u32,
     atomics: u32,
@@ -70,7 +79,7 @@ impl Loaded {
 
     fn code_tables(&self) -> &CodeTables {
         self.code_tables
-            .get_or_init(|| Arc::new(CodeTables::of(&self.module.image)))
+            .get_or_init(|| Arc::new(CodeTables::of(&self.module.image, &info(&self.module))))
     }
 
     fn function_count(&self) -> u64 {
@@ -93,17 +102,40 @@ impl Loaded {
             return true;
         }
         let stores = Contract::of(name).is_some_and(Contract::stores);
-        let code = Code::new(&self.module.image, self.frames()).of_routine(entry);
-        let code: Vec<_> = code
-            .into_iter()
-            .filter(|range| !self.covers(range.start))
-            .collect();
+        let code = match self.decoded.get(&entry) {
+            Some(code) => code.clone(),
+            None => {
+                let code = Code::new(&self.module.image, self.frames()).of_routine(entry);
+                let code: Vec<_> = code
+                    .into_iter()
+                    .filter(|range| !self.covers(range.start))
+                    .collect();
+                let this = Arc::make_mut(self);
+                this.decoded.insert(entry, code.clone());
+                code
+            }
+        };
         let known = !code.is_empty();
         if known {
             let routine = RoutineCode { code, stores };
             Arc::make_mut(self).entries.insert(entry, routine);
         }
         known
+    }
+
+    /// What was read of the file, for another process that maps it. Which routines are which is for that process to say.
+    fn of_another(&self, module: Arc<Module>) -> Self {
+        Self {
+            module,
+            entries: BTreeMap::new(),
+            routines: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The code of routines that is in its tables. The gates need not look at hits in the others: they say nothing of the caller.
+    fn storing(&self) -> Vec<Range<LinkAddr>> {
+        sorted(self.entries.values().filter(|routine| routine.stores))
     }
 }
 
@@ -133,7 +165,9 @@ impl<'a> Place<'a> {
     /// without accesses out of the tables: any code of a module with metadata will do.
     #[must_use]
     pub fn is_worth_sampling(&self) -> bool {
-        self.module.functions > 0 && (self.module.metadata.is_some() || self.is_mem_routine())
+        self.module.functions > 0
+            && !self.is_cut()
+            && (self.module.metadata.is_some() || self.is_mem_routine())
     }
 
     /// Whether an access here can be judged: in an analyzed function or a memory routine.
@@ -143,6 +177,12 @@ impl<'a> Place<'a> {
             || self
                 .function()
                 .is_some_and(|function| function.is_analyzed())
+    }
+
+    /// Whether the module's file was not all there any more when something was looked up in it.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.module.module.image.is_cut()
     }
 
     /// Whether an atomic instruction ends here.
@@ -200,6 +240,13 @@ impl<'a> Place<'a> {
         (self.link < end).then_some((symbol.address, end))
     }
 
+    /// What the unwind tables describe as one function, of a library without metadata.
+    fn described(&self) -> Option<(LinkAddr, LinkAddr)> {
+        let is_library = self.module.metadata.is_none();
+        let extent = is_library.then(|| self.frames().extent(self.link));
+        extent.flatten().map(|range| (range.start, range.end))
+    }
+
     fn routine(&self) -> Option<(LinkAddr, LinkAddr)> {
         let routines = &self.module.routines;
         let after = routines.partition_point(|range| range.start <= self.link);
@@ -226,6 +273,8 @@ pub struct Changes {
     pub unloaded: bool,
     /// What went wrong with single modules.
     pub warnings: Vec<String>,
+    /// CPU time that reading the memory map took, which each look does again.
+    pub reading: Duration,
 }
 
 impl ModuleSet {
@@ -233,7 +282,12 @@ impl ModuleSet {
     ///
     /// # Errors
     /// Fails when the process is gone or its maps cannot be read, or a table not loaded.
-    pub fn refresh(&mut self, pid: u32, tables: &mut Tables) -> Result<Changes, RefreshError> {
+    pub fn refresh(
+        &mut self,
+        pid: u32,
+        tables: &mut Tables,
+        shelf: &mut Shelf,
+    ) -> Result<Changes, RefreshError> {
         let mut changes = Changes::default();
         let (added, removed) = match &mut self.last {
             Some(last) => {
@@ -241,15 +295,21 @@ impl ModuleSet {
                 (difference.added, difference.removed)
             }
             None => {
-                let scan = Modules::scan(Pid::from_raw(pid.cast_signed()))?;
+                let pid = Pid::from_raw(pid.cast_signed());
+                let scan = Modules::scan_with(pid, shelf.images())?;
                 let added = scan.all().to_vec();
-                for file in scan.unreadable() {
-                    changes.warnings.push(file.reason.to_string());
+                changes.warnings.extend(reasons(scan.unreadable()));
+                if scan.maps().left_out() > 0 {
+                    changes.warnings.push(format!(
+                        "{} mappings of process {pid} are more than are kept of one; what they hold is not known",
+                        scan.maps().left_out()
+                    ));
                 }
                 self.last = Some(scan);
                 (added, Vec::new())
             }
         };
+        changes.reading = self.last.as_ref().map_or(Duration::ZERO, Modules::reading);
         changes.unloaded = !removed.is_empty();
         changes.changed = !added.is_empty() || changes.unloaded;
         // What was not yet bound when it was read last may be so now.
@@ -265,20 +325,26 @@ impl ModuleSet {
         self.loaded = kept;
         let mut unused: Vec<u32> = gone.iter().filter_map(|loaded| loaded.table).collect();
         for module in added {
-            self.loaded
-                .push(Arc::new(load(module, &mut changes.warnings)));
+            let kept = shelf.take(&module);
+            let loaded = kept.unwrap_or_else(|| load(module, &mut changes.warnings));
+            self.loaded.push(Arc::new(loaded));
         }
         self.sort_ranges();
-        let outdated = self.find_routines(pid);
-        for (index, loaded) in self.loaded.iter_mut().enumerate() {
-            if outdated.contains(&index) || !loaded.is_tabled {
+        let outdated = if changes.changed {
+            self.find_routines(pid)
+        } else {
+            self.bind_routines(pid)
+        };
+        for loaded in &mut self.loaded {
+            let storing = loaded.storing();
+            if loaded.tabled.as_ref() != Some(&storing) {
                 let loaded = Arc::make_mut(loaded);
                 unused.extend(loaded.table.take());
-                make_tables(loaded, tables)?;
+                make_tables(loaded, storing, tables)?;
             }
         }
         if changes.changed || !outdated.is_empty() {
-            self.publish(pid, tables, &mut changes)?;
+            self.publish(tables, &mut changes);
         }
         // Only now can no gate look anything up in them any more.
         for table in unused {
@@ -303,28 +369,33 @@ impl ModuleSet {
                 }
             }
         }
-        let pid = Pid::from_raw(pid.cast_signed());
-        let cells: Vec<(u64, String)> = self
-            .loaded
-            .iter()
-            .flat_map(|loaded| {
-                let bias = loaded.module.bias;
-                let cells = loaded.declared.cells();
-                cells.map(move |(cell, name)| (cell.0.wrapping_add(bias), name.to_owned()))
-            })
-            .collect();
-        for (cell, name) in cells {
-            let mut word = [0; 8];
-            let read = memory::read_exact(pid, RuntimeAddr(cell), &mut word);
-            let value = u64::from_le_bytes(word);
-            let entry =
-                (matches!(read, Ok(true)) && self.add_routine(value, &name)).then_some(value);
-            if let Some(entry) = entry {
-                routines.add_entry(entry, &name);
+        for loaded in &self.loaded {
+            let bias = loaded.module.bias;
+            for (cell, name) in loaded.declared.cells() {
+                routines.add_cell(cell.0.wrapping_add(bias), name);
             }
-            routines.add_cell(cell, &name, entry);
+            for (cell, name) in loaded.declared.results() {
+                routines.add_result(cell.0.wrapping_add(bias), name);
+            }
         }
         self.routines = Arc::new(routines);
+        self.bind_routines(pid)
+    }
+
+    /// Reads the cells that led nowhere yet: those that a program binds lazily are filled by its first call. Says of which
+    /// modules the code of routines has changed.
+    fn bind_routines(&mut self, pid: u32) -> Vec<usize> {
+        let pid = Pid::from_raw(pid.cast_signed());
+        let read = |address, words: &mut [u8]| {
+            matches!(
+                memory::read_exact(pid, RuntimeAddr(address), words),
+                Ok(true)
+            )
+        };
+        for Filled { cell, value, name } in self.routines.newly_filled(read) {
+            let leads_to_one = self.add_routine(value, &name);
+            Arc::make_mut(&mut self.routines).fill(cell, value, leads_to_one);
+        }
         let mut changed = Vec::new();
         for (index, loaded) in self.loaded.iter_mut().enumerate() {
             let code = sorted(loaded.entries.values());
@@ -347,10 +418,10 @@ impl ModuleSet {
         })
     }
 
-    /// Forgets all modules, as an exec does, and gives their tables free.
-    pub fn unload(&mut self, tables: &mut Tables) {
-        for table in self.loaded.iter().filter_map(|loaded| loaded.table) {
-            tables.remove(table);
+    /// Forgets all modules, as an exec or the end of the process does; what was read of their files is kept for later.
+    pub fn unload(&mut self, tables: &mut Tables, shelf: &mut Shelf) {
+        for loaded in self.loaded.drain(..) {
+            shelf.keep(loaded, tables);
         }
         *self = Self::default();
     }
@@ -371,12 +442,7 @@ impl ModuleSet {
         self.ranges.sort_unstable();
     }
 
-    fn publish(
-        &self,
-        pid: u32,
-        tables: &mut Tables,
-        changes: &mut Changes,
-    ) -> Result<(), KernelError> {
+    fn publish(&self, tables: &mut Tables, changes: &mut Changes) {
         let ranges: Vec<ModuleRange> = self
             .ranges
             .iter()
@@ -397,14 +463,13 @@ impl ModuleSet {
                 })
             })
             .collect();
-        let unseen = tables.set_space(pid, &ranges)?;
+        let unseen = tables.set_space(&ranges);
         if unseen > 0 {
             changes.warnings.push(format!(
                 "{unseen} executable mappings are beyond what the gates can hold and are not \
                  watched"
             ));
         }
-        Ok(())
     }
 
     /// The module that holds a run-time address in executable memory.
@@ -455,8 +520,32 @@ impl ModuleSet {
         }
     }
 
+    /// The function that a call or a jump leads to, if that writes what it returns into memory of its own.
+    #[must_use]
+    pub fn result_behind(&self, transfer: Transfer) -> Option<&str> {
+        match transfer {
+            Transfer::Through(cell) => self.routines.result(cell),
+            Transfer::To(target) => {
+                let cell = x86_64::stub(self.code(target), target)?;
+                self.routines.result(cell)
+            }
+        }
+    }
+
+    /// Whether functions that the program calls may write what they return there: it is a variable of a library without metadata.
+    #[must_use]
+    pub fn may_hold_results(&self, address: u64) -> bool {
+        let is_library = |loaded: &&Arc<Loaded>| loaded.metadata.is_none() && loaded.functions > 0;
+        self.routines.have_results()
+            && self
+                .loaded
+                .iter()
+                .filter(is_library)
+                .any(|loaded| data_of(&loaded.module).contains(&address))
+    }
+
     /// The code of a covered function, a known `mem*` routine, or (in code without metadata) what
-    /// the symbol table says is a function; with its run-time start.
+    /// the unwind tables or the symbol table say is a function; with its run-time start.
     #[must_use]
     pub fn function_code(&self, pc: u64) -> Option<(u64, &[u8])> {
         let place = self.place(pc)?;
@@ -465,11 +554,34 @@ impl ModuleSet {
             .map(|function| (function.start, function.end));
         let (start, end) = covered
             .or_else(|| place.routine())
+            .or_else(|| place.described())
             .or_else(|| place.symbol())?;
         let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
         let module = &place.module.module;
         let code = module.image.bytes_at(start, len)?;
         Some((start.0.wrapping_add(module.bias), code))
+    }
+
+    /// Whether a function begins at `pc`, and not a part of one that was laid out elsewhere.
+    #[must_use]
+    pub fn is_entry(&self, pc: u64) -> bool {
+        let Some(place) = self.place(pc) else {
+            return false;
+        };
+        let image = &place.module.module.image;
+        // A stub of the linker, which jumps to a function of another module.
+        let is_stub = image.sections().any(|section| {
+            let within = place.link.0.wrapping_sub(section.address.0);
+            section.is_executable && section.name.starts_with(".plt") && within < section.size
+        });
+        let by_metadata = || {
+            let metadata = place.module.metadata.as_ref()?;
+            let function = metadata.function_at(place.link)?;
+            let is_first = function.start == place.link;
+            Some(is_first && metadata.whole_of(place.link).is_none())
+        };
+        is_stub
+            || by_metadata().unwrap_or_else(|| crate::symbols::names_function(image, place.link))
     }
 
     /// The code of a function from the beginning of the basic block around `pc` on, where the compiler tells
@@ -509,6 +621,19 @@ impl ModuleSet {
             .count()
     }
 
+    /// Whether all files were read once for both.
+    #[cfg(test)]
+    pub fn shares_files_with(&self, other: &Self) -> bool {
+        let files = self.loaded.iter();
+        let mut files = files.filter(|loaded| loaded.module.identity.is_some());
+        files.all(|loaded| {
+            other.loaded.iter().any(|other| {
+                let is_same = other.module.image.is_same(&loaded.module.image);
+                is_same && Arc::ptr_eq(&other.declared, &loaded.declared)
+            })
+        })
+    }
+
     /// The mapping that holds an address ends here, as of the last look.
     #[must_use]
     pub fn mapping_end(&self, address: u64) -> Option<u64> {
@@ -516,11 +641,22 @@ impl ModuleSet {
         Some(mapping.end.0)
     }
 
-    /// The mappings of the last look.
+    /// How far away the same memory as at an address is mapped as well, as of the last look.
     #[must_use]
-    pub fn map_infos(&self) -> Vec<MapInfo> {
-        let maps = self.last.iter().flat_map(|modules| modules.maps().iter());
-        maps.map(|mapping| MapInfo {
+    pub fn aliases(&self, address: u64) -> Vec<u64> {
+        let maps = self.last.as_ref().map(|modules| modules.maps());
+        maps.map_or_else(Vec::new, |maps| alias::others(maps, address))
+    }
+
+    /// The mappings that hold these addresses, as of the last look.
+    #[must_use]
+    pub fn map_infos(&self, addresses: &[u64]) -> Vec<MapInfo> {
+        let maps = self.last.as_ref().map(Modules::maps);
+        let find = |&address: &u64| maps?.find(RuntimeAddr(address));
+        let mut mappings: Vec<_> = addresses.iter().filter_map(find).collect();
+        mappings.sort_unstable_by_key(|mapping| mapping.start);
+        mappings.dedup_by_key(|mapping| mapping.start);
+        let infos = mappings.into_iter().map(|mapping| MapInfo {
             start: mapping.start.0,
             end: mapping.end.0,
             offset: mapping.offset.0,
@@ -529,9 +665,37 @@ impl ModuleSet {
             execute: mapping.perms.exec,
             shared: mapping.perms.shared,
             name: mapping.name.to_string_lossy().into_owned(),
-        })
-        .collect()
+        });
+        infos.collect()
     }
+}
+
+/// Why files are no modules, each reason once: a file can be mapped thousands of times.
+fn reasons(unreadable: &[Unreadable]) -> Vec<String> {
+    /// More than are told of one process.
+    const MOST: usize = 32;
+    let mut told: Vec<&Arc<ModuleError>> = Vec::new();
+    for file in unreadable {
+        if told.len() == MOST {
+            break;
+        }
+        if !told.iter().any(|reason| Arc::ptr_eq(reason, &file.reason)) {
+            told.push(&file.reason);
+        }
+    }
+    told.into_iter().map(ToString::to_string).collect()
+}
+
+/// The part of a module that holds its variables.
+fn data_of(module: &Module) -> Range<u64> {
+    let writable = module.image.segments().iter();
+    let writable = writable.filter(|segment| segment.is_writable);
+    let ends = writable.map(|segment| {
+        let start = module.runtime_address(segment.address).0;
+        (start, start.saturating_add(segment.memory_size))
+    });
+    ends.reduce(|(start, end), (next, last)| (start.min(next), end.max(last)))
+        .map_or(0..0, |(start, end)| start..end)
 }
 
 impl CodeView for ModuleSet {
@@ -592,16 +756,7 @@ impl CodeView for ModuleSet {
 
     fn module_of(&self, pc: u64) -> Option<(Range<u64>, Range<u64>)> {
         let module = &self.place(pc)?.module.module;
-        let writable = module.image.segments().iter();
-        let writable = writable.filter(|segment| segment.is_writable);
-        let ends = writable.map(|segment| {
-            let start = module.runtime_address(segment.address).0;
-            (start, start.saturating_add(segment.memory_size))
-        });
-        let data = ends
-            .reduce(|(start, end), (next, last)| (start.min(next), end.max(last)))
-            .map_or(0..0, |(start, end)| start..end);
-        Some((module.start.0..module.end.0, data))
+        Some((module.start.0..module.end.0, data_of(module)))
     }
 
     fn is_constant(&self, address: u64) -> bool {
@@ -634,22 +789,34 @@ pub enum RefreshError {
 
 fn load(module: Arc<Module>, warnings: &mut Vec<String>) -> Loaded {
     let image = &module.image;
-    let metadata = match Metadata::load(image) {
+    let frames = OnceLock::new();
+    let known_frames = || &**frames.get_or_init(|| Arc::new(CallFrames::of(image)));
+    let metadata = match load_metadata(image, known_frames) {
         Ok(metadata) => (!metadata.is_empty()).then_some(metadata),
         Err(error) => {
             warnings.push(error.to_string());
             None
         }
     };
+    let metadata = metadata.filter(|_| !image.is_cut());
+    if image.is_cut() {
+        warnings.push(format!(
+            "{} was cut short while it was read, so nothing is known of its code; replace libraries by renaming, not by writing over \
+             them",
+            image.name().display()
+        ));
+    }
     Loaded {
         metadata: metadata.map(Arc::new),
         declared: Arc::new(Declared::by(image)),
-        frames: OnceLock::new(),
+        frames,
         code_tables: OnceLock::new(),
+        byte_uses: Arc::default(),
         entries: BTreeMap::new(),
         routines: Vec::new(),
+        decoded: BTreeMap::new(),
         table: None,
-        is_tabled: false,
+        tabled: None,
         base: LinkAddr(0),
         functions: 0,
         atomics: 0,
@@ -667,13 +834,18 @@ fn sorted<'a>(routines: impl Iterator<Item = &'a RoutineCode>) -> Vec<Range<Link
     code
 }
 
-/// Loads the gates' tables of a module.
-fn make_tables(loaded: &mut Loaded, tables: &mut Tables) -> Result<(), KernelError> {
-    loaded.is_tabled = true;
+/// Loads the gates' tables of a module, with the code of these routines.
+fn make_tables(
+    loaded: &mut Loaded,
+    storing: Vec<Range<LinkAddr>>,
+    tables: &mut Tables,
+) -> Result<(), KernelError> {
+    loaded.tabled = None;
     (loaded.functions, loaded.atomics) = (0, 0);
     let module = Arc::clone(&loaded.module);
     let image = &module.image;
     let Some(base) = image.segments().iter().map(|segment| segment.address).min() else {
+        loaded.tabled = Some(storing);
         return Ok(());
     };
     loaded.base = base;
@@ -704,8 +876,6 @@ fn make_tables(loaded: &mut Loaded, tables: &mut Tables) -> Result<(), KernelErr
         ends.sort_unstable();
         ends.dedup();
     }
-    // The gates need not look at hits in the others: they say nothing of the caller.
-    let storing = sorted(loaded.entries.values().filter(|routine| routine.stores));
     functions.extend(storing.iter().filter_map(|range| {
         let size = u32::try_from(range.end.0.checked_sub(range.start.0)?)
             .ok()?
@@ -715,20 +885,27 @@ fn make_tables(loaded: &mut Loaded, tables: &mut Tables) -> Result<(), KernelErr
             size_flags: size | FunctionEntry::MEM_ROUTINE,
         })
     }));
-    if functions.is_empty() {
+    loaded.tabled = Some(storing);
+    if functions.is_empty() || image.is_cut() {
         return Ok(());
     }
     functions.sort_unstable_by_key(|entry| entry.start);
     loaded.functions = functions.len() as u32;
     loaded.atomics = ends.len() as u32;
-    loaded.table = Some(tables.add(functions.into_iter(), ends.into_iter())?);
+    match tables.add(functions.into_iter(), ends.into_iter()) {
+        Ok(table) => loaded.table = Some(table),
+        Err(error) => {
+            loaded.tabled = None;
+            return Err(error);
+        }
+    }
     Ok(())
 }
 
 fn info(module: &Module) -> ModuleInfo {
     ModuleInfo {
         path: module.path.to_string_lossy().into_owned(),
-        open_path: module.open_path.clone(),
+        via: module.via.clone(),
         start: module.start.0,
         end: module.end.0,
         bias: module.bias,

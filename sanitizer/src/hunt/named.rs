@@ -415,11 +415,6 @@ impl Named {
     pub fn sites(&self) -> Vec<u64> {
         self.elsewhere.all().to_vec()
     }
-
-    /// Forgets all.
-    pub fn forget(&mut self) {
-        *self = Self::default();
-    }
 }
 
 #[cfg(test)]
@@ -442,8 +437,6 @@ mod tests {
         named.weigh(2, 9.0);
         named.weigh(3, 0.0);
         assert_eq!(named.choose_elsewhere(0.1), Some(4));
-        named.forget();
-        assert_eq!(named.choose_elsewhere(0.5), None);
     }
 
     /// Check that all who name what is shared are told once, and that who is found later is told to name such a thing.

@@ -6,10 +6,13 @@
 
 use std::time::{Duration, Instant};
 
+use gwp_race_abi::own;
+
 use super::{
+    access_site::{AccessSite, DOUBLINGS},
     callers::callers,
     contended::Contended,
-    known_code::{AccessSite, CALLED, DOUBLINGS, KnownCode, MEMORY},
+    known_code::{CALLED, KnownCode, MEMORY},
     members::{Members, Place},
     prospects::Prospects,
     strategy::{
@@ -20,7 +23,7 @@ use super::{
     trials::{Kind, Trials},
     values::Read,
 };
-use crate::insn::x86_64::{StaticSite, member, static_sites};
+use crate::insn::x86_64::{leads_to, member};
 use crate::report::LookedAt;
 
 /// How often one is tried of those sites that name a variable which is written, where there are many untried ones, by
@@ -83,6 +86,8 @@ const MOST_SKIPPED: u64 = 2;
 const MOST_NOTED: usize = 64;
 /// Choices of a function until one has sites.
 const CHOICES: u32 = 8;
+/// From this share of CPU time on, time is what is short, not the budget.
+pub const LARGE_BUDGET: f64 = 0.1;
 /// How long a site is waited at the first time, with a small budget and with a large one.
 const FIRST_WAIT: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(4)];
 
@@ -126,8 +131,6 @@ impl Site {
     /// A strategy whose choices follow from the seed; no stall will be longer than this.
     #[must_use]
     pub fn new(seed: u64, max_overhead: f64, longest_stall: Duration) -> Self {
-        /// From this share of CPU time on, time is what is short, not the budget.
-        const LARGE_BUDGET: f64 = 0.1;
         let [small, large] = FIRST_WAIT;
         let mut random = fastrand::Rng::with_seed(seed);
         Self {
@@ -382,20 +385,15 @@ impl Strategy for Site {
         if !known.has(AccessSite::CALL) {
             return Proposal::StallHere { site, patience };
         }
-        let mut entry = None;
-        static_sites(code.code(pc), pc, &mut |found| {
-            if let StaticSite::Leaves {
-                pc: at, transfer, ..
-            } = found
-                && at == pc
-            {
-                entry = code.routine(transfer);
-            }
-        });
+        let entry = leads_to(code.code(pc), pc).and_then(|transfer| code.routine(transfer));
         match entry {
             Some(at) => Proposal::Seek { at, site, patience },
             None => Proposal::Pass("no-site-here"),
         }
+    }
+
+    fn own_frame(&self, pc: u64) -> u64 {
+        self.code.get(pc).map_or(own::FRAME, AccessSite::own_frame)
     }
 
     fn probe(&self, site: u64) -> Option<Duration> {

@@ -8,9 +8,6 @@ use crate::{
     kernel::perf::WatchKind,
 };
 
-/// Bytes below the stack pointer that belong to the frame (the red zone, and some).
-const BELOW_STACK_POINTER: u64 = 256;
-
 /// An access that is about to happen, with what is watched of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched {
@@ -23,10 +20,24 @@ pub struct Watched {
     pub behind: RuntimeAddr,
     /// The first watched byte, aligned to `len`.
     pub address: RuntimeAddr,
+    /// How far away (modulo 2^64) from where the access is made it is watched: memory may be mapped at several addresses.
+    pub alias: u64,
     /// Watched bytes: 1, 2, 4 or 8.
     pub len: u8,
     /// What is watched for: others' writes if the access only reads, else everything.
     pub kind: WatchKind,
+}
+
+impl Watched {
+    /// The same bytes, watched so far away from where the access is made.
+    #[must_use]
+    pub const fn elsewhere(self, distance: u64) -> Self {
+        Self {
+            address: RuntimeAddr(self.address.0.wrapping_add(distance)),
+            alias: self.alias.wrapping_add(distance),
+            ..self
+        }
+    }
 }
 
 /// Why the access at hand is not worth a stall.
@@ -36,14 +47,14 @@ pub type Unsuitable = &'static str;
 pub const KNOWN_PRIVATE: Unsuitable = "known-private";
 
 /// Chooses what to watch of what a stopped thread is certain to access next, each the likelier, the more it is worth.
-/// `is_own` says what memory belongs to the thread alone, `worth` what one of all accesses is worth, of which the
+/// `is_own` says whether what the instruction at an address accesses belongs to the thread alone, `worth` what one of all accesses is worth, of which the
 /// instruction is said by its place among them: below 1, none may be chosen.
 ///
 /// # Errors
 /// Says why there is nothing to watch.
 pub fn choose(
     upcoming: &[Upcoming],
-    is_own: impl Fn(u64) -> bool,
+    is_own: impl Fn(u64, u64) -> bool,
     worth: impl Fn(usize, &MemAccess) -> f64,
     random: &mut fastrand::Rng,
 ) -> Result<Watched, Unsuitable> {
@@ -53,7 +64,7 @@ pub fn choose(
         choices.extend(
             accesses
                 .filter(|access| !access.thread_local && !access.stack_implicit && !access.locked)
-                .filter(|access| access.size > 0 && !is_own(access.address))
+                .filter(|access| access.size > 0 && !is_own(step.pc, access.address))
                 .filter(|access| access.address.checked_add(access.size.into()).is_some())
                 .map(|access| (step, *access, worth(index, access))),
         );
@@ -90,7 +101,7 @@ pub fn choose_in_call(
     contract: Contract,
     regs: &Regs,
     behind: RuntimeAddr,
-    is_own: impl Fn(u64) -> bool,
+    is_own: impl Fn(u64, u64) -> bool,
     random: &mut fastrand::Rng,
 ) -> Result<Watched, Unsuitable> {
     let ranges = contract.ranges(regs);
@@ -99,7 +110,7 @@ pub fn choose_in_call(
     }
     let shared: Vec<_> = ranges
         .into_iter()
-        .filter(|range| !is_own(range.address))
+        .filter(|range| !is_own(regs.rip, range.address))
         .collect();
     let Some(range) = (!shared.is_empty()).then(|| shared[random.usize(..shared.len())]) else {
         return Err("own-memory");
@@ -126,6 +137,7 @@ fn watched(pc: u64, access: MemAccess, behind: RuntimeAddr, random: &mut fastran
         access,
         behind,
         address: RuntimeAddr(address),
+        alias: 0,
         len,
         kind: kind_for(access.kind),
     }
@@ -154,17 +166,6 @@ fn part(address: u64, size: u32, random: &mut fastrand::Rng) -> (u64, u8) {
         }
     }
     (address + random.u64(..u64::from(size.max(1))), 1)
-}
-
-/// Memory that belongs to the thread alone, as far as registers and the mapping of its stack
-/// tell: its stack from just below the stack pointer up (with the thread descriptor that the C
-/// library keeps at its top), and the neighbourhood of the thread pointer.
-#[must_use]
-pub fn is_own(address: u64, regs: &Regs, stack_end: u64) -> bool {
-    /// `struct pthread` and static thread-local data stand on both sides of the thread pointer.
-    const AROUND_THREAD_POINTER: u64 = 4096;
-    let on_stack = address >= regs.rsp.saturating_sub(BELOW_STACK_POINTER) && address < stack_end;
-    on_stack || address.abs_diff(regs.fs_base) < AROUND_THREAD_POINTER
 }
 
 #[cfg(test)]
@@ -222,7 +223,7 @@ mod tests {
             };
             let mut counts = [0; 4];
             for _ in 0..1000 {
-                match choose(steps, |at| at == 0x3000, worth, &mut random) {
+                match choose(steps, |_, at| at == 0x3000, worth, &mut random) {
                     Ok(watched) => {
                         let index = (watched.access.address >> 12) as usize;
                         let pc = [0x10, 0x18, 0x18][index - 1];
@@ -244,7 +245,7 @@ mod tests {
         let [none, first, second, _] = counts(&steps, [0.1, 0.3, 9.0]);
         assert!((650..750).contains(&none) && second > 2 * first && first > 0);
         let first_error = |steps: &[Upcoming], own| {
-            let choice = choose(steps, |at| at == own, |_, _| 1.0, &mut random);
+            let choice = choose(steps, |_, at| at == own, |_, _| 1.0, &mut random);
             choice.err()
         };
         let mut first_error = first_error;
@@ -268,7 +269,13 @@ mod tests {
         };
         let mut choose = |own: &[u64]| {
             let behind = RuntimeAddr(0x42);
-            choose_in_call(contract, &regs, behind, |at| own.contains(&at), &mut random)
+            choose_in_call(
+                contract,
+                &regs,
+                behind,
+                |_, at| own.contains(&at),
+                &mut random,
+            )
         };
         let mut kinds = [0; 2];
         for _ in 0..100 {

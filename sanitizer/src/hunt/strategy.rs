@@ -4,6 +4,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use gwp_race_abi::own;
+
 use super::values::Read;
 use crate::insn::{Regs, Transfer};
 use crate::report::LookedAt;
@@ -14,6 +16,8 @@ pub struct Sample<'a> {
     pub regs: &'a Regs,
     /// `rbp` points into the thread's own stack, as a frame pointer does.
     pub rbp_is_frame: bool,
+    /// [`Strategy::own_frame`], by who knows it.
+    pub own_frame: &'a dyn Fn(u64) -> u64,
     /// Where the memory routine returns to in which the thread stands, if analyzed code has
     /// called it.
     pub routine_returns_to: Option<u64>,
@@ -223,6 +227,11 @@ impl Outcome {
 pub trait Strategy {
     /// What to do with a stopped thread.
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal;
+    /// How many bytes from the stack pointer up belong to the thread alone that comes to an instruction: the frame of its
+    /// function, or 0 if what is accessed can be reached by others, or was seen to be, wherever it stands.
+    fn own_frame(&self, _pc: u64) -> u64 {
+        own::FRAME
+    }
     /// For how long to watch, without holding anybody, who uses the bytes of a site at which a stall was
     /// quiet, or none was wanted; `None` if that is known, or of no interest.
     fn probe(&self, site: u64) -> Option<Duration>;
@@ -242,6 +251,8 @@ pub trait Strategy {
     fn watched(&mut self, _variable: u64, _part: f64, _writers: &[Conflict]) {}
     /// Who may claim a thread next.
     fn turn(&mut self) -> Turn;
+    /// The time of a [`Turn::Clock`] has passed, and nobody was stopped.
+    fn turn_was_in_vain(&mut self) {}
     /// There were so many clock samples at which a thread could have been claimed. Of some of them the places are told.
     fn sampled(&mut self, _count: u64) {}
     /// Takes note of where threads were seen to execute, without being stopped.

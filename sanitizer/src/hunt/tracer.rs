@@ -1,4 +1,5 @@
-//! The tracer process: the body of `gwp-race __tracer`, started by the daemon for one target.
+//! The tracer process: the body of `gwp-race __tracer`, started by the daemon for a target, or to be ready for one that is still to come.
+//! When its target has ended it is ready for another one: nothing has to be loaded for that.
 //!
 //! Its standard input is the socket to the daemon. What is started first becomes the watchdog, and
 //! its child the tracer. Both die with the daemon (`PR_SET_PDEATHSIG`, and the socket's end), and
@@ -6,6 +7,7 @@
 
 use std::{
     io::Read as _,
+    ops::ControlFlow,
     os::{
         fd::{AsFd as _, OwnedFd},
         unix::net::UnixStream,
@@ -14,16 +16,21 @@ use std::{
 };
 
 use super::{
-    engine::{Engine, EngineError},
+    bounds,
+    engine::{Engine, EngineError, Lasting},
+    loader::Loader,
     watchdog,
-    wire::{self, Command, Ending, Notice, Outbox, Setup},
+    wire::{self, Command, Ending, Notice, Outbox, Preparation, Setup},
 };
 use crate::{
     kernel::{
+        KernelError,
         calibrate::trap_cost_ns,
+        dead_man::DeadMansSwitch,
         gates::{GateLog, Gates},
+        limits,
         perf::Delivery,
-        process,
+        process, ptrace,
     },
     target::{self, TargetError, status::Status},
 };
@@ -37,8 +44,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The exit code of a tracer that failed.
 pub(super) const FAILED: u8 = 1;
 
-/// Runs until the target ends, the daemon says so or is gone: the exit code. The calling process
-/// becomes the watchdog, its child the tracer.
+/// Runs until the daemon says so or is gone, or somebody is held whom only the exit of this process lets go: the exit code. The
+/// calling process becomes the watchdog, its child the tracer.
 #[must_use]
 pub fn run(socket: OwnedFd) -> u8 {
     let mut socket = UnixStream::from(socket);
@@ -62,7 +69,7 @@ pub fn run(socket: OwnedFd) -> u8 {
 
 /// What watchdog and tracer have in common.
 struct Ready {
-    setup: Setup,
+    preparation: Preparation,
     gates: Gates,
     /// Why there are no gates, where there are none.
     refusal: Option<String>,
@@ -75,7 +82,7 @@ struct Ready {
 fn watch_over(tracer: u32, mut ready: Ready) -> u8 {
     process::set_name(c"gwp-race-guard");
     process::hurry(process::Urgency::MostUrgent);
-    let deadline = Duration::from_nanos(ready.setup.stop_deadline_ns);
+    let deadline = Duration::from_nanos(ready.preparation.stop_deadline_ns);
     let result = watchdog::guard(tracer, &mut ready.gates, &ready.news, deadline);
     if result.is_err() {
         process::kill_child(tracer);
@@ -83,51 +90,237 @@ fn watch_over(tracer: u32, mut ready: Ready) -> u8 {
     result.map_or(FAILED, |code| u8::try_from(code).unwrap_or(FAILED))
 }
 
-/// The tracer's body.
-fn trace(ready: Ready, mut socket: UnixStream) -> u8 {
+/// The tracer's body: watches one process after another, as the daemon says.
+fn trace(ready: Ready, socket: UnixStream) -> u8 {
     process::set_name(c"gwp-race-tracer");
     process::precise_timers();
     process::hurry(process::Urgency::Urgent);
-    let Ok(mut outbox) = socket.try_clone().map(Outbox::new) else {
+    let Ok(outbox) = socket.try_clone().map(Outbox::new) else {
         // Without a descriptor there is nobody to tell.
         return FAILED;
     };
+    let mut tracer = Tracer {
+        commands: Commands::from(socket),
+        news: ready.news,
+        deadline: Duration::from_nanos(ready.preparation.stop_deadline_ns),
+        told_cpu_ns: 0,
+    };
+    let lasting = start_loader(ready.gates).map(|(gates, loader)| Lasting {
+        gates,
+        loader,
+        trap_cost_ns: ready.trap_cost_ns,
+    });
+    let mut lasting = match lasting {
+        Ok(lasting) => lasting,
+        Err(error) => return tracer.fail(outbox, &error),
+    };
+    let mut outbox = outbox;
     if let Some(refusal) = ready.refusal {
         outbox.send(&Notice::WithoutGates(refusal));
     }
-    let engine = choose_delivery(ready.setup.pid, &ready.gates)
-        .map_err(EngineError::from)
-        .and_then(|delivery| {
-            let cost = ready.trap_cost_ns;
-            Ok(Engine::new(
-                ready.setup,
-                ready.gates,
-                delivery,
-                cost,
-                outbox,
-            )?)
+    loop {
+        outbox.send(&Notice::Ready {
+            cpu_ns: tracer.new_cpu_ns(),
         });
-    let mut engine = match engine {
-        Ok(engine) => engine,
-        Err(error) => {
-            Outbox::new(socket).send(&Notice::Failed(error.to_string()));
+        let Ok(Some(setup)) = tracer.commands.next_setup(&mut outbox) else {
+            return 0;
+        };
+        let pid = setup.pid;
+        match tracer.watch(setup, lasting, outbox) {
+            Next::Break(code) => return code,
+            Next::Continue(left) => lasting = left,
+        }
+        outbox = match tracer.commands.socket.try_clone() {
+            Ok(socket) => Outbox::new(socket),
+            Err(_) => return FAILED,
+        };
+        if tracer.leave(pid, &mut lasting.loader).is_err() {
             return FAILED;
         }
-    };
-    let result = hunt(&mut engine, &mut socket, &ready.news);
-    let code = if result.is_ok() { 0 } else { FAILED };
-    if let Err(error) = result {
-        engine.end(Ending::Stopped);
-        engine.outbox().send(&Notice::Failed(error.to_string()));
     }
-    say_farewell(&mut engine);
-    code
+}
+
+fn start_loader(mut gates: Gates) -> Result<(Gates, Loader), KernelError> {
+    let tables = gates.take_tables().ok_or_else(|| {
+        KernelError::other("starting", "the loader", "the gates' tables are taken")
+    })?;
+    let loader = Loader::start(tables)?;
+    Ok((gates, loader))
+}
+
+/// What comes after a process was watched: another one, where nobody is held, or the end of this process with a code, which is what lets
+/// everybody go who is.
+type Next = ControlFlow<u8, Lasting>;
+
+/// The tracer, beside what is for its process.
+struct Tracer {
+    commands: Commands,
+    news: OwnedFd,
+    /// How long a thread may be held: the watchdog goes by that.
+    deadline: Duration,
+    /// CPU time of this process and its watchdog that the daemon knows of, or that was sampling, ns.
+    told_cpu_ns: u64,
+}
+
+impl Tracer {
+    /// CPU time that was not told yet, ns; it is now.
+    fn new_cpu_ns(&mut self) -> u64 {
+        let used = process::pair_cpu_time_ns();
+        used.saturating_sub(std::mem::replace(&mut self.told_cpu_ns, used))
+    }
+
+    fn fail(&self, mut outbox: Outbox, error: &dyn std::fmt::Display) -> u8 {
+        outbox.send(&Notice::Failed(error.to_string()));
+        FAILED
+    }
+
+    /// Watches a process until it ends, or the daemon says so.
+    fn watch(&mut self, setup: Setup, lasting: Lasting, mut outbox: Outbox) -> Next {
+        let begun = bounds::check(&setup, self.deadline).and_then(|()| {
+            let delivery = choose_delivery(setup.pid, &lasting.gates);
+            let delivery = delivery.map_err(|error| error.to_string())?;
+            let pulse = Pulse::new(self.deadline).map_err(|error| error.to_string())?;
+            Ok((delivery.unwrap_or(LAST_RESORT), pulse))
+        });
+        let (delivery, mut pulse) = match begun {
+            Ok(both) => both,
+            Err(text) => {
+                outbox.send(&Notice::Failed(text));
+                return next(lasting, &outbox);
+            }
+        };
+        let mut engine = Engine::new(setup, lasting, delivery, outbox, self.told_cpu_ns);
+        let result = self.hunt(&mut engine, &mut pulse);
+        let code = if result.is_ok() { 0 } else { FAILED };
+        if let Err(error) = result {
+            engine.end(Ending::Stopped);
+            engine.outbox().send(&Notice::Failed(error.to_string()));
+        }
+        // Until now it was sampling, of which the statistics tell.
+        self.told_cpu_ns = process::pair_cpu_time_ns();
+        say_farewell(&mut engine, &mut pulse);
+        let is_over = self.commands.are_over || engine.outbox().is_pending();
+        if is_over || !ptrace::holds_nobody() {
+            return Next::Break(code);
+        }
+        Next::Continue(engine.into_lasting())
+    }
+
+    /// Handles stops, events and commands until the engine has ended.
+    fn hunt(&mut self, engine: &mut Engine, pulse: &mut Pulse) -> Result<(), EngineError> {
+        if engine.is_launch() {
+            engine.launch()?;
+        } else {
+            engine.attach()?;
+        }
+        while engine.ending().is_none() {
+            let sleep = engine.sleep();
+            pulse.announce_look(engine, sleep)?;
+            let end = engine.end_of_process();
+            let [child, command, _event, look, ended] = process::wait_readable(
+                [
+                    self.news.as_fd(),
+                    self.commands.socket.as_fd(),
+                    engine.gates().events_fd(),
+                    engine.loader().news(),
+                    end.unwrap_or(self.news.as_fd()),
+                ],
+                Some(sleep),
+            )?;
+            let has_ended = ended && end.is_some();
+            pulse.announce_look(engine, Duration::ZERO)?;
+            if has_ended {
+                engine.end(Ending::TargetEnded);
+                break;
+            }
+            if child {
+                process::drain(self.news.as_fd());
+            }
+            if look {
+                engine.loader().hear();
+            }
+            engine.turn()?;
+            if command {
+                self.commands.read();
+            }
+            while let Some(command) = self.commands.next() {
+                match command {
+                    Command::Charge(ns) => engine.charge(ns),
+                    Command::Company(has) => engine.has_company(has),
+                    Command::TellAgain => engine.tell_again(),
+                    Command::Refuted(refuted) => engine.refute(refuted),
+                    // The former ends this, the latter comes only when nobody is watched.
+                    Command::Stop | Command::Watch(_) => {}
+                }
+            }
+            if self.commands.are_over {
+                engine.end(Ending::Stopped);
+            }
+            engine.outbox().flush();
+        }
+        Ok(())
+    }
+
+    /// Has the loader forget a process, and waits until it is there for another one; it may still read a large file. An error where the
+    /// daemon does not want one, or is gone.
+    fn leave(&mut self, pid: u32, loader: &mut Loader) -> Result<(), ()> {
+        loader.leave(pid);
+        while !loader.has_left().map_err(drop)? {
+            let fds = [loader.news(), self.commands.socket.as_fd()];
+            let [answer, command] = process::wait_readable(fds, None).map_err(drop)?;
+            if answer {
+                loader.hear();
+            }
+            if command {
+                self.commands.read();
+            }
+            // What else is said is about a process that has ended.
+            while self.commands.next().is_some() {}
+            if self.commands.are_over {
+                return Err(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What comes when a process could not be held at all.
+fn next(lasting: Lasting, outbox: &Outbox) -> Next {
+    if outbox.is_pending() {
+        Next::Break(FAILED)
+    } else {
+        Next::Continue(lasting)
+    }
+}
+
+/// Says when the tracees are looked at next: to the watchdog, and to the kernel, which ends this process if that does not come and the watchdog
+/// does nothing.
+struct Pulse {
+    switch: DeadMansSwitch,
+    late: Duration,
+}
+
+impl Pulse {
+    fn new(deadline: Duration) -> Result<Self, KernelError> {
+        Ok(Self {
+            switch: DeadMansSwitch::new()?,
+            late: watchdog::at_the_latest(deadline),
+        })
+    }
+
+    fn announce_look(&mut self, engine: &Engine, after: Duration) -> Result<(), KernelError> {
+        engine.announce_look(after);
+        let look = process::monotonic_ns().saturating_add(process::nanos(after));
+        self.switch
+            .go_on_until(look.saturating_add(process::nanos(self.late)))
+    }
 }
 
 /// What is still pending is sent while the target is already disarmed. It stays held meanwhile,
 /// so its signals are passed on; one that may crash it waits for the last words only.
-fn say_farewell(engine: &mut Engine) {
-    engine.announce_look(FAREWELL);
+fn say_farewell(engine: &mut Engine, pulse: &mut Pulse) {
+    // Should the kernel not hear of it, it may end this process while it has something to say.
+    let _ = pulse.announce_look(engine, FAREWELL);
     let mut until = process::monotonic_ns() + process::nanos(FAREWELL);
     let mut crashes = false;
     while engine.outbox().is_pending() && process::monotonic_ns() < until {
@@ -140,25 +333,18 @@ fn say_farewell(engine: &mut Engine) {
     }
 }
 
+/// Does everything that does not depend on the process that is to be watched.
 fn prepare(socket: &mut UnixStream) -> Result<Ready, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     process::die_with_parent().map_err(|error| text(&error))?;
-    process::raise_file_limit();
+    process::keep_private();
+    limits::raise_files();
     let news = process::child_news().map_err(|error| text(&error))?;
-    let mut prefix = [0; 4];
-    socket
-        .read_exact(&mut prefix)
-        .map_err(|error| text(&error))?;
-    let len = u32::from_le_bytes(prefix) as usize;
-    if len > wire::MAX_MESSAGE {
-        return Err("the daemon is of another version; start both from one file".to_owned());
-    }
-    let mut body = vec![0; len];
-    socket.read_exact(&mut body).map_err(|error| text(&error))?;
-    let setup: Setup = postcard::from_bytes(&body).map_err(|error| text(&error))?;
+    let preparation = read_preparation(socket)?;
     socket.set_nonblocking(true).map_err(|error| text(&error))?;
     check_proc()?;
-    let log = if setup.gate_log {
+    limits::need_files(limits::FILES_OF_TRACER).map_err(|error| text(&error))?;
+    let log = if preparation.gate_log {
         GateLog::Debug
     } else {
         GateLog::Off
@@ -174,12 +360,29 @@ fn prepare(socket: &mut UnixStream) -> Result<Ready, String> {
     };
     let trap_cost_ns = trap_cost_ns(&gates).map_err(|error| text(&error))?;
     Ok(Ready {
-        setup,
+        preparation,
         gates,
         refusal,
         trap_cost_ns,
         news,
     })
+}
+
+/// The first message, as far as a tracer goes.
+fn read_preparation(socket: &mut UnixStream) -> Result<Preparation, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let mut prefix = [0; 4];
+    socket.read_exact(&mut prefix).map_err(text)?;
+    let len = u32::from_le_bytes(prefix) as usize;
+    if len > wire::MAX_MESSAGE {
+        return Err("the daemon is of another version; start both from one file".to_owned());
+    }
+    let mut body = vec![0; len];
+    socket.read_exact(&mut body).map_err(text)?;
+    let preparation: Preparation =
+        postcard::from_bytes(&body).map_err(|error| error.to_string())?;
+    bounds::check_deadline(preparation.stop_deadline_ns)?;
+    Ok(preparation)
 }
 
 /// What `/proc` tells must be about the processes that this one means by their ids.
@@ -194,80 +397,93 @@ fn check_proc() -> Result<(), String> {
     )
 }
 
-fn hunt(engine: &mut Engine, socket: &mut UnixStream, news: &OwnedFd) -> Result<(), EngineError> {
-    if engine.is_launch() {
-        engine.launch()?;
-    } else {
-        engine.attach()?;
+/// What the daemon says.
+struct Commands {
+    socket: UnixStream,
+    pending: Vec<u8>,
+    /// It has said that this is the end, or is gone.
+    are_over: bool,
+}
+
+impl Commands {
+    /// Those that come through a non-blocking socket.
+    const fn from(socket: UnixStream) -> Self {
+        Self {
+            socket,
+            pending: Vec::new(),
+            are_over: false,
+        }
     }
-    let mut commands = Vec::new();
-    while engine.ending().is_none() {
-        let sleep = engine.sleep();
-        engine.announce_look(sleep);
-        let [child, command, _event, _look] = process::wait_readable(
-            [
-                news.as_fd(),
-                socket.as_fd(),
-                engine.gates().events_fd(),
-                engine.loader().news(),
-            ],
-            Some(sleep),
-        )?;
-        engine.announce_look(Duration::ZERO);
-        if child {
-            process::drain(news.as_fd());
-        }
-        engine.turn()?;
-        if command && !read_commands(socket, &mut commands) {
-            engine.end(Ending::Stopped);
-        }
-        while let Ok(Some(command)) = wire::decode(&mut commands) {
-            match command {
-                Command::Stop => engine.end(Ending::Stopped),
-                Command::Charge(ns) => engine.charge(ns),
-                Command::Company(has) => engine.has_company(has),
-                Command::TellAgain => engine.tell_again(),
+
+    /// Reads what has come.
+    fn read(&mut self) {
+        let mut chunk = [0; 512];
+        loop {
+            match self.socket.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(read) => self
+                    .pending
+                    .extend_from_slice(chunk.get(..read).unwrap_or_default()),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => break,
             }
         }
-        engine.outbox().flush();
+        self.are_over = true;
     }
-    Ok(())
-}
 
-/// Reads what has come; false when the daemon is gone.
-fn read_commands(socket: &mut UnixStream, commands: &mut Vec<u8>) -> bool {
-    let mut chunk = [0; 256];
-    loop {
-        match socket.read(&mut chunk) {
-            Ok(0) => return false,
-            Ok(read) => commands.extend_from_slice(chunk.get(..read).unwrap_or_default()),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return true,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return false,
+    /// The next one.
+    fn next(&mut self) -> Option<Command> {
+        let command = wire::decode(&mut self.pending).unwrap_or_default();
+        self.are_over |= matches!(command, Some(Command::Stop));
+        command
+    }
+
+    /// Waits for a process to watch, and tells meanwhile what is still to be told; `None` where there will be none.
+    fn next_setup(&mut self, outbox: &mut Outbox) -> Result<Option<Setup>, KernelError> {
+        /// How often that is tried.
+        const PATIENCE: Duration = Duration::from_millis(100);
+        loop {
+            while let Some(command) = self.next() {
+                // What else is said is about a process that has ended.
+                if let Command::Watch(setup) = command {
+                    return Ok(Some(*setup));
+                }
+            }
+            if self.are_over {
+                return Ok(None);
+            }
+            outbox.flush();
+            let limit = outbox.is_pending().then_some(PATIENCE);
+            let [command] = process::wait_readable([self.socket.as_fd()], limit)?;
+            if command {
+                self.read();
+            }
         }
     }
 }
 
-/// How threads of a process can be stopped harmlessly now (invariant I1).
+/// What is chosen where nothing is harmless: no gate sends it while the program handles or blocks it.
+pub const LAST_RESORT: Delivery = Delivery::GateSignal(libc::SIGURG as u8);
+
+/// How threads of a process can be stopped harmlessly now (invariant I1); `None` where the program itself handles or
+/// blocks each of the signals that would do.
 ///
 /// # Errors
 /// Fails when the process is gone.
-pub fn choose_delivery(pid: u32, gates: &Gates) -> Result<Delivery, TargetError> {
+pub fn choose_delivery(pid: u32, gates: &Gates) -> Result<Option<Delivery>, TargetError> {
     let status = Status::of_process(nix::unistd::Pid::from_raw(pid.cast_signed()))?;
     // Without gates nobody would see a program change what it does with SIGTRAP.
     if gates.are_in_kernel()
         && status.ignored.contains_number(libc::SIGTRAP)
         && gates_suppress_sigtrap()
     {
-        return Ok(Delivery::Sigtrap);
+        return Ok(Some(Delivery::Sigtrap));
     }
-    let harmless = [libc::SIGURG, libc::SIGWINCH]
-        .into_iter()
-        .find(|&signal| {
-            !status.caught.contains_number(signal) && !status.blocked.contains_number(signal)
-        })
-        .unwrap_or(libc::SIGURG);
-    Ok(Delivery::GateSignal(harmless as u8))
+    let harmless = [libc::SIGURG, libc::SIGWINCH].into_iter().find(|&signal| {
+        !status.caught.contains_number(signal) && !status.blocked.contains_number(signal)
+    });
+    Ok(harmless.map(|signal| Delivery::GateSignal(signal as u8)))
 }
 
 fn gates_suppress_sigtrap() -> bool {
@@ -280,4 +496,89 @@ fn gates_suppress_sigtrap() -> bool {
         .map_while(|n| n.parse().ok());
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     version >= SIGTRAP_SUPPRESSION
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// Check that a tracer which is given a process that has ended meanwhile says so, and is ready for another one.
+    #[test]
+    fn who_has_ended_is_told_and_left() {
+        const LIMIT: Duration = Duration::from_secs(30);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.set_read_timeout(Some(LIMIT)).unwrap();
+        let tracer = std::thread::spawn(move || {
+            let ready = Ready {
+                preparation: Preparation {
+                    stop_deadline_ns: 20_000_000,
+                    gate_log: false,
+                },
+                gates: Gates::in_user_space().unwrap(),
+                refusal: None,
+                trap_cost_ns: 0,
+                news: process::child_news().unwrap(),
+            };
+            trace(ready, ours)
+        });
+        let mut writer = theirs.try_clone().unwrap();
+        let mut buffer = Vec::new();
+        let mut next_notice = || loop {
+            if let Some(notice) = wire::decode::<Notice>(&mut buffer).unwrap() {
+                return notice;
+            }
+            let mut chunk = [0; 4096];
+            let read = theirs.read(&mut chunk).expect("it says nothing");
+            assert_ne!(read, 0);
+            buffer.extend_from_slice(&chunk[..read]);
+        };
+        for _ in 0..3 {
+            assert!(matches!(next_notice(), Notice::Ready { .. }));
+            let command = Command::Watch(Box::new(Setup::usual(pid)));
+            writer.write_all(&wire::encode(&command).unwrap()).unwrap();
+            let notice = next_notice();
+            assert!(matches!(notice, Notice::Failed(_)), "{notice:?}");
+        }
+        assert!(matches!(next_notice(), Notice::Ready { .. }));
+        writer
+            .write_all(&wire::encode(&Command::Stop).unwrap())
+            .unwrap();
+        assert_eq!(tracer.join().unwrap(), 0);
+    }
+
+    /// Check that a tracer goes by the same limits, whoever has started it, and takes nothing else for its first message.
+    #[test]
+    fn limits_are_the_tracers_too() {
+        let preparation = Preparation {
+            stop_deadline_ns: 20_000_000,
+            gate_log: false,
+        };
+        let read = |bytes: &[u8]| {
+            let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(bytes).unwrap();
+            drop(theirs);
+            read_preparation(&mut ours)
+        };
+        let usual = read(&wire::encode(&preparation).unwrap()).unwrap();
+        assert_eq!(usual.stop_deadline_ns, 20_000_000);
+        let unbounded = Preparation {
+            stop_deadline_ns: u64::MAX,
+            ..preparation
+        };
+        let error = read(&wire::encode(&unbounded).unwrap()).unwrap_err();
+        assert!(error.contains("deadline"), "{error}");
+        for nonsense in [
+            &b"\x01\0\0\0"[..],
+            b"\xff\xff\xff\xff",
+            b"\x02\0\0\0\xff\xff",
+        ] {
+            assert!(read(nonsense).is_err(), "{nonsense:?}");
+        }
+    }
 }

@@ -8,6 +8,8 @@
 //! A stopped tracer is noticed at once, since its parent is told. A thread that stands still is
 //! noticed by the gate's record of the time; the watchdog sleeps until that is due, and has nothing
 //! to do while nobody stands.
+//!
+//! Should somebody stop the watchdog and then the tracer, the kernel ends the tracer by a timer ([`crate::kernel::dead_man`]).
 
 use std::{
     os::fd::{AsFd as _, OwnedFd},
@@ -39,6 +41,15 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A tracer that is late by so many deadlines counts as stuck, while no thread is known to stand
 /// still: what stands then waits for a signal of its own to be passed on.
 const LATE: u32 = 10;
+/// The same as a time, where the deadlines are long.
+const LATEST: Duration = Duration::from_secs(2);
+
+/// How long after the look that it has announced a tracer is ended by the kernel, should nobody else be there to do it: later than the watchdog
+/// would.
+#[must_use]
+pub fn at_the_latest(deadline: Duration) -> Duration {
+    HEARTBEAT + (deadline * LATE).min(LATEST).max(deadline)
+}
 
 /// Watches over the tracer until it ends, and kills it when it holds a thread for longer than
 /// `deadline`. The exit code that says how it ended.

@@ -11,11 +11,23 @@ use crate::report::finding::{Finding, MapInfo, ModuleInfo};
 /// A message longer than this is not one of ours.
 pub const MAX_MESSAGE: usize = 64 << 20;
 
-/// What a tracer is to do; the first message to it.
+/// What is alike for all processes that a tracer will watch; the first message to it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Preparation {
+    /// How long a thread may be held before the watchdog releases it, ns.
+    pub stop_deadline_ns: u64,
+    /// The gates' debug messages are wanted.
+    pub gate_log: bool,
+}
+
+/// What a tracer is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// The process to watch.
     pub pid: u32,
+    /// When that was started, in clock ticks after boot: another one that has got its id is not to be watched. `None` where that
+    /// is not known.
+    pub start_ticks: Option<u64>,
     /// The process waits before its first exec: seize it, say so, and arm it there.
     pub launch: bool,
     /// It was forked by one that was watched.
@@ -40,25 +52,65 @@ pub struct Setup {
     pub report_unanalyzed: bool,
     /// Repeats of a race are told with their stacks, too.
     pub full_repeats: bool,
-    /// The gates' debug messages are wanted.
-    pub gate_log: bool,
     /// What the strategy decides is wanted in words.
     pub explain: bool,
     /// The functions that were looked at are wanted at the end.
     pub coverage: bool,
 }
 
+#[cfg(test)]
+impl Setup {
+    /// What the command line's defaults come to, for tests.
+    pub(crate) const fn usual(pid: u32) -> Self {
+        Self {
+            pid,
+            start_ticks: None,
+            launch: false,
+            is_child: false,
+            sample_period_ns: None,
+            stall_ns: 500_000,
+            stop_deadline_ns: 20_000_000,
+            strategy: Name::Auto,
+            learns: true,
+            max_overhead: 0.01,
+            seed: 0,
+            report_mixed: true,
+            report_unanalyzed: false,
+            full_repeats: false,
+            explain: false,
+            coverage: false,
+        }
+    }
+}
+
 /// What the daemon says later.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// Disarm, tell the statistics, release everything.
+    /// Watch this process; said to a tracer that watches none.
+    Watch(Box<Setup>),
+    /// Disarm, tell the statistics, release everything, and end.
     Stop,
-    /// Nanoseconds of CPU time that the daemon has used to explain this target's races.
+    /// Nanoseconds of CPU time that the daemon has used for this target, most of it to explain races.
     Charge(u64),
     /// Whether other processes are watched as well.
     Company(bool),
     /// A race was dropped: what was told before is to be told again, with stacks, when it is caught again.
     TellAgain,
+    /// A race that was told is none.
+    Refuted(Refuted),
+}
+
+/// A race that debug information has shown to be none, by what the two sides were told with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refuted {
+    /// Run-time address of the stalled access.
+    pub stalled: u64,
+    /// Where the racing thread was after its access.
+    pub racing: u64,
+    /// It is none whichever bytes the two share.
+    pub is_settled: bool,
+    /// Why.
+    pub reason: crate::verdict::Reason,
 }
 
 /// Why a tracer has let its target go.
@@ -76,21 +128,28 @@ pub enum Ending {
 /// What a tracer says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Notice {
+    /// It can watch a process: the first one, or another one, when that of before has ended and all was told of it.
+    Ready {
+        /// CPU time that the tracer and its watchdog have used since they told of it last, sampling left out, ns.
+        cpu_ns: u64,
+    },
     /// The process is seized; it may exec now.
     Seized,
     /// The target is watched (again, after an exec).
     Watching {
         /// Modules in which at least one function was analyzed.
         analyzed_modules: usize,
+        /// CPU time that the tracer and its watchdog have used since they told of it last, ns.
+        cpu_ns: u64,
     },
     /// The modules of the target have changed; all of them.
     Modules(Vec<ModuleInfo>),
     /// A race was caught.
     Race(Box<Finding>, Vec<MapInfo>),
     /// A race that was told before was caught again in this process.
-    Repeat,
-    /// The target has forked this child.
-    Forked(u32),
+    ///
+    /// Run-time address of the stalled access.
+    Repeat(u64),
     /// eBPF is not permitted, as this text says: the gates' work is done in user space.
     WithoutGates(String),
     /// Something the user should know.
@@ -99,6 +158,8 @@ pub enum Notice {
     Decision(String),
     /// Some of the functions that were looked at.
     Coverage(Vec<LookedAt>),
+    /// Program counters outside analyzed functions, and at least how many clock samples were there.
+    Elsewhere(Vec<(u64, u64)>),
     /// A debug message.
     Debug(String),
     /// The numbers so far.
@@ -120,6 +181,12 @@ pub struct Statistics {
     pub no_stall: BTreeMap<String, u64>,
     /// Threads stopped by a sample.
     pub stops: u64,
+    /// Times that threads stopped on the program's own account, because they are traced: for their signals, as a rule.
+    pub own_stops: u64,
+    /// Times that a thread was let alone for that.
+    pub times_let_alone: u64,
+    /// For how many seconds threads were, of all together.
+    pub let_alone_s: f64,
     /// Stalls.
     pub stalls: u64,
     /// Times that an access site was waited at.
@@ -144,6 +211,43 @@ pub struct Statistics {
     pub unwatchable_threads: u64,
     /// Messages to the daemon that were dropped because it did not read them.
     pub dropped_messages: u64,
+}
+
+impl Statistics {
+    /// Adds what another tracer has counted, or the same one for another process.
+    pub fn add(&mut self, other: &Self) {
+        let maps = [
+            (&mut self.gates, &other.gates),
+            (&mut self.not_reported, &other.not_reported),
+            (&mut self.no_stall, &other.no_stall),
+            (&mut self.decisions, &other.decisions),
+        ];
+        for (sums, counts) in maps {
+            for (name, count) in counts {
+                *sums.entry(name.clone()).or_default() += count;
+            }
+        }
+        for (what, seconds) in &other.spent_s {
+            *self.spent_s.entry(what.clone()).or_default() += seconds;
+        }
+        if let Some((known, sampled)) = other.coverage {
+            let sum = self.coverage.get_or_insert((0, 0));
+            *sum = (sum.0 + known, sum.1 + sampled);
+        }
+        self.stops += other.stops;
+        self.own_stops += other.own_stops;
+        self.times_let_alone += other.times_let_alone;
+        self.let_alone_s += other.let_alone_s;
+        self.stalls += other.stalls;
+        self.waits += other.waits;
+        self.stalls_cut_short += other.stalls_cut_short;
+        self.watched_s += other.watched_s;
+        self.stopped_s += other.stopped_s;
+        self.target_cpu_s += other.target_cpu_s;
+        self.value_changed_unknown_origin += other.value_changed_unknown_origin;
+        self.unwatchable_threads += other.unwatchable_threads;
+        self.dropped_messages += other.dropped_messages;
+    }
 }
 
 /// A message in its frame.
@@ -184,11 +288,14 @@ pub struct Outbox {
     socket: UnixStream,
     pending: Vec<u8>,
     dropped: u64,
+    warnings: u32,
 }
 
 impl Outbox {
     /// More than this is not kept for a daemon that does not read.
     const LIMIT: usize = 16 << 20;
+    /// So many warnings are told, and that there were more.
+    const WARNINGS: u32 = 20;
 
     /// Takes over a non-blocking socket.
     #[must_use]
@@ -197,6 +304,7 @@ impl Outbox {
             socket,
             pending: Vec::new(),
             dropped: 0,
+            warnings: 0,
         }
     }
 
@@ -212,6 +320,21 @@ impl Outbox {
         self.dropped += u64::from(!is_kept);
         self.flush();
         is_kept
+    }
+
+    /// Warns of something, unless that was done so often that it would fill a log: a program can have any number of files
+    /// that cannot be read.
+    pub fn warn(&mut self, text: String) {
+        self.warnings = self.warnings.saturating_add(1);
+        if self.warnings == Self::WARNINGS {
+            let more = "further warnings of this process are told with -vv only";
+            self.send(&Notice::Warning(more.to_owned()));
+        }
+        self.send(&if self.warnings < Self::WARNINGS {
+            Notice::Warning(text)
+        } else {
+            Notice::Debug(text)
+        });
     }
 
     /// Sends more of what is pending.
@@ -244,7 +367,7 @@ mod tests {
     /// Check that a message survives being cut anywhere, and that nonsense is an error.
     #[test]
     fn frames_are_reassembled() {
-        let frame = encode(&Notice::Forked(7)).unwrap();
+        let frame = encode(&Notice::Warning("7".to_owned())).unwrap();
         let mut buffer = Vec::new();
         for &byte in &frame[..frame.len() - 1] {
             buffer.push(byte);
@@ -253,10 +376,31 @@ mod tests {
         buffer.push(frame[frame.len() - 1]);
         assert!(matches!(
             decode::<Notice>(&mut buffer),
-            Ok(Some(Notice::Forked(7)))
+            Ok(Some(Notice::Warning(text))) if text == "7"
         ));
         assert!(buffer.is_empty());
         buffer.extend_from_slice(&[0xff; 16]);
         assert!(decode::<Notice>(&mut buffer).is_err());
+    }
+
+    /// Check that however much there is to warn of, it fills no log.
+    #[test]
+    fn warnings_are_bounded() {
+        use std::io::Read as _;
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut outbox = Outbox::new(ours);
+        (0..100).for_each(|number| outbox.warn(number.to_string()));
+        drop(outbox);
+        let mut buffer = Vec::new();
+        theirs.read_to_end(&mut buffer).unwrap();
+        let mut notices = Vec::new();
+        while let Some(notice) = decode::<Notice>(&mut buffer).unwrap() {
+            notices.push(notice);
+        }
+        let warnings = notices.iter();
+        let warnings = warnings.filter(|notice| matches!(notice, Notice::Warning(_)));
+        assert_eq!(warnings.count(), Outbox::WARNINGS as usize);
+        assert_eq!(notices.len(), 101);
     }
 }

@@ -1,23 +1,8 @@
-//! Little-endian numbers out of a byte slice, checked.
+//! Parts of a byte slice, checked.
 
 /// The `N` bytes at `offset`, if the slice has them.
 pub(super) fn array<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
     data.get(offset..offset.checked_add(N)?)?.try_into().ok()
-}
-
-/// The `u16` at `offset`.
-pub(super) fn u16_at(data: &[u8], offset: usize) -> Option<u16> {
-    array(data, offset).map(u16::from_le_bytes)
-}
-
-/// The `u32` at `offset`.
-pub(super) fn u32_at(data: &[u8], offset: usize) -> Option<u32> {
-    array(data, offset).map(u32::from_le_bytes)
-}
-
-/// The `u64` at `offset`.
-pub(super) fn u64_at(data: &[u8], offset: usize) -> Option<u64> {
-    array(data, offset).map(u64::from_le_bytes)
 }
 
 /// The bytes from `offset` to the next NUL.

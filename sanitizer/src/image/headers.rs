@@ -1,23 +1,27 @@
 //! The ELF header, the program headers and the section headers: `elf.h`'s `Elf64_Ehdr`,
-//! `Elf64_Phdr` and `Elf64_Shdr`.
+//! `Elf64_Phdr` and `Elf64_Shdr`, and those of `Elf32`.
 
 use std::path::Path;
 
-use super::ImageError;
-use super::bytes::{c_string, slice, u16_at, u32_at, u64_at};
+use super::bytes::{c_string, slice};
+use super::descriptors::Descriptors;
+use super::machine::Machine;
+use super::{Encoding, ImageError};
 use crate::addr::{FileOffset, LinkAddr};
 
 const ELF_MAGIC: &[u8] = b"\x7fELF";
+/// What LLVM's bitcode begins with, bare and in its wrapper.
+const BITCODE_MAGICS: [&[u8]; 2] = [b"BC\xc0\xde", b"\xde\xc0\x17\x0b"];
 const EI_CLASS: usize = 4;
 const EI_DATA: usize = 5;
+const ELFCLASS32: u8 = 1;
 const ELFCLASS64: u8 = 2;
 const ELFDATA2LSB: u8 = 1;
+const ELFDATA2MSB: u8 = 2;
 const ET_REL: u16 = 1;
 const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 const ET_CORE: u16 = 4;
-const EM_X86_64: u16 = 62;
-const EM_AARCH64: u16 = 183;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const PT_NOTE: u32 = 4;
@@ -32,8 +36,12 @@ const SHT_SYMTAB: u32 = 2;
 const SHT_RELA: u32 = 4;
 const SHT_NOTE: u32 = 7;
 const SHT_NOBITS: u32 = 8;
+const SHT_REL: u32 = 9;
 const SHT_DYNSYM: u32 = 11;
 const SHT_SYMTAB_SHNDX: u32 = 18;
+const SHT_CREL: u32 = 0x4000_0014;
+const SHT_ANDROID_REL: u32 = 0x6000_0001;
+const SHT_ANDROID_RELA: u32 = 0x6000_0002;
 const SHF_WRITE: u64 = 1;
 const SHF_ALLOC: u64 = 2;
 const SHF_EXECINSTR: u64 = 4;
@@ -47,18 +55,6 @@ const MOST_ALIGNMENT: u64 = 1 << 16;
 const MOST_OVERLAP: u64 = 4;
 /// Where a name is taken to have no end. C++ makes names of some thousand bytes.
 const LONGEST_NAME: usize = 1 << 16;
-const EHDR_SIZE: usize = 64;
-const PHDR_SIZE: u64 = 56;
-const SHDR_SIZE: u64 = 64;
-
-/// The instruction set of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Machine {
-    /// x86-64, which the detector runs on.
-    X86_64,
-    /// AArch64, which can be inspected.
-    Aarch64,
-}
 
 /// A part of the file that is loaded into memory (`PT_LOAD`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +80,19 @@ pub struct Segment {
 pub(super) enum SectionKind {
     SymbolTable,
     DynamicSymbolTable,
-    Relocations,
+    Relocations(RelocationForm),
     Note,
     NoBits,
     Other,
+}
+
+/// How a table of relocations is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RelocationForm {
+    Rela,
+    Rel,
+    Crel,
+    Android,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -134,10 +139,13 @@ pub(super) struct NoteSegment {
 
 pub(super) struct Headers {
     pub(super) machine: Machine,
+    pub(super) encoding: Encoding,
     pub(super) is_position_independent: bool,
     /// Whether it is an object file (`ET_REL`), whose sections have been given addresses here.
     pub(super) is_object: bool,
     pub(super) is_dynamic: bool,
+    /// Whether it holds only the debug information of a program.
+    pub(super) is_debug_only: bool,
     pub(super) entry: LinkAddr,
     pub(super) segments: Vec<Segment>,
     pub(super) notes: Vec<NoteSegment>,
@@ -147,6 +155,8 @@ pub(super) struct Headers {
     extended_indices: Vec<(u32, usize)>,
     /// Index of the section with the sections' names.
     names: usize,
+    /// Where the symbols of functions are no code.
+    pub(super) descriptors: Descriptors,
 }
 
 impl Headers {
@@ -158,67 +168,84 @@ impl Headers {
             size,
             file_size: data.len() as u64,
         };
+        if BITCODE_MAGICS.iter().any(|magic| data.starts_with(magic)) {
+            return Err(ImageError::Unsupported {
+                file: file.into(),
+                what: "LLVM bitcode, of which a linker has yet to make code (-flto)".into(),
+                mend: "link it, and give the executable or the shared library",
+            });
+        }
         if !data.starts_with(ELF_MAGIC) {
             return Err(ImageError::NotElf { file: file.into() });
         }
+        let encoding = encoding_of(data, file)?;
+        let is_32_bit = encoding.is_32_bit;
+        let (header_size, phdr_size, shdr_size) = if is_32_bit {
+            (52, 32, 40)
+        } else {
+            (64, 56, 64)
+        };
         let header = data
-            .get(..EHDR_SIZE)
-            .ok_or_else(|| truncated("the ELF header".into(), 0, EHDR_SIZE as u64))?;
-        let (machine, kind) = kind_of(header, file)?;
-        let half = |at| u16_at(header, at).unwrap_or_default();
-        let word = |at| u64_at(header, at).unwrap_or_default();
-        let entry = LinkAddr(word(24));
-        let (phoff, shoff) = (word(32), word(40));
-        let (phentsize, phnum) = (half(54), half(56));
-        let (shentsize, shnum, shstrndx) = (half(58), half(60), half(62));
+            .get(..header_size)
+            .ok_or_else(|| truncated("the ELF header".into(), 0, header_size as u64))?;
+        let (machine, kind) = kind_of(header, encoding, file)?;
+        let mut fields = Fields::new(header, encoding, 24);
+        let entry = LinkAddr(fields.word());
+        let (phoff, shoff) = (fields.word(), fields.word());
+        let (_flags, _header_size) = (fields.u32(), fields.u16());
+        let (phentsize, phnum) = (fields.u16(), fields.u16());
+        let (shentsize, shnum, shstrndx) = (fields.u16(), fields.u16(), fields.u16());
 
         // The first section header has the counts that are too large for their fields.
         let first = if shoff == 0 {
             None
         } else {
-            let first = slice(data, shoff, SHDR_SIZE)
-                .ok_or_else(|| truncated("the section header table".into(), shoff, SHDR_SIZE))?;
-            Some(first)
+            let first = slice(data, shoff, shdr_size)
+                .ok_or_else(|| truncated("the section header table".into(), shoff, shdr_size))?;
+            Some(section(first, encoding))
         };
         let section_count = match first {
             None => 0,
-            Some(first) if shnum == 0 => u64_at(first, 32).unwrap_or_default(),
+            Some(first) if shnum == 0 => first.size,
             Some(_) => u64::from(shnum),
         };
         let names = match first {
-            Some(first) if shstrndx == SHN_XINDEX => u32_at(first, 40).unwrap_or_default() as usize,
+            Some(first) if shstrndx == SHN_XINDEX => first.link as usize,
             _ => usize::from(shstrndx),
         };
         let segment_count = match first {
-            Some(first) if phnum == PN_XNUM => u64::from(u32_at(first, 44).unwrap_or_default()),
+            Some(first) if phnum == PN_XNUM => u64::from(first.info),
             _ => u64::from(phnum),
         };
 
-        let phdrs = table(data, phoff, segment_count, phentsize, PHDR_SIZE).ok_or_else(|| {
-            let size = segment_count.saturating_mul(PHDR_SIZE);
+        let phdrs = table(data, phoff, segment_count, phentsize, phdr_size).ok_or_else(|| {
+            let size = segment_count.saturating_mul(phdr_size);
             truncated("the program header table".into(), phoff, size)
         })?;
-        let shdrs = table(data, shoff, section_count, shentsize, SHDR_SIZE).ok_or_else(|| {
-            let size = section_count.saturating_mul(SHDR_SIZE);
+        let shdrs = table(data, shoff, section_count, shentsize, shdr_size).ok_or_else(|| {
+            let size = section_count.saturating_mul(shdr_size);
             truncated("the section header table".into(), shoff, size)
         })?;
 
         let mut headers = Self {
             machine,
+            encoding,
             is_position_independent: kind == FileKind::PositionIndependent,
             is_object: kind == FileKind::Object,
             is_dynamic: false,
+            is_debug_only: false,
             entry,
             segments: Vec::new(),
             notes: Vec::new(),
             sections: shdrs
-                .chunks_exact(SHDR_SIZE as usize)
-                .map(section)
+                .chunks_exact(shdr_size as usize)
+                .map(|header| section(header, encoding))
                 .collect(),
             extended_indices: Vec::new(),
             names,
+            descriptors: Descriptors::default(),
         };
-        for phdr in phdrs.chunks_exact(PHDR_SIZE as usize) {
+        for phdr in phdrs.chunks_exact(phdr_size as usize) {
             headers.add_segment(phdr);
         }
         for section in &headers.sections {
@@ -244,9 +271,9 @@ impl Headers {
         }
         // Files with nothing but debug information keep the program headers of the program that
         // they were taken from; its bytes are not there, and its sections are `SHT_NOBITS`.
-        let debug_only = (headers.sections.iter())
+        headers.is_debug_only = (headers.sections.iter())
             .any(|s| s.flags.executable && s.kind == SectionKind::NoBits && s.size > 0);
-        if !debug_only {
+        if !headers.is_debug_only {
             for segment in &headers.segments {
                 if slice(data, segment.offset.0, segment.file_size).is_none() {
                     let part = format!("the segment for address {}", segment.address);
@@ -257,11 +284,13 @@ impl Headers {
         if headers.is_object {
             headers.lay_out();
         }
+        headers.descriptors = Descriptors::of(data, &headers);
         Ok(headers)
     }
 
     /// Gives the sections of an object file addresses of their own, one behind the other, as a linker
-    /// would: without them all of its functions would be at the same place.
+    /// would: without them all of its functions would be at the same place. What refers to an empty section
+    /// must not be taken for the next one's.
     fn lay_out(&mut self) {
         let mut next = FIRST_ADDRESS;
         for section in self
@@ -272,7 +301,7 @@ impl Headers {
             let alignment = section.alignment.clamp(LEAST_ALIGNMENT, MOST_ALIGNMENT);
             next = next.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
             section.address = LinkAddr(next);
-            next = next.saturating_add(section.size);
+            next = next.saturating_add(section.size.max(1));
         }
         self.extended_indices = (self.sections.iter().enumerate())
             .filter(|(_, section)| section.number == SHT_SYMTAB_SHNDX)
@@ -297,28 +326,42 @@ impl Headers {
             (self.extended_indices).binary_search_by_key(&table, |(table, _)| *table as usize);
         let (_, indices) = self.extended_indices.get(found.ok()?)?;
         let indices = self.sections.get(*indices)?.data(data);
-        let index = u32_at(indices, symbol.checked_mul(size_of::<u32>())?)?;
+        let index = symbol.checked_mul(size_of::<u32>())?;
+        let index = self.encoding.u32_at(indices, index)?;
         self.sections.get(index as usize)
     }
 
     fn add_segment(&mut self, phdr: &[u8]) {
-        let word = |at| u64_at(phdr, at).unwrap_or_default();
-        let flags = u32_at(phdr, 4).unwrap_or_default();
-        match u32_at(phdr, 0).unwrap_or_default() {
+        let mut fields = Fields::new(phdr, self.encoding, 0);
+        let kind = fields.u32();
+        // Where the flags are is the only difference but widths.
+        let wide_flags = if self.encoding.is_32_bit {
+            0
+        } else {
+            fields.u32()
+        };
+        let (offset, address, _physical) = (fields.word(), fields.word(), fields.word());
+        let (file_size, memory_size) = (fields.word(), fields.word());
+        let flags = match self.encoding.is_32_bit {
+            true => fields.u32(),
+            false => wide_flags,
+        };
+        let alignment = fields.word();
+        match kind {
             PT_LOAD => self.segments.push(Segment {
-                address: LinkAddr(word(16)),
-                offset: FileOffset(word(8)),
-                file_size: word(32),
-                memory_size: word(40),
+                address: LinkAddr(address),
+                offset: FileOffset(offset),
+                file_size,
+                memory_size,
                 is_readable: flags & PF_R != 0,
                 is_writable: flags & PF_W != 0,
                 is_executable: flags & PF_X != 0,
             }),
             PT_DYNAMIC => self.is_dynamic = true,
             PT_NOTE => self.notes.push(NoteSegment {
-                offset: word(8),
-                size: word(32),
-                alignment: word(48),
+                offset,
+                size: file_size,
+                alignment,
             }),
             _ => {}
         }
@@ -346,29 +389,37 @@ enum FileKind {
     Object,
 }
 
-fn kind_of(header: &[u8], file: &Path) -> Result<(Machine, FileKind), ImageError> {
+fn encoding_of(data: &[u8], file: &Path) -> Result<Encoding, ImageError> {
+    let class = data.get(EI_CLASS).copied();
+    let order = data.get(EI_DATA).copied();
+    let is_known = matches!(class, Some(ELFCLASS32 | ELFCLASS64) | None)
+        && matches!(order, Some(ELFDATA2LSB | ELFDATA2MSB) | None);
+    if !is_known {
+        return Err(ImageError::Unsupported {
+            file: file.into(),
+            what: "an ELF file of a class or a byte order that there is not".into(),
+            mend: "the file is damaged: build it or copy it again",
+        });
+    }
+    Ok(Encoding {
+        is_32_bit: class == Some(ELFCLASS32),
+        is_big_endian: order == Some(ELFDATA2MSB),
+    })
+}
+
+fn kind_of(
+    header: &[u8],
+    encoding: Encoding,
+    file: &Path,
+) -> Result<(Machine, FileKind), ImageError> {
     let unsupported = |what: String, mend| ImageError::Unsupported {
         file: file.into(),
         what,
         mend,
     };
-    if header.get(EI_CLASS) != Some(&ELFCLASS64) || header.get(EI_DATA) != Some(&ELFDATA2LSB) {
-        return Err(unsupported(
-            "not a 64-bit little-endian ELF file".into(),
-            "build the program for x86-64",
-        ));
-    }
-    let machine = match u16_at(header, 18).unwrap_or_default() {
-        EM_X86_64 => Machine::X86_64,
-        EM_AARCH64 => Machine::Aarch64,
-        other => {
-            return Err(unsupported(
-                format!("built for ELF machine {other}"),
-                "build the program for x86-64",
-            ));
-        }
-    };
-    match u16_at(header, 16).unwrap_or_default() {
+    let half = |at| encoding.u16_at(header, at).unwrap_or_default();
+    let machine = Machine::of(half(18));
+    match half(16) {
         ET_EXEC => Ok((machine, FileKind::FixedAddress)),
         ET_DYN => Ok((machine, FileKind::PositionIndependent)),
         ET_REL => Ok((machine, FileKind::Object)),
@@ -394,17 +445,23 @@ fn table(data: &[u8], offset: u64, count: u64, entry: u16, expected: u64) -> Opt
     slice(data, offset, count.checked_mul(expected)?)
 }
 
-fn section(shdr: &[u8]) -> Section {
-    let word = |at| u64_at(shdr, at).unwrap_or_default();
-    let half = |at| u32_at(shdr, at).unwrap_or_default();
-    let flags = word(8);
+fn section(shdr: &[u8], encoding: Encoding) -> Section {
+    let mut fields = Fields::new(shdr, encoding, 0);
+    let (name, number) = (fields.u32(), fields.u32());
+    let (flags, address) = (fields.word(), fields.word());
+    let (offset, size) = (fields.word(), fields.word());
+    let (link, info) = (fields.u32(), fields.u32());
+    let alignment = fields.word();
     Section {
-        name: half(0),
-        number: half(4),
-        kind: match half(4) {
+        name,
+        number,
+        kind: match number {
             SHT_SYMTAB => SectionKind::SymbolTable,
             SHT_DYNSYM => SectionKind::DynamicSymbolTable,
-            SHT_RELA => SectionKind::Relocations,
+            SHT_RELA => SectionKind::Relocations(RelocationForm::Rela),
+            SHT_REL => SectionKind::Relocations(RelocationForm::Rel),
+            SHT_CREL => SectionKind::Relocations(RelocationForm::Crel),
+            SHT_ANDROID_RELA | SHT_ANDROID_REL => SectionKind::Relocations(RelocationForm::Android),
             SHT_NOTE => SectionKind::Note,
             SHT_NOBITS => SectionKind::NoBits,
             // SHT_NULL's size field may hold the section count.
@@ -417,11 +474,44 @@ fn section(shdr: &[u8]) -> Section {
             writable: flags & SHF_WRITE != 0,
             compressed: flags & SHF_COMPRESSED != 0,
         },
-        address: LinkAddr(word(16)),
-        offset: FileOffset(word(24)),
-        size: word(32),
-        link: half(40),
-        info: half(44),
-        alignment: word(48),
+        address: LinkAddr(address),
+        offset: FileOffset(offset),
+        size,
+        link,
+        info,
+        alignment,
+    }
+}
+
+/// The fields of a header, one behind the other; zeros where it is cut short.
+struct Fields<'data> {
+    data: &'data [u8],
+    encoding: Encoding,
+    at: usize,
+}
+
+impl<'data> Fields<'data> {
+    fn new(data: &'data [u8], encoding: Encoding, at: usize) -> Self {
+        Self { data, encoding, at }
+    }
+
+    fn next(&mut self, size: usize) -> u64 {
+        let start = self.at;
+        self.at += size;
+        let bytes = self.data.get(start..self.at).unwrap_or_default();
+        self.encoding.number(bytes)
+    }
+
+    fn u16(&mut self) -> u16 {
+        self.next(2) as u16
+    }
+
+    fn u32(&mut self) -> u32 {
+        self.next(4) as u32
+    }
+
+    /// A number of the size of an address.
+    fn word(&mut self) -> u64 {
+        self.next(self.encoding.address_size())
     }
 }

@@ -14,26 +14,39 @@
 //! # Ok::<(), gwp_race::image::ImageError>(())
 //! ```
 
+mod archive;
 mod bytes;
+mod compressed;
+mod descriptors;
+mod encoding;
 mod error;
 mod headers;
+mod inflate;
+mod machine;
 mod note;
 mod relocated;
-mod relocation;
+mod relocations;
+mod slot;
 mod symbol;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, FileType, OpenOptions};
 use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::{FileOffset, LinkAddr};
+use crate::kernel::file_map::FileMap;
 
+pub use archive::Archive;
+pub use encoding::Encoding;
 pub use error::ImageError;
-pub use headers::{Machine, Segment};
-pub use relocation::{Slot, SlotTarget};
+pub use headers::Segment;
+pub(crate) use inflate::{Form, inflate};
+pub use machine::Machine;
+pub use slot::{Slot, SlotTarget};
 pub use symbol::{FunctionSymbol, ObjectSymbol, Symbol};
 
 use headers::{Headers, Section, SectionKind};
@@ -54,8 +67,18 @@ struct Inner {
 }
 
 enum Bytes {
-    Mapped(memmap2::Mmap),
+    Mapped(FileMap),
     Owned(Vec<u8>),
+    /// Those of a member of an archive.
+    Part(Arc<Bytes>, Range<usize>),
+}
+
+/// What a file is that can be inspected.
+pub enum Opened {
+    /// One ELF file.
+    File(Image),
+    /// An archive, which holds any number of them.
+    Archive(Archive),
 }
 
 impl Bytes {
@@ -63,7 +86,65 @@ impl Bytes {
         match self {
             Self::Mapped(map) => map,
             Self::Owned(vec) => vec,
+            Self::Part(whole, range) => whole.as_slice().get(range.clone()).unwrap_or_default(),
         }
+    }
+
+    fn is_cut(&self) -> bool {
+        match self {
+            Self::Mapped(map) => map.is_cut(),
+            Self::Owned(_) => false,
+            Self::Part(whole, _) => whole.is_cut(),
+        }
+    }
+}
+
+impl Bytes {
+    /// Maps the file at `path`. Nothing but a regular file is waited for or read from: a FIFO would
+    /// keep us until somebody writes to it.
+    fn open(path: &Path) -> Result<Self, ImageError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path);
+        let file = file.map_err(|source| ImageError::Read {
+            file: path.into(),
+            source,
+        })?;
+        Self::map(file, path)
+    }
+
+    fn map(file: File, name: &Path) -> Result<Self, ImageError> {
+        let read_error = |source| ImageError::Read {
+            file: name.into(),
+            source,
+        };
+        let metadata = file.metadata().map_err(read_error)?;
+        if !metadata.is_file() {
+            let (what, mend) = no_file(metadata.file_type());
+            return Err(ImageError::Unsupported {
+                file: name.into(),
+                what: what.into(),
+                mend,
+            });
+        }
+        if metadata.len() == 0 {
+            // An empty file cannot be mapped, and has nothing to map.
+            return Ok(Self::Owned(Vec::new()));
+        }
+        let map = FileMap::new(&file).map_err(read_error)?;
+        Ok(Self::Mapped(map))
+    }
+}
+
+/// What something is that has a name but no bytes of its own, and what to give instead.
+fn no_file(kind: FileType) -> (&'static str, &'static str) {
+    let copy = "copy what it gives into a file, and give that";
+    match kind {
+        kind if kind.is_dir() => ("a directory", "give the files in it: DIR/*"),
+        kind if kind.is_fifo() => ("a FIFO", copy),
+        kind if kind.is_socket() => ("a socket", copy),
+        _ => ("a device", copy),
     }
 }
 
@@ -96,6 +177,12 @@ pub struct SectionRef<'image> {
 }
 
 impl Image {
+    /// Whether another one is this one, or a copy that shares it.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Maps the file at `path`.
     ///
     /// # Errors
@@ -104,17 +191,24 @@ impl Image {
         Self::open_any(path)?.linked()
     }
 
-    /// Maps the file at `path`, which may also be an object file, for what can be told without
-    /// running it. The sections of an object file are given addresses of their own.
+    /// Maps the file at `path`, which may also be an object file, and be of any machine, for what can be told
+    /// without running it. The sections of an object file are given addresses of their own.
     ///
     /// # Errors
-    /// The file cannot be read, or is not a whole 64-bit little-endian ELF file.
+    /// The file cannot be read, or is not a whole ELF file.
     pub fn open_any(path: &Path) -> Result<Self, ImageError> {
-        let file = File::open(path).map_err(|source| ImageError::Read {
-            file: path.into(),
-            source,
-        })?;
-        Self::map(file, path)
+        Self::new(Bytes::open(path)?, path)
+    }
+
+    /// Maps the file at `path`, which may also be an object file or an archive.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is neither a whole ELF file nor an archive.
+    pub fn open_all(path: &Path) -> Result<Opened, ImageError> {
+        Ok(match Archive::parse(Bytes::open(path)?, path)? {
+            Ok(archive) => Opened::Archive(archive),
+            Err(bytes) => Opened::File(Self::new(bytes, path)?),
+        })
     }
 
     /// Maps an open file; `name` is what messages call it. For files that no path leads to:
@@ -123,25 +217,15 @@ impl Image {
     /// # Errors
     /// As [`Image::open`].
     pub fn from_file(file: File, name: &Path) -> Result<Self, ImageError> {
-        Self::map(file, name)?.linked()
+        Self::new(Bytes::map(file, name)?, name)?.linked()
     }
 
-    fn map(file: File, name: &Path) -> Result<Self, ImageError> {
-        let read_error = |source| ImageError::Read {
-            file: name.into(),
-            source,
-        };
-        if file.metadata().map_err(read_error)?.len() == 0 {
-            // An empty file cannot be mapped, and has nothing to map.
-            return Self::new(Bytes::Owned(Vec::new()), name);
-        }
-        // SAFETY: the map is read-only and private, and is only ever read as bytes, every one of
-        // which may have any value. What remains is a file that is cut short while mapped: the
-        // read then ends this process with SIGBUS instead of giving wrong data. Running
-        // executables are protected from that (ETXTBSY), and package managers replace
-        // libraries by renaming.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(read_error)?;
-        Self::new(Bytes::Mapped(map), name)
+    /// Maps an open file, which may also be an object file, and be of any machine; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Image::open_any`].
+    pub fn from_any_file(file: File, name: &Path) -> Result<Self, ImageError> {
+        Self::new(Bytes::map(file, name)?, name)
     }
 
     /// Takes the bytes of an ELF file; `name` is what messages call it. For images that are no
@@ -153,16 +237,28 @@ impl Image {
         Self::new(Bytes::Owned(bytes), name)?.linked()
     }
 
-    /// Takes the bytes of an ELF file, which may also be an object file.
+    /// Takes the bytes of an ELF file, which may also be an object file, and be of any machine.
     ///
     /// # Errors
-    /// The bytes are not a whole 64-bit little-endian ELF file.
+    /// The bytes are not a whole ELF file.
     pub fn parse_any(bytes: Vec<u8>, name: &Path) -> Result<Self, ImageError> {
         Self::new(Bytes::Owned(bytes), name)
     }
 
-    /// The same, if a linker has made it.
+    /// The same, if a linker has made it for a machine whose programs are known.
     fn linked(self) -> Result<Self, ImageError> {
+        let unsupported = |what: String| ImageError::Unsupported {
+            file: self.name().into(),
+            what,
+            mend: "build the program for x86-64",
+        };
+        if self.encoding() != Encoding::default() {
+            return Err(unsupported("not a 64-bit little-endian ELF file".into()));
+        }
+        if !matches!(self.machine(), Machine::X86_64 | Machine::Aarch64) {
+            let number = self.machine().number();
+            return Err(unsupported(format!("built for ELF machine {number}")));
+        }
         if self.is_object() {
             return Err(ImageError::Unsupported {
                 file: self.name().into(),
@@ -199,6 +295,13 @@ impl Image {
         self.inner.bytes.as_slice()
     }
 
+    /// Whether the file's end was cut off after it was opened, and somebody has read there: that was zeros, and nothing that was
+    /// found in it may be believed.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.inner.bytes.is_cut()
+    }
+
     /// The linker's `NT_GNU_BUILD_ID`, the identity of this very build.
     #[must_use]
     pub fn build_id(&self) -> Option<&[u8]> {
@@ -209,6 +312,12 @@ impl Image {
     #[must_use]
     pub fn machine(&self) -> Machine {
         self.inner.headers.machine
+    }
+
+    /// How numbers are written in it.
+    #[must_use]
+    pub fn encoding(&self) -> Encoding {
+        self.inner.headers.encoding
     }
 
     /// Whether it may be loaded anywhere (`ET_DYN`: shared libraries and PIE), so that run-time
@@ -223,6 +332,20 @@ impl Image {
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.inner.headers.is_object
+    }
+
+    /// Whether it holds only the debug information of a program, with the program's own code and data
+    /// left out (`--only-keep-debug`).
+    #[must_use]
+    pub fn is_debug_only(&self) -> bool {
+        self.inner.headers.is_debug_only
+    }
+
+    /// Whether it has a symbol table, which `strip` removes.
+    #[must_use]
+    pub fn has_symbol_table(&self) -> bool {
+        let mut sections = self.inner.headers.sections.iter();
+        sections.any(|section| section.kind == SectionKind::SymbolTable)
     }
 
     /// Whether a dynamic linker has to load it or relocate it (it has a `PT_DYNAMIC`).
@@ -288,6 +411,12 @@ impl Image {
         self.sections().find(|section| section.name == name)
     }
 
+    /// Whether there are relocations for a section of an object file.
+    pub(crate) fn has_relocations(&self, section: &SectionRef<'_>) -> bool {
+        let index = self.relocations();
+        self.is_object() && index.has_table(section.index)
+    }
+
     /// All sections, in file order.
     pub fn sections(&self) -> impl Iterator<Item = SectionRef<'_>> {
         let headers = &self.inner.headers;
@@ -298,32 +427,40 @@ impl Image {
             .map(|(index, section)| self.section_ref(headers, index, section))
     }
 
-    /// The section's bytes with its relocations applied, as they are in a program that is loaded
+    /// The section's bytes, decompressed and with its relocations applied, as they are in a program that is loaded
     /// at its link address, or, of an object file, linked to the addresses that its sections have
     /// here. In a table of a position-independent file the addresses of code are
     /// nowhere else.
     ///
     /// # Errors
-    /// The section is compressed, or one of its relocations is of a type that tables do not have.
+    /// The section cannot be decompressed, or one of its relocations is of a type that tables do not
+    /// have.
     pub fn relocated(&self, section: &SectionRef<'_>) -> Result<Cow<'_, [u8]>, ImageError> {
         let headers = &self.inner.headers;
-        if section.is_compressed {
-            let name = section.name;
-            return Err(ImageError::Unsupported {
-                file: self.name().into(),
-                what: format!("section {name} is compressed"),
-                mend: "write it as it is: llvm-objcopy --compress-sections=NAME=none FILE",
-            });
-        }
+        let found = headers.sections.get(section.index);
+        let data = found.map_or(&[][..], |section| section.data(self.data()));
+        let bytes = match section.is_compressed {
+            true => {
+                compressed::decompress(data, headers.encoding, self.name(), section.name)?.into()
+            }
+            false => Cow::Borrowed(data),
+        };
         if !headers.is_object && !section.is_allocated {
-            let section = headers.sections.get(section.index);
-            return Ok(Cow::Borrowed(
-                section.map_or(&[], |section| section.data(self.data())),
-            ));
+            return Ok(bytes);
         }
-        let index =
-            (self.inner.relocations).get_or_init(|| relocated::Index::new(self.data(), headers));
-        relocated::relocated(self.data(), headers, index, section.index, self.name())
+        relocated::relocated(
+            self.data(),
+            headers,
+            self.relocations(),
+            section.index,
+            bytes,
+            self.name(),
+        )
+    }
+
+    fn relocations(&self) -> &relocated::Index {
+        let new = || relocated::Index::new(self.data(), &self.inner.headers);
+        self.inner.relocations.get_or_init(new)
     }
 
     fn section_ref<'image>(
@@ -349,14 +486,16 @@ impl Image {
     }
 
     /// Where instructions are, sorted and without overlaps: the executable sections, or where
-    /// section headers are gone the executable segments.
+    /// section headers are gone the executable segments. Of a file with debug information only, where
+    /// those of its program are. Functions without instructions may be in ranges without bytes.
     #[must_use]
     pub fn text_ranges(&self) -> Vec<Range<LinkAddr>> {
         let headers = &self.inner.headers;
         let sections = headers
             .sections
             .iter()
-            .filter(|s| s.flags.executable && s.flags.allocated && s.kind != SectionKind::NoBits)
+            .filter(|s| s.flags.executable && s.flags.allocated)
+            .filter(|s| s.kind != SectionKind::NoBits || headers.is_debug_only)
             .map(|s| (s.address.0, s.size));
         let mut ranges: Vec<(u64, u64)> = if headers.sections.is_empty() {
             (self.segments().iter())
@@ -366,7 +505,6 @@ impl Image {
         } else {
             sections.collect()
         };
-        ranges.retain(|&(_, size)| size > 0);
         ranges.sort_unstable();
         let mut merged: Vec<Range<LinkAddr>> = Vec::with_capacity(ranges.len());
         for (start, size) in ranges {
@@ -386,6 +524,13 @@ impl Image {
         symbol::functions(self.data(), &self.inner.headers)
     }
 
+    /// What the symbol table names with a size and without saying what it is, sorted as [`Image::functions`]: so clang
+    /// names the parts of functions that it lays out apart.
+    #[must_use]
+    pub fn labels(&self) -> Vec<Symbol<'_>> {
+        symbol::labels(self.data(), &self.inner.headers)
+    }
+
     /// The variables that the symbol table names, thread-local ones apart; sorted as
     /// [`Image::functions`].
     #[must_use]
@@ -397,14 +542,14 @@ impl Image {
     /// section header leads to the relocations.
     #[must_use]
     pub fn slots(&self) -> Vec<Slot<'_>> {
-        relocation::slots(self.data(), &self.inner.headers)
+        slot::slots(self.data(), &self.inner.headers)
     }
 
     /// Name and CRC-32 of the file that holds this one's debug information
     /// (`.gnu_debuglink`).
     #[must_use]
     pub fn debuglink(&self) -> Option<(String, u32)> {
-        note::debuglink(self.section(".gnu_debuglink")?.data)
+        note::debuglink(self.section(".gnu_debuglink")?.data, self.encoding())
     }
 }
 

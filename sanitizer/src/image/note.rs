@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use super::bytes::{c_string, slice, u32_at};
+use super::Encoding;
+use super::bytes::{c_string, slice};
 use super::headers::{Headers, SectionKind};
 
 const NT_GNU_BUILD_ID: u32 = 3;
@@ -21,20 +22,21 @@ pub(super) fn build_id(data: &[u8], headers: &Headers) -> Option<Range<usize>> {
     segments
         .chain(sections)
         .find_map(|(offset, size, alignment)| {
-            let found = build_id_in(slice(data, offset, size)?, alignment)?;
+            let found = build_id_in(slice(data, offset, size)?, alignment, headers.encoding)?;
             let offset = usize::try_from(offset).ok()?;
             Some(offset + found.start..offset + found.end)
         })
 }
 
-fn build_id_in(notes: &[u8], alignment: u64) -> Option<Range<usize>> {
+fn build_id_in(notes: &[u8], alignment: u64, encoding: Encoding) -> Option<Range<usize>> {
     // Notes are padded to 4 bytes, whatever the alignment says, except where it says 8.
     let padding = if alignment == 8 { 8 } else { 4 };
+    let u32_at = |at: usize| encoding.u32_at(notes, at);
     let mut at = 0usize;
     loop {
-        let name_size = u32_at(notes, at)? as usize;
-        let size = u32_at(notes, at + 4)? as usize;
-        let kind = u32_at(notes, at + 8)?;
+        let name_size = u32_at(at)? as usize;
+        let size = u32_at(at + 4)? as usize;
+        let kind = u32_at(at + 8)?;
         let name_start = at + NOTE_HEADER;
         let name = notes.get(name_start..name_start.checked_add(name_size)?)?;
         let start = name_start
@@ -49,8 +51,9 @@ fn build_id_in(notes: &[u8], alignment: u64) -> Option<Range<usize>> {
 }
 
 /// File name and CRC-32 in a `.gnu_debuglink` section.
-pub(super) fn debuglink(data: &[u8]) -> Option<(String, u32)> {
+pub(super) fn debuglink(data: &[u8], encoding: Encoding) -> Option<(String, u32)> {
     let name = c_string(data, 0)?;
-    let crc = u32_at(data, (name.len() + 1).checked_next_multiple_of(4)?)?;
+    let crc = (name.len() + 1).checked_next_multiple_of(4)?;
+    let crc = encoding.u32_at(data, crc)?;
     Some((str::from_utf8(name).ok()?.to_owned(), crc))
 }

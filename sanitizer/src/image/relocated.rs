@@ -2,119 +2,93 @@
 //!
 //! In position-independent files the addresses in a table are left to the dynamic linker, and the
 //! file has zeros in their place; in object files most of what refers to code is left to the linker.
-//! Source: the System V ABI for x86-64 (table 4.9) and the ELF ABI for the Arm 64-bit
-//! architecture (5.7.3 and 5.7.16).
+//! Source: the System V ABI and its supplements for each machine.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use super::ImageError;
-use super::bytes::{u16_at, u32_at, u64_at};
-use super::headers::{Headers, Machine, Section, SectionKind};
-
-/// `sizeof(Elf64_Rela)`.
-const RELA_SIZE: usize = 24;
-/// `sizeof(Elf64_Sym)`.
-const SYM_SIZE: usize = 24;
-const SHN_UNDEF: u16 = 0;
-const SHN_ABS: u16 = 0xfff1;
-/// Relocations in a packed form that LLVM 20 brought, as an experiment.
-const SHT_CREL: u32 = 0x4000_0014;
-
-/// What a relocation puts where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// `S + A`, of that many bytes.
-    Address(usize),
-    /// `S + A - P`, of that many bytes.
-    Distance(usize),
-    /// `B + A`.
-    Relative,
-}
-
-impl Form {
-    fn of(machine: Machine, number: u32) -> Option<Self> {
-        Some(match (machine, number) {
-            // R_X86_64_64, PC32, PLT32, RELATIVE, 32, 32S, PC64.
-            (Machine::X86_64, 1) => Self::Address(8),
-            (Machine::X86_64, 2 | 4) => Self::Distance(4),
-            (Machine::X86_64, 8) => Self::Relative,
-            (Machine::X86_64, 10 | 11) => Self::Address(4),
-            (Machine::X86_64, 24) => Self::Distance(8),
-            // R_AARCH64_ABS64, ABS32, PREL64, PREL32, RELATIVE.
-            (Machine::Aarch64, 257) => Self::Address(8),
-            (Machine::Aarch64, 258) => Self::Address(4),
-            (Machine::Aarch64, 260) => Self::Distance(8),
-            (Machine::Aarch64, 261) => Self::Distance(4),
-            (Machine::Aarch64, 1027) => Self::Relative,
-            _ => return None,
-        })
-    }
-
-    fn size(self) -> usize {
-        match self {
-            Self::Address(size) | Self::Distance(size) => size,
-            Self::Relative => 8,
-        }
-    }
-}
+use super::headers::{Headers, Section, SectionKind};
+use super::machine::Form;
+use super::relocations::{self, Relocation, Trouble};
+use super::symbol::{Entry, SHN_ABS, SHN_UNDEF};
 
 /// Which relocations belong to which section, found out once for a file: object files have hundreds of
 /// thousands of sections.
 pub(super) struct Index {
     /// Of object files: the index of a section and that of a table of relocations for it. Sorted.
     tables: Vec<(u32, usize)>,
-    /// Of linked files: the address of a place, the index of a table and that of the entry in it.
-    /// Sorted, and one for each place.
-    places: Vec<(u64, usize, usize)>,
+    /// Of linked files: the relocations sorted by their places, one for each, and the index of the symbol
+    /// table of each.
+    places: Vec<(Relocation, u32)>,
+    /// Of linked files: the tables that cannot be read whole, and why.
+    damaged: Vec<(usize, Trouble)>,
 }
 
 impl Index {
     pub(super) fn new(data: &[u8], headers: &Headers) -> Self {
-        let tables = headers.sections.iter().enumerate();
+        let tables = (headers.sections.iter().enumerate())
+            .filter(|(_, table)| matches!(table.kind, SectionKind::Relocations(_)));
+        let mut index = Self {
+            tables: Vec::new(),
+            places: Vec::new(),
+            damaged: Vec::new(),
+        };
         if headers.is_object {
-            let is_table = |s: &Section| s.kind == SectionKind::Relocations || s.number == SHT_CREL;
-            let mut tables: Vec<(u32, usize)> = tables
-                .filter(|(_, table)| is_table(table))
-                .map(|(index, table)| (table.info, index))
-                .collect();
-            tables.sort_unstable();
-            return Self {
-                tables,
-                places: Vec::new(),
-            };
+            index.tables = tables.map(|(index, table)| (table.info, index)).collect();
+            index.tables.sort_unstable();
+            return index;
         }
-        let mut places: Vec<(u64, usize, usize)> = tables
-            .filter(|(_, table)| table.kind == SectionKind::Relocations && table.flags.allocated)
-            .flat_map(|(index, table)| {
-                let entries = table.data(data).chunks_exact(RELA_SIZE).enumerate();
-                entries
-                    .map(move |(entry, rela)| (u64_at(rela, 0).unwrap_or_default(), index, entry))
-            })
-            .collect();
-        places.sort_unstable();
+        for (number, table) in tables.filter(|(_, table)| table.flags.allocated) {
+            let (found, outcome) = relocations::of_table(data, headers, table);
+            let found = found.into_iter();
+            index
+                .places
+                .extend(found.map(|relocation| (relocation, table.link)));
+            if let Err(what) = outcome {
+                index.damaged.push((number, what));
+            }
+        }
+        index
+            .places
+            .sort_by_key(|(relocation, _)| relocation.offset);
         // What is written last stays.
-        places.dedup_by(|next, kept| {
-            let is_same = next.0 == kept.0;
+        index.places.dedup_by(|next, kept| {
+            let is_same = next.0.offset == kept.0.offset;
             if is_same {
                 *kept = *next;
             }
             is_same
         });
-        Self {
-            tables: Vec::new(),
-            places,
-        }
+        index.places.shrink_to_fit();
+        index
+    }
+
+    /// The tables for a section of an object file.
+    fn tables_of(&self, section: usize) -> impl Iterator<Item = usize> {
+        let of_section = |(info, _): &(u32, usize)| *info as usize;
+        let first = self
+            .tables
+            .partition_point(|table| of_section(table) < section);
+        let tables = self.tables.get(first..).unwrap_or_default().iter();
+        let tables = tables.take_while(move |table| of_section(table) == section);
+        tables.map(|&(_, table)| table)
+    }
+
+    /// Whether a section of an object file has one.
+    pub(super) fn has_table(&self, section: usize) -> bool {
+        self.tables_of(section).next().is_some()
     }
 }
 
-/// The bytes of the section of this index, relocated where anything in it has to be. A place that
+/// `bytes`, those of the section of this index, relocated where anything in it has to be. A place that
 /// refers to a symbol of another file stays as it is.
 pub(super) fn relocated<'data>(
     data: &'data [u8],
     headers: &Headers,
     relocations: &Index,
     index: usize,
+    bytes: Cow<'data, [u8]>,
     file: &Path,
 ) -> Result<Cow<'data, [u8]>, ImageError> {
     let Some(section) = headers.sections.get(index) else {
@@ -125,37 +99,30 @@ pub(super) fn relocated<'data>(
         headers,
         section,
         file,
-        bytes: Cow::Borrowed(section.data(data)),
+        bytes,
     };
     if headers.is_object {
-        let of_section = |(info, _): &(u32, usize)| *info as usize;
-        let first = relocations
-            .tables
-            .partition_point(|table| of_section(table) < index);
-        let tables = relocations.tables.get(first..).unwrap_or_default().iter();
-        for &(_, table) in tables.take_while(|table| of_section(table) == index) {
-            let Some(table) = headers.sections.get(table) else {
+        for table in relocations.tables_of(index) {
+            let Some(section) = headers.sections.get(table) else {
                 continue;
             };
-            if table.number == SHT_CREL {
-                return Err(place.packed());
-            }
-            for rela in table.data(data).chunks_exact(RELA_SIZE) {
-                place.relocate(table, rela, u64_at(rela, 0).unwrap_or_default())?;
+            let (found, outcome) = relocations::of_table(data, headers, section);
+            outcome.map_err(|what| place.damaged(table, what))?;
+            for relocation in found {
+                place.relocate(relocation, section.link, relocation.offset)?;
             }
         }
     } else if section.flags.allocated {
+        if let Some(&(table, what)) = relocations.damaged.first() {
+            return Err(place.damaged(table, what));
+        }
         let end = section.address.0.saturating_add(section.size);
-        let first = (relocations.places).partition_point(|place| place.0 < section.address.0);
+        let first = relocations
+            .places
+            .partition_point(|(relocation, _)| relocation.offset < section.address.0);
         let places = relocations.places.get(first..).unwrap_or_default().iter();
-        for &(address, table, entry) in places.take_while(|place| place.0 < end) {
-            let Some(table) = headers.sections.get(table) else {
-                continue;
-            };
-            let rela = table.data(data).chunks_exact(RELA_SIZE).nth(entry);
-            if let Some(rela) = rela {
-                place.relocate(table, rela, address - section.address.0)?;
-            }
+        for &(relocation, symbols) in places.take_while(|(place, _)| place.offset < end) {
+            place.relocate(relocation, symbols, relocation.offset - section.address.0)?;
         }
     }
     Ok(place.bytes)
@@ -171,70 +138,90 @@ struct Place<'data, 'file> {
 }
 
 impl Place<'_, '_> {
-    /// Carries out an entry of `table` for the place `at` within the section.
-    fn relocate(&mut self, table: &Section, rela: &[u8], at: u64) -> Result<(), ImageError> {
-        let number = u32_at(rela, 8).unwrap_or_default();
-        let symbol = u32_at(rela, 12).unwrap_or_default();
-        let addend = u64_at(rela, 16).unwrap_or_default();
+    /// Carries out a relocation, whose symbol is in the table `symbols`, for the place `at` within the section.
+    fn relocate(
+        &mut self,
+        relocation: Relocation,
+        symbols: u32,
+        at: u64,
+    ) -> Result<(), ImageError> {
         let unknown = || ImageError::Relocation {
             file: self.file.into(),
             section: self.headers.section_name(self.data, self.section).into(),
             offset: at,
-            number,
+            number: relocation.kind,
         };
-        let form = Form::of(self.headers.machine, number).ok_or_else(unknown)?;
+        let encoding = self.headers.encoding;
+        let form = Form::of(self.headers.machine, relocation.kind).ok_or_else(unknown)?;
+        let size = form.size(encoding);
+        let start = usize::try_from(at).ok();
+        let range = start.and_then(|start| Some(start..start.checked_add(size)?));
+        let range = range.filter(|range| range.end <= self.bytes.len());
+        let range = range.ok_or_else(unknown)?;
+        let there = encoding.number(self.bytes.get(range.clone()).unwrap_or_default());
+        // Where the sign is lost, it is beyond what the place can hold.
+        let addend = relocation.addend.unwrap_or(there);
         let target = match form {
+            Form::Nothing => None,
             Form::Relative => Some(0),
-            _ => symbol_value(self.data, self.headers, table, symbol),
+            _ => symbol_value(self.data, self.headers, symbols, relocation.symbol),
         };
         let Some(target) = target else { return Ok(()) };
-        let mut value = target.wrapping_add(addend);
-        if matches!(form, Form::Distance(_)) {
-            value = value.wrapping_sub(self.section.address.0.wrapping_add(at));
-        }
-        let value = value.to_le_bytes();
-        let value = value.get(..form.size()).unwrap_or_default();
-        let start = usize::try_from(at).ok();
-        let end = start.and_then(|start| start.checked_add(value.len()));
-        match (start, end) {
-            (Some(start), Some(end)) if end <= self.bytes.len() => {
-                if let Some(range) = self.bytes.to_mut().get_mut(start..end) {
-                    range.copy_from_slice(value);
-                }
-                Ok(())
+        let sum = target.wrapping_add(addend);
+        let value = match form {
+            Form::Distance(_) => sum.wrapping_sub(self.section.address.0.wrapping_add(at)),
+            Form::Added(_) => there.wrapping_add(sum),
+            Form::Subtracted(_) => there.wrapping_sub(sum),
+            _ => sum,
+        };
+        if let Some(place) = self.bytes.to_mut().get_mut(range) {
+            let value = value.to_le_bytes();
+            place.copy_from_slice(value.get(..size).unwrap_or_default());
+            if encoding.is_big_endian {
+                place.reverse();
             }
-            _ => Err(unknown()),
         }
+        Ok(())
     }
 
-    fn packed(&self) -> ImageError {
+    fn damaged(&self, table: usize, what: Trouble) -> ImageError {
+        let table = self.headers.sections.get(table);
+        let table = table.map_or("", |table| self.headers.section_name(self.data, table));
         let name = self.headers.section_name(self.data, self.section);
         ImageError::Unsupported {
             file: self.file.into(),
-            what: format!("the relocations of section {name} are in CREL form"),
-            mend: "assemble it without --crel, or link it",
+            what: format!("the relocations of section {name} cannot be read ({table}: {what})"),
+            mend: "the file is damaged: build it or copy it again, or link it without packed relocations \
+                   (--pack-dyn-relocs=none)",
         }
     }
 }
 
 /// The address of a symbol that the file defines itself.
-fn symbol_value(data: &[u8], headers: &Headers, table: &Section, symbol: u32) -> Option<u64> {
+fn symbol_value(data: &[u8], headers: &Headers, symbols: u32, symbol: u32) -> Option<u64> {
     if symbol == 0 {
         return Some(0);
     }
-    let symbols = headers.sections.get(table.link as usize)?.data(data);
-    let symbol = symbol as usize;
-    let start = symbol.checked_mul(SYM_SIZE)?;
-    let entry = symbols.get(start..start.checked_add(SYM_SIZE)?)?;
-    let (shndx, value) = (u16_at(entry, 6)?, u64_at(entry, 8)?);
-    match shndx {
-        SHN_UNDEF => None,
-        SHN_ABS => Some(value),
-        _ if headers.is_object => {
-            let table = table.link as usize;
-            let section = headers.section_of_symbol(data, table, symbol, shndx)?;
-            Some(section.address.0.wrapping_add(value))
+    let table = symbols as usize;
+    let entries = headers.sections.get(table)?.data(data);
+    let entry = Entry::nth(entries, headers.encoding, symbol)?;
+    let is_function = entry.is_function();
+    let value = match is_function {
+        true => entry.value & headers.machine.address_mask(),
+        false => entry.value,
+    };
+    let address = match entry.section {
+        SHN_UNDEF => return None,
+        SHN_ABS => return Some(value),
+        shndx if headers.is_object => {
+            let section = headers.section_of_symbol(data, table, symbol as usize, shndx)?;
+            section.address.0.wrapping_add(value)
         }
-        _ => Some(value),
-    }
+        _ => value,
+    };
+    // A table about code means the code, whatever stands for it.
+    Some(match is_function {
+        true => headers.descriptors.code(address),
+        false => address,
+    })
 }

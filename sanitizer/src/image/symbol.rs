@@ -1,20 +1,24 @@
-//! The names that the symbol tables give to functions and variables: `elf.h`'s `Elf64_Sym`.
+//! The names that the symbol tables give to functions and variables: `elf.h`'s `Elf64_Sym` and `Elf32_Sym`.
 
 use std::cmp::Reverse;
 
-use super::bytes::{c_string, u16_at, u32_at, u64_at};
+use super::Encoding;
+use super::bytes::c_string;
 use super::headers::{Headers, SectionKind};
 use crate::addr::LinkAddr;
 
-const SYM_SIZE: usize = 24;
-const SHN_UNDEF: u16 = 0;
-const SHN_ABS: u16 = 0xfff1;
+pub(super) const SHN_UNDEF: u16 = 0;
+pub(super) const SHN_ABS: u16 = 0xfff1;
+const STT_NOTYPE: u8 = 0;
 const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
 const STT_COMMON: u8 = 5;
 const STT_GNU_IFUNC: u8 = 10;
 const STB_LOCAL: u8 = 0;
 const STB_WEAK: u8 = 2;
+
+/// Bytes of the longest name: more are cut off, or each of thousands of symbols could have megabytes.
+const LONGEST_NAME: usize = 4096;
 
 /// A name for a range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,48 @@ pub struct Symbol<'image> {
     /// It stands for what the function here answers when the program is loaded
     /// (`STT_GNU_IFUNC`), not for that function.
     pub indirect: bool,
+    /// Other files cannot mean it by this name (`STB_LOCAL`).
+    pub is_local: bool,
+}
+
+/// An entry of a symbol table.
+pub(super) struct Entry {
+    /// Where its name is among the names.
+    pub(super) name: u32,
+    info: u8,
+    pub(super) section: u16,
+    pub(super) value: u64,
+    size: u64,
+}
+
+impl Entry {
+    /// How many bytes it has.
+    fn bytes(encoding: Encoding) -> usize {
+        if encoding.is_32_bit { 16 } else { 24 }
+    }
+
+    fn read(entry: &[u8], encoding: Encoding) -> Option<Self> {
+        let (info, section) = if encoding.is_32_bit { (12, 14) } else { (4, 6) };
+        let (value, size) = if encoding.is_32_bit { (4, 8) } else { (8, 16) };
+        Some(Self {
+            name: encoding.u32_at(entry, 0)?,
+            info: entry.get(info).copied()?,
+            section: encoding.u16_at(entry, section)?,
+            value: encoding.word_at(entry, value)?,
+            size: encoding.word_at(entry, size)?,
+        })
+    }
+
+    pub(super) fn is_function(&self) -> bool {
+        matches!(self.info & 0xf, STT_FUNC | STT_GNU_IFUNC)
+    }
+
+    /// The entry of this number in a table.
+    pub(super) fn nth(table: &[u8], encoding: Encoding, number: u32) -> Option<Self> {
+        let size = Self::bytes(encoding);
+        let start = (number as usize).checked_mul(size)?;
+        Self::read(table.get(start..start.checked_add(size)?)?, encoding)
+    }
 }
 
 /// The name of a function.
@@ -38,6 +84,13 @@ pub type ObjectSymbol<'image> = Symbol<'image>;
 
 pub(super) fn functions<'data>(data: &'data [u8], headers: &Headers) -> Vec<Symbol<'data>> {
     symbols(data, headers, &[STT_FUNC, STT_GNU_IFUNC])
+}
+
+/// Those that are labels with a size.
+pub(super) fn labels<'data>(data: &'data [u8], headers: &Headers) -> Vec<Symbol<'data>> {
+    let mut labels = symbols_of(data, headers, SectionKind::SymbolTable, &[STT_NOTYPE]);
+    labels.retain(|symbol| symbol.size > 0);
+    labels
 }
 
 pub(super) fn objects<'data>(data: &'data [u8], headers: &Headers) -> Vec<Symbol<'data>> {
@@ -52,6 +105,24 @@ fn symbols<'data>(data: &'data [u8], headers: &Headers, types: &[u8]) -> Vec<Sym
     found
 }
 
+/// The name at an offset, if it is a text and not empty; cut where it is longer than any name.
+fn name_at(names: &[u8], at: usize) -> Option<&str> {
+    let near = names.get(at..)?;
+    let near = near.get(..=LONGEST_NAME).unwrap_or(near);
+    let name = match c_string(near, 0) {
+        Some(name) => str::from_utf8(name).ok()?,
+        None if near.len() > LONGEST_NAME => {
+            let cut = near.get(..LONGEST_NAME)?;
+            // The cut may go through a character.
+            str::from_utf8(cut)
+                .or_else(|error| str::from_utf8(cut.get(..error.valid_up_to()).unwrap_or_default()))
+                .ok()?
+        }
+        None => return None,
+    };
+    (!name.is_empty()).then_some(name)
+}
+
 /// The symbols of these types in the tables of this kind. A symbol without a name in the
 /// string table, or with one that is no text, is of no use and left out.
 fn symbols_of<'data>(
@@ -64,23 +135,28 @@ fn symbols_of<'data>(
     for (index, table) in
         (headers.sections.iter().enumerate()).filter(|(_, section)| section.kind == kind)
     {
-        let Some(names) = headers.sections.get(table.link as usize) else {
+        // No loader or linker reads a symbol table that is compressed.
+        if table.flags.compressed {
+            continue;
+        }
+        let names = headers.sections.get(table.link as usize);
+        let Some(names) = names.filter(|names| !names.flags.compressed) else {
             continue;
         };
         let names = names.data(data);
-        for (number, symbol) in table.data(data).chunks_exact(SYM_SIZE).enumerate() {
-            let info = symbol.get(4).copied().unwrap_or_default();
-            let section = u16_at(symbol, 6).unwrap_or(SHN_UNDEF);
+        let encoding = headers.encoding;
+        let entries = table.data(data).chunks_exact(Entry::bytes(encoding));
+        for (number, entry) in entries.enumerate() {
+            let Some(entry) = Entry::read(entry, encoding) else {
+                continue;
+            };
+            let Entry { info, section, .. } = entry;
             if !types.contains(&(info & 0xf)) || section == SHN_UNDEF || section == SHN_ABS {
                 continue;
             }
-            let name = u32_at(symbol, 0).and_then(|name| c_string(names, name as usize));
-            let Some(name) = name.and_then(|name| str::from_utf8(name).ok()) else {
+            let Some(name) = name_at(names, entry.name as usize) else {
                 continue;
             };
-            if name.is_empty() {
-                continue;
-            }
             // In object files a value is a distance from the section's start.
             let base = if headers.is_object {
                 let Some(section) = headers.section_of_symbol(data, index, number, section) else {
@@ -90,6 +166,15 @@ fn symbols_of<'data>(
             } else {
                 0
             };
+            let mask = match entry.is_function() {
+                true => headers.machine.address_mask(),
+                false => !0,
+            };
+            let address = (entry.value & mask).wrapping_add(base);
+            let address = match entry.is_function() {
+                true => headers.descriptors.code(address),
+                false => address,
+            };
             let rank = match info >> 4 {
                 STB_LOCAL => 2,
                 STB_WEAK => 1,
@@ -98,10 +183,11 @@ fn symbols_of<'data>(
             found.push((
                 rank,
                 Symbol {
-                    address: LinkAddr(u64_at(symbol, 8).unwrap_or_default().wrapping_add(base)),
-                    size: u64_at(symbol, 16).unwrap_or_default(),
+                    address: LinkAddr(address),
+                    size: entry.size,
                     name,
                     indirect: info & 0xf == STT_GNU_IFUNC,
+                    is_local: info >> 4 == STB_LOCAL,
                 },
             ));
         }

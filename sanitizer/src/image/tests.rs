@@ -304,15 +304,126 @@ fn object_files() {
         };
         assert!(relocated.windows(4).enumerate().any(is_start));
 
+        // The same with packed relocations.
+        let expected = relocated.into_owned();
         compile(&["-Wa,--crel,--allow-experimental-crel"]);
         let image = Image::open_any(&object).unwrap();
+        assert!(image.sections().any(|section| section.kind == 0x4000_0014));
         let frames = image.section(".eh_frame").unwrap();
-        let error = image.relocated(&frames).unwrap_err().to_string();
-        assert!(
-            error.contains(".eh_frame are in CREL form") && error.contains("--crel"),
-            "{error}"
+        assert_eq!(image.relocated(&frames).unwrap(), expected);
+    }
+}
+
+/// Check that all forms in which linkers pack relocations say the same as those that are not packed: of a table
+/// of functions, and of the cells for functions of other files.
+#[test]
+fn packed_relocations() {
+    let source = "int rand(void); unsigned long strlen(const char *);\n\
+        __attribute__((noinline)) int f(int x) { return rand() + x; }\n\
+        __attribute__((noinline)) int g(int x) { return rand() * x; }\n\
+        int main(int n, char **v) { return f(n) + g(n) + (int)strlen(v[0]); }\n\
+        int other;\n\
+        __attribute__((section(\"table\"))) void *places[300] = { f, g, main, 0, &other, f,\n\
+          [100 ... 199] = g, [210] = f, [299] = main };\n";
+    for target in [
+        "-O1",
+        "--target=aarch64-linux-gnu -O1 -shared -nostdlib -Wl,-Bsymbolic",
+    ] {
+        let mut kinds = Vec::new();
+        for form in ["none", "android", "relr", "android+relr"] {
+            let pack = format!("-Wl,--pack-dyn-relocs={form}");
+            let mut flags: Vec<&str> = target.split(' ').collect();
+            flags.extend(["-fPIC", "-fuse-ld=lld-22", &pack]);
+            if !target.contains("-shared") {
+                flags.push("-pie");
+            }
+            let (_dir, image) = build(source, &flags);
+            let section = image.section("table").unwrap();
+            let table = image.relocated(&section).unwrap();
+            let symbols = [image.functions(), image.objects()].concat();
+            let address = |name: &str| {
+                let symbol = symbols.iter().find(|symbol| symbol.name == name);
+                symbol.unwrap().address.0
+            };
+            for (place, word) in table.chunks_exact(8).enumerate() {
+                let expected = match place {
+                    0 | 5 | 210 => address("f"),
+                    1 | 100..=199 => address("g"),
+                    2 | 299 => address("main"),
+                    4 => address("other"),
+                    _ => 0,
+                };
+                let word = u64::from_le_bytes(word.try_into().unwrap());
+                assert_eq!(word, expected, "{target} {form} {place}");
+            }
+            if image.machine() == Machine::X86_64 {
+                let slots = image.slots();
+                for name in ["rand", "strlen"] {
+                    let cell = SlotTarget::Symbol(name);
+                    assert!(
+                        slots.iter().any(|slot| slot.target == cell),
+                        "{form} {name}"
+                    );
+                }
+            }
+            let is_packed = |s: &SectionRef<'_>| [0x6000_0002, 19].contains(&s.kind);
+            let mut packed: Vec<u32> = image.sections().filter(is_packed).map(|s| s.kind).collect();
+            packed.sort_unstable();
+            kinds.push(packed);
+            // Damage to what is packed is told, and not taken for addresses.
+            if form == "android" {
+                let packed = image.sections().find(is_packed).unwrap();
+                let mut bytes = image.data().to_vec();
+                bytes[packed.offset.0 as usize] = b'X';
+                let damaged = Image::parse(bytes, image.name()).unwrap();
+                let error = damaged.relocated(&damaged.section("table").unwrap());
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains("does not begin with APS2"), "{error}");
+                assert!(error.contains("--pack-dyn-relocs=none"), "{error}");
+            }
+        }
+        let [android, relr] = [0x6000_0002, 19];
+        assert_eq!(
+            kinds,
+            [vec![], vec![android], vec![relr], vec![relr, android]]
         );
     }
+}
+
+/// Check that packed relocations cannot be told to be more than the file has places for.
+#[test]
+fn packed_relocations_take_no_more_memory_than_the_file() {
+    let (_dir, image) = build(
+        PROGRAM,
+        &[
+            "-fPIC",
+            "-pie",
+            "-fuse-ld=lld-22",
+            "-Wl,--pack-dyn-relocs=android",
+        ],
+    );
+    let packed = image
+        .sections()
+        .find(|section| section.kind == 0x6000_0002)
+        .unwrap();
+    let mut bytes = image.data().to_vec();
+    // 2^62 relocations in one group: offsets, types and addends in common.
+    let mut table = b"APS2".to_vec();
+    let count = gimli::leb128::write::Leb128::signed(1 << 62);
+    table.extend(count.bytes());
+    table.extend([0]);
+    table.extend(count.bytes());
+    table.extend([15, 4, 8, 0]);
+    assert!(table.len() <= packed.size as usize, "{}", packed.size);
+    let at = packed.offset.0 as usize;
+    bytes[at..at + table.len()].copy_from_slice(&table);
+    let image = Image::parse(bytes, image.name()).unwrap();
+    let section = image.section(".data").unwrap();
+    let error = image.relocated(&section).unwrap_err().to_string();
+    assert!(
+        error.contains("more entries than the file has places"),
+        "{error}"
+    );
 }
 
 /// Check that an object file with more sections than fit the field of a symbol is read.
@@ -362,28 +473,41 @@ fn object_files_with_very_many_sections() {
     );
 }
 
-/// Check that a compressed section is named, with the command that mends it.
+/// Check that a compressed section is read as it was, and that damage to it is an error that names it.
 #[test]
-fn compressed_sections_are_named() {
+fn compressed_sections_are_decompressed() {
     let (dir, image) = build(PROGRAM, &["-O1", "-fbasic-block-address-map"]);
+    let name = ".llvm_bb_addr_map";
     let compressed = dir.path().join("compressed");
-    let status = Command::new("llvm-objcopy-22")
-        .arg("--compress-sections=.llvm_bb_addr_map=zlib")
-        .arg(image.name())
-        .arg(&compressed)
-        .status();
-    assert!(status.unwrap().success());
-    let image = Image::open(&compressed).unwrap();
-    let section = image.section(".llvm_bb_addr_map").unwrap();
-    let error = image.relocated(&section).unwrap_err().to_string();
-    assert!(
-        error.contains("section .llvm_bb_addr_map is compressed"),
-        "{error}"
-    );
-    assert!(
-        error.contains("llvm-objcopy --compress-sections"),
-        "{error}"
-    );
+    for form in ["zlib", "zstd"] {
+        let status = Command::new("llvm-objcopy-22")
+            .arg(format!("--compress-sections={name}={form}"))
+            .arg(image.name())
+            .arg(&compressed)
+            .status();
+        assert!(status.unwrap().success());
+        let bytes = std::fs::read(&compressed).unwrap();
+        let packed = Image::parse(bytes.clone(), &compressed).unwrap();
+        let section = packed.section(name).unwrap();
+        assert!(section.is_compressed);
+        let plain = image.section(name).unwrap().data;
+        assert_eq!(&packed.relocated(&section).unwrap()[..], plain);
+        // The header's form and size, and the first bytes of the stream.
+        for (at, what) in [
+            (0, "unknown form"),
+            (12, "too many to be true"),
+            (8, "cannot be decompressed"),
+            (24, "cannot be decompressed"),
+        ] {
+            let mut bytes = bytes.clone();
+            bytes[section.offset.0 as usize + at] ^= 0x55;
+            let damaged = Image::parse(bytes, &compressed).unwrap();
+            let section = damaged.section(name).unwrap();
+            let error = damaged.relocated(&section).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(what), "{error}");
+            assert!(error.contains("--compress-sections=NAME=none"), "{error}");
+        }
+    }
 }
 
 /// Check that sections which share their bytes many times are refused: each is work of its own.

@@ -3,11 +3,13 @@
 //! Pure code: bytes and registers in, facts out. One folder an architecture.
 
 mod access;
+mod byte_use;
 mod read_use;
 mod transfer;
 pub mod x86_64;
 
 pub use access::{Attributed, MemAccess, Undetermined, ranges_overlap};
+pub use byte_use::{ByteUse, Destination, MOST_BYTES};
 pub use read_use::ReadUse;
 pub use transfer::{Exit, Transfer};
 

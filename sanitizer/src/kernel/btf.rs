@@ -101,15 +101,10 @@ pub struct KernelOffsets {
     pub upid_ns: u32,
     /// `task_struct.parent` (pointer to `task_struct`: the tracer, while traced).
     pub task_parent: u32,
-    /// `task_struct.real_parent` (pointer to `task_struct`: the parent, traced or not).
-    pub task_real_parent: u32,
-    /// `task_struct.exit_state` (`int`, 0 while alive).
-    pub task_exit_state: u32,
-    /// `task_struct.mm` (pointer to `mm_struct`: identifies the address space).
-    pub task_mm: u32,
-    /// The thread's registered `struct rseq` (a user pointer): `task_struct.rseq`, or
-    /// `task_struct.rseq.usrptr` since Linux 6.19. None without `CONFIG_RSEQ`.
-    pub task_rseq: Option<u32>,
+    /// `task_struct.signal` (pointer to `signal_struct`).
+    pub task_signal: u32,
+    /// `signal_struct.live` (`atomic_t`: threads that have not begun to end).
+    pub signal_live: u32,
     /// `task_struct.thread.fsbase` (the thread pointer, as of the last switch or system call).
     pub task_fs_base: Option<u32>,
     /// `task_struct.sched_info.run_delay` (`unsigned long long`: ns that the thread has waited for a
@@ -131,24 +126,17 @@ impl KernelOffsets {
 
     /// Reads the offsets from a raw BTF file.
     pub fn from_path(path: &Path) -> Result<Self, BtfError> {
-        let data = std::fs::read(path).map_err(|source| BtfError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::from_btf(&Btf::parse(&data)?)
+        Self::from_btf(&Btf::parse(&read(path)?)?)
     }
 
     /// Looks the offsets up in parsed type information.
     pub fn from_btf(btf: &Btf<'_>) -> Result<Self, BtfError> {
         let task = btf.structure("task_struct")?;
         let sighand = btf.structure("sighand_struct")?;
+        let signal = btf.structure("signal_struct")?;
         let k_sigaction = btf.structure("k_sigaction")?;
         let pid = btf.structure("pid")?;
         let upid = btf.structure("upid")?;
-        let rseq = match btf.member(task, "rseq.usrptr") {
-            Err(BtfError::NoMember { .. }) => btf.member(task, "rseq"),
-            found => found,
-        };
         let optional = |found| match found {
             Ok(offset) => Ok(Some(offset)),
             Err(BtfError::NoMember { .. }) => Ok(None),
@@ -170,15 +158,48 @@ impl KernelOffsets {
             task_run_delay: optional(btf.member(task, "sched_info.run_delay"))?,
             task_tgid: btf.member(task, "tgid")?,
             task_parent: btf.member(task, "parent")?,
-            task_real_parent: btf.member(task, "real_parent")?,
-            task_exit_state: btf.member(task, "exit_state")?,
-            task_mm: btf.member(task, "mm")?,
-            task_rseq: optional(rseq)?,
+            task_signal: btf.member(task, "signal")?,
+            signal_live: btf.member(signal, "live")?,
             sighand_action: btf.member(sighand, "action")?,
             k_sigaction_size: btf.size(k_sigaction)?,
             k_sigaction_handler: btf.member(k_sigaction, "sa.sa_handler")?,
         })
     }
+}
+
+impl From<KernelOffsets> for gwp_race_abi::KernelOffsets {
+    fn from(offsets: KernelOffsets) -> Self {
+        Self {
+            task_ptrace: offsets.task_ptrace,
+            task_parent: offsets.task_parent,
+            task_tgid: offsets.task_tgid,
+            task_pid: offsets.task_pid,
+            task_sighand: offsets.task_sighand,
+            task_blocked: offsets.task_blocked,
+            sighand_action: offsets.sighand_action,
+            k_sigaction_size: offsets.k_sigaction_size,
+            sa_handler: offsets.k_sigaction_handler,
+            task_group_leader: offsets.task_group_leader,
+            task_thread_pid: offsets.task_thread_pid,
+            pid_level: offsets.pid_level,
+            pid_numbers: offsets.pid_numbers,
+            upid_size: offsets.upid_size,
+            upid_nr: offsets.upid_nr,
+            upid_ns: offsets.upid_ns,
+            task_run_delay: offsets.task_run_delay.unwrap_or(0),
+            task_fs_base: offsets.task_fs_base.unwrap_or(0),
+            task_signal: offsets.task_signal,
+            signal_live: offsets.signal_live,
+        }
+    }
+}
+
+/// The bytes of a BTF file, some megabytes.
+pub fn read(path: &Path) -> Result<Vec<u8>, BtfError> {
+    std::fs::read(path).map_err(|source| BtfError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// A structure or union in a [`Btf`].
@@ -303,18 +324,6 @@ impl<'data> Btf<'data> {
             strings,
             types,
         })
-    }
-
-    /// The number of types.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.types.len()
-    }
-
-    /// Whether there are no types at all.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.types.is_empty()
     }
 
     /// Finds a structure by its name. Where several have it, the first one with members.
@@ -539,41 +548,37 @@ mod tests {
         ));
     }
 
-    /// Check that both places of the rseq pointer are found: plain, and nested since 6.19.
+    /// Check that what only some kernels have may be missing, and nothing else.
     #[test]
-    fn finds_rseq_in_either_layout() {
-        let source = |rseq: &str| {
-            format!(
-                "struct rseq; struct sigset {{ unsigned long sig[1]; }};
-                 struct rseq_data {{ struct rseq *usrptr; unsigned len; }};
+    fn some_members_may_be_missing() {
+        let load = |pid: &str, more: &str| {
+            let source = format!(
+                "struct sigset {{ unsigned long sig[1]; }};
                  struct sigaction {{ void (*sa_handler)(int); }};
                  struct k_sigaction {{ struct sigaction sa; long rest[3]; }};
+                 struct signal_struct {{ int sigcnt, live; }};
                  struct sighand_struct {{ int lock; struct k_sigaction action[64]; }};
                  struct task_struct {{ unsigned ptrace; struct sighand_struct *sighand;
-                     struct sigset blocked; int pid, tgid; struct task_struct *parent, *real_parent;
-                     int exit_state; void *mm; {rseq}
-                     struct task_struct *group_leader; struct pid *thread_pid; }};
+                     struct sigset blocked; int {pid}, tgid; struct task_struct *parent;
+                     struct task_struct *group_leader; struct pid *thread_pid;
+                     struct signal_struct *signal; {more} }};
                  struct upid {{ int nr; void *ns; }};
                  struct pid {{ int count; unsigned level; struct upid numbers[]; }};
-                 struct pid v4; struct task_struct variable; struct sighand_struct variable2; struct rseq_data v3;"
-            )
+                 struct pid v3; struct task_struct variable; struct sighand_struct variable2;
+                 struct signal_struct variable3;"
+            );
+            KernelOffsets::from_btf(&Btf::parse(&compile(&source)).unwrap())
         };
-        let offsets = |rseq| {
-            let data = compile(&source(rseq));
-            KernelOffsets::from_btf(&Btf::parse(&data).unwrap()).unwrap()
-        };
-        assert_eq!(offsets("").task_rseq, None);
-        assert_eq!(offsets("struct rseq *rseq;").task_rseq, Some(64));
-        assert_eq!(offsets("struct rseq_data rseq;").task_rseq, Some(64));
-        assert_eq!(offsets("").task_fs_base, None);
-        let thread = offsets("struct thread_struct { long sp, fsbase; } thread;");
-        assert_eq!(thread.task_fs_base, Some(72));
-        let plain = offsets("long x; struct rseq *rseq;");
-        assert_eq!(plain.task_rseq, Some(72));
-        assert_eq!(plain.sighand_action, 8);
-        assert_eq!(plain.k_sigaction_size, 32);
-        assert_eq!(plain.k_sigaction_handler, 0);
-        assert_eq!(plain.task_real_parent, 40);
+        let least = load("pid", "").unwrap();
+        assert_eq!((least.task_parent, least.task_thread_pid), (32, 48));
+        assert_eq!((least.sighand_action, least.k_sigaction_size), (8, 32));
+        assert_eq!(least.k_sigaction_handler, 0);
+        assert_eq!((least.task_fs_base, least.task_run_delay), (None, None));
+        let thread = "struct thread_struct { long sp, fsbase; } thread;";
+        assert_eq!(load("pid", thread).unwrap().task_fs_base, Some(72));
+        let error = load("id", "").unwrap_err().to_string();
+        assert!(error.contains("has no member `pid`"), "{error}");
+        assert_eq!((least.task_signal, least.signal_live), (56, 4));
     }
 
     /// Check the offsets of the running kernel for what must hold in any kernel.
@@ -587,9 +592,7 @@ mod tests {
             offsets.task_pid,
             offsets.task_tgid,
             offsets.task_parent,
-            offsets.task_real_parent,
-            offsets.task_exit_state,
-            offsets.task_mm,
+            offsets.task_signal,
         ];
         let mut distinct = task.to_vec();
         distinct.sort_unstable();
@@ -600,7 +603,6 @@ mod tests {
             "{offsets:?}"
         );
         assert_eq!(offsets.task_tgid, offsets.task_pid + 4);
-        assert_eq!(offsets.task_parent, offsets.task_real_parent + 8);
         assert_eq!(offsets.k_sigaction_handler, 0);
         assert_eq!(offsets.k_sigaction_size, 32);
         for optional in [offsets.task_fs_base, offsets.task_run_delay] {

@@ -5,11 +5,16 @@
 //! is to find them closed all the same. So they are looked at before that.
 
 use std::{
-    os::fd::AsFd as _,
+    io,
+    os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    path::Path,
     sync::atomic::{AtomicU8, Ordering::Relaxed},
 };
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sched::{CloneFlags, unshare},
+};
 
 /// A bit for each.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
@@ -48,4 +53,71 @@ pub fn close_at_exec(descriptors: u8) -> nix::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Gives the calling thread a table of descriptors of its own, which holds what is open now. What other threads open from
+/// now on is closed with them, even if this thread never ends: one that waits for a file system cannot be killed.
+///
+/// # Errors
+/// Fails where unshare(2) does: some filters of system calls forbid it, and then the table stays the one of all.
+pub fn own_table() -> io::Result<()> {
+    Ok(unshare(CloneFlags::CLONE_FILES)?)
+}
+
+/// The same, with nothing in it but BPF maps, standard output and error, and `kept`. The calling thread must have no other
+/// descriptors.
+///
+/// # Errors
+/// Fails where [`own_table`] does, or the table cannot be listed.
+pub fn own_table_of_maps(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    own_table()?;
+    let kept: Vec<RawFd> = kept.iter().map(AsRawFd::as_raw_fd).collect();
+    let is_kept = |number: RawFd, what: &Path| {
+        number == 1
+            || number == 2
+            || kept.contains(&number)
+            || what == Path::new("anon_inode:bpf-map")
+    };
+    let mut others = Vec::new();
+    for entry in std::fs::read_dir("/proc/thread-self/fd")? {
+        let path = entry?.path();
+        let number = path
+            .file_name()
+            .and_then(|name| name.to_str()?.parse().ok());
+        // The list itself is among them, and closed by now.
+        if let (Some(number), Ok(what)) = (number, std::fs::read_link(&path))
+            && !is_kept(number, &what)
+        {
+            others.push(number);
+        }
+    }
+    for number in others {
+        // SAFETY: nobody else uses this thread's table, and the thread itself, as its caller says, nothing of it.
+        unsafe { libc::close(number) };
+    }
+    Ok(())
+}
+
+/// Whether what is open under a number was there when this process was started: all that it opens itself is closed at an exec.
+///
+/// # Errors
+/// `EBADF` where nothing is.
+pub fn is_inherited(number: RawFd) -> nix::Result<bool> {
+    // SAFETY: fcntl with F_GETFD touches no memory.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    nix::errno::Errno::result(flags).map(|flags| flags & libc::FD_CLOEXEC == 0)
+}
+
+/// Another descriptor of what is open under a number, which later programs do not inherit.
+///
+/// # Errors
+/// `EBADF` where nothing is.
+pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl with F_DUPFD_CLOEXEC touches no memory.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has made it, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }

@@ -5,8 +5,13 @@
 //! The layouts are those of the `sanitizer-ebpf` crate.
 
 use std::{
+    mem::offset_of,
+    ops::Range,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd},
-    sync::atomic::Ordering::{Acquire, SeqCst},
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, SeqCst},
+    },
 };
 
 use aya::{
@@ -14,7 +19,7 @@ use aya::{
     maps::{Map, MapData, RingBuf},
     programs::{PerfEvent as PerfEventProgram, RawTracePoint},
 };
-use gwp_race_abi::{Control, Event, HITS, HitRecord, KernelOffsets, STACK_BYTES, TrapRegs};
+use gwp_race_abi::{Control, Event, HITS, HitRecord, SPACE_RANGES, STACK_BYTES, TrapRegs, phase};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
@@ -157,10 +162,10 @@ impl Gates {
     /// Fails without the object, the kernel's BTF, the rights or the features.
     pub fn load(log: GateLog) -> Result<Self, KernelError> {
         let failed = |call, what: &str, cause: &dyn std::fmt::Display| {
-            KernelError::other(call, what.to_owned(), cause)
+            KernelError::other(call, what.to_owned(), cause.to_string())
         };
         let refused = |call, what: &str, cause: &(dyn std::error::Error + 'static)| {
-            let error = failed(call, what, &chain(cause));
+            let error = KernelError::caused(call, what, cause);
             if is_refusal(cause) {
                 error.into_refusal()
             } else {
@@ -195,18 +200,20 @@ impl Gates {
                 .load()
                 .map_err(|cause| refused("bpf(BPF_PROG_LOAD)", gate.name(), &cause))?;
         }
-        let newtask: &mut RawTracePoint = ebpf
-            .program_mut("newtask")
-            .ok_or("the object has no such program")
-            .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
-            .map_err(|cause| failed("loading", "newtask", &cause))?;
-        newtask
-            .load()
-            .map_err(|cause| refused("bpf(BPF_PROG_LOAD)", "newtask", &cause))?;
-        fault::before("bpf(BPF_RAW_TRACEPOINT_OPEN)", || "task_newtask".to_owned())?;
-        newtask
-            .attach("task_newtask")
-            .map_err(|cause| refused("attaching", "the tracepoint task_newtask", &cause))?;
+        for (name, tracepoint) in [("newtask", "task_newtask"), ("exec", "sched_process_exec")] {
+            let program: &mut RawTracePoint = ebpf
+                .program_mut(name)
+                .ok_or("the object has no such program")
+                .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
+                .map_err(|cause| failed("loading", name, &cause))?;
+            program
+                .load()
+                .map_err(|cause| refused("bpf(BPF_PROG_LOAD)", name, &cause))?;
+            fault::before("bpf(BPF_RAW_TRACEPOINT_OPEN)", || tracepoint.to_owned())?;
+            program.attach(tracepoint).map_err(|cause| {
+                refused("attaching", &format!("the tracepoint {tracepoint}"), &cause)
+            })?;
+        }
 
         let mut take = |name: &str| {
             ebpf.take_map(name)
@@ -216,9 +223,7 @@ impl Gates {
             |name: &str, cause: &dyn std::error::Error| failed("bpf map", name, &chain(cause));
         let control = shared(&take("CONTROL")?, 1, "CONTROL")?;
         let records = shared(&take("HIT_RECORDS")?, HITS, "HIT_RECORDS")?;
-        let spaces = take("SPACES")?
-            .try_into()
-            .map_err(|cause| wrong("SPACES", &cause))?;
+        let space = shared(&take("SPACE")?, SPACE_RANGES, "SPACE")?;
         let functions = take("FUNCTIONS")?
             .try_into()
             .map_err(|cause| wrong("FUNCTIONS", &cause))?;
@@ -247,10 +252,10 @@ impl Gates {
         };
         let gates = Self {
             control,
-            tables: Some(Tables::new(spaces, functions, atomics)),
+            tables: Some(Tables::new(space, functions, atomics)),
             home: Home::Kernel(Box::new(programs)),
         };
-        gates.set_offsets(&offsets);
+        gates.set_offsets(offsets);
         Ok(gates)
     }
 
@@ -310,31 +315,45 @@ impl Gates {
         }
     }
 
-    fn set_offsets(&self, offsets: &btf::KernelOffsets) {
+    fn set_offsets(&self, offsets: btf::KernelOffsets) {
         if let Some(control) = self.control.pointer(0) {
             // SAFETY: the pointer is into the mapping; no program is attached to an event yet,
             // so that nothing reads the offsets while they are written.
-            unsafe {
-                (*control).offsets = KernelOffsets {
-                    task_ptrace: offsets.task_ptrace,
-                    task_parent: offsets.task_parent,
-                    task_tgid: offsets.task_tgid,
-                    task_pid: offsets.task_pid,
-                    task_sighand: offsets.task_sighand,
-                    task_blocked: offsets.task_blocked,
-                    sighand_action: offsets.sighand_action,
-                    k_sigaction_size: offsets.k_sigaction_size,
-                    sa_handler: offsets.k_sigaction_handler,
-                    task_group_leader: offsets.task_group_leader,
-                    task_thread_pid: offsets.task_thread_pid,
-                    pid_level: offsets.pid_level,
-                    pid_numbers: offsets.pid_numbers,
-                    upid_size: offsets.upid_size,
-                    upid_nr: offsets.upid_nr,
-                    upid_ns: offsets.upid_ns,
-                    task_run_delay: offsets.task_run_delay.unwrap_or(0),
-                    task_fs_base: offsets.task_fs_base.unwrap_or(0),
-                };
+            unsafe { (*control).offsets = offsets.into() };
+        }
+    }
+
+    /// Makes them ready for another process, when the one before has ended and no event is open any more: whatever the control block
+    /// said of it is forgotten, and what the gates have told of it is thrown away. Generations go on, so that no evidence of before
+    /// counts for it.
+    pub fn reset(&mut self) {
+        /// Of the kernel and the tracer, not of a process.
+        const KEPT: [Range<usize>; 4] = [
+            bytes_at(offset_of!(Control, phase), size_of::<u64>()),
+            bytes_at(offset_of!(Control, pid_namespace), size_of::<u64>()),
+            bytes_at(offset_of!(Control, pid_level), size_of::<u64>()),
+            bytes_at(
+                offset_of!(Control, offsets),
+                size_of::<gwp_race_abi::KernelOffsets>(),
+            ),
+        ];
+        while self.next_event().is_some() {}
+        if let Home::UserSpace(substitute) = &mut self.home {
+            substitute.hits.clear();
+        }
+        let generation = phase::generation(self.control().phase.load(SeqCst)) + 1;
+        let closed = phase::word(generation, phase::CLOSED);
+        self.control().phase.store(closed, SeqCst);
+        let Some(control) = self.control.pointer(0) else {
+            return;
+        };
+        let words = control.cast::<AtomicU64>();
+        for word in 0..size_of::<Control>() / size_of::<u64>() {
+            let at = word * size_of::<u64>();
+            if KEPT.iter().all(|kept| !kept.contains(&at)) {
+                // SAFETY: the word is within the mapping and aligned. Beside the offsets, which are kept, all of the block is
+                // AtomicU64s, for which 0 is valid, and which others may read meanwhile.
+                unsafe { (*words.add(word)).store(0, SeqCst) };
             }
         }
     }
@@ -359,7 +378,7 @@ impl Gates {
     /// Fails if the program is not loaded.
     pub fn program(&self, gate: Gate) -> Result<BorrowedFd<'_>, KernelError> {
         let failed = |cause: &dyn std::fmt::Display| {
-            KernelError::other("attaching a gate", gate.name(), cause)
+            KernelError::other("attaching a gate", gate.name(), cause.to_string())
         };
         let Home::Kernel(programs) = &self.home else {
             return Err(failed(&"there are no gates here"));
@@ -474,7 +493,7 @@ impl Programs {
     }
 }
 
-fn shared<T>(map: &Map, len: usize, name: &str) -> Result<SharedArray<T>, KernelError> {
+pub(super) fn shared<T>(map: &Map, len: usize, name: &str) -> Result<SharedArray<T>, KernelError> {
     match map {
         Map::Array(data)
             if data
@@ -491,8 +510,12 @@ fn shared<T>(map: &Map, len: usize, name: &str) -> Result<SharedArray<T>, Kernel
     }
 }
 
+const fn bytes_at(offset: usize, length: usize) -> Range<usize> {
+    offset..offset + length
+}
+
 /// Whether what has failed was not permitted.
-fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
+pub(super) fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .filter_map(|error| error.downcast_ref::<std::io::Error>())
         .any(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
@@ -516,7 +539,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gwp_race_abi::{FunctionEntry, ModuleRange};
+    use gwp_race_abi::{Counter, FunctionEntry, ModuleRange};
 
     use super::*;
 
@@ -540,9 +563,52 @@ mod tests {
             functions: 3,
             ..Default::default()
         };
-        assert_eq!(tables.set_space(std::process::id(), &[range]).unwrap(), 0);
+        assert_eq!(tables.set_space(&[range]), 0);
+        assert_eq!(tables.set_space(&[range; SPACE_RANGES + 2]), 2);
         for gate in Gate::ALL {
             gates.program(gate).unwrap();
         }
+    }
+
+    /// Check that nothing of a process is left in the control block when the next one comes, and that what is the kernel's is.
+    #[test]
+    fn gates_forget_a_process() {
+        let mut gates = Gates::load(GateLog::Off).unwrap();
+        let control = gates.control();
+        let offsets = format!("{:?}", control.offsets);
+        for field in [
+            &control.tgid,
+            &control.earned_ns,
+            &control.next_look_ns,
+            &control.standing_since_ns,
+            &control.known[1],
+            &control.elsewhere[1][1],
+            &control.counters[0],
+            &control.counters[Counter::COUNT - 1],
+            &control.pid_namespace,
+            &control.pid_level,
+        ] {
+            field.store(7, SeqCst);
+        }
+        control.phase.store(phase::word(5, phase::STALL), SeqCst);
+        gates.reset();
+        let control = gates.control();
+        let phase = control.phase.load(SeqCst);
+        assert_eq!(phase, phase::word(6, phase::CLOSED));
+        assert_eq!(control.pid_namespace.load(SeqCst), 7);
+        assert_eq!(control.pid_level.load(SeqCst), 7);
+        assert_eq!(format!("{:?}", control.offsets), offsets);
+        for field in [
+            &control.tgid,
+            &control.earned_ns,
+            &control.next_look_ns,
+            &control.standing_since_ns,
+            &control.known[1],
+            &control.elsewhere[1][1],
+        ] {
+            assert_eq!(field.load(SeqCst), 0);
+        }
+        let counters = control.counters.iter();
+        assert!(counters.map(|count| count.load(SeqCst)).all(|it| it == 0));
     }
 }

@@ -1,20 +1,28 @@
 //! Everything that talks to the kernel: perf events, eBPF gates, ptrace, BTF. No other module
-//! makes a system call that `std` or `nix` do not make for it, and no other module is unsafe.
+//! makes a system call that `std` or `nix` do not make for it, and none is unsafe outside of its tests.
 
 pub mod btf;
 pub mod calibrate;
 pub mod cpu_watch;
 pub mod cpus;
+pub mod dead_man;
+pub mod descent;
 pub mod descriptors;
 pub mod error;
+pub mod executed;
 pub mod fault;
+pub mod file_map;
+pub mod foreign;
 pub mod gates;
+pub mod limits;
 pub mod object;
+pub mod origin;
 pub mod perf;
 pub mod probe;
 pub mod process;
 pub mod ptrace;
 mod reaper;
+pub mod rights;
 pub mod ring;
 pub mod shared;
 pub mod tables;

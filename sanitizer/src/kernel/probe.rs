@@ -13,7 +13,7 @@ use super::{
     KernelError,
     gates::{Gate, GateLog, Gates},
     perf::{Delivery, EventOptions, PerfEvent, WatchKind},
-    ptrace,
+    process, ptrace,
 };
 use crate::addr::RuntimeAddr;
 
@@ -34,6 +34,18 @@ impl PausedChild {
     /// # Errors
     /// Fails where fork(2) does.
     pub fn start() -> Result<Self, KernelError> {
+        // A process that may not be looked into has children of that kind, which could not be seized.
+        // SAFETY: prctl with these arguments touches no memory.
+        let before = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) };
+        process::let_be_looked_into();
+        let child = Self::fork();
+        if before != 1 {
+            process::keep_private();
+        }
+        child
+    }
+
+    fn fork() -> Result<Self, KernelError> {
         // SAFETY: until it is killed, the child makes only calls that signal-safety(7) allows,
         // whatever other threads of this process were doing at the fork.
         let pid = unsafe { libc::fork() };

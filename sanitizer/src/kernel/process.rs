@@ -20,6 +20,20 @@ pub fn die_with_parent() -> Result<(), KernelError> {
     Ok(())
 }
 
+/// No process of the same user may look into the calling one, and no core of it is ever written (prctl(2), `PR_SET_DUMPABLE`): it holds what it
+/// has read of others. An exec ends that.
+pub fn keep_private() {
+    // SAFETY: prctl with these arguments touches no memory; it cannot fail.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+}
+
+/// The opposite of [`keep_private`], for a process that is to be traced by one with no more rights than it has itself: the kernel begins one so
+/// that has got rights by its file.
+pub fn let_be_looked_into() {
+    // SAFETY: prctl with these arguments touches no memory; it cannot fail.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) };
+}
+
 /// Timers of the calling thread fire without the usual slack of 50 us.
 pub fn precise_timers() {
     // SAFETY: prctl with these arguments touches no memory; failure leaves the default.
@@ -157,12 +171,6 @@ pub fn has_file_capabilities(program: &std::path::Path) -> bool {
     unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
-/// Sets the present process's disposition of SIGTRAP to be ignored; it survives exec.
-pub fn ignore_sigtrap() {
-    // SAFETY: SIG_IGN is a valid disposition, no handler is installed.
-    unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
-}
-
 /// Outlives two signals. A file that grows beyond the limit (`ulimit -f`) is then an error of the write, not
 /// the end of the calling process (SIGXFSZ); and nothing comes of a breakpoint of another process that a
 /// virtual machine delivers to this one (SIGTRAP; docs/compatibility.md). By a handler that does
@@ -186,7 +194,7 @@ pub fn outlive_signals() {
     }
 }
 
-/// Blocks every signal and returns a descriptor that is readable when a child has news. A parent
+/// Blocks every signal but SIGBUS and returns a descriptor that is readable when a child has news. A parent
 /// that ignored SIGCHLD would have had it ignored here as well, and no news would come.
 ///
 /// # Errors
@@ -198,6 +206,8 @@ pub fn child_news() -> Result<OwnedFd, KernelError> {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         let mut all = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
+        // That one is answered (`file_map`), if it is not blocked.
+        libc::sigdelset(&raw mut all, libc::SIGBUS);
         if libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) < 0 {
             return Err(KernelError::last("sigprocmask", "this process"));
         }
@@ -210,6 +220,42 @@ pub fn child_news() -> Result<OwnedFd, KernelError> {
         }
         Ok(OwnedFd::from_raw_fd(fd))
     }
+}
+
+/// A descriptor that is readable once a process has ended, with all its threads.
+///
+/// # Errors
+/// Fails where pidfd_open(2) does: `ESRCH` when it has ended and was waited for.
+pub fn end_of(pid: u32) -> Result<OwnedFd, KernelError> {
+    fault::before("pidfd_open", || format!("process {pid}"))?;
+    // SAFETY: the call takes no pointers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    match i32::try_from(fd) {
+        // SAFETY: the new descriptor is ours alone.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(KernelError::last("pidfd_open", format!("process {pid}"))),
+    }
+}
+
+/// Sends a signal to the process of a descriptor of [`end_of`]: to that one, whoever has its id by now.
+///
+/// # Errors
+/// `ESRCH` when it has ended, `EPERM` where kill(2) is not permitted.
+pub fn signal(process: BorrowedFd<'_>, signal: i32) -> Result<(), KernelError> {
+    // SAFETY: without an information the call takes no memory of ours.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    if result < 0 {
+        return Err(KernelError::last("pidfd_send_signal", "a process"));
+    }
+    Ok(())
 }
 
 /// Tells a thread that waits for descriptors that another one has something for it.
@@ -319,32 +365,29 @@ pub fn thread_cpu_time_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time of the calling process and its parent together, in nanoseconds: of a tracer and its watchdog.
+#[must_use]
+pub fn pair_cpu_time_ns() -> u64 {
+    cpu_time_ns() + parent_cpu_time_ns().unwrap_or_default()
+}
+
+/// CPU time of the calling process's parent in nanoseconds; `None` where the kernel does not tell.
+#[must_use]
+pub fn parent_cpu_time_ns() -> Option<u64> {
+    let mut clock = 0;
+    // SAFETY: `clock` is writable.
+    let found = unsafe { libc::clock_getcpuclockid(libc::getppid(), &raw mut clock) };
+    (found == 0).then(|| clock_ns(clock))
+}
+
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is writable; the clocks asked for exist on every Linux.
+    // SAFETY: `time` is writable; a clock that is not there (that of a process that has ended) leaves it 0.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
-}
-
-/// Raises the limit of open files as far as it goes: a watched thread needs up to three.
-pub fn raise_file_limit() {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is valid for both calls; on failure the limit stays as it is.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            if libc::geteuid() == 0 {
-                limit.rlim_max = limit.rlim_max.max(1 << 20);
-            }
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        }
-    }
 }
 
 /// Takes over a descriptor that this process has inherited under a known number.

@@ -1,7 +1,7 @@
 //! Holding threads: ptrace(2) in its seized form, and the waiting that goes with it.
 //!
 //! Two rules make it safe to die at any instant (invariants I1 and I3): nothing here interrupts
-//! or detaches a thread, and a stop that carries a signal of the target's own is looked at with
+//! a thread, or detaches one that has not stopped by itself, and a stop that carries a signal of the target's own is looked at with
 //! `WNOWAIT`, so that the kernel still holds the signal until the thread is continued with it.
 
 use std::mem::MaybeUninit;
@@ -91,6 +91,22 @@ pub fn resume(tid: u32, signal: i32) -> Result<(), KernelError> {
     call(
         libc::PTRACE_CONT,
         "ptrace(PTRACE_CONT)",
+        tid,
+        0,
+        signal as usize,
+    )?;
+    Ok(())
+}
+
+/// Lets a thread that has stopped by itself go on, with a signal or with none (0), and does not trace it any more. It
+/// receives the signal as after [`resume`]: the kernel has held it back at the stop, whether or not that was waited for.
+///
+/// # Errors
+/// `ESRCH` when the thread is gone or does not stand still.
+pub fn detach(tid: u32, signal: i32) -> Result<(), KernelError> {
+    call(
+        libc::PTRACE_DETACH,
+        "ptrace(PTRACE_DETACH)",
         tid,
         0,
         signal as usize,
@@ -214,6 +230,22 @@ pub fn peek() -> Result<Option<(u32, Stop)>, KernelError> {
 pub fn has_news(tid: u32) -> Result<bool, KernelError> {
     let news = wait(libc::P_PID, tid, libc::WNOWAIT | libc::WNOHANG)?;
     Ok(news.is_some())
+}
+
+/// Whether nobody is traced any more; the ends of those that were are taken note of. Somebody who has stopped is traced.
+#[must_use]
+pub fn holds_nobody() -> bool {
+    loop {
+        match peek() {
+            Ok(Some((tid, Stop::Exited))) if take(tid).is_ok() => {}
+            Err(error) if error.source.raw_os_error() == Some(libc::ECHILD) => {
+                // Whom the reaping has met is of no interest any more.
+                drop(reaped());
+                return true;
+            }
+            _ => return false,
+        }
+    }
 }
 
 /// Takes note of a thread's stop or end, and tells which it was: it is not told of again. It may

@@ -1,13 +1,14 @@
-//! The tables that the gates search: executable ranges by address space, functions and atomic
-//! instructions by module. They are BPF maps in maps: a table is filled before the gates see it,
-//! and replaced whole.
+//! The tables that the gates search: the executable ranges of the process, functions and atomic
+//! instructions by module. The latter are BPF maps in maps: a table is filled before the gates see it,
+//! and replaced whole, for which the kernel waits until no gate uses the one of before (RCU): 5 to 25 ms.
+//! The ranges are changed in place, since each process has others.
 
 use std::{collections::HashSet, os::fd::AsFd as _};
 
-use aya::maps::{ArrayOfMaps, HashOfMaps, MapData};
+use aya::maps::{ArrayOfMaps, MapData};
 use gwp_race_abi::{FunctionEntry, MODULES, ModuleRange, SPACE_RANGES};
 
-use super::{KernelError, fault, gates::chain, shared::SharedArray};
+use super::{KernelError, fault, shared::SharedArray};
 
 /// `BPF_F_MMAPABLE | BPF_F_INNER_MAP` (`include/uapi/linux/bpf.h`).
 const INNER_FLAGS: u32 = 1 << 10 | 1 << 12;
@@ -19,7 +20,7 @@ pub struct Tables {
 }
 
 struct Maps {
-    spaces: HashOfMaps<MapData, u32>,
+    space: SharedArray<ModuleRange>,
     functions: ArrayOfMaps<MapData>,
     atomics: ArrayOfMaps<MapData>,
 }
@@ -27,12 +28,12 @@ struct Maps {
 impl Tables {
     /// The tables in these maps, which are empty.
     pub(super) fn new(
-        spaces: HashOfMaps<MapData, u32>,
+        space: SharedArray<ModuleRange>,
         functions: ArrayOfMaps<MapData>,
         atomics: ArrayOfMaps<MapData>,
     ) -> Self {
         let maps = Maps {
-            spaces,
+            space,
             functions,
             atomics,
         };
@@ -43,33 +44,31 @@ impl Tables {
     }
 
     /// No tables: there are no gates to search them.
-    pub(super) fn unneeded() -> Self {
+    pub(crate) fn unneeded() -> Self {
         Self {
             maps: None,
             used: HashSet::new(),
         }
     }
 
-    /// Replaces the executable ranges of an address space. They must be sorted by start; those
-    /// beyond [`SPACE_RANGES`] are not seen by the gates (the result counts them).
-    ///
-    /// # Errors
-    /// Fails where the map calls do.
-    pub fn set_space(&mut self, tgid: u32, ranges: &[ModuleRange]) -> Result<usize, KernelError> {
-        let Some(maps) = &mut self.maps else {
-            return Ok(0);
-        };
+    /// Replaces the executable ranges of the process: none, when it is gone. They must be sorted by start; those
+    /// beyond [`SPACE_RANGES`] are not seen by the gates (the result counts them). Nothing may be in hand: what a gate finds meanwhile
+    /// may be any of them.
+    pub fn set_space(&mut self, ranges: &[ModuleRange]) -> usize {
         let unused = ModuleRange {
             start: u64::MAX,
             ..ModuleRange::default()
         };
-        let padded = (0..SPACE_RANGES).map(|index| ranges.get(index).copied().unwrap_or(unused));
-        let inner = table(SPACE_RANGES, padded, "ranges")?;
-        before_update("SPACES")?;
-        maps.spaces.insert(tgid, &inner, 0).map_err(|cause| {
-            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "SPACES", chain(&cause))
-        })?;
-        Ok(ranges.len().saturating_sub(SPACE_RANGES))
+        for index in 0..SPACE_RANGES {
+            let range = ranges.get(index).copied().unwrap_or(unused);
+            let maps = self.maps.as_ref();
+            if let Some(pointer) = maps.and_then(|maps| maps.space.pointer(index)) {
+                // SAFETY: the pointer is into the mapping of the map, which only this writes. The gates may read at the same time, for which
+                // any bits are valid.
+                unsafe { pointer.write_volatile(range) };
+            }
+        }
+        ranges.len().saturating_sub(SPACE_RANGES)
     }
 
     /// Loads the tables of a module; the result is their index.
@@ -89,8 +88,8 @@ impl Tables {
             .ok_or_else(|| {
                 KernelError::other("loading tables", "a module", "too many modules are loaded")
             })?;
-        let update = |cause: &dyn std::error::Error| {
-            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "a table", chain(cause))
+        let update = |cause: &(dyn std::error::Error + 'static)| {
+            KernelError::caused("bpf(BPF_MAP_UPDATE_ELEM)", "a table", cause)
         };
         let inner = table(functions.len(), functions, "functions")?;
         before_update("a table")?;
@@ -133,7 +132,7 @@ fn table<T: Copy>(
     );
     fault::before("bpf(BPF_MAP_CREATE)", || name.to_owned())?;
     let map = MapData::create(parameters, name, None)
-        .map_err(|cause| KernelError::other("bpf(BPF_MAP_CREATE)", name, chain(&cause)))?;
+        .map_err(|cause| KernelError::caused("bpf(BPF_MAP_CREATE)", name, &cause))?;
     let values: SharedArray<T> = SharedArray::map(&map.fd().as_fd(), len, name)?;
     for (index, entry) in entries.enumerate() {
         if let Some(pointer) = values.pointer(index) {

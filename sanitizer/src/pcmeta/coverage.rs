@@ -7,10 +7,10 @@
 use std::path::Path;
 
 use super::RawSection;
-use super::error::TableError;
+use super::error::{OnError, TableError, strictly};
 use super::reader::Reader;
 use crate::addr::LinkAddr;
-use crate::image::Image;
+use crate::image::{Encoding, Image};
 
 const SECTION: &str = "__sancov_pcs";
 const FLAG_FUNCTION_ENTRY: u64 = 1;
@@ -44,11 +44,26 @@ impl Coverage {
     /// # Errors
     /// The section is damaged.
     pub fn load(image: &Image) -> Result<Self, TableError> {
+        strictly(|on_error| Self::load_readable(image, on_error))
+    }
+
+    /// Reads as much as can be read; `on_error` is told what is left out.
+    pub fn load_readable(image: &Image, on_error: OnError<'_>) -> Self {
         let mut coverage = Self::default();
         for section in image.sections().filter(|section| section.name == SECTION) {
-            coverage.add(&image.relocated(&section)?, image.name())?;
+            let data = image.relocated(&section).map_err(TableError::from);
+            if let Err(error) =
+                data.and_then(|data| coverage.add(&data, image.encoding(), image.name()))
+            {
+                on_error(error);
+            }
         }
-        Ok(coverage)
+        let pcs = coverage.points.iter().map(|point| point.pc);
+        if let Err(error) = TableError::check_places(image, SECTION, pcs) {
+            on_error(error);
+            return Self::default();
+        }
+        coverage
     }
 
     /// Reads the points in `sections`; `file` is what messages call their file.
@@ -58,7 +73,7 @@ impl Coverage {
     pub fn decode(sections: &[RawSection<'_>], file: &Path) -> Result<Self, TableError> {
         let mut coverage = Self::default();
         for section in sections {
-            coverage.add(section.data, file)?;
+            coverage.add(section.data, section.encoding, file)?;
         }
         Ok(coverage)
     }
@@ -75,14 +90,15 @@ impl Coverage {
         &self.points
     }
 
-    fn add(&mut self, data: &[u8], file: &Path) -> Result<(), TableError> {
-        self.points.reserve_exact(data.len() / 16);
-        let mut reader = Reader::new(data, 0);
+    fn add(&mut self, data: &[u8], encoding: Encoding, file: &Path) -> Result<(), TableError> {
+        self.points
+            .reserve_exact(data.len() / (2 * encoding.address_size()));
+        let mut reader = Reader::new(data, 0, encoding);
         while !reader.is_at_end() {
-            let point = reader.u64().and_then(|pc| {
+            let point = reader.word().and_then(|pc| {
                 Ok(CoveragePoint {
                     pc: LinkAddr(pc),
-                    flags: reader.u64()?,
+                    flags: reader.word()?,
                 })
             });
             let malformed = |what| TableError::malformed(file, SECTION, reader.at(), what);

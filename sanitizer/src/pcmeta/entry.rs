@@ -1,6 +1,7 @@
 //! One entry of a metadata section: bytes in, numbers out.
 
 use super::format::{Features, Format};
+use crate::image::Encoding;
 
 /// What is wrong with the bytes of an entry.
 pub(super) type Trouble = &'static str;
@@ -22,15 +23,19 @@ pub(super) struct Entry {
 
 /// The entry of a covered function at `at`.
 #[inline]
-pub(super) fn covered<const VERSION: u8, const POINTER_SIZED: bool>(
+pub(super) fn covered<const VERSION: u8, const WIDE: bool, const BIG: bool>(
     data: &[u8],
     at: usize,
 ) -> Result<Entry, Trouble> {
-    let mut entry = atomic::<POINTER_SIZED>(data, at)?;
+    let mut entry = atomic::<WIDE, BIG>(data, at)?;
     if entry.offset == 0 {
         return Ok(entry);
     }
-    let number = if VERSION == 1 { u32_number } else { uleb128 };
+    let number = if VERSION == 1 {
+        u32_number::<BIG>
+    } else {
+        uleb128
+    };
     (entry.size, entry.next) = number(data, entry.next)?;
     (entry.features, entry.next) = number(data, entry.next)?;
     let has_stack_args = if VERSION == 1 {
@@ -48,19 +53,23 @@ pub(super) fn covered<const VERSION: u8, const POINTER_SIZED: bool>(
 
 /// The entry of an atomic instruction at `at`.
 #[inline]
-pub(super) fn atomic<const POINTER_SIZED: bool>(data: &[u8], at: usize) -> Result<Entry, Trouble> {
+pub(super) fn atomic<const WIDE: bool, const BIG: bool>(
+    data: &[u8],
+    at: usize,
+) -> Result<Entry, Trouble> {
     let tail = data.get(at..).unwrap_or_default();
-    let (offset, width) = if POINTER_SIZED {
-        (
-            tail.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)),
-            8,
-        )
+    let (offset, width) = if WIDE {
+        let offset = |bytes: &[u8; 8]| match BIG {
+            true => i64::from_be_bytes(*bytes),
+            false => i64::from_le_bytes(*bytes),
+        };
+        (tail.first_chunk().map(offset), 8)
     } else {
-        (
-            tail.first_chunk()
-                .map(|bytes| i32::from_le_bytes(*bytes).into()),
-            4,
-        )
+        let offset = |bytes: &[u8; 4]| match BIG {
+            true => i32::from_be_bytes(*bytes).into(),
+            false => i32::from_le_bytes(*bytes).into(),
+        };
+        (tail.first_chunk().map(offset), 4)
     };
     match offset {
         Some(offset) => Ok(Entry {
@@ -83,26 +92,43 @@ pub(super) fn atomic<const POINTER_SIZED: bool>(data: &[u8], at: usize) -> Resul
 }
 
 /// [`covered`] for a layout that is known only at run time.
-pub(super) fn covered_as(format: Format, data: &[u8], at: usize) -> Result<Entry, Trouble> {
-    match (format.version, format.pointer_sized) {
-        (1, false) => covered::<1, false>(data, at),
-        (1, true) => covered::<1, true>(data, at),
-        (_, false) => covered::<2, false>(data, at),
-        (_, true) => covered::<2, true>(data, at),
+pub(super) fn covered_as(
+    format: Format,
+    encoding: Encoding,
+    data: &[u8],
+    at: usize,
+) -> Result<Entry, Trouble> {
+    let wide = format.offset_size(encoding) == 8;
+    match (format.version, wide, encoding.is_big_endian) {
+        (1, false, false) => covered::<1, false, false>(data, at),
+        (1, true, false) => covered::<1, true, false>(data, at),
+        (_, false, false) => covered::<2, false, false>(data, at),
+        (_, true, false) => covered::<2, true, false>(data, at),
+        (1, false, true) => covered::<1, false, true>(data, at),
+        (1, true, true) => covered::<1, true, true>(data, at),
+        (_, false, true) => covered::<2, false, true>(data, at),
+        (_, true, true) => covered::<2, true, true>(data, at),
     }
 }
 
 /// [`atomic`] for a layout that is known only at run time.
-pub(super) fn atomic_as(format: Format, data: &[u8], at: usize) -> Result<Entry, Trouble> {
-    if format.pointer_sized {
-        atomic::<true>(data, at)
-    } else {
-        atomic::<false>(data, at)
+pub(super) fn atomic_as(
+    format: Format,
+    encoding: Encoding,
+    data: &[u8],
+    at: usize,
+) -> Result<Entry, Trouble> {
+    match (format.offset_size(encoding), encoding.is_big_endian) {
+        (8, false) => atomic::<true, false>(data, at),
+        (8, true) => atomic::<true, true>(data, at),
+        (_, false) => atomic::<false, false>(data, at),
+        (_, true) => atomic::<false, true>(data, at),
     }
 }
 
-fn u32_number(data: &[u8], at: usize) -> Result<(u64, usize), Trouble> {
+fn u32_number<const BIG: bool>(data: &[u8], at: usize) -> Result<(u64, usize), Trouble> {
     match data.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(bytes) if BIG => Ok((u32::from_be_bytes(*bytes).into(), at + 4)),
         Some(bytes) => Ok((u32::from_le_bytes(*bytes).into(), at + 4)),
         None => Err("the section ends within a number"),
     }
@@ -133,11 +159,22 @@ mod tests {
     use super::*;
     use crate::pcmeta::testing::put_uleb128;
 
-    fn put(out: &mut Vec<u8>, format: Format, offset: i64, size: u32, features: u8, args: u32) {
-        if format.pointer_sized {
-            out.extend(offset.to_le_bytes());
+    fn put(
+        out: &mut Vec<u8>,
+        (format, encoding): (Format, Encoding),
+        offset: i64,
+        size: u32,
+        features: u8,
+        args: u32,
+    ) {
+        let mut put = |bytes: &[u8]| match encoding.is_big_endian {
+            true => out.extend(bytes.iter().rev()),
+            false => out.extend(bytes),
+        };
+        if format.offset_size(encoding) == 8 {
+            put(&offset.to_le_bytes());
         } else {
-            out.extend((offset as i32).to_le_bytes());
+            put(&(offset as i32).to_le_bytes());
         }
         let args_bit = if format.version == 1 { 0b10 } else { 0b100 };
         let mut numbers = vec![size, features.into()];
@@ -145,32 +182,39 @@ mod tests {
             numbers.push(args);
         }
         for number in numbers {
-            if format.version == 1 {
-                out.extend(number.to_le_bytes());
-            } else {
-                put_uleb128(out, number.into());
+            let mut bytes = number.to_le_bytes().to_vec();
+            if format.version != 1 {
+                bytes.clear();
+                put_uleb128(&mut bytes, number.into());
+            } else if encoding.is_big_endian {
+                bytes.reverse();
             }
+            out.extend(bytes);
         }
     }
 
-    fn format() -> impl Strategy<Value = Format> {
-        prop::sample::select(&Format::UNVERSIONED[..])
+    fn format() -> impl Strategy<Value = (Format, Encoding)> {
+        let encoding = any::<[bool; 2]>().prop_map(|[is_32_bit, is_big_endian]| Encoding {
+            is_32_bit,
+            is_big_endian,
+        });
+        (prop::sample::select(&Format::UNVERSIONED[..]), encoding)
     }
 
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
-            format in format(),
+            (format, encoding) in format(),
             written in prop::collection::vec((any::<i32>(), any::<u32>(), 0u8..8, any::<u32>()), 0..20),
         ) {
             let mut bytes = Vec::new();
             for &(offset, size, features, args) in &written {
                 // Zero is padding, which has nothing after it.
-                put(&mut bytes, format, i64::from(offset).max(1), size, features, args);
+                put(&mut bytes, (format, encoding), i64::from(offset).max(1), size, features, args);
             }
             let mut at = 0;
             for &(offset, size, features, args) in &written {
-                let entry = covered_as(format, &bytes, at).unwrap();
+                let entry = covered_as(format, encoding, &bytes, at).unwrap();
                 prop_assert_eq!(entry.offset, i64::from(offset).max(1));
                 prop_assert_eq!(entry.size, u64::from(size));
                 prop_assert_eq!(entry.features, u64::from(features));
@@ -184,11 +228,11 @@ mod tests {
 
         #[test]
         fn any_bytes_give_an_entry_that_moves_on_or_an_error(
-            format in format(),
+            (format, encoding) in format(),
             bytes in prop::collection::vec(any::<u8>(), 0..40),
             at in 0usize..50,
         ) {
-            let entries = [covered_as(format, &bytes, at), atomic_as(format, &bytes, at)];
+            let entries = [covered_as(format, encoding, &bytes, at), atomic_as(format, encoding, &bytes, at)];
             for entry in entries.into_iter().flatten() {
                 prop_assert!(entry.next > at && entry.next <= bytes.len());
             }

@@ -8,12 +8,13 @@ use std::path::Path;
 
 use super::RawSection;
 use super::entry::Trouble;
-use super::error::TableError;
+use super::error::{OnError, TableError, strictly};
 use super::reader::Reader;
 use crate::addr::LinkAddr;
-use crate::image::Image;
+use crate::image::{Encoding, Image};
 
 const SECTION: &str = ".llvm_faultmaps";
+const NEWEST: u8 = 1;
 const FUNCTION_SIZE: usize = 16;
 const FAULT_SIZE: usize = 12;
 
@@ -69,12 +70,27 @@ impl FaultMaps {
     /// # Errors
     /// The section is damaged, or of an unknown version.
     pub fn load(image: &Image) -> Result<Self, TableError> {
+        strictly(|on_error| Self::load_readable(image, on_error))
+    }
+
+    /// Reads as much as can be read; `on_error` is told what is left out.
+    pub fn load_readable(image: &Image, on_error: OnError<'_>) -> Self {
         let mut maps = Self::default();
         for section in image.sections().filter(|section| section.name == SECTION) {
-            maps.add(&image.relocated(&section)?, image.name())?;
+            let data = image.relocated(&section).map_err(TableError::from);
+            if let Err(error) =
+                data.and_then(|data| maps.add(&data, image.encoding(), image.name()))
+            {
+                on_error(error);
+            }
+        }
+        let pcs = maps.faults.iter().map(Fault::pc);
+        if let Err(error) = TableError::check_places(image, SECTION, pcs) {
+            on_error(error);
+            return Self::default();
         }
         maps.finish();
-        Ok(maps)
+        maps
     }
 
     /// Reads the fault maps in `sections`; `file` is what messages call their file.
@@ -84,7 +100,7 @@ impl FaultMaps {
     pub fn decode(sections: &[RawSection<'_>], file: &Path) -> Result<Self, TableError> {
         let mut maps = Self::default();
         for section in sections {
-            maps.add(section.data, file)?;
+            maps.add(section.data, section.encoding, file)?;
         }
         maps.finish();
         Ok(maps)
@@ -124,12 +140,22 @@ impl FaultMaps {
             .copied()
     }
 
-    fn add(&mut self, data: &[u8], file: &Path) -> Result<(), TableError> {
-        self.section_bytes += data.len();
+    fn add(&mut self, data: &[u8], encoding: Encoding, file: &Path) -> Result<(), TableError> {
+        let before = self.functions;
+        let outcome = self.add_maps(data, encoding, file);
+        if outcome.is_ok() || self.functions > before {
+            self.section_bytes += data.len();
+        }
+        outcome
+    }
+
+    /// Adds the maps of a section up to the first that cannot be read.
+    fn add_maps(&mut self, data: &[u8], encoding: Encoding, file: &Path) -> Result<(), TableError> {
         // A fault takes 12 bytes here, and 24 in memory.
         self.faults.reserve(data.len() / FAULT_SIZE);
-        let mut reader = Reader::new(data, 0);
+        let mut reader = Reader::new(data, 0, encoding);
         while !reader.is_at_end() {
+            TableError::check_version(&reader, NEWEST, file, SECTION)?;
             let malformed = |(at, what)| TableError::malformed(file, SECTION, at, what);
             self.add_map(&mut reader)
                 .map_err(|what| malformed((reader.at(), what)))?;
@@ -138,15 +164,9 @@ impl FaultMaps {
     }
 
     fn add_map(&mut self, reader: &mut Reader<'_>) -> Result<(), Trouble> {
-        let before = *reader;
-        match reader.u8()? {
-            // No map begins with a zero, but a linker fills gaps with it.
-            0 => return Ok(()),
-            1 => {}
-            _ => {
-                *reader = before;
-                return Err("a fault map has a version that is not known");
-            }
+        // No map begins with a zero, but a linker fills gaps with it.
+        if reader.u8()? == 0 {
+            return Ok(());
         }
         let _reserved = (reader.u8()?, reader.u16()?);
         let functions = reader.u32()?;
@@ -198,6 +218,7 @@ mod tests {
             name: SECTION,
             address: LinkAddr(0),
             data,
+            encoding: Encoding::default(),
         };
         FaultMaps::decode(&[section], Path::new("the-file"))
     }
@@ -282,7 +303,7 @@ mod tests {
             bytes
         };
         for (bytes, offset, what) in [
-            (with(0, 2), 0, "version that is not known"),
+            (with(0, 2), 0, "it has version 2 from here on"),
             (with(4, 3), 8, "fewer bytes than this count needs"),
             (with(16, 2), 24, "fewer bytes than this count needs"),
             (with(24, 4), 24, "kind that is not known"),

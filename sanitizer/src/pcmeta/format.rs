@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::image::Encoding;
+
 /// Prefix of the sections with one entry per covered function.
 pub(super) const COVERED: &str = "sanmd_covered";
 /// Prefix of the sections with one entry per atomic instruction.
@@ -18,7 +20,7 @@ const VERSION_POINTER_SIZED: u64 = 1 << 16;
 pub struct Format {
     /// 1: numbers of four bytes (clang 16). 2: numbers in ULEB128 (clang 17 and later).
     pub version: u8,
-    /// Whether code offsets have eight bytes (`-mcmodel=medium` and `large`) instead of four.
+    /// Whether code offsets are as wide as a pointer (`-mcmodel=medium` and `large`) instead of four bytes.
     pub pointer_sized: bool,
 }
 
@@ -39,8 +41,12 @@ impl Format {
         }
     }
 
-    pub(super) const fn offset_size(self) -> usize {
-        if self.pointer_sized { 8 } else { 4 }
+    pub(super) const fn offset_size(self, encoding: Encoding) -> usize {
+        if self.pointer_sized {
+            encoding.address_size()
+        } else {
+            4
+        }
     }
 }
 
@@ -67,8 +73,15 @@ pub enum SectionKind {
 pub(super) enum Named {
     /// Something else.
     Other,
-    /// Metadata in one of these layouts.
-    Metadata(SectionKind, Vec<Format>),
+    /// Metadata.
+    Metadata {
+        /// What its entries describe.
+        kind: SectionKind,
+        /// The layouts that they may have, the likeliest first.
+        formats: Vec<Format>,
+        /// Whether the name has the version.
+        is_numbered: bool,
+    },
     /// Metadata of a version that is not known.
     Unknown(u64),
 }
@@ -92,16 +105,28 @@ pub(super) fn of_name(name: &str) -> Named {
             // Their entries are an offset alone, the same in both versions.
             formats.retain(|format| format.version == 1);
         }
-        return Named::Metadata(kind, formats);
+        return Named::Metadata {
+            kind,
+            formats,
+            is_numbered: false,
+        };
     }
     let Ok(number) = suffix.parse::<u64>() else {
         return Named::Other;
     };
     let pointer_sized = number & VERSION_POINTER_SIZED != 0;
-    match number & !VERSION_POINTER_SIZED {
-        1 => Named::Metadata(kind, vec![Format::new(1, pointer_sized)]),
-        2 => Named::Metadata(kind, vec![Format::new(2, pointer_sized)]),
-        _ => Named::Unknown(number),
+    let version = match number & !VERSION_POINTER_SIZED {
+        1 => 1,
+        2 => 2,
+        _ => return Named::Unknown(number),
+    };
+    // The name goes by the code model that the module asks for, the width by the one that its code was
+    // made with: `llc -code-model=large` and linking with -flto make them differ.
+    let formats = [pointer_sized, !pointer_sized].map(|wide| Format::new(version, wide));
+    Named::Metadata {
+        kind,
+        formats: formats.to_vec(),
+        is_numbered: true,
     }
 }
 

@@ -165,6 +165,23 @@ impl FunctionTable {
         (offset - found.start < found.size).then_some(found)
     }
 
+    /// Whether no function has any of these bytes.
+    pub(super) fn is_free(&self, start: u32, size: u32) -> bool {
+        let Some(last) = start.checked_add(size).and_then(|end| end.checked_sub(1)) else {
+            return false;
+        };
+        let after = self
+            .functions
+            .partition_point(|function| function.start() <= last);
+        let nearest = after
+            .checked_sub(1)
+            .and_then(|index| self.functions.get(index));
+        nearest.is_none_or(|&nearest| {
+            let nearest = self.unpack(nearest);
+            nearest.start < start && start - nearest.start >= nearest.size
+        })
+    }
+
     #[inline]
     fn unpack(&self, packed: Packed) -> Unpacked {
         let mut function = packed.unpack();

@@ -9,6 +9,7 @@ use super::entry::{Entry, Trouble, atomic_as, covered_as};
 use super::format::{Features, Format, SectionKind};
 use super::text::Text;
 use crate::addr::LinkAddr;
+use crate::image::Encoding;
 
 /// Sections up to this size are searched for changes of layout: the search needs up to 20
 /// bytes of memory for each byte.
@@ -31,20 +32,25 @@ pub(super) struct Bytes<'data> {
     pub(super) kind: SectionKind,
     pub(super) address: LinkAddr,
     pub(super) data: &'data [u8],
+    pub(super) encoding: Encoding,
 }
 
 impl Bytes<'_> {
     pub(super) fn entry(&self, format: Format, at: usize) -> Result<Entry, Trouble> {
         match self.kind {
-            SectionKind::Covered => covered_as(format, self.data, at),
-            SectionKind::Atomics => atomic_as(format, self.data, at),
+            SectionKind::Covered => covered_as(format, self.encoding, self.data, at),
+            SectionKind::Atomics => atomic_as(format, self.encoding, self.data, at),
         }
     }
 
     fn is_plausible(&self, text: &mut Text, at: usize, entry: &Entry) -> bool {
-        entry.offset == 0
-            || (entry.features <= Features::KNOWN
-                && text.offset_of(self.target(at, entry), entry.size).is_some())
+        if entry.offset == 0 {
+            return true;
+        }
+        let target = self.target(at, entry);
+        entry.features <= Features::KNOWN
+            && (text.offset_of(target, entry.size).is_some()
+                || (self.kind == SectionKind::Covered && entry.size == 0 && text.has_edge(target)))
     }
 
     /// The code that the entry at `at` points to.
@@ -53,7 +59,8 @@ impl Bytes<'_> {
         LinkAddr((self.address.0.wrapping_add(at as u64)).wrapping_add_signed(entry.offset))
     }
 
-    /// How the section is laid out, given the layouts that are possible.
+    /// How the section is laid out, given the layouts that are possible, of which the first is the one that its
+    /// name tells where `is_numbered`.
     ///
     /// # Errors
     /// Where the entries of the likeliest layout end in trouble, and which.
@@ -61,7 +68,23 @@ impl Bytes<'_> {
         &self,
         text: &mut Text,
         formats: &[Format],
+        is_numbered: bool,
     ) -> Result<Vec<Run>, (usize, Trouble)> {
+        let (Some(named), true) = (formats.get(..1), is_numbered) else {
+            return self.likeliest(text, formats);
+        };
+        // Leftovers of discarded code must not make another layout of what the name tells: that has to be right
+        // from the start to the end.
+        for &format in formats {
+            if self.astray(text, format) == Ok(0) {
+                return Ok(vec![self.whole(format)]);
+            }
+        }
+        self.likeliest(text, named)
+            .or_else(|trouble| self.likeliest(text, formats).map_err(|_| trouble))
+    }
+
+    fn likeliest(&self, text: &mut Text, formats: &[Format]) -> Result<Vec<Run>, (usize, Trouble)> {
         let mut best: Option<(usize, Format)> = None;
         // Of several layouts that fail, the one that got furthest explains the failure best.
         let mut trouble = (0, "no known layout fits");

@@ -42,7 +42,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::addr::LinkAddr;
-use crate::image::{Image, SectionRef};
+use crate::image::{Encoding, Image, SectionRef};
 use crate::insn::AccessKind;
 
 pub use atomicity::Atomicity;
@@ -51,10 +51,13 @@ pub use block_map::{
     BlockProfile, BlockRange, FunctionBlocks, Successor,
 };
 pub use coverage::{Coverage, CoveragePoint};
-pub use error::{MetadataError, TableError};
+pub use error::{MetadataError, OnError, TableError};
 pub use fault_map::{Fault, FaultKind, FaultMaps};
 pub use format::{Features, Format, SectionKind};
-pub use pc_section::{DescriptionError, PcEntry, PcSection, PcSectionDescription};
+pub use pc_section::{
+    DescriptionError, PcConstant, PcConstantForm, PcEntry, PcEntryForm, PcSection,
+    PcSectionDescription,
+};
 pub use pseudo_probe::{InlineSite, ProbeFunction, ProbeKind, PseudoProbe, PseudoProbes};
 pub use stack_map::{
     LiveOut, LiveValue, Location, StackMap, StackMapFunction, StackMapHeader, StackMapRecord,
@@ -69,6 +72,9 @@ use layout::{Bytes, Run};
 use pc_set::PcSet;
 use stack_args::StackArgs;
 use text::Text;
+
+/// Bytes of metadata of one file that are read: the entries of some three million functions, kept in about 60 MB.
+const MOST_BYTES: u64 = 32 << 20;
 
 /// A function that the compiler wrote metadata for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +105,15 @@ impl Function {
     }
 }
 
+/// A part of a covered function that the compiler has laid out apart from the first, which alone its metadata tells of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Its code.
+    pub range: Range<LinkAddr>,
+    /// Where the function begins.
+    pub of: LinkAddr,
+}
+
 /// One metadata section of a file, as bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct RawSection<'data> {
@@ -108,6 +123,8 @@ pub struct RawSection<'data> {
     pub address: LinkAddr,
     /// Its bytes.
     pub data: &'data [u8],
+    /// How numbers are written in it.
+    pub encoding: Encoding,
 }
 
 /// What a metadata section turned out to hold.
@@ -126,6 +143,8 @@ pub struct SectionSummary {
     pub entries: usize,
     /// How many of them point at no code: leftovers of functions that the linker discarded.
     pub discarded: usize,
+    /// How many of them are functions without instructions, which are not listed: nothing can be in them.
+    pub empty: usize,
 }
 
 /// The metadata of one image: which functions were analyzed, and which instructions are atomic.
@@ -135,6 +154,8 @@ pub struct Metadata {
     functions: FunctionTable,
     atomics: PcSet,
     stack_args: StackArgs,
+    /// The starts of what was added of functions that were split, sorted, with those of the functions.
+    fragments: Vec<(u32, u32)>,
     sections: Vec<SectionSummary>,
 }
 
@@ -147,9 +168,23 @@ impl Metadata {
         let named: Vec<SectionRef<'_>> = (image.sections())
             .filter(|section| section.is_allocated && format::is_metadata(section.name))
             .collect();
+        let bytes = named.iter().map(|section| section.data.len() as u64).sum();
+        if bytes > MOST_BYTES {
+            return Err(MetadataError::TooLarge {
+                file: image.name().into(),
+                bytes,
+                limit: MOST_BYTES,
+            });
+        }
         let mut data: Vec<Cow<'_, [u8]>> = Vec::with_capacity(named.len());
         for section in &named {
             // A linker has left nothing to relocate in them.
+            if image.is_object() && section.size > 0 && !image.has_relocations(section) {
+                return Err(MetadataError::NoRelocations {
+                    file: image.name().into(),
+                    section: section.name.into(),
+                });
+            }
             data.push(match image.is_object() {
                 true => image.relocated(section)?,
                 false => Cow::Borrowed(section.data),
@@ -160,9 +195,18 @@ impl Metadata {
                 name: section.name,
                 address: section.address,
                 data,
+                encoding: image.encoding(),
             })
             .collect();
         Self::decode(&sections, &image.text_ranges(), image.name())
+    }
+
+    /// Whether a file carries any, of whatever version: cheap, since nothing is decoded.
+    #[must_use]
+    pub fn is_carried_by(image: &Image) -> bool {
+        image.sections().any(|section| {
+            section.is_allocated && section.size > 0 && format::is_metadata(section.name)
+        })
     }
 
     /// Decodes the metadata among `sections`; `text` is where the code is, sorted and without
@@ -189,9 +233,13 @@ impl Metadata {
             span,
         })?;
         for section in sections {
-            let (kind, formats) = match format::of_name(section.name) {
+            let (kind, formats, is_numbered) = match format::of_name(section.name) {
                 Named::Other => continue,
-                Named::Metadata(kind, formats) => (kind, formats),
+                Named::Metadata {
+                    kind,
+                    formats,
+                    is_numbered,
+                } => (kind, formats, is_numbered),
                 Named::Unknown(version) => {
                     return Err(MetadataError::UnknownVersion {
                         file: file.into(),
@@ -204,6 +252,7 @@ impl Metadata {
                 kind,
                 address: section.address,
                 data: section.data,
+                encoding: section.encoding,
             };
             let malformed = |(offset, what)| MetadataError::Malformed {
                 file: file.into(),
@@ -218,7 +267,9 @@ impl Metadata {
                 bytes: section.data.len() as u64,
                 entries: 0,
                 discarded: 0,
+                empty: 0,
             };
+            builder.section_is_numbered = is_numbered;
             builder
                 .add_section(&bytes, &mut text, &formats, &mut summary)
                 .map_err(malformed)?;
@@ -229,8 +280,67 @@ impl Metadata {
             functions: FunctionTable::new(builder.functions),
             atomics: PcSet::new(builder.atomics),
             stack_args: builder.stack_args.sorted(),
+            fragments: Vec::new(),
             sections: summaries,
         })
+    }
+
+    /// Takes it for known that these are parts of covered functions: from now on each is listed like a function, with a
+    /// start of its own and what is recorded of the function. Those of functions that are not
+    /// covered, and those that reach into what is, are left out; one of several functions counts as the least of them.
+    pub fn add_fragments(&mut self, fragments: &[Fragment]) {
+        let mut functions = Functions::default();
+        functions.reserve(self.functions.len() + fragments.len());
+        self.functions
+            .iter()
+            .for_each(|function| functions.push(function));
+        for Fragment { range, of } in fragments {
+            let whole = self.offset(*of).and_then(|of| self.functions.at(of));
+            let (Some(whole), Some(start)) = (whole, self.offset(range.start)) else {
+                continue;
+            };
+            let size = range
+                .end
+                .0
+                .checked_sub(range.start.0)
+                .filter(|&size| size > 0);
+            let Some(size) = size.and_then(|size| u32::try_from(size).ok()) else {
+                continue;
+            };
+            let is_free = self.functions.is_free(start, size);
+            if is_free && self.address(whole.start) == *of {
+                functions.push(Unpacked {
+                    start,
+                    size,
+                    ..whole
+                });
+                self.fragments.push((start, whole.start));
+            }
+        }
+        self.fragments.sort_unstable();
+        self.functions = FunctionTable::new(functions);
+    }
+
+    /// The start of the function of which a part begins here that was laid out apart from it.
+    #[must_use]
+    pub fn whole_of(&self, start: LinkAddr) -> Option<LinkAddr> {
+        let start = self.offset(start)?;
+        let at = self.fragments.partition_point(|&(other, _)| other < start);
+        let &(found, whole) = self.fragments.get(at)?;
+        (found == start).then(|| self.address(whole))
+    }
+
+    /// Whether one of [`Metadata::functions`] is a part of another.
+    #[must_use]
+    pub fn is_part(&self, function: &Function) -> bool {
+        self.whole_of(function.start).is_some()
+    }
+
+    /// How many of [`Metadata::functions`] are parts of others.
+    #[must_use]
+    pub fn fragment_count(&self) -> usize {
+        let fragments = self.fragments.chunk_by(|first, second| first.0 == second.0);
+        fragments.count()
     }
 
     /// Whether there is none.
@@ -292,7 +402,7 @@ impl Metadata {
         self.stack_args.of(self.offset(start)?)
     }
 
-    /// The covered functions, sorted by address and without overlaps.
+    /// The covered functions, and the parts that were added to them, sorted by address and without overlaps.
     pub fn functions(&self) -> impl ExactSizeIterator<Item = Function> {
         self.functions
             .iter()
@@ -361,11 +471,12 @@ struct Builder {
     stack_args: StackArgs,
 }
 
-/// How many entries a run had, and how many of them point at no code.
+/// How many entries a run had, how many of them point at no code, and how many at none of their own.
 #[derive(Default)]
 struct Count {
     entries: usize,
     discarded: usize,
+    empty: usize,
 }
 
 impl Builder {
@@ -376,9 +487,8 @@ impl Builder {
         formats: &[Format],
         summary: &mut SectionSummary,
     ) -> Result<(), (usize, Trouble)> {
-        self.section_is_numbered = formats.len() == 1;
         // The usual case first: the name gives the layout, and every entry points at code.
-        if let &[format] = formats {
+        if let (true, Some(&format)) = (self.section_is_numbered, formats.first()) {
             let (functions, atomics) = (self.functions.len(), self.atomics.len());
             let stack_args = self.stack_args.len();
             let whole = 0..bytes.data.len();
@@ -387,13 +497,14 @@ impl Builder {
             {
                 summary.formats.push(format);
                 summary.entries = count.entries;
+                summary.empty = count.empty;
                 return Ok(());
             }
             self.functions.truncate(functions);
             self.atomics.truncate(atomics);
             self.stack_args.truncate(stack_args);
         }
-        for Run { start, end, format } in bytes.runs(text, formats)? {
+        for Run { start, end, format } in bytes.runs(text, formats, self.section_is_numbered)? {
             let Some(format) = format else { continue };
             let count = self.add_run(bytes, text, format, start..end)?;
             if !summary.formats.contains(&format) {
@@ -401,6 +512,7 @@ impl Builder {
             }
             summary.entries += count.entries;
             summary.discarded += count.discarded;
+            summary.empty += count.empty;
         }
         if summary.entries > 0 && summary.discarded == summary.entries {
             return Err((0, "no entry points at code of this file"));
@@ -415,24 +527,38 @@ impl Builder {
         format: Format,
         range: Range<usize>,
     ) -> Result<Count, (usize, Trouble)> {
-        match (bytes.kind, format.version, format.pointer_sized) {
+        match bytes.encoding.is_big_endian {
+            true => self.add_run_in_order::<true>(bytes, text, format, range),
+            false => self.add_run_in_order::<false>(bytes, text, format, range),
+        }
+    }
+
+    fn add_run_in_order<const BIG: bool>(
+        &mut self,
+        bytes: &Bytes<'_>,
+        text: &mut Text,
+        format: Format,
+        range: Range<usize>,
+    ) -> Result<Count, (usize, Trouble)> {
+        let is_wide = format.offset_size(bytes.encoding) == 8;
+        match (bytes.kind, format.version, is_wide) {
             (SectionKind::Covered, 1, false) => {
-                self.add_functions(bytes, text, format, range, entry::covered::<1, false>)
+                self.add_functions(bytes, text, format, range, entry::covered::<1, false, BIG>)
             }
             (SectionKind::Covered, 1, true) => {
-                self.add_functions(bytes, text, format, range, entry::covered::<1, true>)
+                self.add_functions(bytes, text, format, range, entry::covered::<1, true, BIG>)
             }
             (SectionKind::Covered, _, false) => {
-                self.add_functions(bytes, text, format, range, entry::covered::<2, false>)
+                self.add_functions(bytes, text, format, range, entry::covered::<2, false, BIG>)
             }
             (SectionKind::Covered, _, true) => {
-                self.add_functions(bytes, text, format, range, entry::covered::<2, true>)
+                self.add_functions(bytes, text, format, range, entry::covered::<2, true, BIG>)
             }
             (SectionKind::Atomics, _, false) => {
-                self.add_atomics(bytes, text, format, range, entry::atomic::<false>)
+                self.add_atomics(bytes, text, format, range, entry::atomic::<false, BIG>)
             }
             (SectionKind::Atomics, _, true) => {
-                self.add_atomics(bytes, text, format, range, entry::atomic::<true>)
+                self.add_atomics(bytes, text, format, range, entry::atomic::<true, BIG>)
             }
         }
     }
@@ -453,16 +579,17 @@ impl Builder {
             atomicity::loses_small_loads(format.version, self.section_is_numbered);
         // An entry is an offset, a size and a mask, of at least a byte each.
         self.functions
-            .reserve(range.len() / (format.offset_size() + 2));
+            .reserve(range.len() / (format.offset_size(bytes.encoding) + 2));
         let mut at = range.start;
         while at < range.end {
             let entry = decode(data, at).map_err(|what| (at, what))?;
             if entry.offset != 0 {
                 count.entries += 1;
-                let start = text.offset_of(bytes.target(at, &entry), entry.size);
+                let target = bytes.target(at, &entry);
+                let start = text.offset_of(target, entry.size);
                 match (start, u32::try_from(entry.size)) {
                     // A function without instructions cannot be asked for.
-                    (Some(_), Ok(0)) => {}
+                    (_, Ok(0)) if text.has_edge(target) => count.empty += 1,
                     (Some(start), Ok(size)) => {
                         self.functions.push(Unpacked {
                             start,
@@ -494,7 +621,8 @@ impl Builder {
     ) -> Result<Count, (usize, Trouble)> {
         let mut count = Count::default();
         let data = bytes.data.get(..range.end).unwrap_or_default();
-        self.atomics.reserve(range.len() / format.offset_size());
+        self.atomics
+            .reserve(range.len() / format.offset_size(bytes.encoding));
         let mut at = range.start;
         while at < range.end {
             let entry = decode(data, at).map_err(|what| (at, what))?;

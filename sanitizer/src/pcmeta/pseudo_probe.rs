@@ -13,10 +13,10 @@ use md5::{Digest as _, Md5};
 
 use super::RawSection;
 use super::entry::Trouble;
-use super::error::TableError;
+use super::error::{OnError, TableError, strictly};
 use super::reader::Reader;
 use crate::addr::LinkAddr;
-use crate::image::Image;
+use crate::image::{Encoding, Image};
 
 const PROBES: &str = ".pseudo_probe";
 const DESCRIPTIONS: &str = ".pseudo_probe_desc";
@@ -90,33 +90,43 @@ impl PseudoProbes {
     /// # Errors
     /// A section is damaged.
     pub fn load(image: &Image) -> Result<Self, TableError> {
+        strictly(|on_error| Self::load_readable(image, on_error))
+    }
+
+    /// Whether an image has a section of this kind.
+    #[must_use]
+    pub fn is_in(image: &Image) -> bool {
+        image.sections().any(|section| section.name == PROBES)
+    }
+
+    /// Reads as much as can be read; `on_error` is told what is left out.
+    pub fn load_readable(image: &Image, on_error: OnError<'_>) -> Self {
         let mut probes = Self::default();
         let file = image.name();
-        for section in image
-            .sections()
-            .filter(|section| section.name == DESCRIPTIONS)
-        {
-            probes.describe(&image.relocated(&section)?, file)?;
+        for section in image.sections() {
+            if section.name != DESCRIPTIONS && section.name != PROBES {
+                continue;
+            }
+            let data = image.relocated(&section).map_err(TableError::from);
+            let outcome = data.and_then(|data| match section.name {
+                DESCRIPTIONS => probes.describe(&data, image.encoding(), file),
+                _ => probes.count(&data, image.encoding(), file),
+            });
+            outcome.unwrap_or_else(&mut *on_error);
         }
-        for section in image.sections().filter(|section| section.name == PROBES) {
-            let data = image.relocated(&section)?;
-            probes.section_bytes += data.len();
-            let starts = HashMap::new();
-            probes.top_level += read(&data, &starts, file, |_, _| probes.probes += 1)?;
-        }
-        Ok(probes)
+        probes
     }
 
     /// Reads all probes of an image in the order of the file, each with the calls that it was
     /// inlined through, outermost first.
     ///
     /// # Errors
-    /// A section is damaged.
+    /// A section is damaged; what can be read is visited all the same.
     pub fn for_each(
         image: &Image,
         mut visit: impl FnMut(&PseudoProbe, &[InlineSite]),
     ) -> Result<(), TableError> {
-        let mut starts = None;
+        let (mut starts, mut first) = (None, None);
         for section in image.sections().filter(|section| section.name == PROBES) {
             let starts = starts.get_or_insert_with(|| {
                 let symbols = image.functions();
@@ -126,14 +136,16 @@ impl PseudoProbes {
                     .map(|s| (function_guid(s.name.as_bytes()), s.address))
                     .collect()
             });
-            read(
-                &image.relocated(&section)?,
-                starts,
-                image.name(),
-                &mut visit,
-            )?;
+            let data = image.relocated(&section).map_err(TableError::from);
+            let outcome = data.and_then(|data| {
+                let reader = Reader::new(&data, 0, image.encoding());
+                read(reader, starts, image.name(), &mut 0, &mut visit)
+            });
+            if let Err(error) = outcome {
+                first.get_or_insert(error);
+            }
         }
-        Ok(())
+        first.map_or(Ok(()), Err)
     }
 
     /// Reads the probes of `section`, given the addresses of functions by their numbers; says how
@@ -147,7 +159,10 @@ impl PseudoProbes {
         file: &Path,
         visit: impl FnMut(&PseudoProbe, &[InlineSite]),
     ) -> Result<usize, TableError> {
-        read(section.data, starts, file, visit)
+        let mut functions = 0;
+        let reader = Reader::new(section.data, 0, section.encoding);
+        read(reader, starts, file, &mut functions, visit)?;
+        Ok(functions)
     }
 
     /// Whether there is none.
@@ -180,8 +195,23 @@ impl PseudoProbes {
         self.functions.get(&number)
     }
 
-    fn describe(&mut self, data: &[u8], file: &Path) -> Result<(), TableError> {
-        let mut reader = Reader::new(data, 0);
+    /// Counts what a section holds, as far as it can be read.
+    fn count(&mut self, data: &[u8], encoding: Encoding, file: &Path) -> Result<(), TableError> {
+        let before = self.probes;
+        let starts = HashMap::new();
+        let probes = &mut self.probes;
+        let reader = Reader::new(data, 0, encoding);
+        let outcome = read(reader, &starts, file, &mut self.top_level, |_, _| {
+            *probes += 1
+        });
+        if outcome.is_ok() || self.probes > before {
+            self.section_bytes += data.len();
+        }
+        outcome
+    }
+
+    fn describe(&mut self, data: &[u8], encoding: Encoding, file: &Path) -> Result<(), TableError> {
+        let mut reader = Reader::new(data, 0, encoding);
         while !reader.is_at_end() {
             let (number, function) = description(&mut reader)
                 .map_err(|what| TableError::malformed(file, DESCRIPTIONS, reader.at(), what))?;
@@ -204,22 +234,21 @@ struct Open {
     inlined_left: u32,
 }
 
-/// Reads a section and says how many functions it has.
+/// Reads a section and counts its functions.
 fn read(
-    data: &[u8],
+    mut reader: Reader<'_>,
     starts: &HashMap<u64, LinkAddr>,
     file: &Path,
+    functions: &mut usize,
     mut visit: impl FnMut(&PseudoProbe, &[InlineSite]),
-) -> Result<usize, TableError> {
-    let mut reader = Reader::new(data, 0);
+) -> Result<(), TableError> {
     let mut last = Last::default();
-    let mut functions = 0;
     while !reader.is_at_end() {
-        functions += 1;
+        *functions += 1;
         read_function(&mut reader, starts, &mut last, &mut visit)
             .map_err(|what| TableError::malformed(file, PROBES, reader.at(), what))?;
     }
-    Ok(functions)
+    Ok(())
 }
 
 /// The address that distances are from.
@@ -304,11 +333,11 @@ fn read_probe(
         let distance = reader.sleb128()?;
         last.address = last.address.map(|address| address.offset(distance));
     } else {
-        let word = reader.u64()?;
+        // A sentinel has the number of a function here.
         if is_sentinel {
-            last.address = starts.get(&word).copied();
+            last.address = starts.get(&reader.u64()?).copied();
         } else {
-            last.address = Some(LinkAddr(word));
+            last.address = Some(LinkAddr(reader.word()?));
             last.is_whole = true;
         }
     }

@@ -1,6 +1,7 @@
 //! Numbers out of a section, one behind the other, each checked against its end.
 
 use super::entry::Trouble;
+use crate::image::Encoding;
 
 /// A place in the bytes of a section. What fails leaves the place where it was, so that it can
 /// be told.
@@ -8,11 +9,17 @@ use super::entry::Trouble;
 pub(super) struct Reader<'data> {
     data: &'data [u8],
     at: usize,
+    encoding: Encoding,
 }
 
 impl<'data> Reader<'data> {
-    pub(super) fn new(data: &'data [u8], at: usize) -> Self {
-        Self { data, at }
+    pub(super) fn new(data: &'data [u8], at: usize, encoding: Encoding) -> Self {
+        Self { data, at, encoding }
+    }
+
+    /// The same bytes at another place.
+    pub(super) fn at_offset(&self, at: usize) -> Self {
+        Self { at, ..*self }
     }
 
     /// The offset of the next byte.
@@ -55,17 +62,44 @@ impl<'data> Reader<'data> {
 
     #[inline]
     pub(super) fn u16(&mut self) -> Result<u16, Trouble> {
-        self.array().map(u16::from_le_bytes)
+        let bytes = self.array()?;
+        Ok(match self.encoding.is_big_endian {
+            true => u16::from_be_bytes(bytes),
+            false => u16::from_le_bytes(bytes),
+        })
     }
 
     #[inline]
     pub(super) fn u32(&mut self) -> Result<u32, Trouble> {
-        self.array().map(u32::from_le_bytes)
+        let bytes = self.array()?;
+        Ok(match self.encoding.is_big_endian {
+            true => u32::from_be_bytes(bytes),
+            false => u32::from_le_bytes(bytes),
+        })
     }
 
     #[inline]
     pub(super) fn u64(&mut self) -> Result<u64, Trouble> {
-        self.array().map(u64::from_le_bytes)
+        let bytes = self.array()?;
+        Ok(match self.encoding.is_big_endian {
+            true => u64::from_be_bytes(bytes),
+            false => u64::from_le_bytes(bytes),
+        })
+    }
+
+    /// A number of the size of an address.
+    #[inline]
+    pub(super) fn word(&mut self) -> Result<u64, Trouble> {
+        match self.encoding.is_32_bit {
+            true => self.u32().map(u64::from),
+            false => self.u64(),
+        }
+    }
+
+    /// A number of `size` bytes, of which the lowest 64 bits count.
+    pub(super) fn number(&mut self, size: usize) -> Result<u64, Trouble> {
+        let encoding = self.encoding;
+        self.bytes(size).map(|bytes| encoding.number(bytes))
     }
 
     #[inline]
@@ -141,11 +175,11 @@ mod tests {
             let value = value >> shift;
             let mut bytes = Vec::new();
             put_sleb128(&mut bytes, value);
-            let mut reader = Reader::new(&bytes, 0);
+            let mut reader = Reader::new(&bytes, 0, Encoding::default());
             prop_assert_eq!(reader.sleb128(), Ok(value));
             prop_assert!(reader.is_at_end());
             bytes.pop();
-            let mut reader = Reader::new(&bytes, 0);
+            let mut reader = Reader::new(&bytes, 0, Encoding::default());
             prop_assert!(reader.sleb128().is_err());
             prop_assert_eq!(reader.at(), 0);
         }
@@ -153,11 +187,22 @@ mod tests {
 
     #[test]
     fn signed_numbers_beyond_64_bits_are_refused() {
-        assert!(Reader::new(&[0x80; 11], 0).sleb128().is_err());
+        assert!(
+            Reader::new(&[0x80; 11], 0, Encoding::default())
+                .sleb128()
+                .is_err()
+        );
         let mut bytes = [0xff; 10];
         bytes[9] = 0x7e;
-        assert!(Reader::new(&bytes, 0).sleb128().is_err());
+        assert!(
+            Reader::new(&bytes, 0, Encoding::default())
+                .sleb128()
+                .is_err()
+        );
         bytes[9] = 0x7f;
-        assert_eq!(Reader::new(&bytes, 0).sleb128(), Ok(-1));
+        assert_eq!(
+            Reader::new(&bytes, 0, Encoding::default()).sleb128(),
+            Ok(-1)
+        );
     }
 }

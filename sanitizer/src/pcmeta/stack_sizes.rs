@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use super::RawSection;
-use super::error::TableError;
+use super::error::{OnError, TableError, strictly};
 use super::reader::Reader;
 use crate::addr::LinkAddr;
-use crate::image::Image;
+use crate::image::{Encoding, Image};
 
 const SECTION: &str = ".stack_sizes";
 
@@ -35,12 +35,33 @@ impl StackSizes {
     /// # Errors
     /// The section is damaged.
     pub fn load(image: &Image) -> Result<Self, TableError> {
+        strictly(|on_error| Self::load_readable(image, on_error))
+    }
+
+    /// Whether an image has a section of this kind.
+    #[must_use]
+    pub fn is_in(image: &Image) -> bool {
+        image.sections().any(|section| section.name == SECTION)
+    }
+
+    /// Reads as much as can be read; `on_error` is told what is left out.
+    pub fn load_readable(image: &Image, on_error: OnError<'_>) -> Self {
         let mut sizes = Self::default();
         for section in image.sections().filter(|section| section.name == SECTION) {
-            sizes.add(&image.relocated(&section)?, image.name())?;
+            let data = image.relocated(&section).map_err(TableError::from);
+            if let Err(error) =
+                data.and_then(|data| sizes.add(&data, image.encoding(), image.name()))
+            {
+                on_error(error);
+            }
+        }
+        let functions = sizes.sizes.iter().map(|size| size.function);
+        if let Err(error) = TableError::check_places(image, SECTION, functions) {
+            on_error(error);
+            return Self::default();
         }
         sizes.finish();
-        Ok(sizes)
+        sizes
     }
 
     /// Reads the stack sizes in `sections`; `file` is what messages call their file.
@@ -50,7 +71,7 @@ impl StackSizes {
     pub fn decode(sections: &[RawSection<'_>], file: &Path) -> Result<Self, TableError> {
         let mut sizes = Self::default();
         for section in sections {
-            sizes.add(section.data, file)?;
+            sizes.add(section.data, section.encoding, file)?;
         }
         sizes.finish();
         Ok(sizes)
@@ -83,11 +104,11 @@ impl StackSizes {
         (found.function == function).then_some(found.size)
     }
 
-    fn add(&mut self, data: &[u8], file: &Path) -> Result<(), TableError> {
+    fn add(&mut self, data: &[u8], encoding: Encoding, file: &Path) -> Result<(), TableError> {
         self.section_bytes += data.len();
-        let mut reader = Reader::new(data, 0);
+        let mut reader = Reader::new(data, 0, encoding);
         while !reader.is_at_end() {
-            let entry = reader.u64().and_then(|function| {
+            let entry = reader.word().and_then(|function| {
                 Ok(StackSize {
                     function: LinkAddr(function),
                     size: reader.uleb128()?,
@@ -118,6 +139,7 @@ mod tests {
             name: SECTION,
             address: LinkAddr(0),
             data,
+            encoding: Encoding::default(),
         };
         StackSizes::decode(&[section], Path::new("the-file"))
     }

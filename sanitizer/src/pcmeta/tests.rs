@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::testing::Workshop;
 use super::*;
+use crate::image::Encoding;
 
 const FLAG: &str = "-fexperimental-sanitize-metadata=atomics";
 const COMPILERS: [&str; 2] = ["clang-16", "clang-22"];
@@ -202,6 +203,107 @@ fn stack_argument_sizes_do_not_disturb_the_entries_behind_them() {
     }
 }
 
+/// Check that the metadata of other machines is read, of either byte order and width, and where the code was made with
+/// another code model than the module asks for, which makes the offsets wider than the section's name says.
+#[test]
+fn other_machines_and_code_models() {
+    let shop = Workshop::new();
+    let source = FUNCTIONS.replace("#include <stdatomic.h>", ATOMIC_MACROS);
+    shop.write("a.c", &source);
+    for (target, models) in [
+        ("x86_64-linux-gnu", &["small", "medium", "large"][..]),
+        ("aarch64-linux-gnu", &["small", "large"]),
+        ("aarch64_be-linux-gnu", &["small"]),
+        ("s390x-linux-gnu", &["small"]),
+        ("powerpc64-linux-gnu", &["small", "large"]),
+        ("i386-linux-gnu", &["small"]),
+        ("armv7-linux-gnueabi", &["small"]),
+        ("mips-linux-gnu", &["small"]),
+        ("mips64el-linux-gnuabi64", &["small"]),
+        ("powerpc-linux-gnu", &["small"]),
+    ] {
+        let flags = "-O1 -fexperimental-sanitize-metadata=covered,atomics -S -emit-llvm";
+        shop.run(&format!("clang-22 --target={target} {flags} a.c -o a.ll"));
+        for model in models {
+            let what = format!("{target} {model}");
+            shop.run(&format!(
+                "llc-22 -code-model={model} -relocation-model=static -filetype=obj a.ll -o a.o"
+            ));
+            let image = Image::open_any(&shop.path("a.o")).unwrap();
+            let metadata = Metadata::load(&image).unwrap();
+            let sections = metadata.sections().iter();
+            for section in sections.clone() {
+                assert!(
+                    section.name.ends_with('2') && section.discarded == 0,
+                    "{what}: {section:?}"
+                );
+                let is_wide = section.formats.iter().any(|format| format.pointer_sized);
+                assert_eq!(is_wide, *model != "small", "{what}: {section:?}");
+            }
+            let symbols = image.functions();
+            for name in ["load", "increment", "many", "publish"] {
+                let symbol = symbols.iter().find(|symbol| symbol.name == name).unwrap();
+                let function = metadata.function_at(symbol.address).expect(&what);
+                assert_eq!(
+                    (function.start, function.version),
+                    (symbol.address, 2),
+                    "{what}"
+                );
+            }
+            assert!(
+                metadata.atomic_count() >= 2,
+                "{what}: {}",
+                metadata.atomic_count()
+            );
+            for pc in metadata.atomics() {
+                assert!(metadata.function_at(pc).is_some(), "{what}: {pc:?}");
+            }
+        }
+    }
+}
+
+/// Check that functions without instructions are told from others and from discarded ones, in a section of their
+/// own, between others and at the end of all code; clang 16 writes entries for them.
+#[test]
+fn functions_without_instructions_are_no_others() {
+    let shop = Workshop::new();
+    let empty = "int empty(void) { __builtin_unreachable(); }";
+    let other = "_Atomic int a; int other(int x) { return a + x; }";
+    for (order, source) in [
+        ("between", format!("{empty} {other}")),
+        ("last", format!("{other} {empty}")),
+    ] {
+        shop.write("a.c", &source);
+        for flags in ["-O1", "-O1 -ffunction-sections"] {
+            let metadata = "-fexperimental-sanitize-metadata=covered,atomics";
+            shop.run(&format!("clang-16 {metadata} {flags} -c a.c"));
+            shop.run("ld.lld-22 --unresolved-symbols=ignore-all -e other a.o -o a");
+            let images = [
+                Image::open_any(&shop.path("a.o")).unwrap(),
+                Image::open(&shop.path("a")).unwrap(),
+            ];
+            for image in images {
+                let what = format!("{order} {flags} {image:?}");
+                let metadata = Metadata::load(&image).unwrap();
+                let sections = metadata.sections().iter();
+                let covered = sections.filter(|section| section.kind == SectionKind::Covered);
+                let counts = covered.fold((0, 0, 0), |(entries, discarded, empty), section| {
+                    let discarded = discarded + section.discarded;
+                    (entries + section.entries, discarded, empty + section.empty)
+                });
+                assert_eq!(counts, (2, 0, 1), "{what}");
+                let symbols = image.functions();
+                let start = |name| symbols.iter().find(|s| s.name == name).unwrap().address;
+                let functions: Vec<_> = metadata.functions().map(|f| f.start).collect();
+                assert_eq!(functions, [start("other")], "{what}");
+                if image.is_object() && flags.contains("sections") {
+                    assert_ne!(start("empty"), start("other"), "{what}");
+                }
+            }
+        }
+    }
+}
+
 /// Check that the metadata of an object file is that of the program linked from it, for both
 /// machines, both sizes of offsets, and with a section for each function.
 #[test]
@@ -363,6 +465,7 @@ fn names_without_a_version_are_told_apart_by_their_content() {
                 },
                 address: section.address,
                 data: section.data,
+                encoding: Encoding::default(),
             })
             .collect();
         assert_eq!(sections.len(), 2);
@@ -703,6 +806,7 @@ fn decode(sections: &[(&str, &[u8])]) -> Result<Metadata, MetadataError> {
             name,
             address: DATA,
             data,
+            encoding: Encoding::default(),
         })
         .collect();
     let text = [TEXT..LinkAddr(0x5000), LinkAddr(0x6000)..LinkAddr(0x8000)];
@@ -799,6 +903,7 @@ fn errors_name_file_section_and_offset_and_say_what_to_do() {
         name: "sanmd_covered2",
         address: DATA,
         data: &whole,
+        encoding: Encoding::default(),
     };
     let message = Metadata::decode(&[section], &far, Path::new("the-file"))
         .err()

@@ -50,4 +50,15 @@ impl Text {
         let end = u64::from(offset).checked_add(size.max(1))?;
         (self.last.contains(&offset) && end <= u64::from(self.last.end)).then_some(offset)
     }
+
+    /// Whether a function without instructions may be at `address`: in code, or where it ends.
+    pub(super) fn has_edge(&self, address: LinkAddr) -> bool {
+        let offset = address.0.checked_sub(self.base.0);
+        let Some(offset) = offset.and_then(|offset| u32::try_from(offset).ok()) else {
+            return false;
+        };
+        let after = self.ranges.partition_point(|range| range.start <= offset);
+        let nearest = after.checked_sub(1).and_then(|last| self.ranges.get(last));
+        nearest.is_some_and(|range| offset <= range.end)
+    }
 }

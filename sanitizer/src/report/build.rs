@@ -4,7 +4,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::finding::{Finding, LiveFact, MapInfo, SideFacts};
-use super::fingerprint::fingerprint;
+use super::fingerprint::{Place, fingerprint, variable};
 use super::hex::{Hex, digits, little_endian};
 use super::location;
 use super::model::{Access, CodeBlock, LiveValue, Race, Role, SCHEMA, StackFrame};
@@ -17,10 +17,17 @@ pub fn build_race(symbolizer: &mut Symbolizer, finding: &Finding, maps: &[MapInf
     let stalled = access(symbolizer, finding, &finding.stalled, Role::Stalled);
     let racing = access(symbolizer, finding, &finding.racing, Role::Racing);
     let (address, size) = overlap(finding);
+    let variables = [&stalled, &racing].map(|access| variable(symbolizer, access));
+    let [first, second] =
+        [(&stalled, &variables[0]), (&racing, &variables[1])].map(|(access, variable)| Place {
+            access,
+            variable: variable.as_deref(),
+        });
+    let fingerprint = fingerprint(first, second);
     let exe_build_id = symbolizer.build_id_of(&finding.exe);
     Race {
         schema: SCHEMA,
-        fingerprint: fingerprint(&stalled, &racing),
+        fingerprint,
         verdict: finding.class,
         pid: finding.pid,
         exe: finding.exe.clone(),
@@ -34,7 +41,7 @@ pub fn build_race(symbolizer: &mut Symbolizer, finding: &Finding, maps: &[MapInf
         watch_size: finding.watch_len,
         value_before: value(&finding.value_before),
         value_after: value(&finding.value_after),
-        notes: notes(finding, [&stalled, &racing]),
+        notes: notes(symbolizer, finding, [&stalled, &racing]),
         accesses: [stalled, racing],
     }
 }
@@ -147,8 +154,24 @@ impl From<Frame> for StackFrame {
     }
 }
 
-fn notes(finding: &Finding, sides: [&Access; 2]) -> Vec<String> {
-    let mut notes = Vec::new();
+/// Why functions and lines are missing in the stacks, once for each module.
+fn missing_lines(symbolizer: &Symbolizer, sides: [&Access; 2]) -> Vec<String> {
+    let frames = sides.into_iter().flat_map(|side| &side.stack);
+    let given_up = frames.filter_map(|frame| symbolizer.given_up(frame.pc.0));
+    let mut reasons: Vec<_> = given_up.collect();
+    reasons.sort();
+    reasons.dedup();
+    let note = |(module, reason)| {
+        format!(
+            "of {module} there are addresses only, where lines are missing: its debug information is over a limit \
+             ({reason})."
+        )
+    };
+    reasons.into_iter().map(note).collect()
+}
+
+fn notes(symbolizer: &Symbolizer, finding: &Finding, sides: [&Access; 2]) -> Vec<String> {
+    let mut notes = missing_lines(symbolizer, sides);
     for side in sides {
         let role = side.role.name();
         if side.introduced_read {

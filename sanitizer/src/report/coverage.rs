@@ -10,6 +10,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use super::clean::clean;
+
 /// A function that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LookedAt {
@@ -66,10 +68,11 @@ impl Coverage {
 
 /// A value as RFC 4180 wants it.
 fn field(value: &str) -> String {
-    if value.contains([',', '"', '\n', '\r']) {
+    let value = clean(value);
+    if value.contains([',', '"']) {
         format!("\"{}\"", value.replace('"', "\"\""))
     } else {
-        value.to_owned()
+        value.into_owned()
     }
 }
 

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::insn::{AccessKind, Regs};
+use crate::insn::{AccessKind, ByteUse, Destination, Regs};
 pub use crate::symbols::ModuleInfo;
 pub use crate::verdict::RaceClass;
 
@@ -68,23 +68,20 @@ pub struct SideFacts {
     /// The access is a plain read that the compiler may have introduced: the source need not
     /// have it at this place.
     pub introduced_read: bool,
+    /// What becomes of the shared bytes, where the code does not show that it uses any of them: what the source
+    /// asks for may be less than what is loaded.
+    pub doubtful: Option<ByteUse>,
+    /// Where such bytes are copied to, the first byte of the access first.
+    pub copied_to: Option<Destination>,
+    /// The access is plain by its metadata, but the instruction may have been made of several, of which one is
+    /// atomic.
+    pub may_be_merged: bool,
+    /// The compiler may have lost its mark.
+    pub mark_may_be_lost: bool,
     /// The block around `pc`.
     pub block: Option<BlockFact>,
     /// What was live at `regs.rip`.
     pub live: Vec<LiveFact>,
-}
-
-/// A thread of the target, for saying whose stack an address is on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ThreadInfo {
-    /// The thread's id.
-    pub tid: u32,
-    /// The thread's name.
-    pub name: String,
-    /// Any address within the thread's stack, such as a stack pointer.
-    pub stack_pointer: u64,
-    /// The thread pointer (`fs_base`), 0 where unknown.
-    pub thread_pointer: u64,
 }
 
 /// One mapping of the target: a line of `/proc/PID/maps` (proc_pid_maps(5)).
@@ -139,7 +136,4 @@ pub struct Finding {
     pub value_before: Vec<u8>,
     /// The watched bytes after the racing access; empty where they could not be read.
     pub value_after: Vec<u8>,
-    /// Other threads of the process, as far as known, for naming the stack an address is on.
-    /// The two sides need not be repeated here.
-    pub threads: Vec<ThreadInfo>,
 }

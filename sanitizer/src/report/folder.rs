@@ -1,9 +1,9 @@
 //! The folder of a report file, reached without following links that others may have laid.
 //!
-//! In a folder that everybody may write to (`/tmp`), anybody may put a symbolic link under the name
-//! that a privileged user is about to use. The rule is that of the kernel's own
-//! `fs.protected_symlinks`, which not every machine has switched on: such a link is followed only if
-//! it belongs to the user or to the owner of the folder that it stands in.
+//! Whoever may write to a folder may put a symbolic link there under the name that a privileged user is about to
+//! use: anybody in `/tmp`, its owner in any. So a link is followed only if it belongs to the user or to root, or stands where
+//! nobody else can have laid it. (The kernel's own `fs.protected_symlinks` looks at `/tmp` and its like only, and not every
+//! machine has it switched on.)
 
 use std::{
     collections::VecDeque,
@@ -12,6 +12,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use libc::uid_t;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open, openat, readlinkat},
@@ -61,7 +62,7 @@ impl Folder {
                 folder = Self { fd: next, stat };
                 continue;
             }
-            if !folder.trusts(&stat) {
+            if !folder.is_safe(&stat) {
                 return Err(FolderError::ForeignLink(shown));
             }
             links += 1;
@@ -89,13 +90,20 @@ impl Folder {
         Ok(Self { fd, stat })
     }
 
-    /// Whether something in this folder was put there by somebody whom the user trusts: by the user,
-    /// by the folder's owner, or, in a folder to which others may not write, by anybody.
-    pub fn trusts(&self, entry: &FileStat) -> bool {
-        self.stat.st_mode & libc::S_IWOTH == 0
-            || entry.st_uid == geteuid().as_raw()
-            || entry.st_uid == self.stat.st_uid
+    /// Whether something in this folder was put there by the user or by root, as far as its owner or the folder's tells.
+    pub fn is_safe(&self, entry: &FileStat) -> bool {
+        let others_may_write = self.stat.st_mode & (libc::S_IWGRP | libc::S_IWOTH) != 0;
+        is_trusted(entry.st_uid) || is_trusted(self.stat.st_uid) && !others_may_write
     }
+
+    /// Whether something in this folder is the folder's owner's, who loses nothing but his own when it is written to.
+    pub fn is_of_owner(&self, entry: &FileStat) -> bool {
+        entry.st_uid == self.stat.st_uid
+    }
+}
+
+fn is_trusted(owner: uid_t) -> bool {
+    owner == 0 || owner == geteuid().as_raw()
 }
 
 /// The names on a path, `..` included.

@@ -1,6 +1,6 @@
 //! Says what memory an address is in: a variable, a thread's stack, the heap, a mapping.
 
-use super::finding::{Finding, MapInfo, SideFacts, ThreadInfo};
+use super::finding::{Finding, MapInfo, SideFacts};
 use super::hex::Hex;
 use super::model::{Location, LocationKind};
 use crate::symbols::Symbolizer;
@@ -72,22 +72,15 @@ pub fn classify(
 }
 
 fn stack_of(finding: &Finding, map: Option<&MapInfo>, address: u64) -> Option<Location> {
-    let side = |side: &SideFacts| ThreadInfo {
-        tid: side.tid,
-        name: side.thread_name.clone(),
-        stack_pointer: side.regs.rsp,
-        thread_pointer: side.regs.fs_base,
-    };
-    let sides = [side(&finding.stalled), side(&finding.racing)];
-    let owner = sides
-        .iter()
-        .chain(&finding.threads)
-        .find(|thread| is_on_stack(thread, map, address));
-    if let Some(thread) = owner {
+    let sides = [&finding.stalled, &finding.racing];
+    if let Some(owner) = sides
+        .into_iter()
+        .find(|side| is_on_stack(side, map, address))
+    {
         return Some(Location {
-            name: Some(thread.name.clone()),
-            offset: Some(address.wrapping_sub(thread.stack_pointer).cast_signed()),
-            tid: Some(thread.tid),
+            name: Some(owner.thread_name.clone()),
+            offset: Some(address.wrapping_sub(owner.regs.rsp).cast_signed()),
+            tid: Some(owner.tid),
             ..Location::new(LocationKind::Stack)
         });
     }
@@ -101,19 +94,21 @@ fn stack_of(finding: &Finding, map: Option<&MapInfo>, address: u64) -> Option<Lo
     })
 }
 
-fn is_on_stack(thread: &ThreadInfo, map: Option<&MapInfo>, address: u64) -> bool {
+/// Whether an address is on the stack of the thread of this side.
+fn is_on_stack(side: &SideFacts, map: Option<&MapInfo>, address: u64) -> bool {
     let Some(map) = map.filter(|map| map.name != "[heap]" && !map.name.starts_with('/')) else {
         return false;
     };
-    if thread.stack_pointer == 0 || !map.contains(thread.stack_pointer) {
+    let (stack_pointer, thread_pointer) = (side.regs.rsp, side.regs.fs_base);
+    if stack_pointer == 0 || !map.contains(stack_pointer) {
         return false;
     }
     // What is far below the stack pointer is not in use by a call of this thread, but is
     // still its stack. C libraries keep the thread's control block at the top of its stack;
     // what lies above that was merged into one mapping by chance.
-    let below_thread_pointer = !map.contains(thread.thread_pointer)
-        || thread.thread_pointer < thread.stack_pointer
-        || address <= thread.thread_pointer;
+    let below_thread_pointer = !map.contains(thread_pointer)
+        || thread_pointer < stack_pointer
+        || address <= thread_pointer;
     below_thread_pointer && address >= map.start.saturating_sub(RED_ZONE)
 }
 

@@ -5,7 +5,10 @@
 //! [`ReportWriter`] prints it at once.
 
 mod build;
+pub mod clean;
 pub mod coverage;
+mod doubt;
+mod elsewhere;
 pub mod finding;
 mod fingerprint;
 mod folder;
@@ -14,8 +17,9 @@ mod location;
 mod model;
 mod output;
 mod record_file;
+mod review;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod summary;
 mod suppress;
 #[cfg(test)]
@@ -25,13 +29,16 @@ mod writer;
 
 pub use build::build_race;
 pub use coverage::{Coverage, LookedAt};
-pub use finding::{Finding, MapInfo, ModuleInfo, RaceClass, SideFacts, ThreadInfo};
-pub use fingerprint::{Deduper, fingerprint};
+pub use doubt::{Doubt, notes_of};
+pub use elsewhere::{Elsewhere, Unanalyzed};
+pub use finding::{Finding, MapInfo, ModuleInfo, RaceClass, SideFacts};
+pub use fingerprint::{Deduper, Place, fingerprint, variable};
 pub use hex::Hex;
 pub use location::classify;
 pub use model::{Access, Location, LocationKind, Race, Role, SCHEMA, StackFrame};
-pub use output::{OpenError, open_output};
+pub use output::{OpenError, is_own_descriptor, open_output};
 pub use record_file::{RecordFile, RecordStderr};
+pub use review::review;
 pub use summary::{Summary, closing_line, stats_text};
 pub use suppress::{SuppressError, Suppressions};
 pub use text::race_text;

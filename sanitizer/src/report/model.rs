@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::finding::RaceClass;
 use super::hex::Hex;
 use crate::insn::AccessKind;
+use crate::routine::Contract;
 
 /// The version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -250,62 +251,10 @@ impl StackFrame {
     }
 }
 
-const MEMORY_ROUTINES: [&str; 29] = [
-    "memcpy",
-    "memmove",
-    "memset",
-    "memcmp",
-    "mempcpy",
-    "memccpy",
-    "memchr",
-    "memrchr",
-    "bcmp",
-    "bcopy",
-    "bzero",
-    "strlen",
-    "strnlen",
-    "strcpy",
-    "strncpy",
-    "stpcpy",
-    "strcmp",
-    "strncmp",
-    "strchr",
-    "strcat",
-    "strrchr",
-    "strncat",
-    "stpncpy",
-    "strchrnul",
-    "rawmemchr",
-    "strcasecmp",
-    "strncasecmp",
-    "strcasecmp_l",
-    "strncasecmp_l",
-];
-
-/// Suffixes of the variants that C libraries choose from at run time, and of fortified calls.
-const VARIANTS: [&str; 9] = [
-    "_avx",
-    "_evex",
-    "_sse",
-    "_ssse",
-    "_erms",
-    "_chk",
-    "_unaligned",
-    "_generic",
-    "_movbe",
-];
-
 fn is_memory_routine(function: &str) -> bool {
     // Rust's own copies: `compiler_builtins::mem::memcpy`.
-    let name = function
-        .rsplit("::")
-        .next()
-        .unwrap_or(function)
-        .trim_start_matches('_');
-    MEMORY_ROUTINES.iter().any(|routine| {
-        name.strip_prefix(routine)
-            .is_some_and(|rest| rest.is_empty() || VARIANTS.iter().any(|v| rest.starts_with(v)))
-    })
+    let name = function.rsplit("::").next().unwrap_or(function);
+    Contract::of(name).is_some()
 }
 
 #[cfg(test)]

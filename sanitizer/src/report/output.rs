@@ -1,23 +1,25 @@
 //! The file that reports go to, opened so that a privileged process cannot be tricked into
 //! overwriting something else.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{Mode, fstat};
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open, openat};
+use nix::sys::stat::{FileStat, Mode, fstat};
 
 use super::folder::{Folder, FolderError};
 use super::record_file::RecordFile;
+use crate::kernel::descriptors::{closed_at_start, duplicate, is_inherited};
 
 /// Why a report file could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Opening failed.
-    #[error("cannot open {path} for the report: {source}; name a file that you may write with -o")]
+    #[error("cannot open {path} to write to it: {source}; name a file that you may write")]
     Open {
         /// The file.
         path: PathBuf,
@@ -26,8 +28,8 @@ pub enum OpenError {
     },
     /// The name is a symbolic link.
     #[error(
-        "{path} is a symbolic link, which a report is not written through; \
-             name the file itself with -o"
+        "{path} is a symbolic link, which nothing is written through; \
+             name the file itself"
     )]
     SymbolicLink {
         /// The file.
@@ -36,7 +38,7 @@ pub enum OpenError {
     /// The file has further names, and one of them may be somebody else's.
     #[error(
         "{path} has other hard links, so writing would change another file as well; \
-             remove it or name another file with -o"
+             remove it or name another file"
     )]
     HardLink {
         /// The file.
@@ -44,8 +46,8 @@ pub enum OpenError {
     },
     /// A link on the way that another user has laid.
     #[error(
-        "{link} is a symbolic link of another user in a folder that everybody may write to; \
-             name a file in a folder of your own with -o"
+        "{link} is a symbolic link that another user may have laid; \
+             name the folder that it leads to, or one of your own"
     )]
     ForeignLink {
         /// The link.
@@ -53,8 +55,8 @@ pub enum OpenError {
     },
     /// A file that another user has put there.
     #[error(
-        "{path} belongs to another user, in a folder that everybody may write to; \
-             name a file in a folder of your own with -o"
+        "{path} belongs to another user; \
+             remove it, or name a file in a folder of your own"
     )]
     ForeignFile {
         /// The file.
@@ -63,7 +65,7 @@ pub enum OpenError {
     /// Not something to write a report to.
     #[error(
         "{path} is neither a regular file, a pipe nor a character device; \
-             name another file with -o"
+             name another file"
     )]
     Kind {
         /// The file.
@@ -83,8 +85,8 @@ pub fn open_output(path: &Path) -> Result<RecordFile, OpenError> {
         Errno::ELOOP => OpenError::SymbolicLink { path: path_buf() },
         _ => fail(error.into()),
     };
-    if is_own_descriptor(path) {
-        let file = File::options().append(true).open(path).map_err(fail)?;
+    if let Some(number) = own_descriptor(path) {
+        let file = same_descriptor(number).map_err(fail_call)?;
         // Others write there as well: nothing is ever cut off.
         return Ok(RecordFile::new(file, false));
     }
@@ -98,45 +100,118 @@ pub fn open_output(path: &Path) -> Result<RecordFile, OpenError> {
         FolderError::Call(error) => fail(error.into()),
         FolderError::ForeignLink(link) => OpenError::ForeignLink { link },
     })?;
-    // Emptied only after it is known what it is.
-    let flags = OFlag::O_WRONLY
-        | OFlag::O_CREAT
-        | OFlag::O_APPEND
-        | OFlag::O_NOFOLLOW
-        | OFlag::O_CLOEXEC
-        | OFlag::O_NOCTTY;
-    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-    let fd = openat(&folder.fd, name, flags, mode).map_err(fail_call)?;
-    let stat = fstat(&fd).map_err(fail_call)?;
-    let file = File::from(fd);
-    let meta = file.metadata().map_err(fail)?;
-    let kind = meta.file_type();
-    if !kind.is_file() && !kind.is_fifo() && !kind.is_char_device() {
-        return Err(OpenError::Kind { path: path_buf() });
-    }
-    if !folder.trusts(&stat) {
-        return Err(OpenError::ForeignFile { path: path_buf() });
-    }
-    if kind.is_file() {
-        if meta.nlink() > 1 {
-            return Err(OpenError::HardLink { path: path_buf() });
+    let file = match existing(&folder, name).map_err(fail_call)? {
+        Some((entry, stat)) => {
+            judge(path, &folder, &stat)?;
+            // What was looked at, not what has its name by now. A pipe of one's own waits for its reader.
+            let again = format!("/proc/self/fd/{}", entry.as_raw_fd());
+            open(again.as_str(), WRITING, Mode::empty())
         }
+        None => {
+            let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+            let flags = WRITING | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+            openat(&folder.fd, name, flags, mode)
+        }
+    };
+    let file = File::from(file.map_err(fail_call)?);
+    // Emptied only after it is known what it is.
+    let is_file = file.metadata().map_err(fail)?.is_file();
+    if is_file {
         file.set_len(0).map_err(fail)?;
     }
-    Ok(RecordFile::new(file, kind.is_file()))
+    Ok(RecordFile::new(file, is_file))
 }
 
-/// Whether the path names one of our own descriptors, as shells do for `>(command)`: links of the kernel,
-/// that nobody else can lay.
-fn is_own_descriptor(path: &Path) -> bool {
-    let Some(name) = path.to_str().and_then(|path| path.strip_prefix("/dev/")) else {
-        return false;
+/// How a report is written.
+const WRITING: OFlag = OFlag::O_WRONLY
+    .union(OFlag::O_APPEND)
+    .union(OFlag::O_CLOEXEC)
+    .union(OFlag::O_NOCTTY);
+
+/// What has the name in the folder now, looked at without opening it: that can block, or do things.
+fn existing(folder: &Folder, name: &OsStr) -> Result<Option<(OwnedFd, FileStat)>, Errno> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    match openat(&folder.fd, name, flags, Mode::empty()) {
+        Ok(entry) => {
+            let stat = fstat(&entry)?;
+            Ok(Some((entry, stat)))
+        }
+        Err(Errno::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a report may be written to something that exists.
+fn judge(path: &Path, folder: &Folder, stat: &FileStat) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    let kind = stat.st_mode & libc::S_IFMT;
+    match kind {
+        libc::S_IFREG | libc::S_IFIFO | libc::S_IFCHR => {}
+        libc::S_IFLNK => return Err(OpenError::SymbolicLink { path }),
+        libc::S_IFDIR => {
+            let source = Errno::EISDIR.into();
+            return Err(OpenError::Open { path, source });
+        }
+        _ => return Err(OpenError::Kind { path }),
+    }
+    let is_file = kind == libc::S_IFREG;
+    if is_file && stat.st_nlink > 1 {
+        return Err(OpenError::HardLink { path });
+    }
+    if folder.is_safe(stat) || is_file && folder.is_of_owner(stat) {
+        Ok(())
+    } else {
+        Err(OpenError::ForeignFile { path })
+    }
+}
+
+/// Whether the path names one of our own descriptors, where the program that we start writes as well.
+#[must_use]
+pub fn is_own_descriptor(path: &Path) -> bool {
+    own_descriptor(path).is_some()
+}
+
+/// The number of the own descriptor that the path names: `-` is standard output, and shells have names of the
+/// kernel for `>(command)`, which nobody else can lay links to.
+fn own_descriptor(path: &Path) -> Option<RawFd> {
+    let path = path.to_str()?;
+    if path == "-" {
+        return Some(1);
+    }
+    let number = |name: &str| {
+        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| name.parse().ok())?
     };
-    let number = name.strip_prefix("fd/");
-    matches!(name, "stdout" | "stderr")
-        || number.is_some_and(|number| {
-            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-        })
+    if let Some(name) = path.strip_prefix("/proc/self/fd/") {
+        return number(name);
+    }
+    match path.strip_prefix("/dev/")? {
+        "stdout" => Some(1),
+        "stderr" => Some(2),
+        name => number(name.strip_prefix("fd/")?),
+    }
+}
+
+/// Another descriptor of the same open file. To open it by its name anew would begin at another place of it, so
+/// that the program that writes there as well would write over the reports.
+fn same_descriptor(number: RawFd) -> Result<File, Errno> {
+    let is_closed = number
+        .try_into()
+        .is_ok_and(|bit: u32| closed_at_start().checked_shr(bit).unwrap_or(0) & 1 == 1);
+    if is_closed {
+        return Err(Errno::EBADF);
+    }
+    if !is_inherited(number)? {
+        // One that this process has opened for itself.
+        return Err(Errno::EBADF);
+    }
+    let copy = duplicate(number)
+        .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EBADF)))?;
+    let mode = OFlag::from_bits_truncate(fcntl(&copy, FcntlArg::F_GETFL)?);
+    match mode & OFlag::O_ACCMODE {
+        OFlag::O_RDONLY => Err(Errno::EBADF),
+        _ => Ok(File::from(copy)),
+    }
 }
 
 #[cfg(test)]
@@ -238,14 +313,21 @@ mod tests {
         assert!(refused, "{error}");
         assert_eq!(fs::read(&planted).expect("read"), b"keep");
 
-        // Where only its owner can write, nobody else has laid anything.
+        // In a folder of his own, another user can lay links and pipes as well; his files are his.
         let theirs = dir.path().join("theirs");
         fs::create_dir(&theirs).expect("folder");
         symlink(&precious, theirs.join("link")).expect("symlink");
-        for path in [&theirs, &theirs.join("link")] {
-            lchown(path, OTHER, OTHER).expect("lchown");
+        nix::unistd::mkfifo(&theirs.join("pipe"), Mode::S_IRWXU).expect("mkfifo");
+        fs::write(theirs.join("report"), "an old one").expect("write");
+        for path in ["", "link", "pipe", "report"] {
+            lchown(theirs.join(path), OTHER, OTHER).expect("lchown");
         }
-        open_output(&theirs.join("link/report")).expect("a link in its owner's folder");
+        let error = open_output(&theirs.join("link/report")).expect_err("a link of its owner's");
+        assert!(matches!(error, OpenError::ForeignLink { .. }), "{error}");
+        let error = open_output(&theirs.join("pipe")).expect_err("a pipe that nobody reads");
+        assert!(matches!(error, OpenError::ForeignFile { .. }), "{error}");
+        open_output(&theirs.join("report")).expect("its owner's file");
+        open_output(&theirs.join("new")).expect("a new file");
     }
 
     /// Check that what a shell calls `/dev/fd/N` is written to, and nothing that looks like it.
@@ -254,6 +336,17 @@ mod tests {
         use std::io::{Read as _, Write as _, pipe};
         use std::os::fd::AsRawFd as _;
         let (mut reader, writer) = pipe().expect("pipe");
+        let inherited = |fd: RawFd| {
+            let fd = duplicate(fd).expect("duplicate");
+            fcntl(&fd, FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).expect("fcntl");
+            fd
+        };
+        let own = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
+        let error = open_output(&own).expect_err("one that was not inherited");
+        assert!(matches!(error, OpenError::Open { .. }), "{error}");
+        let copy = inherited(writer.as_raw_fd());
+        drop(writer);
+        let writer = copy;
         let path = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
         let mut file = open_output(&path).expect("open");
         file.write_all(b"a race\n").expect("write");
@@ -261,6 +354,12 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).expect("read");
         assert_eq!(text, "a race\n");
+        assert_eq!(own_descriptor(Path::new("-")), Some(1));
+        let (reader, _writer) = pipe().expect("pipe");
+        let reader = inherited(reader.as_raw_fd());
+        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        let error = open_output(&path).expect_err("for reading only");
+        assert!(matches!(error, OpenError::Open { .. }), "{error}");
         for path in [
             "/dev/fd/",
             "/dev/fd/0/../x",
@@ -268,7 +367,7 @@ mod tests {
             "/dev/stdout/",
             "dev/stdout",
         ] {
-            assert!(!is_own_descriptor(Path::new(path)), "{path}");
+            assert_eq!(own_descriptor(Path::new(path)), None, "{path}");
         }
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn race() -> Race {
 }
 
 /// A finding without stacks.
-pub(super) fn finding() -> Finding {
+pub(crate) fn finding() -> Finding {
     let stalled = SideFacts {
         routine: None,
         system_call: None,
@@ -115,6 +115,10 @@ pub(super) fn finding() -> Finding {
         address: 0x8000,
         size: 8,
         introduced_read: false,
+        doubtful: None,
+        copied_to: None,
+        may_be_merged: false,
+        mark_may_be_lost: false,
         block: None,
         live: Vec::new(),
     };
@@ -142,6 +146,5 @@ pub(super) fn finding() -> Finding {
         racing,
         value_before: vec![1, 0, 0, 0, 0, 0, 0, 0],
         value_after: vec![1, 0, 0, 0, 0, 0, 0, 0],
-        threads: Vec::new(),
     }
 }

@@ -5,6 +5,9 @@ use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
+use super::clean::clean;
+use super::elsewhere::Unanalyzed;
+
 /// Figures of one session. The JSON form is a contract with users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -44,10 +47,36 @@ pub struct Summary {
     pub sites_sampled: Option<u64>,
     /// Seconds during which some memory was watched.
     pub watched_s: f64,
-    /// The share of the code that is analyzed; `None` where no code is known.
+    /// The share of the samples that were in analyzed functions, or in a memory routine that one of them has called;
+    /// `None` where nothing was sampled.
     pub analyzed_percent: Option<f64>,
+    /// Where most of the others were.
+    #[serde(default)]
+    pub hottest_unanalyzed: Option<Unanalyzed>,
     /// Threads that could not be watched.
     pub unwatchable_threads: u64,
+    /// Threads that the program has created while it was watched, as far as a gate tells.
+    #[serde(default)]
+    pub threads_created: u64,
+    /// Those that were left alone at their creation, since taking in more would have cost more than the budget: they could only be
+    /// caught as the racing thread, unless they lived for long.
+    #[serde(default)]
+    pub threads_left_alone: u64,
+    /// Times that threads stopped on the program's own account, since whatever traces a program stops it before each of its signals.
+    #[serde(default)]
+    pub own_stops: u64,
+    /// Times that a thread was let alone for a while, because such stops cost more than their part of the budget; meanwhile it could only be
+    /// caught as the racing thread.
+    #[serde(default)]
+    pub times_let_alone: u64,
+    /// For how many seconds threads were let alone for that, summed over the threads.
+    #[serde(default)]
+    pub let_alone_s: f64,
+    /// Processes below the first one that were worth watching and were not watched: by the name of what they execute, and why
+    /// (`ended-early`, `limit` of processes at a time, `refused`; `unidentified` where the file was gone before it was known whether
+    /// it is worth watching, `untold` of those that were lost since too much happened at a time).
+    #[serde(default)]
+    pub not_watched: BTreeMap<String, BTreeMap<String, u64>>,
     /// Times that the watchdog released the target because gwp-race was late.
     #[serde(default)]
     pub watchdog_releases: u64,
@@ -70,13 +99,20 @@ pub struct Summary {
     pub slowdown_percent: f64,
 }
 
+/// A target that has used less CPU time, seconds, has no slowdown in percent that would mean anything: a single stall and what watching
+/// may cost in advance are a large share of it, and would be of no other run.
+const LEAST_CPU_S: f64 = 1.0;
+
+/// What takes a smaller share of the time than this is not named, percent.
+const WORTH_TELLING: f64 = 1.0;
+
 /// One line that says what was found, and what finding nothing is worth.
 #[must_use]
 pub fn closing_line(summary: &Summary) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write_closing(&mut out, summary);
-    out
+    clean(out.trim_end()).into_owned() + "\n"
 }
 
 fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
@@ -123,6 +159,12 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
         )?,
         None => write!(out, "; no analyzed code was sampled")?,
     }
+    if let Some(hottest) = &summary.hottest_unanalyzed
+        && hottest.percent >= WORTH_TELLING
+    {
+        let (percent, name) = (hottest.percent, hottest.name());
+        write!(out, " ({percent:.1} % in {name}, which is not analyzed)")?;
+    }
     if let (Some(sampled), Some(total)) = (summary.sites_sampled, summary.sites_total) {
         write!(
             out,
@@ -137,6 +179,23 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
             count(summary.unwatchable_threads, "thread")
         )?;
     }
+    if summary.threads_left_alone > 0 {
+        write!(
+            out,
+            "; {} of {} that were created could not be held within the budget",
+            summary.threads_left_alone,
+            count(summary.threads_created, "thread")
+        )?;
+    }
+    if summary.times_let_alone > 0 {
+        write!(
+            out,
+            "; threads were let alone {}, for {} in all, as their own signals cost more than the budget",
+            count(summary.times_let_alone, "time"),
+            seconds(summary.let_alone_s)
+        )?;
+    }
+    write_not_watched(out, &summary.not_watched)?;
     if summary.watchdog_releases > 0 {
         write!(
             out,
@@ -158,13 +217,73 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
             count(summary.value_changed_unknown_origin, "time")
         )?;
     }
+    let stopped = seconds(summary.target_stopped_s);
     writeln!(
         out,
-        ". Threads of the target were stopped for {} (slowdown {:.2} % of {} of CPU time).",
-        seconds(summary.target_stopped_s),
-        summary.slowdown_percent,
-        seconds(summary.target_cpu_s),
+        ". Threads of the target were stopped for {stopped} ({}).",
+        slowdown(summary)
     )
+}
+
+/// What watching has cost, as a share where there is enough that it is a share of.
+fn slowdown(summary: &Summary) -> String {
+    let cpu = seconds(summary.target_cpu_s);
+    if summary.target_cpu_s < LEAST_CPU_S {
+        let spent = seconds(summary.spent_s.values().sum());
+        format!("watching took {spent} beside {cpu} of CPU time, too short for a percentage")
+    } else {
+        format!(
+            "slowdown {:.2} % of {cpu} of CPU time",
+            summary.slowdown_percent
+        )
+    }
+}
+
+/// Names the processes that were not watched, the most frequent first.
+fn write_not_watched(
+    out: &mut String,
+    not_watched: &BTreeMap<String, BTreeMap<String, u64>>,
+) -> fmt::Result {
+    const MOST: usize = 3;
+    if not_watched.is_empty() {
+        return Ok(());
+    }
+    let mut all: Vec<(u64, &str, &str)> = not_watched
+        .iter()
+        .flat_map(|(name, reasons)| {
+            let reasons = reasons.iter();
+            reasons.map(move |(reason, &count)| (count, name.as_str(), reason.as_str()))
+        })
+        .collect();
+    all.sort_by_key(|&(count, ..)| std::cmp::Reverse(count));
+    let told: Vec<String> = all
+        .iter()
+        .take(MOST)
+        .map(|(times, name, reason)| {
+            let times = count(*times, "time");
+            format!("{name} ({times}, {})", told_reason(reason))
+        })
+        .collect();
+    let more: u64 = all.iter().skip(MOST).map(|(count, ..)| count).sum();
+    write!(out, "; not watched: {}", told.join(", "))?;
+    if more > 0 {
+        write!(out, " and {more} more")?;
+    }
+    Ok(())
+}
+
+/// Why a process was not watched, in words.
+fn told_reason(reason: &str) -> &str {
+    match reason {
+        "ended-early" => "ended before it could be watched",
+        "limit" => "too many at a time",
+        "refused" => "could not be held",
+        "unidentified" => {
+            "ended, and its file was gone, before it was known whether it has metadata"
+        }
+        "untold" => "too much happened at a time to be told of it",
+        other => other,
+    }
 }
 
 /// All figures, one a line: what `--stats` prints.
@@ -213,9 +332,31 @@ pub fn stats_text(summary: &Summary) -> String {
                 .map_or_else(unknown, |p| format!("{p:.1} %")),
         ),
         (
+            "hottest not analyzed",
+            (summary.hottest_unanalyzed.as_ref()).map_or_else(
+                || "none".to_owned(),
+                |h| format!("{:.1} % ({})", h.percent, h.name()),
+            ),
+        ),
+        (
             "threads not watchable",
             summary.unwatchable_threads.to_string(),
         ),
+        ("threads created", summary.threads_created.to_string()),
+        ("threads left alone", summary.threads_left_alone.to_string()),
+        ("stops for own signals", summary.own_stops.to_string()),
+        ("times let alone", summary.times_let_alone.to_string()),
+        ("let alone for", seconds(summary.let_alone_s)),
+    ]);
+    for (name, reasons) in &summary.not_watched {
+        for (reason, times) in reasons {
+            rows.push((
+                "processes not watched",
+                format!("{times} ({name}: {reason})"),
+            ));
+        }
+    }
+    rows.extend([
         (
             "releases by the watchdog",
             summary.watchdog_releases.to_string(),
@@ -231,10 +372,10 @@ pub fn stats_text(summary: &Summary) -> String {
     for (what, spent) in &summary.spent_s {
         rows.push(("spent", format!("{} ({what})", seconds(*spent))));
     }
-    rows.push(("slowdown", format!("{:.2} %", summary.slowdown_percent)));
+    rows.push(("cost", slowdown(summary)));
     let mut out = "gwp-race: summary\n".to_owned();
     for (label, value) in rows {
-        let _ = writeln!(out, "  {label:<28}{value}");
+        let _ = writeln!(out, "  {label:<28}{}", clean(&value));
     }
     out
 }
@@ -263,7 +404,21 @@ mod tests {
             stalls: 1,
             watched_s: 0.25,
             analyzed_percent: Some(87.54),
+            hottest_unanalyzed: Some(Unanalyzed {
+                function: Some("crunch".to_owned()),
+                module: Some("/lib/libhot.so".to_owned()),
+                offset: crate::report::hex::Hex(0x1139),
+                percent: 10.0,
+            }),
             unwatchable_threads: 2,
+            threads_created: 40,
+            threads_left_alone: 30,
+            own_stops: 9000,
+            times_let_alone: 3,
+            let_alone_s: 12.5,
+            not_watched: [("prog", "limit", 3), ("test", "ended-early", 1)]
+                .map(|(name, reason, count)| (name.to_owned(), [(reason.to_owned(), count)].into()))
+                .into(),
             hits_swallowed: [("both-atomic".to_owned(), 3)].into(),
             no_stall: [("no-access-ahead".to_owned(), 7)].into(),
             value_changed_unknown_origin: 1,
@@ -275,10 +430,24 @@ mod tests {
         assert_eq!(
             closing_line(&summary),
             "gwp-race: no data race was caught, which does not prove that there is none: memory \
-             was watched for 250.0 ms of 30.0 s (1 stall); 87.5 % of the sampled time was in analyzed code; \
-             2 threads could not be watched; 3 hits not reported; the value changed without a \
+             was watched for 250.0 ms of 30.0 s (1 stall); 87.5 % of the sampled time was in analyzed code \
+             (10.0 % in crunch (libhot.so+0x1139), which is not analyzed); \
+             2 threads could not be watched; 30 of 40 threads that were created could not be held within the budget; \
+             threads were let alone 3 times, for 12.5 s in all, as their own signals cost more than the budget; \
+             not watched: prog (3 times, too many at a time), test (1 time, ended before it could be watched); 3 hits not reported; the value changed without a \
              hit 1 time. Threads of the target were stopped for 500.0 ms (slowdown 0.40 % of 125.0 s of CPU time).\n"
         );
+        // Less CPU time than a single stall may take a large share of.
+        let short = Summary {
+            target_cpu_s: 0.0177,
+            spent_s: [("tracer".to_owned(), 0.05), ("stops".to_owned(), 0.0055)].into(),
+            slowdown_percent: 313.65,
+            ..summary.clone()
+        };
+        assert!(closing_line(&short).ends_with(
+            "stopped for 500.0 ms (watching took 55.5 ms beside 17.7 ms of CPU time, too short for a percentage).\n"
+        ));
+        assert!(!stats_text(&short).contains("313"));
         let found = Summary {
             races_unique: 2,
             races_total: 5,
@@ -289,6 +458,7 @@ mod tests {
              was watched: memory was watched"
         ));
         let figures = stats_text(&found);
+        assert!(figures.contains("  processes not watched       3 (prog: limit)\n"));
         assert!(figures.contains("  hits swallowed              3 (both-atomic)\n"));
         assert!(figures.contains("  samples without a stall     7 (no-access-ahead)\n"));
     }

@@ -44,7 +44,7 @@ WARNING: gwp-race: data race (pid=10)
     #1 work /src/worker.c:12:5 (libwork.so+0x1139) (BuildId: aabbcc)
     #2 main /src/main.c:30:5 (app+0x2100) (BuildId: aabbcc)
 
-  Concurrent atomic read of size 4 at 0x555500004010 by thread 'reader?[31m' (tid=12) [racing]:
+  Concurrent atomic read of size 4 at 0x555500004010 by thread 'reader\\u{1b}[31m' (tid=12) [racing]:
     #0 <null> <null> (app+0x2200) (BuildId: aabbcc)
     [the stack goes on]
 
@@ -117,8 +117,8 @@ fn json_lines() {
         .collect();
     fields.sort_unstable();
     let mut contract: Vec<&str> = "type elapsed_s samples stalls hits hits_swallowed \
-        races_unique races_total sites_total sites_sampled watched_s analyzed_percent \
-        unwatchable_threads value_changed_unknown_origin target_stopped_s target_cpu_s slowdown_percent \
+        races_unique races_total sites_total sites_sampled watched_s analyzed_percent hottest_unanalyzed \
+        unwatchable_threads threads_created threads_left_alone own_stops times_let_alone let_alone_s not_watched value_changed_unknown_origin target_stopped_s target_cpu_s slowdown_percent \
         no_stall site_waits site_waits_met stalls_cut_short watchdog_releases dropped decisions spent_s"
         .split_whitespace()
         .collect();
@@ -236,10 +236,29 @@ fn write_errors() {
 /// Check that text summaries carry the figures only when asked.
 #[test]
 fn text_summary() {
-    for (stats, lines) in [(false, 1), (true, 22)] {
+    for (stats, lines) in [(false, 1), (true, 28)] {
         let sink = Sink::default();
         let mut writer = TextWriter::new(Box::new(sink.clone()), "memory", stats);
         writer.summary(&Summary::default()).expect("write");
         assert_eq!(sink.text().lines().count(), lines, "{}", sink.text());
     }
+}
+
+/// Check that the summary begins with a line of its own where the program writes as well, and only there.
+#[test]
+fn the_summary_is_set_apart() {
+    let text = |beside: bool| {
+        let mut sink = Sink::default();
+        sink.write_all(b"no end of line").unwrap();
+        let writer = TextWriter::new(Box::new(sink.clone()), "sink", false);
+        let mut writer = if beside {
+            writer.beside_output()
+        } else {
+            writer
+        };
+        writer.summary(&Summary::default()).unwrap();
+        sink.text()
+    };
+    assert!(text(true).starts_with("no end of line\ngwp-race: "));
+    assert!(text(false).starts_with("no end of linegwp-race: "));
 }

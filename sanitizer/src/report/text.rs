@@ -1,9 +1,9 @@
 //! Races as text, in the shape of ThreadSanitizer's reports (compiler-rt,
 //! lib/tsan/rtl/tsan_report.cpp), so that tools that read those read ours.
 
-use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use super::clean::clean;
 use super::finding::RaceClass;
 use super::hex::Hex;
 use super::model::{Access, CodeBlock, LiveValue, Location, LocationKind, Race, Role, StackFrame};
@@ -259,15 +259,4 @@ fn file_name(path: &str) -> &str {
         .next()
         .filter(|name| !name.is_empty())
         .unwrap_or(path)
-}
-
-/// Names come from the target: control characters in them must not reach a terminal.
-fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().any(char::is_control) {
-        text.chars()
-            .map(|c| if c.is_control() { '?' } else { c })
-            .collect()
-    } else {
-        Cow::Borrowed(text)
-    }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::clean::to_json;
 use super::model::Race;
 use super::summary::{Summary, closing_line, stats_text};
 use super::text::race_text;
@@ -60,6 +61,8 @@ impl Output {
 pub struct TextWriter {
     output: Output,
     stats: bool,
+    /// Others write there as well.
+    shared: bool,
 }
 
 impl TextWriter {
@@ -72,7 +75,16 @@ impl TextWriter {
                 path: path.into(),
             },
             stats,
+            shared: false,
         }
+    }
+
+    /// The program's output goes there, too, and need not end with a line: the summary is set apart by an
+    /// empty one.
+    #[must_use]
+    pub const fn beside_output(mut self) -> Self {
+        self.shared = true;
+        self
     }
 }
 
@@ -82,11 +94,13 @@ impl ReportWriter for TextWriter {
     }
 
     fn summary(&mut self, summary: &Summary) -> Result<(), WriteError> {
-        let mut text = if self.stats {
-            stats_text(summary)
-        } else {
-            String::new()
-        };
+        let mut text = String::new();
+        if self.shared {
+            text.push('\n');
+        }
+        if self.stats {
+            text.push_str(&stats_text(summary));
+        }
         text.push_str(&closing_line(summary));
         self.output.write(&text)
     }
@@ -110,7 +124,7 @@ impl JsonWriter {
     }
 
     fn line(&mut self, line: &Line<'_>) -> Result<(), WriteError> {
-        let mut text = serde_json::to_string(line).map_err(|error| WriteError {
+        let mut text = to_json(line).map_err(|error| WriteError {
             path: self.output.path.clone(),
             source: io::Error::other(error),
         })?;

@@ -6,6 +6,7 @@ use std::ops::Range;
 use gimli::{Register, X86_64};
 
 use super::cfi::Cfi;
+use super::effort;
 use super::module::StackSnapshot;
 use super::unwind_rules::{Registers, Step};
 use crate::addr::LinkAddr;
@@ -27,8 +28,23 @@ impl CallFrames {
     /// address.
     #[must_use]
     pub fn extent(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
+        effort::begin();
         let range = self.0.extent(address.0)?;
         Some(LinkAddr(range.start)..LinkAddr(range.end))
+    }
+
+    /// The code of each entry of the tables, sorted. The parts of a function that was split have one each.
+    pub(super) fn entries(&self) -> Vec<Range<LinkAddr>> {
+        effort::begin();
+        let entries = self.0.entries();
+        (entries.map(|range| LinkAddr(range.start)..LinkAddr(range.end))).collect()
+    }
+
+    /// Whether an entry of the tables begins at an address and says that something of a frame is set up there
+    /// already, as it never is where a function begins.
+    pub(super) fn is_within_frame(&self, start: LinkAddr) -> bool {
+        effort::begin();
+        self.0.begins_within_frame(start.0) == Some(true)
     }
 
     /// The registers of the caller of a thread that stands at link-time address `pc`: its return
@@ -36,6 +52,7 @@ impl CallFrames {
     /// the tables do not tell all of these.
     #[must_use]
     pub fn caller(&self, pc: LinkAddr, regs: &Regs, stack: &StackSnapshot) -> Option<Regs> {
+        effort::begin();
         let step = self.0.step(pc.0, &Registers::new(regs), stack)?;
         let Step::Caller {
             registers,

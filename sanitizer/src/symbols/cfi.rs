@@ -3,22 +3,23 @@
 //! registers at an address.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::OnceLock;
 
 use gimli::{
-    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameOffset, EndianArcSlice,
-    FrameDescriptionEntry, LittleEndian, UnwindContext, UnwindSection, UnwindTableRow,
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EhFrameOffset, FrameDescriptionEntry,
+    Register, UnwindContext, UnwindSection, UnwindTableRow, X86_64,
 };
 
 use super::eh_frame_hdr::EhFrameHdr;
 use super::elf_file::ElfFile;
+use super::reader::Reader;
 use super::unwind_rules::{self, Memory, Registers, Step};
 use crate::image::Image;
 
-pub(super) type Reader = EndianArcSlice<LittleEndian>;
-
 const ADDRESS_SIZE: u8 = 8;
+/// Entries of a table without a search table that are kept sorted, 24 bytes each. What stands behind them is not
+/// found.
+const MOST_ENTRIES: usize = 1 << 19;
 
 /// The unwind tables of a module.
 #[derive(Debug, Default)]
@@ -39,20 +40,16 @@ struct Table<S: UnwindSection<Reader>> {
     index: OnceLock<Vec<(u64, u64, S::Offset)>>,
 }
 
-pub(super) fn reader(bytes: Arc<[u8]>) -> Reader {
-    EndianArcSlice::new(bytes, LittleEndian)
-}
-
 impl Cfi {
     /// Reads the tables of a module and of its separate debug file.
     pub(super) fn read(file: &ElfFile, debug: Option<&ElfFile>) -> Self {
         let addr = |name: &str| file.section(name).map_or(0, |s| s.addr);
-        let mut cfi = Self::of_sections(&addr, &|name| file.section_bytes(name));
-        let debug_frame = file
-            .section_bytes(".debug_frame")
-            .or_else(|| debug?.section_bytes(".debug_frame"))
-            .map(|bytes| {
-                let mut section = DebugFrame::from(reader(bytes));
+        let section = |file: &ElfFile, name: &str| file.section_reader(name).ok().flatten();
+        let mut cfi = Self::of_sections(&addr, &|name| section(file, name));
+        let debug_frame = section(file, ".debug_frame")
+            .or_else(|| section(debug?, ".debug_frame"))
+            .map(|contents| {
+                let mut section = DebugFrame::from(contents);
                 section.set_address_size(ADDRESS_SIZE);
                 Table::new(section, 0, BaseAddresses::default())
             });
@@ -64,24 +61,24 @@ impl Cfi {
     pub(super) fn of_image(image: &Image) -> Self {
         let section = |name: &str| image.section(name).filter(|s| !s.data.is_empty());
         Self::of_sections(&|name| section(name).map_or(0, |s| s.address.0), &|name| {
-            section(name).map(|s| Arc::from(s.data))
+            section(name).map(|s| Reader::of_image(image, s.offset.0, s.data.len()))
         })
     }
 
-    /// `addr` and `bytes` answer for the sections of the file, by name.
-    fn of_sections(addr: &dyn Fn(&str) -> u64, bytes: &dyn Fn(&str) -> Option<Arc<[u8]>>) -> Self {
+    /// `addr` and `contents` answer for the sections of the file, by name.
+    fn of_sections(addr: &dyn Fn(&str) -> u64, contents: &dyn Fn(&str) -> Option<Reader>) -> Self {
         let bases = BaseAddresses::default()
             .set_eh_frame_hdr(addr(".eh_frame_hdr"))
             .set_eh_frame(addr(".eh_frame"))
             .set_text(addr(".text"))
             .set_got(addr(".got"));
-        let eh_frame = bytes(".eh_frame").map(|bytes| {
-            let mut section = EhFrame::from(reader(bytes));
+        let eh_frame = contents(".eh_frame").map(|contents| {
+            let mut section = EhFrame::from(contents);
             section.set_address_size(ADDRESS_SIZE);
             Table::new(section, addr(".eh_frame"), bases)
         });
-        let eh_frame_hdr = bytes(".eh_frame_hdr")
-            .and_then(|bytes| EhFrameHdr::parse(bytes, addr(".eh_frame_hdr")));
+        let eh_frame_hdr = contents(".eh_frame_hdr")
+            .and_then(|contents| EhFrameHdr::parse(contents, addr(".eh_frame_hdr")));
         Self {
             eh_frame,
             eh_frame_hdr,
@@ -96,6 +93,43 @@ impl Cfi {
             return Some(fde.initial_address()..fde.end_address());
         }
         table.entry(lookup).map(|(start, end, _)| start..end)
+    }
+
+    /// The first and past-last link-time address of each `.eh_frame` entry, sorted; none where there are more than are
+    /// kept, since the rest would be missed.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Range<u64>> {
+        let index = self.eh_frame.as_ref().map_or(&[][..], Table::index);
+        let is_whole = index.len() < MOST_ENTRIES;
+        let index = if is_whole { index } else { &[] };
+        index.iter().map(|&(start, end, _)| start..end)
+    }
+
+    /// Whether the `.eh_frame` entry that begins at an address says that something of a frame is set up there
+    /// already; nothing where none begins there.
+    pub(super) fn begins_within_frame(&self, start: u64) -> Option<bool> {
+        let table = self.eh_frame.as_ref()?;
+        let fde = match self.by_search_table(table, start) {
+            Some(fde) => fde,
+            None => table.fde(table.entry(start)?.2)?,
+        };
+        let mut context = UnwindContext::new();
+        let row = fde
+            .unwind_info_for_address(&table.section, &table.bases, &mut context, start)
+            .ok()?;
+        let at_call = CfaRule::RegisterAndOffset {
+            register: X86_64::RSP,
+            offset: 8,
+        };
+        let return_address = fde.cie().return_address_register();
+        let saves = |(register, _): &(Register, _)| *register != return_address;
+        let is_within = *row.cfa() != at_call || row.registers().any(saves);
+        (fde.initial_address() == start).then_some(is_within)
+    }
+
+    /// What is kept in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.eh_frame.as_ref().map_or(0, Table::bytes)
+            + self.debug_frame.as_ref().map_or(0, Table::bytes)
     }
 
     /// Goes from the frame in `registers`, whose code is looked up at the link-time address
@@ -159,7 +193,9 @@ impl<S: UnwindSection<Reader>> Table<S> {
             let mut index = Vec::new();
             let mut entries = self.section.entries(&self.bases);
             // What stands before a damaged entry is still good.
-            while let Ok(Some(entry)) = entries.next() {
+            while index.len() < MOST_ENTRIES
+                && let Ok(Some(entry)) = entries.next()
+            {
                 if let CieOrFde::Fde(partial) = entry
                     && let Ok(fde) = partial.parse(S::cie_from_offset)
                 {
@@ -167,9 +203,15 @@ impl<S: UnwindSection<Reader>> Table<S> {
                     index.push((fde.initial_address(), fde.end_address(), offset));
                 }
             }
-            index.sort_by_key(|&(start, end, _)| (start, end));
+            index.sort_unstable_by_key(|&(start, end, _)| (start, end));
             index
         })
+    }
+
+    /// What is kept in memory.
+    fn bytes(&self) -> usize {
+        let index = self.index.get().map_or(0, Vec::capacity);
+        index * size_of::<(u64, u64, S::Offset)>()
     }
 
     /// First and past-last address of the entry that covers `lookup`, and where it stands.
@@ -182,11 +224,12 @@ impl<S: UnwindSection<Reader>> Table<S> {
 
     fn step(&self, lookup: u64, registers: &Registers, memory: &dyn Memory) -> Option<Step> {
         let (_, _, offset) = self.entry(lookup)?;
-        let fde = self
-            .section
-            .fde_from_offset(&self.bases, offset, S::cie_from_offset)
-            .ok()?;
-        self.step_in(&fde, lookup, registers, memory)
+        self.step_in(&self.fde(offset)?, lookup, registers, memory)
+    }
+
+    fn fde(&self, offset: S::Offset) -> Option<FrameDescriptionEntry<Reader>> {
+        let section = &self.section;
+        (section.fde_from_offset(&self.bases, offset, S::cie_from_offset)).ok()
     }
 
     fn step_in(

@@ -2,18 +2,21 @@
 //!
 //! Files are read with pread, not mapped: somebody may truncate a library or a debug file
 //! while we hold it, and that must cost a symbol, not a SIGBUS. Section contents are read
-//! when first asked for.
+//! when first asked for, and so far as they are asked for.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use object::elf;
-use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
-use object::read::{CompressedData, CompressionFormat};
-use object::{LittleEndian, ReadCache};
+use gimli::Reader as _;
+
+use super::elf_headers::{Headers, SHF_COMPRESSED, SHT_NOBITS, Section, Segment};
+use super::inflate::Packed;
+use super::pages::PagedFile;
+use super::reader::Reader;
+use super::too_much::TooMuch;
+use crate::image::Form;
 
 /// Names a file's content: the same identity, the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,32 +27,10 @@ pub(super) struct FileIdentity {
     modified: (i64, i64),
 }
 
-/// A section of the file, or the part of one that matters here.
-#[derive(Clone, Debug)]
-pub(super) struct Section {
-    name: Vec<u8>,
-    kind: elf::SectionType,
-    flags: elf::SectionFlags,
-    /// Link-time address.
-    pub(super) addr: u64,
-    offset: u64,
-    size: u64,
-}
-
-/// A loadable segment.
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    addr: u64,
-    mem_size: u64,
-    offset: u64,
-    file_size: u64,
-    executable: bool,
-}
-
 /// An open ELF file: its headers, and its sections on demand.
 #[derive(Debug)]
 pub(super) struct ElfFile {
-    file: File,
+    file: Arc<PagedFile>,
     len: u64,
     identity: FileIdentity,
     sections: Vec<Section>,
@@ -59,17 +40,16 @@ pub(super) struct ElfFile {
 
 /// The header that SHF_COMPRESSED sections begin with: `Elf64_Chdr`.
 const COMPRESSION_HEADER_SIZE: usize = 24;
-/// What `.zdebug_*` sections begin with: "ZLIB" and the big-endian size.
-const ZDEBUG_HEADER_SIZE: usize = 12;
+/// What `.zdebug_*` sections begin with, before a big-endian size.
+const ZDEBUG_MAGIC: &[u8; 4] = b"ZLIB";
+/// The sections that lead to other files have a name and a checksum or a build id.
+const LONGEST_LINK: usize = 1 << 13;
+/// The largest file that is read through for its checksum. (GDB's is a debug file of such a size, too.)
+const MOST_SUMMED: u64 = 4 << 30;
 
 impl ElfFile {
-    /// Opens a file and reads its headers.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        // O_NONBLOCK: the name may be a FIFO by now, which must not hang us.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(path)?;
+    /// Reads the headers of a file.
+    pub(super) fn new(file: File) -> io::Result<Self> {
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(io::Error::new(
@@ -83,9 +63,10 @@ impl ElfFile {
             size: meta.len(),
             modified: (meta.mtime(), meta.mtime_nsec()),
         };
-        let headers = Headers::read(&file).map_err(io::Error::other)?;
+        let file = PagedFile::new(file);
+        let headers = Headers::read(&file)?;
         Ok(Self {
-            file,
+            file: Arc::new(file),
             len: meta.len(),
             identity,
             sections: headers.sections,
@@ -94,8 +75,19 @@ impl ElfFile {
         })
     }
 
+    /// Opens a file that a test names.
+    #[cfg(test)]
+    pub(super) fn open(path: &std::path::Path) -> io::Result<Self> {
+        Self::new(File::open(path)?)
+    }
+
     pub(super) const fn identity(&self) -> FileIdentity {
         self.identity
+    }
+
+    /// Its size in bytes.
+    pub(super) const fn len(&self) -> u64 {
+        self.len
     }
 
     /// The GNU build id; empty where there is none.
@@ -125,7 +117,7 @@ impl ElfFile {
     pub(super) fn section(&self, name: &str) -> Option<&Section> {
         self.sections
             .iter()
-            .find(|s| s.name == name.as_bytes() && s.kind != elf::SHT_NOBITS && s.size > 0)
+            .find(|s| s.name == name.as_bytes() && s.kind != SHT_NOBITS && s.size > 0)
     }
 
     /// Whether the file has DWARF of its own.
@@ -146,18 +138,46 @@ impl ElfFile {
         Some(bytes)
     }
 
-    /// A section's contents, decompressed.
-    pub(super) fn section_bytes(&self, name: &str) -> Option<Arc<[u8]>> {
-        if let Some(section) = self.section(name) {
-            let bytes = self.read(section.offset, section.size)?;
-            if section.flags.contains(elf::SHF_COMPRESSED) {
-                return inflate_section(&bytes);
-            }
-            return Some(bytes.into());
+    /// Where a section's contents are; None unless all of them are there.
+    fn contents(&self, section: &Section) -> Option<Reader> {
+        if section.offset.checked_add(section.size)? > self.len {
+            return None;
         }
-        let zdebug = format!(".z{}", name.strip_prefix('.')?);
-        let section = self.section(&zdebug)?;
-        inflate_zdebug(&self.read(section.offset, section.size)?)
+        let size = usize::try_from(section.size).ok()?;
+        Some(Reader::of_file(
+            Arc::clone(&self.file),
+            section.offset,
+            size,
+        ))
+    }
+
+    /// A section's contents, decompressed; None where there are none, or they are damaged.
+    pub(super) fn section_reader(&self, name: &str) -> Result<Option<Reader>, TooMuch> {
+        let packed = match self.section(name) {
+            Some(section) if !section.has(SHF_COMPRESSED) => return Ok(self.contents(section)),
+            Some(section) => self.contents(section).and_then(compressed),
+            None => {
+                let old = name.strip_prefix('.').map(|name| format!(".z{name}"));
+                let section = old.and_then(|name| self.section(&name));
+                (section.and_then(|section| self.contents(section))).and_then(compressed_before)
+            }
+        };
+        let Some((form, size, contents)) = packed else {
+            return Ok(None);
+        };
+        let packed = Packed {
+            name,
+            form,
+            contents,
+            size,
+        };
+        packed.inflate()
+    }
+
+    /// A section of a few bytes; more of them are left out.
+    fn link(&self, name: &str) -> Option<Vec<u8>> {
+        let contents = self.section_reader(name).ok()??.first(LONGEST_LINK);
+        Some(contents.to_slice().ok()?.into_owned())
     }
 
     /// Up to `len` bytes as the loader maps them at a link-time address.
@@ -175,7 +195,7 @@ impl ElfFile {
 
     /// `.gnu_debuglink`: the name of the debug file and the CRC-32 of its contents.
     pub(super) fn debug_link(&self) -> Option<(String, u32)> {
-        let bytes = self.section_bytes(".gnu_debuglink")?;
+        let bytes = self.link(".gnu_debuglink")?;
         let (name, _) = c_string(&bytes)?;
         let crc_at = (name.len() + 1).next_multiple_of(4);
         let crc = bytes.get(crc_at..crc_at.checked_add(4)?)?;
@@ -185,94 +205,30 @@ impl ElfFile {
 
     /// `.gnu_debugaltlink` (dwz): the name of the supplementary file and its build id.
     pub(super) fn debug_alt_link(&self) -> Option<(String, Vec<u8>)> {
-        let bytes = self.section_bytes(".gnu_debugaltlink")?;
+        let bytes = self.link(".gnu_debugaltlink")?;
         let (name, build_id) = c_string(&bytes)?;
         Some((String::from_utf8(name.to_vec()).ok()?, build_id.to_vec()))
     }
 
     /// The CRC-32 of the whole file, as `.gnu_debuglink` means it.
     pub(super) fn crc32(&self) -> Option<u32> {
+        if self.len > MOST_SUMMED {
+            return None;
+        }
         let mut crc = Crc32::new();
         let mut chunk = vec![0; 1 << 16];
         let mut offset = 0;
-        loop {
+        // No further than it was when it was opened: somebody may add to it as fast as it is read.
+        while offset < self.len {
             match self.file.read_at(&mut chunk, offset).ok()? {
-                0 => return Some(crc.finish()),
+                0 => return None,
                 n => {
                     crc.update(chunk.get(..n)?);
                     offset += n as u64;
                 }
             }
         }
-    }
-}
-
-struct Headers {
-    sections: Vec<Section>,
-    segments: Vec<Segment>,
-    build_id: Vec<u8>,
-}
-
-impl Headers {
-    fn read(file: &File) -> object::Result<Self> {
-        let data = &ReadCache::new(file);
-        let header = elf::FileHeader64::<LittleEndian>::parse(data)?;
-        let endian = header.endian()?;
-        let mut segments = Vec::new();
-        let mut build_id = Vec::new();
-        for program in header.program_headers(endian, data)? {
-            if program.p_type(endian) == elf::PT_LOAD {
-                segments.push(Segment {
-                    addr: program.p_vaddr(endian),
-                    mem_size: program.p_memsz(endian),
-                    offset: program.p_offset(endian),
-                    file_size: program.p_filesz(endian).min(program.p_memsz(endian)),
-                    executable: program.p_flags(endian).0 & elf::PF_X.0 != 0,
-                });
-            }
-            if let Ok(Some(mut notes)) = program.notes(endian, data) {
-                while let Ok(Some(note)) = notes.next() {
-                    if note.name() == elf::ELF_NOTE_GNU
-                        && note.n_type(endian) == elf::NT_GNU_BUILD_ID
-                    {
-                        build_id = note.desc().to_vec();
-                    }
-                }
-            }
-        }
-        let mut sections = Vec::new();
-        // A file without usable section headers still has segments.
-        if let Ok(table) = header.sections(endian, data) {
-            for section in table.iter() {
-                if let Ok(Some(mut notes)) = section.notes(endian, data) {
-                    while build_id.is_empty()
-                        && let Ok(Some(note)) = notes.next()
-                    {
-                        if note.name() == elf::ELF_NOTE_GNU
-                            && note.n_type(endian) == elf::NT_GNU_BUILD_ID
-                        {
-                            build_id = note.desc().to_vec();
-                        }
-                    }
-                }
-                sections.push(Section {
-                    name: table
-                        .section_name(endian, section)
-                        .unwrap_or_default()
-                        .to_vec(),
-                    kind: section.sh_type(endian),
-                    flags: section.sh_flags(endian),
-                    addr: section.sh_addr(endian),
-                    offset: section.sh_offset(endian),
-                    size: section.sh_size(endian),
-                });
-            }
-        }
-        Ok(Self {
-            sections,
-            segments,
-            build_id,
-        })
+        Some(crc.finish())
     }
 }
 
@@ -281,35 +237,19 @@ fn c_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(..end)?, bytes.get(end + 1..)?))
 }
 
-fn inflate(format: CompressionFormat, data: &[u8], uncompressed_size: u64) -> Option<Arc<[u8]>> {
-    let compressed = CompressedData {
-        format,
-        data,
-        uncompressed_size,
-    };
-    Some(compressed.decompress().ok()?.into())
+/// Form, size and contents of a compressed section.
+fn compressed(mut section: Reader) -> Option<(Form, u64, Reader)> {
+    let mut header = section.split(COMPRESSION_HEADER_SIZE).ok()?;
+    let form = Form::of(header.read_u32().ok()?)?;
+    let _reserved = header.read_u32().ok()?;
+    Some((form, header.read_u64().ok()?, section))
 }
 
-fn inflate_section(bytes: &[u8]) -> Option<Arc<[u8]>> {
-    let (header, data) = bytes.split_at_checked(COMPRESSION_HEADER_SIZE)?;
-    let kind = u32::from_le_bytes(header.get(..4)?.try_into().ok()?);
-    let size = u64::from_le_bytes(header.get(8..16)?.try_into().ok()?);
-    let format = match elf::CompressionType(kind) {
-        elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
-        elf::ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
-        _ => return None,
-    };
-    inflate(format, data, size)
-}
-
-fn inflate_zdebug(bytes: &[u8]) -> Option<Arc<[u8]>> {
-    let (header, data) = bytes.split_at_checked(ZDEBUG_HEADER_SIZE)?;
-    let size = header.strip_prefix(b"ZLIB")?;
-    inflate(
-        CompressionFormat::Zlib,
-        data,
-        u64::from_be_bytes(size.try_into().ok()?),
-    )
+/// The same of a section as they were compressed before there was a standard for it.
+fn compressed_before(mut section: Reader) -> Option<(Form, u64, Reader)> {
+    let magic: [u8; 4] = section.read_u8_array().ok()?;
+    let size = u64::from_be_bytes(section.read_u8_array().ok()?);
+    (magic == *ZDEBUG_MAGIC).then_some((Form::Zlib, size, section))
 }
 
 /// CRC-32 as in IEEE 802.3, reflected; the one GDB's separate debug files use.

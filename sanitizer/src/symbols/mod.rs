@@ -22,26 +22,48 @@
 //! # }
 //! ```
 
+mod abbreviations;
 mod call_frames;
 mod cfi;
 mod debug_file;
+mod debug_info;
 mod demangle;
+mod effort;
 mod eh_frame_hdr;
 mod elf_file;
+mod elf_headers;
+mod entries;
+mod fragments;
 mod frame;
+mod functions;
+mod inflate;
+mod layout;
+mod line_table;
 mod lines;
 mod module;
 mod module_file;
+mod pages;
+mod reader;
 mod split_dwarf;
+mod stack_end;
 mod symbolizer;
 mod symtab;
 #[cfg(test)]
 mod tests;
+mod text;
+mod too_much;
+mod types;
+mod unit;
+mod unit_index;
 mod unwind;
 mod unwind_rules;
 
 pub use call_frames::CallFrames;
+pub use debug_file::debug_image;
+pub use fragments::{load_metadata, names_function};
 pub use frame::{Frame, GlobalSymbol};
+pub use layout::{Held, Stopped};
 pub use module::{ModuleInfo, StackSnapshot};
 pub use symbolizer::Symbolizer;
+pub use types::FunctionResult;
 pub use unwind::Stack;

@@ -1,18 +1,17 @@
 //! What the symbolizer needs to know of a mapped file: plain data, so that it depends on no
 //! way of finding modules, and so that it can travel between processes.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
+
+use crate::kernel::foreign::Via;
 
 /// One file mapped into a process: an executable, a shared library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleInfo {
     /// The file's name as the target sees it; this is what reports print.
     pub path: String,
-    /// The name by which this process can open the same file: below `/proc/PID/root`, or an
-    /// entry of `/proc/PID/map_files` when the file was deleted or replaced.
-    pub open_path: PathBuf,
+    /// How the same file can be opened. What it names itself is looked for in the same root only.
+    pub via: Via,
     /// The lowest run-time address of the module's mappings.
     pub start: u64,
     /// The first run-time address past the module's mappings.

@@ -2,46 +2,70 @@
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::cfi::Cfi;
-use super::debug_file;
+use super::debug_file::Search;
 use super::demangle::{demangle, demangle_variable};
-use super::elf_file::ElfFile;
+use super::elf_file::{ElfFile, FileIdentity};
+use super::layout::{Held, Stopped};
 use super::lines::{Lines, SourceFrame};
 use super::module::ModuleInfo;
 use super::split_dwarf::SplitDwarf;
 use super::symtab::{Symbol, SymbolTable};
+use super::text::cut;
+use super::too_much::TooMuch;
+use super::types::FunctionResult;
+use crate::kernel::foreign::Root;
+
+/// A file, and the root in which what it names is looked for: the same file may name others in another one.
+pub(super) type FileKey = (FileIdentity, Option<(u64, u64, u64)>);
 
 /// An opened module. Its files stay reachable when the process is gone.
 pub(super) struct ModuleFile {
     pub(super) elf: ElfFile,
     module: ModuleInfo,
+    /// Where names in it lead; nothing where they lead nowhere.
+    root: Option<Arc<Root>>,
     debug: Option<ElfFile>,
     supplementary: Option<ElfFile>,
     cfi: OnceCell<Cfi>,
-    symbols: OnceCell<SymbolTable>,
-    lines: OnceCell<Option<Lines>>,
+    symbols: OnceCell<Option<SymbolTable>>,
+    lines: OnceCell<Result<Option<Lines>, TooMuch>>,
+    /// What had been too much when `lines` was forgotten.
+    was_too_much: Option<TooMuch>,
 }
 
 impl ModuleFile {
     /// Finds the debug file that goes with `elf`; nothing else is read yet.
-    pub(super) fn new(elf: ElfFile, module: &ModuleInfo, debug_dirs: &[PathBuf]) -> Self {
-        let debug = if elf.has_debug_info() {
-            None
-        } else {
-            debug_file::find(module, &elf, debug_dirs)
-        };
+    pub(super) fn new(
+        elf: ElfFile,
+        module: &ModuleInfo,
+        root: Option<Arc<Root>>,
+        debug_dirs: &[PathBuf],
+    ) -> Self {
+        let search = root.as_deref().map(|root| Search { root, debug_dirs });
+        let debug = search
+            .filter(|_| !elf.has_debug_info())
+            .and_then(|search| search.debug_file(module, &elf));
         let supplementary =
-            debug_file::find_supplementary(module, debug.as_ref().unwrap_or(&elf), debug_dirs);
+            search.and_then(|search| search.supplementary(debug.as_ref().unwrap_or(&elf)));
         Self {
             elf,
             module: module.clone(),
+            root,
             debug,
             supplementary,
             cfi: OnceCell::new(),
             symbols: OnceCell::new(),
             lines: OnceCell::new(),
+            was_too_much: None,
         }
+    }
+
+    /// What tells it from others.
+    pub(super) fn key(&self) -> FileKey {
+        key(&self.elf, self.root.as_deref())
     }
 
     pub(super) fn cfi(&self) -> &Cfi {
@@ -49,46 +73,100 @@ impl ModuleFile {
             .get_or_init(|| Cfi::read(&self.elf, self.debug.as_ref()))
     }
 
-    fn symbols(&self) -> &SymbolTable {
-        self.symbols.get_or_init(|| {
+    fn symbols(&self) -> Option<&SymbolTable> {
+        let read = || {
             let own = SymbolTable::read(&self.elf);
             if self.elf.section(".symtab").is_some() {
-                return own.unwrap_or_default();
+                return own;
             }
             // A debug file keeps the full table that strip removed.
-            self.debug
-                .as_ref()
-                .and_then(SymbolTable::read)
+            (self.debug.as_ref().and_then(SymbolTable::read))
                 .filter(|table| !table.is_empty())
                 .or(own)
-                .unwrap_or_default()
-        })
+        };
+        self.symbols.get_or_init(read).as_ref()
+    }
+
+    /// The file that has the debug information.
+    fn debug_file(&self) -> &ElfFile {
+        self.debug.as_ref().unwrap_or(&self.elf)
     }
 
     fn lines(&self) -> Option<&Lines> {
-        self.lines
-            .get_or_init(|| {
-                let file = self.debug.as_ref().unwrap_or(&self.elf);
-                Lines::read(
-                    file,
-                    self.supplementary.as_ref(),
-                    SplitDwarf::find(&self.module),
-                )
-            })
-            .as_ref()
+        let read = || {
+            Lines::read(
+                self.debug_file(),
+                self.supplementary.as_ref(),
+                self.root
+                    .clone()
+                    .map(|root| SplitDwarf::find(&self.module, root)),
+            )
+        };
+        self.lines.get_or_init(read).as_ref().ok()?.as_ref()
+    }
+
+    /// What of its debug information has been too much to be read.
+    pub(super) fn given_up(&self) -> Option<TooMuch> {
+        let now = match self.lines.get() {
+            Some(Ok(Some(lines))) => lines.given_up(),
+            Some(Err(error)) => Some(error.clone()),
+            _ => None,
+        };
+        now.filter(|error| *error != TooMuch::Damaged)
+            .or_else(|| self.was_too_much.clone())
+    }
+
+    /// What is kept in memory of what has been read, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let lines = match self.lines.get() {
+            Some(Ok(Some(lines))) => lines.bytes(),
+            _ => 0,
+        };
+        let symbols = self.symbols.get().and_then(Option::as_ref);
+        lines + symbols.map_or(0, SymbolTable::bytes) + self.cfi.get().map_or(0, Cfi::bytes)
+    }
+
+    /// Forgets what has been read, which can be read again.
+    pub(super) fn forget(&mut self) {
+        self.was_too_much = self.given_up();
+        self.cfi.take();
+        self.symbols.take();
+        self.lines.take();
+    }
+
+    /// Whether the instruction at a link-time address belongs to no one place of the source; None without
+    /// debug information about it.
+    pub(super) fn is_of_no_place(&self, addr: u64) -> Option<bool> {
+        self.lines()?.is_of_no_place(addr)
+    }
+
+    /// Where the function at a link-time address returns what.
+    pub(super) fn result_at(&self, addr: u64) -> Option<FunctionResult> {
+        self.lines()?.result_at(addr)
+    }
+
+    /// What the variables of a thread's function have at bytes.
+    pub(super) fn held_at(
+        &self,
+        stopped: Stopped<'_>,
+        bias: u64,
+        bytes: (u64, u32),
+    ) -> Option<Held> {
+        self.lines()?
+            .held_at(self.debug_file(), stopped, bias, bytes)
     }
 
     /// The function at a link-time address by the symbol table alone, which takes much less time to read
     /// than DWARF.
     pub(super) fn function_by_symbol(&self, addr: u64) -> Option<String> {
-        let symbol = self.symbols().function_at(addr)?;
+        let symbol = self.symbols()?.function_at(addr)?;
         Some(demangle(&symbol.name))
     }
 
     /// The data object at a link-time address.
     pub(super) fn object_at(&self, addr: u64) -> Option<Symbol> {
-        let mut symbol = self.symbols().object_at(addr)?;
-        symbol.name = demangle_variable(&symbol.name);
+        let mut symbol = self.symbols()?.object_at(addr)?;
+        symbol.name = cut(demangle_variable(&symbol.name));
         Some(symbol)
     }
 
@@ -104,7 +182,7 @@ impl ModuleFile {
         }
         if let Some(outermost) = frames.last_mut()
             && !outermost.qualified
-            && let Some(symbol) = self.symbols().function_at(addr)
+            && let Some(symbol) = self.symbols().and_then(|table| table.function_at(addr))
         {
             let full = demangle(&symbol.name);
             // DWARF's own name may lack the scope, where there are only line tables.
@@ -123,4 +201,9 @@ impl ModuleFile {
 /// A function's name without type arguments and parameters.
 fn base_name(name: &str) -> &str {
     name.split(['<', '(']).next().unwrap_or(name)
+}
+
+/// What tells a file from others.
+pub(super) fn key(elf: &ElfFile, root: Option<&Root>) -> FileKey {
+    (elf.identity(), root.map(Root::identity))
 }

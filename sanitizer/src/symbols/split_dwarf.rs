@@ -1,74 +1,79 @@
 //! Split DWARF (DWARF 5, 7.3.2, and the GNU extension before it): most of the debug
 //! information is in a package `PROGRAM.dwp` or in one `.dwo` file a compilation unit.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use addr2line::SplitDwarfLoad;
-use gimli::{Dwarf, DwarfPackage, Reader as _};
+use gimli::{Dwarf, DwarfPackage, DwoId};
 
-use super::cfi::{Reader, reader};
-use super::debug_file::{below, roots};
+use super::debug_file::{open_elf, path_in_root};
 use super::elf_file::ElfFile;
 use super::module::ModuleInfo;
+use super::reader::Reader;
+use super::unit;
+use crate::kernel::foreign::Root;
+
+/// A unit whose debug information is in another file.
+pub(super) struct Missing<'a> {
+    pub(super) dwo_id: DwoId,
+    /// Where it was compiled.
+    pub(super) directory: Option<String>,
+    /// The other file, from there.
+    pub(super) path: Option<String>,
+    /// The file that has the unit.
+    pub(super) parent: &'a Dwarf<Reader>,
+}
 
 /// Where a module's split debug information is.
 pub(super) struct SplitDwarf {
-    roots: Vec<PathBuf>,
+    root: Arc<Root>,
     package: Option<DwarfPackage<Reader>>,
 }
 
 impl SplitDwarf {
     /// Looks for the module's package.
-    pub(super) fn find(module: &ModuleInfo) -> Self {
-        let roots = roots(module);
-        let path = format!("{}.dwp", module.path);
-        let package = roots
-            .iter()
-            .filter_map(|root| ElfFile::open(&below(root, Path::new(&path))).ok())
-            .find_map(|file| {
-                let section = |id| Ok::<_, gimli::Error>(section(&file, id));
-                DwarfPackage::load(section, reader(Arc::from([]))).ok()
-            });
-        Self { roots, package }
+    pub(super) fn find(module: &ModuleInfo, root: Arc<Root>) -> Self {
+        let mut path = path_in_root(module).as_os_str().to_owned();
+        path.push(".dwp");
+        let package = open_elf(&root, Path::new(&path)).and_then(|file| {
+            let section = |id| Ok::<_, gimli::Error>(section(&file, id));
+            DwarfPackage::load(section, Reader::empty_one()).ok()
+        });
+        Self { root, package }
     }
 
     /// The DWARF of one compilation unit, if it is found.
-    pub(super) fn load(&self, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
+    pub(super) fn load(&self, unit: &Missing<'_>) -> Option<Arc<Dwarf<Reader>>> {
         if let Some(package) = &self.package
-            && let Ok(Some(dwarf)) = package.find_cu(load.dwo_id, &load.parent)
+            && let Ok(Some(dwarf)) = package.find_cu(unit.dwo_id, unit.parent)
         {
             return Some(Arc::new(dwarf));
         }
-        let text = |name: &Option<Reader>| {
-            let bytes = name.as_ref()?.to_slice().ok()?.into_owned();
-            String::from_utf8(bytes).ok()
-        };
-        let path = Path::new(&text(&load.comp_dir).unwrap_or_default()).join(text(&load.path)?);
+        let directory = unit.directory.as_deref().unwrap_or_default();
+        let path = Path::new(directory).join(unit.path.as_ref()?);
         if !path.is_absolute() {
             return None;
         }
-        self.roots
-            .iter()
-            .filter_map(|root| ElfFile::open(&below(root, &path)).ok())
-            .find_map(|file| load_unit(&file, load))
+        load_unit(&open_elf(&self.root, &path)?, unit)
     }
 }
 
 /// The DWARF in a `.dwo` file, if it is that of the unit.
-fn load_unit(file: &ElfFile, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
+fn load_unit(file: &ElfFile, unit: &Missing<'_>) -> Option<Arc<Dwarf<Reader>>> {
     let mut dwarf = Dwarf::load(|id| Ok::<_, gimli::Error>(section(file, id))).ok()?;
     let header = dwarf.units().next().ok()??;
-    let unit = dwarf.unit(header).ok()?;
-    if unit.dwo_id != Some(load.dwo_id) {
+    if unit::Root::read(&dwarf, header).ok()?.unit.dwo_id != Some(unit.dwo_id) {
         return None;
     }
-    dwarf.make_dwo(&load.parent);
+    dwarf.make_dwo(unit.parent);
     Some(Arc::new(dwarf))
 }
 
 fn section(file: &ElfFile, id: gimli::SectionId) -> Reader {
     // All of them: a package's index refers to parts of sections that are not used as well.
-    let bytes = id.dwo_name().and_then(|name| file.section_bytes(name));
-    reader(bytes.unwrap_or_else(|| Arc::from([])))
+    let contents = id.dwo_name().map(|name| file.section_reader(name));
+    contents
+        .and_then(Result::ok)
+        .flatten()
+        .unwrap_or_else(Reader::empty_one)
 }

@@ -2,20 +2,28 @@
 //! shared.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::debug_file::DEFAULT_DEBUG_DIR;
-use super::elf_file::{ElfFile, FileIdentity};
+use super::effort;
+use super::elf_file::ElfFile;
 use super::frame::{Frame, GlobalSymbol};
+use super::layout::{Held, Stopped};
 use super::module::{ModuleInfo, StackSnapshot};
-use super::module_file::ModuleFile;
+use super::module_file::{self, FileKey, ModuleFile};
+use super::types::FunctionResult;
 use super::unwind::{self, Code, Stack};
 use super::unwind_rules::{Memory, Registers, Step};
 use crate::insn::Regs;
+use crate::kernel::foreign::Root;
 
 /// The longest x86 instruction (Intel SDM volume 2, 2.3.11).
 const MAX_INSTRUCTION_SIZE: u64 = 15;
+
+/// What all files together may keep in memory, in bytes, beside the one that was asked last.
+const MOST_KEPT: usize = 24 << 20;
 
 type SharedFile = Arc<Mutex<ModuleFile>>;
 
@@ -24,9 +32,38 @@ type SharedFile = Arc<Mutex<ModuleFile>>;
 pub struct Symbolizer {
     /// Sorted by start; they do not overlap.
     modules: Vec<Module>,
-    /// All files in use by this symbolizer, its clones and those they were cloned from.
-    files: Arc<Mutex<HashMap<FileIdentity, Weak<Mutex<ModuleFile>>>>>,
+    files: Arc<Mutex<Files>>,
     debug_dirs: Vec<PathBuf>,
+}
+
+/// All files in use by a symbolizer, its clones and those they were cloned from.
+#[derive(Default)]
+struct Files {
+    known: HashMap<FileKey, Weak<Mutex<ModuleFile>>>,
+    /// The roots in use by them.
+    roots: Vec<Weak<Root>>,
+    /// What each keeps in memory, in bytes; the one that was asked last at the end.
+    kept: Vec<(FileKey, usize)>,
+}
+
+impl Files {
+    /// Notes what a file keeps, and makes those forget that were not asked for long where that is too much.
+    fn note(&mut self, file: FileKey, bytes: usize, most: usize) {
+        self.kept.retain(|(other, _)| *other != file);
+        let mut sum: usize = self.kept.iter().map(|(_, bytes)| bytes).sum();
+        let too_many = self.kept.iter().take_while(|(_, bytes)| {
+            let is_too_much = sum > most;
+            sum = sum.saturating_sub(*bytes);
+            is_too_much
+        });
+        let too_many = too_many.count();
+        for (file, _) in self.kept.drain(..too_many) {
+            if let Some(file) = self.known.get(&file).and_then(Weak::upgrade) {
+                lock(&file).forget();
+            }
+        }
+        self.kept.push((file, bytes));
+    }
 }
 
 #[derive(Clone)]
@@ -106,28 +143,58 @@ impl Symbolizer {
     }
 
     fn open(&self, module: &ModuleInfo) -> (Option<SharedFile>, Vec<u8>) {
-        let elf = match ElfFile::open(&module.open_path) {
+        effort::begin();
+        // Before the file: the process may end in between.
+        let root = self.root_of(module);
+        let elf = module.via.open().map_err(io::Error::other);
+        let elf = match elf.and_then(ElfFile::new) {
             Ok(elf) => elf,
             Err(error) => {
-                tracing::debug!(path = %module.open_path.display(), %error, "no symbols");
+                tracing::debug!(path = %module.path, %error, "no symbols");
                 return (None, Vec::new());
             }
         };
         let build_id = elf.build_id().to_vec();
         if !module.build_id.is_empty() && module.build_id != build_id {
-            tracing::debug!(path = %module.open_path.display(), "replaced on disk: no symbols");
+            tracing::debug!(path = %module.path, "replaced on disk: no symbols");
             return (None, Vec::new());
         }
         let mut files = lock(&self.files);
-        files.retain(|_, file| file.strong_count() > 0);
-        let identity = elf.identity();
-        let known = files.get(&identity).and_then(Weak::upgrade);
+        files.known.retain(|_, file| file.strong_count() > 0);
+        let key = module_file::key(&elf, root.as_deref());
+        let known = files.known.get(&key).and_then(Weak::upgrade);
         let file = known.unwrap_or_else(|| {
-            let file = Arc::new(Mutex::new(ModuleFile::new(elf, module, &self.debug_dirs)));
-            files.insert(identity, Arc::downgrade(&file));
+            let file = ModuleFile::new(elf, module, root, &self.debug_dirs);
+            let file = Arc::new(Mutex::new(file));
+            files.known.insert(key, Arc::downgrade(&file));
             file
         });
         (Some(file), build_id)
+    }
+
+    /// The root in which the names in a module's file are looked for. Files of one root share it.
+    fn root_of(&self, module: &ModuleInfo) -> Option<Arc<Root>> {
+        let root = module.via.root().ok()??;
+        let mut files = lock(&self.files);
+        files.roots.retain(|known| known.strong_count() > 0);
+        let mut known = files.roots.iter().filter_map(Weak::upgrade);
+        if let Some(same) = known.find(|known| known.is(&root)) {
+            return Some(same);
+        }
+        let root = Arc::new(root);
+        files.roots.push(Arc::downgrade(&root));
+        Some(root)
+    }
+
+    /// Asks a file something that may take effort and memory.
+    fn ask<T>(&self, file: &SharedFile, ask: impl FnOnce(&ModuleFile) -> T) -> T {
+        effort::begin();
+        let (answer, identity, bytes) = {
+            let file = lock(file);
+            (ask(&file), file.key(), file.bytes())
+        };
+        lock(&self.files).note(identity, bytes, MOST_KEPT);
+        answer
     }
 
     /// The module at a run-time address.
@@ -197,6 +264,13 @@ impl Symbolizer {
         )
     }
 
+    /// The bytes of the instruction at a run-time address, and what follows in the file; fewer than an instruction
+    /// may have near the end of a module's code, and none where the file is not known.
+    #[must_use]
+    pub fn instruction_at(&self, pc: u64) -> Vec<u8> {
+        self.bytes(pc, MAX_INSTRUCTION_SIZE).unwrap_or_default()
+    }
+
     /// The frames at a run-time address, the innermost inlined call first; at least one.
     /// For callers, pass an address within the call, as [`Stack::pcs`] holds them.
     #[must_use]
@@ -209,7 +283,7 @@ impl Symbolizer {
         };
         let offset = pc.wrapping_sub(module.info.bias);
         let source = match &module.file {
-            Some(file) => lock(file).frames_at(offset),
+            Some(file) => self.ask(file, |file| file.frames_at(offset)),
             None => vec![super::lines::SourceFrame::default()],
         };
         let outermost = source.len().saturating_sub(1);
@@ -247,9 +321,49 @@ impl Symbolizer {
             module: Some(module.info.path.clone()),
             offset,
             build_id: module.info.build_id.clone(),
-            function: file.and_then(|file| lock(file).function_by_symbol(offset)),
+            function: file.and_then(|file| self.ask(file, |file| file.function_by_symbol(offset))),
             ..Frame::default()
         }
+    }
+
+    /// Whether the instruction at a run-time address belongs to no one place of the source, since an optimizer has
+    /// made it of several; None without debug information about it.
+    #[must_use]
+    pub fn is_of_no_place(&self, pc: u64) -> Option<bool> {
+        let module = self.find(pc)?;
+        let addr = pc.wrapping_sub(module.info.bias);
+        self.ask(module.file.as_ref()?, |file| file.is_of_no_place(addr))
+    }
+
+    /// Where the function at a run-time address returns what, by debug information.
+    #[must_use]
+    pub fn result_at(&self, pc: u64) -> Option<FunctionResult> {
+        let module = self.find(pc)?;
+        let addr = pc.wrapping_sub(module.info.bias);
+        self.ask(module.file.as_ref()?, |file| file.result_at(addr))
+    }
+
+    /// The module at a run-time address and what of its debug information has been too much to be read, so that functions
+    /// and lines of reports are missing.
+    #[must_use]
+    pub fn given_up(&self, pc: u64) -> Option<(&str, String)> {
+        let module = self.find(pc)?;
+        let error = lock(module.file.as_ref()?).given_up()?;
+        Some((&module.info.path, error.to_string()))
+    }
+
+    /// What the variables of a thread's function have at bytes, by debug information: `bytes` are a run-time address and
+    /// their number.
+    #[must_use]
+    pub fn held_at(&self, stopped: Stopped<'_>, bytes: (u64, u32)) -> Held {
+        let held = || {
+            let module = self.find(stopped.pc)?;
+            let bias = module.info.bias;
+            self.ask(module.file.as_ref()?, |file| {
+                file.held_at(stopped, bias, bytes)
+            })
+        };
+        held().unwrap_or_default()
     }
 
     /// The global or static variable at a run-time address.
@@ -259,12 +373,12 @@ impl Symbolizer {
         // anonymous memory behind the file's mappings.
         self.modules.iter().find_map(|module| {
             let link = addr.wrapping_sub(module.info.bias);
-            let file = lock(module.file.as_ref()?);
-            let (start, end) = file.elf.link_range()?;
+            let file = module.file.as_ref()?;
+            let (start, end) = lock(file).elf.link_range()?;
             if !(start..end).contains(&link) {
                 return None;
             }
-            let symbol = file.object_at(link)?;
+            let symbol = self.ask(file, |file| file.object_at(link))?;
             Some(GlobalSymbol {
                 name: symbol.name,
                 offset: link.wrapping_sub(symbol.addr),
@@ -279,9 +393,10 @@ impl Symbolizer {
 impl Code for Symbolizer {
     fn step(&self, lookup: u64, registers: &Registers, memory: &dyn Memory) -> Option<Step> {
         let module = self.find(lookup)?;
-        let file = lock(module.file.as_ref()?);
-        file.cfi()
-            .step(lookup.wrapping_sub(module.info.bias), registers, memory)
+        let lookup = lookup.wrapping_sub(module.info.bias);
+        self.ask(module.file.as_ref()?, |file| {
+            file.cfi().step(lookup, registers, memory)
+        })
     }
 
     fn is_code(&self, addr: u64) -> bool {

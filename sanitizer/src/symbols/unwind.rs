@@ -4,6 +4,7 @@
 use gimli::X86_64;
 
 use super::module::StackSnapshot;
+use super::stack_end;
 use super::unwind_rules::{Memory, Registers, Step};
 
 /// Deeper stacks are cut, and said to be.
@@ -81,6 +82,8 @@ pub(super) fn walk(code: &dyn Code, mut registers: Registers, stack: &StackSnaps
     let mut pcs = Vec::new();
     // Whether the PC is the instruction to be executed next, as opposed to a return address.
     let mut exact = true;
+    // Whether what led here was no table.
+    let mut guessed = false;
     let mut truncated = true;
     while pcs.len() < MAX_FRAMES {
         let Some(pc) = registers.pc() else { break };
@@ -89,14 +92,29 @@ pub(super) fn walk(code: &dyn Code, mut registers: Registers, stack: &StackSnaps
             break;
         }
         let lookup = if exact { pc } else { pc - 1 };
-        let (step, trampoline) = match signal_frame(code, pc, &registers, stack) {
-            Some(step) => (step, true),
-            None => (
-                code.step(lookup, &registers, stack)
-                    .unwrap_or_else(|| without_tables(code, &registers, stack, exact)),
-                false,
-            ),
-        };
+        let signal = signal_frame(code, pc, &registers, stack);
+        let trampoline = signal.is_some();
+        let by_tables = signal.or_else(|| code.step(lookup, &registers, stack));
+        let leaves_signal = matches!(
+            by_tables,
+            Some(Step::Caller {
+                interrupted: true,
+                ..
+            })
+        );
+        // A guess may have led to any address.
+        if !exact && !guessed && !leaves_signal && stack_end::is_written_by_hand(code, pc) {
+            pcs.push(pc);
+            truncated = false;
+            break;
+        }
+        guessed = by_tables.is_none();
+        let step = by_tables.unwrap_or_else(|| {
+            match !exact && stack_end::is_beginning(code, pc, &registers) {
+                true => Step::Outermost,
+                false => without_tables(code, &registers, stack, exact),
+            }
+        });
         // The trampoline's own address is a start, not a call.
         pcs.push(if trampoline { pc } else { lookup });
         match step {

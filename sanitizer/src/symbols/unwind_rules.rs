@@ -6,7 +6,7 @@ use gimli::{
     UnwindExpression, UnwindSection, UnwindTableRow, Value, X86_64,
 };
 
-use super::cfi::Reader;
+use super::reader::Reader;
 use crate::insn::Regs;
 
 /// How many registers the ABI numbers that unwinding can use: the sixteen general ones and

@@ -6,17 +6,27 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
 
+use crate::kernel::rights;
+
 /// Why a live process cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The process or thread has exited (or is a zombie), or never was.
     #[error("process {0} does not exist (any more); list what runs with `ps -e`")]
     Vanished(Pid),
-    /// The kernel does not let us look.
+    /// A process that has ended, and whose parent has not taken note of it.
     #[error(
-        "not allowed to read {path} of process {pid}: {source}; run as root, or with `setcap \
-         cap_sys_ptrace,cap_checkpoint_restore+ep` on the gwp-race binary"
+        "process {0} has ended: only its parent has not taken note of that yet (it is a zombie); list what runs with `ps -e`"
     )]
+    Zombie(Pid),
+    /// A thread of the kernel.
+    #[error(
+        "process {0} is a thread of the kernel, which executes no program, so there is nothing to watch; list programs with \
+         `ps --ppid 2 -p 2 --deselect`"
+    )]
+    KernelThread(Pid),
+    /// The kernel does not let us look.
+    #[error("not allowed to read {path} of process {pid}: {source}; {}", mend())]
     Denied {
         /// The process.
         pid: Pid,
@@ -50,6 +60,14 @@ pub enum TargetError {
         /// The text that stands there.
         text: String,
     },
+}
+
+/// Why gwp-race may not, if that is its file's doing, and who may.
+fn mend() -> String {
+    match rights::lent_to_all() {
+        Some(why) => format!("{why}; {}", rights::for_others()),
+        None => rights::for_others(),
+    }
 }
 
 impl TargetError {

@@ -1,16 +1,16 @@
-//! Opening the very file that is mapped into a process: by its name inside the target's root
+//! Finding the very file that is mapped into a process: by its name inside the target's root
 //! if that still leads to the same inode, otherwise by `/proc/PID/map_files`, which also works
 //! for files that were deleted, replaced, or never had a name.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
 
-use super::maps::Mapping;
+use super::TargetError;
+use super::maps::{Mapping, Maps};
 use super::process;
+use crate::kernel::foreign::{About, ForeignError, ForeignFile, Purpose, Root, Via};
 
 /// Why a mapped file cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -25,98 +25,202 @@ pub enum MappedFileError {
     },
     /// The kernel does not let us open it.
     #[error(
-        "cannot open {path}, which process {pid} has mapped: {source}; it was deleted, replaced \
-         or is in another mount namespace, and opening {open_path} needs `setcap \
-         cap_checkpoint_restore,cap_sys_ptrace+ep` on the gwp-race binary, or root"
+        "cannot open {path}, which process {pid} has mapped: {source}; it was deleted, replaced or is in \
+         another mount namespace, and that needs CAP_CHECKPOINT_RESTORE; {}",
+        crate::kernel::rights::for_own()
     )]
     Denied {
         /// The process.
         pid: Pid,
         /// The file, as the target names it.
         path: PathBuf,
-        /// The last name that was tried.
-        open_path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
+        /// The last call that failed.
+        source: ForeignError,
+    },
+    /// It is nothing that is opened for a watched program.
+    #[error("code of process {pid} is not watched: {source}")]
+    Refused {
+        /// The process.
+        pid: Pid,
+        /// What it is.
+        source: ForeignError,
     },
 }
 
-/// A file that a process has mapped, and where it can be opened.
-#[derive(Clone, Debug)]
+/// A file that a process has mapped. It is held.
+#[derive(Debug)]
 pub(super) struct MappedFile {
     pid: Pid,
     /// Its name as the target sees it, without the kernel's ` (deleted)`.
     pub(super) path: PathBuf,
-    /// The name by which this process opens it.
-    pub(super) open_path: PathBuf,
+    /// How it can be opened later.
+    pub(super) via: Via,
     /// Whether its name leads elsewhere or nowhere now.
     pub(super) deleted: bool,
+    file: ForeignFile,
 }
 
 impl MappedFile {
     /// Opens it.
     pub(super) fn open(&self) -> Result<File, MappedFileError> {
-        // Should the name have come to mean a FIFO or a terminal meanwhile, opening it must
-        // neither block nor make it ours.
-        std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(&self.open_path)
-            .map_err(|source| self.error(source))
+        self.file
+            .open()
+            .map_err(|error| sorted(self.pid, &self.path, error))
     }
 
-    fn error(&self, source: io::Error) -> MappedFileError {
-        let (pid, path) = (self.pid, self.path.clone());
-        match source.raw_os_error() {
-            Some(libc::ENOENT | libc::ESRCH) => MappedFileError::Unmapped { pid, path },
-            _ => MappedFileError::Denied {
-                pid,
-                path,
-                open_path: self.open_path.clone(),
-                source,
-            },
-        }
+    /// What tells it from another one.
+    pub(super) fn identity(&self) -> FileIdentity {
+        identity(self.file.about())
     }
 }
 
-/// Finds by which name the file behind a mapping can be opened.
-pub(super) fn locate(pid: Pid, mapping: &Mapping) -> Result<MappedFile, MappedFileError> {
-    let name = Path::new(&mapping.name);
-    // The main thread's entry leads nowhere once that thread has exited.
-    let id = process::live_thread(pid).map_err(|_| MappedFileError::Unmapped {
-        pid,
-        path: name.to_owned(),
-    })?;
-    let is_mapped_file = |path: &Path| {
-        std::fs::metadata(path)
-            .is_ok_and(|file| (file.dev(), file.ino()) == (mapping.dev, mapping.inode))
-    };
-    // The name first, which lasts longer than the mapping. A relative path: joining an absolute
-    // one would leave the target's root.
-    let in_root = |path: &Path| {
-        let relative = path.strip_prefix("/").unwrap_or(path);
-        process::path(id, "root").join(relative)
-    };
-    // The name that maps shows is the reader's: in a chroot it is the one outside of it.
-    for open_path in [in_root(name), name.to_owned()] {
-        if is_mapped_file(&open_path) {
-            return Ok(MappedFile {
+fn sorted(pid: Pid, path: &Path, source: ForeignError) -> MappedFileError {
+    let path = path.to_owned();
+    match source.errno() {
+        Some(libc::ENOENT | libc::ESRCH) => MappedFileError::Unmapped { pid, path },
+        Some(_) => MappedFileError::Denied { pid, path, source },
+        None => MappedFileError::Refused { pid, source },
+    }
+}
+
+/// What tells a file's content from another one's, without reading it: device, inode, size, and when it was changed
+/// last (seconds and nanoseconds).
+pub type FileIdentity = (u64, u64, u64, i64, i64);
+
+/// That of a file.
+#[must_use]
+pub fn identity(about: &About) -> FileIdentity {
+    let (seconds, nanoseconds) = about.changed;
+    (about.device, about.inode, about.size, seconds, nanoseconds)
+}
+
+/// A file whose code a process has mapped.
+#[derive(Clone, Debug)]
+pub struct CodeFile {
+    pid: Pid,
+    path: PathBuf,
+    via: Via,
+    /// See there.
+    pub identity: FileIdentity,
+}
+
+impl CodeFile {
+    /// Its name as the process sees it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Fails where it is not mapped any more, or may not be opened.
+    pub fn open(&self) -> Result<File, MappedFileError> {
+        self.via
+            .open()
+            .map_err(|error| sorted(self.pid, &self.path, error))
+    }
+}
+
+/// The files whose code a process has mapped, each once, in the order of their addresses. Those that cannot be reached are
+/// left out.
+///
+/// # Errors
+/// Fails when the process is gone.
+pub fn code_files(pid: Pid) -> Result<Vec<CodeFile>, TargetError> {
+    let mut files: Vec<CodeFile> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    let maps = Maps::read(pid)?;
+    let reach = Reach::to(pid)?;
+    for mapping in maps.iter() {
+        let is_new =
+            mapping.perms.exec && mapping.is_file() && seen.insert((mapping.dev, mapping.inode));
+        if !is_new {
+            continue;
+        }
+        if let Ok(file) = reach.locate(mapping) {
+            files.push(CodeFile {
                 pid,
-                path: name.to_owned(),
-                open_path,
-                deleted: false,
+                identity: file.identity(),
+                path: file.path,
+                via: file.via,
             });
         }
     }
-    let entry = format!("map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
-    let file = MappedFile {
-        pid,
-        path: mapping.deleted_name().unwrap_or(name).to_owned(),
-        open_path: process::path(id, &entry),
-        deleted: mapping.deleted_name().is_some(),
-    };
-    match std::fs::metadata(&file.open_path) {
-        Ok(_) => Ok(file),
-        Err(source) => Err(file.error(source)),
+    Ok(files)
+}
+
+/// The ways to the files of a process, for some looks at them.
+pub(super) struct Reach {
+    pid: Pid,
+    /// A thread that lives: the main thread's entry leads nowhere once that thread has exited.
+    id: u32,
+    /// Its root, where that may be seen.
+    theirs: Option<Root>,
+    ours: Option<Root>,
+}
+
+impl Reach {
+    /// The ways to those of a process.
+    ///
+    /// # Errors
+    /// Fails when it is gone.
+    pub(super) fn to(pid: Pid) -> Result<Self, TargetError> {
+        let id = process::live_thread(pid)?.as_raw().cast_unsigned();
+        let visible = |root: Result<Root, ForeignError>| {
+            root.inspect_err(|error| tracing::debug!(%error, "a root is not seen"))
+                .ok()
+        };
+        Ok(Self {
+            pid,
+            id,
+            theirs: visible(Root::of(id)),
+            ours: visible(Root::ours()),
+        })
+    }
+
+    /// Finds the file behind a mapping, and how it can be opened later.
+    pub(super) fn locate(&self, mapping: &Mapping) -> Result<MappedFile, MappedFileError> {
+        let name = Path::new(&*mapping.name);
+        let found = |path: &Path, via, file, deleted| MappedFile {
+            pid: self.pid,
+            path: path.to_owned(),
+            via,
+            deleted,
+            file,
+        };
+        // The name first, which lasts longer than the mapping. The one that maps shows is the reader's: in a chroot it is the one
+        // outside of it.
+        let named = |root: &Root, name: &Path| {
+            let file = root.file(name, Purpose::Code).ok()?;
+            file.is((mapping.dev, mapping.inode)).then_some(file)
+        };
+        if let Some(root) = &self.theirs {
+            for path in std::iter::once(name).chain(root.inside(name)) {
+                if let Some(file) = named(root, path) {
+                    let (id, path) = (self.id, path.to_owned());
+                    return Ok(found(name, Via::Root { id, path }, file, false));
+                }
+            }
+        }
+        // It was mapped before the process changed its root. Nothing else is opened by that name.
+        if let Some(file) = self.ours.as_ref().and_then(|ours| named(ours, name)) {
+            let via = Via::Outside {
+                path: name.to_owned(),
+                device: mapping.dev,
+                inode: mapping.inode,
+            };
+            return Ok(found(name, via, file, false));
+        }
+        let deleted = mapping.deleted_name();
+        let path = deleted.unwrap_or(name);
+        let file = ForeignFile::mapped(self.id, &mapping.range())
+            .map_err(|error| sorted(self.pid, path, error))?;
+        let via = Via::Mapping {
+            id: self.id,
+            start: mapping.start.0,
+            end: mapping.end.0,
+        };
+        Ok(found(path, via, file, deleted.is_some()))
     }
 }

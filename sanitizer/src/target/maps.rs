@@ -1,10 +1,13 @@
 //! The memory map of a process: `/proc/PID/maps`, whose format is proc_pid_maps(5).
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use nix::unistd::Pid;
 
@@ -14,6 +17,13 @@ use crate::addr::{FileOffset, RuntimeAddr};
 
 /// What the kernel appends to the name of a file that has no name any more.
 const DELETED: &[u8] = b" (deleted)";
+/// So many mappings are kept, twice the kernel's default limit (`vm.max_map_count`), and any number that hold code besides, up to as many again: a
+/// process may be allowed millions.
+const MAPPINGS: usize = 1 << 17;
+/// So many bytes of names are kept, each name once. A path can have 4,096 of them.
+const NAME_BYTES: usize = 4 << 20;
+/// What stands for the names that are too much. No file is called that in a process's root by chance, and who opens one compares the inode.
+const NAMELESS: &str = "/(one of too many names)";
 
 /// What a mapping allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,8 +68,9 @@ pub struct Mapping {
     /// The file's inode number. 0 for anonymous memory.
     pub inode: u64,
     /// The file's name (a line feed in it decoded), a name in brackets such as `[heap]`, or
-    /// nothing. The kernel's ` (deleted)` is kept: see [`Mapping::deleted_name`].
-    pub name: OsString,
+    /// nothing. The kernel's ` (deleted)` is kept: see [`Mapping::deleted_name`]. Mappings of one
+    /// name share it.
+    pub name: Arc<OsStr>,
 }
 
 impl Mapping {
@@ -84,13 +95,13 @@ impl Mapping {
     /// Whether it is the heap that `brk` grows.
     #[must_use]
     pub fn is_heap(&self) -> bool {
-        self.name == "[heap]"
+        *self.name == *"[heap]"
     }
 
     /// Whether it is the main thread's stack.
     #[must_use]
     pub fn is_main_stack(&self) -> bool {
-        self.name == "[stack]"
+        *self.name == *"[stack]"
     }
 
     /// Whether it is memory without a file: heap, stacks, `mmap`ed memory with or without a
@@ -115,7 +126,7 @@ impl Mapping {
     }
 
     /// Parses one line, without its line feed.
-    fn parse(line: &[u8]) -> Option<Self> {
+    fn parse(line: &[u8], names: &mut Names) -> Option<Self> {
         // start-end perms offset major:minor inode   name; only the name may hold blanks.
         let (start, rest) = split(line, b'-')?;
         let (end, rest) = split(rest, b' ')?;
@@ -143,7 +154,7 @@ impl Mapping {
             offset: FileOffset(hex(offset)?),
             dev: nix::sys::stat::makedev(hex(major)?, hex(minor)?),
             inode: std::str::from_utf8(inode).ok()?.parse().ok()?,
-            name: unescape(name.trim_ascii_start()),
+            name: names.shared(name.trim_ascii_start()),
         })
     }
 }
@@ -152,6 +163,7 @@ impl Mapping {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maps {
     mappings: Vec<Mapping>,
+    left_out: usize,
 }
 
 impl Maps {
@@ -159,57 +171,54 @@ impl Maps {
     ///
     /// The kernel gives it out piecewise: what changes meanwhile may be seen half.
     pub fn read(pid: Pid) -> Result<Self, TargetError> {
-        Self::parse(pid, &Self::read_text(pid)?)
-    }
-
-    /// Reads the text of a live process's memory map. Comparing two texts is the cheapest way
-    /// to see that nothing changed.
-    pub fn read_text(pid: Pid) -> Result<Vec<u8>, TargetError> {
-        let text = process::read(pid, pid, "maps")?;
-        if !text.is_empty() {
-            return Ok(text);
+        let maps = Self::read_of(pid, pid)?;
+        if !maps.mappings.is_empty() {
+            return Ok(maps);
         }
         // The leader has no address space: a zombie, or its other threads run on.
-        let text = process::read(pid, process::live_thread(pid)?, "maps")?;
-        if text.is_empty() {
+        let maps = Self::read_of(pid, process::live_thread(pid)?)?;
+        if maps.mappings.is_empty() {
             Err(TargetError::Vanished(pid))
         } else {
-            Ok(text)
+            Ok(maps)
         }
+    }
+
+    fn read_of(pid: Pid, id: Pid) -> Result<Self, TargetError> {
+        let path = process::path(id, "maps");
+        let failed = |error| TargetError::from_io(pid, &path, error);
+        let file = std::fs::File::open(&path).map_err(failed)?;
+        // Line by line: the text of a map can have hundreds of megabytes.
+        let mut text = BufReader::with_capacity(64 * 1024, file);
+        let mut reader = Reader::new(pid);
+        let mut line = Vec::new();
+        while text.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+            reader.take(line.strip_suffix(b"\n").unwrap_or(&line))?;
+            line.clear();
+        }
+        Ok(reader.finish())
     }
 
     /// Parses the text of a memory map. `pid` is for messages.
-    pub fn parse(pid: Pid, text: &[u8]) -> Result<Self, TargetError> {
-        let mut mappings: Vec<Mapping> = Vec::with_capacity(text.len() / 80);
-        for line in text
-            .split(|&byte| byte == b'\n')
-            .filter(|line| !line.is_empty())
-        {
-            let mapping = Mapping::parse(line).ok_or_else(|| TargetError::Malformed {
-                pid,
-                path: process::path(pid, "maps"),
-                what: "line",
-                text: String::from_utf8_lossy(line).into_owned(),
-            })?;
-            // A map that changes while it is read can show memory twice: the later line, with
-            // the rest of a grown or merged mapping, then overlaps the earlier one.
-            match mappings.last_mut() {
-                Some(last) if mapping.start < last.end => {
-                    if mapping.end > last.end && mapping.start > last.start {
-                        last.end = mapping.start;
-                        mappings.push(mapping);
-                    }
-                }
-                _ => mappings.push(mapping),
-            }
+    #[cfg(test)]
+    pub(crate) fn parse(pid: Pid, text: &[u8]) -> Result<Self, TargetError> {
+        let mut reader = Reader::new(pid);
+        for line in text.split(|&byte| byte == b'\n') {
+            reader.take(line)?;
         }
-        Ok(Self { mappings })
+        Ok(reader.finish())
     }
 
     /// The mappings, in ascending order and without overlaps.
     #[must_use]
     pub fn all(&self) -> &[Mapping] {
         &self.mappings
+    }
+
+    /// How many mappings there are beyond what is kept of one process. Nothing is known of them.
+    #[must_use]
+    pub const fn left_out(&self) -> usize {
+        self.left_out
     }
 
     /// Iterates over the mappings in ascending order.
@@ -235,6 +244,104 @@ impl<'a> IntoIterator for &'a Maps {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+/// Makes a memory map of its lines.
+struct Reader {
+    pid: Pid,
+    maps: Maps,
+    names: Names,
+    /// Mappings kept that hold no code, and that do.
+    kept: [usize; 2],
+}
+
+impl Reader {
+    fn new(pid: Pid) -> Self {
+        Self {
+            pid,
+            maps: Maps::default(),
+            names: Names::default(),
+            kept: [0; 2],
+        }
+    }
+
+    /// Takes a line, without its line feed.
+    fn take(&mut self, line: &[u8]) -> Result<(), TargetError> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let mapping =
+            Mapping::parse(line, &mut self.names).ok_or_else(|| TargetError::Malformed {
+                pid: self.pid,
+                path: process::path(self.pid, "maps"),
+                what: "line",
+                text: String::from_utf8_lossy(line).into_owned(),
+            })?;
+        let [data, code] = &mut self.kept;
+        let kept = if mapping.perms.exec { code } else { data };
+        if *kept == MAPPINGS {
+            self.maps.left_out += 1;
+            return Ok(());
+        }
+        // A map that changes while it is read can show memory twice: the later line, with
+        // the rest of a grown or merged mapping, then overlaps the earlier one.
+        match self.maps.mappings.last_mut() {
+            Some(last) if mapping.start < last.end => {
+                if mapping.end > last.end && mapping.start > last.start {
+                    last.end = mapping.start;
+                } else {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        *kept += 1;
+        self.maps.mappings.push(mapping);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Maps {
+        self.maps.mappings.shrink_to_fit();
+        self.maps
+    }
+}
+
+/// The names of a memory map, each kept once.
+#[derive(Default)]
+struct Names {
+    known: HashSet<Arc<OsStr>>,
+    /// Together in all of them.
+    bytes: usize,
+    /// The name of the line before, as it was written: neighbours mostly have the same.
+    last: Option<(Vec<u8>, Arc<OsStr>)>,
+}
+
+impl Names {
+    fn shared(&mut self, written: &[u8]) -> Arc<OsStr> {
+        if let Some((last, name)) = &self.last
+            && *last == written
+        {
+            return Arc::clone(name);
+        }
+        let name = self.find(unescape(written));
+        self.last = Some((written.to_owned(), Arc::clone(&name)));
+        name
+    }
+
+    fn find(&mut self, name: OsString) -> Arc<OsStr> {
+        if let Some(known) = self.known.get(&*name) {
+            return Arc::clone(known);
+        }
+        let is_file = name.as_bytes().starts_with(b"/");
+        if self.bytes.saturating_add(name.len()) > NAME_BYTES && is_file && *name != *NAMELESS {
+            return self.find(NAMELESS.into());
+        }
+        // Others than files have short names, which the kernel bounds.
+        self.bytes = self.bytes.saturating_add(name.len());
+        let name: Arc<OsStr> = name.into();
+        self.known.insert(Arc::clone(&name));
+        name
     }
 }
 
@@ -346,6 +453,41 @@ mod tests {
         assert_eq!(ranges, [0x1000..0x2000, 0x2000..0x4000, 0x5000..0x6000]);
     }
 
+    /// Check that what is kept of a map is bounded: names are kept once, and not beyond a number of bytes; mappings of code are kept although
+    /// there are too many others before them.
+    #[test]
+    fn vast_maps() {
+        let line = |number: usize, perms: &str, name: &str| {
+            let start = 0x1000 * (number + 1);
+            format!(
+                "{start:x}-{:x} {perms} 00000000 fd:01 {number} {name}\n",
+                start + 0x1000
+            )
+        };
+        let long = "/x".repeat(2000);
+        let many = (0..20_000).map(|number| line(number, "r-xp", &long));
+        let maps = parse(many.collect::<String>().as_bytes()).unwrap();
+        assert_eq!((maps.all().len(), maps.left_out()), (20_000, 0));
+        let first = &maps.all()[0].name;
+        assert!(maps.iter().all(|mapping| Arc::ptr_eq(&mapping.name, first)));
+
+        let names = (0..3_000).map(|number| line(number, "r--p", &format!("{long}/{number}")));
+        let maps = parse(names.collect::<String>().as_bytes()).unwrap();
+        let different: HashSet<_> = maps.iter().map(|mapping| &mapping.name).collect();
+        let bytes: usize = different.iter().map(|name| name.len()).sum();
+        assert!(bytes <= NAME_BYTES + NAMELESS.len(), "{bytes}");
+        let last = maps.all().last().unwrap();
+        assert_eq!((&*last.name, last.is_file()), (OsStr::new(NAMELESS), true));
+
+        let mut text: String = (0..MAPPINGS + 7)
+            .map(|number| line(number, "rw-p", ""))
+            .collect();
+        text += &line(MAPPINGS + 7, "r-xp", "/lib/code");
+        let maps = parse(text.as_bytes()).unwrap();
+        assert_eq!((maps.all().len(), maps.left_out()), (MAPPINGS + 1, 7));
+        assert_eq!(*maps.all().last().unwrap().name, *OsStr::new("/lib/code"));
+    }
+
     /// Check that a line that is not one is an error that shows it.
     #[test]
     fn malformed_lines() {
@@ -382,12 +524,11 @@ mod tests {
             &[],
         );
         child.wait_for_line("ready");
-        let text = Maps::read_text(child.pid()).unwrap();
-        assert_eq!(text, Maps::read_text(child.pid()).unwrap());
-        let maps = Maps::parse(child.pid(), &text).unwrap();
+        let maps = Maps::read(child.pid()).unwrap();
+        assert_eq!(maps, Maps::read(child.pid()).unwrap());
         let program = maps
             .iter()
-            .find(|m| m.perms.exec && m.name == child.exe())
+            .find(|m| m.perms.exec && *m.name == *child.exe().as_os_str())
             .unwrap();
         assert!(program.is_file());
         assert!(maps.iter().any(Mapping::is_main_stack));
@@ -404,7 +545,7 @@ mod tests {
         );
         child.wait_for_state('Z');
         let maps = Maps::read(child.pid()).unwrap();
-        assert!(maps.iter().any(|m| m.name == child.exe()));
+        assert!(maps.iter().any(|m| *m.name == *child.exe().as_os_str()));
     }
 
     /// Check that processes that are gone, or zombies, are told apart from failures.

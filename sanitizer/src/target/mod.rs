@@ -1,6 +1,7 @@
 //! A live process, read from the outside through `/proc`: maps, modules, threads, memory.
 //! Nothing here stops or changes the target. The formats are proc_pid_*(5)'s.
 
+pub mod descendants;
 pub mod error;
 mod mapped_file;
 pub mod maps;
@@ -8,12 +9,11 @@ pub mod memory;
 pub mod modules;
 pub mod process;
 pub mod signals;
-pub mod stack;
 pub mod status;
 pub mod threads;
 
 pub use error::TargetError;
-pub use mapped_file::MappedFileError;
+pub use mapped_file::{CodeFile, FileIdentity, MappedFileError, code_files, identity};
 pub use maps::{Mapping, Maps};
 pub use modules::{Module, Modules};
 

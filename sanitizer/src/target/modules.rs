@@ -2,25 +2,30 @@
 //! the place where it is loaded and the very file that is mapped there.
 //!
 //! They are found from the memory map alone, so loading and unloading is noticed without
-//! stopping the target: [`Modules::rescan`] compares the map's text first and opens only files
+//! stopping the target: [`Modules::rescan`] compares the maps first and opens only files
 //! that were not there before.
 
+use std::collections::HashMap;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::mapped_file::{self, MappedFileError};
+use super::mapped_file::{FileIdentity, MappedFileError, Reach};
 use super::maps::{Mapping, Maps};
 use super::{memory, process};
 use crate::addr::{LinkAddr, RuntimeAddr};
 use crate::image::{Image, ImageError, Segment};
+use crate::kernel::foreign::{About, Via};
 
 /// The page size of x86-64, in which files are mapped.
 const PAGE: u64 = 4096;
+/// So many modules are looked at, more than the gates can hold.
+const MODULES: usize = 1 << 10;
 /// No kernel's vdso is larger.
 const MAX_VDSO: u64 = 1 << 20;
 
@@ -29,10 +34,9 @@ const MAX_VDSO: u64 = 1 << 20;
 pub struct Module {
     /// Its name as the target sees it (inside its own mount namespace).
     pub path: PathBuf,
-    /// The name by which this process can open the same file while it is mapped: below
-    /// `/proc/PID/root`, or an entry of `/proc/PID/map_files` where the file was deleted or
-    /// replaced. Empty for the vdso.
-    pub open_path: PathBuf,
+    /// How the same file can be opened while it is mapped: by its name in the root of the process,
+    /// or through the mapping where the file was deleted or replaced. No file for the vdso.
+    pub via: Via,
     /// The lowest run-time address of its segments.
     pub start: RuntimeAddr,
     /// The first run-time address after its segments (`.bss` included).
@@ -45,6 +49,8 @@ pub struct Module {
     pub dev: u64,
     /// The inode number of the file; 0 for the vdso.
     pub inode: u64,
+    /// What tells the file from another one, and from itself after a change; `None` for the vdso.
+    pub identity: Option<FileIdentity>,
     /// The file itself. It stays mapped here, so its inode is not used again meanwhile.
     pub image: Image,
     /// Whether the file has been deleted or replaced since it was mapped.
@@ -115,6 +121,11 @@ pub enum ModuleError {
         /// From where in the file.
         offset: u64,
     },
+    /// There are too many.
+    #[error(
+        "code in more than {MODULES} files, or copies of files, is mapped; what lies behind them is not watched"
+    )]
+    TooMany,
 }
 
 impl ModuleError {
@@ -132,6 +143,9 @@ pub struct Unreadable {
     /// The reason.
     pub reason: Arc<ModuleError>,
 }
+
+/// A file that was read, with what tells it from another one; or why it is no module.
+type ReadFile = Result<(Image, Option<FileIdentity>), Arc<ModuleError>>;
 
 /// What changed between two looks at a process's modules. A module that is not the same object
 /// any more, because its code grew or its file was deleted, is in both lists.
@@ -155,10 +169,12 @@ impl Changes {
 #[derive(Clone, Debug)]
 pub struct Modules {
     pid: Pid,
-    text: Vec<u8>,
-    maps: Maps,
+    maps: Arc<Maps>,
+    reading: Duration,
     modules: Vec<Arc<Module>>,
     unreadable: Vec<Unreadable>,
+    /// Files that were read before.
+    files: Vec<(FileIdentity, Image)>,
 }
 
 impl Modules {
@@ -167,17 +183,33 @@ impl Modules {
         Self::scan_like(pid, &[])
     }
 
+    /// Finds the modules of a live process, where some files were read before: they are not read again.
+    ///
+    /// # Errors
+    /// Fails where [`Modules::scan`] does.
+    pub fn scan_with(pid: Pid, files: Vec<(FileIdentity, Image)>) -> Result<Self, TargetError> {
+        Self::scan_by(pid, &[], files)
+    }
+
     /// Finds the modules of a live process and shares the images of `known` modules that it has
     /// too: a forked child's are those of its parent.
     pub fn scan_like(pid: Pid, known: &[Arc<Module>]) -> Result<Self, TargetError> {
-        let text = Maps::read_text(pid)?;
-        let maps = Maps::parse(pid, &text)?;
+        Self::scan_by(pid, known, Vec::new())
+    }
+
+    fn scan_by(
+        pid: Pid,
+        known: &[Arc<Module>],
+        files: Vec<(FileIdentity, Image)>,
+    ) -> Result<Self, TargetError> {
+        let (maps, reading) = timed(|| Maps::read(pid))?;
         let mut modules = Self {
             pid,
-            text,
-            maps,
+            maps: Arc::new(maps),
+            reading,
             modules: Vec::new(),
             unreadable: Vec::new(),
+            files,
         };
         modules.find_modules(known, &[])?;
         Ok(modules)
@@ -185,16 +217,16 @@ impl Modules {
 
     /// Looks again. Costs one read of the memory map where nothing changed.
     pub fn rescan(&mut self) -> Result<Changes, TargetError> {
-        let text = Maps::read_text(self.pid)?;
+        let (maps, reading) = timed(|| Maps::read(self.pid))?;
+        self.reading = reading;
         let is_complete = !self
             .unreadable
             .iter()
             .any(|other| other.reason.is_transient());
-        if text == self.text && is_complete {
+        if maps == *self.maps && is_complete {
             return Ok(Changes::default());
         }
-        self.maps = Maps::parse(self.pid, &text)?;
-        self.text = text;
+        self.maps = Arc::new(maps);
         let before = std::mem::take(&mut self.modules);
         let unreadable = std::mem::take(&mut self.unreadable);
         if let Err(error) = self.find_modules(&before, &unreadable) {
@@ -237,6 +269,12 @@ impl Modules {
         &self.maps
     }
 
+    /// The CPU time that it took to read that, which the process decides: the text of a map can have hundreds of megabytes.
+    #[must_use]
+    pub const fn reading(&self) -> Duration {
+        self.reading
+    }
+
     /// Code from files that are no modules: unreadable files, files that are not ELF.
     #[must_use]
     pub fn unreadable(&self) -> &[Unreadable] {
@@ -256,12 +294,12 @@ impl Modules {
     #[must_use]
     pub fn program(&self) -> Option<&Arc<Module>> {
         let id = process::live_thread(self.pid).ok()?;
-        let file = std::fs::metadata(process::path(id, "exe")).ok()?;
-        let same_inode = |module: &&Arc<Module>| module.inode == file.ino();
+        let file = About::at(&process::path(id, "exe")).ok()?;
+        let same_inode = |module: &&Arc<Module>| module.inode == file.inode;
         // Some file systems (btrfs, overlays) show another device in maps than stat does.
         self.modules
             .iter()
-            .find(|module| module.dev == file.dev() && same_inode(module))
+            .find(|module| module.dev == file.device && same_inode(module))
             .or_else(|| self.modules.iter().find(same_inode))
     }
 
@@ -270,34 +308,45 @@ impl Modules {
         known: &[Arc<Module>],
         known_unreadable: &[Unreadable],
     ) -> Result<(), TargetError> {
+        let still_unreadable: HashMap<_, _> = known_unreadable
+            .iter()
+            .filter(|other| !other.reason.is_transient())
+            .map(|other| (other.mapping.start, other))
+            .collect();
+        let reach = Reach::to(self.pid)?;
         let mut found: Vec<Module> = Vec::new();
-        for mapping in self.maps.iter().filter(|mapping| mapping.perms.exec) {
-            if let Some(module) = found.iter_mut().find(|module| belongs(mapping, module)) {
+        let mut files = HashMap::new();
+        let maps = Arc::clone(&self.maps);
+        let too_many = Arc::new(ModuleError::TooMany);
+        for mapping in maps.iter().filter(|mapping| mapping.perms.exec) {
+            // Most often it is of the module before.
+            let mut before = found.iter_mut().rev();
+            if let Some(module) = before.find(|module| belongs(mapping, module)) {
                 push_range(&mut module.executable, mapping.range());
                 continue;
             }
             let is_file = mapping.is_file();
-            if !is_file && mapping.name != "[vdso]" {
+            if !is_file && *mapping.name != *"[vdso]" {
                 continue;
             }
-            if let Some(same) = known_unreadable
-                .iter()
-                .find(|other| !other.reason.is_transient() && other.mapping == *mapping)
-            {
-                self.unreadable.push(same.clone());
+            let same = still_unreadable.get(&mapping.start);
+            if let Some(same) = same.filter(|other| other.mapping == *mapping) {
+                self.unreadable.push((*same).clone());
                 continue;
             }
             let known = known.iter().find(|module| belongs(mapping, module));
-            let module = if is_file {
-                self.file_module(mapping, known)
+            let module = if found.len() == MODULES {
+                Err(Arc::clone(&too_many))
+            } else if is_file {
+                self.file_module(&reach, mapping, known, &mut files)
             } else {
-                self.vdso_module(mapping, known)?
+                self.vdso_module(mapping, known)?.map_err(Arc::new)
             };
             match module {
                 Ok(module) => found.push(module),
                 Err(reason) => self.unreadable.push(Unreadable {
                     mapping: mapping.clone(),
-                    reason: Arc::new(reason),
+                    reason,
                 }),
             }
         }
@@ -309,7 +358,7 @@ impl Modules {
                 // process's: that one opens its files by another name.
                 let same = |other: &&Arc<Module>| {
                     other.is_same(&module)
-                        && other.open_path == module.open_path
+                        && other.via == module.via
                         && other.deleted == module.deleted
                 };
                 known
@@ -322,16 +371,37 @@ impl Modules {
         Ok(())
     }
 
+    /// `files`: the images of this look, by device and inode; a file may be mapped thousands of times.
     fn file_module(
         &self,
+        reach: &Reach,
         mapping: &Mapping,
         known: Option<&Arc<Module>>,
-    ) -> Result<Module, ModuleError> {
-        let file = mapped_file::locate(self.pid, mapping)?;
-        let image = match known {
-            Some(module) => module.image.clone(),
-            None => Image::from_file(file.open()?, &file.path)?,
+        files: &mut HashMap<(u64, u64), ReadFile>,
+    ) -> Result<Module, Arc<ModuleError>> {
+        let id = (mapping.dev, mapping.inode);
+        // What is no module here is none there: it is not even looked for.
+        if let Some(Err(reason)) = files.get(&id) {
+            return Err(Arc::clone(reason));
+        }
+        let file = reach.locate(mapping).map_err(ModuleError::from)?;
+        let read = || {
+            if let Some(module) = known {
+                return Ok((module.image.clone(), module.identity));
+            }
+            // Before it is opened: what changes afterwards is another file then.
+            let identity = file.identity();
+            let mut before = self.files.iter();
+            let image = match before.find(|(kept, _)| *kept == identity) {
+                Some((_, image)) => image.clone(),
+                None => Image::from_file(file.open()?, &file.path)?,
+            };
+            Ok((image, Some(identity)))
         };
+        let (image, identity) = files
+            .entry(id)
+            .or_insert_with(|| read().map_err(Arc::<ModuleError>::new))
+            .clone()?;
         let not_loaded = || ModuleError::NotLoaded {
             path: file.path.clone(),
             start: mapping.start,
@@ -341,13 +411,14 @@ impl Modules {
         let range = loaded_range(&image, bias).ok_or_else(not_loaded)?;
         Ok(Module {
             path: file.path,
-            open_path: file.open_path,
+            via: file.via,
             start: RuntimeAddr(range.start),
             end: RuntimeAddr(range.end),
             executable: vec![mapping.range()],
             bias,
             dev: mapping.dev,
             inode: mapping.inode,
+            identity,
             image,
             deleted: file.deleted,
         })
@@ -360,7 +431,7 @@ impl Modules {
         known: Option<&Arc<Module>>,
     ) -> Result<Result<Module, ModuleError>, TargetError> {
         let range = mapping.range();
-        let path = PathBuf::from(&mapping.name);
+        let path = PathBuf::from(&*mapping.name);
         let image = if let Some(module) = known {
             Ok(module.image.clone())
         } else {
@@ -377,13 +448,14 @@ impl Modules {
             });
             Module {
                 path,
-                open_path: PathBuf::new(),
+                via: Via::default(),
                 start: mapping.start,
                 end: mapping.end,
                 executable: vec![mapping.range()],
                 bias: range.start.wrapping_sub(link),
                 dev: 0,
                 inode: 0,
+                identity: None,
                 image,
                 deleted: false,
             }
@@ -413,6 +485,15 @@ impl Modules {
             .find(explains_first)
             .or(candidates.first().copied())
     }
+}
+
+/// What comes of a task, and the CPU time that it took this thread.
+fn timed<T>(task: impl FnOnce() -> Result<T, TargetError>) -> Result<(T, Duration), TargetError> {
+    let now =
+        || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+    let before = now();
+    let result = task()?;
+    Ok((result, now().saturating_sub(before)))
 }
 
 /// Whether code is part of a module already found.

@@ -1,7 +1,7 @@
 //! Reading files below `/proc/PID`, and what is true of a process as a whole.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,10 +9,14 @@ use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::threads;
+use super::maps::Maps;
+use super::{memory, threads};
+use crate::kernel::foreign::{ForeignError, ForeignFile};
 
 /// `EI_CLASS` of elf(5) for a 64-bit file.
 const ELFCLASS64: u8 = 2;
+/// Bytes of an ELF header, up to and with `e_machine`.
+const HEADER: usize = 20;
 /// `e_machine` of elf(5) for x86-64.
 const EM_X86_64: u16 = 62;
 
@@ -59,6 +63,23 @@ pub fn live_thread(pid: Pid) -> Result<Pid, TargetError> {
     Err(TargetError::Vanished(pid))
 }
 
+/// Whether an id is that of a process that executes a program, and has not ended.
+///
+/// # Errors
+/// Says what it is otherwise.
+pub fn check_is_program(pid: Pid) -> Result<(), TargetError> {
+    if threads::Stat::read(pid, pid)?.is_kernels {
+        return Err(TargetError::KernelThread(pid));
+    }
+    match live_thread(pid) {
+        // What has ended and was taken note of has no file.
+        Err(TargetError::Vanished(_)) if threads::Stat::read(pid, pid).is_ok() => {
+            Err(TargetError::Zombie(pid))
+        }
+        result => result.map(drop),
+    }
+}
+
 fn is_alive(tid: Pid) -> Result<bool, TargetError> {
     Ok(!matches!(
         threads::Stat::read(tid, tid)?.state,
@@ -85,18 +106,45 @@ pub struct Architecture {
 }
 
 impl Architecture {
-    /// Reads it from the header of the process's program.
+    /// By the header of the library that the kernel gives to each process (vdso(7)); where there is none, by that of its program,
+    /// whose file system may not answer.
     pub fn of(pid: Pid) -> Result<Self, TargetError> {
+        match Self::by_vdso(pid) {
+            Ok(Some(found)) => Ok(found),
+            Err(vanished @ TargetError::Vanished(_)) => Err(vanished),
+            Ok(None) | Err(_) => Self::by_program(pid),
+        }
+    }
+
+    fn by_vdso(pid: Pid) -> Result<Option<Self>, TargetError> {
+        let maps = Maps::read(pid)?;
+        let Some(vdso) = maps.iter().find(|mapping| *mapping.name == *"[vdso]") else {
+            return Ok(None);
+        };
+        let mut header = [0; HEADER];
+        let is_read = memory::read_exact(pid, vdso.start, &mut header)?;
+        Ok((is_read && header.starts_with(b"\x7fELF")).then(|| Self::by_header(&header)))
+    }
+
+    fn by_program(pid: Pid) -> Result<Self, TargetError> {
         let id = live_thread(pid)?;
         let path = path(id, "exe");
-        let mut header = [0u8; 20];
-        File::open(&path)
-            .and_then(|mut file| file.read_exact(&mut header))
-            .map_err(|error| TargetError::from_io(pid, &path, error))?;
-        Ok(Self {
+        let mut header = [0; HEADER];
+        let file = ForeignFile::executed(id.as_raw().cast_unsigned()).and_then(|file| file.open());
+        file.map_err(|error| match error {
+            ForeignError::Call(error) => error.source,
+            refused => io::Error::other(refused),
+        })
+        .and_then(|mut file| file.read_exact(&mut header))
+        .map_err(|error| TargetError::from_io(pid, &path, error))?;
+        Ok(Self::by_header(&header))
+    }
+
+    fn by_header(header: &[u8; HEADER]) -> Self {
+        Self {
             machine: u16::from_le_bytes([header[18], header[19]]),
             is_64_bit: header[4] == ELFCLASS64,
-        })
+        }
     }
 
     /// Whether it is 64-bit x86: neither i386 nor x32.
@@ -127,7 +175,37 @@ mod tests {
         let used = cpu_time(child.pid()).unwrap();
         assert!(used >= Duration::from_millis(50), "{used:?}");
         assert_eq!(used, cpu_time(child.pid()).unwrap());
-        assert!(Architecture::of(child.pid()).unwrap().is_x86_64());
+        let architecture = Architecture::of(child.pid()).unwrap();
+        assert!(architecture.is_x86_64());
+        let by_program = Architecture::by_program(child.pid()).unwrap();
+        assert_eq!(architecture, by_program);
+    }
+
+    /// Check that what ids name that are no processes with a program is told apart.
+    #[test]
+    fn what_is_no_program() {
+        let mut child = Child::run("int main() { return 0; }", &[]);
+        child.wait_for_state('Z');
+        let error = check_is_program(child.pid()).unwrap_err();
+        assert!(matches!(error, TargetError::Zombie(_)), "{error}");
+        child.reap();
+        assert!(check_is_program(child.pid()).unwrap_err().is_vanished());
+        check_is_program(Pid::this()).unwrap();
+        // The first thread may have ended before the others.
+        let child = Child::run(
+            "#include <pthread.h>\n#include <unistd.h>\n\
+             void *stay(void *p) { for (;;) pause(); }\n\
+             int main() { pthread_t t; pthread_create(&t, 0, stay, 0); pthread_exit(0); }",
+            &["-pthread"],
+        );
+        child.wait_for_state('Z');
+        check_is_program(child.pid()).unwrap();
+        // Not every pid namespace shows kthreadd, which has this id.
+        let kernels = Pid::from_raw(2);
+        if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+            let error = check_is_program(kernels).unwrap_err();
+            assert!(matches!(error, TargetError::KernelThread(_)), "{error}");
+        }
     }
 
     /// Check that a process that is gone is told apart from failures.

@@ -113,11 +113,16 @@ impl LockWait {
     }
 }
 
+/// `PF_KTHREAD` of `include/linux/sched.h`, in the field `flags`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
 /// What `stat` says of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Its state: `R`, `S`, `D`, `T`, `t`, `Z`, `X`, ...
     pub state: char,
+    /// Whether it is one of the kernel's own.
+    pub is_kernels: bool,
     /// CPU time in user mode, in the resolution of the clock tick (10 ms).
     pub user_time: Duration,
     /// CPU time in kernel mode, in the resolution of the clock tick (10 ms).
@@ -149,6 +154,7 @@ impl Stat {
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         Some(Self {
             state: fields.first()?.chars().next()?,
+            is_kernels: number(9)? & KERNEL_THREAD != 0,
             user_time: ticks(number(14)?),
             system_time: ticks(number(15)?),
             start_ticks: number(22)?,

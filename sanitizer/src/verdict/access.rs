@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::insn::{AccessKind, ReadUse};
+use crate::insn::{AccessKind, ByteUse, ReadUse};
 use crate::pcmeta::Atomicity;
 
 /// Whether the compiler recorded which accesses around a PC are atomic.
@@ -40,6 +40,8 @@ pub struct Access {
     pub analyzed: Analyzed,
     /// Whether the source is known to ask for the load; of no interest for a store.
     pub read_use: ReadUse,
+    /// Which bytes of a load something uses; of no interest for a store.
+    pub bytes: ByteUse,
     /// Whether `address` is the access's own; otherwise the access is only known to overlap the
     /// watch.
     pub address_exact: bool,

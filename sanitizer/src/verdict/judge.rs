@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Access, Analyzed, Context, Policy};
 use super::class::RaceClass;
+use super::reach;
 use super::reason::Reason;
-use crate::insn::{AccessKind, ReadUse, ranges_overlap};
+use crate::insn::{AccessKind, ByteUse, ReadUse, ranges_overlap};
 use crate::pcmeta::Atomicity;
 
 /// A proven race.
@@ -16,12 +17,15 @@ pub struct Race {
     /// Of the stalled and of the racing access: a plain read that the compiler may have
     /// introduced, so that the source need not have this race.
     pub introduced_read: [bool; 2],
+    /// Of both: what becomes of the shared bytes, where a load is not known to use any of them.
+    pub doubtful: [Option<ByteUse>; 2],
     /// Run-time address and number of the bytes that both are known to access.
     pub overlap: (u64, u32),
 }
 
 /// What comes of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 pub enum Verdict {
     /// Evidence of a race.
     Race(Race),
@@ -38,12 +42,31 @@ pub fn judge(stalled: &Access, racing: &Access, context: &Context, policy: &Poli
     }
 }
 
-fn race(
+/// Why it is no race, where that does not depend on which bytes are used.
+#[must_use]
+pub fn refuted(
     stalled: &Access,
     racing: &Access,
     context: &Context,
     policy: &Policy,
-) -> Result<Race, Reason> {
+) -> Option<Reason> {
+    conflict(stalled, racing, context, policy).err()
+}
+
+/// What two accesses to the same bytes are to each other.
+struct Conflict {
+    class: RaceClass,
+    overlap: (u64, u32),
+    /// The stalled and the racing one.
+    atomic: [Option<bool>; 2],
+}
+
+fn conflict(
+    stalled: &Access,
+    racing: &Access,
+    context: &Context,
+    policy: &Policy,
+) -> Result<Conflict, Reason> {
     if context.same_thread {
         return Err(Reason::SameThread);
     }
@@ -61,17 +84,42 @@ fn race(
     let racing_atomic = is_atomic(racing, policy)?;
     let class = match (stalled_atomic, racing_atomic) {
         (Some(true), Some(true)) => return Err(Reason::BothAtomic),
-        (None, _) | (_, None) => return Err(Reason::UnknownAtomicity),
         (Some(false), Some(false)) => RaceClass::PlainPlain,
+        // Whatever the other one is: one is plain.
+        (None, Some(false)) | (Some(false), None) if policy.mixed => RaceClass::PlainAtomic,
+        (None, _) | (_, None) => return Err(Reason::UnknownAtomicity),
         _ if policy.mixed => RaceClass::PlainAtomic,
         _ => return Err(Reason::MixedIgnored),
     };
+    Ok(Conflict {
+        class,
+        overlap,
+        atomic: [stalled_atomic, racing_atomic],
+    })
+}
+
+fn race(
+    stalled: &Access,
+    racing: &Access,
+    context: &Context,
+    policy: &Policy,
+) -> Result<Race, Reason> {
+    let Conflict {
+        class,
+        overlap,
+        atomic: [stalled_atomic, racing_atomic],
+    } = conflict(stalled, racing, context, policy)?;
+    let doubtful = [
+        reach::doubtful(stalled, racing, context.watch)?,
+        reach::doubtful(racing, stalled, context.watch)?,
+    ];
     Ok(Race {
         class,
         introduced_read: [
-            stalled_atomic == Some(false) && may_be_introduced(stalled, racing),
-            racing_atomic == Some(false) && may_be_introduced(racing, stalled),
+            stalled_atomic != Some(true) && may_be_introduced(stalled, racing),
+            racing_atomic != Some(true) && may_be_introduced(racing, stalled),
         ],
+        doubtful,
         overlap,
     })
 }
@@ -95,11 +143,11 @@ fn certain_overlap(exact: &Access, watch: (u64, u32)) -> Result<(u64, u32), Reas
     }
 }
 
-const fn range(access: &Access) -> (u64, u32) {
+pub(super) const fn range(access: &Access) -> (u64, u32) {
     (access.address, access.size)
 }
 
-fn intersection(a: (u64, u32), b: (u64, u32)) -> Option<(u64, u32)> {
+pub(super) fn intersection(a: (u64, u32), b: (u64, u32)) -> Option<(u64, u32)> {
     if !ranges_overlap(a, b) {
         return None;
     }

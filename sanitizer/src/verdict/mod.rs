@@ -6,11 +6,12 @@
 //!   was released;
 //! - both instructions are known exactly and share bytes;
 //! - at least one of them writes;
+//! - a load of more bytes than its code uses shares one of those that are used;
 //! - both are in analyzed code (or in a memory routine that analyzed code calls), so that it is
 //!   known which accesses are atomic, and at least one is plain.
 //!
 //! ```
-//! use gwp_race::insn::{AccessKind, ReadUse};
+//! use gwp_race::insn::{AccessKind, ByteUse, ReadUse};
 //! use gwp_race::pcmeta::Atomicity;
 //! use gwp_race::verdict::{Access, Analyzed, Context, Policy, Reason, Verdict, judge};
 //!
@@ -22,6 +23,7 @@
 //!     atomicity: Atomicity::Plain,
 //!     analyzed: Analyzed::Yes,
 //!     read_use: ReadUse::Unproven,
+//!     bytes: ByteUse::UNKNOWN,
 //!     address_exact: true,
 //! };
 //! let context = Context {
@@ -42,12 +44,13 @@
 mod access;
 mod class;
 mod judge;
+mod reach;
 mod reason;
 #[cfg(test)]
 mod table;
 
 pub use access::{Access, Analyzed, Context, Policy};
-pub use judge::{Race, Verdict, judge};
+pub use judge::{Race, Verdict, judge, refuted};
 pub use reason::{Reason, UnknownReason};
 
 pub use class::RaceClass;

@@ -36,10 +36,14 @@ pub enum Reason {
     UnknownAtomicity,
     /// One plain and one atomic access, which the user chose not to see.
     MixedIgnored,
+    /// One access loads more than its code uses, and the other one touched only the rest.
+    BytesUnused,
+    /// One access copies a part of an object, with padding in which the other one's atomic lies.
+    PaddingCopied,
 }
 
 /// Every reason with its stable name.
-const NAMES: [(Reason, &str); 21] = [
+const NAMES: [(Reason, &str); 23] = [
     (Reason::SameThread, "same-thread"),
     (Reason::OutsideStall, "outside-stall"),
     (Reason::NotCompleted, "not-completed"),
@@ -52,6 +56,8 @@ const NAMES: [(Reason, &str); 21] = [
     (Reason::BothAtomic, "both-atomic"),
     (Reason::UnknownAtomicity, "unknown-atomicity"),
     (Reason::MixedIgnored, "mixed-ignored"),
+    (Reason::BytesUnused, "bytes-unused"),
+    (Reason::PaddingCopied, "padding-copied"),
     (
         Reason::Undetermined(Undetermined::Undecodable),
         "undetermined-undecodable",
@@ -154,6 +160,8 @@ impl fmt::Display for Reason {
             Self::BothAtomic => "both accesses are atomic",
             Self::UnknownAtomicity => "the compiler may have lost the mark of an atomic access",
             Self::MixedIgnored => "plain against atomic, which is ignored",
+            Self::BytesUnused => "the shared bytes were loaded, but nothing uses them",
+            Self::PaddingCopied => "the shared bytes are padding of what was copied",
         })
     }
 }

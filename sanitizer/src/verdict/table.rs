@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::class::RaceClass;
 use super::{Access, Analyzed, Context, Policy, Race, Reason, Verdict, judge};
 use crate::insn::AccessKind::{Read, ReadWrite, Write};
-use crate::insn::{AccessKind, ReadUse};
+use crate::insn::{AccessKind, ByteUse, ReadUse};
 use crate::pcmeta::Atomicity;
 
 const WATCH: (u64, u32) = (0x100, 8);
@@ -45,6 +45,7 @@ fn base() -> Access {
         atomicity: Atomicity::Plain,
         analyzed: Analyzed::Yes,
         read_use: ReadUse::Proven,
+        bytes: ByteUse::UNKNOWN,
         address_exact: true,
     }
 }
@@ -105,7 +106,10 @@ fn objections(a: &Access, b: &Access, context: &Context, policy: &Policy) -> BTr
     }
     let lost = |s: &Access| s.atomicity == Atomicity::Unknown && s.analyzed == Analyzed::Yes;
     let atomic = |s: &Access| s.atomicity == Atomicity::Atomic;
-    object(lost(a) || lost(b), Reason::UnknownAtomicity);
+    // Beside a plain access it does not matter which the other one was.
+    let plain = |s: &Access| !lost(s) && s.atomicity != Atomicity::Atomic;
+    let matters = !policy.mixed || !(plain(a) || plain(b));
+    object((lost(a) || lost(b)) && matters, Reason::UnknownAtomicity);
     object(atomic(a) && atomic(b), Reason::BothAtomic);
     object(
         atomic(a) != atomic(b) && !policy.mixed,
@@ -121,7 +125,9 @@ fn check(a: &Access, b: &Access, context: &Context, policy: &Policy) -> Option<R
     match judge(a, b, context, policy) {
         Verdict::Race(race) => {
             assert!(objections.is_empty(), "{}", place());
-            let plain = [a, b].map(|side| side.atomicity != Atomicity::Atomic);
+            let lost =
+                |s: &Access| s.atomicity == Atomicity::Unknown && s.analyzed == Analyzed::Yes;
+            let plain = [a, b].map(|side| side.atomicity != Atomicity::Atomic && !lost(side));
             let expected = if plain == [true, true] {
                 RaceClass::PlainPlain
             } else {

@@ -9,7 +9,10 @@ use super::{
     results::{Outcome, Results},
     watching::{Watching, Way, stand_in},
 };
-use crate::{source::Tree, steps::step};
+use crate::{
+    source::{METADATA_FLAGS, Tree},
+    steps::step,
+};
 
 /// Those with threads, forks, signals, blocked clients and crashes.
 const UNITS: [&str; 9] = [
@@ -52,7 +55,7 @@ impl Suite for Redis {
                     "MALLOC=libc",
                     "OPTIMIZATION=-O2",
                 ])
-                .arg("REDIS_CFLAGS=-fexperimental-sanitize-metadata=atomics"),
+                .arg(format!("REDIS_CFLAGS={METADATA_FLAGS}")),
         )?;
         stand_in(&tree.path().join("src/redis-server"), &Way::Attach)
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::report::clean::clean_message;
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -78,10 +80,10 @@ impl fmt::Display for Check {
             "{:4}  {}: {}",
             self.status.to_string(),
             self.name,
-            self.found
+            clean_message(&self.found)
         )?;
         if let Some(mend) = &self.mend {
-            write!(f, "\n      -> {mend}")?;
+            write!(f, "\n      -> {}", clean_message(mend))?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use nix::unistd::Uid;
 use super::metadata::{Carried, has_lines, lines_check};
 use super::{Check, metadata};
 use crate::image::{Image, ImageError, Machine};
+use crate::symbols::ModuleInfo;
 
 /// Set-user-id and set-group-id bits of a file's mode.
 const SET_ID: u32 = 0o6000;
@@ -26,6 +27,14 @@ pub(super) fn checks(path: &Path) -> Vec<Check> {
             "build it for x86-64",
         )];
     }
+    let info = ModuleInfo {
+        path: std::path::absolute(path).map_or_else(
+            |_| String::new(),
+            |path| path.to_string_lossy().into_owned(),
+        ),
+        via: path.to_owned().into(),
+        ..ModuleInfo::default()
+    };
     let mut checks = vec![
         Check::ok(
             name,
@@ -35,7 +44,7 @@ pub(super) fn checks(path: &Path) -> Vec<Check> {
             Ok(carried) => carried.check(),
             Err(error) => Check::fail("metadata", error, metadata::BUILD),
         },
-        lines_check(has_lines(&image, path)),
+        lines_check(has_lines(&image, &info)),
     ];
     let set_id = std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & SET_ID != 0);
     if set_id && !Uid::effective().is_root() {

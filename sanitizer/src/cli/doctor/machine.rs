@@ -7,7 +7,11 @@ use nix::unistd::Pid;
 use super::{Check, plural};
 use crate::kernel::KernelError;
 use crate::kernel::btf::KernelOffsets;
+use crate::kernel::limits;
 use crate::kernel::probe::{self, PausedChild};
+use crate::kernel::rights::{
+    CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE, for_others, for_own, lent_to_all,
+};
 use crate::target::status::{Seccomp, Status};
 
 /// `sigtrap`, `remove_on_exec` and `inherit_thread` of perf_event_open(2) came with this one.
@@ -59,11 +63,6 @@ const CAPABILITIES: [Capability; 5] = [
         implied: true,
     },
 ];
-/// `CAP_SYS_ADMIN`, which implies some of the others.
-const CAP_SYS_ADMIN: u32 = 21;
-pub(in crate::cli) const CAP_SYS_PTRACE: u32 = 19;
-const CAP_PERFMON: u32 = 38;
-
 struct Capability {
     name: &'static str,
     bit: u32,
@@ -168,23 +167,12 @@ fn capability_check(capabilities: u64) -> Check {
     }
     let names: Vec<_> = missing.iter().map(|capability| capability.name).collect();
     let found = format!("without {}", names.join(", "));
-    let mend = format!("run gwp-race as root (sudo), or once: {}", setcap());
-    let lacking = if missing.iter().any(|capability| capability.vital) {
-        "programs of one's own can be watched, without eBPF gates"
-    } else {
-        "other users' processes cannot be watched"
-    };
-    Check::warn(name, format!("{found}; {lacking}"), mend)
-}
-
-/// The command that gives gwp-race its rights.
-pub(in crate::cli) fn setcap() -> String {
-    let names: Vec<_> = CAPABILITIES
-        .iter()
-        .map(|capability| capability.name.to_lowercase())
-        .collect();
-    let binary = std::env::current_exe().map_or("gwp-race".into(), |exe| exe.display().to_string());
-    format!("sudo setcap {}+ep {binary}", names.join(","))
+    if missing.iter().any(|capability| capability.vital) {
+        let lacking = "programs of one's own can be watched, without eBPF gates";
+        return Check::warn(name, format!("{found}; {lacking}"), for_own());
+    }
+    let lacking = lent_to_all().unwrap_or("other users' processes cannot be watched");
+    Check::warn(name, format!("{found}; {lacking}"), for_others())
 }
 
 fn seccomp(status: &Status) -> Check {
@@ -258,7 +246,7 @@ fn gates(child: &PausedChild) -> Check {
                 "{}; gwp-race does their work in user space, and finds less at the same cost",
                 describe(&error)
             ),
-            format!("run gwp-race as root (sudo), or once: {}", setcap()),
+            for_own(),
         );
     }
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
@@ -267,7 +255,7 @@ fn gates(child: &PausedChild) -> Check {
     } else if crate::kernel::object::GATES_OBJECT.is_empty() {
         "cargo xtask build".to_owned()
     } else {
-        format!("run gwp-race as root (sudo), or once: {}", setcap())
+        for_own()
     };
     Check::fail(name, describe(&error), mend)
 }
@@ -315,9 +303,7 @@ fn events(child: &PausedChild, capabilities: u64) -> Vec<Check> {
 fn event_failure(name: &'static str, error: &KernelError) -> Check {
     let mend = match error.source.raw_os_error() {
         Some(libc::ENOSPC) => return free_breakpoints(0, "this process"),
-        Some(libc::EPERM | libc::EACCES) => {
-            format!("run gwp-race as root (sudo), or once: {}", setcap())
-        }
+        Some(libc::EPERM | libc::EACCES) => for_own(),
         Some(libc::EMFILE) => "ulimit -n 65536".to_owned(),
         _ => "run a kernel with CONFIG_PERF_EVENTS and CONFIG_HAVE_HW_BREAKPOINT".to_owned(),
     };
@@ -384,11 +370,7 @@ fn ptrace(child: &PausedChild, capabilities: u64) -> Check {
             format!("switched off until the next boot{shown}"),
             "set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and reboot",
         ),
-        (Err(error), _) => Check::fail(
-            name,
-            format!("{}{shown}", describe(&error)),
-            format!("run gwp-race as root (sudo), or once: {}", setcap()),
-        ),
+        (Err(error), _) => Check::fail(name, format!("{}{shown}", describe(&error)), for_own()),
         (Ok(()), Some(2)) if !privileged => Check::fail(
             name,
             format!("allowed with CAP_SYS_PTRACE only{shown}"),
@@ -406,27 +388,40 @@ fn ptrace(child: &PausedChild, capabilities: u64) -> Check {
 
 fn open_files() -> Check {
     let name = "open files";
-    match getrlimit(Resource::RLIMIT_NOFILE) {
-        Ok((_, hard)) if hard >= ENOUGH_FILES => Check::ok(name, format!("up to {hard}")),
-        Ok((_, hard)) => Check::warn(
+    let mend = "ulimit -n 65536 (as root), or LimitNOFILE=65536 in the systemd unit";
+    match most_files() {
+        Ok(most) if most >= ENOUGH_FILES => Check::ok(name, format!("up to {most}")),
+        Ok(most) if most < OTHER_FILES => Check::fail(
+            name,
+            format!("up to {most}: gwp-race itself needs {OTHER_FILES}"),
+            mend,
+        ),
+        Ok(most) => Check::warn(
             name,
             format!(
-                "up to {hard}: enough for {} (3 events each)",
-                plural(threads_for(hard), "thread")
+                "up to {most}: enough for {} (3 events each)",
+                plural(threads_for(most), "thread")
             ),
-            "ulimit -n 65536 (as root), or LimitNOFILE=65536 in the systemd unit",
+            mend,
         ),
-        Err(error) => Check::warn(name, format!("getrlimit fails: {error}"), "ulimit -n 65536"),
+        Err(error) => Check::warn(name, format!("getrlimit fails: {error}"), mend),
     }
+}
+
+/// What a watching gwp-race has open beside the events of threads: maps, programs, pipes, symbol files.
+const OTHER_FILES: u64 = 64;
+
+/// The limit of open files that a watching gwp-race would have: it raises its own as far as it goes.
+pub(super) fn most_files() -> nix::Result<u64> {
+    limits::raise_files();
+    getrlimit(Resource::RLIMIT_NOFILE).map(|(present, _)| present)
 }
 
 /// How many threads can be watched with a limit of open files.
 pub(super) fn threads_for(files: u64) -> usize {
     /// Events a thread needs: clock, breakpoint, watchpoint.
     const EVENTS: u64 = 3;
-    /// What else is open: maps, programs, pipes, symbol files.
-    const OTHERS: u64 = 64;
-    usize::try_from(files.saturating_sub(OTHERS) / EVENTS).unwrap_or(usize::MAX)
+    usize::try_from(files.saturating_sub(OTHER_FILES) / EVENTS).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -466,6 +461,13 @@ mod tests {
         );
         assert!(capability_check(0).found.contains("without eBPF gates"));
         let mend = capability_check(0).mend.unwrap();
+        assert!(
+            mend.contains("setcap cap_bpf,cap_perfmon,cap_checkpoint_restore+ep"),
+            "{mend}"
+        );
+        assert!(mend.contains("whoever may execute"), "{mend}");
+        let mend = capability_check(all & !(1 << CAP_SYS_PTRACE)).mend.unwrap();
+        assert!(mend.contains("chmod 750"), "{mend}");
         assert!(
             mend.contains("setcap cap_bpf,cap_perfmon,cap_sys_ptrace"),
             "{mend}"

@@ -1,9 +1,9 @@
 //! Whether ELF files carry the compiler's metadata and debug information.
 
-use std::path::{Path, PathBuf};
+use std::cell::OnceCell;
 
 use crate::image::Image;
-use crate::pcmeta::Metadata;
+use crate::symbols::{CallFrames, ModuleInfo, debug_image, load_metadata};
 
 use super::{Check, plural};
 
@@ -27,15 +27,20 @@ pub(super) struct Carried {
 impl Carried {
     /// Reads it; the text says why not.
     pub(super) fn of(image: &Image) -> Result<Self, String> {
-        let metadata = Metadata::load(image).map_err(|error| error.to_string())?;
+        let frames = OnceCell::new();
+        let metadata = load_metadata(image, || frames.get_or_init(|| CallFrames::of(image)));
+        let metadata = metadata.map_err(|error| error.to_string())?;
         let analyzed: Vec<_> = metadata.functions().filter(|f| f.is_analyzed()).collect();
         let bytes: u64 = analyzed.iter().map(|function| function.size()).sum();
+        let wholes = analyzed
+            .iter()
+            .filter(|function| !metadata.is_part(function));
         let text: u64 = (image.text_ranges().iter())
             .map(|range| range.end.0.saturating_sub(range.start.0))
             .sum();
         Ok(Self {
-            analyzed: analyzed.len(),
-            covered: metadata.function_count(),
+            analyzed: wholes.count(),
+            covered: metadata.function_count() - metadata.fragment_count(),
             atomics: metadata.atomic_count(),
             percent: bytes
                 .saturating_mul(100)
@@ -78,33 +83,11 @@ impl Carried {
     }
 }
 
-/// Whether reports about a file can name lines.
-pub(super) fn has_lines(image: &Image, path: &Path) -> bool {
+/// Whether reports about a module can name lines.
+pub(super) fn has_lines(image: &Image, module: &ModuleInfo) -> bool {
     const SECTIONS: [&str; 2] = [".debug_line", ".zdebug_line"];
     SECTIONS.iter().any(|name| image.section(name).is_some())
-        || separate_files(image, path).iter().any(|file| file.exists())
-}
-
-/// Where debuggers look for separate debug information (GDB's manual, "Separate Debug Files").
-fn separate_files(image: &Image, path: &Path) -> Vec<PathBuf> {
-    let global = Path::new("/usr/lib/debug");
-    let mut files = Vec::new();
-    if let Some((first, rest)) = image.build_id().and_then(|id| id.split_first()) {
-        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        files.push(global.join(format!(".build-id/{first:02x}/{rest}.debug")));
-    }
-    if let Some((name, _)) = image.debuglink()
-        && let Some(dir) = path.canonicalize().ok().as_deref().and_then(Path::parent)
-    {
-        files.push(dir.join(&name));
-        files.push(dir.join(".debug").join(&name));
-        files.push(
-            global
-                .join(dir.strip_prefix("/").unwrap_or(dir))
-                .join(&name),
-        );
-    }
-    files
+        || debug_image(module, u64::MAX).is_some()
 }
 
 /// The finding about lines.

@@ -14,8 +14,10 @@ use anyhow::bail;
 use nix::unistd::Pid;
 use serde::Serialize;
 
+use crate::kernel::rights::as_caller;
+use crate::report::clean::write_json;
+
 pub use check::{Check, Status};
-pub(in crate::cli) use machine::{CAP_SYS_PTRACE, setcap};
 
 /// Tells whether races can be caught here, and what to do if not.
 ///
@@ -87,11 +89,12 @@ struct Findings<'a> {
 /// # Errors
 /// The subject is nothing that can be looked at, or the output cannot be written.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let subject = args.subject.as_deref().map(Subject::parse).transpose()?;
+    let subject = args.subject.as_deref();
+    let subject = as_caller(|| subject.map(Subject::parse).transpose())??;
     let mut checks = machine::checks();
     match &subject {
         None => {}
-        Some(Subject::File(path)) => checks.extend(file::checks(path)),
+        Some(Subject::File(path)) => checks.extend(as_caller(|| file::checks(path))?),
         Some(Subject::Process(pid)) => checks.extend(process::checks(*pid)),
     }
     let ok = checks.iter().all(|check| check.status < Status::Fail);
@@ -103,7 +106,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             ok,
             checks: &checks,
         };
-        serde_json::to_writer(&mut out, &findings).map_err(std::io::Error::from)
+        write_json(&findings, &mut out).map_err(std::io::Error::from)
     } else {
         print(&mut out, &checks)
     };

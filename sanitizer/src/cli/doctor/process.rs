@@ -1,14 +1,14 @@
 //! Whether a running process can be watched. It is only read, never stopped.
 
-use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
-use nix::unistd::{Pid, Uid};
+use nix::unistd::Pid;
 
-use super::machine::{free_breakpoints, threads_for};
+use super::machine::{free_breakpoints, most_files, threads_for};
 use super::metadata::{self, Carried, has_lines, lines_check};
 use super::{Check, plural};
 use crate::kernel::probe;
-use crate::target::process::Architecture;
+use crate::symbols::ModuleInfo;
+use crate::target::process::{Architecture, check_is_program};
 use crate::target::signals::Disposition;
 use crate::target::status::Status;
 use crate::target::{Maps, Modules, TargetError, memory, threads};
@@ -22,7 +22,9 @@ pub(super) fn checks(pid: Pid) -> Vec<Check> {
         Ok(checks) => checks,
         Err(error) => {
             let mend = match error {
-                TargetError::Vanished(_) => "find its id with `ps -e`, or `pgrep -a NAME`",
+                TargetError::Vanished(_)
+                | TargetError::Zombie(_)
+                | TargetError::KernelThread(_) => "find its id with `ps -e`, or `pgrep -a NAME`",
                 _ => "run gwp-race as root (sudo)",
             };
             vec![Check::fail("process", error.to_string(), mend)]
@@ -31,6 +33,7 @@ pub(super) fn checks(pid: Pid) -> Vec<Check> {
 }
 
 fn look(pid: Pid) -> Result<Vec<Check>, TargetError> {
+    check_is_program(pid)?;
     let status = Status::of_process(pid)?;
     let tids = threads::list(pid)?;
     let mut checks = vec![state(pid, &status, tids.len()), tracer(&status)];
@@ -167,12 +170,7 @@ fn describe(disposition: Disposition) -> &'static str {
 
 fn files_for(threads: usize) -> Check {
     let name = "open files needed";
-    let limit = match getrlimit(Resource::RLIMIT_NOFILE) {
-        // Root raises its own limit.
-        _ if Uid::effective().is_root() => u64::MAX,
-        Ok((_, hard)) => hard,
-        Err(_) => 0,
-    };
+    let limit = most_files().unwrap_or(0);
     let found = format!("3 for each of {}", plural(threads, "thread"));
     if threads_for(limit) >= threads {
         Check::ok(name, found)
@@ -202,7 +200,12 @@ fn modules(pid: Pid) -> Result<Vec<Check>, TargetError> {
                     plural(carried.analyzed, "function"),
                     carried.percent
                 ));
-                lines &= has_lines(&module.image, &module.path);
+                let info = ModuleInfo {
+                    path: module.path.to_string_lossy().into_owned(),
+                    via: module.via.clone(),
+                    ..ModuleInfo::default()
+                };
+                lines &= has_lines(&module.image, &info);
             }
             Ok(_) => {}
             Err(error) => damaged.push(error),

@@ -63,7 +63,7 @@ pub(super) fn write_list(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut outcome = Ok(());
-    BlockMap::for_each(source.image, |function| {
+    BlockMap::for_each(source.files.blocks(), |function| {
         if outcome.is_ok() {
             outcome = if json {
                 write_line(&line(source, function), out).map_err(Into::into)
@@ -71,7 +71,9 @@ pub(super) fn write_list(
                 write_text(source, function, out)
             };
         }
-    })?;
+    })
+    // The summary has told it.
+    .unwrap_or_default();
     outcome
 }
 

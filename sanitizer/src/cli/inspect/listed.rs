@@ -5,6 +5,8 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 
+use crate::report::clean::write_json;
+
 /// A list whose elements are made while it is written. It can be written once; then it is empty.
 pub(super) struct Listed<I>(Cell<Option<I>>);
 
@@ -25,6 +27,6 @@ impl<I: Iterator<Item: Serialize>> Serialize for Listed<I> {
 /// # Errors
 /// As `out`.
 pub(super) fn write_line(value: &impl Serialize, mut out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut out, value)?;
+    write_json(value, &mut out)?;
     writeln!(out)
 }

@@ -1,6 +1,8 @@
 //! What `inspect --list --json` says of tables, against what LLVM's own tools print of the same files:
 //! entry by entry, for every version and feature that those tools can write.
 
+mod machines;
+
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -23,7 +25,7 @@ impl Workshop {
     fn lines(&self, name: &str, types: &[&str]) -> Vec<Value> {
         let mut out = Vec::new();
         let args = InspectArgs {
-            target: self.path(name).to_str().unwrap().to_owned(),
+            targets: vec![self.path(name).to_str().unwrap().to_owned()],
             list: true,
             json: true,
             pc_section: Vec::new(),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::listed::write_line;
 use super::tables::Source;
-use crate::pcmeta::PcSection;
+use crate::pcmeta::{PcConstant, PcSection};
 
 /// What the sections hold, as JSON.
 pub(super) fn summary(section: &PcSection) -> Value {
@@ -30,6 +30,18 @@ pub(super) fn write_summary(section: &PcSection, out: &mut dyn Write) -> anyhow:
     Ok(())
 }
 
+/// A constant as JSON: a number, or of more than eight bytes the bytes as they are in the file.
+fn constant(constant: &PcConstant) -> Value {
+    match constant {
+        PcConstant::Number(number) => (*number).into(),
+        PcConstant::Wide(bytes) => hex(bytes).into(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Writes every entry.
 pub(super) fn write_list(
     section: &PcSection,
@@ -48,7 +60,7 @@ pub(super) fn write_list(
                 "address": entry.pc.0,
                 "symbol": symbol,
                 "size": entry.size,
-                "constants": entry.constants,
+                "constants": entry.constants.iter().map(constant).collect::<Vec<_>>(),
             });
             write_line(&line, out)?;
             continue;
@@ -59,7 +71,10 @@ pub(super) fn write_list(
         }
         write!(out, " {}", symbol.unwrap_or_default())?;
         for constant in &entry.constants {
-            write!(out, " {constant:#x}")?;
+            match constant {
+                PcConstant::Number(number) => write!(out, " {number:#x}")?,
+                PcConstant::Wide(bytes) => write!(out, " {}", hex(bytes))?,
+            }
         }
         writeln!(out)?;
     }

@@ -4,6 +4,8 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
+use crate::report::clean::clean;
+
 use super::listed::write_line;
 use super::tables::Source;
 use crate::pcmeta::{InlineSite, ProbeKind, PseudoProbe, PseudoProbes};
@@ -34,7 +36,7 @@ pub(super) fn write_list(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut outcome = Ok(());
-    PseudoProbes::for_each(source.image, |probe, sites| {
+    PseudoProbes::for_each(source.files.probes(), |probe, sites| {
         if outcome.is_ok() {
             outcome = if json {
                 write_line(&line(probes, source, probe, sites), out).map_err(Into::into)
@@ -42,7 +44,9 @@ pub(super) fn write_list(
                 write_text(probes, probe, sites, out)
             };
         }
-    })?;
+    })
+    // The summary has told it.
+    .unwrap_or_default();
     outcome
 }
 
@@ -92,7 +96,7 @@ fn write_text(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let function = |number| match name(probes, number) {
-        Some(name) => name.to_owned(),
+        Some(name) => clean(name).into_owned(),
         None => format!("{number:#x}"),
     };
     match probe.address {

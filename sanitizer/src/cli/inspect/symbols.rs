@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::addr::LinkAddr;
 use crate::image::{FunctionSymbol, Image};
+use crate::report::clean::clean;
 
 /// The functions that a file names. Tables are sorted as a rule, so that the next function sought is often the one
 /// that was found last, or the one behind it.
@@ -63,7 +64,7 @@ impl<'data> Symbols<'data> {
 
 impl fmt::Display for Symbol<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)?;
+        f.write_str(&clean(self.name))?;
         match self.distance {
             0 => Ok(()),
             distance => write!(f, "+{distance:#x}"),
@@ -89,6 +90,7 @@ mod tests {
             address: LinkAddr(address),
             size,
             indirect: false,
+            is_local: false,
         };
         let functions = vec![
             function("first", 0x10, 8),

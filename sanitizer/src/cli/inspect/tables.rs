@@ -10,23 +10,63 @@ use super::{block_map, pc_section, probes, small_tables, stack_map};
 use crate::addr::LinkAddr;
 use crate::image::Image;
 use crate::pcmeta::{
-    BlockMap, BlockMapSummary, Coverage, FaultMaps, PcSection, PcSectionDescription, PseudoProbes,
-    StackMaps, StackSizes, TableError,
+    BlockMap, BlockMapSummary, Coverage, FaultMaps, OnError, PcSection, PcSectionDescription,
+    PseudoProbes, StackMaps, StackSizes, TableError,
 };
+
+/// A file, and the debug file that has what was stripped from it.
+#[derive(Clone, Copy)]
+pub(super) struct Files<'data> {
+    pub(super) image: &'data Image,
+    pub(super) debug: Option<&'data Image>,
+}
+
+impl<'data> Files<'data> {
+    /// The one that has a table.
+    fn having(&self, is_in: fn(&Image) -> bool) -> &'data Image {
+        match self.debug {
+            Some(debug) if !is_in(self.image) && is_in(debug) => debug,
+            _ => self.image,
+        }
+    }
+
+    /// The file with the block map.
+    pub(super) fn blocks(&self) -> &'data Image {
+        self.having(BlockMap::is_in)
+    }
+
+    /// The file with the pseudo probes.
+    pub(super) fn probes(&self) -> &'data Image {
+        self.having(PseudoProbes::is_in)
+    }
+
+    fn stack_sizes(&self) -> &'data Image {
+        self.having(StackSizes::is_in)
+    }
+
+    /// The debug file, if anything was taken from it.
+    pub(super) fn used_debug(&self) -> Option<&'data Image> {
+        let all = [self.blocks(), self.probes(), self.stack_sizes()];
+        let is_used = |debug: &Image| all.iter().any(|used| std::ptr::eq(*used, debug));
+        self.debug.filter(|debug| is_used(debug))
+    }
+}
 
 /// The file that tables are of.
 pub(super) struct Source<'data> {
     pub(super) name: &'data str,
     pub(super) image: &'data Image,
+    pub(super) files: Files<'data>,
     symbols: Symbols<'data>,
 }
 
 impl<'data> Source<'data> {
-    pub(super) fn new(name: &'data str, image: &'data Image) -> Self {
+    pub(super) fn new(name: &'data str, files: Files<'data>) -> Self {
         Self {
             name,
-            image,
-            symbols: Symbols::new(image),
+            image: files.image,
+            files,
+            symbols: Symbols::new(files.debug.unwrap_or(files.image)),
         }
     }
 
@@ -45,29 +85,52 @@ pub(super) struct Tables {
     probes: PseudoProbes,
     /// Those of the descriptions that the file has.
     pc_sections: Vec<PcSection>,
+    /// Those that hold something else than their description says, and which of the errors says so.
+    misdescribed: Vec<(PcSectionDescription, usize)>,
+    errors: Vec<TableError>,
 }
 
 impl Tables {
-    pub(super) fn load(
-        image: &Image,
-        descriptions: &[PcSectionDescription],
-    ) -> Result<Self, TableError> {
-        let mut pc_sections = Vec::new();
+    /// Reads all tables that can be read.
+    pub(super) fn load(files: &Files<'_>, descriptions: &[PcSectionDescription]) -> Self {
+        let image = files.image;
+        let mut errors = Vec::new();
+        let on_error: OnError<'_> = &mut |error| errors.push(error);
+        let mut tables = Self {
+            block_map: BlockMap::summaries(files.blocks(), on_error),
+            stack_maps: StackMaps::load_readable(image, on_error),
+            stack_sizes: StackSizes::load_readable(files.stack_sizes(), on_error),
+            fault_maps: FaultMaps::load_readable(image, on_error),
+            coverage: Coverage::load_readable(image, on_error),
+            probes: PseudoProbes::load_readable(files.probes(), on_error),
+            pc_sections: Vec::new(),
+            misdescribed: Vec::new(),
+            errors,
+        };
         for description in descriptions {
-            let section = PcSection::load(image, description)?;
-            if !section.is_empty() {
-                pc_sections.push(section);
+            match PcSection::load(image, description) {
+                Ok(section) if section.is_empty() => {}
+                Ok(section) => tables.pc_sections.push(section),
+                Err(error) => {
+                    tables
+                        .misdescribed
+                        .push((description.clone(), tables.errors.len()));
+                    tables.errors.push(error);
+                }
             }
         }
-        Ok(Self {
-            block_map: BlockMap::summaries(image)?,
-            stack_maps: StackMaps::load(image)?,
-            stack_sizes: StackSizes::load(image)?,
-            fault_maps: FaultMaps::load(image)?,
-            coverage: Coverage::load(image)?,
-            probes: PseudoProbes::load(image)?,
-            pc_sections,
-        })
+        tables
+    }
+
+    /// Why there are others that are not here.
+    pub(super) fn errors(&self) -> &[TableError] {
+        &self.errors
+    }
+
+    /// Why a section could not be read as it was described.
+    pub(super) fn misdescribed(&self) -> Option<&TableError> {
+        let &(_, error) = self.misdescribed.first()?;
+        self.errors.get(error)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -82,7 +145,9 @@ impl Tables {
 
     /// Whether the file has the section of this description.
     pub(super) fn has(&self, description: &PcSectionDescription) -> bool {
-        (self.pc_sections.iter()).any(|section| section.description() == description)
+        let mut read = self.pc_sections.iter().map(PcSection::description);
+        let mut unread = self.misdescribed.iter().map(|(description, _)| description);
+        read.any(|one| one == description) || unread.any(|one| one == description)
     }
 
     /// What there is, as a value of the module's line; absent kinds are left out.

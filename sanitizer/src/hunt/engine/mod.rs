@@ -13,6 +13,8 @@
 
 mod activity;
 mod decisions;
+mod identity;
+mod let_alone;
 mod locks;
 mod pairs;
 mod sample;
@@ -30,16 +32,18 @@ use gwp_race_abi::Control;
 use gwp_race_abi::EVENT_BUSY;
 use gwp_race_abi::EVENT_CONFIRMED;
 use gwp_race_abi::EVENT_CROWDED;
-use gwp_race_abi::EVENT_FORK;
+use gwp_race_abi::EVENT_EXEC;
 use gwp_race_abi::EVENT_HIT;
 use gwp_race_abi::EVENT_KNOWN;
 use gwp_race_abi::EVENT_SHARED;
 use gwp_race_abi::EVENT_THREAD;
+use gwp_race_abi::EVENT_THREADS_LEFT;
 use gwp_race_abi::EVENT_UNKNOWN_PC;
 use gwp_race_abi::Event;
 use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
+use crate::hunt::adoption::Adoption;
 use crate::hunt::arming::Arming;
 use crate::hunt::auto::Auto;
 use crate::hunt::budget::Budget;
@@ -50,6 +54,7 @@ use crate::hunt::lines::Lines;
 use crate::hunt::loader::Loader;
 use crate::hunt::modules::ModuleSet;
 use crate::hunt::modules::RefreshError;
+use crate::hunt::respite::Respite;
 use crate::hunt::site::Site;
 use crate::hunt::stall::Watched;
 use crate::hunt::strategy::Name;
@@ -59,6 +64,7 @@ use crate::hunt::strategy::Turn;
 use crate::hunt::wire::Ending;
 use crate::hunt::wire::Notice;
 use crate::hunt::wire::Outbox;
+use crate::hunt::wire::Refuted;
 use crate::hunt::wire::Setup;
 use crate::insn::Regs;
 use crate::kernel::KernelError;
@@ -74,6 +80,7 @@ use crate::verdict::Policy;
 
 use activity::Activity;
 use decisions::Decisions;
+use let_alone::OwnStops;
 use locks::Locks;
 use pairs::Pairs;
 use substitute::Substitute;
@@ -171,16 +178,32 @@ struct Confirm {
     deadline: u64,
 }
 
+/// What an engine needs that lasts longer than its process, and is another one's when that has ended.
+pub struct Lasting {
+    /// The gates.
+    pub gates: Gates,
+    /// Whoever reads the modules, with what was read before.
+    pub loader: Loader,
+    /// What a trap costs here, ns.
+    pub trap_cost_ns: u64,
+}
+
 /// See the module.
 pub struct Engine {
     setup: Setup,
+    /// CPU time of this process and its watchdog that does not count as that of this start, ns.
+    cpu_before_start_ns: u64,
     pid: u32,
     exe: String,
     gates: Gates,
+    trap_cost_ns: u64,
     arming: Arming,
     modules: Arc<ModuleSet>,
     loader: Loader,
     budget: Budget,
+    adoption: Adoption,
+    respite: Respite,
+    own_stops: OwnStops,
     strategy: Box<dyn Strategy>,
     waiting: Waiting,
     locks: Locks,
@@ -193,11 +216,14 @@ pub struct Engine {
     /// The generation of the sample in hand.
     generation: u64,
     next_housekeeping: u64,
+    /// Before this time no look for new modules is to be had, because the last one was dear.
+    next_look: u64,
     rounds: u64,
     /// CPU time between clock samples of a thread, ns.
     period_ns: u64,
     /// Samples refused for want of a harmless stop, at the last housekeeping.
     unstoppable: u64,
+    told_unstoppable: bool,
     cpu_before: Duration,
     /// CPU time that it has used since, at the last look, ns.
     cpu_seen_ns: u64,
@@ -234,6 +260,9 @@ pub enum EngineError {
     /// No thread of it is left.
     #[error("process {0} has ended before it could be watched")]
     Gone(u32),
+    /// Another process has its id by now.
+    #[error("process {0} has ended before it could be watched, and another one has its number")]
+    Replaced(u32),
     /// Another instruction set.
     #[error(
         "process {0} is not a 64-bit x86 program, and only those can be watched: build it for \
@@ -243,22 +272,23 @@ pub enum EngineError {
 }
 
 impl Engine {
-    /// An engine that holds nothing yet.
-    ///
-    /// # Errors
-    /// Fails when the loader cannot be started.
+    /// An engine that holds nothing yet. `cpu_before_ns`: CPU time that this process and its watchdog had used before they were to begin.
+    #[must_use]
     pub fn new(
         mut setup: Setup,
-        mut gates: Gates,
+        lasting: Lasting,
         delivery: Delivery,
-        trap_cost_ns: u64,
         outbox: Outbox,
-    ) -> Result<Self, KernelError> {
-        let tables = gates.take_tables().ok_or_else(|| {
-            KernelError::other("starting", "the loader", "the gates' tables are taken")
-        })?;
-        let loader = Loader::start(tables)?;
+        cpu_before_ns: u64,
+    ) -> Self {
+        let Lasting {
+            gates,
+            loader,
+            trap_cost_ns,
+        } = lasting;
         let control = gates.control();
+        // Evidence of another process is in the gates' memory, of other generations.
+        let generation = phase::generation(control.phase.load(SeqCst));
         control.standing_since_ns.store(0, SeqCst);
         control.tgid.store(u64::from(setup.pid), SeqCst);
         control.tracer.store(u64::from(std::process::id()), SeqCst);
@@ -296,11 +326,16 @@ impl Engine {
         }
         let mut engine = Self {
             pid: setup.pid,
+            cpu_before_start_ns: cpu_before_ns,
+            trap_cost_ns,
             exe: String::new(),
             arming,
             modules: Arc::default(),
             loader,
             budget,
+            adoption: Adoption::new(setup.max_overhead),
+            respite: Respite::new(setup.max_overhead),
+            own_stops: OwnStops::default(),
             strategy: strategy_of(&setup, random.u64(..)),
             waiting: Waiting::default(),
             locks: Locks::default(),
@@ -314,10 +349,12 @@ impl Engine {
             gates,
             outbox,
             state: State::Idle,
-            generation: 0,
+            generation,
             next_housekeeping: 0,
+            next_look: 0,
             rounds: 0,
             unstoppable: 0,
+            told_unstoppable: false,
             cpu_before: Duration::ZERO,
             cpu_seen_ns: 0,
             activity: Activity::default(),
@@ -337,7 +374,20 @@ impl Engine {
         };
         let clock = engine.strategy.turn() != Turn::Site;
         engine.clock_may_claim(clock);
-        Ok(engine)
+        engine.allow_threads();
+        engine
+    }
+
+    /// What is left for another process, when this one has ended: nobody is held, and no event open.
+    #[must_use]
+    pub fn into_lasting(mut self) -> Lasting {
+        self.arming.close_events(self.arming.delivery());
+        self.gates.reset();
+        Lasting {
+            gates: self.gates,
+            loader: self.loader,
+            trap_cost_ns: self.trap_cost_ns,
+        }
     }
 
     /// Takes over a process that waits before its exec, and says so. It is armed at its exec
@@ -349,6 +399,7 @@ impl Engine {
         if !self.arming.seize(self.pid)? {
             return Err(EngineError::Gone(self.pid));
         }
+        self.check_identity()?;
         self.begin_activity();
         self.outbox.send(&Notice::Seized);
         Ok(())
@@ -359,6 +410,7 @@ impl Engine {
     /// # Errors
     /// Fails when no thread can be held or no event be opened.
     pub fn attach(&mut self) -> Result<(), EngineError> {
+        self.check_identity()?;
         self.check_architecture()?;
         self.cpu_before = target::process::cpu_time(as_pid(self.pid))?;
         let threads = target::threads::list(as_pid(self.pid))?;
@@ -399,6 +451,11 @@ impl Engine {
         self.pairs.forget_told();
     }
 
+    /// What was told of two places is no race.
+    pub fn refute(&mut self, refuted: Refuted) {
+        self.pairs.refute(refuted);
+    }
+
     /// How the engine has ended, once it has.
     #[must_use]
     pub const fn ending(&self) -> Option<Ending> {
@@ -431,6 +488,7 @@ impl Engine {
             State::Idle | State::Looking(_) if let Some(substitute) = &self.substitute => {
                 substitute.due().min(self.next_housekeeping)
             }
+            State::Idle if self.arming.is_empty() => self.next_housekeeping,
             State::Idle => self.next_housekeeping.min(self.waiting.due()),
             State::Looking(_) => self.next_housekeeping,
             State::Seek { deadline, .. } => *deadline,
@@ -453,7 +511,8 @@ impl Engine {
         self.on_events()?;
         self.on_look()?;
         self.on_time()?;
-        self.budget.settle(self.gates.control());
+        let worked = self.budget.settle(self.gates.control());
+        self.has_worked(worked);
         self.substitute_on_time()?;
         Ok(())
     }
@@ -481,7 +540,9 @@ impl Engine {
             State::Stalled(stalled) if now >= stalled.deadline => self.end_stall(None),
             State::Stalled(stalled) if now >= stalled.look_at_locks => self.look_at_locks(),
             State::Confirm(confirm) if now >= confirm.deadline => self.end_confirm(false),
-            State::Idle if self.substitute.is_none() => self.tend_wait(now)?,
+            State::Idle if self.substitute.is_none() && !self.arming.is_empty() => {
+                self.tend_wait(now)?;
+            }
             _ => {}
         }
         if self.next_housekeeping != 0 && now >= self.next_housekeeping {
@@ -495,17 +556,14 @@ impl Engine {
         match event.kind {
             EVENT_THREAD => {
                 self.arming.note_creation(event.by);
-                self.arming.seize(event.tid)?;
-                if self.arming.wants_others(self.arming.len()) {
+                self.take_in_thread(event.tid)?;
+                if self.arming.wants_others(self.arming.known()) {
                     self.look_when_idle();
                 }
             }
-            EVENT_FORK => {
-                self.outbox.send(&Notice::Forked(event.tid));
-            }
-            EVENT_UNKNOWN_PC => {
-                self.look_when_idle();
-            }
+            EVENT_THREADS_LEFT => self.left_threads(),
+            EVENT_EXEC => self.on_exec_unheld(event.tid)?,
+            EVENT_UNKNOWN_PC => self.look_for_code(),
             EVENT_BUSY if matches!(self.state, State::Idle) => self.site_is_busy(),
             EVENT_CROWDED => {
                 if let State::Seek { tid, site, .. } = self.state
@@ -575,6 +633,7 @@ impl Engine {
         self.judge_last(completed);
         self.gates.flush_log();
         self.tell_coverage();
+        self.tell_elsewhere(|_, _| true);
         let statistics = self.statistics();
         self.outbox.send(&Notice::Ended(ending, statistics));
     }

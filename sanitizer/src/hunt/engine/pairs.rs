@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use gwp_race_abi::KNOWN;
 
-use crate::hunt::caller::RoutineCall;
+use crate::hunt::{caller::RoutineCall, wire::Refuted};
+use crate::verdict::Reason;
 
 /// Pairs remembered; beyond that they are told with stacks again.
 const MEMORY: usize = 1 << 14;
@@ -45,6 +46,8 @@ pub(super) struct Pairs {
     told: HashSet<Seen>,
     /// Those that are no evidence of a race, whatever is seen of them.
     refused: HashSet<Seen>,
+    /// Those that debug information has shown to be no race.
+    refuted: HashMap<Seen, Reason>,
     /// Where others were after accesses that raced with the one of a stalled thread, the last ones: program counters
     /// that tell by themselves whose access it was.
     partners: HashMap<Spot, Vec<u64>>,
@@ -85,6 +88,25 @@ impl Pairs {
         }
     }
 
+    /// What was told is no race: it is told again where the next one might be one.
+    pub(super) fn refute(&mut self, refuted: Refuted) {
+        let is_meant =
+            |seen: &Seen| (seen.stalled.pc, seen.racing.pc) == (refuted.stalled, refuted.racing);
+        let told: Vec<Seen> = self.told.iter().copied().filter(is_meant).collect();
+        for seen in told {
+            self.take_back(&seen);
+            if refuted.is_settled {
+                self.refuse(seen);
+                self.refuted.insert(seen, refuted.reason);
+            }
+        }
+    }
+
+    /// Why two places have no race, if that is known.
+    pub(super) fn refuted(&self, seen: &Seen) -> Option<Reason> {
+        self.refuted.get(seen).copied()
+    }
+
     /// It is no evidence.
     pub(super) fn refuse(&mut self, seen: Seen) {
         if self.refused.len() >= MEMORY {
@@ -108,6 +130,7 @@ impl Pairs {
     pub(super) fn forget(&mut self) {
         self.forget_told();
         self.refused.clear();
+        self.refuted.clear();
     }
 }
 
@@ -119,6 +142,31 @@ mod tests {
         Spot {
             pc,
             returns_to: None,
+        }
+    }
+
+    /// Check that what was refuted is told again, unless it is settled; then it is no evidence and has its reason.
+    #[test]
+    fn refuted() {
+        let seen = Seen {
+            stalled: spot(1),
+            racing: spot(2),
+        };
+        for is_settled in [false, true] {
+            let mut pairs = Pairs::default();
+            assert!(pairs.tell(seen, true));
+            pairs.refute(Refuted {
+                stalled: 1,
+                racing: 2,
+                is_settled,
+                reason: Reason::UnknownAtomicity,
+            });
+            assert!(!pairs.is_told(&seen) && pairs.partners(spot(1)).is_empty());
+            assert_eq!(pairs.is_settled(&seen), is_settled);
+            let reason = is_settled.then_some(Reason::UnknownAtomicity);
+            assert_eq!(pairs.refuted(&seen), reason);
+            pairs.forget();
+            assert!(pairs.refuted(&seen).is_none() && !pairs.is_settled(&seen));
         }
     }
 

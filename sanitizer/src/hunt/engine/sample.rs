@@ -9,10 +9,12 @@ use std::time::UNIX_EPOCH;
 use gwp_race_abi::Counter;
 use gwp_race_abi::HITS;
 use gwp_race_abi::KNOWN_BITS;
+use gwp_race_abi::own;
 use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::alias;
 use crate::hunt::caller;
 use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::Circumstances;
@@ -39,9 +41,9 @@ use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::kernel::ptrace;
 use crate::pcmeta::Atomicity;
-use crate::report::finding::MapInfo;
 use crate::symbols::StackSnapshot;
 use crate::target;
+use crate::target::maps::Maps;
 use crate::target::memory;
 use crate::target::threads::Scheduling;
 use crate::verdict::Reason;
@@ -56,6 +58,12 @@ use super::{
 
 /// Why a thread was only looked at that would have been stalled else.
 const HOLDS_LOCK: &str = "holds-lock";
+
+/// Bytes by which a call moves the stack pointer.
+const RETURN_ADDRESS: u64 = 8;
+
+/// Why hits are no evidence that were made at another address of the same memory: it was mapped anew meanwhile.
+const MAPPING_CHANGED: &str = "mapping-changed";
 
 impl Engine {
     /// Whether the gate has stopped this thread for the sample in hand.
@@ -200,6 +208,7 @@ impl Engine {
             waited,
             regs,
             routine_returns_to: call.map(|call| call.return_address),
+            own_frame: &|_| own::FRAME,
             rbp_is_frame: regs.rbp >= regs.rsp && regs.rbp < self.stack_end(regs),
         };
         self.strategy.propose(&sample, &*self.modules)
@@ -278,21 +287,25 @@ impl Engine {
     ) {
         let is_spared = patience != Patience::Look && self.rather_looks(tid);
         let patience = if is_spared { Patience::Look } else { patience };
-        let stack_end = self.stack_end(&regs);
-        let is_own = |address| stall::is_own(address, &regs, stack_end);
         let choice = if self.in_rseq(tid, &regs) {
             Err("restartable-sequence")
         } else if let (Some(call), Some(contract)) =
             (&call, self.modules.routines().contract(regs.rip))
         {
             let behind = RuntimeAddr(call.return_address);
+            // As the gate has it, which looks at the call.
+            let frame = match self.strategy.own_frame(site) {
+                0 => 0,
+                frame => frame + RETURN_ADDRESS,
+            };
+            let is_own = |_, address| own::is_own(address, regs.rsp, regs.fs_base, frame);
             stall::choose_in_call(contract, &regs, behind, is_own, &mut self.random)
         } else if call.is_none() && self.modules.is_routine(regs.rip) {
             Err(Reason::UnanalyzedCaller.name())
         } else {
             // Of what is only looked at, the strategy has to know the place.
             let is_fixed = call.is_some() || patience == Patience::Look;
-            let choice = self.choose_ahead(tid, &regs, is_fixed, is_own);
+            let choice = self.choose_ahead(tid, &regs, is_fixed);
             match (&call, choice) {
                 (Some(call), Ok(watched)) if call.may_be_beyond(watched.access.kind) => Err(BEYOND),
                 (_, choice) => choice,
@@ -310,6 +323,7 @@ impl Engine {
                 return self.let_go(tid);
             }
         };
+        let watched = self.watch_aliases(watched);
         let site = if watched.pc == regs.rip {
             site
         } else {
@@ -344,6 +358,7 @@ impl Engine {
         control.hits.store(0, SeqCst);
         control.stall_traps.store(0, SeqCst);
         control.watch_address.store(watched.address.0, SeqCst);
+        self.keep_results(watched.address);
         let counted = |counter| control.counters[counter as usize].load(SeqCst);
         // What the kernel does unseen may have changed the bytes all the same.
         let traps = counted(Counter::Traps) - counted(Counter::HitKernel);
@@ -474,7 +489,6 @@ impl Engine {
         tid: u32,
         regs: &Regs,
         is_fixed: bool,
-        is_own: impl Fn(u64) -> bool,
     ) -> Result<Watched, stall::Unsuitable> {
         /// Instructions ahead, at most.
         const AHEAD: usize = 12;
@@ -482,6 +496,13 @@ impl Engine {
         /// contended.
         const SITE: f64 = 2.0;
         const CONTENDED: f64 = 16.0;
+        /// The same of what the thread's callers keep on its stack, against all other memory: they seldom share it.
+        const OWN_STACK: f64 = 0.5;
+        let own_stack = regs.rsp..self.stack_end(regs);
+        let strategy = &self.strategy;
+        let is_own = |pc: u64, address: u64| {
+            own::is_own(address, regs.rsp, regs.fs_base, strategy.own_frame(pc))
+        };
         let learns = self.setup.learns;
         let limit = if is_fixed || !learns { 1 } else { AHEAD };
         let can = [WatchKind::Writes, WatchKind::ReadsAndWrites]
@@ -520,15 +541,56 @@ impl Engine {
                 // The processors' watchpoints are for something else.
                 _ => return 0.0,
             };
-            sought * lines.worth(access.address, tid)
+            let place = if own_stack.contains(&access.address) {
+                OWN_STACK
+            } else {
+                1.0
+            };
+            sought * place * lines.worth(access.address, tid)
         };
-        let chosen = stall::choose(&ahead, &is_own, worth, &mut self.random);
-        let accesses = ahead.iter().flat_map(|step| step.accesses.iter().flatten());
-        let shared = accesses.filter(|access| {
-            !access.stack_implicit && !access.thread_local && !is_own(access.address)
+        let chosen = stall::choose(&ahead, is_own, worth, &mut self.random);
+        let shared = ahead.iter().flat_map(|step| {
+            let accesses = step.accesses.iter().flatten();
+            let shared = accesses.filter(|access| {
+                let is_own = is_own(step.pc, access.address);
+                !access.stack_implicit && !access.thread_local && !is_own
+            });
+            shared.map(|access| access.address)
         });
-        self.lines.used(shared.map(|access| access.address), tid);
+        self.lines.used(shared, tid);
         chosen
+    }
+
+    /// Has the gate keep accesses by libraries, where they may be results that the program has called for.
+    pub(super) fn keep_results(&self, watched: RuntimeAddr) {
+        let may_hold_results = self.modules.may_hold_results(watched.0);
+        let keep = &self.gates.control().keep_results;
+        keep.store(u64::from(may_hold_results), SeqCst);
+    }
+
+    /// Where memory is mapped at several addresses, each of them is watched as often: others may reach it there.
+    fn watch_aliases(&mut self, watched: Watched) -> Watched {
+        // Whether one is still there is asked of all mappings.
+        let aliases = match self.loader.is_dear() {
+            true => Vec::new(),
+            false => self.modules.aliases(watched.address.0),
+        };
+        if aliases.is_empty() {
+            return watched;
+        }
+        let choice = self.random.usize(..=aliases.len());
+        let chosen = aliases.get(choice).map(|alias| watched.elsewhere(*alias));
+        chosen
+            .filter(|watched| self.is_still_alias(watched))
+            .unwrap_or(watched)
+    }
+
+    /// Whether the bytes that are watched are those that are about to be accessed, as of now: mappings change.
+    fn is_still_alias(&self, watched: &Watched) -> bool {
+        let address = watched.address.0.wrapping_sub(watched.alias);
+        watched.alias == 0
+            || Maps::read(as_pid(self.pid))
+                .is_ok_and(|maps| alias::others(&maps, address).contains(&watched.alias))
     }
 
     /// Watches who uses the bytes without holding anybody; `is_locked`: the thread holds a lock for which others wait now and then.
@@ -630,6 +692,10 @@ impl Engine {
         self.watched_ns += closed - opened;
         self.budget.note_stall(closed - opened);
         let mut hits = self.complete_hits();
+        if !hits.is_empty() && !self.is_still_alias(&watched) {
+            self.count_not_reported(MAPPING_CHANGED, hits.len());
+            hits.clear();
+        }
         let waiting = match waiting {
             // Where another one stands as well, it was short.
             0 if !both_stand => self.waiting_for_locks_of(tid),
@@ -648,7 +714,7 @@ impl Engine {
             let known = self.gates.control().known_hits.load(SeqCst);
             let outcome = if known != self.generation << KNOWN_BITS {
                 self.is_shared(watched.address.0);
-                self.outbox.send(&Notice::Repeat);
+                self.outbox.send(&Notice::Repeat(watched.pc));
                 Outcome::Repeat
             } else if waiting > 0 {
                 Outcome::Locked
@@ -809,11 +875,20 @@ impl Engine {
             ) {
                 Ok(finding) => {
                     let seen = self.seen(spot, hit);
+                    if let Some(reason) = self.pairs.refuted(&seen) {
+                        self.count_not_reported(reason.name(), 1);
+                        continue;
+                    }
                     let is_told_by_pc = self.is_told_by_pc(hit, finding.racing.pc);
                     if !self.pairs.tell(seen, is_told_by_pc) && !self.setup.full_repeats {
-                        self.outbox.send(&Notice::Repeat);
+                        self.outbox.send(&Notice::Repeat(side.watched.pc));
                     } else {
-                        let maps = self.map_infos();
+                        let addresses = [
+                            finding.stalled.address,
+                            finding.racing.address,
+                            finding.watch_address,
+                        ];
+                        let maps = self.modules.map_infos(&addresses);
                         if !self.outbox.send(&Notice::Race(Box::new(finding), maps)) {
                             self.pairs.take_back(&seen);
                         }
@@ -821,7 +896,13 @@ impl Engine {
                 }
                 Err(reason) => {
                     *self.not_reported.entry(reason.to_owned()).or_default() += 1;
-                    let by_chance = [Reason::NotCompleted, Reason::OutsideStall];
+                    // Which bytes they share is another matter each time.
+                    let by_chance = [
+                        Reason::NotCompleted,
+                        Reason::OutsideStall,
+                        Reason::BytesUnused,
+                        Reason::OverlapUncertain,
+                    ];
                     if by_chance.iter().all(|chance| chance.name() != reason) {
                         let seen = self.seen(spot, hit);
                         self.pairs.refuse(seen);
@@ -856,10 +937,6 @@ impl Engine {
         let call = racing_call(&self.modules, hit);
         let racing = Spot::new(hit.regs.rip, call.as_ref());
         Seen { stalled, racing }
-    }
-
-    pub(super) fn map_infos(&self) -> Vec<MapInfo> {
-        self.modules.map_infos()
     }
 
     /// No thread is held for a sample any more: the watchdog may sleep. Must come before the gate

@@ -1,6 +1,7 @@
 //! What the target's threads stop for: ours, and what is the target's own and passed on.
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::trap_origin::is_own_breakpoint;
 use crate::hunt::wire::Ending;
 use crate::kernel::perf::Delivery;
 use crate::kernel::process::monotonic_ns;
@@ -18,11 +19,15 @@ impl Engine {
         for tid in ptrace::reaped() {
             self.bury(tid);
         }
+        self.begin_own_stops();
         loop {
             match ptrace::peek() {
                 Ok(Some((tid, stop))) => self.on_stop(tid, stop)?,
                 Ok(None) => return Ok(()),
                 Err(error) if error.source.raw_os_error() == Some(libc::ECHILD) => {
+                    if self.end_of_process().is_some() {
+                        return Ok(());
+                    }
                     self.end(Ending::TargetEnded);
                 }
                 Err(error) => return Err(error.into()),
@@ -44,10 +49,12 @@ impl Engine {
                 // among what the gates have told.
                 self.on_events()?;
                 self.bury(tid);
+                self.adoption.saw_end();
             }
             Stop::Exec => {
                 acknowledge_exec(tid);
                 self.begin_anew(tid)?;
+                self.charge_own_stop();
             }
             Stop::Group(_) => {
                 self.void_claim(tid);
@@ -56,8 +63,9 @@ impl Engine {
                 if ptrace::listen(tid).is_err() {
                     release(tid, 0);
                 }
+                self.charge_own_stop();
             }
-            Stop::Other(_) => release(tid, 0),
+            Stop::Other(_) => self.pass_on(tid, 0),
             Stop::Signal(signal) => self.on_signal(tid, signal)?,
         }
         Ok(())
@@ -155,7 +163,7 @@ impl Engine {
             self.end(Ending::FatalSignal(signal));
             return Ok(());
         }
-        release(tid, signal);
+        self.pass_on(tid, signal);
         Ok(())
     }
 
@@ -174,14 +182,12 @@ impl Engine {
             // is as good as swallowing it.
             return false;
         }
-        const INT3: u8 = 0xcc;
-        const ICEBP: u8 = 0xf1;
         let stands_at_breakpoint = |pc: u64| {
             let mut bytes = [0; 2];
             let before = RuntimeAddr(pc.wrapping_sub(1));
             let read = memory::read(as_pid(self.pid), before, &mut bytes).unwrap_or(0);
-            // Some virtual machines leave the program counter on an icebp.
-            matches!(bytes.get(..read), Some([INT3 | ICEBP, ..] | [_, ICEBP]))
+            let around = bytes.get(..read).unwrap_or_default();
+            is_own_breakpoint(pc, around, |pc| self.modules.function_code(pc))
         };
         let Ok(info) = ptrace::signal_info(tid) else {
             return false;

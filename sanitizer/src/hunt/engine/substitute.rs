@@ -10,10 +10,10 @@
 //! thread is let go. The kernel writes a record before the access's thread goes on, and disarming
 //! waits for that, so what is found was made in between. No signal is evidence.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use gwp_race_abi::Control;
 use gwp_race_abi::Counter;
 use gwp_race_abi::HITS;
 use gwp_race_abi::TRAPS_PER_STALL;
@@ -22,6 +22,7 @@ use gwp_race_abi::phase;
 use crate::addr::RuntimeAddr;
 use crate::hunt::arming::Source;
 use crate::hunt::budget::Budget;
+use crate::hunt::modules::Place;
 use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Proposal;
 use crate::hunt::wire::Notice;
@@ -61,8 +62,6 @@ pub(super) struct Substitute {
     next_budget: u64,
     next_scan: u64,
     scan_every: Duration,
-    /// Children that were told of, or were there before us; `None` before the first look.
-    children: Option<HashSet<u32>>,
 }
 
 impl Substitute {
@@ -73,7 +72,6 @@ impl Substitute {
             next_budget: 0,
             next_scan: 0,
             scan_every: SCANS[0],
-            children: None,
         }
     }
 
@@ -148,7 +146,7 @@ impl Engine {
         chosen
     }
 
-    fn add(&self, counter: Counter, number: u64) {
+    pub(super) fn add(&self, counter: Counter, number: u64) {
         self.gates.control().counters[counter as usize].fetch_add(number, SeqCst);
     }
 
@@ -159,13 +157,30 @@ impl Engine {
         let sample = control.sample_ns.load(SeqCst);
         control.sampled_ns.fetch_add(sample, SeqCst);
         let place = self.modules.place(trap.regs.rip);
+        let is_analyzed = |place: &Place<'_>| {
+            let function = place.function();
+            function.is_some_and(|function| function.is_analyzed())
+        };
+        let called = || {
+            let behind = trap.stack.first_chunk::<8>()?;
+            self.modules
+                .place(u64::from_le_bytes(*behind).wrapping_sub(1))
+        };
+        if place.as_ref().is_some_and(|place| {
+            is_analyzed(place)
+                || place.is_mem_routine() && called().is_some_and(|by| is_analyzed(&by))
+        }) {
+            self.add(Counter::SamplesAnalyzed, 1);
+        } else {
+            count_elsewhere(control, trap.regs.rip);
+        }
         let reason = match place.map(|place| place.is_worth_sampling()) {
             None => {
                 let now = monotonic_ns();
                 let last = &self.gates.control().unknown_pc_ns;
                 if now.saturating_sub(last.load(SeqCst)) > UNKNOWN_PC_INTERVAL_NS {
                     last.store(now, SeqCst);
-                    self.look_when_idle();
+                    self.look_for_code();
                 }
                 Counter::SampleNoModule
             }
@@ -317,7 +332,10 @@ impl Engine {
             return self.add(Counter::HitAtomic, 1);
         }
         let place = self.modules.place(pc.wrapping_sub(1));
-        let is_evidence = place.is_some_and(|place| place.is_evidence());
+        let keeps_results = control.keep_results.load(SeqCst) != 0;
+        let is_evidence = place.is_some_and(|place| {
+            place.is_evidence() || keeps_results && place.module.metadata.is_none()
+        });
         if !is_evidence && control.keep_unanalyzed.load(SeqCst) == 0 {
             return self.add(Counter::HitUnanalyzed, 1);
         }
@@ -401,7 +419,7 @@ impl Engine {
     /// Seizes threads that are new, and opens their events; more rarely while there are none.
     fn look_for_threads(&mut self, now: u64) -> Result<(), EngineError> {
         let known = self.arming.len();
-        self.seize_new_threads()?;
+        self.take_in_new_threads()?;
         let is_new = self.arming.len() > known;
         if let Some(substitute) = self.substitute.as_mut() {
             let longer = (substitute.scan_every * 2).min(SCANS[1]);
@@ -410,32 +428,15 @@ impl Engine {
         }
         Ok(())
     }
+}
 
-    /// Tells of children that have been forked since the last time.
-    pub(super) fn look_for_children(&mut self) {
-        /// Each thread has a list of its own: with more threads than this it is looked more rarely.
-        const THREADS: usize = 64;
-        let is_due = self
-            .rounds
-            .is_multiple_of(1 + (self.arming.len() / THREADS) as u64);
-        let Some(substitute) = self.substitute.as_mut().filter(|_| is_due) else {
-            return;
-        };
-        let pid = as_pid(self.pid);
-        let tids = target::threads::list(pid).unwrap_or_default();
-        let children: HashSet<u32> = tids
-            .into_iter()
-            .flat_map(|tid| target::threads::children(pid, tid))
-            .map(|child| child.as_raw().cast_unsigned())
-            .collect();
-        let known = match &substitute.children {
-            Some(known) => known,
-            None if self.setup.launch => &HashSet::new(),
-            None => &children,
-        };
-        for &child in children.difference(known) {
-            self.outbox.send(&Notice::Forked(child));
-        }
-        substitute.children = Some(children);
-    }
+/// Counts a sample outside analyzed functions, as the clock gate does.
+fn count_elsewhere(control: &Control, pc: u64) {
+    let Some([place, number]) = control.elsewhere.get(Control::place_elsewhere(pc)) else {
+        return;
+    };
+    let before = [place.load(SeqCst), number.load(SeqCst)];
+    let [now_there, counted] = Control::counted_elsewhere(before, pc);
+    place.store(now_there, SeqCst);
+    number.store(counted, SeqCst);
 }

@@ -10,12 +10,14 @@ use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
 use crate::hunt::clocks;
 use crate::hunt::loader::Look;
-use crate::hunt::modules::RefreshError;
+use crate::hunt::modules::{ModuleSet, Place, RefreshError};
+use crate::hunt::tracer;
 use crate::hunt::wire::Notice;
 use crate::hunt::wire::Statistics;
 use crate::kernel::cpus;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
+use crate::kernel::process::pair_cpu_time_ns;
 use crate::target;
 use crate::target::memory;
 use crate::target::memory::Resident;
@@ -44,11 +46,15 @@ impl Engine {
             let mut news = false;
             for tid in target::threads::list(as_pid(self.pid))? {
                 let tid = tid.as_raw().cast_unsigned();
-                if self.arming.holds(tid) {
+                if self.arming.knows(tid) {
                     continue;
                 }
                 news = true;
                 if self.arming.seize(tid)? {
+                    if self.arming.len() == 1 {
+                        // As long as one of its threads is traced, the id is nobody else's.
+                        self.check_identity()?;
+                    }
                     self.open_events(tid)?;
                 }
                 // There may be thousands, and those that are held already get signals.
@@ -67,15 +73,67 @@ impl Engine {
         Ok(())
     }
 
-    /// Seizes threads that were created since. They have inherited their events, except without gates.
-    pub(super) fn seize_new_threads(&mut self) -> Result<(), EngineError> {
-        for tid in target::threads::list(as_pid(self.pid)).unwrap_or_default() {
-            let tid = tid.as_raw().cast_unsigned();
-            if !self.arming.holds(tid) && self.arming.seize(tid)? && self.substitute.is_some() {
-                self.open_events(tid)?;
+    /// Takes in threads that were created since, as many as are allowed.
+    pub(super) fn take_in_new_threads(&mut self) -> Result<(), EngineError> {
+        let allowed = usize::try_from(self.adoption.allowance()).unwrap_or(usize::MAX);
+        if allowed > 0 {
+            let tids = target::threads::list(as_pid(self.pid)).unwrap_or_default();
+            let tids = tids.into_iter().map(|tid| tid.as_raw().cast_unsigned());
+            let new = tids.filter(|&tid| !self.arming.knows(tid)).take(allowed);
+            for tid in new.collect::<Vec<_>>() {
+                self.take_in_thread(tid)?;
             }
         }
+        self.allow_threads();
         Ok(())
+    }
+
+    /// Takes in a thread that was created since. It has inherited its events, where that is done.
+    pub(super) fn take_in_thread(&mut self, tid: u32) -> Result<(), EngineError> {
+        self.adoption.took_in();
+        if self.arming.seize(tid)? && !self.arming.inherits() {
+            self.open_events(tid)?;
+        }
+        Ok(())
+    }
+
+    /// Says to the gate how many new threads it may tell of.
+    pub(super) fn allow_threads(&self) {
+        let control = self.gates.control();
+        let allowance = self.adoption.allowance();
+        control.threads_allowed.store(allowance, SeqCst);
+    }
+
+    /// The program creates threads faster than they can be taken in. Those that are left alone, too, have events where each thread has its own,
+    /// which makes their creation dear.
+    pub(super) fn left_threads(&mut self) {
+        // Those that were created at once may have cost less than was thought.
+        self.allow_threads();
+        self.adoption.leave();
+        self.arming.want_cpus();
+        if self.arming.wants_others(self.arming.known()) {
+            self.look_when_idle();
+        }
+    }
+
+    /// Lets threads that are created from now on have no events until they are taken in, where the processors' are not to be had and they
+    /// are too many. Nobody may stand still.
+    fn spare_new_threads(&mut self) {
+        if self.arming.watchpoints().are_by_cpu()
+            || !self.adoption.has_left()
+            || !self.arming.inherits()
+        {
+            return;
+        }
+        self.arming.end_inheritance();
+        let mut held: Vec<u32> = self.arming.tids().collect();
+        held.sort_unstable();
+        for tid in held {
+            // Without them it is not watched, as any that is left alone.
+            if let Err(error) = self.open_events(tid) {
+                self.outbox.send(&Notice::Debug(error.to_string()));
+            }
+        }
     }
 
     pub(super) fn open_events(&mut self, tid: u32) -> Result<(), EngineError> {
@@ -123,9 +181,24 @@ impl Engine {
             self.stop_waiting();
             // Whatever is known of them: none may stay armed for nothing.
             self.arming.watchpoints().unwatch();
-            self.fit_events(self.arming.len());
-            self.begin_look(Purpose::Upkeep, false);
+            self.fit_events(self.arming.known());
+            if self.is_look_due() {
+                self.begin_look(Purpose::Upkeep, false);
+            } else {
+                self.go_idle();
+            }
         }
+    }
+
+    /// The same where code runs that no module is known for.
+    pub(super) fn look_for_code(&mut self) {
+        if self.is_look_due() {
+            self.look_when_idle();
+        }
+    }
+
+    fn is_look_due(&self) -> bool {
+        monotonic_ns() >= self.next_look
     }
 
     /// Watches by thread or by processor, as the number of threads suggests. Nobody may stand still.
@@ -135,6 +208,7 @@ impl Engine {
             let text = format!("other clocks and watchpoints could not be opened: {error}");
             self.outbox.send(&Notice::Debug(text));
         }
+        self.spare_new_threads();
         let control = self.gates.control();
         let clock_by_cpu = self.arming.ticking_cpus() > 0;
         control.clock_by_cpu.store(clock_by_cpu.into(), SeqCst);
@@ -168,6 +242,8 @@ impl Engine {
         let Some(look) = self.loader.answer() else {
             return Ok(());
         };
+        let pause = self.loader.pause(self.setup.max_overhead);
+        self.next_look = monotonic_ns().saturating_add(pause.as_nanos() as u64);
         let State::Looking(purpose) = std::mem::replace(&mut self.state, State::Idle) else {
             return Ok(());
         };
@@ -176,6 +252,7 @@ impl Engine {
                 self.take_in(look)?;
                 self.outbox.send(&Notice::Watching {
                     analyzed_modules: self.modules.analyzed(),
+                    cpu_ns: pair_cpu_time_ns().saturating_sub(self.cpu_before_start_ns),
                 });
                 self.next_housekeeping = monotonic_ns() + SETTLING.as_nanos() as u64;
                 // Reading the modules was start-up, not sampling.
@@ -200,6 +277,10 @@ impl Engine {
 
     fn take_in(&mut self, look: Look) -> Result<(), EngineError> {
         let (modules, changes) = look?;
+        if changes.changed && changes.unloaded {
+            // By the modules that were there when it was executed; what none of them is known for is told later.
+            self.tell_elsewhere(|modules, pc| modules.place(pc).is_some());
+        }
         self.modules = modules;
         if changes.changed {
             if changes.unloaded {
@@ -217,7 +298,7 @@ impl Engine {
             self.outbox.send(&Notice::Modules(self.modules.infos()));
         }
         for warning in changes.warnings {
-            self.outbox.send(&Notice::Warning(warning));
+            self.outbox.warn(warning);
         }
         Ok(())
     }
@@ -299,27 +380,28 @@ impl Engine {
             }
         }
         self.settle();
+        self.budget.charge_guard(self.gates.control());
         self.tell_cost_of_stalls();
         let statistics = self.statistics();
         self.outbox.send(&Notice::Statistics(statistics));
         Ok(())
     }
 
-    /// Looks for what is new in the program: modules, values, threads, children, how it uses the processors. That takes its time.
+    /// Looks for what is new in the program: modules, values, threads, how it uses the processors. That takes its time.
     pub(super) fn look_after_program(&mut self) -> Result<(), EngineError> {
         if matches!(self.state, State::Idle) {
             self.choose_delivery()?;
             self.look_when_idle();
         }
         // A thread may have been claimed at this very moment.
-        self.waiting.delays_look &= !matches!(self.state, State::Looking(_));
+        self.waiting.delays_look &= !matches!(self.state, State::Looking(_)) && self.is_look_due();
         self.look_at_values();
         // What it has used until now is compared with the time.
         self.settle();
         self.look_after_clocks();
         // Creations of threads are told by the gates, but a full buffer may have lost some.
-        self.seize_new_threads()?;
-        self.look_for_children();
+        self.take_in_new_threads()?;
+        self.take_back()?;
         Ok(())
     }
 
@@ -364,8 +446,12 @@ impl Engine {
             return Ok(());
         }
         self.unstoppable = unstoppable;
-        let chosen = match crate::hunt::tracer::choose_delivery(self.pid, &self.gates) {
-            Ok(chosen) if chosen != self.arming.delivery() => chosen,
+        let chosen = match tracer::choose_delivery(self.pid, &self.gates) {
+            Ok(Some(chosen)) if chosen != self.arming.delivery() => chosen,
+            Ok(None) => {
+                self.cannot_stop();
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         self.outbox.send(&Notice::Debug(format!(
@@ -374,7 +460,7 @@ impl Engine {
         self.stop_waiting();
         self.arming.close_events(chosen);
         set_delivery(self.gates.control(), chosen);
-        self.fit_events(self.arming.len());
+        self.fit_events(self.arming.known());
         for tid in target::threads::list(as_pid(self.pid))? {
             let tid = tid.as_raw().cast_unsigned();
             if self.arming.seize(tid)? {
@@ -382,6 +468,17 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Tells once that a program's threads cannot be stopped.
+    fn cannot_stop(&mut self) {
+        if !std::mem::replace(&mut self.told_unstoppable, true) {
+            self.outbox.warn(format!(
+                "process {} handles or blocks SIGTRAP, SIGURG and SIGWINCH itself, as all programs of Go do: none of its \
+                 threads can be stopped without its noticing, so none is, and no race is found in it",
+                self.pid
+            ));
+        }
     }
 
     /// A thread stands at the end of an exec. It is armed; the modules are read when it runs again.
@@ -394,9 +491,12 @@ impl Engine {
         self.arming.reset_to(tid);
         self.pid = tid;
         self.check_architecture()?;
-        let delivery = crate::hunt::tracer::choose_delivery(tid, &self.gates)?;
+        let delivery = tracer::choose_delivery(tid, &self.gates)?.unwrap_or(tracer::LAST_RESORT);
+        self.told_unstoppable = false;
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
+        self.adoption.forget();
+        self.count_alone();
         self.fit_events(1);
         self.budget.forget();
         self.locks.forget();
@@ -413,6 +513,31 @@ impl Engine {
         }
         for some in self.strategy.looked_at().chunks(SOME) {
             self.outbox.send(&Notice::Coverage(some.to_vec()));
+        }
+    }
+
+    /// Tells where the program was seen to execute outside analyzed functions, at those addresses that are `wanted` now.
+    ///
+    /// The gate counts by the modules that it knows: what was executed before they were read counts as analyzed
+    /// here, where it turned out to be.
+    pub(super) fn tell_elsewhere(&mut self, wanted: impl Fn(&ModuleSet, u64) -> bool) {
+        let (mut late, mut counted) = (0, Vec::new());
+        for [place, number] in &self.gates.control().elsewhere {
+            if !wanted(&self.modules, place.load(SeqCst)) {
+                continue;
+            }
+            let (pc, number) = (place.swap(0, SeqCst), number.swap(0, SeqCst));
+            let place = self.modules.place(pc);
+            let function = place.as_ref().and_then(Place::function);
+            if function.is_some_and(|function| function.is_analyzed()) {
+                late += number;
+            } else if number > 0 {
+                counted.push((pc, number));
+            }
+        }
+        self.add(Counter::SamplesAnalyzed, late);
+        if !counted.is_empty() {
+            self.outbox.send(&Notice::Elsewhere(counted));
         }
     }
 
@@ -508,16 +633,31 @@ impl Engine {
     /// Brings the budget up to date.
     pub(super) fn settle(&mut self) {
         let (used, sampled) = self.cpu_used();
+        self.adoption.earn(used.saturating_sub(self.cpu_seen_ns));
+        self.respite.earn(used.saturating_sub(self.cpu_seen_ns));
         self.cpu_seen_ns = used;
         let control = self.gates.control();
         self.budget.earn(control, used, sampled);
-        self.budget.settle(control);
+        let worked = self.budget.settle(control);
+        self.has_worked(worked);
+    }
+
+    /// Says for what the tracer has worked so long, ns: mostly for what it was woken for.
+    pub(super) fn has_worked(&mut self, ns: u64) {
+        let [threads, stops] = [self.adoption.heard(), self.respite.heard()];
+        if threads + stops > 0 {
+            let for_stops =
+                (u128::from(ns) * u128::from(stops) / u128::from(threads + stops)) as u64;
+            self.respite.worked(for_stops);
+            self.adoption.worked(ns - for_stops);
+        }
     }
 
     pub(super) fn statistics(&self) -> Statistics {
         const NANO: f64 = 1e-9;
         let (used, sampled) = self.cpu_used();
         let cpu_s = used.max(sampled) as f64 * NANO;
+        let [own_stops, times_let_alone] = self.respite.counts();
         Statistics {
             gates: Counter::ALL
                 .iter()
@@ -526,6 +666,9 @@ impl Engine {
             not_reported: self.not_reported.clone(),
             no_stall: self.no_stall.clone(),
             stops: self.stops,
+            own_stops,
+            times_let_alone,
+            let_alone_s: self.respite.alone_ns(monotonic_ns()) as f64 * NANO,
             stalls: self.stalls,
             waits: self.waiting.count,
             coverage: self.strategy.coverage(),

@@ -24,7 +24,7 @@ use crate::hunt::strategy::Turn;
 use crate::hunt::strategy::Unexplained;
 use crate::hunt::strategy::Wait;
 use crate::hunt::wire::Notice;
-use crate::insn::x86_64::address_form;
+use crate::insn::x86_64::{AddressForm, address_form, leads_to};
 use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
@@ -226,7 +226,10 @@ impl Engine {
         let turn = match self.waiting.turn.take() {
             Some(Turn::Clock(time)) if spent => Turn::Clock(time),
             // It had its time.
-            Some(Turn::Clock(_)) => Turn::Site,
+            Some(Turn::Clock(_)) => {
+                self.strategy.turn_was_in_vain();
+                Turn::Site
+            }
             Some(turn) => turn,
             None => match self.strategy.turn() {
                 Turn::Clock(time) => {
@@ -390,8 +393,10 @@ impl Engine {
         control.site_skip.store(wait.skip, SeqCst);
         control.site_credit_ns.store(nanos(credit), SeqCst);
         control.site_traps.store(0, SeqCst);
+        control.site_not_held.store(0, SeqCst);
         control.site_first_ns.store(0, SeqCst);
-        self.wait_for_company(&wait);
+        let has_form = self.tell_address(&wait);
+        self.wait_for_company(&wait, has_form);
         // In a short wait there is not much to be seen.
         if !credit.is_zero() {
             self.watch_for_writers_beside();
@@ -399,6 +404,8 @@ impl Engine {
         self.gates.control().site.store(wait.at, SeqCst);
         self.waiting.armed = true;
         self.waiting.count += 1;
+        // Whoever was created before may be gone when somebody is waited for.
+        self.allow_threads();
         if let Err(error) = self.arming.watchpoints().break_at(RuntimeAddr(wait.at)) {
             self.outbox.send(&Notice::Debug(error.to_string()));
             self.tell_writers();
@@ -423,24 +430,57 @@ impl Engine {
         }
     }
 
+    /// Tells the gate how to compute the address that is accessed at a site, and lets whoever is about to access what only it uses pass
+    /// there; whether that address is of an access, not of a routine's.
+    fn tell_address(&self, wait: &Wait) -> bool {
+        let modules = &self.modules;
+        let code = modules.code(wait.at);
+        let routine = leads_to(code, wait.at).and_then(|transfer| modules.routine(transfer));
+        let contract = routine.and_then(|entry| modules.routines().contract(entry));
+        let (form, other) = if let Some(contract) = contract {
+            let mut pointers = contract.pointers();
+            let form = pointers.next().map(|register| AddressForm {
+                base: Some(register),
+                index: None,
+                shift: 0,
+                displacement: 0,
+            });
+            (form, pointers.next())
+        } else {
+            (address_form(code, wait.at), None)
+        };
+        let control = self.gates.control();
+        control.site_own.store(0, SeqCst);
+        let frame = self.strategy.own_frame(wait.at);
+        control.site_frame.store(frame, SeqCst);
+        let passes_own = form.is_some() && frame > 0;
+        control.site_passes_own.store(u64::from(passes_own), SeqCst);
+        let number = |register: Option<u8>| register.map_or(NO_REGISTER, u64::from);
+        control.site_other.store(number(other), SeqCst);
+        let form = form.unwrap_or(AddressForm {
+            base: None,
+            index: None,
+            shift: 0,
+            displacement: 0,
+        });
+        control.site_base.store(number(form.base), SeqCst);
+        control.site_index.store(number(form.index), SeqCst);
+        control.site_shift.store(form.shift.into(), SeqCst);
+        control.site_displacement.store(form.displacement, SeqCst);
+        contract.is_none() && form.base.or(form.index).is_some()
+    }
+
     /// Of those who come to a site the gate claims for a while only one that is about to access what another thread
     /// has accessed there a moment before: of many objects, those that are in use by several threads.
-    fn wait_for_company(&self, wait: &Wait) {
+    fn wait_for_company(&self, wait: &Wait, has_form: bool) {
         /// How long, at most: most sites that are reached often have shown some such object by then.
         const TIME: Duration = Duration::from_millis(10);
         let control = self.gates.control();
-        let is_of_interest = self.arming.len() > 1 && wait.meets;
-        let form = is_of_interest
-            .then(|| address_form(self.modules.code(wait.at), wait.at))
-            .flatten();
-        let until = form.map_or(0, |form| {
-            let number = |register: Option<u8>| register.map_or(NO_REGISTER, u64::from);
-            control.site_base.store(number(form.base), SeqCst);
-            control.site_index.store(number(form.index), SeqCst);
-            control.site_shift.store(form.shift.into(), SeqCst);
-            control.site_displacement.store(form.displacement, SeqCst);
+        let until = if has_form && self.arming.len() > 1 && wait.meets {
             monotonic_ns().saturating_add(nanos(TIME.min(wait.time / 2)))
-        });
+        } else {
+            0
+        };
         let quiet = self.waiting.quiet.iter().zip(&control.met);
         for (address, [known, tid]) in quiet {
             known.store(*address, SeqCst);
@@ -493,6 +533,7 @@ impl Engine {
             user.store(0, SeqCst);
         }
         control.share_users.store(0, SeqCst);
+        self.keep_results(address);
         control.share_address.store(address.0, SeqCst);
         self.waiting.armed = true;
         now
@@ -560,14 +601,18 @@ impl Engine {
         self.end_wait(Outcome::TooOften);
     }
 
-    /// Nobody was claimed at the site that is waited at: mostly because of locks, or for this reason.
-    fn unless_held(&self, outcome: Outcome) -> Outcome {
+    /// Nobody was claimed at the site that is waited at: mostly because of locks, or since they used what is their own, or for
+    /// this reason.
+    fn unless_let_pass(&self, outcome: Outcome) -> Outcome {
         let control = self.gates.control();
         let held = control.site_held.load(SeqCst);
+        let own = control.site_own.load(SeqCst);
         // Those beyond the ones that do not count as traps.
         let others = control.site_traps.load(SeqCst);
         let others = others.saturating_sub(held.saturating_sub(HELD_TRAPS));
-        if held > others {
+        if own > held && 2 * own > others {
+            Outcome::Unsuitable
+        } else if held > others {
             Outcome::Held
         } else {
             outcome
@@ -579,7 +624,7 @@ impl Engine {
         if let Some((wait, _)) = self.waiting.at.take() {
             self.tell_writers();
             self.disarm_site();
-            let outcome = self.unless_held(outcome);
+            let outcome = self.unless_let_pass(outcome);
             self.came_to(wait.why, wait.site, outcome);
         }
     }

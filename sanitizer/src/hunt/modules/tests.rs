@@ -80,14 +80,22 @@ fn variants_that_the_c_library_has_chosen() {
         let mut child = Child::run(PROGRAM, &["-O1", "-fno-builtin", bind]);
         let before = printed(&child);
         assert_eq!(before.len(), 6);
-        let set = look(child.pid());
-        assert_found(&set, &before[..5]);
+        let mut again = look(child.pid());
+        assert_found(&again, &before[..5]);
+        let pid = child.pid().as_raw().cast_unsigned();
         if bind.ends_with("lazy") {
-            assert!(set.routines.is_incomplete());
+            assert!(again.routines.is_incomplete());
+            // Where nothing was bound since, nothing is made anew.
+            let routines = Arc::clone(&again.routines);
+            assert!(again.bind_routines(pid).is_empty());
+            assert!(Arc::ptr_eq(&routines, &again.routines));
         }
         child.send_line("copy");
         let after = printed(&child);
         assert_eq!(after.len(), 3);
+        again.bind_routines(pid);
+        assert_found(&again, &before);
+        assert_found(&again, &after);
         let set = look(child.pid());
         assert_found(&set, &before);
         assert_found(&set, &after);

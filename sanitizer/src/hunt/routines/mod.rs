@@ -6,7 +6,7 @@
 //! offset table is to hold the address of `memcpy`. So the cells are read in the live process.
 
 mod code;
-mod contract;
+mod results;
 
 use std::collections::HashMap;
 
@@ -15,14 +15,17 @@ use crate::{
     image::{Image, SlotTarget},
 };
 
+pub use crate::routine::{Contract, Range};
 pub use code::Code;
-pub use contract::{Contract, Range};
+pub use results::writes_results;
 
 /// What a file says of routines.
 #[derive(Debug, Default)]
 pub struct Declared {
     /// Cells that are filled with the address of one, by the name of what fills them.
     cells: Vec<(LinkAddr, String)>,
+    /// The same for functions that write what they return into memory of their own.
+    results: Vec<(LinkAddr, String)>,
     /// Functions of the file that are one.
     functions: Vec<(LinkAddr, String)>,
     /// Functions that only answer where one is.
@@ -43,8 +46,13 @@ impl Declared {
             .filter(|symbol| symbol.indirect)
             .map(|symbol| (symbol.address, symbol.name))
             .collect();
+        let mut results = Vec::new();
         let cells = image.slots().into_iter().filter_map(|slot| {
             let name = match slot.target {
+                SlotTarget::Symbol(name) if writes_results(name) => {
+                    results.push((slot.address, name.to_owned()));
+                    return None;
+                }
                 SlotTarget::Symbol(name) => Contract::of(name).map(|_| name)?,
                 SlotTarget::Resolver(address) => resolvers.get(&address)?,
             };
@@ -52,6 +60,7 @@ impl Declared {
         });
         Self {
             cells: cells.collect(),
+            results,
             functions: routines()
                 .filter(|symbol| !symbol.indirect)
                 .map(|symbol| (symbol.address, symbol.name.to_owned()))
@@ -67,6 +76,12 @@ impl Declared {
     /// Cells with their names.
     pub fn cells(&self) -> impl Iterator<Item = (LinkAddr, &str)> {
         self.cells.iter().map(|(cell, name)| (*cell, name.as_str()))
+    }
+
+    /// Cells that lead to functions which write what they return into memory of their own, with their names.
+    pub fn results(&self) -> impl Iterator<Item = (LinkAddr, &str)> {
+        let results = self.results.iter();
+        results.map(|(cell, name)| (*cell, name.as_str()))
     }
 
     /// Functions with their names.
@@ -86,23 +101,115 @@ impl Declared {
 #[derive(Clone, Debug)]
 struct Cell {
     name: String,
+    /// What it held when it was read last; 0 where it was not read yet.
+    value: u64,
     /// The routine that it leads to, once the dynamic linker has filled it.
     entry: Option<u64>,
 }
 
+/// A cell that holds something else than when it was read last.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// Its address.
+    pub cell: u64,
+    /// What it holds now.
+    pub value: u64,
+    /// The name of the routine that it is for.
+    pub name: String,
+}
+
 /// Where routines begin in a process, and what leads to them; all by run-time address.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Routines {
     cells: HashMap<u64, Cell>,
+    /// The addresses of those that lead nowhere yet, sorted.
+    unbound: Vec<u64>,
     /// Names, and what the routine does; nothing where two names contradict each other.
     entries: HashMap<u64, (String, Option<Contract>)>,
+    /// Cells that lead to functions which write what they return into memory of their own.
+    results: HashMap<u64, String>,
 }
 
 impl Routines {
-    /// A cell is to lead to a routine of this name, and does so once `entry` is known.
-    pub fn add_cell(&mut self, cell: u64, name: &str, entry: Option<u64>) {
-        let name = name.to_owned();
-        self.cells.insert(cell, Cell { name, entry });
+    /// A cell leads to a function of this name, which writes what it returns into memory of its own.
+    pub fn add_result(&mut self, cell: u64, name: &str) {
+        self.results.insert(cell, name.to_owned());
+    }
+
+    /// The name of the function to which a cell leads, if it is one of those.
+    #[must_use]
+    pub fn result(&self, cell: u64) -> Option<&str> {
+        self.results.get(&cell).map(String::as_str)
+    }
+
+    /// Whether the program calls any of those.
+    #[must_use]
+    pub fn have_results(&self) -> bool {
+        !self.results.is_empty()
+    }
+
+    /// A cell is to lead to a routine of this name; it is not known yet where that is.
+    pub fn add_cell(&mut self, cell: u64, name: &str) {
+        let known = Cell {
+            name: name.to_owned(),
+            value: 0,
+            entry: None,
+        };
+        if self.cells.insert(cell, known).is_none() {
+            let place = self.unbound.partition_point(|&other| other < cell);
+            self.unbound.insert(place, cell);
+        }
+    }
+
+    /// Reads the cells that lead nowhere yet, those of a page at a time; the result are those that hold something new.
+    /// `read` fills its buffer from an address on, or says that it cannot.
+    #[must_use]
+    pub fn newly_filled(&self, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<Filled> {
+        const PAGE: u64 = 4096;
+        const WORD: u64 = 8;
+        let mut filled = Vec::new();
+        let pages = self
+            .unbound
+            .chunk_by(|a, b| a / PAGE == b.wrapping_add(WORD - 1) / PAGE);
+        for cells in pages {
+            let (Some(&first), Some(&last)) = (cells.first(), cells.last()) else {
+                continue;
+            };
+            let mut words = vec![0; usize::try_from(last - first + WORD).unwrap_or(0)];
+            if !read(first, &mut words) {
+                continue;
+            }
+            for address in cells {
+                let offset = usize::try_from(address - first).unwrap_or(usize::MAX);
+                let word = words.get(offset..).and_then(|rest| rest.first_chunk());
+                let (Some(word), Some(cell)) = (word, self.cells.get(address)) else {
+                    continue;
+                };
+                let value = u64::from_le_bytes(*word);
+                if value != cell.value {
+                    filled.push(Filled {
+                        cell: *address,
+                        value,
+                        name: cell.name.clone(),
+                    });
+                }
+            }
+        }
+        filled
+    }
+
+    /// Takes note of what a cell holds, and whether a routine begins there.
+    pub fn fill(&mut self, cell: u64, value: u64, leads_to_one: bool) {
+        let Some(known) = self.cells.get_mut(&cell) else {
+            return;
+        };
+        known.value = value;
+        if leads_to_one {
+            known.entry = Some(value);
+            let name = known.name.clone();
+            self.unbound.retain(|&other| other != cell);
+            self.add_entry(value, &name);
+        }
     }
 
     /// A routine begins here.
@@ -118,7 +225,7 @@ impl Routines {
     /// Whether some cell did not yet lead anywhere when it was read.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.cells.values().any(|cell| cell.entry.is_none())
+        !self.unbound.is_empty()
     }
 
     /// The routine that begins at an address.
@@ -139,5 +246,56 @@ impl Routines {
     pub fn through(&self, cell: u64) -> Option<(&str, Option<u64>)> {
         let cell = self.cells.get(&cell)?;
         Some((&cell.name, cell.entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Check that only cells are read that lead nowhere yet, those of a page at once, and that one is told of only when it
+    /// holds something new.
+    #[test]
+    fn unbound_cells_are_read_again() {
+        let mut routines = Routines::default();
+        let cells = [0x3_0010, 0x1_0008, 0x1_0040, 0x1_0000, 0x1_0ffc, 0x2_0000];
+        for cell in cells {
+            routines.add_cell(cell, "memcpy");
+        }
+        routines.add_cell(0x1_0008, "memcpy");
+        let reads = RefCell::new(Vec::new());
+        let read = |address: u64, words: &mut [u8]| {
+            reads.borrow_mut().push((address, words.len()));
+            for (offset, byte) in words.iter_mut().enumerate() {
+                *byte = if (address + offset as u64).is_multiple_of(8) {
+                    7
+                } else {
+                    0
+                };
+            }
+            address < 0x3_0000
+        };
+        let filled = routines.newly_filled(read);
+        // The last one is not within one page.
+        let expected = [
+            (0x1_0000, 0x48),
+            (0x1_0ffc, 8),
+            (0x2_0000, 8),
+            (0x3_0010, 8),
+        ];
+        assert_eq!(reads.take(), expected);
+        let told: Vec<_> = filled.iter().map(|filled| filled.cell).collect();
+        assert_eq!(told, [0x1_0000, 0x1_0008, 0x1_0040, 0x1_0ffc, 0x2_0000]);
+        for Filled { cell, value, .. } in filled {
+            routines.fill(cell, value, cell < 0x1_0040);
+        }
+        assert!(routines.is_incomplete());
+        assert_eq!(routines.through(0x1_0008), Some(("memcpy", Some(7))));
+        assert_eq!(routines.through(0x1_0040), Some(("memcpy", None)));
+        assert_eq!(routines.newly_filled(read), []);
+        let expected = [(0x1_0040, 8), (0x1_0ffc, 8), (0x2_0000, 8), (0x3_0010, 8)];
+        assert_eq!(reads.take(), expected);
     }
 }

@@ -3,7 +3,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
 
 use super::MAX_INSTRUCTION_LEN;
-use super::operands::{AddressForm, Member, Operand, operands};
+use super::operands::{AddressForm, Member, Operand, Variable, operands};
 use crate::insn::{MemAccess, Regs, Undetermined};
 
 /// The first instruction of `code`, which stands at `pc`.
@@ -41,13 +41,14 @@ fn operands_of(code: &[u8], pc: u64) -> Option<Vec<Operand>> {
     Some(operands(&instruction, factory.info(&instruction)))
 }
 
-/// How the first instruction of `code` computes the address of its first access that is not implied by the stack
-/// pointer; nothing where that has a fixed address, or more than general registers take part in it.
+/// How the first instruction of `code` computes the address of its access that is not implied by the stack
+/// pointer; nothing where that has a fixed address, or more than general registers take part in it, or there are two.
 #[must_use]
 pub fn address_form(code: &[u8], pc: u64) -> Option<AddressForm> {
     let operands = operands_of(code, pc)?;
-    let explicit = operands.iter().find(|operand| !operand.stack_implicit)?;
-    explicit.form()
+    let mut explicit = operands.iter().filter(|operand| !operand.stack_implicit);
+    let only = explicit.next()?;
+    explicit.next().is_none().then(|| only.form()).flatten()
 }
 
 /// The member of an object that the first instruction of `code` accesses; nothing where its first access does not
@@ -56,6 +57,24 @@ pub fn address_form(code: &[u8], pc: u64) -> Option<AddressForm> {
 pub fn member(code: &[u8], pc: u64) -> Option<Member> {
     let operands = operands_of(code, pc)?;
     operands.iter().find_map(Operand::member)
+}
+
+/// The variable that the first instruction of `code`, which stands at `pc`, accesses first, but for what is implied
+/// by the stack pointer.
+///
+/// ```
+/// use gwp_race::insn::x86_64::{Variable, variable};
+///
+/// let part = |code| variable(code, 0x1000);
+/// assert_eq!(part(&[0x48, 0x8b, 0x47, 0x08]), Some(Variable::Part(8))); // mov rax, [rdi + 8]
+/// assert_eq!(part(&[0xff, 0x05, 0x10, 0, 0, 0]), Some(Variable::Fixed(0x1016))); // inc [rip + 0x10]
+/// assert_eq!(part(&[0x8b, 0x04, 0x8f]), None); // mov eax, [rdi + 4 * rcx]
+/// ```
+#[must_use]
+pub fn variable(code: &[u8], pc: u64) -> Option<Variable> {
+    let operands = operands_of(code, pc)?;
+    let explicit = operands.iter().find(|operand| !operand.stack_implicit)?;
+    explicit.variable()
 }
 
 /// The accesses by an instruction's operands.
@@ -116,6 +135,7 @@ mod tests {
             "mov eax, [edi]",
             "bts [rdi], rax",
             "rep movsb",
+            "movsb",
             "push rax",
             "add rax, rcx",
         ] {

@@ -26,6 +26,12 @@ pub(super) fn transfer(instruction: &Instruction) -> Option<Transfer> {
     (indirect && fixed).then(|| Transfer::Through(instruction.memory_displacement64()))
 }
 
+/// Where the call or jump that `code` begins with, which stands at `pc`, leads, if its bytes alone tell.
+#[must_use]
+pub fn leads_to(code: &[u8], pc: u64) -> Option<Transfer> {
+    transfer(&super::accesses::decode(code, pc)?)
+}
+
 /// The cell through which the stub of a procedure linkage table jumps, if `code` at `pc` is one:
 /// perhaps `endbr64`, then `jmp [cell]`.
 ///
@@ -57,6 +63,63 @@ pub fn stub(code: &[u8], pc: u64) -> Option<u64> {
 pub fn padding(code: &[u8]) -> Option<usize> {
     let instruction = super::accesses::decode(code, 0)?;
     matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3).then(|| instruction.len())
+}
+
+/// Where the instructions of `code` stand, which begins at `start`, up to the first that does not decode, and where
+/// those lead that are direct jumps or calls.
+///
+/// ```
+/// use gwp_race::insn::x86_64::direct_transfers;
+///
+/// let code = [0x90, 0x0f, 0x84, 0xf9, 0, 0, 0, 0xc3]; // nop; je; ret
+/// assert_eq!(direct_transfers(0x1000, &code), [(0x1000, None), (0x1001, Some(0x1100)), (0x1007, None)]);
+/// ```
+#[must_use]
+pub fn direct_transfers(start: u64, code: &[u8]) -> Vec<(u64, Option<u64>)> {
+    let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    let mut found = Vec::new();
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            break;
+        }
+        let target = match transfer(&instruction) {
+            Some(Transfer::To(target)) => Some(target),
+            _ => None,
+        };
+        found.push((instruction.ip(), target));
+    }
+    found
+}
+
+/// Whether `code` leads straight on, without a jump or a return, to `hlt`, which a program cannot execute: what
+/// hand-written entry code of threads and programs puts behind the system call or the function that ends them.
+/// (Compilers write `ud2` behind what does not return.)
+///
+/// ```
+/// use gwp_race::insn::x86_64::ends_program;
+///
+/// assert!(ends_program(&[0x89, 0xc7, 0xb8, 60, 0, 0, 0, 0x0f, 0x05, 0xf4])); // exit(eax); hlt
+/// assert!(!ends_program(&[0x89, 0xc7, 0xc3, 0xf4])); // returns
+/// ```
+#[must_use]
+pub fn ends_program(code: &[u8]) -> bool {
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        if instruction.mnemonic() == Mnemonic::Hlt {
+            return true;
+        }
+        if instruction.is_invalid()
+            || !matches!(
+                instruction.flow_control(),
+                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall
+            )
+        {
+            return false;
+        }
+    }
+    false
 }
 
 /// Whether what stands behind such an instruction is not executed next.

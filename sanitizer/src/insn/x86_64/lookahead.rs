@@ -9,7 +9,7 @@ use super::accesses::decode;
 use super::flow::transfer;
 use super::operands::{Extent, Operand, operands};
 use super::registers::{CALLER_SAVED, GprSet, written};
-use crate::insn::{AccessKind, Transfer};
+use crate::insn::{AccessKind, Regs, Transfer};
 
 /// An access ahead that is worth a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Candidate {
     /// The address where the code alone gives it (PC-relative and absolute operands), so that
     /// read-only data can be told without stopping.
     pub fixed_address: Option<u64>,
+    /// The address where the walk's registers give it.
+    pub address: Option<u64>,
 }
 
 /// A walk: where it begins, how far it goes, and what it asks on its way.
@@ -34,8 +36,12 @@ pub struct Lookahead<'a> {
     pub pc: u64,
     /// At most so many instructions are looked at.
     pub limit: u32,
+    /// The registers at the first instruction, where they are known.
+    pub regs: Option<&'a Regs>,
     /// rbp points into the thread's own stack, so operands based on it are its own frame.
     pub rbp_is_frame: bool,
+    /// Whether the instruction at an address accesses what others can reach, although it stands in the own frame.
+    pub escapes: &'a dyn Fn(u64) -> bool,
     /// The code bytes from a run-time address on; empty where there are none. Fifteen suffice.
     pub code: &'a dyn Fn(u64) -> &'a [u8],
     /// Picks a side of a conditional branch: given the target where it is taken and the next
@@ -56,7 +62,7 @@ pub struct Lookahead<'a> {
 /// and bytes that are not code.
 ///
 /// Left out: what locks itself, thread-local data, stack traffic, operands based on the stack
-/// pointer or on registers that are seen to be computed from it, and accesses whose extent needs
+/// pointer or on registers that are seen to be computed from it (unless others can reach them), and accesses whose extent needs
 /// vector registers.
 #[must_use]
 pub fn lookahead(walk: Lookahead<'_>) -> Vec<Candidate> {
@@ -75,6 +81,7 @@ pub fn lookahead(walk: Lookahead<'_>) -> Vec<Candidate> {
     if walk.rbp_is_frame {
         frame.insert(Register::RBP);
     }
+    let mut computed = GprSet::default();
     let mut returns: Vec<u64> = Vec::new();
     let mut pc = walk.pc;
     for steps in 0..limit {
@@ -85,10 +92,25 @@ pub fn lookahead(walk: Lookahead<'_>) -> Vec<Candidate> {
             break;
         }
         let info = factory.info(&instruction);
-        if let Some(candidate) = candidate(&instruction, info, frame, steps)
+        let escapes = (walk.escapes)(pc);
+        let is_own = |operand: &Operand| !escapes && operand.address_registers().intersects(frame);
+        if let Some(operand) = shared_operand(&instruction, info, is_own)
+            && let Some((kind, size)) = extent_of(&operand)
             && candidates.iter().all(|known| known.pc != pc)
         {
-            candidates.push(candidate);
+            let is_known = !operand.address_registers().intersects(computed);
+            let regs = walk.regs.filter(|_| is_known);
+            candidates.push(Candidate {
+                pc,
+                steps,
+                kind,
+                size,
+                fixed_address: operand.fixed_address(),
+                address: regs.and_then(|regs| operand.address(regs)),
+            });
+        }
+        for register in written(info) {
+            computed.insert(register);
         }
         track_frame(&instruction, info, &mut frame);
         let next = instruction.next_ip();
@@ -106,6 +128,7 @@ pub fn lookahead(walk: Lookahead<'_>) -> Vec<Candidate> {
         {
             for register in CALLER_SAVED {
                 frame.remove(register);
+                computed.insert(register);
             }
             let back = match flow {
                 FlowControl::Call | FlowControl::IndirectCall => Some(next),
@@ -143,35 +166,31 @@ pub fn lookahead(walk: Lookahead<'_>) -> Vec<Candidate> {
     candidates
 }
 
-pub(super) fn candidate(
+/// What an instruction accesses that may be shared: of two, the store.
+pub(super) fn shared_operand(
     instruction: &Instruction,
     info: &InstructionInfo,
-    frame: GprSet,
-    steps: u32,
-) -> Option<Candidate> {
+    is_own: impl Fn(&Operand) -> bool,
+) -> Option<Operand> {
     let shared = |operand: &Operand| {
-        !operand.stack_implicit
-            && !operand.thread_local()
-            && !operand.locked
-            && !operand.address_registers().intersects(frame)
+        !operand.stack_implicit && !operand.thread_local() && !operand.locked && !is_own(operand)
     };
-    let operand = operands(instruction, info).into_iter().rfind(shared)?;
-    let size = match operand.extent {
-        Extent::Bytes(size) | Extent::Repeated(size) | Extent::RepeatedUntil(size) => size,
-        Extent::Masked(_) | Extent::Gathered | Extent::Unknown => return None,
-    };
-    Some(Candidate {
-        pc: instruction.ip(),
-        steps,
-        kind: operand.kind,
-        size,
-        fixed_address: operand.fixed_address(),
-    })
+    operands(instruction, info).into_iter().rfind(shared)
+}
+
+/// What an operand does, and how many bytes it has, or one of its elements; nothing where vector registers say that.
+pub(super) const fn extent_of(operand: &Operand) -> Option<(AccessKind, u32)> {
+    match operand.extent {
+        Extent::Bytes(size) | Extent::Repeated(size) | Extent::RepeatedUntil(size) => {
+            Some((operand.kind, size))
+        }
+        Extent::Masked(_) | Extent::Gathered | Extent::Unknown => None,
+    }
 }
 
 /// Follows pointers into the thread's own frame through the arithmetic that compilers make
 /// them with.
-pub(super) fn track_frame(instruction: &Instruction, info: &InstructionInfo, frame: &mut GprSet) {
+fn track_frame(instruction: &Instruction, info: &InstructionInfo, frame: &mut GprSet) {
     let derived = match instruction.mnemonic() {
         Mnemonic::Lea => frame.contains(instruction.memory_base()),
         Mnemonic::Mov => {
@@ -212,6 +231,8 @@ mod tests {
         lookahead(Lookahead {
             pc: START,
             limit,
+            regs: None,
+            escapes: &|_| false,
             rbp_is_frame,
             code: &code,
             choose: &mut |jump, next| if taken { jump } else { next },
@@ -233,6 +254,8 @@ mod tests {
         lookahead(Lookahead {
             pc: START,
             limit: 20,
+            regs: None,
+            escapes: &|_| false,
             rbp_is_frame: true,
             code: &|pc| window(bytes, pc),
             choose: &mut |_, next| next,
@@ -324,6 +347,8 @@ mod tests {
             let found = lookahead(Lookahead {
                 pc: START,
                 limit: 20,
+                regs: None,
+                escapes: &|_| false,
                 rbp_is_frame: true,
                 code: &|pc| window(&bytes, pc),
                 choose: &mut |_, next| next,
@@ -360,6 +385,36 @@ mod tests {
         assert_eq!(addresses, [Some(START + 0x17), None, Some(0x1234)]);
     }
 
+    /// Check that addresses are given as far as the registers from before the walk make them, and accesses of the frame
+    /// that others can reach.
+    #[test]
+    fn what_registers_and_functions_tell() {
+        let bytes = assemble(
+            "mov eax, [rdi + 8]\nmov rdi, [rsi]\nmov [rdi], eax\ninc dword ptr [rsp + 4]\ninc dword ptr [rsp + 8]",
+        );
+        let regs = Regs {
+            rdi: 0x1000,
+            rsi: 0x2000,
+            rsp: 0x3000,
+            ..Regs::default()
+        };
+        let last = START + bytes.len() as u64 - 4;
+        let found = lookahead(Lookahead {
+            pc: START,
+            limit: 20,
+            regs: Some(&regs),
+            escapes: &|pc| pc == last,
+            rbp_is_frame: true,
+            code: &|pc| window(&bytes, pc),
+            choose: &mut |_, next| next,
+            enter: &mut |_| false,
+            routine: &mut |_, _| false,
+        });
+        let addresses: Vec<_> = found.iter().map(|c| c.address).collect();
+        assert_eq!(addresses, [Some(0x1008), Some(0x2000), None, Some(0x3008)]);
+        assert_eq!(found.last().map(|c| c.pc), Some(last));
+    }
+
     proptest! {
         /// Check that no bytes make a walk panic or run on.
         #[test]
@@ -367,6 +422,8 @@ mod tests {
             let found = lookahead(Lookahead {
                 pc: START,
                 limit: 50,
+                regs: Some(&Regs::default()),
+                escapes: &|_| taken,
                 rbp_is_frame: taken,
                 code: &|pc| window(&bytes, pc),
                 choose: &mut |jump, next| if taken { jump } else { next },

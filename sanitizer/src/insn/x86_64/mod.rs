@@ -13,13 +13,17 @@
 
 mod accesses;
 mod attribute;
+mod byte_use;
 mod call;
 #[cfg(test)]
 mod differential;
 mod flow;
 #[cfg(test)]
 mod forms;
+mod frame;
+mod function;
 mod lookahead;
+mod merged;
 mod operands;
 mod read_use;
 mod registers;
@@ -30,12 +34,16 @@ mod stepping;
 mod testing;
 mod upcoming;
 
-pub use accesses::{accesses_before, address_form, length, member};
+pub use accesses::{accesses_before, address_form, length, member, variable};
 pub use attribute::attribute;
+pub use byte_use::{ReadOnly, byte_use, copied_to};
 pub use call::{CALL_LENGTHS, call_before, is_call};
-pub use flow::{exits, keeps_stack, length_of_function, padding, stub};
+pub use flow::{
+    direct_transfers, ends_program, exits, keeps_stack, leads_to, length_of_function, padding, stub,
+};
 pub use lookahead::{Candidate, Lookahead, lookahead};
-pub use operands::{AddressForm, Member};
+pub use merged::may_be_merged;
+pub use operands::{AddressForm, Member, Variable};
 pub use read_use::read_use;
 pub use sites::{SITE_CODE, StaticSite, static_sites};
 pub use upcoming::{Upcoming, upcoming};

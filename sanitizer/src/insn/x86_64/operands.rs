@@ -59,6 +59,16 @@ impl Member {
     }
 }
 
+/// Which variable an instruction accesses, as far as its bytes tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// The one at this address.
+    Fixed(u64),
+    /// The one so many bytes from where a register points: a member of an object, or the object itself. Of a
+    /// thread-local variable without a register, from the thread pointer.
+    Part(i64),
+}
+
 /// One memory operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
@@ -115,6 +125,12 @@ impl Operand {
         }
     }
 
+    /// What makes the address: two registers, of which either may be missing, and a displacement.
+    pub(super) fn parts(&self) -> (Register, Register, i64) {
+        let displacement = self.memory.displacement().cast_signed();
+        (self.memory.base(), self.memory.index(), displacement)
+    }
+
     /// How general registers make the address, where nothing else takes part in it.
     pub(super) fn form(&self) -> Option<AddressForm> {
         let number = |register: Register| match register {
@@ -146,6 +162,18 @@ impl Operand {
         let is_inside = DISTANCES.contains(&form.displacement) && !is_on_stack;
         let distance = u32::try_from(form.displacement).ok()?;
         is_inside.then_some(Member { distance, size })
+    }
+
+    /// The variable. Elements of arrays are all the same one, and how far variables are from the stack pointer
+    /// says nothing of them.
+    pub(super) fn variable(&self) -> Option<Variable> {
+        if let Some(address) = self.fixed_address().filter(|_| !self.thread_local()) {
+            return Some(Variable::Fixed(address));
+        }
+        let on_stack = |register| matches!(register, Register::RSP | Register::RBP);
+        let is_element = self.memory.index() != Register::None || self.bit_index.is_some();
+        let part = Variable::Part(self.memory.displacement().cast_signed());
+        (!is_element && !on_stack(self.memory.base())).then_some(part)
     }
 
     /// The address of a PC-relative or absolute operand.

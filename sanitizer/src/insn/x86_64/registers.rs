@@ -7,6 +7,16 @@ use crate::insn::Regs;
 /// The direction flag: string instructions count down where it is set (SDM vol. 1, 3.4.3.2).
 const EFLAGS_DF: u64 = 1 << 10;
 
+/// General registers that hold the first arguments of a call (System V ABI for x86-64, 3.2.3).
+pub(super) const ARGUMENTS: [Register; 6] = [
+    Register::RDI,
+    Register::RSI,
+    Register::RDX,
+    Register::RCX,
+    Register::R8,
+    Register::R9,
+];
+
 /// A set of general registers, each standing for all of its parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GprSet(u16);

@@ -29,7 +29,7 @@ const RECORD: usize = 64;
 const NAME: usize = 56;
 
 /// Every kind of call that is announced.
-const CALLS: [&str; 28] = [
+const CALLS: [&str; 31] = [
     "ptrace(PTRACE_SEIZE)",
     "ptrace(PTRACE_CONT)",
     "ptrace(PTRACE_LISTEN)",
@@ -58,6 +58,9 @@ const CALLS: [&str; 28] = [
     "signalfd",
     "eventfd",
     "ppoll",
+    "pidfd_open",
+    "timer_create",
+    "timer_settime",
 ];
 
 struct Plan {

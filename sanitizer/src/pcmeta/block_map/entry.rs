@@ -20,9 +20,9 @@ use super::feature::{BlockFlags, BlockMapFeatures};
 use crate::addr::LinkAddr;
 
 /// The newest version that is known.
-const NEWEST: u8 = 5;
-/// The least that a range takes: its address and the number of its blocks.
-const RANGE_SIZE: usize = 9;
+pub(super) const NEWEST: u8 = 5;
+/// The least that a range takes: its address, of four bytes at least, and the number of its blocks.
+const RANGE_SIZE: usize = 5;
 
 /// One function in a block map. Made once and filled again for each entry, so that reading a
 /// large map takes no memory that grows with it.
@@ -177,7 +177,7 @@ impl FunctionBlocks {
     }
 
     fn read_range(&mut self, reader: &mut Reader<'_>) -> Result<(), Trouble> {
-        let base = LinkAddr(reader.u64()?);
+        let base = LinkAddr(reader.word()?);
         let block_count = reader.uleb128_u32()?;
         let start = self.blocks.len();
         if !self.features.contains(BlockMapFeatures::OMITTED_ENTRIES) {
@@ -286,12 +286,7 @@ impl FunctionBlocks {
 }
 
 fn read_header(reader: &mut Reader<'_>) -> Result<(u8, BlockMapFeatures), Trouble> {
-    let before = *reader;
     let version = reader.u8()?;
-    if version > NEWEST {
-        *reader = before;
-        return Err("an entry has a version that is not known");
-    }
     let before = *reader;
     let mask = if version < 5 {
         reader.u8()?.into()

@@ -23,11 +23,11 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::RawSection;
-use super::error::TableError;
+use super::error::{OnError, TableError, strictly};
 use super::reader::Reader;
 use super::text::Text;
 use crate::addr::LinkAddr;
-use crate::image::Image;
+use crate::image::{Encoding, Image};
 
 pub use entry::{Block, BlockProfile, BlockRange, FunctionBlocks, Successor};
 pub use feature::{BlockFlags, BlockMapFeatures};
@@ -98,9 +98,23 @@ impl BlockMap {
     /// # Errors
     /// A section is damaged or of an unknown version, or the code is larger than 4 GiB.
     pub fn load(image: &Image) -> Result<Self, TableError> {
-        let found: Vec<Found<'_>> = sections(image).collect::<Result<_, _>>()?;
+        strictly(|on_error| Self::load_readable(image, &image.text_ranges(), on_error))
+    }
+
+    /// Reads as much as can be read, of code that is in `text` (sorted and without overlaps);
+    /// `on_error` is told what is left out.
+    pub fn load_readable(image: &Image, text: &[Range<LinkAddr>], on_error: OnError<'_>) -> Self {
+        let mut found = Vec::new();
+        for section in sections(image) {
+            match section {
+                Ok(section) => found.push(section),
+                Err(error) => on_error(error),
+            }
+        }
         let sections: Vec<BlockMapSection<'_>> = found.iter().map(Found::section).collect();
-        Self::decode(&sections, &image.text_ranges(), image.name())
+        let mut map = Self::decode_readable(&sections, text, image.name(), &mut *on_error);
+        leave_out_nowhere(&mut map.sections, image.name(), on_error);
+        map
     }
 
     /// Reads the block map in `sections`; `text` is where the code is, sorted and without
@@ -113,67 +127,101 @@ impl BlockMap {
         text: &[Range<LinkAddr>],
         file: &Path,
     ) -> Result<Self, TableError> {
+        strictly(|on_error| Self::decode_readable(sections, text, file, on_error))
+    }
+
+    fn decode_readable(
+        sections: &[BlockMapSection<'_>],
+        text: &[Range<LinkAddr>],
+        file: &Path,
+        on_error: OnError<'_>,
+    ) -> Self {
         if sections.is_empty() {
-            return Ok(Self::default());
+            return Self::default();
         }
-        let mut text = text_of(text, file)?;
+        let mut text = match text_of(text, file) {
+            Ok(text) => text,
+            Err(error) => {
+                on_error(error);
+                return Self::default();
+            }
+        };
         let mut map = Self {
             base: text.base(),
             ..Self::default()
         };
         let mut packed = Vec::new();
         for section in sections {
-            let summary = summarize(section, file, |function| {
+            let mut sections = std::mem::take(&mut map.sections);
+            let outcome = summarize(section, file, &mut sections, |function| {
                 map.add(function, &mut text, &mut packed)
-            })?;
-            map.sections.push(summary);
+            });
+            map.sections = sections;
+            outcome.unwrap_or_else(&mut *on_error);
         }
         map.functions.shrink_to_fit();
         map.table = Table::new(packed);
-        Ok(map)
+        map
     }
 
-    /// What the block maps of an image hold, read one function at a time: this takes no memory that grows with them.
-    ///
-    /// # Errors
-    /// As [`BlockMap::load`].
-    pub fn summaries(image: &Image) -> Result<Vec<BlockMapSummary>, TableError> {
+    /// What the block maps of an image hold, read one function at a time: this takes no memory that
+    /// grows with them. `on_error` is told what is left out.
+    pub fn summaries(image: &Image, on_error: OnError<'_>) -> Vec<BlockMapSummary> {
         let mut summaries = Vec::new();
         let file = image.name();
-        let mut text = None;
-        for section in sections(image) {
-            let section = section?;
-            let section = section.section();
-            let text = match &mut text {
-                Some(text) => text,
-                None => text.insert(text_of(&image.text_ranges(), file)?),
-            };
-            summaries.push(summarize(&section, file, |function| {
-                Ok(match entry_of(function, text) {
-                    Some(_) => place_blocks(function, text, |_, _| ()),
-                    None => function.block_count(),
-                })
-            })?);
+        let mut found = sections(image).peekable();
+        if found.peek().is_none() {
+            return summaries;
         }
-        Ok(summaries)
+        let mut text = match text_of(&image.text_ranges(), file) {
+            Ok(text) => text,
+            Err(error) => {
+                on_error(error);
+                return summaries;
+            }
+        };
+        for section in found {
+            let outcome = section.and_then(|section| {
+                summarize(&section.section(), file, &mut summaries, |function| {
+                    Ok(match entry_of(function, &mut text) {
+                        Some(_) => place_blocks(function, &mut text, |_, _| ()),
+                        None => function.block_count(),
+                    })
+                })
+            });
+            outcome.unwrap_or_else(&mut *on_error);
+        }
+        leave_out_nowhere(&mut summaries, file, on_error);
+        summaries
     }
 
     /// Reads all block maps of an image one function at a time, in the order of the file. What
     /// `visit` is given is filled anew for the next.
     ///
     /// # Errors
-    /// A section is damaged or of an unknown version.
+    /// A section is damaged or of an unknown version; what can be read is visited all the same.
     pub fn for_each(
         image: &Image,
         mut visit: impl FnMut(&FunctionBlocks),
     ) -> Result<(), TableError> {
-        for section in sections(image) {
-            read_section(&section?.section(), image.name(), |function| {
-                visit(function);
-                Ok(())
-            })?;
-        }
-        Ok(())
+        strictly(|on_error| {
+            for section in sections(image) {
+                let outcome = section.and_then(|section| {
+                    read_section(&section.section(), image.name(), |function| {
+                        visit(function);
+                        Ok(())
+                    })
+                });
+                outcome.unwrap_or_else(&mut *on_error);
+            }
+        })
+    }
+
+    /// Whether an image has a section of this kind.
+    #[must_use]
+    pub fn is_in(image: &Image) -> bool {
+        let mut sections = image.sections();
+        sections.any(|section| is_old(section.kind).is_some())
     }
 
     /// Whether there is no section of this kind.
@@ -266,12 +314,14 @@ fn text_of(ranges: &[Range<LinkAddr>], file: &Path) -> Result<Text, TableError> 
     })
 }
 
-/// Reads a section and sums it up; `place` is given each function, and says how many of its blocks are in no code.
+/// Reads a section and adds its summary, which goes as far as the section can be read; `place` is given
+/// each function, and says how many of its blocks are in no code.
 fn summarize(
     section: &BlockMapSection<'_>,
     file: &Path,
+    summaries: &mut Vec<BlockMapSummary>,
     mut place: impl FnMut(&FunctionBlocks) -> Result<usize, &'static str>,
-) -> Result<BlockMapSummary, TableError> {
+) -> Result<(), TableError> {
     let mut summary = BlockMapSummary {
         name: section.raw.name.into(),
         bytes: section.raw.data.len() as u64,
@@ -281,12 +331,29 @@ fn summarize(
         blocks: 0,
         discarded: 0,
     };
-    read_section(section, file, |function| {
+    let outcome = read_section(section, file, |function| {
         summary.count(function);
         summary.discarded += place(function)?;
         Ok(())
-    })?;
-    Ok(summary)
+    });
+    if outcome.is_ok() || summary.functions > 0 {
+        summaries.push(summary);
+    }
+    outcome
+}
+
+/// Leaves out the sections of which no block is in code, and tells of them.
+fn leave_out_nowhere(summaries: &mut Vec<BlockMapSummary>, file: &Path, on_error: OnError<'_>) {
+    summaries.retain(|summary| {
+        let is_nowhere = summary.blocks > 0 && summary.discarded == summary.blocks;
+        if is_nowhere {
+            on_error(TableError::Nowhere {
+                file: file.into(),
+                section: summary.name.clone(),
+            });
+        }
+        !is_nowhere
+    });
 }
 
 /// Where the function is entered, as an offset; nothing for one that is in no code of the file.
@@ -318,6 +385,7 @@ struct Found<'image> {
     name: &'image str,
     address: LinkAddr,
     data: Cow<'image, [u8]>,
+    encoding: Encoding,
     is_old: bool,
 }
 
@@ -327,6 +395,7 @@ impl Found<'_> {
             name: self.name,
             address: self.address,
             data: &self.data,
+            encoding: self.encoding,
         };
         BlockMapSection {
             raw,
@@ -335,14 +404,19 @@ impl Found<'_> {
     }
 }
 
+/// Whether the sections of this type have entries without versions; nothing for those that are no block map.
+fn is_old(kind: u32) -> Option<bool> {
+    match kind {
+        SHT_LLVM_BB_ADDR_MAP => Some(false),
+        SHT_LLVM_BB_ADDR_MAP_V0 => Some(true),
+        _ => None,
+    }
+}
+
 /// The sections of an image that are block maps.
 fn sections(image: &Image) -> impl Iterator<Item = Result<Found<'_>, TableError>> {
     image.sections().filter_map(|section| {
-        let is_old = match section.kind {
-            SHT_LLVM_BB_ADDR_MAP => false,
-            SHT_LLVM_BB_ADDR_MAP_V0 => true,
-            _ => return None,
-        };
+        let is_old = is_old(section.kind)?;
         Some(
             image
                 .relocated(&section)
@@ -351,6 +425,7 @@ fn sections(image: &Image) -> impl Iterator<Item = Result<Found<'_>, TableError>
                     name: section.name,
                     address: section.address,
                     data,
+                    encoding: image.encoding(),
                     is_old,
                 }),
         )
@@ -363,9 +438,12 @@ fn read_section(
     file: &Path,
     mut visit: impl FnMut(&FunctionBlocks) -> Result<(), &'static str>,
 ) -> Result<(), TableError> {
-    let mut reader = Reader::new(section.raw.data, 0);
+    let mut reader = Reader::new(section.raw.data, 0, section.raw.encoding);
     let mut function = FunctionBlocks::default();
     while !reader.is_at_end() {
+        if !section.is_old {
+            TableError::check_version(&reader, entry::NEWEST, file, section.raw.name)?;
+        }
         let outcome = function.read(&mut reader, section.is_old);
         outcome
             .and_then(|()| visit(&function))

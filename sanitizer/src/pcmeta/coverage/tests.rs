@@ -5,6 +5,7 @@ use std::process::Command;
 use proptest::prelude::*;
 
 use super::*;
+use crate::image::Encoding;
 
 proptest! {
     /// Check that points are read as they were written, and that a part of one is an error.
@@ -20,7 +21,7 @@ proptest! {
         }
         let whole = bytes.len();
         bytes.resize(whole + more, 1);
-        let section = RawSection { name: SECTION, address: LinkAddr(0), data: &bytes };
+        let section = RawSection { name: SECTION, address: LinkAddr(0), data: &bytes , encoding: Encoding::default()};
         match Coverage::decode(&[section], Path::new("the-file")) {
             Ok(coverage) => {
                 prop_assert_eq!(more, 0);

@@ -11,10 +11,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The section's bytes are kept, and an index of 8 bytes an entry. The format: LLVM's
-//! PCSectionsMetadata page.
+//! The section's bytes are kept, and 20 bytes an entry. The format: LLVM's PCSectionsMetadata page, and what that
+//! leaves open, `AsmPrinter::emitPCSections`:
+//!
+//! - a distance is from the place where it stands itself. It has four bytes, with `-mcmodel=medium` and `large` as
+//!   many as a pointer;
+//! - all instructions of a function that carry the *same* metadata node come as one: their distances one behind
+//!   the other, and behind the last of them the constants of the node, once;
+//! - with `!C` the size of a function and each integer of two to eight bytes is in ULEB128; larger integers,
+//!   floats, pointers and structs are as they are in memory.
 
 mod description;
+mod search;
 
 use std::ops::Range;
 use std::path::Path;
@@ -25,9 +33,11 @@ use super::error::TableError;
 use super::reader::Reader;
 use super::text::Text;
 use crate::addr::LinkAddr;
-use crate::image::Image;
+use crate::image::{Encoding, Image};
 
-pub use description::{DescriptionError, PcSectionDescription};
+pub use description::{DescriptionError, PcConstantForm, PcEntryForm, PcSectionDescription};
+
+use search::Search;
 
 /// One entry of a PC section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,27 +46,62 @@ pub struct PcEntry {
     pub pc: LinkAddr,
     /// The size of the function in bytes.
     pub size: Option<u64>,
-    /// The constants that were written behind it.
-    pub constants: Vec<u64>,
+    /// The constants that were written behind it, or behind the last of the instructions that share them.
+    pub constants: Vec<PcConstant>,
+}
+
+/// A constant of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PcConstant {
+    /// One of up to eight bytes.
+    Number(u64),
+    /// A larger one, as it is in the file.
+    Wide(Vec<u8>),
+}
+
+impl From<u64> for PcConstant {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
 }
 
 /// The entries of all sections of one name in an image.
 pub struct PcSection {
     description: PcSectionDescription,
-    sections: Vec<(LinkAddr, Vec<u8>)>,
+    encoding: Encoding,
+    sections: Vec<Decoded>,
     base: LinkAddr,
-    /// Sorted by PC.
-    index: Vec<Indexed>,
+    /// The entries for functions and those for instructions, each sorted by PC.
+    functions: Vec<Indexed>,
+    instructions: Vec<Indexed>,
     entries: usize,
     discarded: usize,
+}
+
+/// One section and its entries, in the order of the file.
+struct Decoded {
+    address: LinkAddr,
+    data: Vec<u8>,
+    entries: Vec<Parsed>,
+}
+
+/// Where an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Parsed {
+    /// Where it starts within its section.
+    at: u32,
+    /// Where its constants start.
+    constants: u32,
+    /// Which of the description's forms it has.
+    form: u8,
 }
 
 #[derive(Clone, Copy)]
 struct Indexed {
     /// The PC, as an offset from the base.
     pc: u32,
-    /// Where the entry starts, counted through the bytes of all sections.
-    at: u32,
+    /// The entry, counted through all sections.
+    entry: u32,
 }
 
 impl PcSection {
@@ -72,11 +117,21 @@ impl PcSection {
         {
             sections.push((section.address, image.relocated(&section)?.into_owned()));
         }
-        Self::new(description, sections, &image.text_ranges(), image.name())
+        let (text, encoding) = (image.text_ranges(), image.encoding());
+        let section = Self::new(description, sections, encoding, &text, image.name())?;
+        // Without relocations all distances are zero, and look like padding.
+        let is_empty = section.entries == 0 && image.is_object() && section.section_bytes() > 0;
+        if is_empty || (section.entries > 0 && section.discarded == section.entries) {
+            return Err(TableError::Nowhere {
+                file: image.name().into(),
+                section: description.name.clone(),
+            });
+        }
+        Ok(section)
     }
 
-    /// Reads `sections`, all of them as the description says; `text` is where the code is, sorted
-    /// and without overlaps, and `file` is what messages call it.
+    /// Reads `sections`, all of them as the description says and in the encoding of the first; `text` is where the
+    /// code is, sorted and without overlaps, and `file` is what messages call it.
     ///
     /// # Errors
     /// As [`PcSection::load`].
@@ -86,14 +141,17 @@ impl PcSection {
         text: &[Range<LinkAddr>],
         file: &Path,
     ) -> Result<Self, TableError> {
+        let encoding = sections.first().map(|section| section.encoding);
         let sections = sections.iter();
         let sections = sections.map(|s| (s.address, s.data.to_vec())).collect();
-        Self::new(description, sections, text, file)
+        let encoding = encoding.unwrap_or_default();
+        Self::new(description, sections, encoding, text, file)
     }
 
     fn new(
         description: &PcSectionDescription,
         sections: Vec<(LinkAddr, Vec<u8>)>,
+        encoding: Encoding,
         text: &[Range<LinkAddr>],
         file: &Path,
     ) -> Result<Self, TableError> {
@@ -101,41 +159,66 @@ impl PcSection {
             file: file.into(),
             span,
         })?;
-        let name = &description.name;
-        let (mut index, mut entries, mut discarded) = (Vec::new(), 0, 0);
-        let mut before = 0u32;
-        for (address, data) in &sections {
-            let mut reader = Reader::new(data, 0);
-            while !reader.is_at_end() {
-                let at = reader.at();
-                let entry = read(description, *address, &mut reader, |_| {})
-                    .map_err(|what| TableError::malformed(file, name, reader.at(), what))?;
-                let Some((pc, size)) = entry else { continue };
-                entries += 1;
-                match text.offset_of(pc, size.unwrap_or(0)) {
-                    Some(pc) => index.push(Indexed {
-                        pc,
-                        at: before.saturating_add(at as u32),
-                    }),
-                    None => discarded += 1,
-                }
-            }
-            before = (u32::try_from(data.len()).ok())
-                .and_then(|size| before.checked_add(size))
-                .ok_or_else(|| TableError::malformed(file, name, 0, "it has more than 4 GiB"))?;
-        }
-        if !index.is_sorted_by_key(|entry: &Indexed| entry.pc) {
-            index.sort_by_key(|entry| entry.pc);
-        }
-        index.shrink_to_fit();
-        Ok(Self {
+        let misdescribed = |offset, what| TableError::Misdescribed {
+            file: file.into(),
+            section: description.name.clone(),
+            offset,
+            what,
+            description: description.to_string(),
+        };
+        let mut decoded = Self {
             description: description.clone(),
-            sections,
+            encoding,
+            sections: Vec::with_capacity(sections.len()),
             base: text.base(),
-            index,
+            functions: Vec::new(),
+            instructions: Vec::new(),
+            entries: 0,
+            discarded: 0,
+        };
+        for (address, data) in sections {
+            if u32::try_from(data.len()).is_err() {
+                return Err(misdescribed(0, "it has more than 4 GiB"));
+            }
+            let forms = &description.forms;
+            let entries = Search::new(forms, address, &data, encoding, &mut text).entries();
+            let entries = entries.map_err(|(offset, what)| misdescribed(offset, what))?;
+            decoded.add(address, data, entries, &mut text);
+        }
+        for index in [&mut decoded.functions, &mut decoded.instructions] {
+            if !index.is_sorted_by_key(|entry: &Indexed| entry.pc) {
+                index.sort_by_key(|entry| entry.pc);
+            }
+            index.shrink_to_fit();
+        }
+        Ok(decoded)
+    }
+
+    /// Adds a section whose entries are known.
+    fn add(&mut self, address: LinkAddr, data: Vec<u8>, entries: Vec<Parsed>, text: &mut Text) {
+        let forms = &self.description.forms;
+        for parsed in &entries {
+            let entry = self.entries as u32;
+            self.entries += 1;
+            let mut reader = Reader::new(&data, parsed.at as usize, self.encoding);
+            let form = forms.get(usize::from(parsed.form));
+            let code =
+                form.and_then(|form| Code::read(form, address, self.encoding, &mut reader).ok()?);
+            let Some(code) = code else { continue };
+            let index = match code.size {
+                Some(_) => &mut self.functions,
+                None => &mut self.instructions,
+            };
+            match code.offset(text) {
+                Some(pc) => index.push(Indexed { pc, entry }),
+                None => self.discarded += 1,
+            }
+        }
+        self.sections.push(Decoded {
+            address,
+            data,
             entries,
-            discarded,
-        })
+        });
     }
 
     /// What it was read as.
@@ -153,7 +236,7 @@ impl PcSection {
     /// How many bytes the sections have.
     #[must_use]
     pub fn section_bytes(&self) -> usize {
-        self.sections.iter().map(|(_, data)| data.len()).sum()
+        self.sections.iter().map(|section| section.data.len()).sum()
     }
 
     /// How many entries there are, padding not counted.
@@ -170,108 +253,141 @@ impl PcSection {
 
     /// All entries, in the order of the file.
     pub fn entries(&self) -> impl Iterator<Item = PcEntry> {
-        self.sections.iter().flat_map(move |(address, data)| {
-            let mut reader = Reader::new(data, 0);
-            std::iter::from_fn(move || {
-                while !reader.is_at_end() {
-                    if let Some(entry) = self.entry(*address, &mut reader)? {
-                        return Some(entry);
-                    }
-                }
-                None
-            })
+        self.sections.iter().flat_map(move |section| {
+            (section.entries.iter()).filter_map(move |parsed| self.entry(section, *parsed))
         })
     }
 
-    /// The entries for the instruction at `pc`, or for the function that `pc` is in: found by a
-    /// binary search.
+    /// The entries for the function that `pc` is in and those for the instruction at `pc`: found by binary
+    /// searches.
     pub fn entries_at(&self, pc: LinkAddr) -> impl Iterator<Item = PcEntry> {
         let offset = pc.0.checked_sub(self.base.0);
         let offset = offset.and_then(|offset| u32::try_from(offset).ok());
+        let instructions = offset.map_or(&[][..], |offset| of_pc(&self.instructions, offset));
         // Functions do not overlap: the nearest start below is the one.
-        let after = offset.map_or(0, |offset| self.index.partition_point(|e| e.pc <= offset));
-        let nearest = after.checked_sub(1).and_then(|last| self.index.get(last));
-        let start = nearest.map_or(0, |nearest| {
-            self.index.partition_point(|entry| entry.pc < nearest.pc)
+        let after = offset.map_or(0, |offset| {
+            self.functions.partition_point(|entry| entry.pc <= offset)
         });
-        (self.index.get(start..after).unwrap_or_default().iter())
-            .filter_map(|entry| self.read_at(entry.at))
+        let nearest = after.checked_sub(1);
+        let nearest = nearest.and_then(|last| self.functions.get(last));
+        let functions = nearest.map_or(&[][..], |nearest| of_pc(&self.functions, nearest.pc));
+        (functions.iter().chain(instructions))
+            .filter_map(|indexed| self.nth(indexed.entry))
             .filter(move |entry| match entry.size {
                 Some(size) => pc.0.wrapping_sub(entry.pc.0) < size,
-                None => entry.pc == pc,
+                None => true,
             })
     }
 
-    fn read_at(&self, at: u32) -> Option<PcEntry> {
-        let mut at = at as usize;
-        for (address, data) in &self.sections {
-            if at < data.len() {
-                return self.entry(*address, &mut Reader::new(data, at))?;
+    /// The entry of this number, counted through all sections.
+    fn nth(&self, number: u32) -> Option<PcEntry> {
+        let mut number = number as usize;
+        for section in &self.sections {
+            if let Some(parsed) = section.entries.get(number) {
+                return self.entry(section, *parsed);
             }
-            at -= data.len();
+            number -= section.entries.len();
         }
         None
     }
 
-    /// The entry where the reader is; `Some(None)` for padding.
-    fn entry(&self, address: LinkAddr, reader: &mut Reader<'_>) -> Option<Option<PcEntry>> {
-        let mut constants = Vec::with_capacity(self.description.constants.len());
-        let entry = read(&self.description, address, reader, |value| {
-            constants.push(value)
-        })
-        .ok()?;
-        Some(entry.map(|(pc, size)| PcEntry {
-            pc,
-            size,
+    fn entry(&self, section: &Decoded, parsed: Parsed) -> Option<PcEntry> {
+        let form = self.description.forms.get(usize::from(parsed.form))?;
+        let reader = Reader::new(&section.data, 0, self.encoding);
+        let mut code = reader.at_offset(parsed.at as usize);
+        let code = Code::read(form, section.address, self.encoding, &mut code).ok()??;
+        let mut reader = reader.at_offset(parsed.constants as usize);
+        let mut constants = Vec::with_capacity(form.constants.len());
+        for &constant in &form.constants {
+            constants.push(read_constant(form, constant, &mut reader).ok()?);
+        }
+        Some(PcEntry {
+            pc: code.pc,
+            size: code.size,
             constants,
-        }))
+        })
     }
 }
 
-/// Reads one entry: the code, and the size of a function. Nothing for padding.
-#[inline]
-fn read(
-    description: &PcSectionDescription,
-    section: LinkAddr,
-    reader: &mut Reader<'_>,
-    mut constant: impl FnMut(u64),
-) -> Result<Option<(LinkAddr, Option<u64>)>, Trouble> {
-    let at = reader.at();
-    let tail = reader.remaining();
-    let width = if description.pointer_sized { 8 } else { 4 };
-    if tail < width {
-        // Alignment at the section's end.
-        let before = *reader;
-        if reader.bytes(tail)?.iter().any(|&byte| byte != 0) {
-            *reader = before;
-            return Err("the section ends within a code offset");
+/// The entries of an index, sorted by PC, that are for one.
+fn of_pc(index: &[Indexed], pc: u32) -> &[Indexed] {
+    let start = index.partition_point(|entry| entry.pc < pc);
+    let end = index.partition_point(|entry| entry.pc <= pc);
+    index.get(start..end).unwrap_or_default()
+}
+
+/// The code that an entry is for.
+#[derive(Clone, Copy)]
+struct Code {
+    pc: LinkAddr,
+    size: Option<u64>,
+}
+
+impl Code {
+    /// Reads an entry up to its constants; nothing for padding.
+    #[inline]
+    fn read(
+        form: &PcEntryForm,
+        section: LinkAddr,
+        encoding: Encoding,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<Self>, Trouble> {
+        let (at, tail) = (reader.at(), reader.remaining());
+        let width = form.distance_size(encoding);
+        if tail < width {
+            // Alignment at the section's end.
+            let before = *reader;
+            if reader.bytes(tail)?.iter().any(|&byte| byte != 0) {
+                *reader = before;
+                return Err("the section ends within a code offset");
+            }
+            return Ok(None);
         }
-        return Ok(None);
+        let distance = match width {
+            8 => reader.u64()?.cast_signed(),
+            _ => reader.u32()?.cast_signed().into(),
+        };
+        if distance == 0 {
+            return Ok(None);
+        }
+        let size = match (form.has_size, form.compressed) {
+            (false, _) => None,
+            (true, false) => Some(reader.u32()?.into()),
+            (true, true) => Some(reader.uleb128()?),
+        };
+        let pc = section.offset(at as i64).offset(distance);
+        Ok(Some(Self { pc, size }))
     }
-    let distance = if description.pointer_sized {
-        reader.u64()?.cast_signed()
-    } else {
-        reader.u32()?.cast_signed().into()
-    };
-    if distance == 0 {
-        return Ok(None);
+
+    /// Where it is, if it is code of the file.
+    fn offset(self, text: &mut Text) -> Option<u32> {
+        text.offset_of(self.pc, self.size.unwrap_or(0))
     }
-    let pc = section.offset(at as i64).offset(distance);
-    let size = match (description.has_size, description.compressed) {
-        (false, _) => None,
-        (true, false) => Some(reader.u32()?.into()),
-        (true, true) => Some(reader.uleb128()?),
-    };
-    for &bytes in &description.constants {
-        constant(match bytes {
-            1 => reader.u8()?.into(),
-            _ if description.compressed => reader.uleb128()?,
-            2 => reader.u16()?.into(),
-            4 => reader.u32()?.into(),
-            _ => reader.u64()?,
-        });
+}
+
+fn skip_constant(
+    form: &PcEntryForm,
+    constant: PcConstantForm,
+    reader: &mut Reader<'_>,
+) -> Result<(), Trouble> {
+    match form.is_packed(constant) {
+        true => reader.uleb128().map(|_| ()),
+        false => reader.bytes(constant.bytes.into()).map(|_| ()),
     }
-    Ok(Some((pc, size)))
+}
+
+fn read_constant(
+    form: &PcEntryForm,
+    constant: PcConstantForm,
+    reader: &mut Reader<'_>,
+) -> Result<PcConstant, Trouble> {
+    if form.is_packed(constant) {
+        return reader.uleb128().map(PcConstant::Number);
+    }
+    match constant.bytes {
+        0..=8 => reader.number(constant.bytes.into()).map(PcConstant::Number),
+        bytes => Ok(PcConstant::Wide(reader.bytes(bytes.into())?.to_vec())),
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::image::Encoding;
 use crate::pcmeta::testing::{put_sleb128, put_uleb128};
 
 #[derive(Clone, Debug)]
@@ -106,6 +107,7 @@ fn decode(
         name: PROBES,
         address: LinkAddr(0),
         data,
+        encoding: Encoding::default(),
     };
     let mut found = Vec::new();
     let count = PseudoProbes::decode(&section, starts, Path::new("the-file"), |probe, sites| {

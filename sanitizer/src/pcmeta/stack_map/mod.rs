@@ -24,10 +24,10 @@ use std::path::Path;
 
 use super::RawSection;
 use super::entry::Trouble;
-use super::error::TableError;
+use super::error::{OnError, TableError, strictly};
 use super::reader::Reader;
 use crate::addr::LinkAddr;
-use crate::image::Image;
+use crate::image::{Encoding, Image};
 
 pub use record::{LiveOut, LiveValue, Location, StackMapRecord};
 pub use register::dwarf_register_name;
@@ -71,8 +71,8 @@ pub struct StackMapHeader {
 /// The stack maps of one image, and the records by their PCs.
 #[derive(Default)]
 pub struct StackMaps {
-    /// The bytes of each section.
-    sections: Vec<Vec<u8>>,
+    /// The bytes of each section, and how numbers are written in it.
+    sections: Vec<(Vec<u8>, Encoding)>,
     /// The maps of all sections, and the index of the section that each is in.
     maps: Vec<(usize, StackMapHeader)>,
     /// Sorted by PC.
@@ -94,13 +94,30 @@ impl StackMaps {
     /// # Errors
     /// The section is damaged, or of an unknown version.
     pub fn load(image: &Image) -> Result<Self, TableError> {
+        strictly(|on_error| Self::load_readable(image, on_error))
+    }
+
+    /// Reads as many maps as can be read; `on_error` is told what is left out.
+    pub fn load_readable(image: &Image, on_error: OnError<'_>) -> Self {
         let mut maps = Self::default();
         for section in image.sections().filter(|section| section.name == SECTION) {
-            let data = image.relocated(&section)?.into_owned();
-            maps.add(section.name, data, image.name())?;
+            let data = image.relocated(&section).map_err(TableError::from);
+            let added = data.and_then(|data| {
+                let (name, encoding) = (section.name, image.encoding());
+                maps.add(name, data.into_owned(), encoding, image.name())
+            });
+            if let Err(error) = added {
+                on_error(error);
+            }
+        }
+        let functions = maps.maps().flat_map(StackMap::functions);
+        let functions = functions.map(|function| function.address);
+        if let Err(error) = TableError::check_places(image, SECTION, functions) {
+            on_error(error);
+            return Self::default();
         }
         maps.finish();
-        Ok(maps)
+        maps
     }
 
     /// Reads the stack maps in `sections`; `file` is what messages call their file.
@@ -110,10 +127,16 @@ impl StackMaps {
     pub fn decode(sections: &[RawSection<'_>], file: &Path) -> Result<Self, TableError> {
         let mut maps = Self::default();
         for section in sections {
-            maps.add(section.name, section.data.to_vec(), file)?;
+            maps.add(section.name, section.data.to_vec(), section.encoding, file)?;
         }
         maps.finish();
         Ok(maps)
+    }
+
+    /// Whether an image has a section of this kind.
+    #[must_use]
+    pub fn is_in(image: &Image) -> bool {
+        image.section(SECTION).is_some()
     }
 
     /// Whether there is none.
@@ -125,7 +148,7 @@ impl StackMaps {
     /// How many bytes the sections have.
     #[must_use]
     pub fn section_bytes(&self) -> usize {
-        self.sections.iter().map(Vec::len).sum()
+        self.sections.iter().map(|(data, _)| data.len()).sum()
     }
 
     /// The maps, in the order of the file.
@@ -135,8 +158,12 @@ impl StackMaps {
 
     fn map(&self, index: usize) -> Option<StackMap<'_>> {
         let &(section, header) = self.maps.get(index)?;
-        let data = self.sections.get(section)?;
-        Some(StackMap { header, data })
+        let (data, encoding) = self.sections.get(section)?;
+        Some(StackMap {
+            header,
+            data,
+            encoding: *encoding,
+        })
     }
 
     /// The records for the instruction at `pc`: found by a binary search; several where several
@@ -155,7 +182,8 @@ impl StackMaps {
     /// How many bytes of memory the maps take.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        let sections: usize = self.sections.iter().map(Vec::capacity).sum();
+        let sections = self.sections.iter().map(|(data, _)| data.capacity());
+        let sections: usize = sections.sum();
         sections
             + self.maps.capacity() * size_of::<(usize, StackMapHeader)>()
             + self.index.capacity() * size_of::<Indexed>()
@@ -163,13 +191,19 @@ impl StackMaps {
 
     fn read(&self, entry: Indexed) -> Option<StackMapRecord> {
         let map = self.map(entry.map as usize)?;
-        let mut reader = Reader::new(map.data, entry.at as usize);
+        let mut reader = Reader::new(map.data, entry.at as usize, map.encoding);
         let head = Head::read(&mut reader).ok()?;
         let function = entry.pc.offset(-i64::from(head.offset));
         map.record(head, &mut reader, Some(function)).ok()
     }
 
-    fn add(&mut self, name: &str, data: Vec<u8>, file: &Path) -> Result<(), TableError> {
+    fn add(
+        &mut self,
+        name: &str,
+        data: Vec<u8>,
+        encoding: Encoding,
+        file: &Path,
+    ) -> Result<(), TableError> {
         if u32::try_from(data.len()).is_err() {
             return Err(TableError::malformed(
                 file,
@@ -178,22 +212,51 @@ impl StackMaps {
                 "it has more than 4 GiB",
             ));
         }
-        let section = self.sections.len();
-        let mut reader = Reader::new(&data, 0);
-        while !is_padding(&mut reader) {
-            let header = self
-                .add_map(&data, &mut reader)
-                .map_err(|what| TableError::malformed(file, name, reader.at(), what))?;
-            self.maps.push((section, header));
+        let before = self.maps.len();
+        let outcome = self.add_maps(name, &data, encoding, file);
+        if self.maps.len() > before || (outcome.is_ok() && !data.is_empty()) {
+            self.sections.push((data, encoding));
         }
-        self.sections.push(data);
+        outcome
+    }
+
+    /// Adds the maps of the next section up to the first that cannot be read.
+    fn add_maps(
+        &mut self,
+        name: &str,
+        data: &[u8],
+        encoding: Encoding,
+        file: &Path,
+    ) -> Result<(), TableError> {
+        let section = self.sections.len();
+        let mut reader = Reader::new(data, 0, encoding);
+        while !is_padding(&mut reader) {
+            TableError::check_version(&reader, NEWEST, file, name)?;
+            let records = self.index.len();
+            match self.add_map(data, encoding, &mut reader) {
+                Ok(header) => self.maps.push((section, header)),
+                Err(what) => {
+                    self.index.truncate(records);
+                    return Err(TableError::malformed(file, name, reader.at(), what));
+                }
+            }
+        }
         Ok(())
     }
 
     /// Reads a map, checks all its records and puts those whose PC is known into the index.
-    fn add_map(&mut self, data: &[u8], reader: &mut Reader<'_>) -> Result<StackMapHeader, Trouble> {
+    fn add_map(
+        &mut self,
+        data: &[u8],
+        encoding: Encoding,
+        reader: &mut Reader<'_>,
+    ) -> Result<StackMapHeader, Trouble> {
         let header = StackMapHeader::read(reader)?;
-        let map = StackMap { header, data };
+        let map = StackMap {
+            header,
+            data,
+            encoding,
+        };
         self.index.reserve(header.records);
         for _ in 0..header.records {
             // Where the function is not known, the head tells the record's length all the same.
@@ -213,7 +276,7 @@ impl StackMaps {
             let Some(entry) = self.index.get_mut(place) else {
                 break;
             };
-            let mut reader = Reader::new(data, entry.at as usize);
+            let mut reader = reader.at_offset(entry.at as usize);
             if let Some(function) = functions.next() {
                 entry.pc = function.offset(Head::read(&mut reader)?.offset.into());
                 known += 1;
@@ -283,25 +346,30 @@ pub struct StackMap<'data> {
     /// Its version and the counts of its parts.
     pub header: StackMapHeader,
     data: &'data [u8],
+    encoding: Encoding,
 }
 
 impl<'data> StackMap<'data> {
+    fn reader(self, at: usize) -> Reader<'data> {
+        Reader::new(self.data, at, self.encoding)
+    }
+
     /// The functions that have records.
     pub fn functions(self) -> impl Iterator<Item = StackMapFunction> + use<'data> {
-        let mut reader = Reader::new(self.data, self.header.functions_at);
+        let mut reader = self.reader(self.header.functions_at);
         let version = self.header.version;
         (0..self.header.functions).map_while(move |_| function(&mut reader, version).ok())
     }
 
     /// The constants that do not fit into a location.
     pub fn constants(self) -> impl Iterator<Item = u64> + use<'data> {
-        let mut reader = Reader::new(self.data, self.header.constants_at());
+        let mut reader = self.reader(self.header.constants_at());
         (0..self.header.constants).map_while(move |_| reader.u64().ok())
     }
 
     /// The records, in the order of the file.
     pub fn records(self) -> impl Iterator<Item = StackMapRecord> + use<'data> {
-        let mut reader = Reader::new(self.data, self.header.records_at());
+        let mut reader = self.reader(self.header.records_at());
         let mut functions = self.functions_of_records();
         (0..self.header.records).map_while(move |_| {
             let head = Head::read(&mut reader).ok()?;
@@ -332,7 +400,7 @@ impl<'data> StackMap<'data> {
             return None;
         }
         let at = self.header.constants_at() + index * CONSTANT_SIZE;
-        Reader::new(self.data, at).u64().ok()
+        self.reader(at).u64().ok()
     }
 
     fn record(

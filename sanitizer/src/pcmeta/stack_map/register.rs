@@ -8,6 +8,9 @@ const X86_64: [&str; 17] = [
     "r14", "r15", "rip",
 ];
 
+/// The floating-point registers of System Z in DWARF's order.
+const SYSTEM_Z_FLOATS: [u8; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
+
 /// What the machine's assembly language calls the register of this DWARF number; `r#N` where it has no
 /// number for one.
 #[must_use]
@@ -28,6 +31,29 @@ pub fn dwarf_register_name(machine: Machine, number: u16) -> String {
             _ if is_in(64, 95) => format!("v{}", number - 64),
             _ => format!("r#{number}"),
         },
+        // 64-bit ELF V2 ABI for Power, 2.4.
+        Machine::PowerPc64 => match number {
+            0..=31 => format!("r{number}"),
+            32..=63 => format!("f{}", number - 32),
+            65 => "lr".to_owned(),
+            66 => "ctr".to_owned(),
+            _ if is_in(77, 108) => format!("v{}", number - 77),
+            _ => format!("r#{number}"),
+        },
+        // ELF ABI s390x supplement, 1.6: floating-point registers in an order of their own.
+        Machine::SystemZ => match number {
+            0..=15 => format!("r{number}"),
+            16..=31 => {
+                let place = usize::from(number - 16);
+                format!(
+                    "f{}",
+                    SYSTEM_Z_FLOATS.get(place).copied().unwrap_or_default()
+                )
+            }
+            _ if is_in(48, 63) => format!("a{}", number - 48),
+            _ => format!("r#{number}"),
+        },
+        _ => format!("r#{number}"),
     }
 }
 
@@ -59,6 +85,16 @@ mod tests {
         assert_eq!(
             [0, 30, 31, 32, 64, 95, 96].map(name),
             ["x0", "x30", "sp", "r#32", "v0", "v31", "r#96"]
+        );
+        let name = |number| dwarf_register_name(Machine::PowerPc64, number);
+        assert_eq!(
+            [1, 31, 32, 63, 64, 65, 77, 108, 109].map(name),
+            ["r1", "r31", "f0", "f31", "r#64", "lr", "v0", "v31", "r#109"]
+        );
+        let name = |number| dwarf_register_name(Machine::SystemZ, number);
+        assert_eq!(
+            [0, 15, 16, 17, 24, 31, 48, 64].map(name),
+            ["r0", "r15", "f0", "f2", "f8", "f15", "a0", "r#64"]
         );
     }
 }

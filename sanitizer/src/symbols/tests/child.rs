@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::super::{Frame, ModuleInfo, Stack, StackSnapshot, Symbolizer};
 use crate::insn::Regs;
+use crate::kernel::foreign::Via;
 
 /// Runs a compiler or binary tool; the test fails with its messages if it does.
 pub(super) fn tool(dir: &Path, command: &str, args: &[&str]) {
@@ -198,7 +199,10 @@ impl Maps {
                 Some(module) => module.end = *end,
                 None => modules.push(ModuleInfo {
                     path: path.clone(),
-                    open_path: format!("/proc/{}/root{path}", self.pid).into(),
+                    via: Via::Root {
+                        id: self.pid,
+                        path: path.into(),
+                    },
                     start: *start,
                     end: *end,
                     bias: start - offset - first_segment(Path::new(path)),

@@ -13,13 +13,13 @@ const ROUNDS: usize = 200;
 fn exercise(stopped: &Stopped, replaced: &Path, with: &Path) {
     let mut symbolizer = Symbolizer::with_debug_dirs(Vec::new());
     for module in &stopped.modules {
-        let open_path = if module.path == replaced.to_string_lossy() {
-            with.to_owned()
+        let via = if module.path == replaced.to_string_lossy() {
+            with.to_owned().into()
         } else {
-            module.open_path.clone()
+            module.via.clone()
         };
         symbolizer.add_module(&ModuleInfo {
-            open_path,
+            via,
             ..module.clone()
         });
     }
@@ -78,7 +78,7 @@ fn truncated_while_open() {
         .expect("program");
     let mut symbolizer = Symbolizer::with_debug_dirs(Vec::new());
     symbolizer.add_module(&ModuleInfo {
-        open_path: copy.clone(),
+        via: copy.clone().into(),
         ..program.clone()
     });
     fs::write(&copy, "").expect("truncate");
@@ -98,7 +98,7 @@ fn not_elf() {
         let mut symbolizer = Symbolizer::new();
         symbolizer.add_module(&ModuleInfo {
             path: format!("/opt/{name}"),
-            open_path: dir.path().join(name),
+            via: dir.path().join(name).into(),
             start: 0x1000,
             end: 0x2000,
             bias: 0x1000,

@@ -1,14 +1,21 @@
 //! Symbols on real programs: built here, run, stopped, unwound.
 
+mod beginnings;
 mod child;
+mod columns;
+mod crafted;
+mod differential;
+mod excess;
 mod hostile;
+mod jail;
+mod layout;
 mod separate;
 
 use std::path::Path;
 
 use child::{Stopped, line_of, names, sources, tool};
 
-use super::{Frame, StackSnapshot, Symbolizer};
+use super::{Frame, ModuleInfo, StackSnapshot, Symbolizer};
 
 const NESTED: &str = r#"
 #include <stdio.h>
@@ -53,6 +60,20 @@ void through_library(void (*callback)(int), int depth) {
     calls++;
 }
 "#;
+
+/// A symbolizer that knows one program, which is loaded where it was linked to.
+fn symbolizer_of(program: &Path) -> Symbolizer {
+    let mut symbolizer = Symbolizer::with_debug_dirs(Vec::new());
+    symbolizer.add_module(&ModuleInfo {
+        path: program.to_string_lossy().into_owned(),
+        via: program.to_owned().into(),
+        start: 0,
+        end: 1 << 32,
+        bias: 0,
+        build_id: Vec::new(),
+    });
+    symbolizer
+}
 
 /// Builds `NESTED` and its library with `flags`, without frame pointers.
 fn build_nested(dir: &Path, compiler: &str, flags: &[&str]) {
@@ -319,6 +340,43 @@ int main(void) {
     return 0;
 }
 "#;
+
+/// Check that code of no line is not told to be in the file of the code before it.
+#[test]
+fn no_line() {
+    const SOURCE: &str = "volatile int x;\nvoid f(void) {\n  x = 1;\n#line 0 \"zero.h\"\n  x = 2;\n\
+        #line 9 \"input.c\"\n  x = 3;\n}\nint main(void) { f(); }\n";
+    let dir = sources(&[("input.c", SOURCE)]);
+    tool(
+        dir.path(),
+        "clang-22",
+        &["-g", "-w", "input.c", "-o", "input"],
+    );
+    let path = dir.path().join("input");
+    let image = crate::image::Image::open(&path).expect("it is a program");
+    let functions = image.functions();
+    let f = functions.iter().find(|f| f.name == "f").expect("it is f");
+    let mut symbolizer = Symbolizer::with_debug_dirs(Vec::new());
+    symbolizer.add_module(&ModuleInfo {
+        path: path.to_string_lossy().into_owned(),
+        via: path.clone().into(),
+        start: 0,
+        end: 0x10_0000,
+        bias: 0,
+        build_id: Vec::new(),
+    });
+    let frames = (0..f.size).flat_map(|offset| symbolizer.frames(f.address.0 + offset));
+    let (none, known): (Vec<_>, Vec<_>) = frames.partition(|frame| frame.line.is_none());
+    assert!(
+        !none.is_empty() && none.iter().all(|frame| frame.file.is_none()),
+        "{none:?}"
+    );
+    assert!(
+        known
+            .iter()
+            .all(|frame| frame.file.as_ref().is_some_and(|f| f.ends_with("/input.c")))
+    );
+}
 
 /// Check that a thread's stack is unwound to its very start.
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::elf_file::ElfFile;
-use super::super::{ModuleInfo, debug_file};
+use super::super::{ModuleInfo, debug_file::Search};
 use super::child::{Stopped, names, sources, tool};
 use super::{LIBRARY, NESTED, assert_nested, build_nested};
 
@@ -131,6 +131,27 @@ fn wrong_checksum() {
     assert!(frames.iter().all(|f| f.line.is_none()));
 }
 
+/// Check that a debug file of terabytes, all of them a hole, is not read through for its checksum.
+#[test]
+fn huge_debug_file() {
+    let dir = build_stripped("-Wl,--build-id=none");
+    add_debug_links(dir.path());
+    let path = dir.path().join("nested.debug");
+    let file = fs::File::options().write(true).open(&path).expect("open");
+    // Some file systems hold no larger ones.
+    let sizes = [1 << 43, 1 << 40, 1 << 33];
+    let size = sizes.into_iter().find(|&size| file.set_len(size).is_ok());
+    println!("{size:?} bytes");
+    assert!(size.is_some());
+    assert_eq!(ElfFile::open(&path).expect("open").crc32(), None);
+    let stopped = Stopped::start(&dir.path().join("nested"));
+    let (_, frames) = stopped.frames(&stopped.symbolizer(&[]));
+    let own = frames
+        .iter()
+        .filter(|f| f.module.as_deref().is_some_and(|m| m.ends_with("/nested")));
+    assert!(own.clone().count() > 0 && own.clone().all(|f| f.line.is_none()));
+}
+
 /// Check that files stay known after their names are gone, and that a file with another build
 /// id is not taken for the mapped one.
 #[test]
@@ -191,11 +212,16 @@ fn supplementary_file() {
     tool(dir.path(), "objcopy", &section);
     let module = ModuleInfo {
         path: "/opt/nested".to_owned(),
-        open_path: dir.path().join("nested"),
+        via: dir.path().join("nested").into(),
         ..ModuleInfo::default()
     };
     let debug_dirs = [dir.path().join("debug")];
-    let find = || debug_file::find_supplementary(&module, &open("nested"), &debug_dirs);
+    let root = module.via.root().expect("a root").expect("ours");
+    let search = Search {
+        root: &root,
+        debug_dirs: &debug_dirs,
+    };
+    let find = || search.supplementary(&open("nested"));
     assert!(find().is_none());
 
     let common = debug_dirs[0].join(".dwz/x86_64-linux-gnu/common.debug");

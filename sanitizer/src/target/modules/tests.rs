@@ -26,6 +26,12 @@ fn symbol(image: &Image, name: &str) -> LinkAddr {
     LinkAddr(symbol.address())
 }
 
+fn read(mut file: std::fs::File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+    bytes
+}
+
 /// Check the load bias against the address of `main` that the program itself prints.
 fn check_program(child: &Child) -> Arc<Module> {
     let main = address(&child.read_line());
@@ -130,7 +136,7 @@ fn deleted_and_replaced_files() {
         program.runtime_address(symbol(&program.image, "main")),
         address(&main)
     );
-    assert_eq!(std::fs::read(&program.open_path).unwrap(), content);
+    assert_eq!(read(program.via.open().unwrap()), content);
 
     std::fs::write(child.exe(), b"something else").unwrap();
     let modules = Modules::scan(child.pid()).unwrap();
@@ -253,7 +259,7 @@ fn deleted_while_loaded() {
     assert!(before.iter().any(|module| Arc::ptr_eq(module, old)));
     assert!(new.deleted && !old.deleted && new.path == old.path);
     assert_eq!(new.image.data().as_ptr(), old.image.data().as_ptr());
-    assert_eq!(std::fs::read(&new.open_path).unwrap(), content);
+    assert_eq!(read(new.via.open().unwrap()), content);
 
     child.send_line("");
     child.wait_for_line("ready");
@@ -346,7 +352,7 @@ fn forked_child() {
     }
     let program = childs.program().unwrap_or(&childs.all()[0]);
     assert!(
-        program.open_path.starts_with(format!("/proc/{fork}")),
+        matches!(&program.via, Via::Root { id, .. } if id.cast_signed() == fork.as_raw()),
         "{program:?}"
     );
 }
@@ -375,7 +381,83 @@ fn other_mount_namespace() {
     assert!(program.path.ends_with("private/program"), "{program:?}");
     assert_eq!(program.image.data(), content);
     assert!(!program.deleted);
-    assert_eq!(std::fs::read(&program.open_path).unwrap(), content);
+    assert_eq!(read(program.via.open().unwrap()), content);
+}
+
+/// A jail with a program in it, and the command that starts it there.
+fn jail(source: &str) -> (tempfile::TempDir, std::path::PathBuf, Command) {
+    let dir = tempfile::tempdir().unwrap();
+    let jail = dir.path().canonicalize().unwrap().join("jail");
+    std::fs::create_dir(&jail).unwrap();
+    let program = compile(&jail, "program", source, &["-static"]);
+    let mut command = Command::new("unshare");
+    if !nix::unistd::Uid::effective().is_root() {
+        command.arg("--map-root-user");
+    }
+    command.arg("--root").arg(&jail).arg("/program");
+    (dir, program, command)
+}
+
+/// Check a program in a root of its own: its file is found there, although the kernel shows its name outside.
+#[test]
+fn jailed_program() {
+    let (dir, program, command) = jail(PAUSE);
+    let content = std::fs::read(&program).unwrap();
+    let child = Child::start(dir, command);
+    let module = check_program(&child);
+    assert_eq!(module.path, program);
+    assert!(!module.deleted);
+    let path = module.via.path_in_root();
+    assert_eq!(path, Some(Path::new("program")), "{:?}", module.via);
+    assert_eq!(read(module.via.open().unwrap()), content);
+}
+
+/// Check a program that gives up the root in which its file is: the file is found all the same, and only as the very one that is mapped.
+#[test]
+fn program_outside_of_its_root() {
+    let source = PAUSE.replace(
+        "{ printf",
+        "{ mkdir(\"/cell\", 0700); chroot(\"/cell\"); printf",
+    );
+    let source = source.replace("<unistd.h>", "<unistd.h>\n#include <sys/stat.h>");
+    let (dir, program, command) = jail(&source);
+    let content = std::fs::read(&program).unwrap();
+    let child = Child::start(dir, command);
+    let module = check_program(&child);
+    assert_eq!(module.path, program);
+    assert!(
+        matches!(module.via, Via::Outside { .. }),
+        "{:?}",
+        module.via
+    );
+    assert_eq!(read(module.via.open().unwrap()), content);
+    assert!(module.via.root().unwrap().is_none());
+    std::fs::copy(&program, program.with_extension("new")).unwrap();
+    std::fs::rename(program.with_extension("new"), &program).unwrap();
+    assert!(module.via.open().is_err());
+}
+
+/// Check that what has taken the name of a mapped file since is neither opened nor waited for: a FIFO, a socket, a folder, an interface of the
+/// kernel.
+#[test]
+fn names_that_mean_something_else_now() {
+    let takes: [fn(&Path); 4] = [
+        |path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+        |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
+        |path| std::fs::create_dir(path).unwrap(),
+        |path| std::os::unix::fs::symlink("/proc/self/mem", path).unwrap(),
+    ];
+    for take in takes {
+        let child = Child::run(PAUSE, &[]);
+        let content = std::fs::read(child.exe()).unwrap();
+        std::fs::remove_file(child.exe()).unwrap();
+        take(&child.exe());
+        let main = address(&child.read_line());
+        let modules = Modules::scan(child.pid()).unwrap();
+        let program = modules.find(main).unwrap();
+        assert!(matches!(program.via, Via::Mapping { .. }), "{program:?}");
+        assert_eq!(program.image.data(), content);
+    }
 }
 
 /// Check code that is mapped from files which are no ELF files, or not loaded as such: counted,

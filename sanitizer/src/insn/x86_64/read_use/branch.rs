@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, OpKind, Register};
 
+use super::super::function::Function;
 use super::super::operands::operands;
-use super::function::Function;
 
 /// How many instructions of one side are looked at.
 const HORIZON: usize = 64;

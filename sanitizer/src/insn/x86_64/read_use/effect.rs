@@ -55,7 +55,7 @@ pub(super) const fn scalar_bytes(mnemonic: Mnemonic) -> Option<usize> {
     }
 }
 
-pub(super) fn is_set_on_condition(instruction: &Instruction) -> bool {
+pub(in crate::insn::x86_64) fn is_set_on_condition(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     matches!(
         instruction.mnemonic(),

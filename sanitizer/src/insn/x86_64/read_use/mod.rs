@@ -18,7 +18,6 @@
 
 mod branch;
 mod effect;
-mod function;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
@@ -30,22 +29,29 @@ use iced_x86::{
     OpAccess, OpKind, Register,
 };
 
+use super::function::Function;
 use super::operands::{Extent, operands};
-use super::registers::CALLER_SAVED;
+use super::registers::{ARGUMENTS, CALLER_SAVED};
 use crate::insn::{AccessKind, ReadUse};
-use effect::{Effect, effect, is_set_on_condition, scalar_bytes};
-use function::Function;
+pub(super) use effect::is_set_on_condition;
+use effect::{Effect, effect, scalar_bytes};
 
 /// How many instructions after the load are looked at.
 const HORIZON: usize = 200;
 
 /// Whether the source is proven to read what the instruction at `pc` loads. `code` are the bytes
-/// of the function that it is in, from `function_start` to its end.
+/// of the function that it is in, from `function_start` to its end; `is_entry` tells of a run-time address outside
+/// of it whether another function begins there, and not a part of this one.
 ///
 /// Instructions that store too (`add [m], r`) and string moves are the source's own. An
 /// instruction that loads nothing is `Proven`, since there is nothing to doubt.
 #[must_use]
-pub fn read_use(function_start: u64, code: &[u8], pc: u64) -> ReadUse {
+pub fn read_use(
+    function_start: u64,
+    code: &[u8],
+    pc: u64,
+    is_entry: &dyn Fn(u64) -> bool,
+) -> ReadUse {
     let function = Function {
         start: function_start,
         code,
@@ -94,6 +100,7 @@ pub fn read_use(function_start: u64, code: &[u8], pc: u64) -> ReadUse {
     let mut trail = Trail {
         seen: Vec::new(),
         budget: HORIZON,
+        is_entry,
     };
     match follow.walk(load.next_ip(), &mut factory, &mut trail) {
         Outcome::Used(found) => found,
@@ -243,7 +250,7 @@ impl<'a> Follow<'a> {
             let Some(instruction) = self.function.at(pc) else {
                 return Outcome::Nothing;
             };
-            match self.step(&instruction, factory.info(&instruction)) {
+            match self.step(&instruction, factory.info(&instruction), trail.is_entry) {
                 Step::Next(next) => pc = next,
                 Step::Proof(share) => return Outcome::Used(share.proof()),
                 Step::End => return Outcome::Nothing,
@@ -276,7 +283,12 @@ impl<'a> Follow<'a> {
         self.gprs.iter().chain(&self.vectors).all(Option::is_none)
     }
 
-    fn step(&mut self, instruction: &Instruction, info: &InstructionInfo) -> Step {
+    fn step(
+        &mut self,
+        instruction: &Instruction,
+        info: &InstructionInfo,
+        is_entry: &dyn Fn(u64) -> bool,
+    ) -> Step {
         let next = Step::Next(instruction.next_ip());
         match instruction.flow_control() {
             FlowControl::Next => {}
@@ -284,6 +296,9 @@ impl<'a> Follow<'a> {
                 let target = instruction.near_branch_target();
                 if self.function.contains(target) {
                     return Step::Next(target);
+                }
+                if !is_entry(target) {
+                    return Step::End;
                 }
                 // To another function: a call whose result is returned.
                 return self.argument().map_or(Step::End, Step::Proof);
@@ -471,14 +486,6 @@ impl<'a> Follow<'a> {
 
     /// The value in a register that the System V ABI passes an argument in.
     fn argument(&self) -> Option<Share> {
-        let general = [
-            Register::RDI,
-            Register::RSI,
-            Register::RDX,
-            Register::RCX,
-            Register::R8,
-            Register::R9,
-        ];
         let vectors = [
             Register::XMM0,
             Register::XMM1,
@@ -489,7 +496,7 @@ impl<'a> Follow<'a> {
             Register::XMM6,
             Register::XMM7,
         ];
-        general
+        ARGUMENTS
             .into_iter()
             .chain(vectors)
             .filter_map(|register| self.handed_over(register))
@@ -544,4 +551,5 @@ impl Outcome {
 struct Trail<'a> {
     seen: Vec<(u64, Follow<'a>)>,
     budget: usize,
+    is_entry: &'a dyn Fn(u64) -> bool,
 }

@@ -9,7 +9,7 @@ const START: u64 = 0x40_0000;
 
 /// What is proven of the first instruction of a function.
 fn first(source: &str) -> ReadUse {
-    read_use(START, &assemble(source), START)
+    read_use(START, &assemble(source), START, &|_| true)
 }
 
 /// Check what proves a load.
@@ -139,13 +139,13 @@ fn no_proof() {
         let expected = if source == "ud2" { Proven } else { Unproven };
         assert_eq!(first(source), expected, "{source}");
     }
-    assert_eq!(read_use(START, &[], START), Unproven);
+    assert_eq!(read_use(START, &[], START, &|_| true), Unproven);
     assert_eq!(
-        read_use(START, &assemble("mov eax, [rdi]"), START),
+        read_use(START, &assemble("mov eax, [rdi]"), START, &|_| true),
         Unproven
     );
     assert_eq!(
-        read_use(START, &assemble("mov eax, [rdi]"), START - 1),
+        read_use(START, &assemble("mov eax, [rdi]"), START - 1, &|_| true),
         Unproven
     );
 }
@@ -185,7 +185,7 @@ fn compiled(compiler: &str, flags: &[&str], source: &str, name: &str) -> Vec<Rea
                 iced_x86::Mnemonic::Lea | iced_x86::Mnemonic::Nop
             )
         })
-        .map(|instruction| read_use(function.start, &function.code, instruction.ip()))
+        .map(|instruction| read_use(function.start, &function.code, instruction.ip(), &|_| true))
         .collect()
 }
 

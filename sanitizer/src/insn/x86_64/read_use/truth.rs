@@ -223,9 +223,9 @@ fn trace(program: &Path) -> BTreeMap<String, Vec<Vec<Load>>> {
                 if bytes.is_empty() {
                     continue;
                 }
-                let proof = *uses
-                    .entry(regs.rip)
-                    .or_insert_with(|| read_use(function.start, &function.code, regs.rip));
+                let proof = *uses.entry(regs.rip).or_insert_with(|| {
+                    read_use(function.start, &function.code, regs.rip, &|_| true)
+                });
                 let place = format!("{}+{:#x}", function.name, regs.rip - function.start);
                 if let Some(call) = calls.last_mut() {
                     call.push(Load {

@@ -8,7 +8,7 @@ use iced_x86::{
     Register,
 };
 
-use super::function::Function;
+use super::super::function::Function;
 
 /// So many signs are asked for: a volatile variable of an optimized function makes one.
 const SIGNS: usize = 2;

@@ -10,7 +10,7 @@ use crate::insn::{AccessKind, Regs};
 
 /// What is appended to a routine's name for a variant of it: for processors, as in
 /// `__memmove_avx_unaligned_erms`, and for calls that check the destination's size.
-const VARIANTS: [&str; 8] = [
+const VARIANTS: [&str; 9] = [
     "_avx",
     "_evex",
     "_sse",
@@ -19,6 +19,7 @@ const VARIANTS: [&str; 8] = [
     "_chk",
     "_unaligned",
     "_generic",
+    "_movbe",
 ];
 
 /// How many bytes are accessed for certain.
@@ -30,6 +31,8 @@ enum Length {
     FirstOf(usize),
     /// The first one.
     First,
+    /// The last one of as many as an argument says, where that does not say that there is none.
+    LastOf(usize),
 }
 
 /// What is accessed behind one of a routine's pointers.
@@ -83,7 +86,7 @@ const fn at_least(touches: &'static [Touch], stores: bool) -> Deed {
     }
 }
 
-use Length::{Argument, First, FirstOf};
+use Length::{Argument, First, FirstOf, LastOf};
 
 /// `strlen(text)`, `strchr(text, byte)`.
 const TEXT: Deed = at_least(&[reads(0, First)], false);
@@ -99,7 +102,7 @@ const COPY_TEXT: Deed = at_least(&[writes(0, First), reads(1, First)], true);
 /// `strncpy(to, from, length)`, which fills up with zeros.
 const COPY_AND_FILL: Deed = at_least(&[writes(0, Argument(2)), reads(1, FirstOf(2))], true);
 
-const ROUTINES: [(&str, Deed); 27] = [
+const ROUTINES: [(&str, Deed); 29] = [
     ("memcpy", COPY),
     ("memmove", COPY),
     ("mempcpy", COPY),
@@ -129,6 +132,12 @@ const ROUTINES: [(&str, Deed); 27] = [
     ("strchrnul", TEXT),
     ("rawmemchr", TEXT),
     ("memchr", at_least(&[reads(0, FirstOf(2))], false)),
+    ("memrchr", at_least(&[reads(0, LastOf(2))], false)),
+    // memccpy(to, from, byte, length)
+    (
+        "memccpy",
+        at_least(&[writes(0, FirstOf(3)), reads(1, FirstOf(3))], true),
+    ),
     ("strcmp", TEXTS),
     ("strncmp", TWO_OF_LENGTH),
     ("strcasecmp", TEXTS),
@@ -186,21 +195,33 @@ impl Contract {
         self.deed.stores
     }
 
+    /// The registers that point to what the routine accesses, by their numbers in instructions.
+    pub fn pointers(self) -> impl Iterator<Item = u8> {
+        // rdi, rsi, rdx: System V ABI for x86-64, 3.2.3.
+        const ARGUMENTS: [u8; 3] = [7, 6, 2];
+        let touches = self.deed.touches.iter();
+        touches.filter_map(|touch| ARGUMENTS.get(touch.pointer).copied())
+    }
+
     /// What the routine accesses for certain, given the registers at its first instruction. Empty
     /// where it need not access anything.
     #[must_use]
     pub fn ranges(self, regs: &Regs) -> Vec<Range> {
         // System V ABI for x86-64, 3.2.3.
-        let arguments = [regs.rdi, regs.rsi, regs.rdx];
+        let arguments = [regs.rdi, regs.rsi, regs.rdx, regs.rcx];
         let argument = |number: usize| arguments.get(number).copied().unwrap_or_default();
-        let range = |touch: &Touch| Range {
-            address: argument(touch.pointer),
-            length: match touch.length {
-                Length::Argument(number) => argument(number),
-                Length::FirstOf(number) => argument(number).min(1),
-                Length::First => 1,
-            },
-            kind: touch.kind,
+        let range = |touch: &Touch| {
+            let (skipped, length) = match touch.length {
+                Argument(number) => (0, argument(number)),
+                FirstOf(number) => (0, argument(number).min(1)),
+                First => (0, 1),
+                LastOf(number) => (argument(number).saturating_sub(1), argument(number).min(1)),
+            };
+            Range {
+                address: argument(touch.pointer).wrapping_add(skipped),
+                length,
+                kind: touch.kind,
+            }
         };
         let ranges: Vec<Range> = self.deed.touches.iter().map(range).collect();
         let aborts = self.checked && ranges.iter().any(|range| regs.rcx < range.length);
@@ -244,6 +265,7 @@ mod tests {
             "strchrnul",
             "__strcasecmp_avx2",
             "__strncasecmp_l_avx",
+            "__memcmp_evex_movbe",
         ] {
             assert!(Contract::of(name).is_some(), "{name}");
         }
@@ -319,6 +341,10 @@ mod tests {
         assert_eq!(ranges("memcmp"), [(0x1000, 1, false), (0x2000, 1, false)]);
         assert_eq!(ranges("strcat"), [(0x1000, 1, false), (0x2000, 1, false)]);
         assert_eq!(ranges("strncasecmp"), ranges("strncmp"));
+        assert_eq!(ranges("memrchr"), [(0x1002, 1, false)]);
+        assert_eq!(ranges("memccpy"), [(0x1000, 1, true), (0x2000, 1, false)]);
+        let none = Regs { rcx: 0, ..regs };
+        assert!(Contract::of("memccpy").is_some_and(|known| known.ranges(&none).is_empty()));
         let same = Regs {
             rsi: 0x1000,
             ..regs

@@ -2,7 +2,7 @@
 
 use iced_x86::Instruction;
 
-use super::super::accesses::decode;
+use super::accesses::decode;
 
 /// All of a function's code.
 #[derive(Clone, Copy, PartialEq, Eq)]

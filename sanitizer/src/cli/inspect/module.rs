@@ -1,0 +1,358 @@
+//! One module in `inspect`: the summary of the detector's metadata in it, and the list of what the
+//! metadata says.
+
+use std::io::Write;
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::BUILD_HINT;
+use super::listed::{Listed, write_line};
+use super::symbols::Symbol;
+use super::tables::{Files, Source, Tables};
+use crate::image::Image;
+use crate::pcmeta::{Format, Function, Metadata, MetadataError, SectionKind, SectionSummary};
+use crate::report::clean::clean;
+
+/// One module and what was found in it.
+pub(super) struct Module<'data> {
+    name: &'data str,
+    image: &'data Image,
+    files: Files<'data>,
+    metadata: &'data Metadata,
+    tables: &'data Tables,
+    /// What cannot be read, and so is not in the others.
+    errors: Vec<String>,
+    /// Whole functions, their parts not counted.
+    covered: usize,
+    analyzed: usize,
+    analyzed_bytes: u64,
+    code_bytes: u64,
+}
+
+impl<'data> Module<'data> {
+    pub(super) fn new(
+        name: &'data str,
+        files: &Files<'data>,
+        metadata: &'data Result<Metadata, MetadataError>,
+        tables: &'data Tables,
+    ) -> Self {
+        static NONE: LazyLock<Metadata> = LazyLock::new(Metadata::default);
+        let unreadable = metadata.as_ref().err().map(ToString::to_string);
+        let errors = tables.errors().iter().map(ToString::to_string);
+        let errors = unreadable.into_iter().chain(errors).collect();
+        let metadata = metadata.as_ref().unwrap_or(&NONE);
+        let analyzed = || metadata.functions().filter(Function::is_analyzed);
+        let image = files.image;
+        let ranges = image.text_ranges();
+        Self {
+            name,
+            image,
+            files: *files,
+            metadata,
+            tables,
+            errors,
+            covered: metadata.function_count() - metadata.fragment_count(),
+            analyzed: (analyzed().filter(|function| !metadata.is_part(function))).count(),
+            analyzed_bytes: analyzed().map(|function| function.size()).sum(),
+            code_bytes: ranges
+                .iter()
+                .map(|range| range.end.0.saturating_sub(range.start.0))
+                .sum(),
+        }
+    }
+
+    fn metadata_bytes(&self) -> u64 {
+        self.metadata
+            .sections()
+            .iter()
+            .map(|section| section.bytes)
+            .sum()
+    }
+
+    /// Writes the module: all of it with `list`, one JSON object a line with `json`.
+    pub(super) fn write(&self, list: bool, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+        let source = list.then(|| Source::new(self.name, self.files));
+        if json {
+            self.write_json(source.as_ref(), out)?;
+        } else {
+            self.write_text(out)?;
+            self.tables.write_summary(out)?;
+            if let Some(debug) = self.files.used_debug() {
+                let name = debug.name().to_string_lossy();
+                let name = clean(&name);
+                writeln!(out, "  debug file {name} has what was stripped")?;
+            }
+            for error in &self.errors {
+                writeln!(out, "  unreadable {}", clean(error))?;
+            }
+            if let Some(source) = &source {
+                self.list_text(source, out)?;
+            }
+        }
+        if let Some(source) = &source
+            && !self.tables.is_empty()
+        {
+            self.tables.write_list(source, json, out)?;
+        }
+        Ok(())
+    }
+
+    fn write_text(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let name = clean(self.name);
+        if self.metadata.is_empty() {
+            if !self.errors.is_empty() {
+                writeln!(out, "{name}:")?;
+            } else if self.image.is_debug_only() {
+                writeln!(
+                    out,
+                    "{name}: the debug information of a program and no more (--only-keep-debug); \
+                     the detector's metadata is in the program itself: give that"
+                )?;
+            } else if self.image.has_section_headers() {
+                writeln!(out, "{name}: no metadata; {BUILD_HINT}")?;
+            } else {
+                writeln!(
+                    out,
+                    "{name}: its section headers are stripped, so metadata cannot be found; strip \
+                     it with `strip --strip-all`, which keeps them"
+                )?;
+            }
+            return Ok(());
+        }
+        let covered = self.covered;
+        let atomics = self.metadata.atomic_count();
+        let (analyzed, bytes) = (self.analyzed, self.metadata_bytes());
+        let file_bytes = self.image.data().len() as u64;
+        writeln!(out, "{name}:")?;
+        for section in by_name(self.metadata.sections()) {
+            writeln!(out, "  {}", describe(&section))?;
+        }
+        let parts = match self.metadata.fragment_count() {
+            0 => String::new(),
+            parts => format!("; {parts} parts of them laid out apart"),
+        };
+        writeln!(
+            out,
+            "  functions  {covered} covered, {analyzed} analyzed for atomics{parts}"
+        )?;
+        writeln!(out, "  atomics    {atomics} instructions")?;
+        let share = percent(bytes, file_bytes);
+        writeln!(
+            out,
+            "  size       {bytes} bytes, {share:.2} % of the file's {file_bytes}"
+        )?;
+        let share = percent(self.analyzed_bytes, self.code_bytes);
+        writeln!(
+            out,
+            "  analyzed   {share:.1} % of {} bytes of code",
+            self.code_bytes
+        )?;
+        if analyzed == 0 && covered > 0 {
+            writeln!(out, "  nothing was analyzed for atomics; {BUILD_HINT}")?;
+        }
+        Ok(())
+    }
+
+    fn list_text(&self, source: &Source<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+        for function in self.metadata.functions() {
+            write!(
+                out,
+                "  function {:#012x} {:6} v{} {:10} {}",
+                function.start,
+                function.size(),
+                function.version,
+                function.features.to_string(),
+                source.symbol(function.start).unwrap_or_default(),
+            )?;
+            match self.metadata.stack_args_size(function.start) {
+                Some(size) if size > 0 => {
+                    writeln!(out, ", {size} bytes of arguments on the stack")?
+                }
+                _ => match self.metadata.whole_of(function.start) {
+                    Some(whole) => writeln!(out, ", a part of {whole:#x}")?,
+                    None => writeln!(out)?,
+                },
+            }
+        }
+        for pc in self.metadata.atomics() {
+            let symbol = source.symbol(pc).unwrap_or_default();
+            writeln!(out, "  atomic   {pc:#012x} {symbol}")?;
+        }
+        Ok(())
+    }
+
+    /// The addresses that the sections of an object file are given.
+    fn layout(&self) -> serde_json::Value {
+        let sections = self.image.sections().filter(|section| section.is_allocated);
+        let sections = sections.map(|section| {
+            json!({
+                "index": section.index,
+                "name": section.name,
+                "address": section.address.0,
+                "size": section.size,
+            })
+        });
+        sections.collect()
+    }
+
+    /// Writes the module's line; with all that is in it, where a source is given.
+    fn write_json(&self, source: Option<&Source<'_>>, out: &mut dyn Write) -> anyhow::Result<()> {
+        let bytes = self.metadata_bytes();
+        let sections = self.metadata.sections().iter().map(|section| {
+            json!({
+                "name": section.name,
+                "kind": match section.kind {
+                    SectionKind::Covered => "covered",
+                    SectionKind::Atomics => "atomics",
+                },
+                "formats": section.formats.iter().map(|format| json!({
+                    "version": format.version,
+                    "pointer_sized": format.pointer_sized,
+                })).collect::<Vec<_>>(),
+                "bytes": section.bytes,
+                "entries": section.entries,
+                "discarded": section.discarded,
+                "empty": section.empty,
+            })
+        });
+        let mut line = json!({
+            "type": "module",
+            "file": self.name,
+            "build_id": self.image.build_id().map(|id| {
+                id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+            }),
+            "section_headers": self.image.has_section_headers(),
+            "object": self.image.is_object(),
+            "sections": sections.collect::<Vec<_>>(),
+            "functions_covered": self.covered,
+            "functions_analyzed": self.analyzed,
+            "function_parts": self.metadata.fragment_count(),
+            "atomics": self.metadata.atomic_count(),
+            "metadata_bytes": bytes,
+            "metadata_percent": percent(bytes, self.image.data().len() as u64),
+            "code_bytes": self.code_bytes,
+            "analyzed_bytes": self.analyzed_bytes,
+            "analyzed_percent": percent(self.analyzed_bytes, self.code_bytes),
+            "tables": self.tables.summary(),
+        });
+        if self.image.is_debug_only() {
+            line["debug_only"] = true.into();
+        }
+        if let Some(debug) = self.files.used_debug() {
+            line["debug_file"] = debug.name().to_string_lossy().into();
+        }
+        if !self.errors.is_empty() {
+            line["errors"] = self.errors.clone().into();
+        }
+        if self.image.is_object() {
+            line["layout"] = self.layout();
+        }
+        let Some(source) = source else {
+            return Ok(write_line(&line, out)?);
+        };
+        let functions = self.metadata.functions().map(|function| FunctionLine {
+            address: function.start.0,
+            size: function.size(),
+            version: function.version,
+            features: function.features.to_string(),
+            stack_args_size: self.metadata.stack_args_size(function.start),
+            analyzed: function.is_analyzed(),
+            part_of: self.metadata.whole_of(function.start).map(|whole| whole.0),
+            symbol: source.symbol(function.start),
+        });
+        let atomics = self.metadata.atomics().map(|pc| AtomicLine {
+            address: pc.0,
+            symbol: source.symbol(pc),
+        });
+        let line = ListedModule {
+            module: line,
+            function_list: Listed::new(functions),
+            atomic_list: Listed::new(atomics),
+        };
+        Ok(write_line(&line, out)?)
+    }
+}
+
+/// A module's line with all that is in the module.
+#[derive(Serialize)]
+#[serde(bound = "Listed<F>: Serialize, Listed<A>: Serialize")]
+struct ListedModule<F, A> {
+    #[serde(flatten)]
+    module: serde_json::Value,
+    function_list: Listed<F>,
+    atomic_list: Listed<A>,
+}
+
+#[derive(Serialize)]
+struct FunctionLine<'data> {
+    address: u64,
+    size: u64,
+    version: u8,
+    features: String,
+    stack_args_size: Option<u32>,
+    analyzed: bool,
+    /// Of a part that was laid out apart: where the function begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part_of: Option<u64>,
+    symbol: Option<Symbol<'data>>,
+}
+
+#[derive(Serialize)]
+struct AtomicLine<'data> {
+    address: u64,
+    symbol: Option<Symbol<'data>>,
+}
+
+/// Sections of one name as one: an object file may have one for each function.
+fn by_name(sections: &[SectionSummary]) -> Vec<SectionSummary> {
+    let mut merged: Vec<SectionSummary> = Vec::new();
+    for section in sections {
+        match merged.iter_mut().find(|same| same.name == section.name) {
+            Some(same) => {
+                same.bytes += section.bytes;
+                same.entries += section.entries;
+                same.discarded += section.discarded;
+                same.empty += section.empty;
+                for format in &section.formats {
+                    if !same.formats.contains(format) {
+                        same.formats.push(*format);
+                    }
+                }
+            }
+            None => merged.push(section.clone()),
+        }
+    }
+    merged
+}
+
+/// A section's name and content in a line.
+fn describe(section: &SectionSummary) -> String {
+    let formats: Vec<String> = match section.kind {
+        SectionKind::Covered => section.formats.iter().map(Format::to_string).collect(),
+        // A list of addresses is the same in all versions.
+        SectionKind::Atomics => (section.formats.iter())
+            .filter(|format| format.pointer_sized)
+            .map(|_| "64-bit offsets".to_owned())
+            .collect(),
+    };
+    let mut line = format!("{:19} {} entries", section.name, section.entries);
+    if section.discarded > 0 {
+        line += &format!(" ({} of discarded code)", section.discarded);
+    }
+    if section.empty > 0 {
+        line += &format!(" ({} without instructions)", section.empty);
+    }
+    if !formats.is_empty() {
+        line += &format!(", {}", formats.join(" and "));
+    }
+    line
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    part as f64 * 100.0 / whole as f64
+}

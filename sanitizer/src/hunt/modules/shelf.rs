@@ -1,0 +1,57 @@
+//! What was read of files of processes that have ended, or execute another program now: kept for the next process that maps one of
+//! them, together with its tables, which need not be loaded again then.
+
+use std::sync::Arc;
+
+use super::Loaded;
+use crate::{
+    image::Image,
+    kernel::tables::Tables,
+    target::{FileIdentity, Module},
+};
+
+/// So many files are kept, those that were left last.
+const MOST: usize = 128;
+
+/// See the module.
+#[derive(Default)]
+pub struct Shelf {
+    /// In the order in which they were left.
+    files: Vec<Arc<Loaded>>,
+}
+
+impl Shelf {
+    /// Keeps what was read of a module that a process does not have any more. What cannot be told from another file is not kept, nor what was
+    /// cut short while it was read.
+    pub(super) fn keep(&mut self, loaded: Arc<Loaded>, tables: &mut Tables) {
+        if loaded.module.identity.is_none() || loaded.module.image.is_cut() {
+            return drop_tables(&loaded, tables);
+        }
+        if self.files.len() >= MOST {
+            drop_tables(&self.files.remove(0), tables);
+        }
+        self.files.push(loaded);
+    }
+
+    /// The files that are kept, as a look at a process needs them.
+    pub(super) fn images(&self) -> Vec<(FileIdentity, Image)> {
+        let files = self.files.iter();
+        files
+            .filter_map(|loaded| Some((loaded.module.identity?, loaded.module.image.clone())))
+            .collect()
+    }
+
+    /// Takes what was read of the file of a module, if it is kept.
+    pub(super) fn take(&mut self, module: &Arc<Module>) -> Option<Loaded> {
+        let mut files = self.files.iter();
+        let index = files.position(|kept| kept.module.image.is_same(&module.image))?;
+        let kept = self.files.remove(index);
+        Some(kept.of_another(Arc::clone(module)))
+    }
+}
+
+fn drop_tables(loaded: &Loaded, tables: &mut Tables) {
+    if let Some(table) = loaded.table {
+        tables.remove(table);
+    }
+}

@@ -1,0 +1,104 @@
+//! Whether a trap was raised by a breakpoint instruction of the program itself (`int3`, `icebp`), where the kernel's description of the signal does
+//! not tell it from one of ours.
+
+use crate::insn::x86_64;
+
+const INT3: u8 = 0xcc;
+const ICEBP: u8 = 0xf1;
+
+/// Whether a thread that stands at `pc` has just executed a breakpoint instruction, or stands at one that raises its trap there.
+///
+/// `around`: the bytes before and at `pc` in the program's memory, as many as could be read. `function`: the first address and the code of
+/// what is known as one function, around an address.
+///
+/// The byte before an address need not be an instruction: linkers fill the gaps between functions with `int3`, so that it is in front of most
+/// functions' entries, and it may be the end of a longer one (`xor %esi, %ecx` is `31 f1`).
+pub fn is_own_breakpoint<'a>(
+    pc: u64,
+    around: &[u8],
+    function: impl Fn(u64) -> Option<(u64, &'a [u8])>,
+) -> bool {
+    // Some virtual machines leave the program counter on an icebp.
+    if around.get(1) == Some(&ICEBP) {
+        return true;
+    }
+    let Some(&(INT3 | ICEBP)) = around.first() else {
+        return false;
+    };
+    let before = pc.wrapping_sub(1);
+    match function(before) {
+        // By what the file has there: a breakpoint that was put over an instruction later is the program's own as well.
+        Some((start, code)) => begins_instruction(start, code, before).unwrap_or(true),
+        None => function(pc).is_none_or(|(start, _)| start != pc),
+    }
+}
+
+/// Whether an instruction begins at an address within a function; `None` where the way there cannot be decoded.
+fn begins_instruction(start: u64, code: &[u8], address: u64) -> Option<bool> {
+    let within = usize::try_from(address.checked_sub(start)?).ok()?;
+    let mut at = 0;
+    while at < within {
+        at += x86_64::length(code.get(at..)?)?;
+    }
+    Some(at == within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two functions at 0x1000 and behind it, in between as many bytes as there are to the next 16.
+    const FIRST: &[u8] = &[
+        0x31, 0xf1, // xor %esi, %ecx
+        0xcc, // int3
+        0x90, // nop
+        0xb8, 0xcc, 0xcc, 0xcc, 0xcc, // mov $0xcccccccc, %eax
+        0xc3, // ret
+    ];
+    const LAST: &[u8] = &[0x90, 0xcc];
+
+    fn is_own(pc: u64, first: &[u8], second: u64) -> bool {
+        let byte = |address: u64| {
+            let known = usize::try_from(address - 0x1000)
+                .ok()
+                .and_then(|at| first.get(at));
+            known
+                .copied()
+                .unwrap_or(if address < second { INT3 } else { 0x53 })
+        };
+        let function = |address: u64| {
+            let end = 0x1000 + first.len() as u64;
+            if (0x1000..end).contains(&address) {
+                Some((0x1000, first))
+            } else {
+                (address >= second).then_some((second, &[0x53, 0x5b, 0xc3][..]))
+            }
+        };
+        is_own_breakpoint(pc, &[byte(pc - 1), byte(pc)], function)
+    }
+
+    /// Check that what fills gaps, and what ends like a breakpoint instruction, is none, and that each real one is.
+    #[test]
+    fn gaps_and_ends_are_no_breakpoints() {
+        assert!(!is_own(0x1002, FIRST, 0x1010), "behind the xor");
+        assert!(is_own(0x1003, FIRST, 0x1010), "behind the int3");
+        assert!(!is_own(0x1004, FIRST, 0x1010), "behind the nop");
+        assert!(!is_own(0x1009, FIRST, 0x1010), "behind the mov");
+        assert!(!is_own(0x1010, FIRST, 0x1010), "an entry behind a gap");
+        assert!(
+            is_own(0x1002, LAST, 0x1002),
+            "an entry right behind a function that ends with one"
+        );
+        assert!(is_own(0x1002, LAST, 0x1010), "at the end, before a gap");
+    }
+
+    /// Check that one is believed where no function is known, and one that stands at the instruction itself.
+    #[test]
+    fn unknown_code() {
+        let nothing = |_| None;
+        assert!(is_own_breakpoint(0x1001, &[INT3, 0x90], nothing));
+        assert!(is_own_breakpoint(0x1001, &[0x90, ICEBP], nothing));
+        assert!(!is_own_breakpoint(0x1001, &[0x90, INT3], nothing));
+        assert!(!is_own_breakpoint(0x1001, &[], nothing));
+    }
+}

@@ -1,0 +1,43 @@
+//! Why a file is not opened.
+
+use std::path::PathBuf;
+
+use crate::kernel::KernelError;
+
+/// See the module.
+#[derive(Debug, thiserror::Error)]
+pub enum ForeignError {
+    /// A system call failed.
+    #[error(transparent)]
+    Call(#[from] KernelError),
+    /// It has no bytes of its own.
+    #[error(
+        "{path} is not a regular file, and nothing else is opened for a watched program; look at what it is: stat {path}"
+    )]
+    NoFile {
+        /// Its name, as the process sees it.
+        path: PathBuf,
+    },
+    /// Its file system is not asked for anything.
+    #[error(
+        "{path} is in a file system of type {kind}, in which nothing is opened for a watched program; copy it to an \
+         ordinary one (see \"Files of watched programs\" in docs/safety.md)"
+    )]
+    FileSystem {
+        /// The name of what is in it.
+        path: PathBuf,
+        /// The type, as mountinfo has it.
+        kind: String,
+    },
+}
+
+impl ForeignError {
+    /// The kernel's answer, where a call failed.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Call(error) => error.source.raw_os_error(),
+            Self::NoFile { .. } | Self::FileSystem { .. } => None,
+        }
+    }
+}

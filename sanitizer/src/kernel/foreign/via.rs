@@ -1,0 +1,111 @@
+//! How a file of a watched program can be opened, by this process or another one of ours.
+
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    error::ForeignError,
+    file::{ForeignFile, Purpose, failed},
+    root::Root,
+};
+
+/// See the module. Ids are those of processes, or of threads of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Via {
+    /// By a name in the root of a process.
+    Root {
+        /// The process.
+        id: u32,
+        /// The name.
+        path: PathBuf,
+    },
+    /// By the name in our root of a file that a process has mapped, and that is not in its own root any more.
+    Outside {
+        /// The name.
+        path: PathBuf,
+        /// The device, as `st_dev` has it: it must be this very file.
+        device: u64,
+        /// The inode number.
+        inode: u64,
+    },
+    /// As what a process has mapped.
+    Mapping {
+        /// The process.
+        id: u32,
+        /// The mapping's first address.
+        start: u64,
+        /// The first address behind it.
+        end: u64,
+    },
+    /// By a name that the user has given himself.
+    Name(PathBuf),
+}
+
+impl Via {
+    /// Opens it. It is not waited for, and no terminal becomes ours.
+    ///
+    /// # Errors
+    /// Fails where it is not there any more, may not be read, or is nothing to be opened for a watched program.
+    pub fn open(&self) -> Result<File, ForeignError> {
+        match self {
+            Self::Root { id, path } => Root::of(*id)?.file(path, Purpose::Code)?.open(),
+            Self::Outside {
+                path,
+                device,
+                inode,
+            } => {
+                let file = Root::ours()?.file(path, Purpose::Code)?;
+                if !file.is((*device, *inode)) {
+                    return Err(failed("openat", path, nix::errno::Errno::ENOENT));
+                }
+                file.open()
+            }
+            Self::Mapping { id, start, end } => ForeignFile::mapped(*id, &(*start..*end))?.open(),
+            Self::Name(path) => OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+                .open(path)
+                .map_err(|cause| failed("open", path, cause)),
+        }
+    }
+
+    /// Where the names in it lead: the root of the process that has mapped it, and ours for what the user has named. Of a file
+    /// that is outside of its process's root no name is followed.
+    ///
+    /// # Errors
+    /// Fails where [`Root::of`] does.
+    pub fn root(&self) -> Result<Option<Root>, ForeignError> {
+        match self {
+            Self::Root { id, .. } | Self::Mapping { id, .. } => Root::of(*id).map(Some),
+            Self::Name(_) => Root::ours().map(Some),
+            Self::Outside { .. } => Ok(None),
+        }
+    }
+
+    /// Its name in that root, where it is known.
+    #[must_use]
+    pub fn path_in_root(&self) -> Option<&Path> {
+        match self {
+            Self::Root { path, .. } => Some(path),
+            Self::Outside { .. } | Self::Mapping { .. } | Self::Name(_) => None,
+        }
+    }
+}
+
+impl Default for Via {
+    /// No file.
+    fn default() -> Self {
+        Self::Name(PathBuf::new())
+    }
+}
+
+impl From<PathBuf> for Via {
+    fn from(path: PathBuf) -> Self {
+        Self::Name(path)
+    }
+}

@@ -1,0 +1,131 @@
+//! What types have at bytes, as compilers describe it.
+
+use std::path::Path;
+
+use object::{Object as _, ObjectSymbol as _};
+
+use super::super::{Held, Stopped, Symbolizer};
+use super::child::{sources, tool};
+use super::symbolizer_of;
+use crate::insn::Regs;
+
+const SOURCE: &str = r#"
+#include <atomic>
+struct Header { Header() {} int length; char kind; };
+struct Packet : Header { std::atomic<char> done; char plain; };
+struct Empty {};
+struct Bits : Empty { unsigned low : 4, high : 9; unsigned : 0; short last; };
+struct Items { Header all[2]; };
+struct Pair { unsigned first, second; };
+extern const char *volatile place;
+#define TAKES(name, type) extern "C" __attribute__((noinline)) void name(type *p) { place = (const char *)p; }
+TAKES(header, const Header)
+TAKES(packet, Packet)
+TAKES(bits, Bits)
+TAKES(items, Items)
+TAKES(pair, Pair)
+TAKES(chars, char)
+Packet shared;
+namespace inner { __attribute__((used)) static Packet hidden; }
+extern "C" void copies(const Header *p) {
+    Header copy(*p);
+    asm volatile("" ::"r"(&copy) : "memory", "rdi");
+}
+extern "C" void finish() {
+    shared.done.store(1, std::memory_order_relaxed);
+    inner::hidden.done.store(1, std::memory_order_relaxed);
+    inner::hidden.plain++;
+}
+extern "C" void mark(Packet *p) { p->done.store(1, std::memory_order_relaxed); }
+"#;
+
+pub(super) fn address(program: &Path, name: &str) -> u64 {
+    let bytes = std::fs::read(program).expect("the file is there");
+    let file = object::File::parse(&*bytes).expect("the file parses");
+    let symbol = file.symbols().find(|symbol| symbol.name() == Ok(name));
+    symbol.expect("the symbol is there").address()
+}
+
+/// What is held at a byte of the object at 0x1000 to which the argument of a function points, at its beginning; or of a
+/// variable that a function uses, which is named behind it.
+fn held(program: &Path, symbolizer: &Symbolizer, function: &str, byte: u64) -> Held {
+    let (function, variable) = function.split_once(' ').unwrap_or((function, ""));
+    let object = if variable.is_empty() {
+        0x1000
+    } else {
+        address(program, variable)
+    };
+    let regs = Regs {
+        rdi: 0x1000,
+        ..Regs::default()
+    };
+    let stopped = Stopped {
+        pc: address(program, function),
+        regs: &regs,
+        stack_base: 0,
+        stack: &[],
+    };
+    symbolizer.held_at(stopped, (object + byte, 1))
+}
+
+/// Check members, bit fields, arrays, padding at the end, in between and of bases, and atomic members in it.
+#[test]
+fn bytes_of_types() {
+    let dir = sources(&[("layout.cpp", SOURCE)]);
+    for (compiler, dwarf) in [("clang++-22", "-gdwarf-5"), ("clang++-16", "-gdwarf-4")] {
+        let flags = [
+            "-O2",
+            "-fstandalone-debug",
+            "-shared",
+            "-fPIC",
+            "-Wl,-z,undefs",
+        ];
+        let mut arguments = vec![dwarf, "layout.cpp", "-o", "layout.so"];
+        arguments.extend(flags);
+        tool(dir.path(), compiler, &arguments);
+        let program = dir.path().join("layout.so");
+        let symbolizer = symbolizer_of(&program);
+        for (function, byte, expected) in [
+            ("header", 0, "member"),
+            ("header", 4, "member"),
+            ("header", 5, "padding"),
+            ("header", 7, "padding"),
+            ("header", 8, ""),
+            ("packet", 4, "member"),
+            ("packet", 5, "atomic padding"),
+            ("packet", 6, "member padding"),
+            ("mark", 5, "atomic padding"),
+            ("copies", 4, "member"),
+            ("copies", 5, "padding"),
+            ("finish shared", 4, "member"),
+            ("finish shared", 5, "atomic padding"),
+            ("finish _ZN5innerL6hiddenE", 5, "atomic padding"),
+            ("finish _ZN5innerL6hiddenE", 6, "member padding"),
+            ("bits", 0, "member"),
+            ("bits", 1, "member"),
+            ("bits", 2, "padding"),
+            ("bits", 4, "member"),
+            ("items", 4, "member"),
+            ("items", 5, "padding"),
+            ("items", 12, "member"),
+            ("items", 13, "padding"),
+            ("pair", 4, "member"),
+            ("chars", 0, "member"),
+            ("chars", 1, ""),
+        ] {
+            let held = held(&program, &symbolizer, function, byte);
+            let mut words = Vec::new();
+            for (word, is_so) in [
+                ("atomic", held.atomic),
+                ("member", held.member),
+                ("padding", held.padding),
+                ("unknown", held.unknown),
+            ] {
+                if is_so {
+                    words.push(word);
+                }
+            }
+            assert_eq!(words.join(" "), expected, "{compiler}: {function}+{byte}");
+        }
+    }
+}
