@@ -161,3 +161,46 @@ fn targets_may_die_at_any_stage() {
         }
     }
 }
+
+/// Check that a tracer which dies before it watches anything, of whatever it be, is replaced: the program is started and watched all the
+/// same. One that always dies is told, and then nothing is started that would not be watched.
+#[test]
+fn lost_tracers_are_replaced() {
+    // Each by another of the processes, or at another stage.
+    let calls = [
+        "prctl(PR_SET_PDEATHSIG)",
+        "ioctl(PERF_EVENT_IOC_SET_BPF)",
+        "fork",
+        "timer_create",
+        "ptrace(PTRACE_SEIZE)",
+    ];
+    let is_told = "gets another tracer";
+    for way in [Way::Run, Way::Attach] {
+        for (call, last) in calls.iter().flat_map(|call| [(call, 1), (call, u64::MAX)]) {
+            let fault = Fault {
+                call: (*call).to_owned(),
+                first: 1,
+                last,
+                action: Action::KillCaller,
+            };
+            let session =
+                session(way, Some(&fault)).unwrap_or_else(|error| panic!("{fault}: {error:#}"));
+            let Session {
+                code, said, harm, ..
+            } = &session;
+            println!("{way:?}, {fault}: {code:?} {}", said.trim_end());
+            assert!(session.has_met(&fault), "{way:?}, {fault}: {session:?}");
+            assert_eq!(*harm, None, "{way:?}, {fault}: {said}");
+            if last == 1 {
+                assert_eq!(*code, Some(0), "{way:?}, {fault}: {said}");
+                assert_eq!(said.matches(is_told).count(), 1, "{said}");
+                assert!(!said.contains("without being watched"), "{said}");
+            } else {
+                let failure = if way == Way::Attach { 1 } else { 125 };
+                assert_eq!(*code, Some(failure), "{way:?}, {fault}: {said}");
+                assert_eq!(said.matches(is_told).count(), 2, "{said}");
+                assert_eq!(session.started, way == Way::Attach);
+            }
+        }
+    }
+}

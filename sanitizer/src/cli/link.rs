@@ -2,8 +2,12 @@
 
 use std::{
     io::Write as _,
-    os::{fd::OwnedFd, unix::net::UnixStream as StdStream},
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream as StdStream, process::ExitStatusExt as _},
+    },
     process::Stdio,
+    time::Duration,
 };
 
 use anyhow::anyhow;
@@ -110,11 +114,37 @@ impl Link {
         let _ = self.child.start_kill();
     }
 
-    /// Waits for the end of the tracer and its watchdog, by which all is released: its exit code,
-    /// if it has one.
-    pub async fn ended(&mut self) -> Option<i32> {
-        self.child.wait().await.ok()?.code()
+    /// Waits for the end of the tracer and its watchdog, by which all is released. After `patience` they are killed, and
+    /// waited for once more.
+    pub async fn ended(&mut self, patience: Duration) -> Death {
+        let ended = tokio::time::timeout(patience, self.child.wait()).await;
+        let Ok(ended) = ended else {
+            self.kill();
+            // Whoever does not end now waits in the kernel, and holds nobody.
+            let _ = tokio::time::timeout(patience, self.child.wait()).await;
+            return Death::TooSlow(patience);
+        };
+        match ended {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => Death::Tracer(code),
+                (None, signal) => Death::Watchdog(signal.unwrap_or_default()),
+            },
+            Err(error) => Death::Unknown(error.to_string()),
+        }
     }
+}
+
+/// How a tracer and its watchdog have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// The tracer with this exit code, or by signal n with 128 + n; the watchdog has told it.
+    Tracer(i32),
+    /// The watchdog by this signal, and the tracer with it.
+    Watchdog(i32),
+    /// They had to be killed: they said nothing any more and did not end within this time.
+    TooSlow(Duration),
+    /// Nobody can tell, for this reason.
+    Unknown(String),
 }
 
 async fn read(id: LinkId, mut socket: UnixStream, messages: mpsc::Sender<(LinkId, Message)>) {
@@ -146,21 +176,35 @@ async fn read(id: LinkId, mut socket: UnixStream, messages: mpsc::Sender<(LinkId
     let _ = messages.send((id, Message::Gone)).await;
 }
 
-/// What is said of a tracer that has not said anything itself, by the exit code of its watchdog.
+/// What is said of a tracer that has not said anything itself.
 #[must_use]
-pub fn tracer_died(code: Option<i32>) -> String {
-    let how = match code {
-        Some(code @ 129..) => format!("by signal {}", code - 128),
-        Some(code) => format!("with exit code {code}"),
-        None => "with its watchdog".to_owned(),
+pub fn tracer_died(death: &Death) -> String {
+    let how = match death {
+        Death::Tracer(code @ 129..) => format!("by signal {}", code - 128),
+        Death::Tracer(code) => format!("with exit code {code}"),
+        Death::Watchdog(signal) => format!("with its watchdog, by signal {signal}"),
+        Death::TooSlow(patience) => format!(
+            "in more than {}, after which it was killed",
+            humantime::format_duration(*patience)
+        ),
+        Death::Unknown(error) => format!("in a way that cannot be told: {error}"),
     };
     // By the kernel, by itself where it could get none (Rust aborts then), or where its stack could not grow.
-    let is_memory = matches!(code, Some(134 | 137 | 139) | None);
-    let why = if is_memory {
-        let limits = met(libc::ENOMEM).unwrap_or_default();
-        format!("it may have wanted more memory than it could get: {limits}")
-    } else {
-        "that is a fault of gwp-race's: please report it, with what -v says".to_owned()
+    let is_memory = matches!(
+        death,
+        Death::Tracer(134 | 137 | 139)
+            | Death::Watchdog(libc::SIGABRT | libc::SIGKILL | libc::SIGSEGV)
+    );
+    let why = match death {
+        _ if is_memory => {
+            let limits = met(libc::ENOMEM).unwrap_or_default();
+            format!("it may have wanted more memory than it could get: {limits}")
+        }
+        Death::TooSlow(_) => {
+            "the machine may be overloaded, or its memory be swapped out: see `uptime` and `free`"
+                .to_owned()
+        }
+        _ => "that is a fault of gwp-race's: please report it, with what -v says".to_owned(),
     };
     format!("the tracer has died ({how}), and so released the process; {why}")
 }
@@ -173,15 +217,40 @@ mod tests {
     #[test]
     fn deaths_have_their_reason() {
         for signal in [libc::SIGKILL, libc::SIGABRT, libc::SIGSEGV] {
-            let told = tracer_died(Some(128 + signal));
-            assert!(told.contains("memory"), "{told}");
+            for death in [Death::Tracer(128 + signal), Death::Watchdog(signal)] {
+                let told = tracer_died(&death);
+                assert!(told.contains("memory"), "{told}");
+                assert!(told.contains(&format!("by signal {signal}")), "{told}");
+            }
         }
         for code in [1, 101, 128 + libc::SIGBUS, 128 + libc::SIGILL] {
-            let told = tracer_died(Some(code));
+            let told = tracer_died(&Death::Tracer(code));
             assert!(
                 !told.contains("memory") && told.contains("report it"),
                 "{told}"
             );
         }
+    }
+
+    /// Check that each way to end is told from the others: by itself, by a signal to the watchdog, and not at all.
+    #[tokio::test]
+    async fn deaths_are_told_apart() {
+        let link = |script: &str| {
+            let (socket, _theirs) = StdStream::pair().unwrap();
+            let child = Command::new("sh")
+                .args(["-c", script])
+                .kill_on_drop(true)
+                .spawn()
+                .unwrap();
+            Link { socket, child }
+        };
+        let long = Duration::from_secs(60);
+        assert_eq!(link("exit 75").ended(long).await, Death::Tracer(75));
+        let killed = link("kill -9 $$").ended(long).await;
+        assert_eq!(killed, Death::Watchdog(libc::SIGKILL));
+        let short = Duration::from_millis(1);
+        let mut hung = link("exec sleep 600");
+        assert_eq!(hung.ended(short).await, Death::TooSlow(short));
+        assert!(tracer_died(&Death::TooSlow(short)).contains("1ms"));
     }
 }

@@ -79,6 +79,8 @@ pub struct Session {
     not_watched: Counts,
     watched: Watched,
     first_was_watched: bool,
+    /// The first process is a launcher that nobody holds yet.
+    launches: bool,
     later_sender: mpsc::UnboundedSender<Later>,
     later: mpsc::UnboundedReceiver<Later>,
     message_sender: mpsc::Sender<(LinkId, Message)>,
@@ -149,6 +151,7 @@ impl Session {
             spares_tick,
             watched: Watched::default(),
             first_was_watched: false,
+            launches: false,
             later_sender,
             later,
             message_sender,
@@ -248,7 +251,10 @@ impl Session {
         match notice {
             // See `on_message`.
             Notice::Ready { .. } => {}
-            Notice::Seized => return Some(Happening::Seized),
+            Notice::Seized => {
+                self.launches = false;
+                return Some(Happening::Seized);
+            }
             Notice::Watching {
                 analyzed_modules,
                 cpu_ns,

@@ -15,6 +15,8 @@ pub struct Process {
     pub start: Option<Start>,
     /// It was watched at some time.
     pub was_watched: bool,
+    /// Tracers that have died before they watched it.
+    pub lost_tracers: u32,
     /// Its tracer has said why it ends.
     pub said_farewell: bool,
     /// For how long it was let alone until now.

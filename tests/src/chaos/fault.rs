@@ -28,7 +28,7 @@ const FEW: usize = 4;
 const MANY: usize = 12;
 /// A target is watched until its race is caught, or for this long where what fails prevents that.
 const AT_MOST: &str = "3s";
-/// The same where nothing fails.
+/// The same where nothing fails, or it is mended.
 const SURELY: &str = "15s";
 /// What is let alone is watched again before this.
 const LET_ALONE: Duration = Duration::from_millis(700);
@@ -45,6 +45,8 @@ pub enum Action {
     Fail(i32),
     /// The target is killed.
     KillTarget,
+    /// The process of gwp-race that is about to make the call is killed.
+    KillCaller,
 }
 
 /// Which calls, and what happens to them.
@@ -70,6 +72,7 @@ impl fmt::Display for Fault {
         match self.action {
             Action::Fail(errno) => write!(f, ", error {errno}"),
             Action::KillTarget => write!(f, ", target killed"),
+            Action::KillCaller => write!(f, ", caller killed"),
         }
     }
 }
@@ -109,9 +112,10 @@ pub fn session(way: Way, fault: Option<&Fault>) -> Result<Session> {
 }
 
 fn watch(counts: &Path, fault: Option<&Fault>, target: Option<Pid>) -> Watch {
+    let is_mended = fault.is_none_or(|fault| matches!(fault.action, Action::KillCaller));
     let mut watch = Watch::aggressive()
         .option(&["--max-races", "1", "--duration"])
-        .option(&[if fault.is_some() { AT_MOST } else { SURELY }])
+        .option(&[if is_mended { SURELY } else { AT_MOST }])
         .env("GWP_RACE_FAULT_COUNTS", counts);
     if let Some(Fault {
         call,
@@ -123,6 +127,7 @@ fn watch(counts: &Path, fault: Option<&Fault>, target: Option<Pid>) -> Watch {
         let action = match action {
             Action::Fail(errno) => format!("errno:{errno}"),
             Action::KillTarget => format!("kill:{}", target.unwrap_or(Pid::from_raw(0))),
+            Action::KillCaller => "kill:caller".to_owned(),
         };
         let plan = OsString::from(format!("{call} {first} {last} {action}"));
         watch = watch.env("GWP_RACE_FAULT", plan);

@@ -9,9 +9,10 @@ use crate::{
     cli::{
         args::{Mixed, StrategyName, Unanalyzed},
         descendants::start_ticks,
-        link::{Link, LinkId, tracer_died},
+        link::{Death, Link, LinkId, tracer_died},
         not_watched::Reason,
         starts::Step,
+        told,
         watched::Process,
     },
     hunt::{
@@ -25,6 +26,8 @@ use crate::{
 const MAX_TRACERS: usize = 64;
 /// When one is tried again that is beyond those.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
+/// Tracers that a process may lose before it is watched, less one.
+const TRIES: u32 = 3;
 
 impl Session {
     /// Lets a tracer watch a process: one that is ready, or a new one.
@@ -33,6 +36,7 @@ impl Session {
     /// Fails when none can be started.
     pub fn watch(&mut self, pid: u32, launch: bool) -> anyhow::Result<()> {
         let start_ticks = start_ticks(pid);
+        self.launches |= launch;
         let link = match self.spares.take_for_another() {
             Some(link) => link,
             None => self.make_tracer()?,
@@ -261,18 +265,8 @@ impl Session {
     pub(super) async fn on_gone(&mut self, link: LinkId) -> Option<Happening> {
         let pid = self.watched.of(link);
         let was_made = self.spares.remove(link);
-        let mut code = None;
-        if let Some(mut link) = self.links.remove(&link) {
-            let ended = tokio::time::timeout(STOP_TIME, link.ended()).await;
-            code = match ended {
-                Ok(code) => code,
-                Err(_) => {
-                    link.kill();
-                    let ended = tokio::time::timeout(STOP_TIME, link.ended()).await;
-                    ended.unwrap_or_default()
-                }
-            };
-        }
+        let mut link = self.links.remove(&link)?;
+        let death = link.ended(STOP_TIME).await;
         if was_made && !self.stopping {
             self.starts.end(Step::Make, None);
             self.spares.fail(Instant::now());
@@ -284,19 +278,56 @@ impl Session {
         let pid = pid?;
         let farewell = self.watched.get(pid);
         let farewell = farewell.is_some_and(|process| process.said_farewell);
-        let mut failure = None;
-        if code == Some(RELEASED) {
+        let is_launched = pid == self.first && self.launches;
+        let released = death == Death::Tracer(RELEASED);
+        let text = if released {
             self.releases += 1;
-            info!(
-                "the watchdog has released process {pid}: its tracer held a thread for more \
-                 than {}",
+            format!(
+                "the watchdog has released process {pid}: its tracer held a thread for more than {}",
                 humantime::format_duration(self.args.stop_deadline)
-            );
+            )
+        } else {
+            tracer_died(&death)
+        };
+        // A launcher waits for nothing but being held.
+        if !farewell && (!released || is_launched) && self.has_another_try(pid) {
+            warn!("process {pid} gets another tracer: {text}");
+            return self.give_another(pid, is_launched);
+        }
+        let mut failure = None;
+        if released && !is_launched {
+            info!("{text}");
             self.pause(pid);
         } else if !farewell {
-            failure = self.on_failure(pid, tracer_died(code));
+            failure = self.on_failure(pid, text);
         }
         self.has_left(pid);
         failure.or_else(|| self.all_ended())
+    }
+
+    /// Whether a process that is not watched yet has lost its tracer for the first few times only: without a word, by something that
+    /// has to do with neither of them, as it seems. Who starts a server must not find it not started because of that.
+    fn has_another_try(&mut self, pid: u32) -> bool {
+        if self.stopping || self.has_watched(pid) || !is_alive(pid) {
+            return false;
+        }
+        let Some(process) = self.watched.get_mut(pid) else {
+            return false;
+        };
+        process.lost_tracers += 1;
+        process.lost_tracers < TRIES
+    }
+
+    /// Lets another tracer watch a process that has lost its own before that had begun.
+    fn give_another(&mut self, pid: u32, launch: bool) -> Option<Happening> {
+        self.watched.end(pid);
+        match self.watch(pid, launch) {
+            Ok(()) => None,
+            Err(error) => {
+                let failure = self.on_failure(pid, told(&error));
+                self.has_left(pid);
+                failure.or_else(|| self.all_ended())
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //!   call: its name, padded with zeros, and in the last eight bytes how many were announced so far.
 //! - `GWP_RACE_FAULT` is what is to happen: `CALL FIRST LAST errno:N` has the calls of that kind from
 //!   the first to the last one, counted from 1, fail with error N instead of being made;
-//!   `CALL FIRST LAST kill:PID` kills a process before them.
+//!   `CALL FIRST LAST kill:PID` kills a process before them, `CALL FIRST LAST kill:caller` whoever is about to make them.
 
 use std::{
     fs::File,
@@ -77,6 +77,7 @@ struct Fault {
 enum Action {
     Fail(i32),
     Kill(Pid),
+    KillCaller,
 }
 
 /// Counts a call, and says whether it is to fail.
@@ -95,6 +96,11 @@ pub fn next(call: &'static str) -> io::Result<()> {
                 Action::Kill(pid) => {
                     // It may be gone already.
                     let _ = kill(pid, Signal::SIGKILL);
+                    Ok(())
+                }
+                Action::KillCaller => {
+                    // Its own id, as it is after a fork.
+                    let _ = kill(Pid::this(), Signal::SIGKILL);
                     Ok(())
                 }
             }
@@ -152,6 +158,7 @@ impl Fault {
         let last = words.next()?.parse().ok()?;
         let action = match words.next()?.split_once(':')? {
             ("errno", number) => Action::Fail(number.parse().ok()?),
+            ("kill", "caller") => Action::KillCaller,
             ("kill", pid) => Action::Kill(Pid::from_raw(pid.parse().ok()?)),
             _ => return None,
         };
