@@ -11,6 +11,7 @@ use gwp_race_tests::{
     Configuration, Program, Report, Until, Watch, binary,
     children::{Guarded, named, status_field},
     compile,
+    report::Race,
 };
 use nix::unistd::Pid;
 
@@ -23,16 +24,15 @@ fn racy_program() -> std::path::PathBuf {
     compile::program(&Program::new("races/many_threads.c"), Configuration::USUAL).unwrap()
 }
 
-/// Check that gwp-race works inside a pid namespace, where processes have other ids than those that
-/// the kernel knows them by outside.
-#[test]
-fn inside_a_pid_namespace() {
+/// Runs gwp-race in namespaces that unshare(1) makes by these options, until it has caught the race, which it returns.
+fn caught_inside(options: &[&str]) -> Race {
     let scratch = tempfile::tempdir().unwrap();
     let report = scratch.path().join("report");
     for attempt in 1..=TRIES {
         let mut command = Command::new("unshare");
         command
-            .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+            .args(options)
+            .args(["--fork", "--kill-child"])
             .arg(binary::gwp_race())
             .args(["run", "--max-overhead", "100%", "--sample-period", "1ms"])
             .args(["--format", "json", "--output"])
@@ -46,15 +46,32 @@ fn inside_a_pid_namespace() {
         let text = std::fs::read_to_string(&report).unwrap_or_default();
         assert!(status.success(), "{status}: {text}");
         let report = Report::read(&text).unwrap();
-        if let Some(race) = report.races.first() {
+        if let Some(race) = report.races.into_iter().next() {
             println!("caught on try {attempt}: {}", race.places());
             assert!(race.has_function("increment"), "{race:?}");
-            // Only a few processes have ever existed there.
-            assert!(race.pid < 100, "{race:?}");
-            return;
+            return race;
         }
     }
     panic!("not caught in {TRIES} tries");
+}
+
+/// Check that gwp-race works inside a pid namespace, where processes have other ids than those that
+/// the kernel knows them by outside.
+#[test]
+fn inside_a_pid_namespace() {
+    let race = caught_inside(&["--pid", "--mount-proc"]);
+    // Only a few processes have ever existed there.
+    assert!(race.pid < 100, "{race:?}");
+}
+
+/// Check that gwp-race works inside a time namespace, where clocks show another time than those that the kernel stamps hits by: one that
+/// is ahead, and one that is behind.
+#[test]
+fn inside_a_time_namespace() {
+    for offset in [100_000, -60] {
+        let offsets = ["monotonic", "boottime"].map(|clock| format!("--{clock}={offset}"));
+        caught_inside(&["--time", &offsets[0], &offsets[1]]);
+    }
 }
 
 /// Check that a program is watched whose file, processes, network and users are those of
@@ -110,6 +127,7 @@ fn hidden(program: &Path, argument: &str) -> (Guarded, Pid) {
     let mut command = Command::new("unshare");
     command
         .args(["--user", "--map-root-user", "--mount", "--pid", "--fork"])
+        .args(["--time", "--monotonic=100000", "--boottime=100000"])
         .args(["--net", "--uts", "--ipc", "--kill-child", "sh", "-c"])
         .arg(&script)
         .stdout(Stdio::null());

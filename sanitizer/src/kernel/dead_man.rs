@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{KernelError, fault};
+use super::{KernelError, fault, time_namespace};
 
 /// It is set for so much longer than was asked for, so that it need not be set each time, ns.
 const LEEWAY_NS: u64 = 300_000_000;
@@ -45,7 +45,7 @@ impl DeadMansSwitch {
         })
     }
 
-    /// The process goes on at least until this time (`CLOCK_MONOTONIC`, ns): it is not killed before, and soon after unless this is
+    /// The process goes on at least until this time (the kernel's `CLOCK_MONOTONIC`, ns): it is not killed before, and soon after unless this is
     /// called again.
     ///
     /// # Errors
@@ -55,6 +55,7 @@ impl DeadMansSwitch {
             return Ok(());
         }
         let at = ns.saturating_add(LEEWAY_NS);
+        let own = time_namespace::own(at);
         let none = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -62,8 +63,8 @@ impl DeadMansSwitch {
         let when = libc::itimerspec {
             it_interval: none,
             it_value: libc::timespec {
-                tv_sec: (at / 1_000_000_000).cast_signed(),
-                tv_nsec: (at % 1_000_000_000).cast_signed(),
+                tv_sec: (own / 1_000_000_000).cast_signed(),
+                tv_nsec: (own % 1_000_000_000).cast_signed(),
             },
         };
         fault::before("timer_settime", || "this process".to_owned())?;

@@ -26,5 +26,6 @@ pub mod rights;
 pub mod ring;
 pub mod shared;
 pub mod tables;
+mod time_namespace;
 
 pub use error::KernelError;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{KernelError, fault};
+use super::{KernelError, fault, time_namespace};
 
 /// The calling process gets SIGKILL when the thread that started it ends.
 ///
@@ -341,10 +341,10 @@ pub fn wait_readable<const N: usize>(
     Ok(polled.map(|fd| fd.revents != 0))
 }
 
-/// CLOCK_MONOTONIC in nanoseconds: the clock of the gates.
+/// The kernel's CLOCK_MONOTONIC in nanoseconds: the clock of the gates, in whatever time namespace the calling process is.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
+    time_namespace::kernels(clock_ns(libc::CLOCK_MONOTONIC))
 }
 
 /// A time as the gates and the wire give it, in nanoseconds; at most 584 years.
