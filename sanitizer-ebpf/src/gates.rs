@@ -21,10 +21,10 @@ use sanitizer_ebpf::{
     Control, Counter, ELSEWHERE, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_EXEC, EVENT_HIT,
     EVENT_KNOWN, EVENT_SHARED, EVENT_THREAD, EVENT_THREADS_LEFT, EVENT_UNKNOWN_PC, Event,
     FunctionEntry, HELD_TRAPS, HITS, HitRecord, KNOWN_BITS, KNOWN_TRAPS, MET, MODULES, MORE_NS,
-    ModuleRange, NEW_THREAD_NS, NO_REGISTER, NOBODY, NOT_HELD_TRAPS, OTHERS, OWN_ACCESSES,
-    OWN_TRAPS, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES, STACK_CHUNK,
-    TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, lock, own, phase,
-    system_call,
+    ModuleRange, NEW_THREAD_NS, NO_PROCESS, NO_REGISTER, NOBODY, NOT_HELD_TRAPS, OTHERS,
+    OWN_ACCESSES, OWN_TRAPS, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
+    STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, lock, own,
+    phase, system_call,
 };
 
 use crate::{
@@ -88,7 +88,7 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     // Whoever is interrupted, it costs.
     atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
     let tgid = current_tgid(control);
-    if u64::from(tgid) != atomic::load(&control.tgid) {
+    if !is_watched(control, tgid) {
         return swallow(control, Counter::ForeignSamples);
     }
     count(control, Counter::Samples);
@@ -228,7 +228,10 @@ extern "C" fn break_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 /// Somebody has come to where the owner of the sample is waited for.
 #[inline(always)]
 fn reached(control: &Control, word: u64, pc: u64, by_cpu: bool) -> u32 {
-    if atomic::load(&control.owner) != u64::from(current_tid(control))
+    // By its id alone: the first thread of another program has that of the one before, and so may a thread of another process.
+    let is_foreign = by_cpu && !is_watched(control, current_tgid(control));
+    if is_foreign
+        || atomic::load(&control.owner) != u64::from(current_tid(control))
         || atomic::load(&control.breakpoint) != pc
     {
         if by_cpu && atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
@@ -271,13 +274,15 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         return site_reached(control, word, ctx);
     }
     let tid = current_tid(control);
+    let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
+    let is_foreign = by_cpu && !is_watched(control, current_tgid(control));
     let shares = phase::of(word) != phase::STALL && atomic::load(&control.share_address) == address;
     if shares {
         count(control, Counter::ShareTraps);
         if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
             tell_of_look(control);
         }
-        if u64::from(tid) == atomic::load(&control.share_tid) {
+        if !is_foreign && u64::from(tid) == atomic::load(&control.share_tid) {
             return share_own(control);
         }
     } else {
@@ -285,15 +290,14 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         if phase::of(word) != phase::STALL || address != atomic::load(&control.watch_address) {
             return swallow(control, Counter::HitStale);
         }
-        if u64::from(tid) == atomic::load(&control.owner) {
+        if !is_foreign && u64::from(tid) == atomic::load(&control.owner) {
             return swallow(control, Counter::HitSameThread);
         }
         if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
             tell(EVENT_BUSY, tid, 0, phase::generation(word));
         }
     }
-    let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
-    if by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
+    if is_foreign {
         return refuse(control, Counter::HitForeign, shares);
     }
     // SAFETY: as above.
@@ -541,7 +545,7 @@ fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -
     let now = now();
     let unmet = atomic::load(&control.site_unmet);
     let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
-    let foreign = by_cpu && u64::from(current_tgid(control)) != atomic::load(&control.tgid);
+    let foreign = by_cpu && !is_watched(control, current_tgid(control));
     if !foreign {
         atomic::replace(&control.site_first_ns, 0, now);
     }
@@ -695,7 +699,7 @@ fn newtask(ctx: RawTracePointContext) -> i32 {
         return 0;
     }
     let Some(control) = control() else { return 0 };
-    if u64::from(current_tgid(control)) != atomic::load(&control.tgid) {
+    if !is_watched(control, current_tgid(control)) {
         return 0;
     }
     count(control, Counter::Threads);
@@ -714,14 +718,17 @@ fn newtask(ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// Another program is executed by a thread that nobody holds: it does not stop there, and all others of its process are gone.
+/// Another program is executed by a thread that nobody holds: it does not stop there, and all others of its process are gone. Its
+/// first instruction is still to come. From then on addresses mean something else, so nothing is the watched process's until the
+/// tracer knows of it.
 #[raw_tracepoint]
 fn exec(_ctx: RawTracePointContext) -> i32 {
     let Some(control) = control() else { return 0 };
     // SAFETY: the helper has no preconditions.
-    if u64::from(current_tgid(control)) == atomic::load(&control.tgid)
+    if is_watched(control, current_tgid(control))
         && !is_held(control, unsafe { bpf_get_current_task() })
     {
+        atomic::store(&control.tgid, NO_PROCESS);
         tell(EVENT_EXEC, current_tid(control), 0, 0);
     }
     0
@@ -768,6 +775,12 @@ fn current_tgid(control: &Control) -> u32 {
     }
     // SAFETY: the helper has no preconditions.
     tgid_of(control, unsafe { bpf_get_current_task() }).unwrap_or(0)
+}
+
+/// Whether a process is the watched one. The idle task and, in a pid namespace, every process outside of it have the id 0, which is nobody's.
+#[inline(always)]
+fn is_watched(control: &Control, tgid: u32) -> bool {
+    u64::from(tgid) != NO_PROCESS && u64::from(tgid) == atomic::load(&control.tgid)
 }
 
 #[inline(always)]
@@ -990,7 +1003,7 @@ fn search(
 /// The executable range of an address space that holds `pc`.
 #[inline(always)]
 fn range_of(control: &Control, tgid: u32, pc: u64) -> Option<&'static ModuleRange> {
-    if u64::from(tgid) != atomic::load(&control.tgid) {
+    if !is_watched(control, tgid) {
         return None;
     }
     let found = search(control, SPACE_STEPS, SPACE_RANGES as u32, |index| {

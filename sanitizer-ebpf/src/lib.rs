@@ -393,7 +393,7 @@ pub struct Control {
     pub owner: AtomicU64,
     /// Hits of this generation.
     pub hits: AtomicU64,
-    /// The thread group watched.
+    /// The thread group watched; [`NO_PROCESS`] while there is none, or it executes a program that the tracer does not know of yet.
     pub tgid: AtomicU64,
     /// The thread group of the tracer.
     pub tracer: AtomicU64,
@@ -442,6 +442,9 @@ impl Control {
 
 /// In the place of a thread: accesses of others are not waited for.
 pub const NOBODY: u64 = u64::MAX;
+
+/// In the place of a process: no gate takes anything for the watched one's.
+pub const NO_PROCESS: u64 = 0;
 
 /// For a register that takes no part in an address.
 pub const NO_REGISTER: u64 = 16;
@@ -588,5 +591,5 @@ pub const EVENT_CROWDED: u32 = 8;
 pub const EVENT_KNOWN: u32 = 9;
 /// The watched process creates more threads than are allowed to be taken in; told once until some are again.
 pub const EVENT_THREADS_LEFT: u32 = 10;
-/// Thread `tid` of the watched process, which is not held, executes another program.
+/// Thread `tid` of the watched process, which is not held, executes another program; no process is watched from then on.
 pub const EVENT_EXEC: u32 = 11;

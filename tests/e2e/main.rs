@@ -6,6 +6,7 @@ mod conduct;
 mod conformance;
 mod cut_files;
 mod descendants;
+mod execs;
 mod explain;
 mod faults;
 mod files;

@@ -539,9 +539,14 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gwp_race_abi::{Counter, FunctionEntry, ModuleRange};
+    use gwp_race_abi::{Counter, EVENT_EXEC, FunctionEntry, ModuleRange, NO_PROCESS};
 
     use super::*;
+    use crate::{
+        addr::RuntimeAddr,
+        kernel::{calibrate::trap_cost_ns, cpus, perf::WatchKind},
+        target::testing::Child,
+    };
 
     /// Check that the kernel's verifier accepts every gate, and that tables can be loaded.
     #[test]
@@ -610,5 +615,74 @@ mod tests {
         }
         let counters = control.counters.iter();
         assert!(counters.map(|count| count.load(SeqCst)).all(|it| it == 0));
+    }
+
+    /// Check that what a process does counts as the watched one's until it executes another program without being held, and not again before it is named anew: at the
+    /// same addresses stands something else by then.
+    #[test]
+    fn nothing_is_watched_after_an_exec() {
+        const PROGRAM: &str = r#"
+            #include <pthread.h>
+            #include <stdio.h>
+            #include <unistd.h>
+            volatile long shared;
+            static void *touch(void *argument) { shared++; return argument; }
+            int main(int count, char **words) {
+                printf("%p\n", (void *)&shared);
+                fflush(stdout);
+                for (;;) {
+                    pthread_t thread;
+                    char go[2];
+                    if (read(0, go, 2) != 2) return 0;
+                    if (go[0] == 'e') execv("/proc/self/exe", words);
+                    if (pthread_create(&thread, NULL, touch, NULL) != 0) return 1;
+                    pthread_join(thread, NULL);
+                    puts("touched");
+                    fflush(stdout);
+                }
+            }"#;
+        let mut gates = Gates::load(GateLog::Off).unwrap();
+        // So that they know which ids are meant.
+        trap_cost_ns(&gates).unwrap();
+        let mut child = Child::run(PROGRAM, &["-no-pie", "-pthread"]);
+        let place = child.read_line();
+        let address = u64::from_str_radix(place.trim().trim_start_matches("0x"), 16).unwrap();
+        let watchpoints: Vec<PerfEvent> = cpus::online()
+            .into_iter()
+            .map(|cpu| {
+                let mut event = PerfEvent::watchpoint_on_cpu(cpu).unwrap();
+                event.set_gate(gates.program(Gate::Watch).unwrap()).unwrap();
+                event
+                    .watch(RuntimeAddr(address), 8, WatchKind::Writes)
+                    .unwrap();
+                event
+            })
+            .collect();
+        let control = gates.control();
+        let pid = u64::from(child.pid().as_raw().cast_unsigned());
+        control.watch_by_cpu.store(1, SeqCst);
+        control.keep_unanalyzed.store(1, SeqCst);
+        control.share_address.store(address, SeqCst);
+        control.tgid.store(pid, SeqCst);
+        let touch = |child: &mut Child| {
+            child.send_line("t");
+            child.wait_for_line("touched");
+            let threads = &control.counters[Counter::Threads as usize];
+            [&control.share_others, threads].map(|count| count.load(SeqCst))
+        };
+        assert_eq!(touch(&mut child), [1, 1]);
+        child.send_line("e");
+        child.wait_for_line(place.trim());
+        assert_eq!(control.tgid.load(SeqCst), NO_PROCESS);
+        assert_eq!(touch(&mut child), [1, 1]);
+        control.tgid.store(pid, SeqCst);
+        assert_eq!(touch(&mut child), [2, 2]);
+        drop(watchpoints);
+        let told = std::iter::from_fn(|| gates.next_event());
+        let execs = told.filter(|event| event.kind == EVENT_EXEC);
+        assert_eq!(
+            execs.map(|event| u64::from(event.tid)).collect::<Vec<_>>(),
+            [pid]
+        );
     }
 }

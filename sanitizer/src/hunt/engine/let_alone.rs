@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
 
-use gwp_race_abi::phase;
+use gwp_race_abi::{NO_PROCESS, phase};
 
 use crate::hunt::wire::{Ending, Notice};
 use crate::kernel::process::{self, monotonic_ns};
@@ -100,12 +100,19 @@ impl Engine {
         Ok(())
     }
 
-    /// A thread that was let alone executes another program: all others are gone.
-    pub(super) fn on_exec_unheld(&mut self, tid: u32) -> Result<(), EngineError> {
-        if ptrace::seize(tid, tid).is_ok() {
+    /// Looks whether a thread that nobody held has executed another program: all others are gone then, and the gates take nothing for the
+    /// process's until that is known here. They tell of it, too, unless their buffer is full.
+    pub(super) fn look_for_exec(&mut self) -> Result<(), EngineError> {
+        if self.gates.control().tgid.load(SeqCst) != NO_PROCESS {
+            // There was none, or it is known by its stop.
+            return Ok(());
+        }
+        let tid = self.pid;
+        // It may have been taken back as one of those that were let alone.
+        if ptrace::seize(tid, tid).is_ok() || ptrace::has_news(tid).is_ok() {
             self.on_exec(tid)?;
             self.begin_watching(true);
-        } else if !self.arming.holds(tid) {
+        } else {
             self.end(Ending::TargetEnded);
         }
         Ok(())

@@ -562,7 +562,7 @@ impl Engine {
                 }
             }
             EVENT_THREADS_LEFT => self.left_threads(),
-            EVENT_EXEC => self.on_exec_unheld(event.tid)?,
+            EVENT_EXEC => self.look_for_exec()?,
             EVENT_UNKNOWN_PC => self.look_for_code(),
             EVENT_BUSY if matches!(self.state, State::Idle) => self.site_is_busy(),
             EVENT_CROWDED => {

@@ -364,6 +364,10 @@ impl Engine {
     pub(super) fn housekeeping(&mut self) -> Result<(), EngineError> {
         self.rounds += 1;
         self.gates.flush_log();
+        self.look_for_exec()?;
+        if self.ending.is_some() {
+            return Ok(());
+        }
         // What the program does once a second would never be met if each wait ended then.
         let is_free = self.is_at_rest() && !self.waiting.is_under_way();
         if self.substitute.is_some() || is_free {
@@ -495,6 +499,8 @@ impl Engine {
         self.told_unstoppable = false;
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
+        // Nothing is armed, and nobody can be claimed.
+        self.gates.control().tgid.store(u64::from(tid), SeqCst);
         self.adoption.forget();
         self.count_alone();
         self.fit_events(1);
