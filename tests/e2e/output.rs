@@ -2,16 +2,21 @@
 //! away. What the file does not take goes to standard error, and the exit code tells.
 
 use std::{
+    ffi::CStr,
     fs::{self, File},
     io::Read as _,
-    os::unix::fs::OpenOptionsExt as _,
+    os::{fd::FromRawFd as _, unix::fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::Duration,
 };
 
 use gwp_race_tests::{
-    Configuration, Program, Report, binary::gwp_race, children::Guarded, compile, watch::AGGRESSIVE,
+    Configuration, Program, Report,
+    binary::gwp_race,
+    children::{Guarded, descendants},
+    compile,
+    watch::AGGRESSIVE,
 };
 use nix::{
     fcntl::{FcntlArg, OFlag, fcntl},
@@ -209,6 +214,96 @@ fn a_reader_that_leaves_loses_nothing() {
         reports(&said) > 0 && reports(&said) == caught(&said),
         "{said}"
     );
+}
+
+/// A terminal: the end that shows it, and the name of the other one.
+fn terminal() -> (File, PathBuf) {
+    // SAFETY: the calls touch no memory but the buffer, and the descriptor is nobody else's.
+    unsafe {
+        let master = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
+        assert!(master >= 0);
+        assert_eq!(libc::grantpt(master) | libc::unlockpt(master), 0);
+        let mut name = [0u8; 64];
+        assert_eq!(
+            libc::ptsname_r(master, name.as_mut_ptr().cast(), name.len()),
+            0
+        );
+        let name = CStr::from_bytes_until_nul(&name).unwrap();
+        (
+            File::from_raw_fd(master),
+            PathBuf::from(name.to_str().unwrap()),
+        )
+    }
+}
+
+/// Check that a gwp-race without a terminal does not get one by writing its report there, and goes on when that one is closed; and that neither a terminal nor a FIFO is
+/// taken for a file to be read, nor waited for.
+#[test]
+fn terminals_do_not_become_ours() {
+    let (mut master, slave) = terminal();
+    let slave = slave.to_str().unwrap();
+    let without_terminal = |command: &Command| {
+        let mut setsid = Command::new("setsid");
+        setsid
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdin(Stdio::null());
+        setsid
+    };
+    let mut command = without_terminal(&run(&["-o", slave], "3"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watching = Guarded::new(command.spawn().unwrap());
+    // Something has arrived there.
+    assert!(master.read(&mut [0; 256]).unwrap() > 0);
+    for pid in descendants(watching.pid())
+        .into_iter()
+        .chain([watching.pid()])
+    {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let tty = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.split(' ').nth(4));
+        assert!(tty.is_none_or(|tty| tty == "0"), "{stat}");
+    }
+    drop(master);
+    let status = watching.wait(LIMIT).unwrap();
+    let [stdout, stderr] = {
+        let child = watching.child();
+        let stdout = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+        [
+            stdout,
+            std::io::read_to_string(child.stderr.take().unwrap()).unwrap(),
+        ]
+    };
+    assert_eq!(status.code(), FAILED, "{stderr}");
+    assert_eq!(stdout, "done\n");
+    assert!(
+        stderr.contains("cannot write the report") && reports(&stderr) > 0,
+        "{stderr}"
+    );
+
+    let (_master, slave) = terminal();
+    let scratch = tempfile::tempdir().unwrap();
+    let fifo = scratch.path().join("fifo");
+    mkfifo(&fifo, Mode::S_IRWXU).unwrap();
+    for (path, what) in [(&slave, "a device"), (&fifo, "a FIFO")] {
+        let path = path.to_str().unwrap();
+        let mut inspect = Command::new(gwp_race());
+        inspect
+            .args(["inspect", "--pc-sections", path])
+            .arg(gwp_race());
+        let mut file = Command::new(gwp_race());
+        file.args(["inspect", path]);
+        for command in [run(&["--suppressions", path], "3"), inspect, file] {
+            let output = without_terminal(&command).output().unwrap();
+            let said = said(&output);
+            assert!(
+                !output.status.success() && said.contains(what),
+                "{command:?}: {said}"
+            );
+        }
+    }
 }
 
 /// Check that a reader who takes his time costs no memory: what finds no place is dropped and counted, and

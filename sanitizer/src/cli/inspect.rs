@@ -26,6 +26,7 @@ use serde_json::json;
 
 use super::told;
 use crate::image::{Image, Opened};
+use crate::kernel::named;
 use crate::kernel::rights::as_caller;
 use crate::pcmeta::PcSectionDescription;
 use crate::report::clean::clean;
@@ -105,7 +106,7 @@ impl InspectArgs {
         let mut descriptions = self.pc_section.clone();
         if let Some(file) = &self.pc_sections {
             let name = file.display();
-            let text = as_caller(|| std::fs::read_to_string(file))?
+            let text = as_caller(|| named::read_text(file))?
                 .with_context(|| format!("cannot read {name}; check the path"))?;
             for (number, line) in (1..).zip(text.lines()) {
                 let line = line.trim();

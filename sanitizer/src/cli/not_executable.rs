@@ -3,7 +3,6 @@
 
 use std::{
     ffi::OsStr,
-    fs::File,
     io::{self, Read as _},
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -15,6 +14,7 @@ use object::{
 };
 
 use super::rights::found;
+use crate::kernel::named;
 
 /// So much of a file is looked at: the kernel itself reads less of a script's first line (`BINPRM_BUF_SIZE`), and program headers stand
 /// at the beginning of a file.
@@ -61,11 +61,7 @@ pub(super) fn mend(program: &OsStr, error: &io::Error) -> String {
 /// What the kernel executes in the place of a file, or to load it, and whether the file is a script.
 fn interpreter(path: &Path) -> Option<(PathBuf, bool)> {
     let mut head = Vec::new();
-    // The kernel has tried to execute it, so it is a regular file.
-    let file = File::open(path).ok().filter(|file| {
-        let about = file.metadata();
-        about.is_ok_and(|about| about.is_file())
-    })?;
+    let file = named::open_file(path).ok()?;
     file.take(HEAD).read_to_end(&mut head).ok()?;
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|&byte| byte == b'\n').next()?;

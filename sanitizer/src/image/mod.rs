@@ -31,14 +31,14 @@ mod symbol;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::{File, FileType, OpenOptions};
+use std::fs::{File, FileType};
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::{FileOffset, LinkAddr};
 use crate::kernel::file_map::FileMap;
+use crate::kernel::named::{Named, no_file};
 
 pub use archive::Archive;
 pub use encoding::Encoding;
@@ -100,18 +100,15 @@ impl Bytes {
 }
 
 impl Bytes {
-    /// Maps the file at `path`. Nothing but a regular file is waited for or read from: a FIFO would
-    /// keep us until somebody writes to it.
+    /// Maps the file at `path`. Nothing but a regular file is opened.
     fn open(path: &Path) -> Result<Self, ImageError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(path);
-        let file = file.map_err(|source| ImageError::Read {
+        let read_error = |source| ImageError::Read {
             file: path.into(),
             source,
-        })?;
-        Self::map(file, path)
+        };
+        let named = Named::find(path).map_err(read_error)?;
+        check_kind(named.kind(), path)?;
+        Self::map(named.open().map_err(read_error)?, path)
     }
 
     fn map(file: File, name: &Path) -> Result<Self, ImageError> {
@@ -120,14 +117,7 @@ impl Bytes {
             source,
         };
         let metadata = file.metadata().map_err(read_error)?;
-        if !metadata.is_file() {
-            let (what, mend) = no_file(metadata.file_type());
-            return Err(ImageError::Unsupported {
-                file: name.into(),
-                what: what.into(),
-                mend,
-            });
-        }
+        check_kind(metadata.file_type(), name)?;
         if metadata.len() == 0 {
             // An empty file cannot be mapped, and has nothing to map.
             return Ok(Self::Owned(Vec::new()));
@@ -137,15 +127,16 @@ impl Bytes {
     }
 }
 
-/// What something is that has a name but no bytes of its own, and what to give instead.
-fn no_file(kind: FileType) -> (&'static str, &'static str) {
-    let copy = "copy what it gives into a file, and give that";
-    match kind {
-        kind if kind.is_dir() => ("a directory", "give the files in it: DIR/*"),
-        kind if kind.is_fifo() => ("a FIFO", copy),
-        kind if kind.is_socket() => ("a socket", copy),
-        _ => ("a device", copy),
+fn check_kind(kind: FileType, name: &Path) -> Result<(), ImageError> {
+    if kind.is_file() {
+        return Ok(());
     }
+    let (what, mend) = no_file(kind);
+    Err(ImageError::Unsupported {
+        file: name.into(),
+        what: what.into(),
+        mend,
+    })
 }
 
 /// One section of an image.

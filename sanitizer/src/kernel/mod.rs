@@ -15,6 +15,7 @@ pub mod file_map;
 pub mod foreign;
 pub mod gates;
 pub mod limits;
+pub mod named;
 pub mod object;
 pub mod origin;
 pub mod perf;

@@ -9,11 +9,11 @@
 //! Types of other ThreadSanitizer reports (`thread`, `mutex`, `signal`, `deadlock`) are
 //! accepted and have no effect.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::model::{Access, LocationKind, Race, StackFrame};
+use crate::kernel::named;
 
 /// Why a suppressions file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ pub struct Suppressions {
 impl Suppressions {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, SuppressError> {
-        let text = fs::read_to_string(path).map_err(|source| SuppressError::Read {
+        let text = named::read_text(path).map_err(|source| SuppressError::Read {
             path: path.to_owned(),
             source,
         })?;

@@ -1,8 +1,7 @@
 //! How a file of a watched program can be opened, by this process or another one of ours.
 
 use std::{
-    fs::{File, OpenOptions},
-    os::unix::fs::OpenOptionsExt as _,
+    fs::File,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +12,7 @@ use super::{
     file::{ForeignFile, Purpose, failed},
     root::Root,
 };
+use crate::kernel::named;
 
 /// See the module. Ids are those of processes, or of threads of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,11 +66,7 @@ impl Via {
                 file.open()
             }
             Self::Mapping { id, start, end } => ForeignFile::mapped(*id, &(*start..*end))?.open(),
-            Self::Name(path) => OpenOptions::new()
-                .read(true)
-                .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-                .open(path)
-                .map_err(|cause| failed("open", path, cause)),
+            Self::Name(path) => named::open_file(path).map_err(|cause| failed("open", path, cause)),
         }
     }
 
