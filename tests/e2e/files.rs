@@ -8,7 +8,7 @@ use std::{
 };
 
 use gwp_race_tests::{
-    Configuration, Program, Watch,
+    Configuration, Program, Report, Watch,
     children::{Guarded, named, status_field},
     compile,
     served::Served,
@@ -79,6 +79,48 @@ fn a_file_system_that_falls_silent() {
         sleep(Duration::from_millis(20));
     }
     println!("its thread waits still: {}", thread.exists());
+}
+
+/// Check that the thread which holds threads asks a file system for nothing that a process serves, and has no map of such a file, whose pages could be dropped: a race is
+/// caught, and told with the tables of the file, although that thread would wait for ever.
+#[test]
+fn who_holds_threads_waits_for_no_file_system() {
+    let racy = Program::new("races/code_tables.c").flags(&["-fbasic-block-address-map"]);
+    let racy = compile::program(&racy, Configuration::USUAL).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let served = match Served::mount(scratch.path(), std::fs::read(racy).unwrap()) {
+        Ok(served) => served,
+        Err(error) => return println!("FUSE cannot be mounted here: {error}"),
+    };
+    served.ignore("gwp-race-tracer");
+    let path = scratch.path().join("program");
+    let output = tempfile::tempdir().unwrap();
+    let report = output.path().join("report");
+    let mut command = Watch::aggressive().run_command(&path, &["300"], &report);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut gwp_race = Guarded::new(command.spawn().unwrap());
+    let start = Instant::now();
+    let mut looks = 0;
+    let race = loop {
+        assert!(start.elapsed() < REACHING, "no race was caught");
+        assert!(gwp_race.ended().unwrap().is_none());
+        if let Some(tracer) = named(gwp_race.pid(), "gwp-race-tracer") {
+            let maps = std::fs::read_to_string(format!("/proc/{tracer}/maps")).unwrap_or_default();
+            assert!(!maps.contains(path.to_str().unwrap()), "{maps}");
+            looks += usize::from(!maps.is_empty());
+        }
+        let text = std::fs::read_to_string(&report).unwrap_or_default();
+        if let Some(race) = Report::read(&text).unwrap().races.into_iter().next() {
+            break race;
+        }
+        sleep(Duration::from_millis(20));
+    };
+    assert!(looks > 0 && served.waiting().is_empty());
+    for access in &race.accesses {
+        assert!(access.block.is_some(), "{race:?}");
+    }
+    kill(gwp_race.pid(), Signal::SIGTERM).unwrap();
+    gwp_race.wait(ENDING).unwrap();
 }
 
 /// What a thread has open.

@@ -47,6 +47,8 @@ pub struct Served {
 #[derive(Default)]
 struct State {
     is_silent: AtomicBool,
+    /// Threads of this name get no answer.
+    unanswered: Mutex<Option<String>>,
     waiting: Mutex<Vec<i32>>,
 }
 
@@ -91,6 +93,11 @@ impl Served {
         self.state.is_silent.store(true, SeqCst);
     }
 
+    /// From now on threads of this name get no answer.
+    pub fn ignore(&self, name: &str) {
+        *self.state.unanswered.lock().unwrap() = Some(name.to_owned());
+    }
+
     /// The threads that wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> Vec<i32> {
@@ -119,7 +126,14 @@ fn serve(mut connection: &File, contents: &[u8], state: &State) {
         if [kind::FORGET, kind::BATCH_FORGET, kind::INTERRUPT].contains(&kind) {
             continue;
         }
-        if state.is_silent.load(SeqCst) {
+        let is_ignored = || {
+            let unanswered = state.unanswered.lock().unwrap();
+            unanswered.as_ref().is_some_and(|name| {
+                let comm = std::fs::read_to_string(format!("/proc/{}/comm", word(32)));
+                comm.is_ok_and(|comm| comm.trim() == name)
+            })
+        };
+        if state.is_silent.load(SeqCst) || is_ignored() {
             // The kernel waits for no answer to a release.
             if kind != kind::RELEASE {
                 let thread = word(32).cast_signed();

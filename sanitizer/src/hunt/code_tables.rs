@@ -1,5 +1,5 @@
 //! What compilers tell of a module's code besides the detector's metadata, where it is there: basic blocks
-//! (`SHT_LLVM_BB_ADDR_MAP`) and live values (`.llvm_stackmaps`). Read when a hit is first judged.
+//! (`SHT_LLVM_BB_ADDR_MAP`) and live values (`.llvm_stackmaps`). Read by the loader when a hit is first judged.
 
 use crate::{
     addr::LinkAddr,
@@ -12,7 +12,7 @@ use crate::{
     symbols::{ModuleInfo, debug_image},
 };
 
-/// The tracer reads them between two hits: larger files than this with one of those sections would keep it
+/// They are read between two hits, and nobody is stalled meanwhile: larger files than this with one of those sections would take
 /// too long.
 const LARGEST_FILE: usize = 64 << 20;
 /// Bytes of a value that a report shows.

@@ -29,10 +29,13 @@ struct Request {
     wanted: Wanted,
 }
 
-#[derive(Clone, Copy)]
 enum Wanted {
     /// A look at the process, which may be another program's by now.
-    Look { anew: bool },
+    Look {
+        anew: bool,
+        /// Where accesses are to be judged.
+        judged: Vec<u64>,
+    },
     /// Nothing of it any more.
     Nothing,
 }
@@ -88,7 +91,14 @@ impl Loader {
     /// Asks for a look at a process; what was asked before is not answered any more. `anew`: it
     /// has executed another program, so that nothing is as it was.
     pub fn look(&mut self, pid: u32, anew: bool) {
-        self.ask(pid, Wanted::Look { anew });
+        let judged = Vec::new();
+        self.ask(pid, Wanted::Look { anew, judged });
+    }
+
+    /// Asks for a look after which accesses at these addresses can be judged: what else compilers tell of the code there is read as well.
+    pub fn look_to_judge(&mut self, pid: u32, judged: Vec<u64>) {
+        let anew = false;
+        self.ask(pid, Wanted::Look { anew, judged });
     }
 
     /// Asks to forget a process that has ended; what was asked before is not answered any more. What was read of its files is kept.
@@ -208,7 +218,7 @@ fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, r
             pid,
             wanted,
         } = request;
-        if !matches!(wanted, Wanted::Look { anew: false }) {
+        if !matches!(wanted, Wanted::Look { anew: false, .. }) {
             modules.unload(&mut tables, &mut shelf);
         }
         let look = match wanted {
@@ -216,8 +226,9 @@ fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, r
                 tables.set_space(&[]);
                 None
             }
-            Wanted::Look { anew } => {
+            Wanted::Look { anew, judged } => {
                 let changes = modules.refresh(pid, &mut tables, &mut shelf);
+                modules.read_code_tables(&judged);
                 Some(changes.map(|mut changes| {
                     changes.unloaded |= anew;
                     (Arc::new(modules.clone()), changes)

@@ -77,9 +77,10 @@ impl Loaded {
             .get_or_init(|| Arc::new(CallFrames::of(&self.module.image)))
     }
 
-    fn code_tables(&self) -> &CodeTables {
+    /// Reads its code tables, for which other files may be looked for: that may take as long as file systems please.
+    fn read_code_tables(&self) {
         self.code_tables
-            .get_or_init(|| Arc::new(CodeTables::of(&self.module.image, &info(&self.module))))
+            .get_or_init(|| Arc::new(CodeTables::of(&self.module.image, &info(&self.module))));
     }
 
     fn function_count(&self) -> u64 {
@@ -210,10 +211,10 @@ impl<'a> Place<'a> {
         self.module.frames()
     }
 
-    /// What else is known of the module's code.
+    /// What else is known of the module's code, once that was [read](ModuleSet::read_code_tables).
     #[must_use]
-    pub fn code_tables(&self) -> &'a CodeTables {
-        self.module.code_tables()
+    pub fn code_tables(&self) -> Option<&'a CodeTables> {
+        self.module.code_tables.get().map(|tables| &**tables)
     }
 
     /// Whether the return address is on top of the stack wherever a thread stands in the routines
@@ -591,7 +592,7 @@ impl ModuleSet {
         let (start, code) = self.function_code(pc)?;
         let begins = || {
             let place = self.place(pc)?;
-            let block = place.code_tables().block_at(place.link)?;
+            let block = place.code_tables()?.block_at(place.link)?;
             let offset = block
                 .start
                 .0
@@ -601,6 +602,12 @@ impl ModuleSet {
             Some((start + offset, rest))
         };
         Some(begins().unwrap_or((start, code)))
+    }
+
+    /// Reads what else compilers tell of the code around these addresses. Not for a thread that anybody waits for.
+    pub fn read_code_tables(&self, pcs: &[u64]) {
+        let places = pcs.iter().filter_map(|&pc| self.place(pc));
+        places.for_each(|place| place.module.read_code_tables());
     }
 
     /// The modules as symbols and reports need them.

@@ -17,6 +17,7 @@
 mod archive;
 mod bytes;
 mod compressed;
+mod copy;
 mod descriptors;
 mod encoding;
 mod error;
@@ -49,6 +50,7 @@ pub use machine::Machine;
 pub use slot::{Slot, SlotTarget};
 pub use symbol::{FunctionSymbol, ObjectSymbol, Symbol};
 
+use copy::{Copy, Held};
 use headers::{Headers, Section, SectionKind};
 
 /// An ELF file, mapped or owned. Cloning shares it.
@@ -69,6 +71,7 @@ struct Inner {
 enum Bytes {
     Mapped(FileMap),
     Owned(Vec<u8>),
+    Copied(Held),
     /// Those of a member of an archive.
     Part(Arc<Bytes>, Range<usize>),
 }
@@ -86,6 +89,7 @@ impl Bytes {
         match self {
             Self::Mapped(map) => map,
             Self::Owned(vec) => vec,
+            Self::Copied(held) => held.bytes(),
             Self::Part(whole, range) => whole.as_slice().get(range.clone()).unwrap_or_default(),
         }
     }
@@ -93,7 +97,7 @@ impl Bytes {
     fn is_cut(&self) -> bool {
         match self {
             Self::Mapped(map) => map.is_cut(),
-            Self::Owned(_) => false,
+            Self::Owned(_) | Self::Copied(_) => false,
             Self::Part(whole, _) => whole.is_cut(),
         }
     }
@@ -109,6 +113,19 @@ impl Bytes {
         let named = Named::find(path).map_err(read_error)?;
         check_kind(named.kind(), path)?;
         Self::map(named.open().map_err(read_error)?, path)
+    }
+
+    /// A copy of a file, on a disk where there is one.
+    fn copy(file: File, name: &Path) -> Result<Self, ImageError> {
+        let read_error = |source| ImageError::Read {
+            file: name.into(),
+            source,
+        };
+        check_kind(file.metadata().map_err(read_error)?.file_type(), name)?;
+        Ok(match Copy::of(file).map_err(read_error)? {
+            Copy::OnDisk(file) => Self::map(file, name)?,
+            Copy::InMemory(held) => Self::Copied(held),
+        })
     }
 
     fn map(file: File, name: &Path) -> Result<Self, ImageError> {
@@ -209,6 +226,15 @@ impl Image {
     /// As [`Image::open`].
     pub fn from_file(file: File, name: &Path) -> Result<Self, ImageError> {
         Self::new(Bytes::map(file, name)?, name)?.linked()
+    }
+
+    /// Copies an open file whose file system a process serves: to read such a file through a map is to wait for that process with each page that
+    /// is not in memory yet.
+    ///
+    /// # Errors
+    /// As [`Image::open`], and where there is no room for a copy.
+    pub fn from_served_file(file: File, name: &Path) -> Result<Self, ImageError> {
+        Self::new(Bytes::copy(file, name)?, name)?.linked()
     }
 
     /// Maps an open file, which may also be an object file, and be of any machine; `name` is what messages call it.

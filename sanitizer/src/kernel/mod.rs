@@ -16,6 +16,7 @@ pub mod foreign;
 pub mod gates;
 pub mod limits;
 pub mod named;
+pub mod nameless;
 pub mod object;
 pub mod origin;
 pub mod perf;

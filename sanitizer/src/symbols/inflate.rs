@@ -1,17 +1,14 @@
 //! Sections that a linker or `objcopy` has compressed, decompressed as a stream: small ones into memory, large ones into a
 //! file without a name, so that neither a large program nor a bomb takes memory.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
-
-use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 
 use super::pages::PagedFile;
 use super::reader::Reader;
 use super::too_much::TooMuch;
 use crate::image::{Form, inflate};
+use crate::kernel::nameless::{DIRECTORIES, nameless_file};
 
 /// What is decompressed into memory at most, in bytes.
 const MOST_IN_MEMORY: u64 = 1 << 20;
@@ -22,8 +19,6 @@ const MOST_WITHOUT_FILE: u64 = 16 << 20;
 /// How many times its size a large section may have decompressed. Debug information shrinks to a third or a tenth;
 /// zlib cannot shrink anything to less than a thousandth, zstd can.
 const MOST_GROWTH: u64 = 64;
-/// Where files without names go: a place on a disk, as a rule.
-const DIRECTORIES: [&str; 2] = ["/var/tmp", "/tmp"];
 
 /// A compressed section.
 pub(super) struct Packed<'a> {
@@ -90,19 +85,6 @@ impl Packed<'_> {
     fn copy_to(self, take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
         inflate(self.form, self.contents, self.size, take)
     }
-}
-
-/// A file in a directory that is on a disk.
-fn nameless_file(directory: &str) -> Option<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(libc::O_TMPFILE | libc::O_NOFOLLOW)
-        .open(directory)
-        .ok()?;
-    let kind = fstatfs(&file).ok()?.filesystem_type();
-    (kind != TMPFS_MAGIC).then_some(file)
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use nix::unistd::Pid;
 
 use super::TargetError;
 use super::maps::{Mapping, Maps};
+use super::modules::ModuleError;
 use super::process;
+use crate::image::Image;
 use crate::kernel::foreign::{About, ForeignError, ForeignFile, Purpose, Root, Via};
 
 /// Why a mapped file cannot be opened.
@@ -62,10 +64,20 @@ pub(super) struct MappedFile {
 
 impl MappedFile {
     /// Opens it.
-    pub(super) fn open(&self) -> Result<File, MappedFileError> {
+    fn open(&self) -> Result<File, MappedFileError> {
         self.file
             .open()
             .map_err(|error| sorted(self.pid, &self.path, error))
+    }
+
+    /// Reads or maps it.
+    pub(super) fn image(&self) -> Result<Image, ModuleError> {
+        let file = self.open()?;
+        Ok(if self.file.is_served() {
+            Image::from_served_file(file, &self.path)?
+        } else {
+            Image::from_file(file, &self.path)?
+        })
     }
 
     /// What tells it from another one.

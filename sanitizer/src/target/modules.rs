@@ -394,7 +394,7 @@ impl Modules {
             let mut before = self.files.iter();
             let image = match before.find(|(kept, _)| *kept == identity) {
                 Some((_, image)) => image.clone(),
-                None => Image::from_file(file.open()?, &file.path)?,
+                None => file.image()?,
             };
             Ok((image, Some(identity)))
         };

@@ -178,6 +178,14 @@ struct Confirm {
     deadline: u64,
 }
 
+impl Confirm {
+    /// Where the threads stood.
+    fn places(&self) -> Vec<u64> {
+        let racing = self.hits.iter().map(|hit| hit.regs.rip);
+        racing.chain([self.side.regs.rip]).collect()
+    }
+}
+
 /// What an engine needs that lasts longer than its process, and is another one's when that has ended.
 pub struct Lasting {
     /// The gates.

@@ -230,8 +230,11 @@ impl Engine {
         let closed = phase::word(self.generation, phase::CLOSED);
         self.gates.control().phase.store(closed, SeqCst);
         self.nobody_stands();
+        match &purpose {
+            Purpose::Judge { confirm, .. } => self.loader.look_to_judge(self.pid, confirm.places()),
+            _ => self.loader.look(self.pid, anew),
+        }
         self.state = State::Looking(purpose);
-        self.loader.look(self.pid, anew);
     }
 
     /// Goes on with what the look was for, when the loader has answered.
@@ -310,8 +313,7 @@ impl Engine {
             self.outbox.send(&Notice::Debug(error.to_string()));
         }
         // What was executed there may have been another library's code, and have had another meaning.
-        let racing = confirm.hits.iter().map(|hit| hit.regs.rip);
-        let mut all = racing.chain([confirm.side.regs.rip]);
+        let mut all = confirm.places().into_iter();
         if all.any(|pc| before.is_replaced_in(&self.modules, pc)) {
             self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
         } else {
@@ -323,6 +325,7 @@ impl Engine {
     pub(super) fn judge_last(&mut self, completed: bool) {
         let (confirm, completed) = match std::mem::replace(&mut self.state, State::Idle) {
             State::Confirm(confirm) => {
+                // There is no time for more: what was read of the code before must do.
                 self.loader.look(self.pid, false);
                 (confirm, completed)
             }

@@ -36,6 +36,7 @@ pub struct ForeignFile {
     fd: OwnedFd,
     about: About,
     path: PathBuf,
+    is_served: bool,
 }
 
 impl ForeignFile {
@@ -79,13 +80,24 @@ impl ForeignFile {
         if !about.is_regular() {
             return Err(ForeignError::NoFile { path });
         }
-        Ok(Self { fd, about, path })
+        Ok(Self {
+            fd,
+            about,
+            path,
+            is_served: matches!(kind, Kind::Served { .. }),
+        })
     }
 
     /// What is known of it.
     #[must_use]
     pub const fn about(&self) -> &About {
         &self.about
+    }
+
+    /// Whether a process answers for its file system, when that pleases.
+    #[must_use]
+    pub const fn is_served(&self) -> bool {
+        self.is_served
     }
 
     /// Whether it is the one of this device and inode.
