@@ -234,9 +234,7 @@ impl<'a> Place<'a> {
     }
 
     fn symbol(&self) -> Option<(LinkAddr, LinkAddr)> {
-        let symbols = self.module.module.image.functions();
-        let after = symbols.partition_point(|symbol| symbol.address <= self.link);
-        let symbol = symbols.get(after.checked_sub(1)?)?;
+        let symbol = self.module.module.image.function_before(self.link)?;
         let end = symbol.address.offset(symbol.size.cast_signed());
         (self.link < end).then_some((symbol.address, end))
     }

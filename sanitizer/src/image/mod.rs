@@ -535,24 +535,53 @@ impl Image {
     }
 
     /// The functions that the symbol table names (`.symtab`, or `.dynsym` where that is
-    /// stripped), sorted by address; of several names for one address the most public first.
+    /// stripped), sorted by address; of several names for one address the most public first. Where there are more of them
+    /// than are kept, those that come first in the table.
     #[must_use]
     pub fn functions(&self) -> Vec<FunctionSymbol<'_>> {
-        symbol::functions(self.data(), &self.inner.headers)
+        symbol::functions(self.data(), &self.inner.headers, |_| true).symbols
+    }
+
+    /// The same if it is all of them, for what is concluded of one that is missing.
+    #[must_use]
+    pub fn all_functions(&self) -> Option<Vec<FunctionSymbol<'_>>> {
+        let kept = symbol::functions(self.data(), &self.inner.headers, |_| true);
+        kept.are_all.then_some(kept.symbols)
+    }
+
+    /// Those of them that are wanted, wherever they are in the table.
+    #[must_use]
+    pub fn functions_where<'image>(
+        &'image self,
+        is_wanted: impl Fn(&FunctionSymbol<'image>) -> bool,
+    ) -> Vec<FunctionSymbol<'image>> {
+        symbol::functions(self.data(), &self.inner.headers, is_wanted).symbols
+    }
+
+    /// All of them in the order of the table, where nothing need be kept.
+    pub fn each_function(&self) -> impl Iterator<Item = FunctionSymbol<'_>> {
+        symbol::each_function(self.data(), &self.inner.headers)
+    }
+
+    /// The one that begins at an address or next before it: of several there, the one that [`Image::functions`] has last.
+    #[must_use]
+    pub fn function_before(&self, address: LinkAddr) -> Option<FunctionSymbol<'_>> {
+        symbol::function_before(self.data(), &self.inner.headers, address)
     }
 
     /// What the symbol table names with a size and without saying what it is, sorted as [`Image::functions`]: so clang
-    /// names the parts of functions that it lays out apart.
+    /// names the parts of functions that it lays out apart. Nothing where there are more than are kept.
     #[must_use]
-    pub fn labels(&self) -> Vec<Symbol<'_>> {
-        symbol::labels(self.data(), &self.inner.headers)
+    pub fn labels(&self) -> Option<Vec<Symbol<'_>>> {
+        let kept = symbol::labels(self.data(), &self.inner.headers);
+        kept.are_all.then_some(kept.symbols)
     }
 
     /// The variables that the symbol table names, thread-local ones apart; sorted as
     /// [`Image::functions`].
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectSymbol<'_>> {
-        symbol::objects(self.data(), &self.inner.headers)
+        symbol::objects(self.data(), &self.inner.headers).symbols
     }
 
     /// The cells that the dynamic linker fills with the addresses of functions, as far as a

@@ -33,7 +33,8 @@ impl<'image> Code<'image> {
         Self {
             image,
             frames,
-            symbols: image.functions(),
+            // Where one is missing, another one seems to go on.
+            symbols: image.all_functions().unwrap_or_default(),
         }
     }
 

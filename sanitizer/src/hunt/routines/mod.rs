@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use crate::{
     addr::LinkAddr,
-    image::{Image, SlotTarget},
+    image::{FunctionSymbol, Image, SlotTarget},
 };
 
 pub use crate::routine::{Contract, Range};
@@ -36,12 +36,9 @@ impl Declared {
     /// Reads symbols and relocations of a file.
     #[must_use]
     pub fn by(image: &Image) -> Self {
-        let symbols = image.functions();
-        let routines = || {
-            symbols
-                .iter()
-                .filter(|symbol| Contract::of(symbol.name).is_some())
-        };
+        let is_routine = |symbol: &FunctionSymbol<'_>| Contract::of(symbol.name).is_some();
+        let symbols = image.functions_where(|symbol| symbol.indirect || is_routine(symbol));
+        let routines = || symbols.iter().filter(|symbol| is_routine(symbol));
         let resolvers: HashMap<LinkAddr, &str> = routines()
             .filter(|symbol| symbol.indirect)
             .map(|symbol| (symbol.address, symbol.name))

@@ -15,10 +15,12 @@ pub(super) struct Names<'image> {
 }
 
 impl<'image> Names<'image> {
+    /// None at all where a file has more symbols than are kept: of a name that two functions may have nothing follows, and a file
+    /// without symbols can be read as well.
     pub(super) fn of(image: &'image Image) -> Self {
-        let mut symbols = image.functions();
-        symbols
-            .extend((image.labels().into_iter()).filter(|label| whole_of_symbol(label).is_some()));
+        let all = || Some((image.all_functions()?, image.labels()?));
+        let (mut symbols, labels) = all().unwrap_or_default();
+        symbols.extend((labels.into_iter()).filter(|label| whole_of_symbol(label).is_some()));
         symbols.sort_by_key(|symbol| symbol.address);
         let mut starts = HashMap::with_capacity(symbols.len());
         for symbol in &symbols {
@@ -76,9 +78,8 @@ impl<'image> Names<'image> {
 #[must_use]
 pub fn names_function(image: &Image, address: LinkAddr) -> bool {
     image
-        .functions()
-        .iter()
-        .any(|symbol| symbol.address == address && whole_of_symbol(symbol).is_none())
+        .each_function()
+        .any(|symbol| symbol.address == address && whole_of_symbol(&symbol).is_none())
 }
 
 /// The name of the function of which a symbol names a part: such symbols are local.

@@ -89,7 +89,7 @@ fn split_programs_are_covered() {
         assert!(metadata.fragment_count() >= 6, "{compiler} {flags}");
         assert_eq!(lost_atomics(&metadata), 0, "{compiler} {flags}");
         for name in ["work", "calls"] {
-            let (functions, labels) = (image.functions(), image.labels());
+            let (functions, labels) = (image.functions(), image.labels().unwrap());
             let whole = functions.iter().find(|symbol| symbol.name == name).unwrap();
             let parts: Vec<_> = (labels.iter())
                 .filter(|symbol| symbol.name.starts_with(&format!("{name}.")) && symbol.size > 0)
@@ -119,7 +119,7 @@ fn cold_parts() {
         ));
         workshop.run("strip --strip-all split -o stripped");
         let (image, metadata) = load(&workshop, "split");
-        let labels = image.labels();
+        let labels = image.labels().unwrap();
         let cold = labels
             .iter()
             .find(|label| label.name == "work.cold")

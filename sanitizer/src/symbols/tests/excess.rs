@@ -7,7 +7,8 @@ use std::process::Command;
 
 use nix::sys::resource::{Resource, setrlimit};
 
-use super::super::{ModuleInfo, Stopped, Symbolizer};
+use super::super::{CallFrames, ModuleInfo, Stopped, Symbolizer, load_metadata, names_function};
+use crate::addr::LinkAddr;
 use crate::image::Image;
 use crate::insn::Regs;
 use crate::pcmeta::{Metadata, MetadataError};
@@ -315,6 +316,40 @@ fn names() -> [Vec<Section>; 2] {
     [with_symbol(long), with_symbol(bomb)]
 }
 
+/// More functions than entries are looked at, all of one name but the first and the last; and one function that the metadata covers.
+fn many_symbols() -> Vec<Section> {
+    const SHF_ALLOC: u64 = 2;
+    const SHF_EXECINSTR: u64 = 4;
+    const NUMBER: u64 = (1 << 22) + 2;
+    let symbol = |name: u32, address: u64| {
+        let mut symbol = name.to_le_bytes().to_vec();
+        symbol.extend([0x12, 0, 1, 0]);
+        symbol.extend([address, 0x10].map(u64::to_le_bytes).concat());
+        symbol
+    };
+    let mut symbols = symbol(1, PROBE);
+    for number in 2..NUMBER {
+        symbols.extend(symbol(7, TEXT + 0x1000 + number));
+    }
+    symbols.extend(symbol(12, PROBE + 0x10));
+    let mut sections = with_symbol(Section::new(".strtab", b"\0first\0many\0last\0".to_vec()));
+    sections[0] = Section {
+        kind: SHT_SYMTAB,
+        ..Section::new(".symtab", symbols)
+    };
+    let text = Section {
+        flags: SHF_ALLOC | SHF_EXECINSTR,
+        ..Section::new(".text", vec![0x90; 0x1000])
+    };
+    // A distance to its code, its size, and what was analyzed.
+    let covered = Section {
+        flags: SHF_ALLOC,
+        ..Section::new("sanmd_covered2", vec![0x10, 0, 0, 0, 0x20, 1])
+    };
+    sections.extend([text, covered]);
+    sections
+}
+
 /// A name of 500 bytes that stands for gigabytes.
 fn doubling() -> Vec<Section> {
     let mut name = String::from("\0_Z1f1a1pIS_S_E");
@@ -381,7 +416,7 @@ fn look() {
     let mut symbolizer = Symbolizer::with_debug_dirs(Vec::new());
     symbolizer.add_module(&ModuleInfo {
         path: "/opt/file".to_owned(),
-        via: std::path::PathBuf::from(path).into(),
+        via: std::path::PathBuf::from(&path).into(),
         start: TEXT,
         end: TEXT + u64::from(TEXT_SIZE),
         bias: 0,
@@ -416,6 +451,27 @@ fn look() {
     );
     println!("line: {:?}", first.line);
     println!("given up: {:?}", symbolizer.given_up(PROBE));
+    look_at_image(&Image::open(path.as_ref()).unwrap());
+}
+
+/// The same for what the hunt asks.
+fn look_at_image(image: &Image) {
+    let frames = CallFrames::of(image);
+    let covered = load_metadata(image, || &frames).map_or(0, |metadata| metadata.function_count());
+    println!("covered: {covered}");
+    let all = [image.all_functions().is_some(), image.labels().is_some()];
+    println!(
+        "functions: {}, objects: {}, all: {all:?}",
+        image.functions().len(),
+        image.objects().len()
+    );
+    let last = image.functions_where(|symbol| symbol.name == "last").len();
+    let names_last = names_function(image, LinkAddr(PROBE + 0x10));
+    let before = image.function_before(LinkAddr(PROBE + 1));
+    println!(
+        "last: {last} {names_last}, before: {:?}",
+        before.map(|symbol| symbol.name)
+    );
 }
 
 /// Check that no file with excessive debug information takes more than a process may have, and that what can be told
@@ -467,6 +523,22 @@ fn symbol_names() {
     let told = look_at(&doubling());
     assert!(
         told.contains("frames of _Z1f1a1pIS_S_ES0_IS1_S1_E"),
+        "{told}"
+    );
+}
+
+/// The same for their number: the first of them are known, and nothing is concluded of those that are missing.
+#[test]
+fn number_of_symbols() {
+    let told = look_at(&many_symbols());
+    assert!(told.contains("looked: 1 frames of first\n"), "{told}");
+    assert!(told.contains("covered: 1\n"), "{told}");
+    assert!(
+        told.contains("functions: 524288, objects: 0, all: [false, false]"),
+        "{told}"
+    );
+    assert!(
+        told.contains("last: 0 false, before: Some(\"first\")"),
         "{told}"
     );
 }
