@@ -132,6 +132,15 @@ impl Arming {
         self
     }
 
+    /// No processor is watched, and none ticks: that traps whatever process runs there, which is no matter of a user's whom nobody has
+    /// given the right to see others. What traps of theirs he was told of, and stalls that ended because of them, would tell him whether
+    /// an address that he chooses is in use elsewhere.
+    #[must_use]
+    pub const fn without_others(mut self) -> Self {
+        self.cpus = 0;
+        self
+    }
+
     /// How threads are stopped.
     #[must_use]
     pub const fn delivery(&self) -> Delivery {

@@ -73,6 +73,7 @@ use crate::kernel::gates::Hit;
 use crate::kernel::perf::Delivery;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
+use crate::kernel::rights;
 use crate::target;
 use crate::target::TargetError;
 use crate::target::threads::Stat;
@@ -327,6 +328,9 @@ impl Engine {
         let period = Duration::from_nanos(period_ns);
         let substitutes = !gates.are_in_kernel();
         let mut arming = Arming::new(setup.pid, delivery, period, random.u64(..));
+        if rights::are_lent() && !rights::are_for_named() {
+            arming = arming.without_others();
+        }
         if substitutes {
             arming = arming.without_gates();
             // To wait at a site is to stop whoever comes there: what that costs only a gate can bound.
