@@ -4,6 +4,7 @@ mod builds;
 mod catalogue;
 mod conduct;
 mod conformance;
+mod coverage;
 mod cut_files;
 mod descendants;
 mod execs;

@@ -2,7 +2,7 @@
 //! reading gigabytes of debug information delays nothing else.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io::Write,
     path::{Path, PathBuf},
     sync::{
@@ -42,6 +42,7 @@ enum Work {
     Race(Box<Finding>, Vec<MapInfo>),
     Repeat(u32, u64),
     Coverage(u32, Vec<LookedAt>),
+    CoverageIsCut(u32),
     Elsewhere(u32, Vec<(u64, u64)>),
     Forget(u32),
     Finish(Box<Summary>),
@@ -113,6 +114,8 @@ pub struct Reporter {
     waiting: Arc<AtomicUsize>,
     progress: Arc<Progress>,
     closing: oneshot::Receiver<Closing>,
+    /// Coverage is wanted.
+    covers: bool,
 }
 
 /// What the thread is about, should it not come to an end.
@@ -156,6 +159,8 @@ struct CoverageFile {
     path: PathBuf,
     file: RecordFile,
     coverage: Coverage,
+    /// Processes of which not all was told.
+    cut: BTreeSet<u32>,
 }
 
 impl Reporter {
@@ -247,6 +252,7 @@ impl Reporter {
             waiting,
             progress,
             closing,
+            covers: args.coverage.is_some(),
         })
     }
 
@@ -277,6 +283,11 @@ impl Reporter {
     /// These functions of a process were looked at.
     pub fn coverage(&self, pid: u32, functions: Vec<LookedAt>) {
         let _ = self.work.send(Work::Coverage(pid, functions));
+    }
+
+    /// The tracer of a process has ended without telling which functions it had looked at since the last time.
+    pub fn coverage_is_cut(&self, pid: u32) {
+        let _ = self.work.send(Work::CoverageIsCut(pid));
     }
 
     /// Clock samples of a process were at these program counters, outside analyzed functions.
@@ -328,8 +339,13 @@ impl Reporter {
                 ..Tally::default()
             },
             failure: Some(anyhow::anyhow!(
-                "{why}, so the summary and what was still to be told ({waiting} races and the one in hand) are lost; try again \
-                 with -v, or without the debug information of the program (strip)"
+                "{why}, so the summary and what was still to be told ({waiting} races and the one in hand{}) are lost; try again \
+                 with -v, or without the debug information of the program (strip)",
+                if self.covers {
+                    ", and the coverage: its file is empty"
+                } else {
+                    ""
+                }
             )),
         }
     }
@@ -342,6 +358,7 @@ impl CoverageFile {
             file: as_caller(|| open_output(path))?
                 .context("cannot write what --coverage asks for")?,
             coverage: Coverage::default(),
+            cut: BTreeSet::new(),
         })
     }
 
@@ -356,6 +373,13 @@ impl CoverageFile {
 
     fn write(&mut self) -> anyhow::Result<()> {
         let path = self.path.display();
+        if !self.cut.is_empty() {
+            let pids: Vec<String> = self.cut.iter().map(u32::to_string).collect();
+            tracing::warn!(
+                "the coverage in {path} lacks what was looked at last, a second or more, before the tracer of a process ended out of turn: of {}",
+                pids.join(", ")
+            );
+        }
         self.coverage.write(&mut self.file).with_context(|| {
             format!("cannot write the coverage to {path}; free some space, or name another file")
         })
@@ -434,6 +458,11 @@ impl State {
                 let symbolizer = self.symbolizers.entry(pid).or_default();
                 if let Some(file) = &mut self.coverage {
                     file.add(symbolizer, &functions);
+                }
+            }
+            Work::CoverageIsCut(pid) => {
+                if let Some(file) = &mut self.coverage {
+                    file.cut.insert(pid);
                 }
             }
             Work::Elsewhere(pid, counted) => {

@@ -288,7 +288,13 @@ impl Session {
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Warning(text) => warn!("{text}"),
             Notice::Decision(text) => info!("{text}"),
-            Notice::Coverage(functions) => self.reporter.coverage(pid, functions),
+            Notice::Coverage(functions) => {
+                debug!(
+                    "process {pid}: {} functions were looked at",
+                    functions.len()
+                );
+                self.reporter.coverage(pid, functions);
+            }
             Notice::Elsewhere(counted) => self.reporter.elsewhere(pid, counted),
             Notice::Debug(text) => debug!("{text}"),
             Notice::Statistics(statistics) => {
@@ -449,7 +455,10 @@ impl Session {
                     }
                 }
                 () = &mut deadline => {
-                    for link in self.links.values_mut() {
+                    for (id, link) in &mut self.links {
+                        if let Some(pid) = self.watched.of(*id) {
+                            self.reporter.coverage_is_cut(pid);
+                        }
                         link.kill();
                     }
                     self.links.clear();

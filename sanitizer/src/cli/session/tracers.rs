@@ -278,6 +278,9 @@ impl Session {
         let pid = pid?;
         let farewell = self.watched.get(pid);
         let farewell = farewell.is_some_and(|process| process.said_farewell);
+        if !farewell && self.has_watched(pid) {
+            self.reporter.coverage_is_cut(pid);
+        }
         let is_launched = pid == self.first && self.launches;
         let released = death == Death::Tracer(RELEASED);
         let text = if released {

@@ -12,6 +12,7 @@
 //! stall is CLOSED before its thread can move (invariant I7).
 
 mod activity;
+mod coverage;
 mod decisions;
 mod identity;
 mod let_alone;
@@ -218,6 +219,7 @@ pub struct Engine {
     locks: Locks,
     lines: Lines,
     decisions: Decisions,
+    coverage_told: coverage::Told,
     random: fastrand::Rng,
     policy: Policy,
     outbox: Outbox,
@@ -353,6 +355,7 @@ impl Engine {
             locks: Locks::default(),
             lines: Lines::default(),
             decisions: Decisions::default(),
+            coverage_told: coverage::Told::default(),
             policy: Policy {
                 mixed: setup.report_mixed,
                 unanalyzed: setup.report_unanalyzed,

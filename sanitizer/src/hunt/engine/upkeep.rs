@@ -289,7 +289,7 @@ impl Engine {
             if changes.unloaded {
                 // Other code may stand at the same addresses now.
                 self.pairs.forget();
-                self.tell_coverage();
+                self.tell_coverage_and_forget();
                 self.strategy.forget();
                 self.lines.forget();
             } else {
@@ -403,6 +403,9 @@ impl Engine {
         // A thread may have been claimed at this very moment.
         self.waiting.delays_look &= !matches!(self.state, State::Looking(_)) && self.is_look_due();
         self.look_at_values();
+        if matches!(self.state, State::Idle | State::Looking(_)) {
+            self.tell_coverage();
+        }
         // What it has used until now is compared with the time.
         self.settle();
         self.look_after_clocks();
@@ -511,18 +514,6 @@ impl Engine {
         self.locks.forget();
         self.begin_activity();
         self.open_events(tid)
-    }
-
-    /// Tells which functions were looked at, where that is wanted, before it is forgotten.
-    pub(super) fn tell_coverage(&mut self) {
-        /// Functions in a message.
-        const SOME: usize = 4096;
-        if !self.setup.coverage {
-            return;
-        }
-        for some in self.strategy.looked_at().chunks(SOME) {
-            self.outbox.send(&Notice::Coverage(some.to_vec()));
-        }
     }
 
     /// Tells where the program was seen to execute outside analyzed functions, at those addresses that are `wanted` now.
