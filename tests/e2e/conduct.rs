@@ -10,7 +10,7 @@ use std::{
 };
 
 use gwp_race_tests::{
-    Configuration, Program, Until, Watch,
+    Configuration, Outcome, Program, Until, Watch,
     binary::gwp_race,
     children::{Guarded, status_field},
     compile,
@@ -183,27 +183,55 @@ fn only_reported_races_halt() {
     assert!(races.iter().all(|race| race.has_function("increment_a")));
 }
 
+/// Runs a program, or attaches to one, until it ends well.
+fn run_or_attach(program: &Path, arguments: &[&str], attach: bool) -> Outcome {
+    let watch = Watch::aggressive();
+    let outcome = if attach {
+        let mut command = Command::new(program);
+        command.args(arguments).stdout(Stdio::piped());
+        let mut target = Guarded::new(command.spawn().unwrap());
+        let mut outcome = watch.attach(target.pid(), Until::End).unwrap();
+        assert!(target.wait(Duration::from_secs(60)).unwrap().success());
+        let stdout = target.child().stdout.take().unwrap();
+        outcome.stdout = std::io::read_to_string(stdout).unwrap();
+        outcome
+    } else {
+        watch.run(program, arguments, Until::End).unwrap()
+    };
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert_eq!(outcome.stdout, "done\n");
+    outcome
+}
+
 /// Check that a program which handles each signal that could stop its threads, as programs of Go do, gets none of them, and that it is told
 /// that nothing is found.
 #[test]
 fn who_handles_all_signals_is_told() {
     let program = built("conduct/all_handled.c");
-    let outcome = Watch::aggressive()
-        .run(&program, &["3", "2"], Until::End)
-        .unwrap();
-    assert_eq!(outcome.status.code(), Some(0), "{outcome:?}");
-    assert_eq!(outcome.report.number("stalls"), 0.0);
-    let said = outcome
-        .stderr
-        .matches("none of its threads can be stopped")
-        .count();
-    assert_eq!(said, 1, "{}", outcome.stderr);
-    assert_eq!(
-        outcome.stdout.matches("done").count(),
-        1,
-        "{}",
-        outcome.stdout
-    );
+    for attach in [false, true] {
+        let outcome = run_or_attach(&program, &["8", "2"], attach);
+        assert_eq!(outcome.report.number("stalls"), 0.0);
+        let said = outcome
+            .stderr
+            .matches("none of its threads can be stopped")
+            .count();
+        assert_eq!(said, 1, "{}", outcome.stderr);
+    }
+}
+
+/// Check that races are caught, and no signal of ours handled, in a program that handles what one does that has a library of Go.
+#[test]
+fn libraries_of_go_are_no_obstacle() {
+    const TRIES: usize = 5;
+    let program = built("conduct/all_handled.c");
+    for attach in [false, true] {
+        let is_caught = (0..TRIES).any(|_| {
+            let outcome = run_or_attach(&program, &["8", "2", "library"], attach);
+            let races = &outcome.report.races;
+            races.iter().any(|race| race.has_function("increment"))
+        });
+        assert!(is_caught, "attach: {attach}: not in {TRIES} tries");
+    }
 }
 
 /// Check that a program which ignores the signal that is to halt it is killed.

@@ -485,7 +485,8 @@ impl Engine {
         if !std::mem::replace(&mut self.told_unstoppable, true) {
             self.outbox.warn(format!(
                 "process {} handles or blocks SIGTRAP, SIGURG and SIGWINCH itself, as all programs of Go do: none of its \
-                 threads can be stopped without its noticing, so none is, and no race is found in it",
+                 threads can be stopped without its noticing, so none is, and no race is found in it; watch the code in a program that leaves one of them \
+                 alone (see \"Go\" in docs/compatibility.md)",
                 self.pid
             ));
         }
