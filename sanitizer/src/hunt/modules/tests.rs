@@ -4,7 +4,10 @@ use nix::unistd::Pid;
 
 use super::*;
 use crate::{
+    hunt::routines::Code,
     image::{Image, SlotTarget},
+    insn::Transfer,
+    symbols::CallFrames,
     target::testing::{Child, compile},
 };
 
@@ -39,7 +42,7 @@ fn look(pid: Pid) -> ModuleSet {
     let mut set = ModuleSet::default();
     for module in scan.all() {
         set.loaded
-            .push(Arc::new(load(Arc::clone(module), &mut Vec::new())));
+            .push(Arc::new(Loaded::read(Arc::clone(module), &mut Vec::new())));
     }
     set.sort_ranges();
     set.find_routines(pid.as_raw().cast_unsigned());

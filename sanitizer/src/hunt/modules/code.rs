@@ -1,0 +1,160 @@
+//! The code of a process by address: its bytes, and what is a function.
+
+use std::ops::Range;
+
+use super::ModuleSet;
+use crate::{
+    addr::RuntimeAddr,
+    hunt::strategy::CodeView,
+    insn::{Transfer, x86_64},
+    target::modules::Modules,
+};
+
+/// Bytes of code that one look needs at most.
+const CODE_WINDOW: usize = 64;
+
+impl ModuleSet {
+    /// The code of a covered function, a known `mem*` routine, or (in code without metadata) what
+    /// the unwind tables or the symbol table say is a function; with its run-time start.
+    #[must_use]
+    pub fn function_code(&self, pc: u64) -> Option<(u64, &[u8])> {
+        let place = self.place(pc)?;
+        let covered = place
+            .function()
+            .map(|function| (function.start, function.end));
+        let (start, end) = covered
+            .or_else(|| place.routine())
+            .or_else(|| place.described())
+            .or_else(|| place.symbol())?;
+        let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+        let module = &place.module.module;
+        let code = module.image.bytes_at(start, len)?;
+        Some((start.0.wrapping_add(module.bias), code))
+    }
+
+    /// Whether a function begins at `pc`, and not a part of one that was laid out elsewhere.
+    #[must_use]
+    pub fn is_entry(&self, pc: u64) -> bool {
+        let Some(place) = self.place(pc) else {
+            return false;
+        };
+        let image = &place.module.module.image;
+        // A stub of the linker, which jumps to a function of another module.
+        let is_stub = image.sections().any(|section| {
+            let within = place.link.0.wrapping_sub(section.address.0);
+            section.is_executable && section.name.starts_with(".plt") && within < section.size
+        });
+        let by_metadata = || {
+            let metadata = place.module.metadata.as_ref()?;
+            let function = metadata.function_at(place.link)?;
+            let is_first = function.start == place.link;
+            Some(is_first && metadata.whole_of(place.link).is_none())
+        };
+        is_stub
+            || by_metadata().unwrap_or_else(|| crate::symbols::names_function(image, place.link))
+    }
+
+    /// The code of a function from the beginning of the basic block around `pc` on, where the compiler tells
+    /// it; else all of it.
+    #[must_use]
+    pub fn code_from_block(&self, pc: u64) -> Option<(u64, &[u8])> {
+        let (start, code) = self.function_code(pc)?;
+        let begins = || {
+            let place = self.place(pc)?;
+            let block = place.code_tables()?.block_at(place.link)?;
+            let offset = block
+                .start
+                .0
+                .wrapping_add(place.module.module.bias)
+                .checked_sub(start)?;
+            let rest = code.get(usize::try_from(offset).ok()?..)?;
+            Some((start + offset, rest))
+        };
+        Some(begins().unwrap_or((start, code)))
+    }
+
+    /// Reads what else compilers tell of the code around these addresses. Not for a thread that anybody waits for.
+    pub fn read_code_tables(&self, pcs: &[u64]) {
+        let places = pcs.iter().filter_map(|&pc| self.place(pc));
+        places.for_each(|place| place.module.read_code_tables());
+    }
+}
+
+impl CodeView for ModuleSet {
+    fn code(&self, pc: u64) -> &[u8] {
+        let bytes = self.place(pc).and_then(|place| {
+            let image = &place.module.module.image;
+            // Near the end of a segment there is less than a window.
+            (x86_64::MAX_INSTRUCTION_LEN..=CODE_WINDOW)
+                .rev()
+                .step_by(CODE_WINDOW - x86_64::MAX_INSTRUCTION_LEN)
+                .chain((1..x86_64::MAX_INSTRUCTION_LEN).rev())
+                .find_map(|len| image.bytes_at(place.link, len))
+        });
+        bytes.unwrap_or_default()
+    }
+
+    fn is_analyzed(&self, pc: u64) -> bool {
+        self.place(pc).is_some_and(|place| {
+            place
+                .function()
+                .is_some_and(|function| function.is_analyzed())
+        })
+    }
+
+    fn is_routine(&self, pc: u64) -> bool {
+        self.place(pc).is_some_and(|place| place.is_mem_routine())
+    }
+
+    fn routine(&self, transfer: Transfer) -> Option<u64> {
+        let (_, entry) = self.routine_behind(transfer)?;
+        entry.filter(|&entry| self.routines.contract(entry).is_some())
+    }
+
+    fn function(&self, pc: u64) -> Option<(u64, &[u8])> {
+        let is_analyzed = self.is_analyzed(pc);
+        is_analyzed.then(|| self.function_code(pc)).flatten()
+    }
+
+    fn some_function(&self, number: u64) -> Option<u64> {
+        let mut index = number.checked_rem(self.function_count())?;
+        for loaded in &self.loaded {
+            let Some(left) = index.checked_sub(loaded.function_count()) else {
+                let index = usize::try_from(index).ok()?;
+                let function = loaded.metadata.as_ref()?.function(index)?;
+                return Some(function.start.0.wrapping_add(loaded.module.bias));
+            };
+            index = left;
+        }
+        None
+    }
+
+    fn function_count(&self) -> u64 {
+        self.loaded
+            .iter()
+            .map(|loaded| loaded.function_count())
+            .sum()
+    }
+
+    fn module_of(&self, pc: u64) -> Option<(Range<u64>, Range<u64>)> {
+        let loaded = self.place(pc)?.module;
+        let module = &loaded.module;
+        Some((module.start.0..module.end.0, loaded.data()))
+    }
+
+    fn is_constant(&self, address: u64) -> bool {
+        let maps = self.last.as_ref().map(Modules::maps);
+        let mapping = maps.and_then(|maps| maps.find(RuntimeAddr(address)));
+        mapping.is_some_and(|mapping| !mapping.perms.write)
+    }
+
+    fn is_atomic(&self, pc: u64) -> bool {
+        self.place(pc).is_some_and(|place| {
+            place
+                .module
+                .metadata
+                .as_ref()
+                .is_some_and(|metadata| metadata.is_atomic(place.link))
+        })
+    }
+}

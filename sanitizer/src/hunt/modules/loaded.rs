@@ -1,0 +1,197 @@
+//! A module with what was read of its file.
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+use crate::{
+    addr::LinkAddr,
+    hunt::{
+        byte_uses::ByteUses,
+        code_tables::CodeTables,
+        routines::{Code, Contract, Declared},
+    },
+    pcmeta::Metadata,
+    symbols::{CallFrames, ModuleInfo, load_metadata},
+    target::modules::Module,
+};
+
+/// A module with what was read from its file. What is large is shared between copies.
+#[derive(Clone)]
+pub struct Loaded {
+    /// Where it is.
+    pub module: Arc<Module>,
+    /// Its metadata, where it has any.
+    pub metadata: Option<Arc<Metadata>>,
+    pub(super) declared: Arc<Declared>,
+    pub(super) frames: OnceLock<Arc<CallFrames>>,
+    pub(super) code_tables: OnceLock<Arc<CodeTables>>,
+    /// What is known of its loads.
+    pub byte_uses: Arc<ByteUses>,
+    /// The memory routines, by their entry.
+    pub(super) entries: BTreeMap<LinkAddr, RoutineCode>,
+    /// All of their code, sorted.
+    pub(super) routines: Vec<Range<LinkAddr>>,
+    /// Code of routines that was looked for, by their entry, whether or not it is one in this process.
+    pub(super) decoded: BTreeMap<LinkAddr, Vec<Range<LinkAddr>>>,
+    pub(super) table: Option<u32>,
+    /// The routines that its tables were made with, once they were, should it need any.
+    pub(super) tabled: Option<Vec<Range<LinkAddr>>>,
+    pub(super) base: LinkAddr,
+    pub(super) functions: u32,
+    pub(super) atomics: u32,
+}
+
+/// The code of one memory routine.
+#[derive(Clone, Debug)]
+pub(super) struct RoutineCode {
+    pub(super) code: Vec<Range<LinkAddr>>,
+    /// It stores. What others load need not be what was asked for.
+    pub(super) stores: bool,
+}
+
+impl Loaded {
+    /// Reads the file of a module.
+    pub(super) fn read(module: Arc<Module>, warnings: &mut Vec<String>) -> Self {
+        let image = &module.image;
+        let frames = OnceLock::new();
+        let known_frames = || &**frames.get_or_init(|| Arc::new(CallFrames::of(image)));
+        let metadata = match load_metadata(image, known_frames) {
+            Ok(metadata) => (!metadata.is_empty()).then_some(metadata),
+            Err(error) => {
+                warnings.push(error.to_string());
+                None
+            }
+        };
+        let metadata = metadata.filter(|_| !image.is_cut());
+        if image.is_cut() {
+            warnings.push(format!(
+                "{} was cut short while it was read, so nothing is known of its code; replace libraries by renaming, not by writing over \
+                 them",
+                image.name().display()
+            ));
+        }
+        Self {
+            metadata: metadata.map(Arc::new),
+            declared: Arc::new(Declared::by(image)),
+            frames,
+            code_tables: OnceLock::new(),
+            byte_uses: Arc::default(),
+            entries: BTreeMap::new(),
+            routines: Vec::new(),
+            decoded: BTreeMap::new(),
+            table: None,
+            tabled: None,
+            base: LinkAddr(0),
+            functions: 0,
+            atomics: 0,
+            module,
+        }
+    }
+
+    /// It as symbols and reports need it.
+    pub(super) fn info(&self) -> ModuleInfo {
+        let module = &self.module;
+        ModuleInfo {
+            path: module.path.to_string_lossy().into_owned(),
+            via: module.via.clone(),
+            start: module.start.0,
+            end: module.end.0,
+            bias: module.bias,
+            build_id: module.build_id().unwrap_or_default().to_vec(),
+        }
+    }
+
+    /// The part that holds its variables.
+    pub(super) fn data(&self) -> Range<u64> {
+        let module = &self.module;
+        let writable = module.image.segments().iter();
+        let writable = writable.filter(|segment| segment.is_writable);
+        let ends = writable.map(|segment| {
+            let start = module.runtime_address(segment.address).0;
+            (start, start.saturating_add(segment.memory_size))
+        });
+        ends.reduce(|(start, end), (next, last)| (start.min(next), end.max(last)))
+            .map_or(0..0, |(start, end)| start..end)
+    }
+
+    pub(super) fn frames(&self) -> &CallFrames {
+        self.frames
+            .get_or_init(|| Arc::new(CallFrames::of(&self.module.image)))
+    }
+
+    /// Reads its code tables, for which other files may be looked for: that may take as long as file systems please.
+    pub(super) fn read_code_tables(&self) {
+        self.code_tables
+            .get_or_init(|| Arc::new(CodeTables::of(&self.module.image, &self.info())));
+    }
+
+    pub(super) fn function_count(&self) -> u64 {
+        let metadata = self.metadata.as_ref();
+        metadata.map_or(0, |metadata| metadata.function_count() as u64)
+    }
+
+    fn covers(&self, address: LinkAddr) -> bool {
+        let metadata = self.metadata.as_ref();
+        metadata.is_some_and(|metadata| metadata.function_at(address).is_some())
+    }
+
+    /// Takes note of a routine of this name that begins at an address; false where none can. What
+    /// the compiler has covered is the program's own code, whatever its name.
+    pub(super) fn add_routine(self: &mut Arc<Self>, entry: LinkAddr, name: &str) -> bool {
+        if self.covers(entry) || self.declared.is_resolver(entry) {
+            return false;
+        }
+        if self.entries.contains_key(&entry) {
+            return true;
+        }
+        let stores = Contract::of(name).is_some_and(Contract::stores);
+        let code = match self.decoded.get(&entry) {
+            Some(code) => code.clone(),
+            None => {
+                let code = Code::new(&self.module.image, self.frames()).of_routine(entry);
+                let code: Vec<_> = code
+                    .into_iter()
+                    .filter(|range| !self.covers(range.start))
+                    .collect();
+                let this = Arc::make_mut(self);
+                this.decoded.insert(entry, code.clone());
+                code
+            }
+        };
+        let known = !code.is_empty();
+        if known {
+            let routine = RoutineCode { code, stores };
+            Arc::make_mut(self).entries.insert(entry, routine);
+        }
+        known
+    }
+
+    /// What was read of the file, for another process that maps it. Which routines are which is for that process to say.
+    pub(super) fn of_another(&self, module: Arc<Module>) -> Self {
+        Self {
+            module,
+            entries: BTreeMap::new(),
+            routines: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The code of routines that is in its tables. The gates need not look at hits in the others: they say nothing of the caller.
+    pub(super) fn storing(&self) -> Vec<Range<LinkAddr>> {
+        sorted(self.entries.values().filter(|routine| routine.stores))
+    }
+}
+
+/// The code of routines, sorted.
+pub(super) fn sorted<'a>(routines: impl Iterator<Item = &'a RoutineCode>) -> Vec<Range<LinkAddr>> {
+    let mut code: Vec<_> = routines
+        .flat_map(|routine| &routine.code)
+        .cloned()
+        .collect();
+    code.sort_unstable_by_key(|range| (range.start, range.end));
+    code.dedup();
+    code
+}
