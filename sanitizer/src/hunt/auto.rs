@@ -1,7 +1,7 @@
 //! The usual strategy: [`Clock`] for what is executed often, [`Site`] for all the rest. Each gets the more
 //! turns the more its last ones have brought to light.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::report::LookedAt;
 
@@ -95,7 +95,7 @@ pub struct Auto {
     pace: Pace,
     clock_time: Duration,
     /// Until when that is counted.
-    counted: Instant,
+    counted: Option<Duration>,
 }
 
 impl Auto {
@@ -117,7 +117,16 @@ impl Auto {
             of_clock: Yield::default(),
             of_site: Yield::default(),
             pace: Pace::default(),
-            counted: Instant::now(),
+            counted: None,
+        }
+    }
+
+    /// The same, but nothing follows from a clock: the same comes out each time.
+    #[must_use]
+    pub fn by_steps(self) -> Self {
+        Self {
+            site: self.site.by_steps(),
+            ..self
         }
     }
 
@@ -181,9 +190,9 @@ impl Strategy for Auto {
         self.site.watched(variable, part, writers);
     }
 
-    fn turn(&mut self) -> Turn {
-        let counted = std::mem::replace(&mut self.counted, Instant::now());
-        self.pace.seconds += counted.elapsed().as_secs_f64();
+    fn turn(&mut self, now: Duration) -> Turn {
+        let counted = self.counted.replace(now).unwrap_or(now);
+        self.pace.seconds += now.saturating_sub(counted).as_secs_f64();
         if self.random.f64() < self.clock_share() {
             self.pace.turn(self.clock_time)
         } else {
@@ -290,7 +299,7 @@ mod tests {
             let mut of_site = Duration::ZERO;
             let mut turns = 0;
             for round in 0..2000 {
-                match auto.turn() {
+                match auto.turn(Duration::ZERO) {
                     Turn::Clock(time) => {
                         of_clock += time;
                         turns += 1;
@@ -330,7 +339,9 @@ mod tests {
         }
         assert!(auto.clock_share() < 0.25);
         assert!(auto.clock_share() >= LEAST_SHARE);
-        let turns = (0..1000).filter(|_| auto.turn() != Turn::Site).count();
+        let turns = (0..1000)
+            .filter(|_| auto.turn(Duration::ZERO) != Turn::Site)
+            .count();
         assert!((100..300).contains(&turns), "{turns}");
         for _ in 0..12 {
             auto.decay();

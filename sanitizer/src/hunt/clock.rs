@@ -176,7 +176,7 @@ impl Strategy for Clock {
         None
     }
 
-    fn turn(&mut self) -> Turn {
+    fn turn(&mut self, _now: Duration) -> Turn {
         Turn::Clock(Duration::MAX)
     }
 

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::{
     access_site::{AccessSite, Home, penalty},
     missed::Missed,
     named::Named,
+    stint::Timekeeper,
     strategy::{CodeView, Outcome, Unexplained},
     values::Read,
     weights::Weights,
@@ -291,8 +292,8 @@ impl KnownCode {
     }
 
     /// Looks at some of the functions that others call.
-    pub fn look_at_called(&mut self, code: &dyn CodeView) {
-        let begun = Instant::now();
+    pub fn look_at_called(&mut self, code: &dyn CodeView, timekeeper: Timekeeper) {
+        let begun = timekeeper.begin();
         for _ in 0..LOOKED_AT {
             let Some(target) = self.called.pop_front() else {
                 break;
@@ -441,8 +442,8 @@ impl KnownCode {
 
     /// Looks at the values of some more variables. Where one changes and nobody was seen yet who writes it, those who may
     /// are waited for: they come seldom.
-    pub fn look_at_values(&mut self, read: &Read<'_>) {
-        for address in self.named.look_at_values(read) {
+    pub fn look_at_values(&mut self, timekeeper: Timekeeper, read: &Read<'_>) {
+        for address in self.named.look_at_values(timekeeper, read) {
             if !self.is_writer_seen(address) {
                 let is_news = self.named.is_unexplained(address);
                 for site in self.named.writers(address) {
@@ -725,7 +726,7 @@ mod tests {
     fn who_changes_what_changes_is_wanted() {
         const CHANGING: u64 = 0x9200;
         let look = |code: &mut KnownCode, value| {
-            code.look_at_values(&|_, bytes| {
+            code.look_at_values(Timekeeper::Clock, &|_, bytes| {
                 bytes[0x200] = value;
                 true
             });

@@ -41,6 +41,7 @@ mod respite;
 pub mod routines;
 pub mod site;
 pub mod stall;
+pub mod stint;
 pub mod strategy;
 pub mod sweep;
 pub mod system_call;

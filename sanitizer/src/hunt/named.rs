@@ -10,10 +10,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::{
+    stint::Timekeeper,
     strategy::Unexplained,
     values::{PAGE, Read, Values},
     weights::WeightedSites,
@@ -166,9 +167,9 @@ impl Named {
     }
 
     /// Looks at the values of some more variables that are written somewhere; those of which it is news that they change.
-    pub fn look_at_values(&mut self, read: &Read<'_>) -> Vec<u64> {
+    pub fn look_at_values(&mut self, timekeeper: Timekeeper, read: &Read<'_>) -> Vec<u64> {
         let (mut news, mut changing) = (Vec::new(), Vec::new());
-        let begun = Instant::now();
+        let begun = timekeeper.begin();
         for _ in 0..PAGES {
             if begun.elapsed() > LOOK {
                 break;
@@ -465,7 +466,7 @@ mod tests {
         let value = std::cell::Cell::new(0);
         let look = |named: &mut Named| {
             value.set(value.get() + 1);
-            named.look_at_values(&|page, bytes| {
+            named.look_at_values(Timekeeper::Clock, &|page, bytes| {
                 // What is written by no code that names it may be by others.
                 assert!(page == 5 * PAGE || page == read);
                 bytes[16..20].fill(value.get());
@@ -509,7 +510,7 @@ mod tests {
             let before = looks.get();
             assert!(
                 named
-                    .look_at_values(&|_, _| {
+                    .look_at_values(Timekeeper::Clock, &|_, _| {
                         looks.set(looks.get() + 1);
                         true
                     })
@@ -521,7 +522,7 @@ mod tests {
         // At an address that no page holds whole.
         named.add(u64::MAX, 7, true);
         for _ in 0..8 {
-            named.look_at_values(&|_, _| false);
+            named.look_at_values(Timekeeper::Clock, &|_, _| false);
         }
     }
 
@@ -541,7 +542,7 @@ mod tests {
             value.set(value.get() + 1);
             // Nobody writes any of them by its name.
             assert!(
-                (named.look_at_values(&|_, bytes| {
+                (named.look_at_values(Timekeeper::Clock, &|_, bytes| {
                     bytes[17] = value.get();
                     bytes[24] = value.get();
                     true

@@ -4,7 +4,7 @@
 //! the same chance at first, and those that proved private, unreachable or quiet get less of it.
 //! Functions that are seen to execute come first, then those that they call, and now and then any.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gwp_race_abi::own;
 
@@ -15,6 +15,7 @@ use super::{
     known_code::{CALLED, KnownCode, MEMORY},
     members::{Members, Place},
     prospects::Prospects,
+    stint::Timekeeper,
     strategy::{
         CodeView, Conflict, Holders, Outcome, Patience, Proposal, Sample, Strategy, Turn,
         Unexplained, Wait,
@@ -125,6 +126,7 @@ pub struct Site {
     first_wait: Duration,
     /// Threads are held only at contended sites.
     looks_first: bool,
+    timekeeper: Timekeeper,
 }
 
 impl Site {
@@ -158,6 +160,16 @@ impl Site {
                 large
             },
             looks_first: false,
+            timekeeper: Timekeeper::Clock,
+        }
+    }
+
+    /// The same, but how long it looks at code and values follows from what it does, not from a clock: so the same comes out each time.
+    #[must_use]
+    pub fn by_steps(self) -> Self {
+        Self {
+            timekeeper: Timekeeper::Steps,
+            ..self
         }
     }
 
@@ -227,7 +239,7 @@ impl Site {
             }
         }
         self.relate(code);
-        self.code.look_at_called(code);
+        self.code.look_at_called(code, self.timekeeper);
         self.sweep(code);
     }
 
@@ -238,7 +250,7 @@ impl Site {
         if self.contended.has_many_related() {
             return;
         }
-        let begun = Instant::now();
+        let begun = self.timekeeper.begin();
         while let Some(place) = self.members.next() {
             let Some(sites) = self.code.sites_of_candidate(place.function) else {
                 return;
@@ -281,10 +293,11 @@ impl Site {
             sweep,
             code: known,
             swept,
+            timekeeper,
             ..
         } = self;
         // What it takes to learn them counts, too: the program's signals wait meanwhile.
-        sweep.go_on(code, time, &mut |start| {
+        sweep.go_on(code, time, &timekeeper.begin(), &mut |start| {
             known.learn(start, code);
             *swept += 1;
         });
@@ -493,7 +506,7 @@ impl Strategy for Site {
         }
     }
 
-    fn turn(&mut self) -> Turn {
+    fn turn(&mut self, _now: Duration) -> Turn {
         Turn::Site
     }
 
@@ -555,7 +568,7 @@ impl Strategy for Site {
     }
 
     fn look_at_values(&mut self, read: &Read<'_>) {
-        self.code.look_at_values(read);
+        self.code.look_at_values(self.timekeeper, read);
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

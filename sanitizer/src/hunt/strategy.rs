@@ -249,8 +249,8 @@ pub trait Strategy {
     /// A variable was watched so, for such a part of the time that was meant, 1 at most: where it was written, and how long after the
     /// beginning.
     fn watched(&mut self, _variable: u64, _part: f64, _writers: &[Conflict]) {}
-    /// Who may claim a thread next.
-    fn turn(&mut self) -> Turn;
+    /// Who may claim a thread next. `now`: since any fixed instant.
+    fn turn(&mut self, now: Duration) -> Turn;
     /// The time of a [`Turn::Clock`] has passed, and nobody was stopped.
     fn turn_was_in_vain(&mut self) {}
     /// There were so many clock samples at which a thread could have been claimed. Of some of them the places are told.

@@ -2,12 +2,9 @@
 //! which their code names. Two threads there make a conflict, whoever calls them, so they are worth a try
 //! before anybody was seen to execute them. Most other functions are not decoded at all.
 
-use std::{
-    ops::Range,
-    time::{Duration, Instant},
-};
+use std::{ops::Range, time::Duration};
 
-use super::strategy::CodeView;
+use super::{stint::Stint, strategy::CodeView};
 
 /// Functions between two looks at the clock.
 const STRIDE: u32 = 32;
@@ -32,10 +29,15 @@ impl Sweep {
         }
     }
 
-    /// Goes on for so long, and tells the starts of the functions that store to a variable.
-    pub fn go_on(&mut self, code: &dyn CodeView, time: Duration, found: &mut dyn FnMut(u64)) {
+    /// Goes on until that has begun so long ago, and tells the starts of the functions that store to a variable.
+    pub fn go_on(
+        &mut self,
+        code: &dyn CodeView,
+        time: Duration,
+        begun: &Stint,
+        found: &mut dyn FnMut(u64),
+    ) {
         let all = code.function_count();
-        let begun = Instant::now();
         let mut variables = Variables::default();
         while self.done < all && begun.elapsed() < time {
             for _ in 0..STRIDE {
@@ -121,6 +123,7 @@ const fn may_store(opcode: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hunt::stint::Timekeeper;
     use crate::insn::Transfer;
 
     const CODE: u64 = 0x1000;
@@ -176,9 +179,12 @@ mod tests {
     fn swept(function: [u8; STEP as usize]) -> bool {
         let view = View(vec![[0x90; STEP as usize], function]);
         let mut found = Vec::new();
-        Sweep::from(1).go_on(&view, Duration::from_secs(10), &mut |start| {
-            found.push(start)
-        });
+        Sweep::from(1).go_on(
+            &view,
+            Duration::from_secs(10),
+            &Timekeeper::Clock.begin(),
+            &mut |start| found.push(start),
+        );
         assert!(found.is_empty() || found == [CODE + STEP]);
         !found.is_empty()
     }
@@ -211,12 +217,22 @@ mod tests {
         let view = View(vec![store; 100]);
         let mut sweep = Sweep::from(u64::MAX - 3);
         let mut found = Vec::new();
-        sweep.go_on(&view, Duration::ZERO, &mut |start| found.push(start));
+        sweep.go_on(
+            &view,
+            Duration::ZERO,
+            &Timekeeper::Clock.begin(),
+            &mut |start| found.push(start),
+        );
         assert!(found.is_empty());
         for _ in 0..3 {
-            sweep.go_on(&view, Duration::from_secs(10), &mut |start| {
-                found.push(start);
-            });
+            sweep.go_on(
+                &view,
+                Duration::from_secs(10),
+                &Timekeeper::Clock.begin(),
+                &mut |start| {
+                    found.push(start);
+                },
+            );
         }
         assert_eq!(found.len(), 100);
         found.sort_unstable();

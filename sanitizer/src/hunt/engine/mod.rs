@@ -387,7 +387,8 @@ impl Engine {
             ending: None,
             setup,
         };
-        let clock = engine.strategy.turn() != Turn::Site;
+        let now = Duration::from_nanos(monotonic_ns());
+        let clock = engine.strategy.turn(now) != Turn::Site;
         engine.clock_may_claim(clock);
         engine.allow_threads();
         engine

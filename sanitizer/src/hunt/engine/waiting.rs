@@ -231,7 +231,7 @@ impl Engine {
                 Turn::Site
             }
             Some(turn) => turn,
-            None => match self.strategy.turn() {
+            None => match self.strategy.turn(Duration::from_nanos(now)) {
                 Turn::Clock(time) => {
                     // It is unknown what is going to be watched. Who writes is of interest in any case.
                     let kind = if self.random.u8(..) < ALL_ACCESSES {
