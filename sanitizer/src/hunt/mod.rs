@@ -8,6 +8,7 @@
 //! * [`engine`] owns stops, stalls, watchpoints, deadlines and the budget;
 //! * the [`loader`] reads modules and fills the gates' tables, on a thread of its own;
 //! * a [`strategy`] only proposes where to stall next and is told what came of it;
+//! * [`plan`] is the model that shall decide in their place, and [`world`] has simulated programs to compare both in;
 //! * the [`watchdog`], the tracer's parent, ends a tracer that hangs;
 //! * [`wire`] is what tracer and daemon say to each other.
 
@@ -36,6 +37,7 @@ pub mod members;
 pub mod missed;
 pub mod modules;
 pub mod named;
+pub mod plan;
 pub mod prospects;
 mod respite;
 pub mod routines;
@@ -53,3 +55,4 @@ pub mod watchdog;
 pub mod watchpoints;
 pub mod weights;
 pub mod wire;
+pub mod world;

@@ -23,6 +23,7 @@ mod statistics;
 mod switches;
 mod table;
 mod throughput;
+mod world;
 mod yields;
 
 /// What to measure.
@@ -44,6 +45,8 @@ pub enum Bench {
     Yield(yields::Options),
     /// memcached under load: the races that gwp-race finds, those of ThreadSanitizer, and what both cost.
     Real(real::Options),
+    /// What planners find in simulated programs; the tables and the picture of docs/planner.md.
+    World(world::Options),
     /// Loading and searching the metadata of a very large program.
     Metadata,
     /// Reading the tables of a very large program with `inspect`, and with LLVM's own tool.
@@ -61,6 +64,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Costs(options) => costs::run(options),
         Bench::Yield(options) => yields::run(options),
         Bench::Real(options) => real::run(options),
+        Bench::World(options) => world::run(options),
         Bench::Metadata => metadata::run(),
         Bench::Inspect(options) => inspect::run(options),
     }

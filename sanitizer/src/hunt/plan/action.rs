@@ -1,0 +1,75 @@
+//! What a planner can ask for.
+
+use std::time::Duration;
+
+use super::event::{SiteId, VariableId};
+
+/// Names one action among those of its planner: what comes of it is told under this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionId(pub u64);
+
+impl ActionId {
+    /// The one after this.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Action {
+    /// The name under which its events come back.
+    pub id: ActionId,
+    /// What is to be done.
+    pub deed: Deed,
+}
+
+/// The things that can be done. One at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Deed {
+    /// Waits at an access site for whichever thread comes there first.
+    Wait {
+        /// The site.
+        site: SiteId,
+        /// For so long at most.
+        at_most: Duration,
+        /// What to do with the thread.
+        then: Then,
+    },
+    /// Lets a sample of CPU time stop a thread, wherever it is.
+    Sample {
+        /// Waits so long for a sample, at most.
+        at_most: Duration,
+        /// What to do with the thread, at the next access that it is about to make.
+        then: Then,
+    },
+    /// Watches a variable for who writes it. Nobody is stopped.
+    Watch {
+        /// The variable.
+        variable: VariableId,
+        /// For so long at most.
+        at_most: Duration,
+    },
+    /// Does nothing.
+    Rest {
+        /// For so long.
+        time: Duration,
+    },
+}
+
+/// What to do with a thread that has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Then {
+    /// Makes it stand before its access, while all others are watched.
+    Hold {
+        /// For so long at most.
+        at_most: Duration,
+        /// If nobody has come by then: watches for so long who uses the bytes when it has gone on.
+        look: Duration,
+    },
+    /// Lets it go at once, and watches for so long at most who uses the bytes.
+    Look(Duration),
+    /// Lets it go.
+    LetGo,
+}

@@ -1,0 +1,254 @@
+//! The sites that there are, and the classes of those that were never tried: of sites of one class nothing tells one from another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId};
+
+/// A site's number in the catalogue.
+pub type Number = u32;
+
+/// How many classes there are.
+pub const CLASSES: usize = 24;
+/// It names a variable; it writes.
+const NAMES: usize = 1;
+const WRITES: usize = 2;
+/// How near threads were seen: nowhere, in the function, or right beside. Times this.
+const NEAR: usize = 4;
+/// Its variable is shared or changes, or its member has raced.
+const RELATED: usize = 12;
+
+/// What sites have in common that use the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Object {
+    /// A variable.
+    Variable(VariableId),
+    /// A member of a structure.
+    Member(MemberId),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    facts: Vec<SiteFacts>,
+    numbers: BTreeMap<SiteId, Number>,
+    of_function: BTreeMap<FunctionId, Vec<Number>>,
+    of_object: BTreeMap<Object, Vec<Number>>,
+    related: BTreeSet<Object>,
+    executed: BTreeSet<FunctionId>,
+    /// Of each site: its class, and where it stands in the list of that while it is untried.
+    class: Vec<usize>,
+    place: Vec<Option<u32>>,
+    untried: [Vec<Number>; CLASSES],
+}
+
+/// What a site's bytes are called by, if there is anything.
+#[must_use]
+pub fn object_of(facts: &SiteFacts) -> Option<Object> {
+    let variable = facts.variable.map(Object::Variable);
+    variable.or(facts.member.map(Object::Member))
+}
+
+/// What of a class is to be known.
+#[must_use]
+pub const fn nearness(class: usize) -> usize {
+    class % RELATED / NEAR
+}
+
+/// Whether a class is of sites that are related to what is shared.
+#[must_use]
+pub const fn is_related(class: usize) -> bool {
+    class >= RELATED
+}
+
+/// Whether a class is of sites that name variables, and whether it is of sites that write.
+#[must_use]
+pub const fn kind(class: usize) -> (bool, bool) {
+    (class & NAMES != 0, class & WRITES != 0)
+}
+
+impl Catalogue {
+    /// More sites.
+    pub fn add(&mut self, facts: &[SiteFacts]) {
+        for facts in facts {
+            if self.numbers.contains_key(&facts.site) {
+                continue;
+            }
+            let Ok(number) = Number::try_from(self.facts.len()) else {
+                return;
+            };
+            self.numbers.insert(facts.site, number);
+            self.of_function
+                .entry(facts.function)
+                .or_default()
+                .push(number);
+            let object = object_of(facts);
+            if let Some(object) = object {
+                self.of_object.entry(object).or_default().push(number);
+            }
+            let names = if facts.variable.is_some() { NAMES } else { 0 };
+            let writes = if facts.writes { WRITES } else { 0 };
+            let near = if self.executed.contains(&facts.function) {
+                NEAR
+            } else {
+                0
+            };
+            let is_related = object.is_some_and(|object| self.related.contains(&object));
+            let related = if is_related { RELATED } else { 0 };
+            self.facts.push(*facts);
+            self.class.push(names + writes + near + related);
+            self.place.push(None);
+            self.list(number);
+        }
+    }
+
+    /// The number of a site.
+    #[must_use]
+    pub fn number(&self, site: SiteId) -> Option<Number> {
+        self.numbers.get(&site).copied()
+    }
+
+    /// What the code tells of it.
+    #[must_use]
+    pub fn facts(&self, number: Number) -> Option<&SiteFacts> {
+        self.facts.get(number as usize)
+    }
+
+    /// Its class.
+    #[must_use]
+    pub fn class(&self, number: Number) -> usize {
+        self.class.get(number as usize).copied().unwrap_or(0)
+    }
+
+    /// The untried sites of a class.
+    #[must_use]
+    pub fn untried(&self, class: usize) -> &[Number] {
+        self.untried.get(class).map_or(&[], Vec::as_slice)
+    }
+
+    /// A thread was seen right beside a site.
+    pub fn seen(&mut self, number: Number) {
+        /// Sites before and after it that are beside as well.
+        const BESIDE: usize = 1;
+        let Some(function) = self.facts(number).map(|facts| facts.function) else {
+            return;
+        };
+        let sites = self.of_function.get(&function).cloned().unwrap_or_default();
+        if self.executed.insert(function) {
+            for &site in &sites {
+                self.approach(site, 1);
+            }
+        }
+        if let Some(at) = sites.iter().position(|site| *site == number) {
+            let beside = sites.iter().skip(at.saturating_sub(BESIDE));
+            for &site in beside.take(at.min(BESIDE) + 1 + BESIDE) {
+                self.approach(site, 2);
+            }
+        }
+    }
+
+    /// Something is shared, changes, or has raced: the sites of which that is news.
+    pub fn relate(&mut self, object: Object) -> Vec<Number> {
+        if !self.related.insert(object) {
+            return Vec::new();
+        }
+        let sites = self.of_object.get(&object).cloned().unwrap_or_default();
+        for &site in &sites {
+            let class = self.class(site);
+            if !is_related(class) {
+                self.classify(site, class + RELATED);
+            }
+        }
+        sites
+    }
+
+    /// It is tried now.
+    pub fn try_it(&mut self, number: Number) {
+        let class = self.class(number);
+        let place = self.place.get_mut(number as usize).and_then(Option::take);
+        let Some(place) = place else {
+            return;
+        };
+        self.untried[class].swap_remove(place as usize);
+        if let Some(&moved) = self.untried[class].get(place as usize) {
+            self.place[moved as usize] = Some(place);
+        }
+    }
+
+    /// Threads were seen so near.
+    fn approach(&mut self, number: Number, near: usize) {
+        let class = self.class(number);
+        let before = nearness(class);
+        if before < near {
+            self.classify(number, class + NEAR * (near - before));
+        }
+    }
+
+    fn classify(&mut self, number: Number, class: usize) {
+        let is_untried = self.place.get(number as usize).is_some_and(Option::is_some);
+        self.try_it(number);
+        if let Some(known) = self.class.get_mut(number as usize) {
+            *known = class;
+        }
+        if is_untried {
+            self.list(number);
+        }
+    }
+
+    fn list(&mut self, number: Number) {
+        let list = &mut self.untried[self.class[number as usize]];
+        self.place[number as usize] = Some(list.len() as u32);
+        list.push(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(site: u64) -> SiteFacts {
+        SiteFacts {
+            site: SiteId(site),
+            function: FunctionId(site / 4),
+            writes: site.is_multiple_of(2),
+            variable: site.is_multiple_of(3).then_some(VariableId(site / 12)),
+            member: None,
+        }
+    }
+
+    /// Check that each untried site stands in the list of its class and in no other, whatever becomes known of it.
+    #[test]
+    fn classes_are_kept() {
+        let mut catalogue = Catalogue::default();
+        let all: Vec<_> = (0..48).map(facts).collect();
+        catalogue.add(&all);
+        catalogue.add(&all[..7]);
+        let check = |catalogue: &Catalogue, tried: &[Number]| {
+            let mut listed = Vec::new();
+            for class in 0..CLASSES {
+                for &number in catalogue.untried(class) {
+                    assert_eq!(catalogue.class(number), class);
+                    let facts = catalogue.facts(number).expect("it is known");
+                    assert_eq!(kind(class), (facts.variable.is_some(), facts.writes));
+                    listed.push(number);
+                }
+            }
+            listed.sort_unstable();
+            let untried: Vec<_> = (0..48).filter(|number| !tried.contains(number)).collect();
+            assert_eq!(listed, untried);
+        };
+        check(&catalogue, &[]);
+        catalogue.seen(5);
+        let near = [4, 5, 6, 7, 8].map(|number| nearness(catalogue.class(number)));
+        assert_eq!(near, [2, 2, 2, 1, 0]);
+        check(&catalogue, &[]);
+        catalogue.try_it(6);
+        catalogue.try_it(6);
+        let news = catalogue.relate(Object::Variable(VariableId(0)));
+        assert_eq!(news, [0, 3, 6, 9]);
+        assert!(catalogue.relate(Object::Variable(VariableId(0))).is_empty());
+        let related = (0..48).filter(|number| is_related(catalogue.class(*number)));
+        assert_eq!(related.collect::<Vec<_>>(), [0, 3, 6, 9]);
+        catalogue.seen(5);
+        check(&catalogue, &[6]);
+    }
+}

@@ -1,0 +1,76 @@
+//! What was seen of a site, or of many: sums, so that their order does not matter.
+
+/// Everything that is counted. All of it fades by the same half-life.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Threads that came to where one was waited for.
+    pub came: f64,
+    /// For how long that was waited, s, whether somebody came or not.
+    pub waited_s: f64,
+    /// Waits in which nobody came.
+    pub missed: f64,
+    /// Looks and stalls in which another thread used the bytes.
+    pub used: f64,
+    /// Looks in which nobody did.
+    pub unused: f64,
+    /// Other threads' first accesses.
+    pub met: f64,
+    /// For how long those were waited for, s, where another thread uses the bytes.
+    pub meeting_s: f64,
+    /// Stalls in which nobody came.
+    pub quiet: f64,
+    /// For how long they lasted, all together, s.
+    pub quiet_s: f64,
+    /// Stalls that a lock has ended, or in which a holder was let pass.
+    pub locked: f64,
+    /// Stalls in which somebody was caught.
+    pub caught: f64,
+    /// Of these, stalls that have shown a race which was not known.
+    pub news: f64,
+    /// When all that was so much, s: less is left of it by now.
+    pub(super) as_of_s: f64,
+}
+
+impl Counts {
+    /// What is left of it at a time, s.
+    #[must_use]
+    pub fn at(&self, now_s: f64, half_life_s: f64) -> Self {
+        let left = (-(now_s - self.as_of_s).max(0.0) / half_life_s).exp2();
+        let mut counts = *self;
+        for count in counts.all() {
+            *count *= left;
+        }
+        counts.as_of_s = self.as_of_s.max(now_s);
+        counts
+    }
+
+    /// Adds what was seen at that time.
+    pub fn add(&mut self, mut other: Self) {
+        for (count, more) in self.all().into_iter().zip(other.all()) {
+            *count += *more;
+        }
+    }
+
+    fn all(&mut self) -> [&mut f64; 12] {
+        [
+            &mut self.came,
+            &mut self.waited_s,
+            &mut self.missed,
+            &mut self.used,
+            &mut self.unused,
+            &mut self.met,
+            &mut self.meeting_s,
+            &mut self.quiet,
+            &mut self.quiet_s,
+            &mut self.locked,
+            &mut self.caught,
+            &mut self.news,
+        ]
+    }
+
+    /// Whether anything was tried.
+    #[must_use]
+    pub fn tries(&self) -> f64 {
+        self.came + self.missed
+    }
+}

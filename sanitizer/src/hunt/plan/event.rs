@@ -1,0 +1,152 @@
+//! What a planner can hear of.
+
+use std::{sync::Arc, time::Duration};
+
+use super::action::ActionId;
+
+/// An access site: an instruction that accesses memory, or calls a routine that does. In the engine its run-time address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteId(pub u64);
+
+/// A variable that code names by its address. In the engine that address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VariableId(pub u64);
+
+/// A function. In the engine its run-time start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u64);
+
+/// A member of a structure: the distance from a register at which it is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId(pub u32);
+
+/// What the code tells of a site before anybody comes there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteFacts {
+    /// The site.
+    pub site: SiteId,
+    /// Where it stands.
+    pub function: FunctionId,
+    /// It may write.
+    pub writes: bool,
+    /// The variable that it names, if it does not go by a pointer.
+    pub variable: Option<VariableId>,
+    /// The member that it accesses, if it goes by a pointer.
+    pub member: Option<MemberId>,
+}
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// The action of which it came; `None` for what happens by itself.
+    pub of: Option<ActionId>,
+    /// What it is.
+    pub what: What,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// There is code with these sites, in functions that were not known before.
+    Code(Arc<[SiteFacts]>),
+    /// Other code may stand at all addresses now.
+    CodeGone,
+    /// A thread was seen right beside a site; nobody was stopped.
+    Seen(SiteId),
+    /// A variable was seen to change its value.
+    Changes(VariableId),
+    /// So many threads there are now.
+    Threads(u32),
+    /// Nobody came to the site that was waited at.
+    Nobody {
+        /// Where it was waited.
+        site: SiteId,
+        /// For how long.
+        waited: Duration,
+    },
+    /// A thread came to the site that was waited at, and was stopped. What was done with it is told next.
+    Came {
+        /// The site.
+        site: SiteId,
+        /// How long it was waited for it.
+        waited: Duration,
+    },
+    /// No sample could stop a thread.
+    NoSample {
+        /// For how long it was waited.
+        waited: Duration,
+    },
+    /// A thread came, was stopped, and let go for this reason.
+    LetGo {
+        /// Where it stood.
+        site: SiteId,
+        /// Why.
+        why: LetGo,
+    },
+    /// A thread came and was held; nobody is any more.
+    Held {
+        /// Where it stood.
+        site: SiteId,
+        /// How long it was held.
+        lasted: Duration,
+        /// How that ended.
+        end: StallEnd,
+    },
+    /// A thread came and was let go, at once or after a quiet stall (whose event comes before this), and its bytes were watched.
+    Looked {
+        /// Where it stood.
+        site: SiteId,
+        /// How long they were watched.
+        lasted: Duration,
+        /// Who else used them, the first one first; in conflict with the access at the site, so that it would be evidence in a stall.
+        users: Vec<Partner>,
+        /// Its own thread was seen to use them again and again, and nobody else.
+        is_private: bool,
+    },
+    /// A variable was watched for who writes it.
+    Watched {
+        /// The variable.
+        variable: VariableId,
+        /// How long.
+        lasted: Duration,
+        /// Who did, the first one first.
+        writers: Vec<Partner>,
+    },
+    /// It is over with the action of the event's id; it has cost so much of the budget, in seconds.
+    Cost(f64),
+}
+
+/// Why a thread was let go that had come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LetGo {
+    /// That was wanted.
+    Wanted,
+    /// Its access is its own: of its stack, thread-local, or not to be decoded.
+    Unsuitable,
+    /// It holds a lock for which others have waited.
+    HoldsLock,
+    /// Nothing is left that it may cost.
+    NothingLeft,
+}
+
+/// Another thread's access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partner {
+    /// Where it was made.
+    pub site: SiteId,
+    /// How long after the beginning.
+    pub after: Duration,
+}
+
+/// How a stall has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StallEnd {
+    /// Its time was over, and nobody came.
+    Quiet,
+    /// Others came in conflict, of whom it was not known at this site.
+    Hit(Vec<Partner>),
+    /// Others came, all of whom were known to race here.
+    Known(Vec<Partner>),
+    /// Others were waiting for a lock that the thread held.
+    Locked,
+}

@@ -1,0 +1,47 @@
+//! The planner: where to wait next, and what to do with whoever comes there.
+//!
+//! It is pure. It hears what can be observed ([`event`]), is asked for the next [`action`], and knows nothing else: it reads no
+//! clock, no file and no memory of the program, and draws from a generator that is given a seed. So the same events give the same actions,
+//! which is what tests, replays and simulations ([`super::world`]) rest on.
+//!
+//! It is not what decides yet: the engine still asks a [`super::strategy`].
+
+pub mod action;
+pub mod belief;
+pub mod catalogue;
+pub mod choose;
+pub mod counts;
+pub mod event;
+pub mod posterior;
+pub mod prior;
+pub mod purse;
+pub mod update;
+pub mod worth;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use action::{Action, Then};
+use event::{Event, SiteId};
+use purse::Purse;
+
+/// Decides what to do next. Times are since any fixed instant, the same one each time.
+pub trait Planner {
+    /// Takes note of what has happened.
+    fn observe(&mut self, now: Duration, event: &Event);
+    /// What to do next, when nothing is in hand. The events that come of it have the action's id.
+    fn decide(&mut self, now: Duration, purse: &Purse) -> Action;
+
+    /// A thread was just stopped: at a site, after so long a wait, or by a sample. What to do with it, where that follows from how it
+    /// came there; for one that a sample has stopped, maybe at another site of the same function. `None`: what the action says.
+    fn stopped(
+        &mut self,
+        _now: Duration,
+        _site: SiteId,
+        _waited: Option<Duration>,
+    ) -> Option<(SiteId, Then)> {
+        None
+    }
+}

@@ -1,0 +1,63 @@
+//! What is thought of a program before anything was seen of it. All numbers of the planner's model stand here, and nowhere else.
+//!
+//! Probabilities are given as log-odds: 0 is one half, 2.2 is 90 %, -2.2 is 10 %. A weight says how many observations a prior counts for.
+
+/// One number, and what it means.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prior {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// In what.
+    pub unit: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+macro_rules! priors {
+    ($($name:ident = $value:expr, $unit:literal, $meaning:literal;)*) => {
+        $(#[doc = $meaning]
+        pub const $name: f64 = $value;)*
+        /// All of them, in order.
+        pub const ALL: &[Prior] = &[$(Prior {
+            name: stringify!($name),
+            value: $value,
+            unit: $unit,
+            meaning: $meaning,
+        }),*];
+    };
+}
+
+priors! {
+    COMES_BESIDE = 1.5, "log-odds", "Somebody comes within a first wait to a site right beside which a thread was seen.";
+    COMES_EXECUTES = 0.0, "log-odds", "The same, where a thread was seen in the function.";
+    COMES_UNSEEN = -3.0, "log-odds", "The same, where nobody was seen in the function.";
+    COMES_WEIGHT = 4.0, "waits", "How many first waits in a class of sites these three count for.";
+    FIRST_WAIT = 0.02, "s", "How long a site is waited at for the first time.";
+    RATE_TIME = 0.01, "s", "For how long it counts as waited at a site before any wait; in that time as many came as make the three above true.";
+    USED_NAMED = -1.5, "log-odds", "Another thread uses the variable that a site names.";
+    USED_POINTER = -2.5, "log-odds", "Another thread uses the bytes to which a pointer leads.";
+    USED_RELATED = 0.0, "log-odds", "Another thread uses the bytes of a site whose variable is shared or changes, or whose member has raced.";
+    USED_WEIGHT = 2.0, "looks", "How many looks at a site, or in a class of sites, these three count for.";
+    USED_BY_NOBODY = 0.4, "looks", "How much of a look that speaks against others' use counts one in which nobody at all used the bytes.";
+    RACES_READ = -1.0, "log-odds", "Nothing orders a read with another thread's write of the same bytes.";
+    RACES_WRITE = -1.8, "log-odds", "The same of a write.";
+    RACES_WEIGHT = 1.5, "stalls", "How many stalls at a site these two count for.";
+    RACES_POOL = 8.0, "stalls", "How many stalls at reads, or at writes, they count for, where it is learned what those find in this program.";
+    RELATIVES = 0.3, "", "How much of a stall at a site counts for others of its function, and for others of its variable or member.";
+    RELATIVES_MOST = 3.0, "stalls", "What relatives count for at most.";
+    MEETS_SHAPE = 0.5, "accesses", "How many accesses of others the prior of their rate counts for, where others use the bytes.";
+    MEETS_TIME = 0.002, "s", "In how much time: 250 a second, which may be far off.";
+    LATE_LOOK = 0.5, "", "How much of the time of a look in which nobody used the bytes counts as time in which others were late.";
+    LATE_STALL = 0.3, "", "The same of a quiet stall.";
+    NEW = 2.0, "log-odds", "What is caught at a site is a race that was not known.";
+    NEW_WEIGHT = 1.5, "catches", "How many catches that counts for.";
+    YIELD = 0.3, "races", "Races that a site brings by and by, once others were seen to use its bytes.";
+    YIELD_WEIGHT = 6.0, "sites", "How many such sites that counts for.";
+    CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
+    COST_WAIT = 0.0005, "s", "What it costs of the budget to wait for somebody.";
+    COST_STOP = 0.0015, "s", "What it costs to stop somebody, besides the time for which one stands.";
+    COST_WEIGHT = 4.0, "times", "How many times these two count for.";
+    HALF_LIFE = 900.0, "s", "The time in which half of what was seen is forgotten.";
+}

@@ -1,0 +1,357 @@
+//! What is known of the program: the only place where events are read.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    action::{Action, Deed},
+    belief::{Belief, Circumstances},
+    catalogue::{CLASSES, Catalogue, Number, Object, is_related, kind, nearness, object_of},
+    counts::Counts,
+    event::{Event, FunctionId, LetGo, Partner, SiteId, StallEnd, VariableId, What},
+    posterior::Beta,
+    prior,
+};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Knowledge {
+    /// The sites, and what is known of them before anybody was there.
+    pub catalogue: Catalogue,
+    /// What was seen at each site where anything was.
+    sites: BTreeMap<Number, Counts>,
+    /// Sites that were tried, and nothing came of it, by their class.
+    pub tried: [Vec<Number>; CLASSES],
+    /// Sites whose bytes another thread was seen to use, or whose variable somebody was seen to write.
+    pub contended: Vec<Number>,
+    /// Variables that change, and how often it was seen who writes them.
+    pub changing: BTreeMap<VariableId, Counts>,
+    of_class: [Counts; CLASSES],
+    /// At those that read, and those that write.
+    of_kind: [Counts; 2],
+    of_function: BTreeMap<FunctionId, Counts>,
+    of_object: BTreeMap<Object, Counts>,
+    /// Where samples have stopped somebody.
+    pub of_samples: Counts,
+    /// Races found.
+    races: f64,
+    /// What waits and stops have cost, s, and how many there were.
+    waits: (f64, f64),
+    stops: (f64, f64),
+    /// What is in hand, and for how long somebody was held for it, s.
+    hand: Option<Action>,
+    held_s: Option<f64>,
+}
+
+impl Knowledge {
+    /// An action has begun.
+    pub fn begin(&mut self, action: Action) {
+        self.hand = Some(action);
+        self.held_s = None;
+    }
+
+    /// Takes note of what has happened.
+    pub fn update(&mut self, now: Duration, event: &Event) {
+        let now = now.as_secs_f64();
+        let hand = self.hand.filter(|hand| event.of == Some(hand.id));
+        match &event.what {
+            What::Code(facts) => self.catalogue.add(facts),
+            What::CodeGone => *self = Self::default(),
+            What::Seen(site) => {
+                if let Some(number) = self.catalogue.number(*site) {
+                    self.catalogue.seen(number);
+                }
+            }
+            What::Changes(variable) => {
+                self.relate(Object::Variable(*variable));
+                self.changing.entry(*variable).or_default();
+            }
+            What::Threads(_) => {}
+            What::Nobody { site, waited } => self.count(now, *site, |counts| {
+                counts.missed += 1.0;
+                counts.waited_s += waited.as_secs_f64();
+            }),
+            What::Came { site, waited } => self.count(now, *site, |counts| {
+                counts.came += 1.0;
+                counts.waited_s += waited.as_secs_f64();
+            }),
+            What::NoSample { .. } => self.of_samples.missed += 1.0,
+            What::LetGo { site, why } => match why {
+                LetGo::Unsuitable => self.count(now, *site, |counts| counts.unused += 1.0),
+                LetGo::HoldsLock => self.count(now, *site, |counts| counts.locked += 1.0),
+                LetGo::NothingLeft | LetGo::Wanted => {}
+            },
+            What::Held { site, lasted, end } => {
+                self.held_s = Some(lasted.as_secs_f64());
+                self.ended(now, *site, *lasted, end);
+            }
+            What::Looked {
+                site,
+                lasted,
+                users,
+                is_private,
+            } => {
+                self.held_s.get_or_insert(0.0);
+                let late_s = if *is_private {
+                    0.0
+                } else {
+                    lasted.as_secs_f64()
+                };
+                self.looked(now, *site, users, late_s);
+            }
+            What::Watched {
+                variable, writers, ..
+            } => self.watched(now, *variable, writers),
+            What::Cost(cost) => {
+                let is_of_site = hand.is_some_and(|hand| matches!(hand.deed, Deed::Wait { .. }));
+                match self.held_s.take() {
+                    Some(held) => add(&mut self.stops, (cost - held).max(0.0)),
+                    None if is_of_site => add(&mut self.waits, *cost),
+                    None => {}
+                }
+                self.hand = None;
+            }
+        }
+    }
+
+    /// How a stall has ended.
+    fn ended(&mut self, now: f64, site: SiteId, lasted: Duration, end: &StallEnd) {
+        let lasted_s = lasted.as_secs_f64();
+        let met = |counts: &mut Counts, partners: &[Partner]| {
+            counts.used += 1.0;
+            counts.caught += 1.0;
+            counts.met += 1.0;
+            let first = partners.first().map_or(lasted, |first| first.after);
+            counts.meeting_s += first.as_secs_f64();
+        };
+        match end {
+            StallEnd::Quiet => self.count(now, site, |counts| {
+                counts.quiet += 1.0;
+                counts.quiet_s += lasted_s;
+                counts.meeting_s += prior::LATE_STALL * lasted_s;
+            }),
+            StallEnd::Locked => {
+                self.count(now, site, |counts| {
+                    counts.used += 1.0;
+                    counts.locked += 1.0;
+                });
+                self.contends(site);
+            }
+            StallEnd::Known(partners) => {
+                self.count(now, site, |counts| met(counts, partners));
+            }
+            StallEnd::Hit(partners) => {
+                self.count(now, site, |counts| {
+                    met(counts, partners);
+                    counts.news += 1.0;
+                });
+                self.races += partners.len() as f64;
+                for side in partners.iter().map(|partner| partner.site).chain([site]) {
+                    self.contends(side);
+                    let facts = self.catalogue.number(side);
+                    let facts = facts.and_then(|number| self.catalogue.facts(number));
+                    if let Some(object) = facts.and_then(object_of) {
+                        self.relate(object);
+                    }
+                }
+                for partner in partners {
+                    self.count(now, partner.site, |counts| counts.used += 1.0);
+                }
+            }
+        }
+    }
+
+    /// Who was seen to use the bytes of a site.
+    /// `late_s`: for how long nobody at all used them.
+    fn looked(&mut self, now: f64, site: SiteId, users: &[Partner], late_s: f64) {
+        let Some(first) = users.first() else {
+            let unused = if late_s > 0.0 {
+                prior::USED_BY_NOBODY
+            } else {
+                1.0
+            };
+            return self.count(now, site, |counts| {
+                counts.unused += unused;
+                counts.meeting_s += prior::LATE_LOOK * late_s;
+            });
+        };
+        self.count(now, site, |counts| {
+            counts.used += 1.0;
+            counts.met += 1.0;
+            counts.meeting_s += first.after.as_secs_f64();
+        });
+        self.contends(site);
+        for user in users {
+            self.count(now, user.site, |counts| counts.used += 1.0);
+            self.contends(user.site);
+        }
+        let facts = self.catalogue.number(site);
+        let facts = facts.and_then(|number| self.catalogue.facts(number));
+        if let Some(variable) = facts.and_then(|facts| facts.variable) {
+            self.relate(Object::Variable(variable));
+        }
+    }
+
+    /// Who was seen to write a variable.
+    fn watched(&mut self, now: f64, variable: VariableId, writers: &[Partner]) {
+        let counts = self.changing.entry(variable).or_default();
+        *counts = counts.at(now, prior::HALF_LIFE);
+        match writers {
+            [] => counts.unused += 1.0,
+            _ => counts.used += 1.0,
+        }
+        for writer in writers {
+            self.count(now, writer.site, |counts| {
+                counts.came += 1.0;
+                counts.waited_s += writer.after.as_secs_f64();
+                // Whoever names it uses it, most likely.
+                counts.used += 1.0;
+            });
+            self.contends(writer.site);
+        }
+    }
+
+    /// Another thread uses what is accessed at a site.
+    fn contends(&mut self, site: SiteId) {
+        if let Some(number) = self.catalogue.number(site)
+            && !self.contended.contains(&number)
+        {
+            self.contended.push(number);
+            for tried in &mut self.tried {
+                tried.retain(|tried| *tried != number);
+            }
+        }
+    }
+
+    /// Something is shared, changes, or has raced: what names it has another class now.
+    fn relate(&mut self, object: Object) {
+        for number in self.catalogue.relate(object) {
+            let class = self.catalogue.class(number);
+            for tried in &mut self.tried {
+                let before = tried.len();
+                tried.retain(|tried| *tried != number);
+                if tried.len() < before {
+                    self.tried[class].push(number);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Counts something at a site, and where that counts as well.
+    fn count(&mut self, now: f64, site: SiteId, change: impl FnOnce(&mut Counts)) {
+        let Some(number) = self.catalogue.number(site) else {
+            return;
+        };
+        let Some(facts) = self.catalogue.facts(number).copied() else {
+            return;
+        };
+        let mut seen = Counts::default();
+        change(&mut seen);
+        let is_first = !self.sites.contains_key(&number);
+        if is_first {
+            let class = self.catalogue.class(number);
+            self.tried[class].push(number);
+        }
+        self.catalogue.try_it(number);
+        let add = |counts: &mut Counts| {
+            *counts = counts.at(now, prior::HALF_LIFE);
+            counts.add(seen);
+        };
+        add(self.sites.entry(number).or_default());
+        add(&mut self.of_kind[usize::from(facts.writes)]);
+        add(self.of_function.entry(facts.function).or_default());
+        if let Some(object) = object_of(&facts) {
+            add(self.of_object.entry(object).or_default());
+        }
+        let class = self.catalogue.class(number);
+        let tries = self.sites.get(&number).map_or(0.0, Counts::tries);
+        // Of a class first tries are of interest.
+        if is_first || tries <= 1.0 {
+            add(&mut self.of_class[class]);
+        }
+        let by_sample = self
+            .hand
+            .is_some_and(|hand| matches!(hand.deed, Deed::Sample { .. }));
+        if by_sample {
+            add(&mut self.of_samples);
+        }
+    }
+
+    /// What was seen at a site.
+    #[must_use]
+    pub fn counts(&self, number: Number, now: f64) -> Counts {
+        let counts = self.sites.get(&number).copied().unwrap_or_default();
+        counts.at(now, prior::HALF_LIFE)
+    }
+
+    /// Whether somebody comes to an untried site of a class within a first wait.
+    #[must_use]
+    pub fn comes(&self, class: usize, now: f64) -> Beta {
+        let odds = match nearness(class) {
+            0 => prior::COMES_UNSEEN,
+            1 => prior::COMES_EXECUTES,
+            _ => prior::COMES_BESIDE,
+        };
+        let seen = self.of_class[class].at(now, prior::HALF_LIFE);
+        Beta::prior(odds, prior::COMES_WEIGHT).with(seen.came, seen.missed)
+    }
+
+    /// Whether another thread uses the bytes at an untried site of a class.
+    #[must_use]
+    pub fn class_counts(&self, class: usize, now: f64) -> Counts {
+        self.of_class[class].at(now, prior::HALF_LIFE)
+    }
+
+    /// What is known beside a site's own counts.
+    #[must_use]
+    pub fn around(&self, number: Number, now: f64) -> Circumstances {
+        let Some(facts) = self.catalogue.facts(number) else {
+            return Circumstances::default();
+        };
+        let class = self.catalogue.class(number);
+        let at = |counts: Option<&Counts>| {
+            let counts = counts.copied().unwrap_or_default();
+            counts.at(now, prior::HALF_LIFE)
+        };
+        let object = object_of(facts);
+        Circumstances {
+            comes: self.comes(class, now).mean(),
+            writes: facts.writes,
+            names: kind(class).0,
+            is_related: is_related(class),
+            of_kind: at(self.of_kind.get(usize::from(facts.writes))),
+            of_function: at(self.of_function.get(&facts.function)),
+            of_object: at(object.and_then(|object| self.of_object.get(&object))),
+        }
+    }
+
+    /// What is thought of a site.
+    #[must_use]
+    pub fn belief(&self, number: Number, now: f64) -> Belief {
+        Belief::of(&self.counts(number, now), &self.around(number, now))
+    }
+
+    /// Races that a site brings by and by, once others were seen to use its bytes.
+    #[must_use]
+    pub fn yields(&self) -> f64 {
+        let races = prior::YIELD * prior::YIELD_WEIGHT + self.races;
+        races / (prior::YIELD_WEIGHT + self.contended.len() as f64)
+    }
+
+    /// What it costs to wait, and to stop somebody, s.
+    #[must_use]
+    pub fn costs(&self) -> (f64, f64) {
+        let mean = |first: f64, (sum, count): (f64, f64)| {
+            (first * prior::COST_WEIGHT + sum) / (prior::COST_WEIGHT + count)
+        };
+        (
+            mean(prior::COST_WAIT, self.waits),
+            mean(prior::COST_STOP, self.stops),
+        )
+    }
+}
+
+fn add(sum: &mut (f64, f64), new: f64) {
+    sum.0 += new;
+    sum.1 += 1.0;
+}

@@ -1,0 +1,238 @@
+//! What an action is worth: races to be expected for what it costs, in time and of the budget.
+
+use std::time::Duration;
+
+use super::{action::Then, belief::Belief, posterior::Gamma, purse::Purse};
+
+/// How long one may wait, hold and look, s. (No stall is longer than the engine allows.)
+const WAITS_S: [f64; 4] = [5e-3, 20e-3, 100e-3, 0.5];
+const HOLDS_S: [f64; 4] = [0.2e-3, 1e-3, 2.5e-3, 5e-3];
+/// How long a look lasts.
+pub const LOOK: Duration = Duration::from_millis(20);
+
+/// What things cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Price {
+    /// What a second of budget is worth in seconds of time.
+    pub of_budget: f64,
+    /// To wait for somebody costs so much of the budget, s.
+    pub wait_s: f64,
+    /// To stop somebody, besides the time for which one stands.
+    pub stop_s: f64,
+}
+
+impl Price {
+    /// The more is left of the budget, the cheaper it is: what cannot be saved is lost. Where nothing is left, time is free.
+    #[must_use]
+    pub fn of(purse: &Purse, (wait_s, stop_s): (f64, f64)) -> Self {
+        /// How much dearer it is by e, for a part of the savings.
+        const STEEPNESS: f64 = 8.0;
+        const MOST: f64 = 8.0;
+        let short = 0.5 - purse.left_s / purse.most_s;
+        let of_budget = (STEEPNESS * short).clamp(-MOST, MOST).exp() / purse.income;
+        Self {
+            of_budget,
+            wait_s,
+            stop_s,
+        }
+    }
+
+    /// Of so much time and budget.
+    #[must_use]
+    pub fn cost(&self, time_s: f64, budget_s: f64) -> f64 {
+        time_s + self.of_budget * budget_s
+    }
+}
+
+/// What is thought of a site, as if it were known.
+#[derive(Clone, Copy, Debug)]
+pub struct Guess {
+    /// Arrivals: how long to wait follows from how sure that is.
+    pub lambda: Gamma,
+    /// The chance that a stall there, if it is long enough, shows a race that was not known.
+    pub race: f64,
+    /// Accesses of others in a second, where that is so.
+    pub mu: f64,
+    /// Races that are to be expected by and by from what a look shows.
+    pub look: f64,
+}
+
+impl Guess {
+    /// One that is as likely as it is thought to be. `look`: what it is worth to see that others use the bytes.
+    pub fn draw(belief: &Belief, look: f64, random: &mut fastrand::Rng) -> Self {
+        let sigma = belief.sigma.draw(random);
+        Self {
+            lambda: belief.lambda,
+            race: sigma * belief.rho.draw(random) * belief.nu.draw(random),
+            mu: belief.mu.draw(random),
+            look: sigma * look,
+        }
+    }
+}
+
+/// What is to be done at a site, and what that is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Races for what they cost.
+    pub worth: f64,
+    /// How long to wait at most.
+    pub at_most: Duration,
+    /// What to do with whoever comes.
+    pub then: Then,
+}
+
+/// The best that can be done at a site.
+#[must_use]
+pub fn best(guess: &Guess, price: &Price) -> Plan {
+    let looks = guess.look > 0.0;
+    let look_s = if looks { LOOK.as_secs_f64() } else { 0.0 };
+    let mut best = Plan {
+        worth: 0.0,
+        at_most: Duration::from_secs_f64(WAITS_S[0]),
+        then: Then::Look(LOOK),
+    };
+    // For so long one is held, with this chance of a race.
+    let holds = HOLDS_S.map(|hold| (hold, 1.0 - (-guess.mu * hold).exp()));
+    for wait in WAITS_S {
+        let (comes, waited) = guess.lambda.within(wait);
+        let mut consider = |hold: f64, caught: f64, then: Then| {
+            let races = comes * (guess.race * caught + guess.look);
+            let time = waited + comes * (hold + look_s);
+            let budget = price.wait_s + comes * (price.stop_s + hold);
+            let worth = races / price.cost(time, budget);
+            if worth > best.worth {
+                best = Plan {
+                    worth,
+                    at_most: Duration::from_secs_f64(wait),
+                    then,
+                };
+            }
+        };
+        if looks {
+            consider(0.0, 0.0, Then::Look(LOOK));
+        }
+        for (hold, caught) in holds {
+            let then = Then::Hold {
+                at_most: Duration::from_secs_f64(hold),
+                look: if looks { LOOK } else { Duration::ZERO },
+            };
+            consider(hold, caught, then);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICE: Price = Price {
+        of_budget: 50.0,
+        wait_s: 0.5e-3,
+        stop_s: 1e-3,
+    };
+
+    const OFTEN: Gamma = Gamma {
+        events: 100.0,
+        time_s: 1.0,
+    };
+
+    const GUESS: Guess = Guess {
+        lambda: OFTEN,
+        race: 0.5,
+        mu: 200.0,
+        look: 0.0,
+    };
+
+    /// Check that more is worth more: who comes more often, races more likely, and meets others sooner; and that what is dearer is worth less.
+    #[test]
+    fn worth_follows_the_chances() {
+        let worth = |guess: Guess| best(&guess, &PRICE).worth;
+        let usual = worth(GUESS);
+        for better in [
+            Guess {
+                lambda: OFTEN.with(100.0, 0.0),
+                ..GUESS
+            },
+            Guess { race: 0.6, ..GUESS },
+            Guess { mu: 400.0, ..GUESS },
+            Guess { look: 0.1, ..GUESS },
+        ] {
+            assert!(worth(better) > usual);
+        }
+        let dear = Price {
+            of_budget: 100.0,
+            ..PRICE
+        };
+        assert!(best(&GUESS, &dear).worth < usual);
+    }
+
+    /// Check that who comes seldom is waited for as long as it takes, but where it is unknown whether anybody comes only while time is free, and that a stall is the shorter the sooner others come.
+    #[test]
+    fn times_follow_the_chances() {
+        let rare = |events, time_s| Guess {
+            lambda: Gamma { events, time_s },
+            ..GUESS
+        };
+        let poor = Price {
+            of_budget: 1e5,
+            ..PRICE
+        };
+        let rich = Price {
+            of_budget: 0.1,
+            ..PRICE
+        };
+        for price in [&poor, &rich] {
+            let known = best(&rare(200.0, 100.0), price);
+            assert!(known.at_most >= Duration::from_millis(100));
+        }
+        let unknown = rare(0.1, 0.01);
+        assert!(best(&unknown, &rich).at_most <= Duration::from_millis(20));
+        assert_eq!(best(&unknown, &poor).at_most, Duration::from_millis(500));
+        let held = |mu| match best(&Guess { mu, ..GUESS }, &PRICE).then {
+            Then::Hold { at_most, .. } => at_most,
+            Then::Look(_) | Then::LetGo => Duration::ZERO,
+        };
+        assert!(held(10.0) > held(1000.0) && held(1000.0) > held(1e5));
+    }
+
+    /// Check that a look is taken where it tells more than a stall finds.
+    #[test]
+    fn looks_are_taken() {
+        let unknown = Guess {
+            race: 0.02,
+            look: 0.1,
+            ..GUESS
+        };
+        assert_eq!(best(&unknown, &PRICE).then, Then::Look(LOOK));
+        let plan = best(
+            &Guess {
+                look: 0.0,
+                ..unknown
+            },
+            &PRICE,
+        );
+        assert!(matches!(
+            plan.then,
+            Then::Hold {
+                look: Duration::ZERO,
+                ..
+            }
+        ));
+    }
+
+    /// Check that budget costs nothing while it would be lost, and time nothing while none is left.
+    #[test]
+    fn prices_follow_the_purse() {
+        let price = |left_s| {
+            let purse = Purse {
+                left_s,
+                income: 0.02,
+                most_s: 0.02,
+                credit_s: 0.005,
+            };
+            Price::of(&purse, (0.5e-3, 1e-3)).of_budget
+        };
+        assert!(price(0.02) < 2.0 && price(0.01) == 50.0 && price(-0.005) > 1e4);
+    }
+}

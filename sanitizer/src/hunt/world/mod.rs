@@ -1,0 +1,23 @@
+//! The world: simulated programs, in which hours pass in seconds and the same seed gives the same hunt.
+//!
+//! A program is a list of access sites ([`program`]), some of which meet others at the same bytes; [`families`] has one for each way in which
+//! races hide. [`simulation`] does what a planner decides, and tells it what a real engine would; [`costs`] says what that takes
+//! on a machine. Beside the planner there are those it is compared with: a choice by chance ([`uniform`]), the strategies that decide now ([`today`]), and an [`oracle`] that knows the truth.
+//!
+//! Nothing of it is called when gwp-race runs. It is here for tests, and for `cargo xtask bench world`.
+
+pub mod comparison;
+pub mod costs;
+pub mod families;
+pub mod image;
+pub mod oracle;
+pub mod program;
+pub mod report;
+pub mod simulation;
+mod stop;
+mod surroundings;
+pub mod today;
+pub mod uniform;
+
+#[cfg(test)]
+mod tests;

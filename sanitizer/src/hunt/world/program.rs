@@ -1,0 +1,289 @@
+//! A simulated program: what there is to be found in it, and how one comes across it.
+
+use crate::hunt::plan::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId};
+
+/// How often threads come to a site.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Comes {
+    /// Nobody ever does.
+    Never,
+    /// By chance, so often a second.
+    Rate(f64),
+    /// At regular times, so many seconds apart.
+    Every(f64),
+    /// In bursts that begin so many seconds apart by chance, and last so long, with so many arrivals a second.
+    Bursts {
+        /// Between two beginnings, s.
+        apart: f64,
+        /// From the beginning to the end of one, s.
+        lasts: f64,
+        /// Arrivals a second within one.
+        rate: f64,
+    },
+}
+
+impl Comes {
+    /// How often on average, in a second.
+    #[must_use]
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::Never => 0.0,
+            Self::Rate(rate) => rate,
+            Self::Every(period) => 1.0 / period,
+            Self::Bursts { apart, lasts, rate } => rate * (lasts / apart).min(1.0),
+        }
+    }
+
+    /// When somebody comes next after a time, s.
+    #[must_use]
+    pub fn next(self, now: f64, random: &mut fastrand::Rng) -> f64 {
+        match self {
+            Self::Never => f64::INFINITY,
+            Self::Rate(rate) => now + exponential(rate, random),
+            Self::Every(period) => ((now / period).floor() + 1.0) * period,
+            Self::Bursts { apart, lasts, rate } => {
+                // By chance there is one under way.
+                let is_within = random.f64() < (lasts / apart).min(1.0);
+                let begins = if is_within {
+                    now
+                } else {
+                    now + exponential(1.0 / apart, random)
+                };
+                begins + exponential(rate, random)
+            }
+        }
+    }
+}
+
+/// A time by chance, where something happens so often a second.
+pub(super) fn exponential(rate: f64, random: &mut fastrand::Rng) -> f64 {
+    -(1.0 - random.f64()).ln() / rate
+}
+
+/// When another thread uses the bytes that a thread is about to access.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum After {
+    /// By chance, so often a second.
+    Rate(f64),
+    /// Sometime within so many seconds from now, and never again.
+    Within(f64),
+}
+
+impl After {
+    /// When, s; from the moment on in which the first one comes.
+    pub(super) fn draw(self, random: &mut fastrand::Rng) -> f64 {
+        match self {
+            Self::Rate(rate) => exponential(rate, random),
+            Self::Within(seconds) => seconds * random.f64(),
+        }
+    }
+
+    /// How likely it is within so many seconds.
+    #[must_use]
+    pub fn chance(self, seconds: f64) -> f64 {
+        match self {
+            Self::Rate(rate) => 1.0 - (-rate * seconds).exp(),
+            Self::Within(within) => (seconds / within).min(1.0),
+        }
+    }
+}
+
+/// What orders two accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Nothing does: they race.
+    None,
+    /// A lock that both sides take: whoever comes waits for the thread that is held.
+    Lock,
+    /// The program does not come to the other one before this one is over.
+    Other,
+}
+
+/// Two sites may use the same bytes, and at least one of them writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Meeting {
+    /// The site of a thread that is stopped.
+    pub site: usize,
+    /// The one to which another thread comes.
+    pub other: usize,
+    /// How likely it is that the bytes at hand are used by others at all.
+    pub chance: f64,
+    /// When that happens, if it does.
+    pub after: After,
+    /// Whether they race.
+    pub order: Order,
+}
+
+/// A site, and how it is come to.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    /// What its code tells.
+    pub facts: SiteFacts,
+    /// How often somebody comes.
+    pub comes: Comes,
+    /// The share of the program's CPU time that is spent right before it, against all others.
+    pub cpu: f64,
+}
+
+/// From a time on, in seconds, and until another one: before and after that nobody comes to these sites.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// The sites, by number.
+    pub sites: std::ops::Range<usize>,
+    /// When that is.
+    pub from_s: f64,
+    /// Until when.
+    pub until_s: f64,
+}
+
+/// A simulated program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub about: &'static str,
+    /// CPU time that it uses in a second.
+    pub processors: f64,
+    /// Its sites: their numbers are their ids.
+    pub sites: Vec<Site>,
+    /// Who meets whom.
+    pub meetings: Vec<Meeting>,
+    /// What is so for a time only.
+    pub phases: Vec<Phase>,
+    /// Variables whose value is seen to change, and the site that does it by a pointer or by its name.
+    pub changing: Vec<(VariableId, usize)>,
+    functions: u64,
+    variables: u64,
+}
+
+impl Program {
+    /// A program that does nothing.
+    #[must_use]
+    pub fn new(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            processors: 2.0,
+            sites: Vec::new(),
+            meetings: Vec::new(),
+            phases: Vec::new(),
+            changing: Vec::new(),
+            functions: 0,
+            variables: 0,
+        }
+    }
+
+    /// Begins another function: the next sites are in it.
+    pub fn function(&mut self) {
+        self.functions += 1;
+    }
+
+    /// A variable that nobody has named yet.
+    pub fn variable(&mut self) -> VariableId {
+        self.variables += 1;
+        VariableId(self.variables)
+    }
+
+    fn site(&mut self, site: Site) -> usize {
+        self.sites.push(site);
+        self.sites.len() - 1
+    }
+
+    fn facts(&self, writes: bool) -> SiteFacts {
+        SiteFacts {
+            site: SiteId(self.sites.len() as u64),
+            function: FunctionId(self.functions),
+            writes,
+            variable: None,
+            member: None,
+        }
+    }
+
+    /// A site that names a variable; its number.
+    pub fn naming(&mut self, variable: VariableId, writes: bool, comes: Comes) -> usize {
+        let facts = SiteFacts {
+            variable: Some(variable),
+            ..self.facts(writes)
+        };
+        self.site(Site {
+            facts,
+            comes,
+            cpu: cpu_of(comes),
+        })
+    }
+
+    /// A site that goes by a pointer, to such a member; its number.
+    pub fn pointing(&mut self, member: Option<MemberId>, writes: bool, comes: Comes) -> usize {
+        let facts = SiteFacts {
+            member,
+            ..self.facts(writes)
+        };
+        self.site(Site {
+            facts,
+            comes,
+            cpu: cpu_of(comes),
+        })
+    }
+
+    /// Threads that come to either of two sites meet those at the other one: on the same bytes with such a chance, and then after such a time each.
+    pub fn meet(&mut self, sites: [usize; 2], chance: f64, after: [After; 2], order: Order) {
+        let [one, other] = sites;
+        for (site, other, after) in [(one, other, after[1]), (other, one, after[0])] {
+            self.meetings.push(Meeting {
+                site,
+                other,
+                chance,
+                after,
+                order,
+            });
+            if one == other {
+                break;
+            }
+        }
+    }
+
+    /// Who is stopped at a site may meet those at another one; not the other way round.
+    pub fn meets(&mut self, site: usize, other: usize, chance: f64, after: After, order: Order) {
+        self.meetings.push(Meeting {
+            site,
+            other,
+            chance,
+            after,
+            order,
+        });
+    }
+
+    /// The sites from a number on are come to in such a time only.
+    pub fn phase(&mut self, first: usize, from_s: f64, until_s: f64) {
+        self.phases.push(Phase {
+            sites: first..self.sites.len(),
+            from_s,
+            until_s,
+        });
+    }
+
+    /// How often two sites of it race: what there is to be found. Each pair is one race, whichever side is held.
+    #[must_use]
+    pub fn races(&self) -> usize {
+        let mut races: Vec<_> = self.meetings.iter().filter_map(Meeting::race).collect();
+        races.sort_unstable();
+        races.dedup();
+        races.len()
+    }
+}
+
+impl Meeting {
+    /// Its race, whichever side is held.
+    #[must_use]
+    pub fn race(&self) -> Option<(usize, usize)> {
+        let is_race = self.order == Order::None && self.chance > 0.0;
+        is_race.then(|| (self.site.min(self.other), self.site.max(self.other)))
+    }
+}
+
+/// The CPU time that goes by right before a site, where each arrival takes some 20 ns of it.
+fn cpu_of(comes: Comes) -> f64 {
+    const EACH: f64 = 20e-9;
+    comes.mean() * EACH
+}

@@ -1,0 +1,154 @@
+//! What comes of a thread's being stopped in a simulated program: who meets it while it is held, and who uses its bytes when it has gone on.
+
+use std::time::Duration;
+
+use crate::hunt::plan::{
+    action::Then,
+    event::{LetGo, Partner, SiteId, StallEnd, What},
+};
+
+use super::{
+    costs::{LONGEST_STALL, MOST_TRAPS},
+    program::{After, Meeting, Order},
+    simulation::{Find, MOST_USERS, World, id},
+};
+
+/// A stall is not ended for a lock before this time.
+const LOOK_AT_LOCKS_S: f64 = 0.5e-3;
+/// Whoever has caught somebody is held as long again as that took, and so much longer.
+const GOES_ON_S: f64 = 1e-3;
+
+impl World<'_> {
+    /// A thread stands before its access at a site, or comes to another one at once; what comes of it.
+    pub(super) fn stop(
+        &mut self,
+        index: usize,
+        instead: Option<(SiteId, Then)>,
+        then: Then,
+    ) -> Option<What> {
+        self.spend(self.hunt.costs.stop_s);
+        let (index, then) = match instead {
+            Some((site, then)) => (usize::try_from(site.0).ok()?, then),
+            None => (index, then),
+        };
+        let site = id(index);
+        let (first, behind) = *self.of_site.get(index)?;
+        let meetings = self.meetings.get(first as usize..behind as usize);
+        // All of them are about the same bytes.
+        let chance = self.random.f64();
+        let mut others = Vec::new();
+        for meeting in meetings.unwrap_or_default() {
+            if chance < meeting.chance && self.is_reached_at(meeting.other, self.now) {
+                others.push((meeting.after.draw(&mut self.random), *meeting));
+            }
+        }
+        others.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Some(match then {
+            Then::Hold { at_most, look } => {
+                let (lasted, end) = self.hold(at_most.min(LONGEST_STALL), &others);
+                self.run.stalls += 1;
+                let is_quiet = matches!(end, StallEnd::Quiet | StallEnd::Locked);
+                if is_quiet && !look.is_zero() {
+                    // Whom the thread has kept from coming comes from now on.
+                    self.after = Some(self.look(index, look, &others));
+                }
+                What::Held {
+                    site,
+                    lasted: Duration::from_secs_f64(lasted),
+                    end,
+                }
+            }
+            Then::Look(at_most) => {
+                self.spend(self.hunt.costs.arm_s);
+                self.run.looks += 1;
+                self.look(index, at_most, &others)
+            }
+            Then::LetGo => What::LetGo {
+                site,
+                why: LetGo::Wanted,
+            },
+        })
+    }
+
+    /// Holds a thread that others meet at these times; for how long that was, s, and how it ended.
+    fn hold(&mut self, longest: Duration, others: &[(f64, Meeting)]) -> (f64, StallEnd) {
+        let mut until = longest.as_secs_f64();
+        let (mut new, mut known) = (Vec::new(), Vec::new());
+        let (mut traps, mut waits_since) = (0.0, None);
+        for &(after, meeting) in others {
+            if after > until {
+                break;
+            }
+            match (meeting.order, meeting.race()) {
+                (Order::Lock, _) => {
+                    waits_since.get_or_insert(after);
+                    until = until.min(after.max(LOOK_AT_LOCKS_S));
+                }
+                (Order::None, Some(race)) => {
+                    let partner = Partner {
+                        site: id(meeting.other),
+                        after: Duration::from_secs_f64(after),
+                    };
+                    if self.found.insert(race) {
+                        self.run.finds.push(Find {
+                            time_s: self.now + after,
+                            spent_s: self.run.spent_s + after,
+                        });
+                        new.push(partner);
+                        until = until.min(2.0 * after + GOES_ON_S);
+                    } else {
+                        known.push(partner);
+                    }
+                    traps += traps_of(meeting.after, until - after);
+                }
+                _ => {}
+            }
+        }
+        let traps = f64::min(traps, MOST_TRAPS);
+        let waited = waits_since.map_or(0.0, |since| (until - since) / 2.0);
+        self.spend(self.hunt.costs.arm_s + until + waited + traps * self.hunt.costs.trap_s);
+        self.now += self.hunt.costs.delay_s + until;
+        let end = match (new.is_empty(), known.is_empty(), waits_since) {
+            (false, ..) => StallEnd::Hit(new),
+            (true, false, _) => StallEnd::Known(known),
+            (true, true, Some(_)) => StallEnd::Locked,
+            (true, true, None) => StallEnd::Quiet,
+        };
+        (until, end)
+    }
+
+    /// Watches, after a thread has gone on from a site, what these others use.
+    fn look(&mut self, index: usize, at_most: Duration, others: &[(f64, Meeting)]) -> What {
+        /// Accesses of its own from which on they say that the bytes are a thread's own.
+        const AGAIN: f64 = 4.0;
+        let longest = at_most.as_secs_f64();
+        let all = others.iter();
+        let all: f64 = all
+            .map(|(_, meeting)| traps_of(meeting.after, longest))
+            .sum();
+        let lasted = longest * (MOST_TRAPS / all.max(MOST_TRAPS));
+        let within = others.iter().filter(|(after, _)| *after <= lasted);
+        let users = within.take(MOST_USERS).map(|(after, meeting)| Partner {
+            site: id(meeting.other),
+            after: Duration::from_secs_f64(*after),
+        });
+        let users: Vec<_> = users.collect();
+        let own = self.program.sites[index].comes.mean() * lasted;
+        self.spend(all.min(MOST_TRAPS) * self.hunt.costs.trap_s);
+        self.now += self.hunt.costs.delay_s + lasted;
+        What::Looked {
+            site: id(index),
+            lasted: Duration::from_secs_f64(lasted),
+            is_private: others.is_empty() && own > AGAIN,
+            users,
+        }
+    }
+}
+
+/// Accesses that trap within so many seconds, of one who comes after such a time.
+fn traps_of(after: After, seconds: f64) -> f64 {
+    match after {
+        After::Rate(rate) => rate * seconds.max(0.0),
+        After::Within(_) => 1.0,
+    }
+}
