@@ -14,13 +14,16 @@
 mod activity;
 mod coverage;
 mod decisions;
+mod figures;
 mod identity;
 mod let_alone;
 mod locks;
+mod looks;
 mod pairs;
 mod sample;
 mod stops;
 mod substitute;
+mod threads;
 mod upkeep;
 mod waiting;
 

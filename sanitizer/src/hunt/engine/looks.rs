@@ -1,0 +1,220 @@
+//! Looks at the modules: when the loader is asked, and what follows from its answer.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use gwp_race_abi::Counter;
+use gwp_race_abi::phase;
+
+use crate::hunt::loader::Look;
+use crate::hunt::modules::{ModuleSet, Place, RefreshError};
+use crate::hunt::wire::Notice;
+use crate::kernel::process::monotonic_ns;
+use crate::kernel::process::pair_cpu_time_ns;
+
+use super::{Confirm, Engine, EngineError, Purpose, SETTLING, State};
+
+/// Why a hit was not reported whose modules could not be looked at in time.
+const MODULES_UNKNOWN: &str = "modules-unknown";
+
+impl Engine {
+    /// Looks at the modules for the first time; once they are known, watching begins.
+    pub(super) fn begin_watching(&mut self, anew: bool) {
+        self.exe = std::fs::read_link(format!("/proc/{}/exe", self.pid))
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        self.begin_look(Purpose::Start, anew);
+    }
+
+    /// Looks for new modules if no sample is in hand; none is taken meanwhile.
+    pub(super) fn look_when_idle(&mut self) {
+        let control = self.gates.control();
+        let word = control.phase.load(SeqCst);
+        let generation = phase::generation(word);
+        let closed = phase::word(generation, phase::CLOSED);
+        if matches!(self.state, State::Idle)
+            && phase::of(word) == phase::IDLE
+            && control
+                .phase
+                .compare_exchange(word, closed, SeqCst, SeqCst)
+                .is_ok()
+        {
+            self.generation = generation;
+            self.stop_waiting();
+            // Whatever is known of them: none may stay armed for nothing.
+            self.arming.watchpoints().unwatch();
+            self.fit_events(self.arming.known());
+            if self.is_look_due() {
+                self.begin_look(Purpose::Upkeep, false);
+            } else {
+                self.go_idle();
+            }
+        }
+    }
+
+    /// The same where code runs that no module is known for.
+    pub(super) fn look_for_code(&mut self) {
+        if self.is_look_due() {
+            self.look_when_idle();
+        }
+    }
+
+    pub(super) fn is_look_due(&self) -> bool {
+        monotonic_ns() >= self.next_look
+    }
+
+    /// Asks the loader; what is in hand must be no sample, and no thread stand still for one.
+    pub(super) fn begin_look(&mut self, purpose: Purpose, anew: bool) {
+        let closed = phase::word(self.generation, phase::CLOSED);
+        self.gates.control().phase.store(closed, SeqCst);
+        self.nobody_stands();
+        match &purpose {
+            Purpose::Judge { confirm, .. } => self.loader.look_to_judge(self.pid, confirm.places()),
+            _ => self.loader.look(self.pid, anew),
+        }
+        self.state = State::Looking(purpose);
+    }
+
+    /// Goes on with what the look was for, when the loader has answered.
+    pub(super) fn on_look(&mut self) -> Result<(), EngineError> {
+        if !matches!(self.state, State::Looking(_)) {
+            return Ok(());
+        }
+        let Some(look) = self.loader.answer() else {
+            return Ok(());
+        };
+        let pause = self.loader.pause(self.setup.max_overhead);
+        self.next_look = monotonic_ns().saturating_add(pause.as_nanos() as u64);
+        let State::Looking(purpose) = std::mem::replace(&mut self.state, State::Idle) else {
+            return Ok(());
+        };
+        match purpose {
+            Purpose::Start => {
+                self.take_in(look)?;
+                self.outbox.send(&Notice::Watching {
+                    analyzed_modules: self.modules.analyzed(),
+                    cpu_ns: pair_cpu_time_ns().saturating_sub(self.cpu_before_start_ns),
+                });
+                self.next_housekeeping = monotonic_ns() + SETTLING.as_nanos() as u64;
+                // Reading the modules was start-up, not sampling.
+                self.budget.restart();
+                self.rounds = 0;
+            }
+            Purpose::Upkeep => match self.take_in(look) {
+                Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => {}
+                result => {
+                    result?;
+                    if self.rounds <= 1 {
+                        // So is what could only be read when they were relocated.
+                        self.budget.restart();
+                    }
+                }
+            },
+            Purpose::Judge { confirm, completed } => self.judge_by(look, &confirm, completed),
+        }
+        self.go_idle();
+        Ok(())
+    }
+
+    fn take_in(&mut self, look: Look) -> Result<(), EngineError> {
+        let (modules, changes) = look?;
+        if changes.changed && changes.unloaded {
+            // By the modules that were there when it was executed; what none of them is known for is told later.
+            self.tell_elsewhere(|modules, pc| modules.place(pc).is_some());
+        }
+        self.modules = modules;
+        if changes.changed {
+            if changes.unloaded {
+                // Other code may stand at the same addresses now.
+                self.pairs.forget();
+                self.tell_coverage_and_forget();
+                self.strategy.forget();
+                self.lines.forget();
+            } else {
+                self.strategy.extend();
+            }
+            // The memory routines that new modules call are known when those are relocated.
+            let soon = monotonic_ns() + SETTLING.as_nanos() as u64;
+            self.next_housekeeping = self.next_housekeeping.min(soon);
+            self.outbox.send(&Notice::Modules(self.modules.infos()));
+        }
+        for warning in changes.warnings {
+            self.outbox.warn(warning);
+        }
+        Ok(())
+    }
+
+    /// Judges what was caught by the modules of a look. A process that has ended this moment had those of the look before.
+    fn judge_by(&mut self, look: Look, confirm: &Confirm, completed: bool) {
+        let before = self.modules.clone();
+        if let Err(error) = self.take_in(look) {
+            self.outbox.send(&Notice::Debug(error.to_string()));
+        }
+        // What was executed there may have been another library's code, and have had another meaning.
+        let mut all = confirm.places().into_iter();
+        if all.any(|pc| before.is_replaced_in(&self.modules, pc)) {
+            self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
+        } else {
+            self.judge(confirm, completed);
+        }
+    }
+
+    /// Judges what is in hand when everything is disarmed: there is no later turn to do it.
+    pub(super) fn judge_last(&mut self, completed: bool) {
+        let (confirm, completed) = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Confirm(confirm) => {
+                // There is no time for more: what was read of the code before must do.
+                self.loader.look(self.pid, false);
+                (confirm, completed)
+            }
+            State::Looking(Purpose::Judge { confirm, completed }) => (confirm, completed),
+            _ => return,
+        };
+        match self.loader.answer_within(2 * self.last_words()) {
+            Some(look) => self.judge_by(look, &confirm, completed),
+            None => self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len()),
+        }
+    }
+
+    /// What was caught in a program that the process does not execute any more: what its program
+    /// counters meant can no longer be known.
+    pub(super) fn forget_caught(&mut self) {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Confirm(confirm) | State::Looking(Purpose::Judge { confirm, .. }) => {
+                self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
+            }
+            State::Stalled(_) => self.count_not_reported(MODULES_UNKNOWN, self.caught()),
+            _ => {}
+        }
+    }
+
+    pub(super) fn count_not_reported(&mut self, reason: &str, hits: usize) {
+        if hits > 0 {
+            *self.not_reported.entry(reason.to_owned()).or_default() += hits as u64;
+        }
+    }
+
+    /// Tells where the program was seen to execute outside analyzed functions, at those addresses that are `wanted` now.
+    ///
+    /// The gate counts by the modules that it knows: what was executed before they were read counts as analyzed
+    /// here, where it turned out to be.
+    pub(super) fn tell_elsewhere(&mut self, wanted: impl Fn(&ModuleSet, u64) -> bool) {
+        let (mut late, mut counted) = (0, Vec::new());
+        for [place, number] in &self.gates.control().elsewhere {
+            if !wanted(&self.modules, place.load(SeqCst)) {
+                continue;
+            }
+            let (pc, number) = (place.swap(0, SeqCst), number.swap(0, SeqCst));
+            let place = self.modules.place(pc);
+            let function = place.as_ref().and_then(Place::function);
+            if function.is_some_and(|function| function.is_analyzed()) {
+                late += number;
+            } else if number > 0 {
+                counted.push((pc, number));
+            }
+        }
+        self.add(Counter::SamplesAnalyzed, late);
+        if !counted.is_empty() {
+            self.outbox.send(&Notice::Elsewhere(counted));
+        }
+    }
+}
