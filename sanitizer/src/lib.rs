@@ -6,6 +6,7 @@
 //! ```text
 //! cli      run, attach, inspect, doctor: arguments in, exit code out
 //! hunt     strategies, stall, budget: decides what to stop and for how long
+//! reader   a process without rights in which symbols are read
 //! report   the race model and its forms: text, json
 //! symbols  unwinding of stack snapshots, functions, lines, inlining
 //! verdict  two accesses in, race or reason-why-not out (pure)
@@ -25,6 +26,7 @@ pub mod image;
 pub mod insn;
 pub mod kernel;
 pub mod pcmeta;
+pub mod reader;
 pub mod report;
 pub mod routine;
 pub mod symbols;

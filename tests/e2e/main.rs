@@ -19,6 +19,7 @@ mod namespaces;
 mod output;
 mod permissions;
 mod races;
+mod reader;
 mod refusals;
 mod resources;
 mod results;

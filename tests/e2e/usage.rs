@@ -21,7 +21,12 @@ pub struct Usage {
 /// Looks at gwp-race's processes that are for the program itself: those for its children are
 /// as short-lived as they are.
 pub fn look(gwp_race: Pid, start: Instant) -> Usage {
-    let names = ["gwp-race", "gwp-race-guard", "gwp-race-tracer"];
+    let names = [
+        "gwp-race",
+        "gwp-race-guard",
+        "gwp-race-tracer",
+        "gwp-race-reader",
+    ];
     let all = std::iter::once(gwp_race).chain(descendants(gwp_race));
     let own: Vec<Pid> = all
         .filter(|&pid| status_field(pid, "Name").is_some_and(|name| names.contains(&&*name)))

@@ -42,6 +42,9 @@ pub enum Command {
     /// The process that holds a target (started by gwp-race itself).
     #[command(name = "__tracer", hide = true)]
     Tracer,
+    /// The process that reads debug information (started by gwp-race itself).
+    #[command(name = "__reader", hide = true)]
+    Reader,
     /// The process that becomes the target (started by gwp-race itself).
     #[command(name = "__launch", hide = true)]
     Launch(LaunchArgs),

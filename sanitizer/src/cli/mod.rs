@@ -66,6 +66,10 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
             Ok(ExitCode::from(crate::hunt::tracer::run(socket)))
         }
+        Command::Reader => {
+            let socket = io::stdin().as_fd().try_clone_to_owned()?;
+            Ok(ExitCode::from(crate::reader::serve(socket)))
+        }
         Command::Launch(args) => run::launch(args),
     }
 }

@@ -6,7 +6,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
@@ -23,18 +23,22 @@ use crate::{
     kernel::{
         descriptors::own_table, limits::explained, process::thread_cpu_time_ns, rights::as_caller,
     },
+    reader::{Client, Program},
     report::{
         Coverage, Deduper, Elsewhere, Finding, JsonWriter, LookedAt, MapInfo, ModuleInfo, Race,
         RecordFile, RecordStderr, ReportWriter, Summary, Suppressions, TextWriter, WriteError,
         build_race, is_own_descriptor, notes_of, open_output, review,
     },
-    symbols::Symbolizer,
+    symbols::{Sources, Symbolizer},
     verdict::Reason,
 };
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
 /// that finds no place here is caught again.
 const MOST_WAITING: usize = 64;
+
+/// The process that reads debug information ends when nobody has asked it anything for so long.
+const REST: Duration = Duration::from_secs(60);
 
 /// Work for the reporting thread.
 enum Work {
@@ -129,6 +133,8 @@ struct Progress {
 
 struct State {
     progress: Arc<Progress>,
+    /// Reads the files of all.
+    files: Arc<Mutex<Client>>,
     base: Symbolizer,
     symbolizers: HashMap<u32, Symbolizer>,
     suppressions: Option<Suppressions>,
@@ -174,6 +180,15 @@ impl Reporter {
         beside: bool,
         found: tokio::sync::mpsc::UnboundedSender<Explained>,
     ) -> anyhow::Result<Self> {
+        Self::start_with(args, beside, found, Program::default())
+    }
+
+    fn start_with(
+        args: &WatchArgs,
+        beside: bool,
+        found: tokio::sync::mpsc::UnboundedSender<Explained>,
+        reader: Program,
+    ) -> anyhow::Result<Self> {
         let to_stderr = || writer(args, Box::new(RecordStderr), "standard error", beside);
         let (writer, resort) = match &args.output {
             Some(path) => {
@@ -195,9 +210,11 @@ impl Reporter {
             .transpose()?
             .transpose()?;
         let progress = Arc::new(Progress::default());
+        let files = Arc::new(Mutex::new(Client::new(reader, Sources::default())));
         let mut state = State {
             progress: Arc::clone(&progress),
-            base: Symbolizer::new(),
+            base: Symbolizer::over(Arc::clone(&files) as _),
+            files,
             symbolizers: HashMap::new(),
             suppressions,
             deduper: Deduper::default(),
@@ -232,12 +249,14 @@ impl Reporter {
                     tracing::debug!(%error, "the reporting thread shares the descriptors of all");
                 }
                 let _ = ready.send(());
-                for item in queue {
+                while let Some(item) = state.next(&queue) {
                     if matches!(item, Work::Race(..)) {
                         taken.fetch_sub(1, SeqCst);
                     }
                     state.handle(item);
                 }
+                // It is gone when we are.
+                state.files().rest();
                 // Nobody waits any more where it took too long.
                 let _ = told.send(Closing {
                     tally: state.tally,
@@ -403,6 +422,33 @@ fn writer(
 }
 
 impl State {
+    /// The next thing to do; nothing when there will be none.
+    fn next(&self, queue: &mpsc::Receiver<Work>) -> Option<Work> {
+        match queue.recv_timeout(REST) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                self.files().rest();
+                queue.recv().ok()
+            }
+            item => item.ok(),
+        }
+    }
+
+    fn files(&self) -> MutexGuard<'_, Client> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// CPU time that has been used to explain, here and by whoever reads, ns.
+    fn used_ns(&self) -> u64 {
+        thread_cpu_time_ns() + self.files().cpu_ns()
+    }
+
+    /// The symbolizer of a process.
+    fn symbolizer(&mut self, pid: u32) -> &mut Symbolizer {
+        // What was read of a file serves all processes, and survives their end.
+        let base = &self.base;
+        self.symbolizers.entry(pid).or_insert_with(|| base.clone())
+    }
+
     /// Tells which tables of new modules are left out of reports.
     fn tell_left_out(&mut self, modules: &[ModuleInfo]) {
         let Some(looked_into) = &mut self.looked_into else {
@@ -425,15 +471,13 @@ impl State {
         match work {
             Work::Modules(pid, modules) => {
                 self.tell_left_out(&modules);
-                // What was read of a file serves all processes, and survives their end.
-                let base = &self.base;
-                let symbolizer = self.symbolizers.entry(pid).or_insert_with(|| base.clone());
-                symbolizer.set_modules(&modules);
+                self.symbolizer(pid).set_modules(&modules);
             }
             Work::Race(finding, maps) => {
-                let symbolizer = self.symbolizers.entry(finding.pid).or_default();
-                let before = thread_cpu_time_ns();
-                let fate = match review(symbolizer, &finding, self.mixed) {
+                let before = self.used_ns();
+                let mixed = self.mixed;
+                let symbolizer = self.symbolizer(finding.pid);
+                let fate = match review(symbolizer, &finding, mixed) {
                     Ok(doubts) => {
                         let mut race = build_race(symbolizer, &finding, &maps);
                         let sizes = [finding.stalled.size, finding.racing.size];
@@ -446,7 +490,7 @@ impl State {
                 // Nobody listens any more once watching has ended.
                 let _ = self.found.send(Explained {
                     pid: finding.pid,
-                    cpu_ns: thread_cpu_time_ns() - before,
+                    cpu_ns: self.used_ns().saturating_sub(before),
                     fate,
                 });
             }
@@ -455,9 +499,9 @@ impl State {
                 None => self.tally.total += 1,
             },
             Work::Coverage(pid, functions) => {
-                let symbolizer = self.symbolizers.entry(pid).or_default();
+                let symbolizer = self.symbolizer(pid).clone();
                 if let Some(file) = &mut self.coverage {
-                    file.add(symbolizer, &functions);
+                    file.add(&symbolizer, &functions);
                 }
             }
             Work::CoverageIsCut(pid) => {
@@ -466,7 +510,7 @@ impl State {
                 }
             }
             Work::Elsewhere(pid, counted) => {
-                let symbolizer = self.symbolizers.entry(pid).or_default();
+                let symbolizer = self.symbolizer(pid).clone();
                 for (pc, samples) in counted {
                     self.elsewhere.add(symbolizer.frame_by_symbol(pc), samples);
                 }
@@ -479,6 +523,9 @@ impl State {
                 summary.hottest_unanalyzed = self.elsewhere.hottest(summary.samples);
                 summary.races_unique = self.tally.unique;
                 summary.races_total = self.tally.total;
+                let figures = self.files().figures().clone();
+                summary.readers_ended = figures.ended;
+                summary.files_not_read = figures.unread;
                 for (line, pattern, races) in self.suppressions.iter().flat_map(Suppressions::used)
                 {
                     tracing::info!("line {line} of the suppressions ({pattern}): {races} times");

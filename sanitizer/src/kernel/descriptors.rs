@@ -98,6 +98,20 @@ pub fn own_table_of_maps(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     Ok(())
 }
 
+/// Closes whatever this process has inherited, but for 0, 1 and 2 and `kept`. Nothing else may be open in it yet.
+pub fn close_inherited(kept: BorrowedFd<'_>) {
+    const FIRST: u32 = 3;
+    let close = |first: u32, last: u32| {
+        if first <= last {
+            // SAFETY: nobody owns any of these, as the caller says. Failure leaves them open.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    };
+    let kept = kept.as_raw_fd().cast_unsigned();
+    close(FIRST, kept.saturating_sub(1));
+    close(FIRST.max(kept.saturating_add(1)), u32::MAX);
+}
+
 /// Whether what is open under a number was there when this process was started: all that it opens itself is closed at an exec.
 ///
 /// # Errors

@@ -380,6 +380,27 @@ pub fn parent_cpu_time_ns() -> Option<u64> {
     (found == 0).then(|| clock_ns(clock))
 }
 
+/// The clock of CPU time of another process.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuClock(libc::clockid_t);
+
+impl CpuClock {
+    /// `None` where the kernel does not tell.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let mut clock = 0;
+        // SAFETY: `clock` is writable.
+        let found = unsafe { libc::clock_getcpuclockid(pid.cast_signed(), &raw mut clock) };
+        (found == 0).then_some(Self(clock))
+    }
+
+    /// CPU time that it has used, ns; 0 when it has ended and was waited for.
+    #[must_use]
+    pub fn ns(self) -> u64 {
+        clock_ns(self.0)
+    }
+}
+
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -192,6 +192,27 @@ pub fn give_back() -> Result<(), KernelError> {
     Ok(())
 }
 
+/// Gives up all capabilities, for good: also those that an exec would give, as far as that is permitted.
+///
+/// # Errors
+/// Fails where capset(2) does.
+pub fn drop_all() -> Result<(), KernelError> {
+    for capability in 0..u64::BITS {
+        // SAFETY: prctl with these arguments touches no memory. It fails behind the last capability, and without the right to.
+        let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        if result < 0 {
+            break;
+        }
+    }
+    // The ambient ones go with these.
+    let none = Sets {
+        effective: 0,
+        permitted: 0,
+        inheritable: 0,
+    };
+    none.set()
+}
+
 /// Works with what the caller may do himself, in the calling thread: for opening and reading what he names. Where the capabilities are his own this
 /// is the same as without.
 ///

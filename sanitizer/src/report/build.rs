@@ -9,7 +9,7 @@ use super::hex::{Hex, digits, little_endian};
 use super::location;
 use super::model::{Access, CodeBlock, LiveValue, Race, Role, SCHEMA, StackFrame};
 use crate::insn::AccessKind;
-use crate::symbols::{Frame, StackSnapshot, Symbolizer};
+use crate::symbols::{Frame, Lack, StackSnapshot, Symbolizer};
 
 /// Resolves a finding. `maps` are the process's mappings at about that time.
 #[must_use]
@@ -157,17 +157,17 @@ impl From<Frame> for StackFrame {
 /// Why functions and lines are missing in the stacks, once for each module.
 fn missing_lines(symbolizer: &Symbolizer, sides: [&Access; 2]) -> Vec<String> {
     let frames = sides.into_iter().flat_map(|side| &side.stack);
-    let given_up = frames.filter_map(|frame| symbolizer.given_up(frame.pc.0));
-    let mut reasons: Vec<_> = given_up.collect();
-    reasons.sort();
-    reasons.dedup();
-    let note = |(module, reason)| {
-        format!(
-            "of {module} there are addresses only, where lines are missing: its debug information is over a limit \
-             ({reason})."
-        )
+    let mut lacks: Vec<_> = (frames.filter_map(|frame| symbolizer.lack(frame.pc.0))).collect();
+    lacks.sort();
+    lacks.dedup();
+    let note = |(module, lack)| {
+        let why = match lack {
+            Lack::Excess(reason) => format!("its debug information is over a limit ({reason})"),
+            Lack::Unread(reason) => reason,
+        };
+        format!("of {module} there are addresses only, where lines are missing: {why}.")
     };
-    reasons.into_iter().map(note).collect()
+    lacks.into_iter().map(note).collect()
 }
 
 fn notes(symbolizer: &Symbolizer, finding: &Finding, sides: [&Access; 2]) -> Vec<String> {

@@ -4,7 +4,7 @@
 use super::doubt::Doubt;
 use super::finding::{Finding, RaceClass, SideFacts};
 use crate::insn::ByteUse;
-use crate::symbols::{FunctionResult, Held, Stopped, Symbolizer};
+use crate::symbols::{FunctionResult, Held, StackSnapshot, Stopped, Symbolizer};
 use crate::verdict::Reason;
 
 /// What debug information says of one side.
@@ -40,11 +40,14 @@ pub fn review(
         }
         if is_doubtful {
             facts.result = symbolizer.result_at(side.pc);
+            let stack = StackSnapshot {
+                base: side.stack_base,
+                bytes: side.stack.clone(),
+            };
             let stopped = Stopped {
                 pc: side.pc,
                 regs: &side.regs,
-                stack_base: side.stack_base,
-                stack: &side.stack,
+                stack: &stack,
             };
             facts.held = symbolizer.held_at(stopped, shared);
             let of_side = shared.0.checked_sub(side.address);

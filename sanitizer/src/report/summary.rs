@@ -84,6 +84,12 @@ pub struct Summary {
     /// caught again.
     #[serde(default)]
     pub dropped: u64,
+    /// Times that the process that reads debug information came to its end over a file, or had to be ended.
+    #[serde(default)]
+    pub readers_ended: u64,
+    /// The files that are not read any more for that, and why; of many some. Reports have addresses only there.
+    #[serde(default)]
+    pub files_not_read: BTreeMap<String, String>,
     /// Stalls in which the value changed and no watchpoint fired.
     pub value_changed_unknown_origin: u64,
     /// Seconds that threads of the target were stopped, summed over the threads.
@@ -205,6 +211,16 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
     }
     if summary.dropped > 0 {
         write!(out, "; {} dropped", count(summary.dropped, "finding"))?;
+    }
+    if let Some(name) = summary.files_not_read.keys().next() {
+        let others = match summary.files_not_read.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {}", count(others as u64, "other file")),
+        };
+        write!(
+            out,
+            "; of {name}{others} there are addresses only, as reading debug information failed"
+        )?;
     }
     let swallowed: u64 = summary.hits_swallowed.values().sum();
     if swallowed > 0 {
@@ -362,6 +378,7 @@ pub fn stats_text(summary: &Summary) -> String {
             summary.watchdog_releases.to_string(),
         ),
         ("findings dropped", summary.dropped.to_string()),
+        ("readers ended", summary.readers_ended.to_string()),
         (
             "value changed without a hit",
             summary.value_changed_unknown_origin.to_string(),
@@ -369,6 +386,9 @@ pub fn stats_text(summary: &Summary) -> String {
         ("threads stopped for", seconds(summary.target_stopped_s)),
         ("CPU time of the target", seconds(summary.target_cpu_s)),
     ]);
+    for (name, why) in &summary.files_not_read {
+        rows.push(("file not read", format!("{name}: {why}")));
+    }
     for (what, spent) in &summary.spent_s {
         rows.push(("spent", format!("{} ({what})", seconds(*spent))));
     }
@@ -419,6 +439,10 @@ mod tests {
             not_watched: [("prog", "limit", 3), ("test", "ended-early", 1)]
                 .map(|(name, reason, count)| (name.to_owned(), [(reason.to_owned(), count)].into()))
                 .into(),
+            readers_ended: 7,
+            files_not_read: ["/lib/a.so", "/lib/b.so"]
+                .map(|name| (name.to_owned(), "it hangs".to_owned()))
+                .into(),
             hits_swallowed: [("both-atomic".to_owned(), 3)].into(),
             no_stall: [("no-access-ahead".to_owned(), 7)].into(),
             value_changed_unknown_origin: 1,
@@ -434,7 +458,7 @@ mod tests {
              (10.0 % in crunch (libhot.so+0x1139), which is not analyzed); \
              2 threads could not be watched; 30 of 40 threads that were created could not be held within the budget; \
              threads were let alone 3 times, for 12.5 s in all, as their own signals cost more than the budget; \
-             not watched: prog (3 times, too many at a time), test (1 time, ended before it could be watched); 3 hits not reported; the value changed without a \
+             not watched: prog (3 times, too many at a time), test (1 time, ended before it could be watched); of /lib/a.so and 1 other file there are addresses only, as reading debug information failed; 3 hits not reported; the value changed without a \
              hit 1 time. Threads of the target were stopped for 500.0 ms (slowdown 0.40 % of 125.0 s of CPU time).\n"
         );
         // Less CPU time than a single stall may take a large share of.
@@ -460,6 +484,8 @@ mod tests {
         let figures = stats_text(&found);
         assert!(figures.contains("  processes not watched       3 (prog: limit)\n"));
         assert!(figures.contains("  hits swallowed              3 (both-atomic)\n"));
+        assert!(figures.contains("  file not read               /lib/b.so: it hangs\n"));
+        assert!(figures.contains("  readers ended               7\n"));
         assert!(figures.contains("  samples without a stall     7 (no-access-ahead)\n"));
     }
 }

@@ -4,34 +4,25 @@
 //! while we hold it, and that must cost a symbol, not a SIGBUS. Section contents are read
 //! when first asked for, and so far as they are asked for.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use gimli::Reader as _;
 
+use super::beside::{Beside, FileIdentity, Opened};
 use super::elf_headers::{Headers, SHF_COMPRESSED, SHT_NOBITS, Section, Segment};
 use super::inflate::Packed;
 use super::pages::PagedFile;
+use super::question::Facts;
 use super::reader::Reader;
 use super::too_much::TooMuch;
 use crate::image::Form;
 
-/// Names a file's content: the same identity, the same bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FileIdentity {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-}
-
 /// An open ELF file: its headers, and its sections on demand.
-#[derive(Debug)]
 pub(super) struct ElfFile {
     file: Arc<PagedFile>,
-    len: u64,
+    /// What is wanted beside it.
+    beside: Arc<dyn Beside>,
     identity: FileIdentity,
     sections: Vec<Section>,
     segments: Vec<Segment>,
@@ -49,26 +40,13 @@ const MOST_SUMMED: u64 = 4 << 30;
 
 impl ElfFile {
     /// Reads the headers of a file.
-    pub(super) fn new(file: File) -> io::Result<Self> {
-        let meta = file.metadata()?;
-        if !meta.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not a regular file",
-            ));
-        }
-        let identity = FileIdentity {
-            device: meta.dev(),
-            inode: meta.ino(),
-            size: meta.len(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-        };
-        let file = PagedFile::new(file);
+    pub(super) fn new(opened: Opened, beside: Arc<dyn Beside>) -> io::Result<Self> {
+        let file = PagedFile::new(opened.file);
         let headers = Headers::read(&file)?;
         Ok(Self {
             file: Arc::new(file),
-            len: meta.len(),
-            identity,
+            beside,
+            identity: opened.identity,
             sections: headers.sections,
             segments: headers.segments,
             build_id: headers.build_id,
@@ -78,7 +56,8 @@ impl ElfFile {
     /// Opens a file that a test names.
     #[cfg(test)]
     pub(super) fn open(path: &std::path::Path) -> io::Result<Self> {
-        Self::new(File::open(path)?)
+        let opened = Opened::elf(std::fs::File::open(path)?)?;
+        Self::new(opened, Arc::new(super::beside::NothingBeside))
     }
 
     pub(super) const fn identity(&self) -> FileIdentity {
@@ -87,7 +66,18 @@ impl ElfFile {
 
     /// Its size in bytes.
     pub(super) const fn len(&self) -> u64 {
-        self.len
+        self.identity.size
+    }
+
+    /// What is known of it at first.
+    pub(super) fn facts(&self) -> Facts {
+        let end = |s: &Segment| s.addr.saturating_add(s.mem_size);
+        let code = self.segments.iter().filter(|s| s.executable);
+        Facts {
+            build_id: self.build_id.clone(),
+            range: self.link_range(),
+            code: code.map(|s| (s.addr, end(s))).collect(),
+        }
     }
 
     /// The GNU build id; empty where there is none.
@@ -96,7 +86,7 @@ impl ElfFile {
     }
 
     /// The lowest and the first-past-highest link-time address of the loadable segments.
-    pub(super) fn link_range(&self) -> Option<(u64, u64)> {
+    fn link_range(&self) -> Option<(u64, u64)> {
         let start = self.segments.iter().map(|s| s.addr).min()?;
         let end = self
             .segments
@@ -104,13 +94,6 @@ impl ElfFile {
             .map(|s| s.addr.saturating_add(s.mem_size))
             .max()?;
         Some((start, end))
-    }
-
-    /// Whether a link-time address is in a segment that may be executed.
-    pub(super) fn is_executable(&self, addr: u64) -> bool {
-        self.segments
-            .iter()
-            .any(|s| s.executable && addr.checked_sub(s.addr).is_some_and(|o| o < s.mem_size))
     }
 
     /// The section of that name, if it has contents in this file.
@@ -127,7 +110,7 @@ impl ElfFile {
 
     /// Bytes of the file; nothing unless all of them are there.
     fn read(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
-        if offset.checked_add(size)? > self.len {
+        if offset.checked_add(size)? > self.len() {
             return None;
         }
         let size = usize::try_from(size).ok()?;
@@ -140,7 +123,7 @@ impl ElfFile {
 
     /// Where a section's contents are; None unless all of them are there.
     fn contents(&self, section: &Section) -> Option<Reader> {
-        if section.offset.checked_add(section.size)? > self.len {
+        if section.offset.checked_add(section.size)? > self.len() {
             return None;
         }
         let size = usize::try_from(section.size).ok()?;
@@ -171,7 +154,7 @@ impl ElfFile {
             contents,
             size,
         };
-        packed.inflate()
+        packed.inflate(&*self.beside)
     }
 
     /// A section of a few bytes; more of them are left out.
@@ -212,14 +195,14 @@ impl ElfFile {
 
     /// The CRC-32 of the whole file, as `.gnu_debuglink` means it.
     pub(super) fn crc32(&self) -> Option<u32> {
-        if self.len > MOST_SUMMED {
+        if self.len() > MOST_SUMMED {
             return None;
         }
         let mut crc = Crc32::new();
         let mut chunk = vec![0; 1 << 16];
         let mut offset = 0;
         // No further than it was when it was opened: somebody may add to it as fast as it is read.
-        while offset < self.len {
+        while offset < self.len() {
             match self.file.read_at(&mut chunk, offset).ok()? {
                 0 => return None,
                 n => {

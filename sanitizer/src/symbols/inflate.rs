@@ -4,11 +4,11 @@
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
+use super::beside::{Beside, Looked, Wanted};
 use super::pages::PagedFile;
 use super::reader::Reader;
 use super::too_much::TooMuch;
 use crate::image::{Form, inflate};
-use crate::kernel::nameless::{DIRECTORIES, nameless_file};
 
 /// What is decompressed into memory at most, in bytes.
 const MOST_IN_MEMORY: u64 = 1 << 20;
@@ -30,12 +30,8 @@ pub(super) struct Packed<'a> {
 }
 
 impl Packed<'_> {
-    /// Its contents; None where they are damaged.
-    pub(super) fn inflate(self) -> Result<Option<Reader>, TooMuch> {
-        self.inflate_in(&DIRECTORIES)
-    }
-
-    fn inflate_in(self, directories: &[&str]) -> Result<Option<Reader>, TooMuch> {
+    /// Its contents; None where they are damaged. `beside` has files to write to.
+    pub(super) fn inflate(self, beside: &dyn Beside) -> Result<Option<Reader>, TooMuch> {
         let (size, packed) = (self.size, gimli::Reader::len(&self.contents) as u64);
         let section = || self.name.to_owned();
         if size > MOST_IN_MEMORY && size / MOST_GROWTH > packed {
@@ -46,7 +42,10 @@ impl Packed<'_> {
             });
         }
         let file = match size > MOST_IN_MEMORY {
-            true => directories.iter().find_map(|at| nameless_file(at)),
+            true => match beside.look(&Wanted::Scratch) {
+                Looked::Found(opened) => Some(opened.file),
+                Looked::Nothing | Looked::NoPlace => None,
+            },
             false => None,
         };
         let limit = match file {
@@ -95,7 +94,17 @@ mod tests {
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     use super::*;
+    use crate::symbols::beside::NothingBeside;
     use crate::symbols::effort;
+
+    /// No files can be had.
+    struct NoFiles;
+
+    impl Beside for NoFiles {
+        fn look(&self, _: &Wanted) -> Looked {
+            Looked::Nothing
+        }
+    }
 
     fn zlib(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
@@ -134,10 +143,10 @@ mod tests {
                 (Form::Zstandard, zstandard(&bytes)),
                 (Form::Zstandard, frames),
             ] {
-                for directories in [&DIRECTORIES[..], &[]] {
+                for beside in [&NothingBeside as &dyn Beside, &NoFiles] {
                     effort::begin();
                     let packed = packed(form, contents.clone(), len as u64);
-                    let mut read = packed.inflate_in(directories).unwrap().unwrap();
+                    let mut read = packed.inflate(beside).unwrap().unwrap();
                     let mut all = Vec::new();
                     read.read_to_end(&mut all).unwrap();
                     assert!(all == bytes, "{form:?} {len}");
@@ -151,12 +160,12 @@ mod tests {
     fn wrong_sizes() {
         let contents = zstandard(&bytes(1000));
         let longer = packed(Form::Zstandard, contents.clone(), 1001);
-        assert!(longer.inflate().unwrap().is_none());
+        assert!(longer.inflate(&NothingBeside).unwrap().is_none());
         let shorter = packed(Form::Zstandard, contents, 999);
-        let read = shorter.inflate().unwrap().unwrap();
+        let read = shorter.inflate(&NothingBeside).unwrap().unwrap();
         assert_eq!(gimli::Reader::len(&read), 999);
         let damaged = packed(Form::Zlib, vec![0x55; 100], 100);
-        assert!(damaged.inflate().unwrap().is_none());
+        assert!(damaged.inflate(&NothingBeside).unwrap().is_none());
     }
 
     /// Check that bombs are refused by what they claim, whether by growth or by size.
@@ -164,10 +173,10 @@ mod tests {
     fn bombs() {
         let bomb = zstandard(&vec![0; 32 << 20]);
         assert!(bomb.len() < 100_000);
-        let refused = packed(Form::Zstandard, bomb, 32 << 20).inflate();
+        let refused = packed(Form::Zstandard, bomb, 32 << 20).inflate(&NothingBeside);
         assert!(matches!(refused, Err(TooMuch::Growth { .. })));
         let large = packed(Form::Zlib, vec![0; 4 << 20], 100 << 20);
-        let refused = large.inflate_in(&[]);
+        let refused = large.inflate(&NoFiles);
         assert!(
             matches!(refused, Err(TooMuch::Compressed { limit, .. }) if limit == MOST_WITHOUT_FILE)
         );

@@ -3,6 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 
 use gimli::{Dwarf, LocationLists, SectionId, UnitOffset, UnitRef};
+use serde::{Deserialize, Serialize};
 
 use super::debug_info::{DebugInfo, Place};
 use super::demangle::demangle;
@@ -18,8 +19,8 @@ use super::types::{self, FunctionResult};
 use super::unit::Unit;
 
 /// One source-level frame at an address, the innermost inlined call first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SourceFrame {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFrame {
     pub(super) function: Option<String>,
     /// The function's name was a linkage name, which says where the function belongs.
     pub(super) qualified: bool,

@@ -23,6 +23,7 @@
 //! ```
 
 mod abbreviations;
+mod beside;
 mod call_frames;
 mod cfi;
 mod debug_file;
@@ -43,13 +44,16 @@ mod lines;
 mod module;
 mod module_file;
 mod pages;
+mod question;
 mod reader;
+mod shelf;
+mod source;
 mod split_dwarf;
 mod stack_end;
 mod symbolizer;
 mod symtab;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
 mod too_much;
 mod types;
@@ -58,12 +62,16 @@ mod unit_index;
 mod unwind;
 mod unwind_rules;
 
+pub use beside::{Beside, FileIdentity, Looked, Opened, Wanted};
 pub use call_frames::CallFrames;
 pub use debug_file::debug_image;
 pub use fragments::{load_metadata, names_function};
 pub use frame::{Frame, GlobalSymbol};
 pub use layout::{Held, Stopped};
 pub use module::{ModuleInfo, StackSnapshot};
+pub use question::{Answer, Facts, Files, Lack, Question};
+pub use shelf::Shelf;
+pub use source::{Known, Source, Sources};
 pub use symbolizer::Symbolizer;
 pub use types::FunctionResult;
 pub use unwind::Stack;

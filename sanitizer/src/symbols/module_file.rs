@@ -1,32 +1,25 @@
 //! One module's file with everything read from it, each part when first needed.
 
 use std::cell::OnceCell;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::beside::Beside;
 use super::cfi::Cfi;
 use super::debug_file::Search;
 use super::demangle::{demangle, demangle_variable};
-use super::elf_file::{ElfFile, FileIdentity};
+use super::elf_file::ElfFile;
 use super::layout::{Held, Stopped};
 use super::lines::{Lines, SourceFrame};
-use super::module::ModuleInfo;
 use super::split_dwarf::SplitDwarf;
 use super::symtab::{Symbol, SymbolTable};
 use super::text::cut;
 use super::too_much::TooMuch;
 use super::types::FunctionResult;
-use crate::kernel::foreign::Root;
-
-/// A file, and the root in which what it names is looked for: the same file may name others in another one.
-pub(super) type FileKey = (FileIdentity, Option<(u64, u64, u64)>);
 
 /// An opened module. Its files stay reachable when the process is gone.
 pub(super) struct ModuleFile {
     pub(super) elf: ElfFile,
-    module: ModuleInfo,
-    /// Where names in it lead; nothing where they lead nowhere.
-    root: Option<Arc<Root>>,
+    beside: Arc<dyn Beside>,
     debug: Option<ElfFile>,
     supplementary: Option<ElfFile>,
     cfi: OnceCell<Cfi>,
@@ -38,22 +31,16 @@ pub(super) struct ModuleFile {
 
 impl ModuleFile {
     /// Finds the debug file that goes with `elf`; nothing else is read yet.
-    pub(super) fn new(
-        elf: ElfFile,
-        module: &ModuleInfo,
-        root: Option<Arc<Root>>,
-        debug_dirs: &[PathBuf],
-    ) -> Self {
-        let search = root.as_deref().map(|root| Search { root, debug_dirs });
-        let debug = search
-            .filter(|_| !elf.has_debug_info())
-            .and_then(|search| search.debug_file(module, &elf));
-        let supplementary =
-            search.and_then(|search| search.supplementary(debug.as_ref().unwrap_or(&elf)));
+    pub(super) fn new(elf: ElfFile, beside: Arc<dyn Beside>) -> Self {
+        let search = Search(&beside);
+        let debug = match elf.has_debug_info() {
+            true => None,
+            false => search.debug_file(&elf),
+        };
+        let supplementary = search.supplementary(debug.as_ref().unwrap_or(&elf));
         Self {
             elf,
-            module: module.clone(),
-            root,
+            beside,
             debug,
             supplementary,
             cfi: OnceCell::new(),
@@ -61,11 +48,6 @@ impl ModuleFile {
             lines: OnceCell::new(),
             was_too_much: None,
         }
-    }
-
-    /// What tells it from others.
-    pub(super) fn key(&self) -> FileKey {
-        key(&self.elf, self.root.as_deref())
     }
 
     pub(super) fn cfi(&self) -> &Cfi {
@@ -97,9 +79,7 @@ impl ModuleFile {
             Lines::read(
                 self.debug_file(),
                 self.supplementary.as_ref(),
-                self.root
-                    .clone()
-                    .map(|root| SplitDwarf::find(&self.module, root)),
+                Some(SplitDwarf::find(Arc::clone(&self.beside))),
             )
         };
         self.lines.get_or_init(read).as_ref().ok()?.as_ref()
@@ -201,9 +181,4 @@ impl ModuleFile {
 /// A function's name without type arguments and parameters.
 fn base_name(name: &str) -> &str {
     name.split(['<', '(']).next().unwrap_or(name)
-}
-
-/// What tells a file from others.
-pub(super) fn key(elf: &ElfFile, root: Option<&Root>) -> FileKey {
-    (elf.identity(), root.map(Root::identity))
 }

@@ -1,17 +1,14 @@
 //! Split DWARF (DWARF 5, 7.3.2, and the GNU extension before it): most of the debug
 //! information is in a package `PROGRAM.dwp` or in one `.dwo` file a compilation unit.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use gimli::{Dwarf, DwarfPackage, DwoId};
 
-use super::debug_file::{open_elf, path_in_root};
+use super::beside::{Beside, Looked, Wanted};
 use super::elf_file::ElfFile;
-use super::module::ModuleInfo;
 use super::reader::Reader;
 use super::unit;
-use crate::kernel::foreign::Root;
 
 /// A unit whose debug information is in another file.
 pub(super) struct Missing<'a> {
@@ -26,20 +23,18 @@ pub(super) struct Missing<'a> {
 
 /// Where a module's split debug information is.
 pub(super) struct SplitDwarf {
-    root: Arc<Root>,
+    beside: Arc<dyn Beside>,
     package: Option<DwarfPackage<Reader>>,
 }
 
 impl SplitDwarf {
     /// Looks for the module's package.
-    pub(super) fn find(module: &ModuleInfo, root: Arc<Root>) -> Self {
-        let mut path = path_in_root(module).as_os_str().to_owned();
-        path.push(".dwp");
-        let package = open_elf(&root, Path::new(&path)).and_then(|file| {
+    pub(super) fn find(beside: Arc<dyn Beside>) -> Self {
+        let package = elf(&beside, &Wanted::Package).and_then(|file| {
             let section = |id| Ok::<_, gimli::Error>(section(&file, id));
             DwarfPackage::load(section, Reader::empty_one()).ok()
         });
-        Self { root, package }
+        Self { beside, package }
     }
 
     /// The DWARF of one compilation unit, if it is found.
@@ -49,12 +44,16 @@ impl SplitDwarf {
         {
             return Some(Arc::new(dwarf));
         }
-        let directory = unit.directory.as_deref().unwrap_or_default();
-        let path = Path::new(directory).join(unit.path.as_ref()?);
-        if !path.is_absolute() {
-            return None;
-        }
-        load_unit(&open_elf(&self.root, &path)?, unit)
+        let wanted = Wanted::Unit(unit.directory.clone(), unit.path.clone()?);
+        load_unit(&elf(&self.beside, &wanted)?, unit)
+    }
+}
+
+/// The ELF file that is looked for.
+fn elf(beside: &Arc<dyn Beside>, wanted: &Wanted) -> Option<ElfFile> {
+    match beside.look(wanted) {
+        Looked::Found(opened) => ElfFile::new(opened, Arc::clone(beside)).ok(),
+        Looked::Nothing | Looked::NoPlace => None,
     }
 }
 

@@ -1,76 +1,80 @@
 //! The address space of a process as symbols see it: modules sorted by address, their files
 //! shared.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::debug_file::DEFAULT_DEBUG_DIR;
-use super::effort;
-use super::elf_file::ElfFile;
+use super::beside::Beside;
 use super::frame::{Frame, GlobalSymbol};
 use super::layout::{Held, Stopped};
 use super::module::{ModuleInfo, StackSnapshot};
-use super::module_file::{self, FileKey, ModuleFile};
+use super::question::{Answer, Files, Lack, Question};
+use super::shelf::Shelf;
+use super::source::{DEFAULT_DEBUG_DIR, Known, Sources};
 use super::types::FunctionResult;
 use super::unwind::{self, Code, Stack};
-use super::unwind_rules::{Memory, Registers, Step};
+use super::unwind_rules::{Registers, Step};
 use crate::insn::Regs;
-use crate::kernel::foreign::Root;
 
 /// The longest x86 instruction (Intel SDM volume 2, 2.3.11).
 const MAX_INSTRUCTION_SIZE: u64 = 15;
-
-/// What all files together may keep in memory, in bytes, beside the one that was asked last.
-const MOST_KEPT: usize = 24 << 20;
-
-type SharedFile = Arc<Mutex<ModuleFile>>;
 
 /// Unwinds and symbolizes for one address space.
 #[derive(Clone)]
 pub struct Symbolizer {
     /// Sorted by start; they do not overlap.
     modules: Vec<Module>,
-    files: Arc<Mutex<Files>>,
-    debug_dirs: Vec<PathBuf>,
-}
-
-/// All files in use by a symbolizer, its clones and those they were cloned from.
-#[derive(Default)]
-struct Files {
-    known: HashMap<FileKey, Weak<Mutex<ModuleFile>>>,
-    /// The roots in use by them.
-    roots: Vec<Weak<Root>>,
-    /// What each keeps in memory, in bytes; the one that was asked last at the end.
-    kept: Vec<(FileKey, usize)>,
-}
-
-impl Files {
-    /// Notes what a file keeps, and makes those forget that were not asked for long where that is too much.
-    fn note(&mut self, file: FileKey, bytes: usize, most: usize) {
-        self.kept.retain(|(other, _)| *other != file);
-        let mut sum: usize = self.kept.iter().map(|(_, bytes)| bytes).sum();
-        let too_many = self.kept.iter().take_while(|(_, bytes)| {
-            let is_too_much = sum > most;
-            sum = sum.saturating_sub(*bytes);
-            is_too_much
-        });
-        let too_many = too_many.count();
-        for (file, _) in self.kept.drain(..too_many) {
-            if let Some(file) = self.known.get(&file).and_then(Weak::upgrade) {
-                lock(&file).forget();
-            }
-        }
-        self.kept.push((file, bytes));
-    }
+    /// Whoever answers for the files of this one, its clones and those that it was cloned from.
+    files: Arc<Mutex<dyn Files>>,
 }
 
 #[derive(Clone)]
 struct Module {
     info: ModuleInfo,
     /// `None` where the file cannot be read, or is not the one that is mapped.
-    file: Option<SharedFile>,
+    file: Option<Arc<Known>>,
+}
+
+/// Reads files in this process.
+#[derive(Default)]
+struct Here {
+    sources: Sources,
+    shelf: Shelf,
+}
+
+impl Here {
+    /// Forgets what nobody uses any more.
+    fn tidy(&mut self) {
+        let sources = &self.sources;
+        self.shelf.keep(|number| sources.has(number));
+    }
+}
+
+impl Files for Here {
+    fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>> {
+        let shelf = &mut self.shelf;
+        let opened = self.sources.open(module, |number, source| {
+            let opened = source.opened().again()?;
+            shelf.open(number, opened, Arc::clone(source) as Arc<dyn Beside>)
+        });
+        self.tidy();
+        let told = |error: &io::Error| tracing::debug!(path = %module.path, %error, "no symbols");
+        opened.inspect_err(told).ok()
+    }
+
+    fn ask(
+        &mut self,
+        file: &Known,
+        question: Question,
+        stack: Option<&StackSnapshot>,
+    ) -> Option<Answer> {
+        self.shelf.ask(file.number, &question, stack)
+    }
+
+    fn lack(&self, file: &Known) -> Option<Lack> {
+        self.shelf.given_up(file.number).map(Lack::Excess)
+    }
 }
 
 impl Module {
@@ -83,7 +87,7 @@ impl Module {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -94,7 +98,7 @@ impl Default for Symbolizer {
 }
 
 impl Symbolizer {
-    /// An empty address space; debug files are looked for in `/usr/lib/debug`.
+    /// An empty address space, whose files are read in this process; debug files are looked for in `/usr/lib/debug`.
     #[must_use]
     pub fn new() -> Self {
         Self::with_debug_dirs(vec![PathBuf::from(DEFAULT_DEBUG_DIR)])
@@ -103,10 +107,18 @@ impl Symbolizer {
     /// The same with other directories of separate debug files (each with a `.build-id`).
     #[must_use]
     pub fn with_debug_dirs(debug_dirs: Vec<PathBuf>) -> Self {
+        Self::over(Arc::new(Mutex::new(Here {
+            sources: Sources::new(debug_dirs),
+            shelf: Shelf::default(),
+        })))
+    }
+
+    /// An empty address space, about whose files somebody else is asked.
+    #[must_use]
+    pub fn over(files: Arc<Mutex<dyn Files>>) -> Self {
         Self {
             modules: Vec::new(),
-            files: Arc::default(),
-            debug_dirs,
+            files,
         }
     }
 
@@ -142,59 +154,31 @@ impl Symbolizer {
         }
     }
 
-    fn open(&self, module: &ModuleInfo) -> (Option<SharedFile>, Vec<u8>) {
-        effort::begin();
-        // Before the file: the process may end in between.
-        let root = self.root_of(module);
-        let elf = module.via.open().map_err(io::Error::other);
-        let elf = match elf.and_then(ElfFile::new) {
-            Ok(elf) => elf,
-            Err(error) => {
-                tracing::debug!(path = %module.path, %error, "no symbols");
-                return (None, Vec::new());
-            }
+    fn open(&self, module: &ModuleInfo) -> (Option<Arc<Known>>, Vec<u8>) {
+        let Some(file) = lock(&self.files).open(module) else {
+            return (None, Vec::new());
         };
-        let build_id = elf.build_id().to_vec();
+        let build_id = file.facts.build_id.clone();
         if !module.build_id.is_empty() && module.build_id != build_id {
             tracing::debug!(path = %module.path, "replaced on disk: no symbols");
             return (None, Vec::new());
         }
-        let mut files = lock(&self.files);
-        files.known.retain(|_, file| file.strong_count() > 0);
-        let key = module_file::key(&elf, root.as_deref());
-        let known = files.known.get(&key).and_then(Weak::upgrade);
-        let file = known.unwrap_or_else(|| {
-            let file = ModuleFile::new(elf, module, root, &self.debug_dirs);
-            let file = Arc::new(Mutex::new(file));
-            files.known.insert(key, Arc::downgrade(&file));
-            file
-        });
         (Some(file), build_id)
     }
 
-    /// The root in which the names in a module's file are looked for. Files of one root share it.
-    fn root_of(&self, module: &ModuleInfo) -> Option<Arc<Root>> {
-        let root = module.via.root().ok()??;
-        let mut files = lock(&self.files);
-        files.roots.retain(|known| known.strong_count() > 0);
-        let mut known = files.roots.iter().filter_map(Weak::upgrade);
-        if let Some(same) = known.find(|known| known.is(&root)) {
-            return Some(same);
-        }
-        let root = Arc::new(root);
-        files.roots.push(Arc::downgrade(&root));
-        Some(root)
+    fn ask(
+        &self,
+        file: &Known,
+        question: Question,
+        stack: Option<&StackSnapshot>,
+    ) -> Option<Answer> {
+        lock(&self.files).ask(file, question, stack)
     }
 
-    /// Asks a file something that may take effort and memory.
-    fn ask<T>(&self, file: &SharedFile, ask: impl FnOnce(&ModuleFile) -> T) -> T {
-        effort::begin();
-        let (answer, identity, bytes) = {
-            let file = lock(file);
-            (ask(&file), file.key(), file.bytes())
-        };
-        lock(&self.files).note(identity, bytes, MOST_KEPT);
-        answer
+    /// The file with a run-time address, and that address in it.
+    fn place(&self, addr: u64) -> Option<(&Known, u64)> {
+        let module = self.find(addr)?;
+        Some((module.file.as_ref()?, addr.wrapping_sub(module.info.bias)))
     }
 
     /// The module at a run-time address.
@@ -282,9 +266,10 @@ impl Symbolizer {
             }];
         };
         let offset = pc.wrapping_sub(module.info.bias);
-        let source = match &module.file {
-            Some(file) => self.ask(file, |file| file.frames_at(offset)),
-            None => vec![super::lines::SourceFrame::default()],
+        let file = module.file.as_deref();
+        let source = match file.and_then(|file| self.ask(file, Question::Frames(offset), None)) {
+            Some(Answer::Frames(frames)) => frames,
+            _ => vec![super::lines::SourceFrame::default()],
         };
         let outermost = source.len().saturating_sub(1);
         source
@@ -315,13 +300,17 @@ impl Symbolizer {
             };
         };
         let offset = pc.wrapping_sub(module.info.bias);
-        let file = module.file.as_ref();
+        let file = module.file.as_deref();
+        let function = file.and_then(|file| self.ask(file, Question::Function(offset), None));
         Frame {
             pc,
             module: Some(module.info.path.clone()),
             offset,
             build_id: module.info.build_id.clone(),
-            function: file.and_then(|file| self.ask(file, |file| file.function_by_symbol(offset))),
+            function: match function {
+                Some(Answer::Function(name)) => name,
+                _ => None,
+            },
             ..Frame::default()
         }
     }
@@ -330,26 +319,29 @@ impl Symbolizer {
     /// made it of several; None without debug information about it.
     #[must_use]
     pub fn is_of_no_place(&self, pc: u64) -> Option<bool> {
-        let module = self.find(pc)?;
-        let addr = pc.wrapping_sub(module.info.bias);
-        self.ask(module.file.as_ref()?, |file| file.is_of_no_place(addr))
+        let (file, addr) = self.place(pc)?;
+        match self.ask(file, Question::IsOfNoPlace(addr), None)? {
+            Answer::IsOfNoPlace(answer) => answer,
+            _ => None,
+        }
     }
 
     /// Where the function at a run-time address returns what, by debug information.
     #[must_use]
     pub fn result_at(&self, pc: u64) -> Option<FunctionResult> {
-        let module = self.find(pc)?;
-        let addr = pc.wrapping_sub(module.info.bias);
-        self.ask(module.file.as_ref()?, |file| file.result_at(addr))
+        let (file, addr) = self.place(pc)?;
+        match self.ask(file, Question::Result(addr), None)? {
+            Answer::Result(answer) => answer,
+            _ => None,
+        }
     }
 
-    /// The module at a run-time address and what of its debug information has been too much to be read, so that functions
-    /// and lines of reports are missing.
+    /// The module at a run-time address and why functions and lines of reports are missing there, if that is known.
     #[must_use]
-    pub fn given_up(&self, pc: u64) -> Option<(&str, String)> {
+    pub fn lack(&self, pc: u64) -> Option<(&str, Lack)> {
         let module = self.find(pc)?;
-        let error = lock(module.file.as_ref()?).given_up()?;
-        Some((&module.info.path, error.to_string()))
+        let lack = lock(&self.files).lack(module.file.as_ref()?)?;
+        Some((&module.info.path, lack))
     }
 
     /// What the variables of a thread's function have at bytes, by debug information: `bytes` are a run-time address and
@@ -358,10 +350,16 @@ impl Symbolizer {
     pub fn held_at(&self, stopped: Stopped<'_>, bytes: (u64, u32)) -> Held {
         let held = || {
             let module = self.find(stopped.pc)?;
-            let bias = module.info.bias;
-            self.ask(module.file.as_ref()?, |file| {
-                file.held_at(stopped, bias, bytes)
-            })
+            let question = Question::Held {
+                pc: stopped.pc,
+                regs: Box::new(*stopped.regs),
+                bias: module.info.bias,
+                bytes,
+            };
+            match self.ask(module.file.as_ref()?, question, Some(stopped.stack))? {
+                Answer::Held(held) => held,
+                _ => None,
+            }
         };
         held().unwrap_or_default()
     }
@@ -374,11 +372,14 @@ impl Symbolizer {
         self.modules.iter().find_map(|module| {
             let link = addr.wrapping_sub(module.info.bias);
             let file = module.file.as_ref()?;
-            let (start, end) = lock(file).elf.link_range()?;
+            let (start, end) = file.facts.range?;
             if !(start..end).contains(&link) {
                 return None;
             }
-            let symbol = self.ask(file, |file| file.object_at(link))?;
+            let Answer::Object(symbol) = self.ask(file, Question::Object(link), None)? else {
+                return None;
+            };
+            let symbol = symbol?;
             Some(GlobalSymbol {
                 name: symbol.name,
                 offset: link.wrapping_sub(symbol.addr),
@@ -391,27 +392,27 @@ impl Symbolizer {
 }
 
 impl Code for Symbolizer {
-    fn step(&self, lookup: u64, registers: &Registers, memory: &dyn Memory) -> Option<Step> {
-        let module = self.find(lookup)?;
-        let lookup = lookup.wrapping_sub(module.info.bias);
-        self.ask(module.file.as_ref()?, |file| {
-            file.cfi().step(lookup, registers, memory)
-        })
+    fn step(&self, lookup: u64, registers: &Registers, stack: &StackSnapshot) -> Option<Step> {
+        let (file, addr) = self.place(lookup)?;
+        let question = Question::Step(addr, Box::new(registers.clone()));
+        match self.ask(file, question, Some(stack))? {
+            Answer::Step(step) => step,
+            _ => None,
+        }
     }
 
     fn is_code(&self, addr: u64) -> bool {
         self.find(addr).is_some_and(|module| match &module.file {
-            Some(file) => lock(file)
-                .elf
-                .is_executable(addr.wrapping_sub(module.info.bias)),
+            Some(file) => file.facts.is_code(addr.wrapping_sub(module.info.bias)),
             None => true,
         })
     }
 
     fn bytes(&self, addr: u64, len: u64) -> Option<Vec<u8>> {
-        let module = self.find(addr)?;
-        lock(module.file.as_ref()?)
-            .elf
-            .bytes_at(addr.wrapping_sub(module.info.bias), len)
+        let (file, addr) = self.place(addr)?;
+        match self.ask(file, Question::Bytes(addr, len), None)? {
+            Answer::Bytes(bytes) => bytes,
+            _ => None,
+        }
     }
 }

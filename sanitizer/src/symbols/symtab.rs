@@ -5,6 +5,7 @@ use std::cell::{Ref, RefCell};
 use std::ops::Range;
 
 use gimli::Reader as _;
+use serde::{Deserialize, Serialize};
 
 use super::elf_file::ElfFile;
 use super::reader::Reader;
@@ -35,8 +36,8 @@ struct Entry {
 }
 
 /// A symbol that covers an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Symbol {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Symbol {
     /// The name, still mangled.
     pub(super) name: String,
     /// Link-time address.

@@ -1,6 +1,7 @@
 //! What debug information says of a function's result: which bytes of which registers it has. (DWARF 5, 3.3.)
 
 use gimli::{AttributeValue, UnitOffset, UnitRef, constants as dw};
+use serde::{Deserialize, Serialize};
 
 use super::entries::{DEPTH, Entries, Entry, size};
 use super::reader::Reader;
@@ -9,7 +10,7 @@ use super::reader::Reader;
 const IN_REGISTERS: u64 = 16;
 
 /// Where a function returns what.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionResult {
     /// The bytes of `rax` (bits 0 to 7) and `rdx` (8 to 15) that it has.
     pub general: u16,

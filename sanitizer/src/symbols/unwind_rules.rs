@@ -5,6 +5,7 @@ use gimli::{
     CfaRule, Encoding, Evaluation, EvaluationResult, Expression, Location, Register, RegisterRule,
     UnwindExpression, UnwindSection, UnwindTableRow, Value, X86_64,
 };
+use serde::{Deserialize, Serialize};
 
 use super::reader::Reader;
 use crate::insn::Regs;
@@ -36,8 +37,8 @@ pub(super) trait Memory {
 }
 
 /// The registers of one frame, indexed by DWARF number; unknown ones are `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Registers([Option<u64>; REGISTER_COUNT]);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registers([Option<u64>; REGISTER_COUNT]);
 
 impl Registers {
     pub(super) fn new(regs: &Regs) -> Self {
@@ -75,8 +76,9 @@ impl Registers {
 }
 
 /// What unwinding one frame came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Step {
     /// The caller's registers. `interrupted`: the frame left was a signal trampoline, so the
     /// caller stands before an instruction that it has not executed, not after a call.
     Caller {

@@ -12,6 +12,7 @@ use crate::kernel::probe::{self, PausedChild};
 use crate::kernel::rights::{
     CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE, for_others, for_own, lent_to_all,
 };
+use crate::kernel::sandbox;
 use crate::target::status::{Seccomp, Status};
 
 /// `sigtrap`, `remove_on_exec` and `inherit_thread` of perf_event_open(2) came with this one.
@@ -109,7 +110,33 @@ pub(super) fn checks() -> Vec<Check> {
         )),
     }
     checks.push(open_files());
+    checks.push(reader());
     checks
+}
+
+/// Debug information is read by a process of its own, which tries that out here.
+fn reader() -> Check {
+    let name = "reading of debug information";
+    if let Err(why) = crate::reader::try_out() {
+        return Check::warn(
+            name,
+            format!("{why}; reports would have addresses only"),
+            "raise the limits of processes and memory (ulimit -u, ulimit -v), or report it with what `gwp-race run -vv` says",
+        );
+    }
+    let missing = sandbox::missing();
+    if missing.is_empty() {
+        return Check::ok(name, "by a process without rights");
+    }
+    let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    Check::warn(
+        name,
+        format!(
+            "by a process without capabilities, but also without {}: hostile debug information that gets the better of it could do more",
+            missing.join(", ")
+        ),
+        "boot a kernel with CONFIG_SECCOMP_FILTER=y, CONFIG_SECURITY_LANDLOCK=y and landlock in its list of security modules (lsm=)",
+    )
 }
 
 fn kernel() -> Check {

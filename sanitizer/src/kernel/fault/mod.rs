@@ -4,6 +4,8 @@
 //! announced here before it is made, and in a gwp-race that is built with the feature
 //! `fault-injection` a test can have any of them fail: see `plan`. Otherwise nothing is left of it.
 
+#[cfg(any(test, feature = "fault-injection"))]
+pub mod misdeed;
 #[cfg(feature = "fault-injection")]
 mod plan;
 

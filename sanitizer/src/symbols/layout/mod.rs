@@ -5,8 +5,10 @@ mod bytes;
 mod variables;
 
 use gimli::{LocationLists, UnitOffset, UnitRef};
+use serde::{Deserialize, Serialize};
 
 use super::entries::Entries;
+use super::module::StackSnapshot;
 use super::reader::Reader;
 use crate::insn::Regs;
 use bytes::Types;
@@ -19,14 +21,12 @@ pub struct Stopped<'a> {
     pub pc: u64,
     /// Its registers.
     pub regs: &'a Regs,
-    /// The run-time address of the first byte of `stack`.
-    pub stack_base: u64,
     /// What was copied of its stack.
-    pub stack: &'a [u8],
+    pub stack: &'a StackSnapshot,
 }
 
 /// What the types of variables have at some bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Some are within an atomic object, of which the language makes no plain copies.
     pub atomic: bool,

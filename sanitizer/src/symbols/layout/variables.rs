@@ -212,8 +212,8 @@ impl Variables<'_> {
     }
 
     fn on_stack(&self, address: u64) -> Option<u64> {
-        let first = usize::try_from(address.checked_sub(self.stopped.stack_base)?).ok()?;
-        let bytes = self.stopped.stack.get(first..first.checked_add(8)?)?;
+        let first = usize::try_from(address.checked_sub(self.stopped.stack.base)?).ok()?;
+        let bytes = self.stopped.stack.bytes.get(first..first.checked_add(8)?)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 }

@@ -18,7 +18,7 @@ use crate::insn::Regs;
 use crate::kernel::foreign::Via;
 
 /// Runs a compiler or binary tool; the test fails with its messages if it does.
-pub(super) fn tool(dir: &Path, command: &str, args: &[&str]) {
+pub(crate) fn tool(dir: &Path, command: &str, args: &[&str]) {
     let output = Command::new(command).current_dir(dir).args(args).output();
     let output = output.unwrap_or_else(|error| panic!("cannot run {command}: {error}"));
     assert!(
@@ -29,7 +29,7 @@ pub(super) fn tool(dir: &Path, command: &str, args: &[&str]) {
 }
 
 /// A temporary directory with source files in it.
-pub(super) fn sources(files: &[(&str, &str)]) -> TempDir {
+pub(crate) fn sources(files: &[(&str, &str)]) -> TempDir {
     let dir = tempfile::tempdir().expect("temporary directory");
     for (name, text) in files {
         fs::write(dir.path().join(name), text).expect("write source");
@@ -38,7 +38,7 @@ pub(super) fn sources(files: &[(&str, &str)]) -> TempDir {
 }
 
 /// The line of `source` that contains `marker`, from 1.
-pub(super) fn line_of(source: &str, marker: &str) -> u32 {
+pub(crate) fn line_of(source: &str, marker: &str) -> u32 {
     let index = source
         .lines()
         .position(|line| line.contains(marker))
@@ -47,20 +47,20 @@ pub(super) fn line_of(source: &str, marker: &str) -> u32 {
 }
 
 /// A process stopped where it spins, with what a snapshot of it would hold.
-pub(super) struct Stopped {
+pub(crate) struct Stopped {
     child: Child,
     thread: Pid,
-    pub(super) regs: Regs,
-    pub(super) stack: StackSnapshot,
-    pub(super) modules: Vec<ModuleInfo>,
+    pub(crate) regs: Regs,
+    pub(crate) stack: StackSnapshot,
+    pub(crate) modules: Vec<ModuleInfo>,
     /// The lines that it printed before "ready".
-    pub(super) said: Vec<String>,
+    pub(crate) said: Vec<String>,
 }
 
 impl Stopped {
     /// Starts `program` and stops the thread that printed "ready TID" (or the main thread
     /// for a bare "ready") after it did.
-    pub(super) fn start(program: &Path) -> Self {
+    pub(crate) fn start(program: &Path) -> Self {
         let mut child = Command::new(program)
             .stdout(Stdio::piped())
             .spawn()
@@ -102,17 +102,22 @@ impl Stopped {
         }
     }
 
-    /// The symbolizer of this process, with `debug_dirs` in place of `/usr/lib/debug`.
-    pub(super) fn symbolizer(&self, debug_dirs: &[PathBuf]) -> Symbolizer {
-        let mut symbolizer = Symbolizer::with_debug_dirs(debug_dirs.to_vec());
+    /// Makes this process the address space of a symbolizer.
+    pub(crate) fn add_to(&self, symbolizer: &mut Symbolizer) {
         for module in &self.modules {
             symbolizer.add_module(module);
         }
+    }
+
+    /// The symbolizer of this process, with `debug_dirs` in place of `/usr/lib/debug`.
+    pub(crate) fn symbolizer(&self, debug_dirs: &[PathBuf]) -> Symbolizer {
+        let mut symbolizer = Symbolizer::with_debug_dirs(debug_dirs.to_vec());
+        self.add_to(&mut symbolizer);
         symbolizer
     }
 
     /// The whole stack with its frames, inlined ones included.
-    pub(super) fn frames(&self, symbolizer: &Symbolizer) -> (Stack, Vec<Frame>) {
+    pub(crate) fn frames(&self, symbolizer: &Symbolizer) -> (Stack, Vec<Frame>) {
         let stack = symbolizer.unwind(&self.regs, &self.stack);
         let frames = stack
             .pcs
@@ -226,7 +231,7 @@ fn first_segment(path: &Path) -> u64 {
 }
 
 /// `function:line` of each frame, the outermost C library frames left out.
-pub(super) fn names(frames: &[Frame]) -> Vec<String> {
+pub(crate) fn names(frames: &[Frame]) -> Vec<String> {
     frames
         .iter()
         .map(|frame| {

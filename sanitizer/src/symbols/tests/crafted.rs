@@ -10,7 +10,7 @@ use gimli::{Dwarf, LittleEndian, LocationLists, SectionId, X86_64, constants as 
 use super::super::layout::held_at;
 use super::super::reader::Reader;
 use super::super::types::{FunctionResult, result_at};
-use super::super::{Held, Stopped};
+use super::super::{Held, StackSnapshot, Stopped};
 use crate::insn::Regs;
 
 const PC: u64 = 0x1000;
@@ -93,8 +93,8 @@ impl Crafted {
         let stopped = Stopped {
             pc: PC,
             regs: &regs,
-            stack_base: 0,
-            stack: &[],
+
+            stack: &StackSnapshot::default(),
         };
         let mut entries = unit.entries();
         let mut function = None;

@@ -7,7 +7,9 @@ use std::process::Command;
 
 use nix::sys::resource::{Resource, setrlimit};
 
-use super::super::{CallFrames, ModuleInfo, Stopped, Symbolizer, load_metadata, names_function};
+use super::super::{
+    CallFrames, ModuleInfo, StackSnapshot, Stopped, Symbolizer, load_metadata, names_function,
+};
 use crate::addr::LinkAddr;
 use crate::image::Image;
 use crate::insn::Regs;
@@ -29,7 +31,7 @@ const SHF_COMPRESSED: u64 = 0x800;
 const ZSTANDARD: u32 = 2;
 
 /// A section with holes.
-struct Section {
+pub(crate) struct Section {
     name: &'static str,
     kind: u32,
     flags: u64,
@@ -70,7 +72,7 @@ impl Section {
 }
 
 /// Writes a shared library with one segment of code and these sections.
-fn write(path: &Path, sections: &[Section]) {
+pub(crate) fn write(path: &Path, sections: &[Section]) {
     let mut names = vec![0];
     let mut file = File::create(path).unwrap();
     let mut headers = vec![0; 64];
@@ -413,10 +415,17 @@ const FILE: &str = "GWP_RACE_TEST_EXCESSIVE_FILE";
 fn look() {
     let path = std::env::var_os(FILE).expect("the name of a file");
     setrlimit(Resource::RLIMIT_DATA, MEMORY, MEMORY).unwrap();
-    let mut symbolizer = Symbolizer::with_debug_dirs(Vec::new());
+    let symbolizer = Symbolizer::with_debug_dirs(Vec::new());
+    println!("{}", told_by(symbolizer, path.as_ref()));
+    look_at_image(&Image::open(path.as_ref()).unwrap());
+}
+
+/// What a symbolizer tells of a file.
+pub(crate) fn told_by(mut symbolizer: Symbolizer, path: &Path) -> String {
+    use std::fmt::Write as _;
     symbolizer.add_module(&ModuleInfo {
         path: "/opt/file".to_owned(),
-        via: std::path::PathBuf::from(&path).into(),
+        via: path.to_owned().into(),
         start: TEXT,
         end: TEXT + u64::from(TEXT_SIZE),
         bias: 0,
@@ -427,8 +436,7 @@ fn look() {
     let stopped = Stopped {
         pc: PROBE,
         regs: &Regs::default(),
-        stack_base: 0,
-        stack: &[],
+        stack: &StackSnapshot::default(),
     };
     let _ = symbolizer.held_at(stopped, (PROBE, 8));
     let _ = symbolizer.result_at(PROBE);
@@ -437,21 +445,51 @@ fn look() {
     let first = frames.first().unwrap();
     let outermost = frames.last().unwrap();
     let name = outermost.function.as_deref().unwrap_or("nothing");
-    println!(
+    let mut told = String::new();
+    writeln!(
+        told,
         "\nlooked: {} frames of {}",
         frames.len(),
         &name[..name.len().min(600)]
-    );
-    println!("name: {} bytes", name.len());
+    )
+    .unwrap();
+    writeln!(told, "name: {} bytes", name.len()).unwrap();
     let file = first.file.as_deref().unwrap_or_default();
-    println!(
+    writeln!(
+        told,
         "file: {} bytes, {}",
         file.len(),
         &file[..file.len().min(80)]
-    );
-    println!("line: {:?}", first.line);
-    println!("given up: {:?}", symbolizer.given_up(PROBE));
-    look_at_image(&Image::open(path.as_ref()).unwrap());
+    )
+    .unwrap();
+    writeln!(told, "line: {:?}", first.line).unwrap();
+    writeln!(told, "lack: {:?}", symbolizer.lack(PROBE)).unwrap();
+    told
+}
+
+/// All of these files, one after the other, with what is to be told of each.
+pub(crate) fn all() -> impl Iterator<Item = (Vec<Section>, &'static str)> {
+    let bombs = bombs().into_iter();
+    let [long, bomb] = names();
+    let of_names = [
+        (long, "name: 4096 bytes"),
+        (bomb, "looked: 1 frames of nothing\n"),
+        (doubling(), "frames of _Z1f1a1pIS_S_ES0_IS1_S1_E"),
+    ];
+    type Make = fn() -> Vec<Section>;
+    let made: [(Make, &str); 8] = [
+        (nested, "more than 256 calls"),
+        (functions, "looked: 1 frames of f18\n"),
+        (variables, "looked: 1 frames of outer\n"),
+        (declarations, "table of abbreviations"),
+        (rows, "line: Some(1)"),
+        (files, "file: 6 bytes, last.c"),
+        (path, "file: 4096 bytes, ppp"),
+        (large, "looked: 1 frames of f0\n"),
+    ];
+    (made.into_iter().map(|(make, told)| (make(), told)))
+        .chain(bombs.map(|bomb| (bomb, "claims to have 4294967296 bytes")))
+        .chain(of_names)
 }
 
 /// The same for what the hunt asks.
@@ -548,7 +586,7 @@ fn number_of_symbols() {
 fn large_program() {
     let told = look_at(&large());
     assert!(told.contains("looked: 1 frames of f0\n"), "{told}");
-    assert!(told.contains("given up: None"), "{told}");
+    assert!(told.contains("lack: None"), "{told}");
 }
 
 /// Check that metadata of which more would be kept than a process may have is refused, with what it has and may have.

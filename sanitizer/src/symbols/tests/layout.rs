@@ -4,7 +4,7 @@ use std::path::Path;
 
 use object::{Object as _, ObjectSymbol as _};
 
-use super::super::{Held, Stopped, Symbolizer};
+use super::super::{Held, StackSnapshot, Stopped, Symbolizer};
 use super::child::{sources, tool};
 use super::symbolizer_of;
 use crate::insn::Regs;
@@ -62,8 +62,7 @@ fn held(program: &Path, symbolizer: &Symbolizer, function: &str, byte: u64) -> H
     let stopped = Stopped {
         pc: address(program, function),
         regs: &regs,
-        stack_base: 0,
-        stack: &[],
+        stack: &StackSnapshot::default(),
     };
     symbolizer.held_at(stopped, (object + byte, 1))
 }

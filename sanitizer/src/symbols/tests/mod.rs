@@ -1,11 +1,11 @@
 //! Symbols on real programs: built here, run, stopped, unwound.
 
 mod beginnings;
-mod child;
+pub(crate) mod child;
 mod columns;
 mod crafted;
 mod differential;
-mod excess;
+pub(crate) mod excess;
 mod hostile;
 mod jail;
 mod layout;
@@ -17,7 +17,7 @@ use child::{Stopped, line_of, names, sources, tool};
 
 use super::{Frame, ModuleInfo, StackSnapshot, Symbolizer};
 
-const NESTED: &str = r#"
+pub(crate) const NESTED: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 void through_library(void (*callback)(int), int depth);
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-const LIBRARY: &str = r#"
+pub(crate) const LIBRARY: &str = r#"
 volatile int calls;
 __attribute__((noinline)) static void indirect(void (*callback)(int), int depth) {
     callback(depth); // call back
@@ -76,7 +76,7 @@ fn symbolizer_of(program: &Path) -> Symbolizer {
 }
 
 /// Builds `NESTED` and its library with `flags`, without frame pointers.
-fn build_nested(dir: &Path, compiler: &str, flags: &[&str]) {
+pub(crate) fn build_nested(dir: &Path, compiler: &str, flags: &[&str]) {
     let common = ["-O2", "-fomit-frame-pointer", "-Wl,--build-id"];
     let library = ["-shared", "-fPIC", "library.c", "-o", "libnested.so"];
     tool(dir, compiler, &[&common[..], flags, &library].concat());

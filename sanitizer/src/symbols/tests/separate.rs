@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::super::elf_file::ElfFile;
-use super::super::{ModuleInfo, debug_file::Search};
+use super::super::source::Source;
+use super::super::{Beside, ModuleInfo, debug_file::Search};
 use super::child::{Stopped, names, sources, tool};
 use super::{LIBRARY, NESTED, assert_nested, build_nested};
 
@@ -216,12 +218,11 @@ fn supplementary_file() {
         ..ModuleInfo::default()
     };
     let debug_dirs = [dir.path().join("debug")];
-    let root = module.via.root().expect("a root").expect("ours");
-    let search = Search {
-        root: &root,
-        debug_dirs: &debug_dirs,
+    let find = || {
+        let source = Source::of(&module, &debug_dirs).expect("open");
+        let beside: Arc<dyn Beside> = Arc::new(source);
+        Search(&beside).supplementary(&open("nested"))
     };
-    let find = || search.supplementary(&open("nested"));
     assert!(find().is_none());
 
     let common = debug_dirs[0].join(".dwz/x86_64-linux-gnu/common.debug");

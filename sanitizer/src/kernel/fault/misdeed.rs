@@ -1,0 +1,51 @@
+//! What a process does that a file has taken over: for tests of whoever has to outlive that.
+
+use std::{fs::File, net::TcpStream};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::getppid,
+};
+
+/// How a file asks for it: its build id is this, and a letter.
+const MARK: &[u8] = b"misdeed ";
+
+/// Does what a file with this build id asks for, if it asks for something.
+pub fn asked_by(build_id: &[u8]) {
+    match build_id.strip_prefix(MARK) {
+        Some(b"crash") => {
+            // SAFETY: it is meant to crash; nothing is written to any memory.
+            unsafe { std::ptr::null::<u8>().read_volatile() };
+        }
+        Some(b"abort") => std::process::abort(),
+        Some(b"panic") => panic!("as a test wants it"),
+        Some(b"hang") => loop {
+            std::hint::spin_loop();
+        },
+        Some(b"eat") => {
+            let mut eaten = Vec::new();
+            loop {
+                eaten.push(vec![1u8; 1 << 20]);
+                std::hint::black_box(&eaten);
+            }
+        }
+        Some(b"open") => {
+            let _ = std::hint::black_box(File::open("/etc/passwd"));
+        }
+        Some(b"socket") => {
+            let _ = std::hint::black_box(TcpStream::connect("127.0.0.1:9"));
+        }
+        Some(b"kill") => {
+            let _ = kill(getppid(), Signal::SIGKILL);
+        }
+        Some(b"exec") => {
+            let _ = std::process::Command::new("/bin/true").status();
+        }
+        Some(b"exit") => std::process::exit(0),
+        // Its standard input is the socket.
+        Some(b"babble") => {
+            let _ = nix::unistd::write(std::io::stdin(), &[0xff; 64]);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,346 @@
+//! The daemon's side: opens files, hands them to a reader, asks, and gets over the reader's end.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    ends::{Ends, Figures},
+    process::{End, Process, Program},
+    wire::{Place, Reply, Request},
+};
+use crate::{
+    kernel::limits::explained,
+    symbols::{
+        Answer, Beside, Facts, FileIdentity, Files, Known, Lack, Looked, ModuleInfo, Question,
+        Source, Sources, StackSnapshot, Wanted,
+    },
+};
+
+/// How long an answer may take. The effort that one may take (`symbols::effort`) is some seconds' work.
+const DEADLINE: Duration = Duration::from_secs(15);
+/// Files that a reader has open at a time, each with those that belong to it.
+const MOST_OPEN: usize = 24;
+/// Empty files that a reader gets; then it makes room for another one, and they are gone with it.
+const MOST_SCRATCH: usize = 128;
+/// Where no reader can be started, it is not tried again for so long.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Client {
+    program: Program,
+    deadline: Duration,
+    sources: Sources,
+    process: Option<Process>,
+    /// The files that the reader has open, the one that was asked last at the end.
+    open: Vec<u64>,
+    /// The stack that it knows.
+    stack: Option<StackSnapshot>,
+    /// Empty files that it got.
+    scratch: usize,
+    /// When none could be started, and why.
+    refused: Option<(Instant, String)>,
+    ends: Ends,
+    /// What of files was too much, by their numbers.
+    excess: HashMap<u64, String>,
+    /// CPU time of readers that are gone, ns.
+    spent_ns: u64,
+    has_told: bool,
+}
+
+/// Why there is no answer.
+enum Failure {
+    /// No reader can be started.
+    NoReader,
+    /// The file is none that can be read.
+    NoFile(String),
+    /// The reader came to its end, or had to.
+    Ended(End),
+}
+
+/// Why nothing is known of a file.
+enum Nothing {
+    /// It is none.
+    NoFile(String),
+    /// Nobody reads it; see [`Client::lack`].
+    Unread,
+}
+
+impl Client {
+    /// Readers are started when they are needed.
+    #[must_use]
+    pub fn new(program: Program, sources: Sources) -> Self {
+        Self {
+            program,
+            deadline: DEADLINE,
+            sources,
+            process: None,
+            open: Vec::new(),
+            stack: None,
+            scratch: 0,
+            refused: None,
+            ends: Ends::default(),
+            excess: HashMap::new(),
+            spent_ns: 0,
+            has_told: false,
+        }
+    }
+
+    /// CPU time that all readers have used, ns.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        self.spent_ns + self.process.as_ref().map_or(0, Process::cpu_ns)
+    }
+
+    /// What has become of readers.
+    #[must_use]
+    pub const fn figures(&self) -> &Figures {
+        self.ends.figures()
+    }
+
+    /// Ends the reader, which is started anew when it is needed: it holds memory.
+    pub fn rest(&mut self) {
+        if let Some(process) = self.process.take() {
+            self.spent_ns += process.cpu_ns();
+        }
+        self.open.clear();
+        self.stack = None;
+        self.scratch = 0;
+    }
+
+    #[cfg(test)]
+    pub(super) fn hurry(&mut self, deadline: Duration) {
+        self.deadline = deadline;
+    }
+
+    #[cfg(test)]
+    pub(super) fn reader(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
+    fn until(&self) -> Instant {
+        Instant::now() + self.deadline
+    }
+
+    /// The reader, started if there is none.
+    fn process(&mut self) -> Result<&mut Process, Failure> {
+        let is_gone = self.process.as_mut().is_some_and(Process::is_gone);
+        // Somebody has killed it, and that was no file's fault.
+        if is_gone || self.scratch >= MOST_SCRATCH {
+            self.rest();
+        }
+        if self.process.is_none() {
+            if let Some((when, _)) = &self.refused
+                && when.elapsed() < RETRY
+            {
+                return Err(Failure::NoReader);
+            }
+            match Process::start(&self.program, self.until()) {
+                Ok(process) => self.begin(process),
+                Err(error) => {
+                    let why = explained(&error);
+                    if self.refused.is_none() {
+                        tracing::warn!(
+                            "the process that reads debug information cannot be started: {why}; until it can, reports have \
+                             addresses only"
+                        );
+                    }
+                    self.refused = Some((Instant::now(), why));
+                }
+            }
+        }
+        self.process.as_mut().ok_or(Failure::NoReader)
+    }
+
+    fn begin(&mut self, process: Process) {
+        if !self.has_told && !process.missing.is_empty() {
+            tracing::info!(
+                "debug information is read without {}; `gwp-race doctor` tells more",
+                process.missing.join(", ")
+            );
+        }
+        self.has_told = true;
+        self.refused = None;
+        self.process = Some(process);
+    }
+
+    /// Has the reader do something with a file, and answers what it wants meanwhile.
+    fn request(
+        &mut self,
+        request: &Request,
+        source: &Source,
+        file: Option<&std::fs::File>,
+    ) -> Result<Reply, Failure> {
+        let until = self.until();
+        let process = self.process.as_mut().ok_or(Failure::NoReader)?;
+        let failed = |error: io::Error, process: &mut Process, deadline| {
+            Failure::Ended(match error.kind() {
+                io::ErrorKind::TimedOut => End::Late(deadline),
+                io::ErrorKind::InvalidData => End::Nonsense,
+                _ => process.end(),
+            })
+        };
+        let mut told = process.tell(request, file, until);
+        loop {
+            match told.and_then(|()| process.hear(until)) {
+                Ok(Reply::Want(wanted)) => {
+                    self.scratch += usize::from(wanted == Wanted::Scratch);
+                    let (place, found) = match source.look(&wanted) {
+                        Looked::Found(found) => (Place::Has(found.identity), Some(found.file)),
+                        Looked::Nothing => (Place::Empty, None),
+                        Looked::NoPlace => (Place::IsNone, None),
+                    };
+                    // What looking took is not the reader's fault, but a deadline is one.
+                    told = process.tell(&Request::Looked(place), found.as_ref(), until);
+                }
+                Ok(reply) => return Ok(reply),
+                Err(error) => return Err(failed(error, process, self.deadline)),
+            }
+        }
+    }
+
+    /// Has the reader open a file.
+    fn take(&mut self, number: u64, source: &Source) -> Result<Facts, Failure> {
+        let again = source.opened().again();
+        let opened = again.map_err(|error| Failure::NoFile(explained(&error)))?;
+        while self.open.len() >= MOST_OPEN {
+            let oldest = self.open.remove(0);
+            self.say(&Request::Close(oldest))?;
+        }
+        self.open.push(number);
+        let request = Request::Open(number, opened.identity);
+        match self.request(&request, source, Some(&opened.file))? {
+            Reply::Opened(Ok(facts)) => Ok(facts),
+            Reply::Opened(Err(why)) => {
+                self.open.retain(|open| *open != number);
+                Err(Failure::NoFile(why))
+            }
+            _ => Err(Failure::Ended(End::Nonsense)),
+        }
+    }
+
+    /// Tells the reader something that is not answered.
+    fn say(&mut self, request: &Request) -> Result<(), Failure> {
+        let until = self.until();
+        let process = self.process.as_mut().ok_or(Failure::NoReader)?;
+        (process.tell(request, None, until)).map_err(|_| Failure::Ended(process.end()))
+    }
+
+    fn try_ask(
+        &mut self,
+        file: &Known,
+        question: &Question,
+        stack: Option<&StackSnapshot>,
+    ) -> Result<Option<Answer>, Failure> {
+        self.process()?;
+        if self.open.contains(&file.number) {
+            self.open.retain(|open| *open != file.number);
+            self.open.push(file.number);
+        } else {
+            self.take(file.number, &file.source)?;
+        }
+        if let Some(stack) = stack
+            && self.stack.as_ref() != Some(stack)
+        {
+            self.say(&Request::Stack(stack.clone()))?;
+            self.stack = Some(stack.clone());
+        }
+        let request = Request::Ask(file.number, question.clone());
+        let Reply::Answer(answer, excess) = self.request(&request, &file.source, None)? else {
+            return Err(Failure::Ended(End::Nonsense));
+        };
+        if let Some(excess) = excess {
+            self.excess.insert(file.number, brief(excess));
+        }
+        let Some(answer) = answer else {
+            return Ok(None);
+        };
+        let checked = answer.checked(question);
+        checked.ok_or(Failure::Ended(End::Nonsense)).map(Some)
+    }
+
+    /// Does something with a file until it is done, or the file has ended too many readers.
+    fn persist<T>(
+        &mut self,
+        identity: FileIdentity,
+        name: &str,
+        mut attempt: impl FnMut(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Nothing> {
+        while self.ends.unread(identity).is_none() {
+            match attempt(self) {
+                Ok(done) => return Ok(done),
+                Err(Failure::NoReader) => break,
+                Err(Failure::NoFile(why)) => return Err(Nothing::NoFile(why)),
+                Err(Failure::Ended(end)) => {
+                    self.rest();
+                    self.ends.note(identity, name, end);
+                }
+            }
+        }
+        Err(Nothing::Unread)
+    }
+}
+
+/// A reason without what is too much of it: whoever has read the file may be the file's by now.
+fn brief(mut text: String) -> String {
+    const LONGEST: usize = 256;
+    text.truncate(text.floor_char_boundary(LONGEST));
+    text
+}
+
+impl Files for Client {
+    fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>> {
+        let mut sources = std::mem::take(&mut self.sources);
+        let opened = sources.open(module, |number, source| {
+            let identity = source.opened().identity;
+            let read = self.persist(identity, &module.path, |client| {
+                client.process()?;
+                client.take(number, source)
+            });
+            match read {
+                Ok(facts) => Ok(facts),
+                Err(Nothing::NoFile(why)) => Err(io::Error::other(why)),
+                // It is known all the same, so that reports can say why nothing else is.
+                Err(Nothing::Unread) => Ok(Facts {
+                    build_id: module.build_id.clone(),
+                    ..Facts::default()
+                }),
+            }
+        });
+        let in_use = |number: &u64| sources.has(*number);
+        self.excess.retain(|number, _| in_use(number));
+        self.sources = sources;
+        opened
+            .inspect_err(|error| tracing::debug!(path = %module.path, %error, "no symbols"))
+            .ok()
+    }
+
+    fn ask(
+        &mut self,
+        file: &Known,
+        question: Question,
+        stack: Option<&StackSnapshot>,
+    ) -> Option<Answer> {
+        let identity = file.source.opened().identity;
+        let name = file.source.name().to_owned();
+        let attempt = |client: &mut Self| client.try_ask(file, &question, stack);
+        self.persist(identity, &name, attempt).ok()?
+    }
+
+    fn lack(&self, file: &Known) -> Option<Lack> {
+        if let Some(why) = self.ends.unread(file.source.opened().identity) {
+            return Some(Lack::Unread(why));
+        }
+        if let Some(excess) = self.excess.get(&file.number) {
+            return Some(Lack::Excess(excess.clone()));
+        }
+        let (_, why) = self.refused.as_ref()?;
+        Some(Lack::Unread(format!(
+            "the process that reads debug information cannot be started: {why}"
+        )))
+    }
+}

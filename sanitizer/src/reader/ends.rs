@@ -1,0 +1,66 @@
+//! Which files have ended readers, and which of them are read no more.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::process::End;
+use crate::symbols::FileIdentity;
+
+/// A file that has ended so many readers is read no more.
+const MOST_ENDS: u32 = 3;
+/// Files that have ended readers and are remembered.
+const MOST_REMEMBERED: usize = 1 << 12;
+/// Files without symbols that are told by name.
+const MOST_NAMED: usize = 16;
+
+/// What has become of readers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// How many were ended by what they read, or had to be.
+    pub ended: u64,
+    /// The files that are read no more, and why; of many some.
+    pub unread: BTreeMap<String, String>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    /// How many readers a file has ended, and how the last one came to its end.
+    of: HashMap<FileIdentity, (u32, End)>,
+    figures: Figures,
+}
+
+impl Ends {
+    pub(super) const fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// A file has ended a reader.
+    pub(super) fn note(&mut self, file: FileIdentity, name: &str, end: End) {
+        self.figures.ended += 1;
+        tracing::debug!(name, %end, "the process that reads debug information has ended");
+        if self.of.len() >= MOST_REMEMBERED && !self.of.contains_key(&file) {
+            self.of.clear();
+        }
+        let (count, last) = self.of.entry(file).or_insert((0, End::Unknown));
+        *count += 1;
+        *last = end;
+        if let Some(why) = self.unread(file) {
+            tracing::warn!(
+                "of {name} there will be addresses only: {why}; try its reports on a build without debug information (strip)"
+            );
+            if self.figures.unread.len() < MOST_NAMED {
+                self.figures.unread.insert(name.to_owned(), why);
+            }
+        }
+    }
+
+    /// Why a file is read no more.
+    pub(super) fn unread(&self, file: FileIdentity) -> Option<String> {
+        let (count, last) = self.of.get(&file)?;
+        (*count >= MOST_ENDS).then(|| {
+            format!(
+                "the process that reads debug information came to its end {MOST_ENDS} times over that file (the last time: {last})"
+            )
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! A running reader as the daemon sees it.
+
+use std::{
+    ffi::OsString,
+    fmt, io,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            net::UnixStream,
+            process::{CommandExt as _, ExitStatusExt as _},
+        },
+    },
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use super::wire::{self, LONGEST_REPLY, Reply, Request};
+use crate::kernel::{passing::Passing, process::CpuClock, sandbox};
+
+/// What is executed as a reader.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The file.
+    pub file: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+impl Default for Program {
+    /// This program itself, whatever has become of its name.
+    fn default() -> Self {
+        Self {
+            file: "/proc/self/exe".into(),
+            arguments: vec!["__reader".into()],
+        }
+    }
+}
+
+/// How a reader came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It did not answer in time.
+    Late(Duration),
+    /// It said what it cannot have said.
+    Nonsense,
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Nobody knows: it is not gone yet.
+    Unknown,
+}
+
+impl End {
+    fn of(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late(deadline) => {
+                let deadline = humantime::format_duration(*deadline);
+                write!(f, "it took more than {deadline} for one question")
+            }
+            Self::Nonsense => write!(f, "it answered nonsense"),
+            Self::Signal(libc::SIGSYS) => write!(f, "it tried what it may not"),
+            Self::Signal(libc::SIGABRT) => {
+                let most = sandbox::MEMORY >> 20;
+                write!(f, "it wanted more than {most} MiB of memory, or gave up")
+            }
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Unknown => write!(f, "it does not end"),
+        }
+    }
+}
+
+/// See the module. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    clock: Option<CpuClock>,
+    /// What that was when it was asked last.
+    used_ns: u64,
+    socket: Passing,
+    /// What of the sandbox it does without.
+    pub(super) missing: Vec<String>,
+}
+
+impl Process {
+    /// Starts one, and waits until it has given up its rights.
+    ///
+    /// # Errors
+    /// Fails where no process can be started, or it does not say in time that it is ready.
+    pub(super) fn start(program: &Program, until: Instant) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut command = Command::new(&program.file);
+        command
+            .arg0("gwp-race")
+            .args(&program.arguments)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            // A terminal's Ctrl-C is for the target and the daemon.
+            .process_group(0)
+            .env_clear();
+        // Where the C library is, should that not be known otherwise.
+        let kept = std::env::var_os("LD_LIBRARY_PATH").map(|path| ("LD_LIBRARY_PATH", path));
+        let child = command.envs(kept).spawn()?;
+        // Whatever comes now ends it.
+        let mut process = Self {
+            clock: CpuClock::of(child.id()),
+            child,
+            used_ns: 0,
+            socket: Passing::giving(ours),
+            missing: Vec::new(),
+        };
+        match process.hear(until)? {
+            Reply::Ready(missing) => process.missing = missing,
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(process)
+    }
+
+    pub(super) fn tell(
+        &self,
+        request: &Request,
+        file: Option<&std::fs::File>,
+        until: Instant,
+    ) -> io::Result<()> {
+        let descriptor = file.map(std::os::fd::AsFd::as_fd);
+        wire::send(&self.socket, request, descriptor, Some(until))
+    }
+
+    pub(super) fn hear(&mut self, until: Instant) -> io::Result<Reply> {
+        let (reply, _) = wire::receive(&mut self.socket, LONGEST_REPLY, Some(until))?;
+        Ok(reply)
+    }
+
+    /// CPU time that it has used, ns.
+    pub(super) fn cpu_ns(&self) -> u64 {
+        self.clock.map_or(0, CpuClock::ns).max(self.used_ns)
+    }
+
+    /// Whether it has ended when nobody had asked it anything.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.used_ns = self.cpu_ns();
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// How it has come to its end, once its socket has none at the other end any more.
+    pub(super) fn end(&mut self) -> End {
+        const LONGEST: Duration = Duration::from_millis(200);
+        let start = Instant::now();
+        loop {
+            // Nobody knows that any more once it was waited for.
+            self.used_ns = self.cpu_ns();
+            match self.child.try_wait() {
+                Ok(Some(status)) => return End::of(status),
+                Ok(None) if start.elapsed() < LONGEST => sleep(Duration::from_millis(1)),
+                _ => return End::Unknown,
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has ended already, or does as soon as the kernel lets it: nobody waits for long for one that waits for a file system. What is not
+        // waited for here is gone with the daemon.
+        let _ = self.child.kill();
+        let _ = self.end();
+    }
+}

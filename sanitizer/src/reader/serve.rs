@@ -1,0 +1,118 @@
+//! The reader process: the body of `gwp-race __reader`. Its standard input is the socket to the daemon.
+
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::wire::{self, LONGEST_REQUEST, Place, Reply, Request};
+use crate::{
+    kernel::{descriptors::close_inherited, passing::Passing, process, sandbox},
+    symbols::{Answer, Beside, FileIdentity, Looked, Opened, Shelf, StackSnapshot, Wanted},
+};
+
+/// The socket: whoever reads a file asks for others in between.
+#[derive(Clone)]
+struct Daemon(Arc<Mutex<Passing>>);
+
+impl Daemon {
+    fn tell(&self, reply: &Reply) -> io::Result<()> {
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        wire::send(&socket, reply, None, None)
+    }
+
+    fn hear(&self) -> io::Result<(Request, Option<OwnedFd>)> {
+        let mut socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        wire::receive(&mut socket, LONGEST_REQUEST, None)
+    }
+}
+
+impl Beside for Daemon {
+    fn look(&self, wanted: &Wanted) -> Looked {
+        let looked = self.tell(&Reply::Want(wanted.clone()));
+        match looked.and_then(|()| self.hear()) {
+            Ok((Request::Looked(Place::Has(identity)), Some(file))) => {
+                Looked::Found(opened(file, identity))
+            }
+            // The daemon could not pass it, or this process has too many.
+            Ok((Request::Looked(Place::Has(_) | Place::Empty), _)) => Looked::Nothing,
+            Ok((Request::Looked(Place::IsNone), _)) => Looked::NoPlace,
+            // It is gone: nothing else is to be done.
+            _ => std::process::exit(0),
+        }
+    }
+}
+
+fn opened(file: OwnedFd, identity: FileIdentity) -> Opened {
+    Opened {
+        file: File::from(file),
+        identity,
+    }
+}
+
+/// Gives up all rights, then answers until the daemon closes the socket; the exit code.
+#[must_use]
+pub fn serve(socket: OwnedFd) -> u8 {
+    process::set_name(c"gwp-race-reader");
+    close_inherited(socket.as_fd());
+    // Its end is seen at the socket as well.
+    let _ = process::die_with_parent();
+    let missing = sandbox::enter();
+    let missing = missing.iter().map(ToString::to_string).collect();
+    let socket = Passing::new(UnixStream::from(socket));
+    let daemon = Daemon(Arc::new(Mutex::new(socket)));
+    let mut shelf = Shelf::default();
+    let mut stack = None;
+    let mut told = daemon.tell(&Reply::Ready(missing));
+    while told.is_ok() {
+        let Ok((request, descriptor)) = daemon.hear() else {
+            return 0;
+        };
+        told = answer(&daemon, &mut shelf, &mut stack, request, descriptor);
+    }
+    0
+}
+
+fn answer(
+    daemon: &Daemon,
+    shelf: &mut Shelf,
+    stack: &mut Option<StackSnapshot>,
+    request: Request,
+    descriptor: Option<OwnedFd>,
+) -> io::Result<()> {
+    match request {
+        Request::Open(number, identity) => {
+            let facts = match descriptor {
+                Some(file) => {
+                    let beside = Arc::new(daemon.clone());
+                    shelf.open(number, opened(file, identity), beside)
+                }
+                None => Err(io::Error::other("no descriptor came")),
+            };
+            daemon.tell(&Reply::Opened(facts.map_err(|error| error.to_string())))
+        }
+        Request::Close(number) => {
+            shelf.close(number);
+            Ok(())
+        }
+        Request::Stack(told) => {
+            *stack = Some(told);
+            Ok(())
+        }
+        Request::Ask(number, question) => {
+            #[cfg(any(test, feature = "fault-injection"))]
+            if let Some(build_id) = shelf.build_id(number) {
+                crate::kernel::fault::misdeed::asked_by(build_id);
+            }
+            let answer: Option<Answer> = shelf.ask(number, &question, stack.as_ref());
+            daemon.tell(&Reply::Answer(answer, shelf.given_up(number)))
+        }
+        // Nothing was asked for.
+        Request::Looked(_) => Ok(()),
+    }
+}

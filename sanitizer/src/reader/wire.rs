@@ -1,0 +1,79 @@
+//! What the daemon and its reader say to each other: postcard over [`Passing`].
+
+use std::{
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    time::Instant,
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    kernel::passing::Passing,
+    symbols::{Answer, Facts, FileIdentity, Question, StackSnapshot, Wanted},
+};
+
+/// The longest message to the reader: the stack of a thread is the most.
+pub(super) const LONGEST_REQUEST: usize = 64 << 20;
+/// The longest message from it.
+pub(super) const LONGEST_REPLY: usize = Answer::LARGEST + (1 << 16);
+
+/// What the daemon says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// A file, whose descriptor comes with this, has this number from now on: answered by `Opened`.
+    Open(u64, FileIdentity),
+    /// A file is not asked about for now.
+    Close(u64),
+    /// What questions mean by the stack from now on.
+    Stack(StackSnapshot),
+    /// Answered by `Answer`.
+    Ask(u64, Question),
+    /// What came of looking for what is wanted.
+    Looked(Place),
+}
+
+/// What is in a place.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Place {
+    /// The file whose descriptor comes with this.
+    Has(FileIdentity),
+    /// Nothing that may be opened.
+    Empty,
+    /// There is no such place.
+    IsNone,
+}
+
+/// What the reader says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    /// First: it has given up all rights; what of the sandbox there is not here.
+    Ready(Vec<String>),
+    /// What the file is, or why it is none.
+    Opened(Result<Facts, String>),
+    /// The answer, and what of the file's debug information has been too much.
+    Answer(Option<Answer>, Option<String>),
+    /// This is wanted beside the file that the last request was about: answered by `Looked`.
+    Want(Wanted),
+}
+
+pub(super) fn send<T: Serialize>(
+    socket: &Passing,
+    message: &T,
+    descriptor: Option<BorrowedFd<'_>>,
+    until: Option<Instant>,
+) -> io::Result<()> {
+    let bytes = postcard::to_allocvec(message).map_err(io::Error::other)?;
+    socket.send(&bytes, descriptor, until)
+}
+
+pub(super) fn receive<T: DeserializeOwned>(
+    socket: &mut Passing,
+    most: usize,
+    until: Option<Instant>,
+) -> io::Result<(T, Option<OwnedFd>)> {
+    let (bytes, descriptor) = socket.receive(most, until)?;
+    let message = postcard::from_bytes(&bytes)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    Ok((message, descriptor))
+}

@@ -1,0 +1,146 @@
+//! What is asked of one file, and answered: plain data, so that whoever asks and whoever reads can be different processes.
+//! Addresses are those of the file (link-time), if nothing else is said.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Held;
+use super::lines::SourceFrame;
+use super::module::{ModuleInfo, StackSnapshot};
+use super::source::Known;
+use super::symtab::Symbol;
+use super::text::{LONGEST, cut};
+use super::types::FunctionResult;
+use super::unwind_rules::{Registers, Step};
+use crate::insn::Regs;
+
+/// Bytes of code that are asked for at most.
+pub(super) const MOST_BYTES: u64 = 256;
+/// Frames at one address: an outermost one, and calls that are inlined into each other.
+const MOST_FRAMES: usize = 300;
+
+/// What is known of a file once it was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The GNU build id; empty where there is none.
+    pub build_id: Vec<u8>,
+    /// The lowest and the first-past-highest address of its segments.
+    pub range: Option<(u64, u64)>,
+    /// The first and the first-past-last address of segments that may be executed.
+    pub code: Vec<(u64, u64)>,
+}
+
+impl Facts {
+    /// Whether an address is in a segment that may be executed.
+    pub(super) fn is_code(&self, addr: u64) -> bool {
+        let mut code = self.code.iter();
+        code.any(|&(start, end)| start <= addr && addr < end)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Question {
+    /// The source frames at an address, the innermost inlined call first.
+    Frames(u64),
+    /// The function at an address by the symbol table alone.
+    Function(u64),
+    /// Whether the instruction at an address belongs to no one place of the source.
+    IsOfNoPlace(u64),
+    /// Where the function at an address returns what.
+    Result(u64),
+    /// What the variables of a thread's function have at some bytes, of the stack that is told beside.
+    Held {
+        /// The run-time address of the instruction.
+        pc: u64,
+        /// The registers.
+        regs: Box<Regs>,
+        /// What was added to addresses of the file.
+        bias: u64,
+        /// The run-time address and number of the bytes.
+        bytes: (u64, u32),
+    },
+    /// The data object at an address.
+    Object(u64),
+    /// The registers of the caller of a frame whose code is at an address, by the stack that is told beside.
+    Step(u64, Box<Registers>),
+    /// Bytes as the loader maps them at an address; fewer where there are fewer.
+    Bytes(u64, u64),
+}
+
+/// One for each kind of question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Answer {
+    Frames(Vec<SourceFrame>),
+    Function(Option<String>),
+    IsOfNoPlace(Option<bool>),
+    Result(Option<FunctionResult>),
+    Held(Option<Held>),
+    Object(Option<Symbol>),
+    Step(Option<Step>),
+    Bytes(Option<Vec<u8>>),
+}
+
+impl Answer {
+    /// It, if it is one to this question, without what is too much of it: whoever has read the file may be the file's by now.
+    #[must_use]
+    pub fn checked(self, question: &Question) -> Option<Self> {
+        Some(match (self, question) {
+            (Self::Frames(mut frames), Question::Frames(_)) => {
+                if frames.is_empty() {
+                    return None;
+                }
+                frames.truncate(MOST_FRAMES);
+                for frame in &mut frames {
+                    frame.function = frame.function.take().map(cut);
+                    frame.file = frame.file.take().map(cut);
+                }
+                Self::Frames(frames)
+            }
+            (Self::Function(name), Question::Function(_)) => Self::Function(name.map(cut)),
+            (Self::Object(symbol), Question::Object(_)) => {
+                Self::Object(symbol.map(|symbol| Symbol {
+                    name: cut(symbol.name),
+                    ..symbol
+                }))
+            }
+            (Self::Bytes(bytes), Question::Bytes(_, len)) => {
+                Self::Bytes(bytes.filter(|bytes| bytes.len() as u64 <= *len))
+            }
+            (answer @ Self::IsOfNoPlace(_), Question::IsOfNoPlace(_))
+            | (answer @ Self::Result(_), Question::Result(_))
+            | (answer @ Self::Held(_), Question::Held { .. })
+            | (answer @ Self::Step(_), Question::Step(..)) => answer,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of the largest one that is none too many, encoded.
+    pub const LARGEST: usize = MOST_FRAMES * 2 * (LONGEST + 64);
+}
+
+/// Why less is known of a file than it says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    /// Something of its debug information is over a limit.
+    Excess(String),
+    /// It is not read any more.
+    Unread(String),
+}
+
+/// Whoever answers.
+pub trait Files: Send {
+    /// Opens a module's file. Nothing where it cannot be used.
+    fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>>;
+    /// Asks a file something; `stack` is what some questions need. Nothing where there is no answer.
+    fn ask(
+        &mut self,
+        file: &Known,
+        question: Question,
+        stack: Option<&StackSnapshot>,
+    ) -> Option<Answer>;
+    /// Why functions and lines of a file are missing.
+    fn lack(&self, file: &Known) -> Option<Lack>;
+}

@@ -1,0 +1,264 @@
+//! A module's file as whoever may open files knows it: open, with the root in which the names in it are looked up. Nothing of
+//! its contents is looked at here.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::beside::{Beside, FileIdentity, Looked, Opened, Wanted};
+use super::module::ModuleInfo;
+use super::question::Facts;
+use crate::kernel::foreign::{Purpose, Root};
+use crate::kernel::nameless::{DIRECTORIES, nameless_file};
+
+/// Where distributions install debug files.
+pub(super) const DEFAULT_DEBUG_DIR: &str = "/usr/lib/debug";
+/// Places beside a file of which is kept what was found there: whoever reads may have to begin anew.
+const MOST_KEPT: usize = 16;
+/// Bytes of a build id at most.
+const LONGEST_BUILD_ID: usize = 64;
+
+/// A file, and the root in which what it names is looked for: the same file may name others in another one.
+pub(super) type FileKey = (FileIdentity, Option<(u64, u64, u64)>);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Source {
+    opened: Opened,
+    /// What reports call it.
+    name: String,
+    /// Where names in it lead; nothing where they lead nowhere.
+    root: Option<Arc<Root>>,
+    /// Its own name there.
+    path: PathBuf,
+    /// The folders of debug files there.
+    debug_dirs: Arc<[PathBuf]>,
+    /// What was found beside it.
+    kept: Mutex<HashMap<Wanted, Option<Opened>>>,
+}
+
+impl Source {
+    fn new(
+        opened: Opened,
+        module: &ModuleInfo,
+        root: Option<Arc<Root>>,
+        debug_dirs: Arc<[PathBuf]>,
+    ) -> Self {
+        let path = module.via.path_in_root();
+        Self {
+            opened,
+            name: module.path.clone(),
+            root,
+            path: path.unwrap_or_else(|| Path::new(&module.path)).to_owned(),
+            debug_dirs,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// That of a module, with these folders of debug files.
+    pub(super) fn of(module: &ModuleInfo, debug_dirs: &[PathBuf]) -> io::Result<Self> {
+        let root = module.via.root().ok().flatten().map(Arc::new);
+        let opened = Opened::elf(module.via.open().map_err(io::Error::other)?)?;
+        Ok(Self::new(opened, module, root, debug_dirs.into()))
+    }
+
+    /// The file.
+    #[must_use]
+    pub const fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// What reports call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn key(&self) -> FileKey {
+        let root = self.root.as_deref().map(Root::identity);
+        (self.opened.identity, root)
+    }
+
+    /// The place in which something would be.
+    pub(super) fn place(&self, wanted: &Wanted) -> Option<PathBuf> {
+        match wanted {
+            Wanted::BuildId(id, nth) => {
+                let (first, rest) = id.split_first()?;
+                if rest.is_empty() || id.len() > LONGEST_BUILD_ID {
+                    return None;
+                }
+                let rest: String = rest.iter().map(|b| format!("{b:02x}")).collect();
+                let name = format!(".build-id/{first:02x}/{rest}.debug");
+                Some(self.debug_dirs.get(*nth as usize)?.join(name))
+            }
+            Wanted::DebugLink(name, nth) => self.linked(name, *nth as usize),
+            Wanted::Supplementary(name, nth) => {
+                let whole = Path::new(name);
+                let own = whole.is_absolute().then(|| whole.to_owned());
+                // Debian: `../../.dwz/...`, relative to the directory of the debug file.
+                let tail = name.find(".dwz/").and_then(|at| name.get(at..));
+                let in_dirs = tail.into_iter().flat_map(|tail| {
+                    let dirs = self.debug_dirs.iter();
+                    dirs.map(move |dir| dir.join(tail))
+                });
+                own.into_iter().chain(in_dirs).nth(*nth as usize)
+            }
+            Wanted::Package => {
+                let mut path = self.path.as_os_str().to_owned();
+                path.push(".dwp");
+                Some(path.into())
+            }
+            Wanted::Unit(directory, name) => {
+                let directory = directory.as_deref().unwrap_or_default();
+                let path = Path::new(directory).join(name);
+                path.is_absolute().then_some(path)
+            }
+            Wanted::Scratch => None,
+        }
+    }
+
+    fn linked(&self, name: &str, nth: usize) -> Option<PathBuf> {
+        // A bare file name, so that a file cannot send us elsewhere.
+        let mut parts = Path::new(name).components();
+        let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {
+            return None;
+        };
+        let dir = self.path.parent()?;
+        let below = dir.strip_prefix("/").ok()?;
+        match nth {
+            0 => Some(dir.join(name)),
+            1 => Some(dir.join(".debug").join(name)),
+            _ => Some(self.debug_dirs.get(nth - 2)?.join(below).join(name)),
+        }
+    }
+
+    /// Opens what is in a place, if it is an ELF file.
+    fn open(&self, place: &Path) -> Option<Opened> {
+        let root = self.root.as_deref()?;
+        let file = root.file(place, Purpose::Debug).ok()?.open().ok()?;
+        Opened::elf(file).ok()
+    }
+}
+
+impl Beside for Source {
+    fn look(&self, wanted: &Wanted) -> Looked {
+        if *wanted == Wanted::Scratch {
+            return scratch();
+        }
+        let Some(place) = self.place(wanted) else {
+            return Looked::NoPlace;
+        };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = kept.get(wanted) {
+            let again = found.as_ref().map(Opened::again);
+            return again.map_or(Looked::Nothing, |again| {
+                again.map_or(Looked::Nothing, Looked::Found)
+            });
+        }
+        let found = self.open(&place);
+        let again = found.as_ref().and_then(|found| found.again().ok());
+        // Split units are many, and each is wanted seldom.
+        if kept.len() < MOST_KEPT && !matches!(wanted, Wanted::Unit(..)) {
+            kept.insert(wanted.clone(), found);
+        }
+        again.map_or(Looked::Nothing, Looked::Found)
+    }
+}
+
+/// An empty file without a name in a directory that is on a disk.
+pub(super) fn scratch() -> Looked {
+    let file = DIRECTORIES.iter().find_map(|at| nameless_file(at));
+    file.map_or(Looked::Nothing, |file| {
+        Looked::Found(Opened {
+            file,
+            identity: FileIdentity::default(),
+        })
+    })
+}
+
+/// A module's file, and what whoever reads it has said of it at first.
+#[derive(Debug)]
+pub struct Known {
+    /// Tells it from others.
+    pub number: u64,
+    /// The file.
+    pub source: Arc<Source>,
+    /// See there.
+    pub facts: Facts,
+}
+
+/// All files in use by a symbolizer, its clones and those they were cloned from. Files of one root share it.
+#[derive(Debug)]
+pub struct Sources {
+    debug_dirs: Arc<[PathBuf]>,
+    roots: Vec<Weak<Root>>,
+    known: HashMap<FileKey, Weak<Known>>,
+    next: u64,
+}
+
+impl Sources {
+    /// None yet; debug files are looked for in these directories (each with a `.build-id`).
+    #[must_use]
+    pub fn new(debug_dirs: Vec<PathBuf>) -> Self {
+        Self {
+            debug_dirs: debug_dirs.into(),
+            roots: Vec::new(),
+            known: HashMap::new(),
+            next: 0,
+        }
+    }
+
+    /// A module's file, which is open from now on; `read` looks at one that was not known, by its number, and says what it is.
+    pub fn open(
+        &mut self,
+        module: &ModuleInfo,
+        read: impl FnOnce(u64, &Arc<Source>) -> io::Result<Facts>,
+    ) -> io::Result<Arc<Known>> {
+        // Before the file: the process may end in between.
+        let root = self.root_of(module);
+        let opened = Opened::elf(module.via.open().map_err(io::Error::other)?)?;
+        let debug_dirs = Arc::clone(&self.debug_dirs);
+        let source = Arc::new(Source::new(opened, module, root, debug_dirs));
+        self.known.retain(|_, file| file.strong_count() > 0);
+        let key = source.key();
+        if let Some(known) = self.known.get(&key).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        self.next += 1;
+        let known = Arc::new(Known {
+            number: self.next,
+            facts: read(self.next, &source)?,
+            source,
+        });
+        self.known.insert(key, Arc::downgrade(&known));
+        Ok(known)
+    }
+
+    /// Whether a file is in use.
+    #[must_use]
+    pub fn has(&self, number: u64) -> bool {
+        let mut known = self.known.values().filter_map(Weak::upgrade);
+        known.any(|known| known.number == number)
+    }
+
+    /// The root in which the names in a module's file are looked for.
+    fn root_of(&mut self, module: &ModuleInfo) -> Option<Arc<Root>> {
+        let root = module.via.root().ok()??;
+        self.roots.retain(|known| known.strong_count() > 0);
+        let mut known = self.roots.iter().filter_map(Weak::upgrade);
+        if let Some(same) = known.find(|known| known.is(&root)) {
+            return Some(same);
+        }
+        let root = Arc::new(root);
+        self.roots.push(Arc::downgrade(&root));
+        Some(root)
+    }
+}
+
+impl Default for Sources {
+    /// Debug files are looked for where distributions install them.
+    fn default() -> Self {
+        Self::new(vec![DEFAULT_DEBUG_DIR.into()])
+    }
+}
