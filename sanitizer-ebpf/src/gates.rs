@@ -62,7 +62,12 @@ static SPACE: Array<ModuleRange, SPACE_RANGES, MMAPABLE> = Array::new();
 /// Covered functions by module. (The inner size is that of a prototype: the maps that user
 /// space puts here have the size of their table.)
 #[btf_map]
-static FUNCTIONS: ArrayOfMaps<Array<FunctionEntry, 1, INNER>, MODULES> = ArrayOfMaps::new();
+static FUNCTIONS: ArrayOfMaps<Array<FunctionWords, 1, INNER>, MODULES> = ArrayOfMaps::new();
+
+/// The words of a [`FunctionEntry`]. Before Linux 6.2 a map of structures whose type is known, as that of a prototype is, is another one than
+/// the same map without its type, as user space makes it (`timer_off` in `bpf_map_meta_equal` of `kernel/bpf/map_in_map.c`), and is not taken
+/// in its place. Arrays are no structures.
+type FunctionWords = [u32; 2];
 
 /// One past the end of each atomic instruction, by module: a data watchpoint fires after the
 /// access, with the address of the next instruction.
@@ -1013,6 +1018,11 @@ fn range_of(control: &Control, tgid: u32, pc: u64) -> Option<&'static ModuleRang
     (pc < range.end).then_some(range)
 }
 
+#[inline(always)]
+const fn entry_of(&[start, size_flags]: &FunctionWords) -> FunctionEntry {
+    FunctionEntry { start, size_flags }
+}
+
 /// Flags of the covered function that holds `pc`; 0 where there is none.
 #[inline(always)]
 fn function_flags(control: &Control, range: &ModuleRange, pc: u64) -> u32 {
@@ -1021,11 +1031,12 @@ fn function_flags(control: &Control, range: &ModuleRange, pc: u64) -> u32 {
     };
     let offset = pc.wrapping_sub(range.base) as u32;
     let found = search(control, SEARCH_STEPS, range.functions, |index| {
-        Some(functions.get(index)?.start <= offset)
+        Some(entry_of(functions.get(index)?).start <= offset)
     });
-    let Some(entry) = found.and_then(|found| functions.get(found.wrapping_sub(1))) else {
+    let Some(words) = found.and_then(|found| functions.get(found.wrapping_sub(1))) else {
         return 0;
     };
+    let entry = entry_of(words);
     if offset.wrapping_sub(entry.start) < entry.size_flags & FunctionEntry::SIZE_MASK {
         entry.size_flags & !FunctionEntry::SIZE_MASK
     } else {

@@ -13,6 +13,7 @@ use gwp_race_tests::{
     children::{Guarded, Mark, status_field},
     compile,
     luck::Luck,
+    who::{self, NOBODY},
 };
 use nix::sys::signal::{Signal, kill};
 use tempfile::TempDir;
@@ -22,8 +23,6 @@ use crate::{
     silence::{Quiet, must_be_caught, stay_silent},
 };
 
-/// The user and group `nobody`.
-const NOBODY: &str = "65534";
 /// How often a race may be missed.
 const TRIES: u32 = 5;
 /// How often each program's race is caught where its silence is compared with that.
@@ -77,18 +76,8 @@ impl Place {
 
 /// A program of an ordinary user who has these capabilities.
 fn ordinary_user(program: &Path, capabilities: &[&str]) -> Command {
-    let mut list = "-all".to_owned();
-    for capability in capabilities {
-        list += &format!(",+{capability}");
-    }
-    let mut command = Command::new("setpriv");
-    command
-        .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
-        .arg(format!("--inh-caps={list}"))
-        .arg(format!("--ambient-caps={list}"))
-        .arg(format!("--bounding-set={list}"))
-        .arg(program)
-        .stdin(Stdio::null());
+    let mut command = who::ordinary_user(program, capabilities);
+    command.stdin(Stdio::null());
     command
 }
 

@@ -75,6 +75,16 @@ pub fn program(program: &Program, configuration: Configuration) -> Result<PathBu
     build(command, program.name())
 }
 
+/// The files with which [`program`] finds a program built that was built before, elsewhere: it, its source and what that includes.
+///
+/// # Errors
+/// Says what the compiler said.
+pub fn files(of: &Program, configuration: Configuration) -> Result<Vec<PathBuf>> {
+    let mut files = vec![program(of, configuration)?, fixtures().join(of.source)];
+    files.extend(HEADERS.map(|header| fixtures().join(header)));
+    Ok(files)
+}
+
 /// Builds a shared library and returns its path.
 ///
 /// # Errors

@@ -15,8 +15,10 @@ pub mod program;
 pub mod report;
 pub mod served;
 pub mod watch;
+pub mod who;
 
 pub use configuration::{Compiler, Configuration, Link};
 pub use program::{Metadata, Program};
 pub use report::Report;
 pub use watch::{Outcome, Until, Watch};
+pub use who::Who;

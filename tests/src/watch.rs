@@ -4,7 +4,7 @@
 use std::{
     ffi::OsString,
     fs,
-    os::unix::process::CommandExt as _,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -15,12 +15,14 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use tempfile::TempDir;
 
 use crate::{
     binary::gwp_race,
     children::{Guarded, Mark, descendants, executes},
     machine::Machine,
     report::Report,
+    who::Who,
 };
 
 /// The most aggressive sampling.
@@ -46,7 +48,7 @@ pub struct Watch {
     options: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
-    rights: bool,
+    who: Who,
     alone: bool,
 }
 
@@ -80,7 +82,7 @@ impl Watch {
             options: AGGRESSIVE.iter().map(Into::into).collect(),
             environment: Vec::new(),
             limit: Duration::from_secs(60),
-            rights: true,
+            who: Who::Ourselves,
             alone: false,
         }
     }
@@ -111,7 +113,14 @@ impl Watch {
     /// Without any capability, so that it works without eBPF.
     #[must_use]
     pub const fn without_rights(mut self) -> Self {
-        self.rights = false;
+        self.who = Who::WithoutRights;
+        self
+    }
+
+    /// As somebody else.
+    #[must_use]
+    pub const fn by(mut self, who: Who) -> Self {
+        self.who = who;
         self
     }
 
@@ -161,18 +170,7 @@ impl Watch {
 
     fn command(&self, subcommand: &str, output: &Path) -> Command {
         let binary = self.binary.clone().unwrap_or_else(gwp_race);
-        let mut command = if self.rights {
-            Command::new(binary)
-        } else {
-            let mut command = Command::new("setpriv");
-            command.args([
-                "--inh-caps=-all",
-                "--ambient-caps=-all",
-                "--bounding-set=-all",
-            ]);
-            command.arg(binary);
-            command
-        };
+        let mut command = self.who.command(&binary);
         command
             .arg(subcommand)
             .args(&self.options)
@@ -183,12 +181,21 @@ impl Watch {
         command
     }
 
+    /// A directory in which whoever runs gwp-race may write.
+    fn scratch(&self) -> Result<TempDir> {
+        let scratch = tempfile::tempdir()?;
+        if matches!(self.who, Who::OrdinaryUser(_)) {
+            fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777))?;
+        }
+        Ok(scratch)
+    }
+
     /// Runs a program.
     ///
     /// # Errors
     /// Fails if gwp-race does not start, does not end, or writes another form of JSON.
     pub fn run(&self, program: &Path, arguments: &[&str], until: Until) -> Result<Outcome> {
-        let scratch = tempfile::tempdir()?;
+        let scratch = self.scratch()?;
         let output = scratch.path().join("report.json");
         let command = self.run_command(program, arguments, &output);
         self.supervise(command, &output, scratch.path(), until, |gwp_race| {
@@ -206,7 +213,7 @@ impl Watch {
     /// # Errors
     /// Fails if gwp-race does not start, does not end, or writes another form of JSON.
     pub fn attach(&self, pid: Pid, until: Until) -> Result<Outcome> {
-        let scratch = tempfile::tempdir()?;
+        let scratch = self.scratch()?;
         let output = scratch.path().join("report.json");
         let command = self.attach_command(pid, &output);
         self.supervise(command, &output, scratch.path(), until, |gwp_race| {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod apt;
 mod bench;
 mod build;
 mod chaos;
@@ -15,6 +16,7 @@ mod durations;
 mod ebpf;
 mod fixture;
 mod fuzz;
+mod kernels;
 mod paths;
 mod plot;
 mod setup;
@@ -54,6 +56,8 @@ enum Task {
     Soak(soak::Options),
     /// Run the test suites of memcached, CPython and redis by themselves and under gwp-race.
     Suites(suites::Options),
+    /// Try gwp-race on Debian's kernels in virtual machines: deliveries, rights, Yama, lockdown, survival.
+    Kernels(kernels::Options),
     /// Feed the parsers of files with bytes that no compiler would write.
     Fuzz(fuzz::Options),
     /// What continuous integration runs: format, lints, documentation, tests.
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Task::Chaos(options) => chaos::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Suites(options) => suites::run(&options),
+        Task::Kernels(options) => kernels::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Ci => ci::run(),
     };

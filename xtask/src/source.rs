@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{paths, setup, steps::step};
+use crate::{apt::Lists, paths, setup, steps::step};
 
 /// What makes the metadata, besides optimization and line tables. The last one is for links, which get these flags too where nothing else is
 /// compiled, and where warnings may be errors.
@@ -52,29 +52,13 @@ pub fn fetch(room: &str, package: &str, needs: &[&str]) -> Result<Tree> {
     if tree.0.is_dir() {
         return Ok(tree);
     }
-    let lists = directory.join("lists");
-    fs::create_dir_all(lists.join("partial"))
-        .with_context(|| format!("making {}", lists.display()))?;
-    let sources = directory.join("sources.list");
     let line = format!("deb-src http://deb.debian.org/debian {} main\n", release()?);
-    fs::write(&sources, line).with_context(|| format!("writing {}", sources.display()))?;
-    let apt_get = || {
-        let mut command = Command::new("apt-get");
-        command.current_dir(&directory);
-        for (name, path) in [
-            ("Dir::Etc::sourcelist", sources.as_path()),
-            ("Dir::Etc::sourceparts", Path::new("-")),
-            ("Dir::State::lists", &lists),
-        ] {
-            command.arg("-o").arg(format!("{name}={}", path.display()));
-        }
-        command.arg("--quiet");
-        command
-    };
-    step("reading Debian's list of sources", apt_get().arg("update"))?;
+    let lists = Lists::read(&directory, &line)?;
     step(
         &format!("downloading the source of {package}"),
-        apt_get().args(["source", "--download-only", package]),
+        lists
+            .command("apt-get")
+            .args(["source", "--download-only", package]),
     )?;
     step(
         "unpacking it",

@@ -189,6 +189,7 @@ impl Tracer {
                 return next(lasting, &outbox);
             }
         };
+        outbox.send(&Notice::Debug(format!("threads are stopped by {delivery}")));
         let mut engine = Engine::new(setup, lasting, delivery, outbox, self.told_cpu_ns);
         let result = self.hunt(&mut engine, &mut pulse);
         let code = if result.is_ok() { 0 } else { FAILED };
@@ -486,7 +487,9 @@ pub fn choose_delivery(pid: u32, gates: &Gates) -> Result<Option<Delivery>, Targ
     Ok(harmless.map(|signal| Delivery::GateSignal(signal as u8)))
 }
 
-fn gates_suppress_sigtrap() -> bool {
+/// Whether a gate can hold back an event's own SIGTRAP.
+#[must_use]
+pub fn gates_suppress_sigtrap() -> bool {
     let Ok(name) = nix::sys::utsname::uname() else {
         return false;
     };

@@ -2,7 +2,7 @@
 
 use std::{any::Any, borrow::Cow, error::Error, fmt, io};
 
-use super::{gates::chain, limits};
+use super::{gates::chain, limits, settings};
 
 /// A system call, or a step made of several, that failed.
 #[derive(Debug, thiserror::Error)]
@@ -118,9 +118,9 @@ fn mend(call: &str, errno: Option<i32>) -> Cow<'static, str> {
     }
     let mend = match (call, errno) {
         (_, Some(libc::ESRCH)) => "the process or thread has ended",
-        ("ptrace(PTRACE_SEIZE)", Some(libc::EPERM)) => {
-            "it may be traced by another debugger (see TracerPid in /proc/PID/status), or run as \
-             root, or set /proc/sys/kernel/yama/ptrace_scope to 0"
+        ("ptrace(PTRACE_SEIZE)", Some(libc::EPERM)) => return settings::mend_ptrace().into(),
+        ("perf_event_open", Some(libc::EPERM | libc::EACCES)) => {
+            return settings::mend_events().into();
         }
         ("mmap", Some(libc::EPERM)) => {
             "the limit of locked memory is met: raise it (ulimit -l, or sysctl \

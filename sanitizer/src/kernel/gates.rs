@@ -26,7 +26,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use crate::insn::Regs;
 
 use super::{
-    KernelError, btf, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell,
+    KernelError, btf, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell, settings,
     shared::SharedArray, tables::Tables,
 };
 
@@ -166,7 +166,8 @@ impl Gates {
         };
         let refused = |call, what: &str, cause: &(dyn std::error::Error + 'static)| {
             let error = KernelError::caused(call, what, cause);
-            if is_refusal(cause) {
+            // A function that may not be called is as unknown to the verifier.
+            if is_refusal(cause) || settings::forbid_ebpf() {
                 error.into_refusal()
             } else {
                 error

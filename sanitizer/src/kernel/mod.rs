@@ -28,6 +28,7 @@ mod reaper;
 pub mod rights;
 pub mod ring;
 pub mod sandbox;
+pub mod settings;
 pub mod shared;
 pub mod tables;
 mod time_namespace;

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use nix::sys::signal::Signal;
 use perf_event_open_sys::{self as sys, bindings as raw};
 
 use super::{KernelError, fault, ring};
@@ -20,6 +21,18 @@ pub enum Delivery {
     Sigtrap,
     /// The gate sends this signal, which the target ignores, by itself.
     GateSignal(u8),
+}
+
+impl std::fmt::Display for Delivery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sigtrap => f.write_str("SIGTRAP of their events"),
+            Self::GateSignal(signal) => match Signal::try_from(i32::from(*signal)) {
+                Ok(signal) => write!(f, "{signal}"),
+                Err(_) => write!(f, "signal {signal}"),
+            },
+        }
+    }
 }
 
 /// Which accesses a watchpoint traps. (x86 has no read-only watchpoints.)

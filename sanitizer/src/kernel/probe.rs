@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use gwp_race_abi::FunctionEntry;
+
 use super::{
     KernelError,
     gates::{Gate, GateLog, Gates},
@@ -114,12 +116,18 @@ pub fn open_sigtrap(child: &PausedChild) -> Result<(), KernelError> {
     PerfEvent::breakpoint(child.tid(), options(Delivery::Sigtrap)).map(drop)
 }
 
-/// Loads the gates and attaches each to an event of a child, as the main job does.
+/// Loads the gates and a table for them, and attaches each to an event of a child, as the main job does.
 ///
 /// # Errors
 /// Fails where any of that does.
 pub fn attach_gates(child: &PausedChild) -> Result<(), KernelError> {
-    let gates = Gates::load(GateLog::Off)?;
+    let mut gates = Gates::load(GateLog::Off)?;
+    if let Some(mut tables) = gates.take_tables() {
+        tables.add(
+            [FunctionEntry::default(); 2].into_iter(),
+            [0; 2].into_iter(),
+        )?;
+    }
     let clock = PerfEvent::clock(child.tid(), Duration::from_secs(1), options(NO_SIGNAL))?;
     clock.set_gate(gates.program(Gate::Clock)?)?;
     for gate in [Gate::Reach, Gate::Break, Gate::Watch] {

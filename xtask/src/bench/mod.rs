@@ -11,7 +11,7 @@ mod figure;
 mod gaps;
 mod inspect;
 mod locks;
-mod machine;
+pub mod machine;
 mod metadata;
 mod numbers;
 mod overhead;

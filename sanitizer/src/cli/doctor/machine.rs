@@ -13,6 +13,7 @@ use crate::kernel::rights::{
     CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE, for_others, for_own, lent_to_all,
 };
 use crate::kernel::sandbox;
+use crate::kernel::settings;
 use crate::target::status::{Seccomp, Status};
 
 /// `sigtrap`, `remove_on_exec` and `inherit_thread` of perf_event_open(2) came with this one.
@@ -273,13 +274,10 @@ fn gates(child: &PausedChild) -> Check {
                 "{}; gwp-race does their work in user space, and finds less at the same cost",
                 describe(&error)
             ),
-            for_own(),
+            settings::mend_gates(),
         );
     }
-    let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
-    let mend = if lockdown.contains("[confidentiality]") {
-        "boot without lockdown=confidentiality, which forbids eBPF to read memory".to_owned()
-    } else if crate::kernel::object::GATES_OBJECT.is_empty() {
+    let mend = if crate::kernel::object::GATES_OBJECT.is_empty() {
         "cargo xtask build".to_owned()
     } else {
         for_own()
@@ -354,19 +352,14 @@ pub(super) fn free_breakpoints(free: usize, whose: &str) -> Check {
 
 fn paranoid(capabilities: u64) -> Check {
     let name = "perf_event_paranoid";
-    let file = "/proc/sys/kernel/perf_event_paranoid";
-    let level = std::fs::read_to_string(file)
-        .ok()
-        .and_then(|text| text.trim().parse::<i32>().ok());
-    let Some(level) = level else {
+    let Some(level) = settings::perf_event_paranoid() else {
         return Check::fail(
             name,
-            format!("{file} is missing: the kernel has no perf events"),
+            "the setting is missing: the kernel has no perf events",
             "run a kernel with CONFIG_PERF_EVENTS=y",
         );
     };
-    // 2 still allows events of user mode alone, as ours are; some distributions have 3 and 4.
-    if level <= 2 {
+    if level <= settings::USER_EVENTS {
         Check::ok(name, level.to_string())
     } else if has(capabilities, CAP_PERFMON) || has(capabilities, CAP_SYS_ADMIN) {
         Check::ok(
@@ -384,18 +377,16 @@ fn paranoid(capabilities: u64) -> Check {
 
 fn ptrace(child: &PausedChild, capabilities: u64) -> Check {
     let name = "ptrace";
-    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
-        .ok()
-        .and_then(|text| text.trim().parse::<u32>().ok());
+    let scope = settings::ptrace_scope();
     let privileged = has(capabilities, CAP_SYS_PTRACE);
     let shown = scope.map_or(String::new(), |scope| {
         format!(" (Yama's ptrace_scope is {scope})")
     });
     match (probe::seize(child), scope) {
-        (_, Some(3)) => Check::fail(
+        (_, Some(settings::NO_ATTACH)) => Check::fail(
             name,
             format!("switched off until the next boot{shown}"),
-            "set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and reboot",
+            settings::mend_no_attach(),
         ),
         (Err(error), _) => Check::fail(name, format!("{}{shown}", describe(&error)), for_own()),
         (Ok(()), Some(2)) if !privileged => Check::fail(

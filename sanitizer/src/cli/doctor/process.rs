@@ -6,6 +6,7 @@ use nix::unistd::Pid;
 use super::machine::{free_breakpoints, most_files, threads_for};
 use super::metadata::{self, Carried, has_lines, lines_check};
 use super::{Check, plural};
+use crate::hunt::tracer::gates_suppress_sigtrap;
 use crate::kernel::probe;
 use crate::symbols::ModuleInfo;
 use crate::target::process::{Architecture, check_is_program};
@@ -128,7 +129,7 @@ fn signals(pid: Pid, status: &Status, tids: &[Pid]) -> Vec<Check> {
         .filter(|&signal| status.disposition(signal) != Disposition::Caught)
         .collect();
     let found = format!("SIGTRAP is {}: ", describe(trap));
-    if trap == Disposition::Ignored {
+    if trap == Disposition::Ignored && gates_suppress_sigtrap() {
         return vec![Check::ok(name, format!("{found}threads stop by it"))];
     }
     let Some(&signal) = free.first() else {

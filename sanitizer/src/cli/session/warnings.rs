@@ -3,7 +3,7 @@
 use tracing::{debug, warn};
 
 use super::Session;
-use crate::{cli::descendants::Descendants, kernel::rights::for_own};
+use crate::{cli::descendants::Descendants, kernel::settings::mend_gates};
 
 impl Session {
     /// Said once, where it is so.
@@ -36,7 +36,7 @@ impl Session {
             warn!(
                 "eBPF is not permitted here: gwp-race does in user space what its gates would do in \
                  the kernel, by the clock strategy alone, and finds less at the same cost; for the gates, {}",
-                for_own()
+                mend_gates()
             );
         }
     }

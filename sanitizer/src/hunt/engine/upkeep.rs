@@ -122,7 +122,7 @@ impl Engine {
             _ => return Ok(()),
         };
         self.outbox.send(&Notice::Debug(format!(
-            "threads are stopped by {chosen:?} from now on"
+            "threads are stopped by {chosen} from now on"
         )));
         self.stop_waiting();
         self.arming.close_events(chosen);
@@ -161,6 +161,8 @@ impl Engine {
         self.check_architecture()?;
         let delivery = tracer::choose_delivery(tid, &self.gates)?.unwrap_or(tracer::LAST_RESORT);
         self.told_unstoppable = false;
+        self.outbox
+            .send(&Notice::Debug(format!("threads are stopped by {delivery}")));
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
         // Nothing is armed, and nobody can be claimed.
