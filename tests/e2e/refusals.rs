@@ -36,10 +36,7 @@ fn a_traced_process_is_refused() {
     command.arg("3").stdout(Stdio::null());
     let mut target = Guarded::new(command.spawn().unwrap());
     ptrace::seize(target.pid(), ptrace::Options::PTRACE_O_TRACEEXIT).unwrap();
-    assert_refused(
-        &attach(target.pid()),
-        "it may be traced by another debugger",
-    );
+    assert_refused(&attach(target.pid()), "it may be traced by a debugger");
     // Its tracer is still told of its end.
     let exit = waitpid(target.pid(), Some(WaitPidFlag::__WALL)).unwrap();
     assert!(matches!(exit, WaitStatus::PtraceEvent(..)), "{exit:?}");

@@ -28,7 +28,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// faults make of the same work.
 const SLACK_KIB: u64 = 2048;
 /// Descriptors come and go with threads; so many more than before count as none.
-const SLACK_FDS: usize = 16;
+const SLACK_FDS: u64 = 16;
+/// A daemon, its reader, and pairs of tracer and watchdog: for the program, those children of it that live at a time, and four to come.
+const MOST_PROCESSES: usize = 20;
 /// A thread that is seen in its tracer's stop this often in a row, with another look every so
 /// often, was forgotten.
 const STANDING_LOOKS: u32 = 5;
@@ -100,10 +102,15 @@ fn a_mixed_load() {
     usages.pop();
     let third = usages.len() / 3;
     let (before, after) = (&usages[third..2 * third], &usages[2 * third..]);
-    let rss = |usages| median_of(usages, |usage| usage.rss_kib);
-    let fds = |usages| median_of(usages, |usage| usage.fds as u64) as usize;
+    // Tracers for children come and go, so what each process has is compared.
+    let each = |usages, value: fn(&Usage) -> u64| {
+        median_of(usages, |usage| value(usage) / usage.processes.max(1) as u64)
+    };
+    let rss = |usages| each(usages, |usage| usage.rss_kib);
+    let fds = |usages| each(usages, |usage| usage.fds as u64);
+    let processes = usages.iter().map(|usage| usage.processes).max();
     println!(
-        "second third: {} KiB, {} descriptors; last third: {} KiB, {}",
+        "second third: {} KiB and {} descriptors a process; last third: {} KiB and {}; at most {processes:?} processes",
         rss(before),
         fds(before),
         rss(after),
@@ -111,6 +118,7 @@ fn a_mixed_load() {
     );
     assert!(rss(after) <= rss(before) + rss(before) / 10 + SLACK_KIB);
     assert!(fds(after) <= fds(before) + SLACK_FDS);
+    assert!(processes <= Some(MOST_PROCESSES), "{processes:?}");
 }
 
 /// Writes what was seen where `cargo xtask soak` looks for it.

@@ -65,7 +65,8 @@ impl Link {
             .spawn()
             .map_err(|error| anyhow!("cannot start the tracer: {}", explained(&error)))?;
         let mut socket = ours.try_clone()?;
-        socket.write_all(&wire::encode(preparation)?)?;
+        // One that has died already is heard of as any other is.
+        let _ = socket.write_all(&wire::encode(preparation)?);
         ours.set_nonblocking(true)?;
         let reader = UnixStream::from_std(ours)?;
         tokio::spawn(read(id, reader, messages));

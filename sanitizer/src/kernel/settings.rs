@@ -78,7 +78,8 @@ fn mend_scope(scope: u32, is_root: bool) -> String {
         1 | 2 if !is_root => format!(
             "Yama's ptrace_scope is {scope}: sudo sysctl kernel.yama.ptrace_scope=0, or run gwp-race as root (sudo); or {held}"
         ),
-        _ => format!("{held}, or run as root"),
+        _ if is_root => format!("{held}: end that first"),
+        _ => format!("{held}, or belong to somebody else: run as root"),
     }
 }
 

@@ -79,7 +79,10 @@ impl Child {
     /// Sends a line to the program.
     pub(crate) fn send_line(&mut self, line: &str) {
         use std::io::Write;
-        writeln!(self.process.stdin.as_mut().unwrap(), "{line}").unwrap();
+        // At once, so that it is there as a whole for whoever reads it.
+        let line = format!("{line}\n");
+        let stdin = self.process.stdin.as_mut().unwrap();
+        stdin.write_all(line.as_bytes()).unwrap();
     }
 
     /// Reads the next line that the program prints.
