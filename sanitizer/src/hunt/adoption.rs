@@ -5,35 +5,20 @@
 //! it. The others are left alone. They count as racing threads all the same, where the watchpoints are those of processors or
 //! inherited, and are taken in if they are still there when it is looked for them.
 
-use std::time::Duration;
+use super::{
+    budget::SEEN_AND_UNSEEN,
+    part::{Part, SAVED},
+};
 
-use super::budget::SEEN_AND_UNSEEN;
-use crate::kernel::process::nanos;
-
-/// The part of the budget that threads may take.
-const PART: f64 = 0.25;
-/// What may be spent before anything was earned: most programs create their threads at the start.
-const FIRST: Duration = Duration::from_millis(5);
-/// What is saved is enough for so many threads.
-const SAVED: f64 = 64.0;
-/// What the tracer works each time that it hears of a thread, ns, until that was measured; the measured cost is an average over about
-/// so many times.
+/// What the tracer works each time that it hears of a thread, ns, until that was measured.
 const USUAL_NEWS_NS: f64 = 10_000.0;
-const AVERAGED: f64 = 16.0;
 /// It hears of each thread when that is created and when it ends.
 const NEWS: f64 = 2.0;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Adoption {
-    /// Of the program's CPU time, what threads may cost.
-    share: f64,
-    /// What may be spent, ns; negative where more was.
-    purse_ns: f64,
-    /// What the tracer works at a time, ns.
-    news_ns: f64,
-    /// Threads that it has heard of since it was looked how long it has worked.
-    heard: u64,
+    part: Part,
     /// Some were left alone.
     has_left: bool,
 }
@@ -43,50 +28,42 @@ impl Adoption {
     #[must_use]
     pub fn new(share: f64) -> Self {
         Self {
-            share: share * PART,
-            purse_ns: nanos(FIRST) as f64,
-            news_ns: USUAL_NEWS_NS,
-            heard: 0,
+            part: Part::new(share, USUAL_NEWS_NS),
             has_left: false,
         }
     }
 
     /// What a thread costs from its creation to its end, ns.
     fn cost_ns(&self) -> f64 {
-        self.news_ns * NEWS * SEEN_AND_UNSEEN
+        self.part.each_ns() * NEWS * SEEN_AND_UNSEEN
     }
 
     /// The program has used so much more CPU time, ns.
     pub fn earn(&mut self, used_ns: u64) {
-        let most = (SAVED * self.cost_ns()).max(self.purse_ns);
-        self.purse_ns = (self.purse_ns + used_ns as f64 * self.share).min(most);
+        self.part.earn(used_ns, SAVED * self.cost_ns());
     }
 
     /// A thread was taken in, or was to be. Its end is paid for as well.
     pub fn took_in(&mut self) {
-        self.purse_ns -= self.cost_ns();
-        self.heard += 1;
+        self.part.spend(self.cost_ns());
+        self.part.hear();
     }
 
     /// One has ended.
     pub const fn saw_end(&mut self) {
-        self.heard += 1;
+        self.part.hear();
     }
 
     /// Threads that it has heard of since [`Adoption::worked`].
     #[must_use]
     pub const fn heard(&self) -> u64 {
-        self.heard
+        self.part.heard()
     }
 
     /// The tracer has worked for so long since the last time, ns. Where it has heard of threads, all of it was for them: it was woken for
     /// that, as a rule.
     pub fn worked(&mut self, cpu_ns: u64) {
-        let heard = std::mem::take(&mut self.heard) as f64;
-        if heard > 0.0 {
-            let weight = (heard / AVERAGED).min(1.0);
-            self.news_ns += (cpu_ns as f64 / heard - self.news_ns) * weight;
-        }
+        self.part.worked(cpu_ns as f64);
     }
 
     /// There are more than may be taken in.
@@ -108,13 +85,17 @@ impl Adoption {
     /// How many threads may be taken in now.
     #[must_use]
     pub fn allowance(&self) -> u64 {
-        (self.purse_ns / self.cost_ns()).max(0.0) as u64
+        (self.part.left_ns() / self.cost_ns()).max(0.0) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        hunt::part::{FIRST, PART},
+        kernel::process::nanos,
+    };
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -37,6 +37,7 @@ pub mod members;
 pub mod missed;
 pub mod modules;
 pub mod named;
+pub mod part;
 pub mod plan;
 pub mod prospects;
 mod respite;

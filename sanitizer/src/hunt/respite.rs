@@ -7,34 +7,20 @@
 //! watchpoints are those of processors or its own, and is taken back when enough was saved for a few more stops. One that gets
 //! no signals is never let alone, however many the others get.
 
-use std::time::Duration;
+use super::{
+    budget::SEEN_AND_UNSEEN,
+    part::{Part, SAVED},
+};
 
-use super::budget::SEEN_AND_UNSEEN;
-use crate::kernel::process::nanos;
-
-/// The part of the budget that these stops may take.
-const PART: f64 = 0.25;
-/// What may be spent before anything was earned: some programs fork, or get signals, at their start only.
-const FIRST: Duration = Duration::from_millis(5);
-/// What is saved is enough for so many stops.
-const SAVED: f64 = 64.0;
 /// A thread is taken back when there is enough for so many.
 const ENOUGH: f64 = 32.0;
-/// What a stop costs, ns, until that was measured; the measured cost is an average over about so many.
+/// What a stop costs, ns, with what cannot be seen of it, until that was measured.
 const USUAL_COST_NS: f64 = 50_000.0;
-const AVERAGED: f64 = 16.0;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Respite {
-    /// Of the program's CPU time, what the stops may cost.
-    share: f64,
-    /// What may be spent, ns; negative where more was.
-    purse_ns: f64,
-    /// What the tracer works for a stop, ns, with what cannot be seen of it.
-    work_ns: f64,
-    /// Stops since it was looked how long the tracer has worked.
-    heard: u64,
+    part: Part,
     /// Stops, ever.
     stops: u64,
     /// How often a thread was let alone.
@@ -50,10 +36,7 @@ impl Respite {
     #[must_use]
     pub fn new(share: f64) -> Self {
         Self {
-            share: share * PART,
-            purse_ns: nanos(FIRST) as f64,
-            work_ns: USUAL_COST_NS,
-            heard: 0,
+            part: Part::new(share, USUAL_COST_NS),
             stops: 0,
             times: 0,
             alone: 0,
@@ -64,43 +47,37 @@ impl Respite {
 
     /// The program has used so much more CPU time, ns.
     pub fn earn(&mut self, used_ns: u64) {
-        let most = (SAVED * self.work_ns).max(self.purse_ns);
-        self.purse_ns = (self.purse_ns + used_ns as f64 * self.share).min(most);
+        self.part.earn(used_ns, SAVED * self.part.each_ns());
     }
 
     /// A thread has stopped on the program's own account, and stood so long until it was let go, ns.
     pub fn stopped(&mut self, stood_ns: u64) {
-        self.purse_ns -= self.work_ns + stood_ns as f64;
-        self.heard += 1;
+        self.part.spend(self.part.each_ns() + stood_ns as f64);
+        self.part.hear();
         self.stops += 1;
     }
 
     /// Stops since [`Respite::worked`].
     #[must_use]
     pub const fn heard(&self) -> u64 {
-        self.heard
+        self.part.heard()
     }
 
     /// The tracer has worked for so long for the stops since the last time, ns.
     pub fn worked(&mut self, cpu_ns: u64) {
-        let heard = std::mem::take(&mut self.heard) as f64;
-        if heard > 0.0 {
-            let weight = (heard / AVERAGED).min(1.0);
-            let each = cpu_ns as f64 * SEEN_AND_UNSEEN / heard;
-            self.work_ns += (each - self.work_ns) * weight;
-        }
+        self.part.worked(cpu_ns as f64 * SEEN_AND_UNSEEN);
     }
 
     /// Whether the thread that has just stopped is to be let alone: nothing is left.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.purse_ns < 0.0
+        self.part.left_ns() < 0.0
     }
 
     /// Whether one may be taken back.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.purse_ns > ENOUGH * self.work_ns
+        self.part.left_ns() > ENOUGH * self.part.each_ns()
     }
 
     /// A thread is let alone from now on.
@@ -110,7 +87,7 @@ impl Respite {
 
     /// One was taken back, which costs about as much as a stop, and is to be paid for some to come before the next one.
     pub fn end(&mut self) {
-        self.purse_ns -= ENOUGH * self.work_ns / 2.0;
+        self.part.spend(ENOUGH * self.part.each_ns() / 2.0);
     }
 
     /// So many threads are let alone from now on.
@@ -138,6 +115,10 @@ impl Respite {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        hunt::part::{FIRST, PART},
+        kernel::process::nanos,
+    };
 
     const SECOND: u64 = 1_000_000_000;
 
