@@ -38,35 +38,143 @@ pub struct Belief {
     pub lambda: Gamma,
     /// Another thread uses the bytes.
     pub sigma: Beta,
-    /// Nothing orders the two.
+    /// Nothing orders the two, as far as it is known without stalls at the site itself.
     pub rho: Beta,
     /// The other one's accesses.
     pub mu: Gamma,
     /// It is news.
-    pub nu: Beta,
+    pub nu: News,
+    /// What stalls at the site itself have shown of an order.
+    pub stalls: Stalls,
+}
+
+/// Whether a race that is caught at a site is one that was not known. Either there is none left there, or it is a part of those that are caught, of
+/// which nothing is known but how many catches in turn were others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct News {
+    /// Something was caught there.
+    is_known: f64,
+    /// Catches that were news, and those that were not.
+    news: f64,
+    known: f64,
+}
+
+impl News {
+    /// Of what was seen.
+    #[must_use]
+    pub fn of(counts: &Counts) -> Self {
+        Self {
+            is_known: counts.caught.min(1.0),
+            news: counts.news,
+            known: (counts.caught - counts.news).max(0.0),
+        }
+    }
+
+    /// How likely it is, where news are such a part of catches while there are any.
+    fn with(self, part: f64) -> f64 {
+        // The more there were, the likelier there are more.
+        let odds = prior::MORE.exp() * self.news.max(1.0) / (1.0 + self.known);
+        let is_left = odds / (1.0 + odds);
+        self.is_known * is_left * part + (1.0 - self.is_known)
+    }
+
+    fn part(self) -> Beta {
+        Beta {
+            yes: 1.0,
+            no: 1.0 + self.known,
+        }
+    }
+
+    /// What is to be expected.
+    #[must_use]
+    pub fn mean(self) -> f64 {
+        self.with(self.part().mean())
+    }
+
+    /// A value by chance, as likely as it is thought to be.
+    pub fn draw(self, random: &mut fastrand::Rng) -> f64 {
+        self.with(self.part().draw(random))
+    }
+}
+
+/// What stalls at a site have shown of whether something orders it with those that use the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stalls {
+    /// Those in which nobody came, and how long each was, s.
+    quiet: f64,
+    each_s: f64,
+    locked: f64,
+    caught: f64,
+}
+
+impl Stalls {
+    /// Of what was seen.
+    #[must_use]
+    pub fn of(counts: &Counts) -> Self {
+        Self {
+            quiet: counts.quiet,
+            each_s: counts.quiet_s / counts.quiet.max(1e-9),
+            locked: counts.locked,
+            caught: counts.caught,
+        }
+    }
+
+    /// By how much that speaks for an order, where others use the bytes with a probability `sigma` and come `mu` times a second: the logarithm of how
+    /// much likelier it is if there is one.
+    #[must_use]
+    pub fn against(&self, sigma: f64, mu: f64) -> f64 {
+        /// No single stall proves more.
+        const LEAST: f64 = 1e-3;
+        let quiet = 1.0 - sigma * (1.0 - (-mu * self.each_s).exp());
+        -self.quiet * quiet.max(LEAST).ln() + prior::LOCKED * self.locked
+            - prior::CAUGHT * self.caught
+    }
 }
 
 impl Belief {
     /// What follows from what was seen.
     #[must_use]
     pub fn of(own: &Counts, around: &Circumstances) -> Self {
-        let sigma = prior_of_use(around).with(own.used, own.unused);
-        let mu = Gamma {
-            events: prior::MEETS_SHAPE,
-            time_s: prior::MEETS_TIME,
-        };
-        let mu = mu.with(own.met, own.meeting_s);
-        let rho = prior_of_races(around);
+        let (sigma, mu) = use_of(own, around);
         let relatives = relatives(own, &around.of_function, &around.of_object);
-        let (raced, ordered) = evidence(own);
         Self {
             lambda: rate(around.comes).with(own.came, own.waited_s),
             sigma,
-            rho: rho.with(relatives.yes, relatives.no).with(raced, ordered),
+            rho: prior_of_races(around).with(relatives.yes, relatives.no),
             mu,
-            nu: Beta::prior(prior::NEW, prior::NEW_WEIGHT).with(own.news, own.caught - own.news),
+            nu: News::of(own),
+            stalls: Stalls::of(own),
         }
     }
+
+    /// How likely nothing orders the two, where that was so likely before any stall at the site, and the others' use is this. What orders two
+    /// accesses does so each time: of an order many quiet stalls speak together, but only as far as somebody would have come in them.
+    #[must_use]
+    pub fn races(&self, before: f64, sigma: f64, mu: f64) -> f64 {
+        let odds = (before / (1.0 - before).max(1e-12)).ln() - self.stalls.against(sigma, mu);
+        1.0 / (1.0 + (-odds).exp())
+    }
+}
+
+/// Whether others use the bytes of a site, and how soon.
+fn use_of(own: &Counts, around: &Circumstances) -> (Beta, Gamma) {
+    let mu = Gamma {
+        events: prior::MEETS_SHAPE,
+        time_s: prior::MEETS_TIME,
+    };
+    (
+        prior_of_use(around).with(own.used, own.unused),
+        mu.with(own.met, own.meeting_s),
+    )
+}
+
+/// Whether a site races, and whether it shows an order, both from 0 to 1, by its own stalls.
+#[must_use]
+pub fn shown(own: &Counts, around: &Circumstances) -> (f64, f64) {
+    let racing = own.caught.min(1.0);
+    let (sigma, mu) = use_of(own, around);
+    let against = Stalls::of(own).against(sigma.mean(), mu.mean()).max(0.0);
+    (racing, (1.0 - racing) * (1.0 - (-against).exp()))
 }
 
 /// A rate of which it is known how likely somebody comes within a first wait.
@@ -91,45 +199,24 @@ pub fn prior_of_use(around: &Circumstances) -> Beta {
     Beta::prior(odds, prior::USED_WEIGHT)
 }
 
-/// Whether nothing orders what happens at a site at which nobody was held, by what stalls find in this program at all that write, or read.
+/// Whether nothing orders what happens at a site, by how many of those that write, or read, race in this program.
 fn prior_of_races(around: &Circumstances) -> Beta {
     let odds = if around.writes {
         prior::RACES_WRITE
     } else {
         prior::RACES_READ
     };
-    let (raced, ordered) = evidence(&around.of_kind);
-    let of_kind = Beta::prior(odds, prior::RACES_POOL).with(raced, ordered);
+    let of_kind = Beta::prior(odds, prior::RACES_POOL);
+    let of_kind = of_kind.with(around.of_kind.racing, around.of_kind.ordered);
     Beta::around(of_kind.mean(), prior::RACES_WEIGHT)
 }
 
-/// What speaks for and against a race. A quiet stall where somebody would have come with a probability p, if nothing ordered the two, counts p.
-fn evidence(counts: &Counts) -> (f64, f64) {
-    let quiet = if counts.quiet > 0.0 {
-        let mu = (prior::MEETS_SHAPE + counts.met) / (prior::MEETS_TIME + counts.meeting_s);
-        let looked = counts.used + counts.unused;
-        // Of those that others used.
-        let used = if looked > 0.0 {
-            counts.used / looked
-        } else {
-            0.0
-        };
-        let each = counts.quiet_s / counts.quiet;
-        counts.quiet * used * (1.0 - (-mu * each).exp())
-    } else {
-        0.0
-    };
-    (counts.caught, counts.locked + quiet)
-}
-
-/// What was seen of relatives, of which a part counts.
+/// Relatives that race, and those that show an order; a part of each counts.
 fn relatives(own: &Counts, function: &Counts, object: &Counts) -> Beta {
     let (mut yes, mut no) = (0.0, 0.0);
-    let (own_yes, own_no) = evidence(own);
     for counts in [function, object] {
-        let (raced, ordered) = evidence(counts);
-        yes += prior::RELATIVES * (raced - own_yes).max(0.0);
-        no += prior::RELATIVES * (ordered - own_no).max(0.0);
+        yes += prior::RELATIVES * (counts.racing - own.racing).max(0.0);
+        no += prior::RELATIVES * (counts.ordered - own.ordered).max(0.0);
     }
     let all = yes + no;
     let part = if all > prior::RELATIVES_MOST {

@@ -107,6 +107,19 @@ impl Catalogue {
         self.numbers.get(&site).copied()
     }
 
+    /// A site, and those that follow in its function; so many at most.
+    #[must_use]
+    pub fn ahead(&self, site: SiteId, most: usize) -> Vec<Number> {
+        let Some(number) = self.number(site) else {
+            return Vec::new();
+        };
+        let function = self.facts(number).map(|facts| facts.function);
+        let sites = function.and_then(|function| self.of_function.get(&function));
+        let sites = sites.map_or(&[][..], Vec::as_slice);
+        let ahead = sites.iter().skip_while(|site| **site != number);
+        ahead.take(most).copied().collect()
+    }
+
     /// What the code tells of it.
     #[must_use]
     pub fn facts(&self, number: Number) -> Option<&SiteFacts> {

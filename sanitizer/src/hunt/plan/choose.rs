@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::{
     Planner,
-    action::{Action, ActionId, Deed},
+    action::{Action, ActionId, Deed, Then},
     belief::{Belief, Circumstances},
     catalogue::{CLASSES, Number},
     counts::Counts,
-    event::Event,
-    posterior::{Beta, Gamma},
+    event::{Event, SiteId},
+    posterior::Beta,
     prior,
     purse::Purse,
     update::Knowledge,
-    worth::{Guess, Plan, Price, best},
+    worth::{Guess, Plan, Price, best, best_of_stopped},
 };
 
 /// Sites that are thought about at a time, at most, of those whose bytes others use.
@@ -22,6 +22,8 @@ const CONTENDED: usize = 40;
 /// How long a variable is watched for who writes it, and a sample waited for.
 const WATCH: Duration = Duration::from_millis(500);
 const SAMPLE: Duration = Duration::from_millis(30);
+/// A thread that a sample has stopped may be let run to one of so many sites.
+const AHEAD: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct ByWorth {
     random: fastrand::Rng,
     known: Knowledge,
     last: ActionId,
+    /// What the sample in hand was thought to be worth, and what things cost then.
+    sampling: Option<(f64, Price)>,
 }
 
 /// What is thought of doing.
@@ -46,6 +50,7 @@ impl ByWorth {
             random: fastrand::Rng::with_seed(seed),
             known: Knowledge::default(),
             last: ActionId(0),
+            sampling: None,
         }
     }
 
@@ -61,15 +66,16 @@ impl ByWorth {
         self.of_contended(now, &price, &mut choices);
         self.of_tried(now, &price, &mut choices);
         self.of_untried(now, &price, &mut choices);
-        self.of_samples(now, &price, &mut choices);
+        self.of_samples(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
         let best = choices
             .into_iter()
             .max_by(|one, other| one.worth.total_cmp(&other.worth));
-        match best {
-            Some(best) if best.worth > 0.0 => best.deed,
-            _ => Deed::Rest { time: SAMPLE },
-        }
+        let Some(best) = best.filter(|best| best.worth > 0.0) else {
+            return Deed::Rest { time: SAMPLE };
+        };
+        self.sampling = matches!(best.deed, Deed::Sample { .. }).then_some((best.worth, price));
+        best.deed
     }
 
     /// Sites whose bytes others use.
@@ -101,10 +107,7 @@ impl ByWorth {
 
     fn of_site(&mut self, number: Number, now: f64, price: &Price) -> Option<Choice> {
         let belief = self.known.belief(number, now);
-        let counts = self.known.counts(number, now);
-        // What was seen already does not have to be seen again.
-        let looked = counts.used + counts.unused;
-        let look = self.known.yields() / (1.0 + looked).powi(2);
+        let look = self.known.look(number, now);
         let guess = Guess::draw(&belief, look, &mut self.random);
         let site = self.known.catalogue.facts(number)?.site;
         Some(wait(site, best(&guess, price)))
@@ -138,25 +141,40 @@ impl ByWorth {
     }
 
     /// Wherever a sample stops somebody.
-    fn of_samples(&mut self, now: f64, price: &Price, choices: &mut Vec<Choice>) {
-        let seen = self.known.of_samples.at(now, prior::HALF_LIFE);
-        let of_reads = Belief::of(&seen, &Circumstances::default());
-        let belief = Belief {
-            lambda: Gamma {
-                events: 1.0 + seen.used + seen.unused,
-                time_s: SAMPLE.as_secs_f64() * (1.0 + seen.used + seen.unused + seen.missed),
-            },
-            ..of_reads
-        };
-        let guess = Guess::draw(&belief, self.known.yields(), &mut self.random);
-        let Plan { worth, then, .. } = best(&guess, price);
+    fn of_samples(&mut self, price: &Price, choices: &mut Vec<Choice>) {
+        let samples = self.known.samples;
+        let (races, budget, time) =
+            samples.draw(SAMPLE.as_secs_f64(), price.stop_s, &mut self.random);
         choices.push(Choice {
-            worth,
+            worth: races / price.cost(time, budget),
             deed: Deed::Sample {
                 at_most: SAMPLE,
-                then,
+                then: Then::LetGo,
             },
         });
+    }
+
+    /// What to do with a thread that a sample has stopped right before a site: there, or at one of the next ones of the function.
+    fn of_stopped(&mut self, now: f64, site: SiteId) -> Option<(SiteId, Then)> {
+        let (worth, price) = self.sampling?;
+        let mut best = (0.0, (site, Then::LetGo));
+        let mut expected = 0.0;
+        for number in self.known.catalogue.ahead(site, AHEAD) {
+            let belief = self.known.belief(number, now);
+            let look = self.known.look(number, now);
+            let mean = Guess::mean(&belief, look);
+            let guess = Guess {
+                look: mean.look,
+                ..Guess::draw(&belief, look, &mut self.random)
+            };
+            let (gain, then) = best_of_stopped(&guess, &price, worth);
+            if gain > best.0 {
+                best = (gain, (self.known.catalogue.facts(number)?.site, then));
+                expected = brings(&mean, then);
+            }
+        }
+        self.known.samples.stopped(now, expected);
+        Some(best.1)
     }
 
     /// Who writes a variable that changes.
@@ -177,7 +195,7 @@ impl ByWorth {
     }
 }
 
-fn wait(site: super::event::SiteId, plan: Plan) -> Choice {
+fn wait(site: SiteId, plan: Plan) -> Choice {
     Choice {
         worth: plan.worth,
         deed: Deed::Wait {
@@ -185,6 +203,19 @@ fn wait(site: super::event::SiteId, plan: Plan) -> Choice {
             at_most: plan.at_most,
             then: plan.then,
         },
+    }
+}
+
+/// What is to be expected of doing that.
+fn brings(guess: &Guess, then: Then) -> f64 {
+    match then {
+        Then::Hold { at_most, look } => {
+            let caught = 1.0 - (-guess.mu * at_most.as_secs_f64()).exp();
+            let looks = if look.is_zero() { 0.0 } else { guess.look };
+            guess.race * caught + looks
+        }
+        Then::Look(_) => guess.look,
+        Then::LetGo => 0.0,
     }
 }
 
@@ -208,5 +239,17 @@ impl Planner for ByWorth {
         };
         self.known.begin(action);
         action
+    }
+
+    fn stopped(
+        &mut self,
+        now: Duration,
+        site: SiteId,
+        waited: Option<Duration>,
+    ) -> Option<(SiteId, Then)> {
+        match waited {
+            Some(_) => None,
+            None => self.of_stopped(now.as_secs_f64(), site),
+        }
     }
 }

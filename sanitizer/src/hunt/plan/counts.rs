@@ -27,6 +27,10 @@ pub struct Counts {
     pub caught: f64,
     /// Of these, stalls that have shown a race which was not known.
     pub news: f64,
+    /// Sites that race, of many; of one, whether it does.
+    pub racing: f64,
+    /// Sites at which an order shows, each as far as it does.
+    pub ordered: f64,
     /// When all that was so much, s: less is left of it by now.
     pub(super) as_of_s: f64,
 }
@@ -51,7 +55,7 @@ impl Counts {
         }
     }
 
-    fn all(&mut self) -> [&mut f64; 12] {
+    fn all(&mut self) -> [&mut f64; 14] {
         [
             &mut self.came,
             &mut self.waited_s,
@@ -65,6 +69,8 @@ impl Counts {
             &mut self.locked,
             &mut self.caught,
             &mut self.news,
+            &mut self.racing,
+            &mut self.ordered,
         ]
     }
 

@@ -15,6 +15,7 @@ pub mod event;
 pub mod posterior;
 pub mod prior;
 pub mod purse;
+pub mod samples;
 pub mod update;
 pub mod worth;
 

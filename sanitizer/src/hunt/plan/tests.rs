@@ -88,6 +88,11 @@ fn beliefs(known: &Knowledge) -> Vec<Belief> {
         .collect()
 }
 
+/// How likely nothing orders what happens at a site, by all that is known.
+fn races(belief: &Belief) -> f64 {
+    belief.races(belief.rho.mean(), belief.sigma.mean(), belief.mu.mean())
+}
+
 fn is_close(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * (1.0 + one.abs())
 }
@@ -113,7 +118,8 @@ proptest! {
             prop_assert!(are_close(one.sigma, other.sigma));
             prop_assert!(are_close(one.rho, other.rho));
             prop_assert!(are_rates_close(one.mu, other.mu));
-            prop_assert!(are_close(one.nu, other.nu));
+            prop_assert!(is_close(one.nu.mean(), other.nu.mean()));
+            prop_assert!(is_close(races(one), races(other)));
         }
     }
 
@@ -143,11 +149,7 @@ proptest! {
             }
         }
         let (before, after) = (Belief::of(&counts, &around), Belief::of(&more, &around));
-        for (before, after) in [
-            (before.sigma, after.sigma), (before.rho, after.rho), (before.nu, after.nu),
-        ] {
-            prop_assert!(after.yes + after.no >= before.yes + before.no - 1e-9);
-        }
+        prop_assert!(after.sigma.yes + after.sigma.no >= before.sigma.yes + before.sigma.no - 1e-9);
         prop_assert!(after.lambda.events >= before.lambda.events);
         prop_assert!(after.lambda.time_s >= before.lambda.time_s);
         let moves = [
@@ -155,8 +157,8 @@ proptest! {
             before.lambda.mean() - after.lambda.mean(),
             after.sigma.mean() - before.sigma.mean(),
             before.sigma.mean() - after.sigma.mean(),
-            before.rho.mean() - after.rho.mean(),
-            (after.rho.mean() - before.rho.mean()).min(after.nu.mean() - before.nu.mean()),
+            races(&before) - races(&after),
+            races(&after) - races(&before),
         ];
         prop_assert!(moves[which as usize] >= -1e-9);
     }
@@ -173,7 +175,6 @@ proptest! {
                 .map(|(site, prior)| {
                     let belief = at(site);
                     (belief.mu.events - prior.mu.events).abs()
-                        + (belief.nu.yes - prior.nu.yes).abs()
                         + (belief.lambda.time_s - prior.lambda.time_s).abs()
                 })
                 .sum::<f64>()
@@ -185,24 +186,73 @@ proptest! {
     }
 }
 
-/// Check that a quiet stall speaks against a race by how likely somebody would have come by then: not at all where that is unlikely.
+/// Check that quiet stalls speak against a race by how likely somebody would have come in them: not at all where that is unlikely, so that who comes
+/// seldom is waited for again; that a lock speaks against one as well, and a catch for it, whatever was quiet before.
 #[test]
-fn quiet_stalls_prove_what_they_can() {
-    let ordered = |met: f64, meeting_s: f64, lasted_s: f64| {
+fn stalls_prove_what_they_can() {
+    let likely = |mu: f64, lasted_s: f64, counts: Counts| {
         let counts = Counts {
-            used: 4.0,
-            met,
-            meeting_s,
             quiet: 4.0,
             quiet_s: 4.0 * lasted_s,
+            ..counts
+        };
+        let belief = Belief::of(&counts, &Circumstances::default());
+        belief.races(0.5, 0.9, mu)
+    };
+    let none = Counts::default();
+    assert!(likely(1.0, 1e-3, none) > 0.49);
+    assert!(likely(1000.0, 5e-3, none) < 1e-3);
+    assert!(likely(1000.0, 5e-3, none) < likely(1000.0, 1e-3, none));
+    let locked = Counts {
+        locked: 5.0,
+        ..none
+    };
+    assert!(likely(1.0, 1e-3, locked) < 0.1);
+    let caught = Counts {
+        caught: 3.0,
+        ..none
+    };
+    assert!(likely(1000.0, 5e-3, caught) > 0.5);
+}
+
+/// Check that races of relatives, and orders that they show, count at a site where nobody was held; that of a program in which nothing that writes races
+/// it is learned for all that write, and not for what reads.
+#[test]
+fn others_tell_of_a_site() {
+    let held = |site: u64, end: StallEnd| What::Held {
+        site: SiteId(site),
+        lasted: Duration::from_millis(5),
+        end,
+    };
+    let partner = Partner {
+        site: SiteId(5),
+        after: Duration::from_millis(1),
+    };
+    let at_first = after(&[]);
+    let chance = |known: &Knowledge, site: u32| races(&known.belief(site, 0.0));
+    // Sites 0 and 1 are of one function, and all up to 3 are of one variable.
+    let raced = after(&[held(0, StallEnd::Hit(vec![partner]))]);
+    assert!(chance(&raced, 1) > chance(&at_first, 1));
+    let locks = [(); 10].map(|()| held(4, StallEnd::Locked));
+    let ordered = after(&locks);
+    assert!(chance(&ordered, 0) < chance(&at_first, 0));
+    assert!(is_close(chance(&ordered, 1), chance(&at_first, 1)));
+}
+
+/// Check that the more catches in turn were known, the less a next one is thought to be news, and that whoever has brought more is thought to have more.
+#[test]
+fn news_get_rarer() {
+    let news = |news: f64, caught: f64| {
+        let counts = Counts {
+            caught,
+            news,
             ..Counts::default()
         };
-        let around = Circumstances::default();
-        Belief::of(&counts, &around).rho.no - Belief::of(&Counts::default(), &around).rho.no
+        Belief::of(&counts, &Circumstances::default()).nu.mean()
     };
-    assert!(ordered(4.0, 4.0, 1e-3) < 0.05);
-    assert!(ordered(400.0, 0.4, 5e-3) > 3.9);
-    assert!(ordered(400.0, 0.4, 5e-3) > ordered(400.0, 0.4, 1e-3));
+    assert!(news(0.0, 0.0) > 0.99 && news(1.0, 1.0) < 0.5);
+    assert!(news(1.0, 11.0) < news(1.0, 2.0) / 5.0);
+    assert!(news(6.0, 16.0) > 2.0 * news(1.0, 11.0));
 }
 
 /// Check that whether somebody comes within a first wait is what the class says, before anything is known of a site.

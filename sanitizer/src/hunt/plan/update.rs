@@ -4,12 +4,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     action::{Action, Deed},
-    belief::{Belief, Circumstances},
+    belief::{Belief, Circumstances, shown},
     catalogue::{CLASSES, Catalogue, Number, Object, is_related, kind, nearness, object_of},
     counts::Counts,
     event::{Event, FunctionId, LetGo, Partner, SiteId, StallEnd, VariableId, What},
     posterior::Beta,
     prior,
+    samples::Samples,
 };
 
 /// See the module.
@@ -26,12 +27,12 @@ pub struct Knowledge {
     /// Variables that change, and how often it was seen who writes them.
     pub changing: BTreeMap<VariableId, Counts>,
     of_class: [Counts; CLASSES],
-    /// At those that read, and those that write.
+    /// What those that read, and those that write, have shown of orders; those of a function; those of an object.
     of_kind: [Counts; 2],
     of_function: BTreeMap<FunctionId, Counts>,
     of_object: BTreeMap<Object, Counts>,
-    /// Where samples have stopped somebody.
-    pub of_samples: Counts,
+    /// What has come of samples.
+    pub samples: Samples,
     /// Races found.
     races: f64,
     /// What waits and stops have cost, s, and how many there were.
@@ -74,7 +75,7 @@ impl Knowledge {
                 counts.came += 1.0;
                 counts.waited_s += waited.as_secs_f64();
             }),
-            What::NoSample { .. } => self.of_samples.missed += 1.0,
+            What::NoSample { waited } => self.samples.missed(now, waited.as_secs_f64()),
             What::LetGo { site, why } => match why {
                 LetGo::Unsuitable => self.count(now, *site, |counts| counts.unused += 1.0),
                 LetGo::HoldsLock => self.count(now, *site, |counts| counts.locked += 1.0),
@@ -108,6 +109,9 @@ impl Knowledge {
                     None if is_of_site => add(&mut self.waits, *cost),
                     None => {}
                 }
+                if hand.is_some_and(|hand| matches!(hand.deed, Deed::Sample { .. })) {
+                    self.samples.cost(*cost);
+                }
                 self.hand = None;
             }
         }
@@ -127,7 +131,6 @@ impl Knowledge {
             StallEnd::Quiet => self.count(now, site, |counts| {
                 counts.quiet += 1.0;
                 counts.quiet_s += lasted_s;
-                counts.meeting_s += prior::LATE_STALL * lasted_s;
             }),
             StallEnd::Locked => {
                 self.count(now, site, |counts| {
@@ -253,27 +256,36 @@ impl Knowledge {
             self.tried[class].push(number);
         }
         self.catalogue.try_it(number);
-        let add = |counts: &mut Counts| {
+        let class = self.catalogue.class(number);
+        let around = Circumstances {
+            names: kind(class).0,
+            // That may become known later: the order of evidence is not to matter.
+            is_related: false,
+            ..Circumstances::default()
+        };
+        let own = self.sites.entry(number).or_default();
+        *own = own.at(now, prior::HALF_LIFE);
+        let before = (own.racing, own.ordered);
+        own.add(seen);
+        (own.racing, own.ordered) = shown(own, &around);
+        let news = Counts {
+            racing: own.racing - before.0,
+            ordered: own.ordered - before.1,
+            ..Counts::default()
+        };
+        let tries = own.tries();
+        let add = |counts: &mut Counts, seen: Counts| {
             *counts = counts.at(now, prior::HALF_LIFE);
             counts.add(seen);
         };
-        add(self.sites.entry(number).or_default());
-        add(&mut self.of_kind[usize::from(facts.writes)]);
-        add(self.of_function.entry(facts.function).or_default());
+        add(&mut self.of_kind[usize::from(facts.writes)], news);
+        add(self.of_function.entry(facts.function).or_default(), news);
         if let Some(object) = object_of(&facts) {
-            add(self.of_object.entry(object).or_default());
+            add(self.of_object.entry(object).or_default(), news);
         }
-        let class = self.catalogue.class(number);
-        let tries = self.sites.get(&number).map_or(0.0, Counts::tries);
         // Of a class first tries are of interest.
         if is_first || tries <= 1.0 {
-            add(&mut self.of_class[class]);
-        }
-        let by_sample = self
-            .hand
-            .is_some_and(|hand| matches!(hand.deed, Deed::Sample { .. }));
-        if by_sample {
-            add(&mut self.of_samples);
+            add(&mut self.of_class[class], seen);
         }
     }
 
@@ -329,6 +341,13 @@ impl Knowledge {
     #[must_use]
     pub fn belief(&self, number: Number, now: f64) -> Belief {
         Belief::of(&self.counts(number, now), &self.around(number, now))
+    }
+
+    /// What it is worth to look at a site: what was seen already does not have to be seen again.
+    #[must_use]
+    pub fn look(&self, number: Number, now: f64) -> f64 {
+        let counts = self.counts(number, now);
+        self.yields() / (1.0 + counts.used + counts.unused).powi(2)
     }
 
     /// Races that a site brings by and by, once others were seen to use its bytes.

@@ -60,11 +60,24 @@ pub struct Guess {
 impl Guess {
     /// One that is as likely as it is thought to be. `look`: what it is worth to see that others use the bytes.
     pub fn draw(belief: &Belief, look: f64, random: &mut fastrand::Rng) -> Self {
-        let sigma = belief.sigma.draw(random);
+        let (sigma, mu) = (belief.sigma.draw(random), belief.mu.draw(random));
+        let races = belief.races(belief.rho.draw(random), sigma, mu);
         Self {
             lambda: belief.lambda,
-            race: sigma * belief.rho.draw(random) * belief.nu.draw(random),
-            mu: belief.mu.draw(random),
+            race: sigma * races * belief.nu.draw(random),
+            mu,
+            look: sigma * look,
+        }
+    }
+
+    /// What is to be expected of it.
+    #[must_use]
+    pub fn mean(belief: &Belief, look: f64) -> Self {
+        let (sigma, mu) = (belief.sigma.mean(), belief.mu.mean());
+        Self {
+            lambda: belief.lambda,
+            race: sigma * belief.races(belief.rho.mean(), sigma, mu) * belief.nu.mean(),
+            mu,
             look: sigma * look,
         }
     }
@@ -118,6 +131,33 @@ pub fn best(guess: &Guess, price: &Price) -> Plan {
             };
             consider(hold, caught, then);
         }
+    }
+    best
+}
+
+/// The best that can be done with a thread that stands at a site: what is to be expected of it in races, above what they would cost elsewhere,
+/// where races bring so much for what they cost.
+#[must_use]
+pub fn best_of_stopped(guess: &Guess, price: &Price, worth: f64) -> (f64, Then) {
+    let mut best = (0.0, Then::LetGo);
+    let mut consider = |races: f64, time: f64, budget: f64, then: Then| {
+        let gain = races - worth * price.cost(time, budget);
+        if gain > best.0 {
+            best = (gain, then);
+        }
+    };
+    let looks = guess.look > 0.0;
+    let look_s = if looks { LOOK.as_secs_f64() } else { 0.0 };
+    if looks {
+        consider(guess.look, look_s, price.wait_s, Then::Look(LOOK));
+    }
+    for hold in HOLDS_S {
+        let races = guess.race * (1.0 - (-guess.mu * hold).exp()) + guess.look;
+        let then = Then::Hold {
+            at_most: Duration::from_secs_f64(hold),
+            look: if looks { LOOK } else { Duration::ZERO },
+        };
+        consider(races, hold + look_s, price.wait_s + hold, then);
     }
     best
 }
@@ -194,6 +234,20 @@ mod tests {
             Then::Look(_) | Then::LetGo => Duration::ZERO,
         };
         assert!(held(10.0) > held(1000.0) && held(1000.0) > held(1e5));
+    }
+
+    /// Check that a thread that stands already is held where that brings more than it would cost elsewhere, and else let go.
+    #[test]
+    fn who_is_stopped_is_held_if_that_is_worth_it() {
+        let then = |worth| best_of_stopped(&GUESS, &PRICE, worth).1;
+        assert!(matches!(then(0.01), Then::Hold { .. }));
+        assert_eq!(then(100.0), Then::LetGo);
+        let unknown = Guess {
+            race: 0.0,
+            look: 0.1,
+            ..GUESS
+        };
+        assert_eq!(best_of_stopped(&unknown, &PRICE, 0.01).1, Then::Look(LOOK));
     }
 
     /// Check that a look is taken where it tells more than a stall finds.

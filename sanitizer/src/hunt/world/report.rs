@@ -14,12 +14,12 @@ use crate::hunt::plan::prior;
 pub const USUAL: [Conditions; 2] = [
     Conditions {
         costs: NESTED,
-        hunts: 2,
+        hunts: 4,
         length_s: 3600.0,
     },
     Conditions {
         costs: BARE,
-        hunts: 1,
+        hunts: 2,
         length_s: 3600.0,
     },
 ];
@@ -27,7 +27,7 @@ pub const USUAL: [Conditions; 2] = [
 /// How it is compared by tests.
 pub const BRIEF: Conditions = Conditions {
     costs: NESTED,
-    hunts: 3,
+    hunts: 8,
     length_s: 700.0,
 };
 
