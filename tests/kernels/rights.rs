@@ -73,11 +73,18 @@ pub fn doctor_refuses(_: &Kernel) -> Result<String> {
     Ok("it says which kernel to install".to_owned())
 }
 
-/// A user with the two capabilities needs nothing else.
+const TWO: Who = Who::OrdinaryUser(&["bpf", "perfmon"]);
+
+/// A user with the two capabilities needs nothing else, where Debian's own setting is not in force.
 pub fn two_capabilities(kernel: &Kernel) -> Result<String> {
-    set(PARANOID, "3")?;
+    set(PARANOID, "2")?;
     let with_gates = kernel.lockdown != "confidentiality";
-    both(Who::OrdinaryUser(&["bpf", "perfmon"]), with_gates)
+    both(TWO, with_gates)
+}
+
+/// Debian's setting binds him as well, whose kernels ask for CAP_SYS_ADMIN; he is told what would help.
+pub fn two_capabilities_paranoid_3(_: &Kernel) -> Result<String> {
+    refused(TWO)
 }
 
 /// A user without any can do without eBPF.
@@ -101,9 +108,13 @@ fn both(who: Who, with_gates: bool) -> Result<String> {
 
 /// With Debian's setting he can do nothing, and is told what would help.
 pub fn paranoid_3(_: &Kernel) -> Result<String> {
+    refused(NOTHING)
+}
+
+fn refused(who: Who) -> Result<String> {
     set(PARANOID, "3")?;
     for (way, code) in [(Way::Run, 125), (Way::Attach, 1)] {
-        let Came::Refused(refused, said) = watch(NOTHING, way, &[])? else {
+        let Came::Refused(refused, said) = watch(who, way, &[])? else {
             bail!("it works, which was not expected");
         };
         eprintln!("perf_event_paranoid 3: {said}");
@@ -113,7 +124,7 @@ pub fn paranoid_3(_: &Kernel) -> Result<String> {
             "the setting is not named: {said}"
         );
     }
-    let advice = complaints(&doctor_of(NOTHING)?)?.join("; ");
+    let advice = complaints(&doctor_of(who)?)?.join("; ");
     ensure!(
         advice.contains("sysctl kernel.perf_event_paranoid=2"),
         "doctor: {advice}"
@@ -125,24 +136,21 @@ pub fn paranoid_3(_: &Kernel) -> Result<String> {
 /// Without CAP_PERFMON there are no gates.
 pub fn bpf_alone(_: &Kernel) -> Result<String> {
     set(PARANOID, "2")?;
-    let came = watch(Who::OrdinaryUser(&["bpf"]), Way::Run, &[])?;
-    ensure!(
-        matches!(came, Came::Caught(..)) && !came.has_gates(),
-        "{}",
-        came.told()
-    );
-    Ok(came.told())
+    without_gates(Who::OrdinaryUser(&["bpf"]))
 }
 
 /// Whatever an ordinary user may do with eBPF, gates are not among it.
 pub fn unprivileged_bpf(value: &str) -> Result<String> {
     set(PARANOID, "2")?;
     set("kernel.unprivileged_bpf_disabled", value)?;
-    let came = watch(NOTHING, Way::Run, &[])?;
-    ensure!(
-        matches!(came, Came::Caught(..)) && !came.has_gates(),
-        "{}",
-        came.told()
-    );
+    without_gates(NOTHING)
+}
+
+fn without_gates(who: Who) -> Result<String> {
+    let came = watch(who, Way::Run, &[])?;
+    if let Came::Refused(_, said) = &came {
+        bail!("refused: {said}");
+    }
+    ensure!(!came.has_gates(), "{}", came.told());
     Ok(came.told())
 }

@@ -56,7 +56,7 @@ const fn trial(
 }
 
 /// All of them, in the order in which they are made: Yama's last setting stays until the next boot.
-const TRIALS: [Trial; 24] = [
+const TRIALS: [Trial; 25] = [
     trial(
         "breakpoints",
         "100 hits of a data breakpoint and of an instruction breakpoint are counted",
@@ -102,9 +102,15 @@ const TRIALS: [Trial; 24] = [
     ),
     trial(
         "capabilities",
-        "a user with CAP_BPF and CAP_PERFMON, perf_event_paranoid 3: `run`, `attach`",
+        "a user with CAP_BPF and CAP_PERFMON, perf_event_paranoid 2: `run`, `attach`",
         When::Always,
         rights::two_capabilities,
+    ),
+    trial(
+        "capabilities-paranoid",
+        "the same, perf_event_paranoid 3",
+        When::Unlocked,
+        rights::two_capabilities_paranoid_3,
     ),
     trial(
         "user",

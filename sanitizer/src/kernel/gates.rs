@@ -26,8 +26,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use crate::insn::Regs;
 
 use super::{
-    KernelError, btf, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell, settings,
-    shared::SharedArray, tables::Tables,
+    KernelError, btf, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell, rights,
+    settings, shared::SharedArray, tables::Tables,
 };
 
 /// Where the gates' debug messages go: to `log` at this level, or nowhere.
@@ -517,6 +517,10 @@ const fn bytes_at(offset: usize, length: usize) -> Range<usize> {
 
 /// Whether what has failed was not permitted.
 pub(super) fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
+    !rights::may_load_gates() || is_denied(error)
+}
+
+fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .filter_map(|error| error.downcast_ref::<std::io::Error>())
         .any(|error| error.kind() == std::io::ErrorKind::PermissionDenied)

@@ -40,6 +40,19 @@ const VERSION: u32 = 0x2008_0522;
 /// Everybody else may execute the file.
 const OTHERS_EXECUTE: u32 = 0o001;
 
+/// Whether the calling thread has the capabilities for the gates: programs that read memory, in tables that the verifier trusts. Who has not is refused by
+/// some kernels with `EINVAL`, from what they let everybody do with eBPF.
+#[must_use]
+pub fn may_load_gates() -> bool {
+    // Where that is not known, the kernel's own answer counts.
+    Sets::get().map_or(true, |sets| allow_gates(sets.effective))
+}
+
+const fn allow_gates(effective: u64) -> bool {
+    const BOTH: u64 = 1 << CAP_BPF | 1 << CAP_PERFMON;
+    effective & BOTH == BOTH || effective & 1 << CAP_SYS_ADMIN != 0
+}
+
 /// The sets of the calling thread: bit N is capability N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sets {
@@ -278,6 +291,26 @@ pub fn lent_to_all() -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Check which capabilities allow gates.
+    #[test]
+    fn what_allows_gates() {
+        let bits = |bits: &[u32]| bits.iter().fold(0, |all, bit| all | 1 << bit);
+        for (capabilities, expected) in [
+            (&[][..], false),
+            (&[CAP_BPF], false),
+            (&[CAP_PERFMON], false),
+            (&[CAP_BPF, CAP_PERFMON], true),
+            (&[CAP_SYS_ADMIN], true),
+            (&[CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE], false),
+        ] {
+            assert_eq!(
+                allow_gates(bits(capabilities)),
+                expected,
+                "{capabilities:?}"
+            );
+        }
+    }
 
     /// Check that the sets are read as `/proc` tells them, and that nothing is lost on the way to the kernel and back.
     #[test]

@@ -287,9 +287,17 @@ fn gates(child: &PausedChild) -> Check {
 
 /// The checks of perf events: whether they open, whether they count, how many are left.
 fn events(child: &PausedChild, capabilities: u64) -> Vec<Check> {
-    let mut checks = vec![paranoid(capabilities)];
+    let clock = probe::clock_time_ns();
+    let is_denied = clock
+        .as_ref()
+        .is_err_and(|error| error.source.raw_os_error() == Some(libc::EACCES));
+    let mut checks = vec![paranoid(
+        settings::perf_event_paranoid(),
+        capabilities,
+        is_denied,
+    )];
     let name = "clock event";
-    checks.push(match probe::clock_time_ns() {
+    checks.push(match clock {
         Ok(0) => Check::fail(
             name,
             "it opens, but counts nothing",
@@ -350,9 +358,11 @@ pub(super) fn free_breakpoints(free: usize, whose: &str) -> Check {
     )
 }
 
-fn paranoid(capabilities: u64) -> Check {
+/// `is_denied`: an event could not be opened for want of rights.
+fn paranoid(level: Option<i32>, capabilities: u64, is_denied: bool) -> Check {
+    const MEND: &str = "sudo sysctl kernel.perf_event_paranoid=2";
     let name = "perf_event_paranoid";
-    let Some(level) = settings::perf_event_paranoid() else {
+    let Some(level) = level else {
         return Check::fail(
             name,
             "the setting is missing: the kernel has no perf events",
@@ -360,19 +370,23 @@ fn paranoid(capabilities: u64) -> Check {
         );
     };
     if level <= settings::USER_EVENTS {
-        Check::ok(name, level.to_string())
-    } else if has(capabilities, CAP_PERFMON) || has(capabilities, CAP_SYS_ADMIN) {
-        Check::ok(
-            name,
-            format!("{level}, which does not count with CAP_PERFMON"),
-        )
-    } else {
-        Check::fail(
-            name,
-            level.to_string(),
-            "sudo sysctl kernel.perf_event_paranoid=2",
-        )
+        return Check::ok(name, level.to_string());
     }
+    if !has(capabilities, CAP_PERFMON) && !has(capabilities, CAP_SYS_ADMIN) {
+        return Check::fail(name, level.to_string(), MEND);
+    }
+    if is_denied {
+        // Debian's kernels ask for CAP_SYS_ADMIN there.
+        return Check::fail(
+            name,
+            format!("{level}, which this kernel holds against CAP_PERFMON as well"),
+            MEND,
+        );
+    }
+    Check::ok(
+        name,
+        format!("{level}, which does not count with CAP_PERFMON"),
+    )
 }
 
 fn ptrace(child: &PausedChild, capabilities: u64) -> Check {
@@ -497,6 +511,24 @@ mod tests {
     fn breakpoints() {
         assert_eq!(free_breakpoints(4, "x").status, Verdict::Ok);
         assert_eq!(free_breakpoints(1, "x").status, Verdict::Fail);
+    }
+
+    /// Check that what the setting forbids follows from it, from the capabilities, and from what the kernel has in fact denied.
+    #[test]
+    fn paranoid_settings() {
+        let perfmon = 1 << CAP_PERFMON;
+        for (level, capabilities, is_denied, passes) in [
+            (Some(2), 0, false, true),
+            (Some(3), 0, true, false),
+            (Some(3), perfmon, false, true),
+            (Some(3), perfmon, true, false),
+            (Some(4), 1 << CAP_SYS_ADMIN, false, true),
+            (None, perfmon, false, false),
+        ] {
+            let check = paranoid(level, capabilities, is_denied);
+            let told = format!("{level:?} {capabilities:x} {is_denied}: {check:?}");
+            assert_eq!(told.contains("Ok"), passes, "{told}");
+        }
     }
 
     /// Check the machine that the tests run on: whatever is found, a problem comes with a mend.
