@@ -9,7 +9,7 @@ use super::{
     belief::{Belief, Circumstances},
     catalogue::{CLASSES, Number},
     counts::Counts,
-    event::{Event, SiteId},
+    event::{Event, SiteId, What},
     posterior::Beta,
     prior,
     purse::Purse,
@@ -31,8 +31,33 @@ pub struct ByWorth {
     random: fastrand::Rng,
     known: Knowledge,
     last: ActionId,
-    /// What the sample in hand was thought to be worth, and what things cost then.
-    sampling: Option<(f64, Price)>,
+    pace: Pace,
+    /// What is in hand: what things cost, since when, s, and the races that are to be expected of it.
+    hand: Option<(Price, f64, f64)>,
+}
+
+/// What actions bring for what they cost, lately: races that were to be expected, not those that were found, which are few.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    races: f64,
+    cost: f64,
+}
+
+impl Pace {
+    fn add(&mut self, races: f64, cost: f64) {
+        /// What is left of it with each action.
+        const FADES: f64 = 0.98;
+        self.races = FADES * self.races + races;
+        self.cost = FADES * self.cost + cost;
+    }
+
+    fn worth(self) -> f64 {
+        if self.cost > 0.0 {
+            self.races / self.cost
+        } else {
+            0.0
+        }
+    }
 }
 
 /// What is thought of doing.
@@ -50,7 +75,8 @@ impl ByWorth {
             random: fastrand::Rng::with_seed(seed),
             known: Knowledge::default(),
             last: ActionId(0),
-            sampling: None,
+            pace: Pace::default(),
+            hand: None,
         }
     }
 
@@ -74,7 +100,16 @@ impl ByWorth {
         let Some(best) = best.filter(|best| best.worth > 0.0) else {
             return Deed::Rest { time: SAMPLE };
         };
-        self.sampling = matches!(best.deed, Deed::Sample { .. }).then_some((best.worth, price));
+        let expected = match best.deed {
+            Deed::Wait {
+                site,
+                at_most,
+                then,
+            } => self.expected(site, at_most, then, now),
+            // That of a sample shows when a thread stands; and a watch finds no race.
+            _ => 0.0,
+        };
+        self.hand = Some((price, now, expected));
         best.deed
     }
 
@@ -156,7 +191,8 @@ impl ByWorth {
 
     /// What to do with a thread that a sample has stopped right before a site: there, or at one of the next ones of the function.
     fn of_stopped(&mut self, now: f64, site: SiteId) -> Option<(SiteId, Then)> {
-        let (worth, price) = self.sampling?;
+        let (price, since, _) = self.hand?;
+        let worth = self.pace.worth();
         let mut best = (0.0, (site, Then::LetGo));
         let mut expected = 0.0;
         for number in self.known.catalogue.ahead(site, AHEAD) {
@@ -174,7 +210,21 @@ impl ByWorth {
             }
         }
         self.known.samples.stopped(now, expected);
+        self.hand = Some((price, since, expected));
         Some(best.1)
+    }
+
+    /// Races that are to be expected of a wait.
+    fn expected(&self, site: SiteId, at_most: Duration, then: Then, now: f64) -> f64 {
+        let Some(number) = self.known.catalogue.number(site) else {
+            return 0.0;
+        };
+        let guess = Guess::mean(
+            &self.known.belief(number, now),
+            self.known.look(number, now),
+        );
+        let (comes, _) = guess.lambda.within(at_most.as_secs_f64());
+        comes * brings(&guess, then)
     }
 
     /// Who writes a variable that changes.
@@ -221,6 +271,12 @@ fn brings(guess: &Guess, then: Then) -> f64 {
 
 impl Planner for ByWorth {
     fn observe(&mut self, now: Duration, event: &Event) {
+        if let What::Cost(cost_s) = event.what
+            && let Some((price, since, races)) = self.hand.take()
+        {
+            let time_s = (now.as_secs_f64() - since).max(0.0);
+            self.pace.add(races, price.cost(time_s, cost_s));
+        }
         self.known.update(now, event);
     }
 
@@ -250,6 +306,24 @@ impl Planner for ByWorth {
         match waited {
             Some(_) => None,
             None => self.of_stopped(now.as_secs_f64(), site),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that what actions bring is that of the last ones, and nothing before there were any.
+    #[test]
+    fn paces_are_of_late() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.worth(), 0.0);
+        for (races, expected) in [(0.2, 0.1), (0.0, 0.0), (0.4, 0.2)] {
+            for _ in 0..1000 {
+                pace.add(races, 2.0);
+            }
+            assert!((pace.worth() - expected).abs() < 1e-6, "{}", pace.worth());
         }
     }
 }

@@ -49,8 +49,8 @@ priors! {
     RELATIVES_MOST = 3.0, "sites", "What relatives count for at most.";
     LOCKED = 0.5, "log-odds", "What a stall that a lock has ended says for an order.";
     CAUGHT = 4.0, "log-odds", "What a stall in which somebody was caught says against one.";
-    MEETS_SHAPE = 0.5, "accesses", "How many accesses of others the prior of their rate counts for, where others use the bytes.";
-    MEETS_TIME = 0.002, "s", "In how much time: 250 a second, which may be far off.";
+    MEETS_SHAPE = 0.3, "accesses", "How many accesses of others the prior of their rate counts for, where others use the bytes.";
+    MEETS_TIME = 0.002, "s", "In how much time: 150 a second, which may be far off.";
     LATE_LOOK = 0.5, "", "How much of the time of a look in which nobody used the bytes counts as time in which others were late.";
     MORE = 0.5, "log-odds", "A site at which a race is known has another one.";
     YIELD = 0.3, "races", "Races that a site brings by and by, once others were seen to use its bytes.";
