@@ -23,8 +23,8 @@ use sanitizer_ebpf::{
     FunctionEntry, HELD_TRAPS, HITS, HitRecord, KNOWN_BITS, KNOWN_TRAPS, MET, MODULES, MORE_NS,
     ModuleRange, NEW_THREAD_NS, NO_PROCESS, NO_REGISTER, NOBODY, NOT_HELD_TRAPS, OTHERS,
     OWN_ACCESSES, OWN_TRAPS, SEARCH_STEPS, SEEN, SPACE_RANGES, SPACE_STEPS, STACK_BYTES,
-    STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, delivery, lock, own,
-    phase, system_call,
+    STACK_CHUNK, TRAPS_PER_SITE, TRAPS_PER_STALL, TrapRegs, UNMET_TRAPS, access, delivery, lock,
+    own, phase, sample, system_call,
 };
 
 use crate::{
@@ -38,8 +38,6 @@ const CLONE_THREAD: u64 = 0x0001_0000;
 const SIGTRAP: u32 = 5;
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
-/// An unknown program counter is told of this often at most.
-const UNKNOWN_PC_INTERVAL_NS: u64 = 100_000_000;
 
 /// The privilege bits of a code segment: 0 in the kernel.
 const RING: u64 = 3;
@@ -118,7 +116,7 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let pc = unsafe { (*ctx).regs.rip };
     let Some(range) = range_of(control, tgid, pc) else {
         let last = atomic::load(&control.unknown_pc_ns);
-        if now.wrapping_sub(last) > UNKNOWN_PC_INTERVAL_NS {
+        if now.wrapping_sub(last) > sample::UNKNOWN_PC_INTERVAL_NS {
             atomic::store(&control.unknown_pc_ns, now);
             tell(EVENT_UNKNOWN_PC, current_tid(control), 0, pc);
         }
@@ -139,22 +137,20 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     } else {
         count_elsewhere(control, pc);
     }
-    // Compilers leave functions without memory accesses out of the tables, and accesses are
-    // found in callers as well: any code of a module with metadata will do. Of a C library only the
-    // routines count that it carries out for such code.
-    if range.functions == 0 || range.flags & ModuleRange::ROUTINES_ONLY != 0 && flags == 0 {
+    let has_metadata = range.flags & ModuleRange::ROUTINES_ONLY == 0;
+    if !sample::is_worth_it(range.functions, has_metadata, flags != 0) {
         return swallow(control, Counter::SampleUnanalyzed);
     }
     let place = atomic::add(&control.seen_count, 1) as usize % SEEN;
     atomic::store(&control.seen[place], pc);
-    if !idle && !void {
-        return swallow(control, Counter::SampleBusy);
-    }
-    if atomic::load(&control.clock_claims) == 0 {
-        return swallow(control, Counter::SampleNotWanted);
-    }
-    if atomic::load(&control.spent_ns) > atomic::load(&control.earned_ns) {
-        return swallow(control, Counter::SampleBudget);
+    let refusal = sample::refusal(
+        idle || void,
+        atomic::load(&control.clock_claims) != 0,
+        atomic::load(&control.spent_ns),
+        atomic::load(&control.earned_ns),
+    );
+    if let Some(reason) = refusal {
+        return swallow(control, reason);
     }
     if let Some(reason) = cannot_stop(control) {
         return swallow(control, reason);
@@ -244,19 +240,17 @@ fn reached(control: &Control, word: u64, pc: u64, by_cpu: bool) -> u32 {
         }
         return swallow(control, Counter::ReachSwallowed);
     }
-    let generation = phase::generation(word);
-    if phase::of(word) == phase::CONFIRM {
-        let confirmed = phase::word(generation, phase::CONFIRMED);
-        if atomic::replace(&control.phase, word, confirmed) {
+    let Some(next) = phase::after_arrival(word) else {
+        return swallow(control, Counter::ReachSwallowed);
+    };
+    if phase::of(next) == phase::CONFIRMED {
+        if atomic::replace(&control.phase, word, next) {
+            let generation = phase::generation(word);
             tell(EVENT_CONFIRMED, current_tid(control), 0, generation);
         }
         return 0;
     }
-    if phase::of(word) != phase::SEEK || !stoppable(control) {
-        return swallow(control, Counter::ReachSwallowed);
-    }
-    let reached = phase::word(generation, phase::REACHED);
-    if !atomic::replace(&control.phase, word, reached) {
+    if !stoppable(control) || !atomic::replace(&control.phase, word, next) {
         return swallow(control, Counter::ReachSwallowed);
     }
     stands(control, now());
@@ -292,7 +286,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         }
     } else {
         count(control, Counter::Traps);
-        if phase::of(word) != phase::STALL || address != atomic::load(&control.watch_address) {
+        if !access::is_of_stall(word, address, atomic::load(&control.watch_address)) {
             return swallow(control, Counter::HitStale);
         }
         if !is_foreign && u64::from(tid) == atomic::load(&control.owner) {
@@ -315,23 +309,27 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     }
     // The program counter is that of the next instruction: one byte back is in the function.
     let before = pc.wrapping_sub(1);
-    // Whether the program has called for it is for the tracer to tell.
-    let mut is_result = false;
+    // Whether the program has called for what a library does is for the tracer to tell.
+    let mut is_of_library = false;
     let flags = match range_of(control, current_tgid(control), before) {
         Some(range) => {
             if atomic::load(&control.ignore_atomic) != 0 && ends_atomic(control, range, pc) {
                 return refuse(control, Counter::HitAtomic, shares);
             }
-            is_result = atomic::load(&control.keep_results) != 0
-                && range.flags & ModuleRange::ROUTINES_ONLY != 0;
+            is_of_library = range.flags & ModuleRange::ROUTINES_ONLY != 0;
             function_flags(control, range, before)
         }
         None => 0,
     };
-    if flags & (FunctionEntry::ANALYZED | FunctionEntry::MEM_ROUTINE) == 0
-        && !is_result
-        && atomic::load(&control.keep_unanalyzed) == 0
-    {
+    let code = access::Code {
+        is_judged: flags & (FunctionEntry::ANALYZED | FunctionEntry::MEM_ROUTINE) != 0,
+        is_of_library,
+    };
+    let keep = access::Keep {
+        results: atomic::load(&control.keep_results) != 0,
+        unanalyzed: atomic::load(&control.keep_unanalyzed) != 0,
+    };
+    if !code.is_evidence(keep) {
         return refuse(control, Counter::HitUnanalyzed, shares);
     }
     if shares {

@@ -5,9 +5,11 @@
 //! user space maps these structures into its own memory.
 #![no_std]
 
+pub mod access;
 pub mod descent;
 pub mod lock;
 pub mod own;
+pub mod sample;
 pub mod system_call;
 
 use core::sync::atomic::AtomicU64;
@@ -121,6 +123,42 @@ pub mod phase {
     #[must_use]
     pub const fn generation(word: u64) -> u64 {
         word >> 8
+    }
+
+    /// The word after the owner has come to the instruction at which it is waited for; `None` where it is waited for at none.
+    #[must_use]
+    #[inline(always)]
+    pub const fn after_arrival(before: u64) -> Option<u64> {
+        match of(before) {
+            SEEK => Some(word(generation(before), REACHED)),
+            CONFIRM => Some(word(generation(before), CONFIRMED)),
+            _ => None,
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// Check that an arrival leads on from the two phases that wait for one, within the generation, and from no other.
+        #[test]
+        fn arrivals_lead_on() {
+            for (phase, expected) in [
+                (IDLE, None),
+                (CLAIMED, None),
+                (SEEK, Some(REACHED)),
+                (REACHED, None),
+                (STALL, None),
+                (CLOSED, None),
+                (CONFIRM, Some(CONFIRMED)),
+                (CONFIRMED, None),
+            ] {
+                for generation in [0, 1, 1 << 40] {
+                    let expected = expected.map(|next| word(generation, next));
+                    assert_eq!(after_arrival(word(generation, phase)), expected, "{phase}");
+                }
+            }
+        }
     }
 }
 

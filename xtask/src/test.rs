@@ -5,7 +5,8 @@ use anyhow::Result;
 use crate::{
     build,
     durations::Durations,
-    steps::{step_with, testing_cargo},
+    paths,
+    steps::{step, step_with, testing_cargo},
 };
 
 #[derive(Default, clap::Args)]
@@ -25,6 +26,12 @@ const TESTS_AT_ONCE: usize = 2;
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
     build::faulty()?;
+    // A workspace of its own. The gates themselves are built for the kernel alone.
+    let mut shared = testing_cargo();
+    shared.args(["test", "--lib", "--manifest-path"]);
+    shared.arg(paths::ebpf_crate().join("Cargo.toml"));
+    shared.arg("--").args(&options.filter);
+    step("testing what the gates share with user space", &mut shared)?;
     let mut command = testing_cargo();
     command
         // One run is to tell all that fails.

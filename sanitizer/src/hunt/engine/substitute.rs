@@ -17,11 +17,12 @@ use gwp_race_abi::Control;
 use gwp_race_abi::Counter;
 use gwp_race_abi::HITS;
 use gwp_race_abi::TRAPS_PER_STALL;
+use gwp_race_abi::access;
 use gwp_race_abi::phase;
+use gwp_race_abi::sample;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::arming::Source;
-use crate::hunt::budget::Budget;
 use crate::hunt::modules::Place;
 use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Proposal;
@@ -49,8 +50,6 @@ const SCANS: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)]
 const RESERVE: Duration = Duration::from_millis(1);
 /// How long the engine sleeps at least until then.
 const LEAST_REST: Duration = Duration::from_millis(20);
-/// An unknown program counter leads to a look at the modules this often at most, ns.
-const UNKNOWN_PC_INTERVAL_NS: u64 = 100_000_000;
 
 /// What the engine keeps for it.
 pub(super) struct Substitute {
@@ -154,8 +153,8 @@ impl Engine {
     fn may_claim(&mut self, trap: &Trap, is_claimed: bool) -> bool {
         self.add(Counter::Samples, 1);
         let control = self.gates.control();
-        let sample = control.sample_ns.load(SeqCst);
-        control.sampled_ns.fetch_add(sample, SeqCst);
+        let stands_for = control.sample_ns.load(SeqCst);
+        control.sampled_ns.fetch_add(stands_for, SeqCst);
         let place = self.modules.place(trap.regs.rip);
         let is_analyzed = |place: &Place<'_>| {
             let function = place.function();
@@ -178,20 +177,32 @@ impl Engine {
             None => {
                 let now = monotonic_ns();
                 let last = &self.gates.control().unknown_pc_ns;
-                if now.saturating_sub(last.load(SeqCst)) > UNKNOWN_PC_INTERVAL_NS {
+                if now.saturating_sub(last.load(SeqCst)) > sample::UNKNOWN_PC_INTERVAL_NS {
                     last.store(now, SeqCst);
                     self.look_for_code();
                 }
                 Counter::SampleNoModule
             }
             Some(false) => Counter::SampleUnanalyzed,
-            Some(true) if is_claimed || !self.is_at_rest() => Counter::SampleBusy,
-            Some(true) if Budget::is_spent(self.gates.control()) => Counter::SampleBudget,
-            Some(true) if !self.is_stoppable(trap.tid) => Counter::SampleUnstoppable,
-            Some(true) => return true,
+            Some(true) => match self.refusal(is_claimed) {
+                Some(reason) => reason,
+                None if self.is_stoppable(trap.tid) => return true,
+                None => Counter::SampleUnstoppable,
+            },
         };
         self.add(reason, 1);
         false
+    }
+
+    /// Why no thread may be claimed now. Clock samples are wanted always: nobody else claims threads here.
+    fn refusal(&self, is_claimed: bool) -> Option<Counter> {
+        let control = self.gates.control();
+        sample::refusal(
+            !is_claimed && self.is_at_rest(),
+            true,
+            control.spent_ns.load(SeqCst),
+            control.earned_ns.load(SeqCst),
+        )
     }
 
     /// Whether no sample is in hand, nor was claimed this moment.
@@ -283,21 +294,17 @@ impl Engine {
         let regs = ptrace::registers(tid).unwrap_or_default();
         let has_come = control.owner.load(SeqCst) == u64::from(tid)
             && control.breakpoint.load(SeqCst) == regs.rip;
-        let generation = phase::generation(word);
-        match (phase::of(word), &self.state) {
-            (phase::SEEK, State::Seek { .. }) if has_come => {
+        let next = phase::after_arrival(word).filter(|_| has_come);
+        match (next, &self.state) {
+            (Some(next), State::Seek { .. }) if phase::of(next) == phase::REACHED => {
                 control.claim_time_ns.store(now, SeqCst);
                 control.standing_since_ns.store(now, SeqCst);
-                control
-                    .phase
-                    .store(phase::word(generation, phase::REACHED), SeqCst);
+                control.phase.store(next, SeqCst);
                 self.arming.note_thread_pointer(tid, regs.fs_base);
                 self.on_sample(tid);
             }
-            (phase::CONFIRM, State::Confirm(_)) if has_come => {
-                control
-                    .phase
-                    .store(phase::word(generation, phase::CONFIRMED), SeqCst);
+            (Some(next), State::Confirm(_)) if phase::of(next) == phase::CONFIRMED => {
+                control.phase.store(next, SeqCst);
                 release(tid, 0);
                 self.end_confirm(true);
             }
@@ -315,7 +322,7 @@ impl Engine {
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
         let watched = control.watch_address.load(SeqCst);
-        if phase::of(word) != phase::STALL || trap.address != watched {
+        if !access::is_of_stall(word, trap.address, watched) {
             return self.add(Counter::HitStale, 1);
         }
         control.stall_traps.fetch_add(1, SeqCst);
@@ -332,11 +339,15 @@ impl Engine {
             return self.add(Counter::HitAtomic, 1);
         }
         let place = self.modules.place(pc.wrapping_sub(1));
-        let keeps_results = control.keep_results.load(SeqCst) != 0;
-        let is_evidence = place.is_some_and(|place| {
-            place.is_evidence() || keeps_results && place.module.metadata.is_none()
+        let code = place.map_or_else(access::Code::default, |place| access::Code {
+            is_judged: place.is_evidence(),
+            is_of_library: place.module.metadata.is_none(),
         });
-        if !is_evidence && control.keep_unanalyzed.load(SeqCst) == 0 {
+        let keep = access::Keep {
+            results: control.keep_results.load(SeqCst) != 0,
+            unanalyzed: control.keep_unanalyzed.load(SeqCst) != 0,
+        };
+        if !code.is_evidence(keep) {
             return self.add(Counter::HitUnanalyzed, 1);
         }
         if control.hits.fetch_add(1, SeqCst) >= HITS as u64 {

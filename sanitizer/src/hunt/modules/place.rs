@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use gwp_race_abi::sample;
+
 use super::Loaded;
 use crate::{
     addr::LinkAddr, hunt::code_tables::CodeTables, insn::x86_64, pcmeta::Function,
@@ -30,13 +32,12 @@ impl<'a> Place<'a> {
         self.routine().is_some()
     }
 
-    /// Whether a clock sample here may lead to an access that can be judged. Compilers leave functions
-    /// without accesses out of the tables: any code of a module with metadata will do.
+    /// Whether a clock sample here may lead to an access that can be judged.
     #[must_use]
     pub fn is_worth_sampling(&self) -> bool {
-        self.module.functions > 0
-            && !self.is_cut()
-            && (self.module.metadata.is_some() || self.is_mem_routine())
+        let has_metadata = self.module.metadata.is_some();
+        !self.is_cut()
+            && sample::is_worth_it(self.module.functions, has_metadata, self.is_mem_routine())
     }
 
     /// Whether an access here can be judged: in an analyzed function or a memory routine.
