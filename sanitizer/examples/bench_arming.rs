@@ -16,7 +16,7 @@ use gwp_race::{
         perf::{EventOptions, WatchKind},
         process::{Urgency, hurry},
     },
-    target::threads,
+    tracee::threads,
 };
 use nix::unistd::Pid;
 

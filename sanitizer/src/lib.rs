@@ -30,5 +30,5 @@ pub mod reader;
 pub mod report;
 pub mod routine;
 pub mod symbols;
-pub mod target;
+pub mod tracee;
 pub mod verdict;

@@ -19,6 +19,11 @@ fn kill(ways: &[Way]) -> Result<String> {
         "{} targets ended by lost traps",
         tally.ended_by_machine
     );
+    ensure!(
+        tally.sampling() > 0,
+        "none of {} kills came while it was sampling, which proves nothing: is the machine too slow?",
+        tally.kills()
+    );
     Ok(format!(
         "{} kills, {} of them while sampling: all live on, unstopped",
         tally.kills(),

@@ -9,7 +9,7 @@ use super::{
     args::AttachArgs,
     session::{Happening, Session},
 };
-use crate::target::{process::check_is_program, status::Status};
+use crate::tracee::{process::check_is_program, status::Status};
 
 /// Watches a running process until it ends, the time is over, or a signal says so.
 ///

@@ -9,7 +9,7 @@ use crate::{
     image::Image,
     kernel::executed::Executed,
     pcmeta::Metadata,
-    target::{self, CodeFile},
+    tracee::{self, CodeFile},
 };
 
 /// So many files are remembered.
@@ -18,14 +18,14 @@ const MOST: usize = 4096;
 /// See the module.
 #[derive(Default)]
 pub struct CoveredFiles {
-    known: HashMap<target::FileIdentity, bool>,
+    known: HashMap<tracee::FileIdentity, bool>,
 }
 
 impl CoveredFiles {
     /// Whether code that a process has mapped carries metadata. What it will map later is not known; of one that has ended nothing
     /// is.
     pub fn are_in(&mut self, pid: u32) -> bool {
-        let files = target::code_files(Pid::from_raw(pid.cast_signed())).unwrap_or_default();
+        let files = tracee::code_files(Pid::from_raw(pid.cast_signed())).unwrap_or_default();
         files.iter().any(|file| self.is_covered(file))
     }
 
@@ -38,7 +38,7 @@ impl CoveredFiles {
         others: &[u32],
     ) -> Option<bool> {
         let file = executed.find(pid, others)?;
-        let identity = target::identity(file.about());
+        let identity = tracee::identity(file.about());
         if let Some(&known) = self.known.get(&identity) {
             return Some(known);
         }
@@ -60,7 +60,7 @@ impl CoveredFiles {
         covered
     }
 
-    fn remember(&mut self, identity: target::FileIdentity, covered: bool) {
+    fn remember(&mut self, identity: tracee::FileIdentity, covered: bool) {
         if self.known.len() >= MOST {
             self.known.clear();
         }
@@ -75,7 +75,7 @@ fn carries(open: File, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::testing::Child;
+    use crate::tracee::testing::Child;
 
     /// Check that a program with metadata is told from one without, also where only a library of it has some.
     #[test]

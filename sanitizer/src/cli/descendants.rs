@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     kernel::{descent::News, executed::Executed, process::thread_cpu_time_ns},
-    target::{process, threads::Stat},
+    tracee::{process, threads::Stat},
 };
 
 /// The share of the budget of one processor that following may cost, and what may be spent before it is earned.

@@ -15,7 +15,7 @@ use crate::{
         process::has_file_capabilities,
         rights::{CAP_SYS_PTRACE, as_caller, for_others},
     },
-    target::status::Status,
+    tracee::status::Status,
 };
 
 const SET_USER_ID: u32 = 0o4000;

@@ -6,7 +6,7 @@
 
 use crate::{
     addr::RuntimeAddr,
-    target::maps::{Mapping, Maps},
+    tracee::maps::{Mapping, Maps},
 };
 
 /// Where a byte that some mapping shares stands in its file.

@@ -27,7 +27,7 @@ use crate::{
         ptrace,
         ring::{Ring, RingSize, Trap},
     },
-    target::threads::Stat,
+    tracee::threads::Stat,
 };
 
 /// A thread that we hold.

@@ -245,7 +245,7 @@ fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, r
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::testing::Child;
+    use crate::tracee::testing::Child;
     use std::{process::Command, time::Instant};
 
     /// Check that looks take at most a part of the budget, where reading the map is what costs, and that one comes again some time.

@@ -25,7 +25,7 @@ use crate::{
     kernel::{KernelError, tables::Tables},
     report::finding::MapInfo,
     symbols::ModuleInfo,
-    target::{
+    tracee::{
         TargetError,
         modules::{ModuleError, Modules, Unreadable},
     },

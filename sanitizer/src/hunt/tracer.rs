@@ -32,7 +32,7 @@ use crate::{
         perf::Delivery,
         process, ptrace,
     },
-    target::{self, TargetError, status::Status},
+    tracee::{self, TargetError, status::Status},
 };
 
 /// Linux before this did not let a gate suppress the SIGTRAP of its event (commit c4fcc7d1).
@@ -388,7 +388,7 @@ fn read_preparation(socket: &mut UnixStream) -> Result<Preparation, String> {
 
 /// What `/proc` tells must be about the processes that this one means by their ids.
 fn check_proc() -> Result<(), String> {
-    if target::process::proc_is_ours() {
+    if tracee::process::proc_is_ours() {
         return Ok(());
     }
     Err(

@@ -26,7 +26,7 @@ use crate::{
         gates::Gates,
         process::{self, ChildState, monotonic_ns, nanos},
     },
-    target::threads::Stat,
+    tracee::threads::Stat,
 };
 
 /// The exit code that tells the daemon of a release.

@@ -550,7 +550,7 @@ mod tests {
     use crate::{
         addr::RuntimeAddr,
         kernel::{calibrate::trap_cost_ns, cpus, perf::WatchKind},
-        target::testing::Child,
+        tracee::testing::Child,
     };
 
     /// Check that the kernel's verifier accepts every gate, and that tables can be loaded.

@@ -17,7 +17,7 @@ use crate::{
         executed::Executed,
         process::thread_cpu_time_ns,
     },
-    target::descendants::{Change, Descendants as Search},
+    tracee::descendants::{Change, Descendants as Search},
 };
 
 /// How often `/proc` is searched, where it is: as much time passes, and so many times what the last search took.

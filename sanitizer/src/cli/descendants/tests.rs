@@ -1,7 +1,7 @@
 //! Following real processes.
 
 use super::*;
-use crate::target::testing::Child;
+use crate::tracee::testing::Child;
 
 const FORKS_WHEN_TOLD: &str = "#include <stdio.h>\n#include <unistd.h>\n#include <sys/wait.h>\n\
     int main() { while (getchar() != EOF) { if (!fork()) { puts(\"forked\"); fflush(stdout); pause(); } } }";

@@ -14,7 +14,7 @@ use crate::kernel::rights::{
 };
 use crate::kernel::sandbox;
 use crate::kernel::settings;
-use crate::target::status::{Seccomp, Status};
+use crate::tracee::status::{Seccomp, Status};
 
 /// `sigtrap`, `remove_on_exec` and `inherit_thread` of perf_event_open(2) came with this one.
 const OLDEST_KERNEL: (u32, u32) = (5, 13);
@@ -234,7 +234,7 @@ fn namespaces() -> Check {
              gwp-race works without its gates there",
             CONTAINER,
         )
-    } else if !crate::target::process::proc_is_ours() {
+    } else if !crate::tracee::process::proc_is_ours() {
         Check::fail(
             name,
             "/proc is that of another pid namespace, or not mounted",

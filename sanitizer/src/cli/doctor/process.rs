@@ -9,10 +9,10 @@ use super::{Check, plural};
 use crate::hunt::tracer::gates_suppress_sigtrap;
 use crate::kernel::probe;
 use crate::symbols::ModuleInfo;
-use crate::target::process::{Architecture, check_is_program};
-use crate::target::signals::Disposition;
-use crate::target::status::Status;
-use crate::target::{Maps, Modules, TargetError, memory, threads};
+use crate::tracee::process::{Architecture, check_is_program};
+use crate::tracee::signals::Disposition;
+use crate::tracee::status::Status;
+use crate::tracee::{Maps, Modules, TargetError, memory, threads};
 
 /// The signals that a gate can send, as nobody minds them: ignored by default.
 const GATE_SIGNALS: [Signal; 2] = [Signal::SIGURG, Signal::SIGWINCH];

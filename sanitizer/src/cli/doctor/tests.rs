@@ -1,7 +1,7 @@
 //! The doctor's judgement of real programs and processes.
 
 use super::*;
-use crate::target::testing::{Child, compile};
+use crate::tracee::testing::{Child, compile};
 
 const PAUSE: &str = "#include <stdio.h>\n#include <unistd.h>\n\
     int main() { puts(\"ready\"); fflush(stdout); pause(); }";

@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 
 use super::{BUILD_HINT, Carries, Inspection};
 use crate::symbols::ModuleInfo;
-use crate::target::{Modules, process::check_is_program};
+use crate::tracee::{Modules, process::check_is_program};
 
 impl Inspection<'_> {
     /// Shows each module of a process.

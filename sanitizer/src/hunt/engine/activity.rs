@@ -1,6 +1,6 @@
 //! What a program has done until some time, as far as some of its threads tell.
 
-use crate::target::threads::Scheduling;
+use crate::tracee::threads::Scheduling;
 
 /// Threads that are looked at: to read of one takes some microseconds.
 pub(super) const SOME: usize = 16;

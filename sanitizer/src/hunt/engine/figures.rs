@@ -8,7 +8,7 @@ use gwp_race_abi::Counter;
 use crate::hunt::wire::Statistics;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
-use crate::target;
+use crate::tracee;
 
 use super::{Engine, as_pid};
 
@@ -40,7 +40,7 @@ impl Engine {
 
     /// CPU time that the target has used while it was watched, and that which samples stand for, ns.
     fn cpu_used(&self) -> (u64, u64) {
-        let cpu = target::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
+        let cpu = tracee::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
         let sampled = self.gates.control().sampled_ns.load(SeqCst);
         let used = nanos(cpu.saturating_sub(self.cpu_before));
         // Of one that has ended this moment only that is known which was seen before.

@@ -1,6 +1,6 @@
 //! Whether a process is the one that is to be watched: ids are used again.
 
-use crate::target::threads::Stat;
+use crate::tracee::threads::Stat;
 
 use super::{Engine, EngineError, as_pid};
 
@@ -32,7 +32,7 @@ mod tests {
             wire::{Outbox, Setup},
         },
         kernel::{gates::Gates, perf::Delivery, tables::Tables},
-        target::testing::Child,
+        tracee::testing::Child,
     };
 
     use super::*;

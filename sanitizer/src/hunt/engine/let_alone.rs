@@ -8,7 +8,7 @@ use gwp_race_abi::{NO_PROCESS, phase};
 use crate::hunt::wire::{Ending, Notice};
 use crate::kernel::process::{self, monotonic_ns};
 use crate::kernel::ptrace;
-use crate::target;
+use crate::tracee;
 
 use super::{Engine, EngineError, State, as_pid, release};
 
@@ -81,7 +81,7 @@ impl Engine {
         if self.arming.are_let_alone().len() == 0 {
             return Ok(());
         }
-        let alive = target::threads::list(as_pid(self.pid)).unwrap_or_default();
+        let alive = tracee::threads::list(as_pid(self.pid)).unwrap_or_default();
         self.arming
             .keep_let_alone(|tid| alive.contains(&as_pid(tid)));
         let mut tids = self.arming.are_let_alone().collect::<Vec<_>>().into_iter();

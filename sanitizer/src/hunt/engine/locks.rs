@@ -12,9 +12,9 @@ use crate::addr::RuntimeAddr;
 use crate::hunt::strategy::{Holders, Wait};
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
-use crate::target::memory;
-use crate::target::status::Status;
-use crate::target::threads::waits_for_lock;
+use crate::tracee::memory;
+use crate::tracee::status::Status;
+use crate::tracee::threads::waits_for_lock;
 
 use super::{Engine, State, as_pid};
 

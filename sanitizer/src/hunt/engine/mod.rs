@@ -78,9 +78,9 @@ use crate::kernel::perf::Delivery;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::kernel::rights;
-use crate::target;
-use crate::target::TargetError;
-use crate::target::threads::Stat;
+use crate::tracee;
+use crate::tracee::TargetError;
+use crate::tracee::threads::Stat;
 use crate::verdict::Policy;
 
 use activity::Activity;
@@ -431,8 +431,8 @@ impl Engine {
     pub fn attach(&mut self) -> Result<(), EngineError> {
         self.check_identity()?;
         self.check_architecture()?;
-        self.cpu_before = target::process::cpu_time(as_pid(self.pid))?;
-        let threads = target::threads::list(as_pid(self.pid))?;
+        self.cpu_before = tracee::process::cpu_time(as_pid(self.pid))?;
+        let threads = tracee::threads::list(as_pid(self.pid))?;
         self.fit_events(threads.len());
         self.adopt_threads()?;
         self.begin_activity();

@@ -42,10 +42,10 @@ use crate::kernel::process::nanos;
 use crate::kernel::ptrace;
 use crate::pcmeta::Atomicity;
 use crate::symbols::StackSnapshot;
-use crate::target;
-use crate::target::maps::Maps;
-use crate::target::memory;
-use crate::target::threads::Scheduling;
+use crate::tracee;
+use crate::tracee::maps::Maps;
+use crate::tracee::memory;
+use crate::tracee::threads::Scheduling;
 use crate::verdict::Reason;
 
 use super::decisions::CLOCK;
@@ -768,7 +768,7 @@ impl Engine {
         } else {
             self.read_stack(regs.rsp)
         };
-        let name = target::threads::name(as_pid(self.pid), as_pid(tid)).unwrap_or_default();
+        let name = tracee::threads::name(as_pid(self.pid), as_pid(tid)).unwrap_or_default();
         let behind = watched.behind;
         let control = self.gates.control();
         control.breakpoint.store(behind.0, SeqCst);

@@ -7,8 +7,8 @@ use crate::kernel::perf::Delivery;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::kernel::ptrace::Stop;
-use crate::target;
-use crate::target::memory;
+use crate::tracee;
+use crate::tracee::memory;
 
 use super::pairs::Spot;
 use super::{Engine, EngineError, State, as_pid, release};
@@ -230,7 +230,7 @@ impl Engine {
             return false;
         }
         // A handler of a fault is a crash handler as a rule; of the others it is just a handler.
-        let status = target::status::Status::of_process(as_pid(self.pid));
+        let status = tracee::status::Status::of_process(as_pid(self.pid));
         let Ok(status) = status else { return true };
         let caught = status.caught.contains_number(signal);
         let ignored = status.ignored.contains_number(signal);

@@ -34,9 +34,9 @@ use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::kernel::ring::Trap;
 use crate::symbols::StackSnapshot;
-use crate::target;
-use crate::target::memory;
-use crate::target::status::Status;
+use crate::tracee;
+use crate::tracee::memory;
+use crate::tracee::status::Status;
 
 use super::{CLAIM_TIME, Engine, EngineError, State, as_pid, release};
 
@@ -357,7 +357,7 @@ impl Engine {
         let mut value = [0; 8];
         // What it is now: the access itself was some microseconds ago.
         let _ = memory::read(pid, RuntimeAddr(watched), &mut value);
-        let name = target::threads::name(pid, as_pid(trap.tid)).unwrap_or_default();
+        let name = tracee::threads::name(pid, as_pid(trap.tid)).unwrap_or_default();
         let mut comm = [0; 16];
         for (to, from) in comm.iter_mut().zip(name.bytes().take(15)) {
             *to = from;
@@ -398,7 +398,7 @@ impl Engine {
         let Some(substitute) = self.substitute.as_mut() else {
             return;
         };
-        let cpu = target::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
+        let cpu = tracee::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
         let before = substitute
             .paid
             .replace(cpu.max(substitute.paid.unwrap_or_default()));

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use crate::hunt::wire::Notice;
-use crate::target;
+use crate::tracee;
 
 use super::{Engine, EngineError, as_pid};
 
@@ -19,7 +19,7 @@ impl Engine {
         let mut looked = Instant::now();
         for _ in 0..PASSES {
             let mut news = false;
-            for tid in target::threads::list(as_pid(self.pid))? {
+            for tid in tracee::threads::list(as_pid(self.pid))? {
                 let tid = tid.as_raw().cast_unsigned();
                 if self.arming.knows(tid) {
                     continue;
@@ -52,7 +52,7 @@ impl Engine {
     pub(super) fn take_in_new_threads(&mut self) -> Result<(), EngineError> {
         let allowed = usize::try_from(self.adoption.allowance()).unwrap_or(usize::MAX);
         if allowed > 0 {
-            let tids = target::threads::list(as_pid(self.pid)).unwrap_or_default();
+            let tids = tracee::threads::list(as_pid(self.pid)).unwrap_or_default();
             let tids = tids.into_iter().map(|tid| tid.as_raw().cast_unsigned());
             let new = tids.filter(|&tid| !self.arming.knows(tid)).take(allowed);
             for tid in new.collect::<Vec<_>>() {

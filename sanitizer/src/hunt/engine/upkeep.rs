@@ -14,17 +14,17 @@ use crate::hunt::wire::Notice;
 use crate::kernel::cpus;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
-use crate::target;
-use crate::target::memory;
-use crate::target::memory::Resident;
-use crate::target::threads::Scheduling;
+use crate::tracee;
+use crate::tracee::memory;
+use crate::tracee::memory::Resident;
+use crate::tracee::threads::Scheduling;
 
 use super::activity::{self, Activity};
 use super::{DECAY_ROUNDS, Engine, EngineError, Purpose, State, as_pid, set_delivery};
 
 impl Engine {
     pub(super) fn check_architecture(&self) -> Result<(), EngineError> {
-        if target::process::Architecture::of(as_pid(self.pid))?.is_x86_64() {
+        if tracee::process::Architecture::of(as_pid(self.pid))?.is_x86_64() {
             Ok(())
         } else {
             Err(EngineError::Foreign(self.pid))
@@ -128,7 +128,7 @@ impl Engine {
         self.arming.close_events(chosen);
         set_delivery(self.gates.control(), chosen);
         self.fit_events(self.arming.known());
-        for tid in target::threads::list(as_pid(self.pid))? {
+        for tid in tracee::threads::list(as_pid(self.pid))? {
             let tid = tid.as_raw().cast_unsigned();
             if self.arming.seize(tid)? {
                 self.open_events(tid)?;

@@ -7,7 +7,7 @@ use crate::{
     addr::RuntimeAddr,
     hunt::strategy::CodeView,
     insn::{Transfer, x86_64},
-    target::modules::Modules,
+    tracee::modules::Modules,
 };
 
 /// Bytes of code that one look needs at most.

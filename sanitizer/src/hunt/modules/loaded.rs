@@ -15,7 +15,7 @@ use crate::{
     },
     pcmeta::Metadata,
     symbols::{CallFrames, ModuleInfo, load_metadata},
-    target::modules::Module,
+    tracee::modules::Module,
 };
 
 /// A module with what was read from its file. What is large is shared between copies.

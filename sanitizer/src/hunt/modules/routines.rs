@@ -12,7 +12,7 @@ use crate::{
         strategy::CodeView as _,
     },
     insn::{Transfer, x86_64},
-    target::memory,
+    tracee::memory,
 };
 
 impl ModuleSet {

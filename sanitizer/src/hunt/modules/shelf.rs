@@ -7,7 +7,7 @@ use super::Loaded;
 use crate::{
     image::Image,
     kernel::tables::Tables,
-    target::{FileIdentity, Module},
+    tracee::{FileIdentity, Module},
 };
 
 /// So many files are kept, those that were left last.

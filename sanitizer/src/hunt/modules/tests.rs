@@ -8,7 +8,7 @@ use crate::{
     image::{Image, SlotTarget},
     insn::Transfer,
     symbols::CallFrames,
-    target::testing::{Child, compile},
+    tracee::testing::{Child, compile},
 };
 
 /// Prints what the dynamic linker has made of the names on the command line; copies and prints

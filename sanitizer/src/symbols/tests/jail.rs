@@ -9,8 +9,8 @@ use std::process::Command;
 use super::child::{sources, tool};
 use super::{ModuleInfo, Symbolizer};
 use crate::kernel::foreign::testing::Opens;
-use crate::target::Modules;
-use crate::target::testing::Child;
+use crate::tracee::Modules;
+use crate::tracee::testing::Child;
 
 const PROGRAM: &str = "#include <stdio.h>\n#include <unistd.h>\n\
     int main() { printf(\"%p\\n\", (void *)main); fflush(stdout); pause(); }\n";

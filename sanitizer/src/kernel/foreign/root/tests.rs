@@ -9,7 +9,7 @@ use std::{
 use super::*;
 use crate::{
     kernel::foreign::testing::{Opens, ServedByNobody},
-    target::testing::Child,
+    tracee::testing::Child,
 };
 
 fn root_at(folder: &Path) -> Root {

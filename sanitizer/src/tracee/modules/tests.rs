@@ -7,7 +7,7 @@ use std::process::Command;
 use object::{Object, ObjectSymbol};
 
 use super::*;
-use crate::target::testing::{Child, compile};
+use crate::tracee::testing::{Child, compile};
 
 const PAUSE: &str = "#include <stdio.h>\n#include <unistd.h>\n\
     int main() { printf(\"%p\\n\", (void *)main); fflush(stdout); pause(); }";

@@ -377,7 +377,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::target::testing::Child;
+    use crate::tracee::testing::Child;
 
     fn parse(text: &[u8]) -> Result<Maps, TargetError> {
         Maps::parse(Pid::from_raw(1), text)

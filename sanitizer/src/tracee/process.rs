@@ -157,7 +157,7 @@ impl Architecture {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::testing::Child;
+    use crate::tracee::testing::Child;
 
     /// Check that CPU time grows where a process computes, counts threads that are gone, and
     /// stands still where it sleeps.

@@ -180,7 +180,7 @@ fn ticks(count: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::testing::Child;
+    use crate::tracee::testing::Child;
 
     /// Check that waiting on a futex is told from all else.
     #[test]

@@ -141,7 +141,7 @@ fn read_by_file(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::testing::Child;
+    use crate::tracee::testing::Child;
 
     /// Check that pages are told that were touched, and none that were not or do not exist.
     #[test]

@@ -201,7 +201,7 @@ fn unescape(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::testing::Child;
+    use crate::tracee::testing::Child;
 
     /// Check masks and names as a real process set them.
     #[test]

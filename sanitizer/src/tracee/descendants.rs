@@ -89,7 +89,7 @@ fn identity(pid: Pid) -> Option<Identity> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::testing::Child;
+    use crate::tracee::testing::Child;
 
     /// Check that children and grandchildren are found, what they execute and that they end, but not those that
     /// were there before.
