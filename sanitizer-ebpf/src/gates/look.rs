@@ -1,0 +1,67 @@
+//! A look at an address that stays watched without a stall: who uses it?
+
+use sanitizer_ebpf::{Control, EVENT_SHARED, MORE_NS, OTHERS, OWN_ACCESSES};
+
+use crate::atomic;
+
+use super::block::{now, tell};
+
+/// The thread that was stalled has accessed its bytes again, which stay watched.
+#[inline(always)]
+pub(super) fn share_own(control: &Control) -> u32 {
+    let now = now();
+    let is_alone = atomic::load(&control.share_others) == 0;
+    if atomic::add(&control.share_own, 1) + 1 == OWN_ACCESSES && is_alone {
+        tell_of_look(control);
+    }
+    end_look(control, now);
+    0
+}
+
+/// Another thread has accessed them, in a way that would be evidence in a stall.
+#[inline(always)]
+pub(super) fn share_other(control: &Control, pc: u64) -> u32 {
+    let now = now();
+    let waited = now.saturating_sub(atomic::load(&control.share_since_ns));
+    let others = atomic::add(&control.share_others, 1);
+    if others == 0 {
+        let until = now.wrapping_add(4 * waited).wrapping_add(MORE_NS);
+        atomic::store(&control.share_until_ns, until);
+    }
+    if !is_user(control, pc) {
+        let place = atomic::add(&control.share_users, 1) as usize;
+        if let Some([user, after_ns]) = control.users.get(place) {
+            atomic::store(after_ns, waited);
+            // Last: it says that the other one is there.
+            atomic::store(user, pc);
+        }
+    }
+    if others + 1 == OTHERS {
+        tell_of_look(control);
+    } else {
+        end_look(control, now);
+    }
+    0
+}
+
+/// Whether an access there was noted.
+#[inline(always)]
+fn is_user(control: &Control, pc: u64) -> bool {
+    let mut users = control.users.iter();
+    users.any(|[user, _]| atomic::load(user) == pc)
+}
+
+/// Enough was seen of who uses the bytes that stay watched.
+#[inline(always)]
+pub(super) fn tell_of_look(control: &Control) {
+    tell(EVENT_SHARED, 0, 0, atomic::load(&control.share_since_ns));
+}
+
+/// Tells the tracer, once, when enough was seen of who uses the bytes that stay watched.
+#[inline(always)]
+fn end_look(control: &Control, now: u64) {
+    let until = atomic::load(&control.share_until_ns);
+    if now > until && atomic::replace(&control.share_until_ns, until, u64::MAX) {
+        tell_of_look(control);
+    }
+}
