@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use gwp_race::{
     addr::RuntimeAddr,
-    hunt::{arming::Arming, tracer::choose_delivery, watchpoints::Watchpoints},
+    hunt::{arming::Arming, delivery::choose_delivery, watchpoints::Watchpoints},
     kernel::{
         gates::{GateLog, Gates},
         limits::raise_files,

@@ -9,6 +9,7 @@ mod pc_section;
 mod probes;
 mod process;
 mod small_tables;
+mod source;
 mod stack_map;
 mod symbols;
 mod tables;
@@ -34,7 +35,8 @@ use crate::symbols::{CallFrames, ModuleInfo, debug_image, load_metadata};
 
 use listed::write_line;
 use module::Module;
-use tables::{Files, Tables};
+use source::Files;
+use tables::Tables;
 
 /// What to do about a file without metadata.
 const BUILD_HINT: &str = "build it with clang -fexperimental-sanitize-metadata=atomics, or with \

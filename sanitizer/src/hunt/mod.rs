@@ -27,6 +27,8 @@ pub mod clock;
 pub mod clocks;
 pub mod code_tables;
 pub mod contended;
+pub mod delivery;
+mod ending;
 pub mod engine;
 pub mod known_code;
 mod landing;

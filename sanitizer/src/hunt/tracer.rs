@@ -17,6 +17,8 @@ use std::{
 
 use super::{
     bounds,
+    delivery::{LAST_RESORT, choose_delivery},
+    ending::FAILED,
     engine::{Engine, EngineError, Lasting},
     loader::Loader,
     watchdog,
@@ -28,21 +30,13 @@ use crate::{
         calibrate::trap_cost_ns,
         dead_man::DeadMansSwitch,
         gates::{GateLog, Gates},
-        limits,
-        perf::Delivery,
-        process, ptrace,
+        limits, process, ptrace,
     },
-    tracee::{self, TargetError, status::Status},
+    tracee,
 };
-
-/// Linux before this did not let a gate suppress the SIGTRAP of its event (commit c4fcc7d1).
-const SIGTRAP_SUPPRESSION: (u32, u32) = (6, 10);
 
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-/// The exit code of a tracer that failed.
-pub(super) const FAILED: u8 = 1;
 
 /// Runs until the daemon says so or is gone, or somebody is held whom only the exit of this process lets go: the exit code. The
 /// calling process becomes the watchdog, its child the tracer.
@@ -462,43 +456,6 @@ impl Commands {
             }
         }
     }
-}
-
-/// What is chosen where nothing is harmless: no gate sends it while the program handles or blocks it.
-pub const LAST_RESORT: Delivery = Delivery::GateSignal(libc::SIGURG as u8);
-
-/// How threads of a process can be stopped harmlessly now (invariant I1); `None` where the program itself handles or
-/// blocks each of the signals that would do.
-///
-/// # Errors
-/// Fails when the process is gone.
-pub fn choose_delivery(pid: u32, gates: &Gates) -> Result<Option<Delivery>, TargetError> {
-    let status = Status::of_process(nix::unistd::Pid::from_raw(pid.cast_signed()))?;
-    // Without gates nobody would see a program change what it does with SIGTRAP.
-    if gates.are_in_kernel()
-        && status.ignored.contains_number(libc::SIGTRAP)
-        && gates_suppress_sigtrap()
-    {
-        return Ok(Some(Delivery::Sigtrap));
-    }
-    let harmless = [libc::SIGURG, libc::SIGWINCH].into_iter().find(|&signal| {
-        !status.caught.contains_number(signal) && !status.blocked.contains_number(signal)
-    });
-    Ok(harmless.map(|signal| Delivery::GateSignal(signal as u8)))
-}
-
-/// Whether a gate can hold back an event's own SIGTRAP.
-#[must_use]
-pub fn gates_suppress_sigtrap() -> bool {
-    let Ok(name) = nix::sys::utsname::uname() else {
-        return false;
-    };
-    let release = name.release().to_string_lossy();
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map_while(|n| n.parse().ok());
-    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    version >= SIGTRAP_SUPPRESSION
 }
 
 #[cfg(test)]

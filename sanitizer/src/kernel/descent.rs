@@ -21,9 +21,10 @@ use gwp_race_abi::descent::{self, Control, ENDED, EXECUTES, Event, FORKED, TELLS
 
 use super::{
     KernelError, btf,
+    error::chain,
     executed::{self, Executed},
     fault,
-    gates::{chain, is_refusal, shared},
+    gates::{is_refusal, shared},
     object::DESCENT_OBJECT,
     shared::SharedArray,
 };

@@ -2,7 +2,7 @@
 
 use std::{any::Any, borrow::Cow, error::Error, fmt, io};
 
-use super::{gates::chain, limits, settings};
+use super::{limits, settings};
 
 /// A system call, or a step made of several, that failed.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +101,22 @@ impl KernelError {
     pub fn is_gone(&self) -> bool {
         self.source.raw_os_error() == Some(libc::ESRCH)
     }
+}
+
+/// An error with its causes: aya puts the interesting part last.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        // Some of its errors name their cause themselves.
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
 }
 
 /// The kernel's answer, also behind a library's words.

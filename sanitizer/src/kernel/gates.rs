@@ -26,8 +26,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use crate::insn::Regs;
 
 use super::{
-    KernelError, btf, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell, rights,
-    settings, shared::SharedArray, tables::Tables,
+    KernelError, btf, error::chain, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell,
+    rights, settings, shared::SharedArray, tables::Tables,
 };
 
 /// Where the gates' debug messages go: to `log` at this level, or nowhere.
@@ -524,22 +524,6 @@ fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .filter_map(|error| error.downcast_ref::<std::io::Error>())
         .any(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
-}
-
-/// An error with its causes: aya puts the interesting part last.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        // Some of its errors name their cause themselves.
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

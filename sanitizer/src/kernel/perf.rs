@@ -11,8 +11,20 @@ use std::{
 use nix::sys::signal::Signal;
 use perf_event_open_sys::{self as sys, bindings as raw};
 
-use super::{KernelError, fault, ring};
+use super::{KernelError, fault};
 use crate::addr::RuntimeAddr;
+
+/// What each record of a [`super::ring::Ring`] holds.
+pub(super) const SAMPLE_TYPE: u64 = (raw::PERF_SAMPLE_IDENTIFIER
+    | raw::PERF_SAMPLE_IP
+    | raw::PERF_SAMPLE_TID
+    | raw::PERF_SAMPLE_TIME
+    | raw::PERF_SAMPLE_ADDR
+    | raw::PERF_SAMPLE_REGS_USER
+    | raw::PERF_SAMPLE_STACK_USER) as u64;
+/// The registers of [`gwp_race_abi::TrapRegs`], by their bits in `arch/x86/include/uapi/asm/perf_regs.h`: all
+/// general ones, the flags, and the selectors of code and stack.
+pub(super) const SAMPLE_REGS: u64 = 0x00ff_0fff;
 
 /// How a gate stops the thread that it wants stopped (invariant I1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -445,8 +457,8 @@ fn base(options: EventOptions) -> raw::perf_event_attr {
     }
     attr.set_remove_on_exec(1);
     if let Some(stack) = options.record_stack {
-        attr.sample_type = ring::SAMPLE_TYPE;
-        attr.sample_regs_user = ring::SAMPLE_REGS;
+        attr.sample_type = SAMPLE_TYPE;
+        attr.sample_regs_user = SAMPLE_REGS;
         attr.sample_stack_user = u32::from(stack);
         // The clock of the gates.
         attr.set_use_clockid(1);

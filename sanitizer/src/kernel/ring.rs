@@ -21,18 +21,6 @@ use super::{KernelError, fault, perf::PerfEvent};
 
 const PAGE: usize = 4096;
 
-/// What each record holds.
-pub(super) const SAMPLE_TYPE: u64 = (raw::PERF_SAMPLE_IDENTIFIER
-    | raw::PERF_SAMPLE_IP
-    | raw::PERF_SAMPLE_TID
-    | raw::PERF_SAMPLE_TIME
-    | raw::PERF_SAMPLE_ADDR
-    | raw::PERF_SAMPLE_REGS_USER
-    | raw::PERF_SAMPLE_STACK_USER) as u64;
-/// The registers of [`TrapRegs`], by their bits in `arch/x86/include/uapi/asm/perf_regs.h`: all
-/// general ones, the flags, and the selectors of code and stack.
-pub(super) const SAMPLE_REGS: u64 = 0x00ff_0fff;
-
 /// How large the rings are, and how much of a stack they can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSize {
@@ -172,7 +160,7 @@ impl Words<'_> {
     }
 }
 
-/// The body of a record of [`SAMPLE_TYPE`]; `None` for one without registers of user mode.
+/// The body of a record of [`perf::SAMPLE_TYPE`](super::perf::SAMPLE_TYPE); `None` for one without registers of user mode.
 fn sample(body: &[u8]) -> Option<Trap> {
     /// `PERF_SAMPLE_REGS_ABI_64`.
     const ABI_64: u64 = 2;

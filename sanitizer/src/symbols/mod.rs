@@ -61,6 +61,7 @@ mod unit;
 mod unit_index;
 mod unwind;
 mod unwind_rules;
+mod walked_code;
 
 pub use beside::{Beside, FileIdentity, Looked, Opened, Wanted};
 pub use call_frames::CallFrames;

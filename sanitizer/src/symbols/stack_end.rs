@@ -4,8 +4,8 @@
 //! Libraries begin a fibre (`makecontext`, Boost.Context, libco) by writing a return address to an empty
 //! stack, and assembly begins threads and programs without tables (musl's `clone` and `_start`).
 
-use super::unwind::Code;
 use super::unwind_rules::Registers;
+use super::walked_code::Code;
 use crate::insn::x86_64::{CALL_LENGTHS, ends_program, is_call};
 use gimli::X86_64;
 

@@ -13,8 +13,9 @@ use super::question::{Answer, Files, Lack, Question};
 use super::shelf::Shelf;
 use super::source::{DEFAULT_DEBUG_DIR, Known, Sources};
 use super::types::FunctionResult;
-use super::unwind::{self, Code, Stack};
+use super::unwind::{self, Stack};
 use super::unwind_rules::{Registers, Step};
+use super::walked_code::Code;
 use crate::insn::Regs;
 
 /// The longest x86 instruction (Intel SDM volume 2, 2.3.11).

@@ -6,6 +6,7 @@ use gimli::X86_64;
 use super::module::StackSnapshot;
 use super::stack_end;
 use super::unwind_rules::{Memory, Registers, Step};
+use super::walked_code::Code;
 
 /// Deeper stacks are cut, and said to be.
 const MAX_FRAMES: usize = 256;
@@ -53,16 +54,6 @@ pub struct Stack {
     /// The walk ended before the thread's outermost frame: the snapshot was too short, or
     /// code without unwind tables was met.
     pub truncated: bool,
-}
-
-/// What the walk needs to know of the code.
-pub(super) trait Code {
-    /// Goes to the caller by the tables of the module at run-time address `lookup`.
-    fn step(&self, lookup: u64, registers: &Registers, stack: &StackSnapshot) -> Option<Step>;
-    /// Whether a run-time address is in executable memory of a known module.
-    fn is_code(&self, addr: u64) -> bool;
-    /// Up to `len` bytes of code at a run-time address.
-    fn bytes(&self, addr: u64, len: u64) -> Option<Vec<u8>>;
 }
 
 impl Memory for StackSnapshot {

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::access::{Access, Analyzed, Context, Policy};
+use super::bytes::{intersection, range};
 use super::class::RaceClass;
 use super::reach;
 use super::reason::Reason;
-use crate::insn::{AccessKind, ByteUse, ReadUse, ranges_overlap};
+use crate::insn::{AccessKind, ByteUse, ReadUse};
 use crate::pcmeta::Atomicity;
 
 /// A proven race.
@@ -141,21 +142,6 @@ fn certain_overlap(exact: &Access, watch: (u64, u32)) -> Result<(u64, u32), Reas
         Some(common) if common == watch => Ok(watch),
         Some(_) => Err(Reason::OverlapUncertain),
     }
-}
-
-pub(super) const fn range(access: &Access) -> (u64, u32) {
-    (access.address, access.size)
-}
-
-pub(super) fn intersection(a: (u64, u32), b: (u64, u32)) -> Option<(u64, u32)> {
-    if !ranges_overlap(a, b) {
-        return None;
-    }
-    let first = a.0.max(b.0);
-    // Both reach beyond `first`, so what is left of each is at least one byte.
-    let left = |(address, size): (u64, u32)| u64::from(size) - (first - address);
-    let size = left(a).min(left(b));
-    Some((first, u32::try_from(size).ok()?))
 }
 
 /// Whether an access is atomic; None where that was lost.

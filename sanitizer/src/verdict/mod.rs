@@ -42,6 +42,7 @@
 //! ```
 
 mod access;
+mod bytes;
 mod class;
 mod judge;
 mod reach;

@@ -2,7 +2,7 @@
 //! for; what another thread does to the rest is no race.
 
 use super::access::{Access, Analyzed};
-use super::judge::{intersection, range};
+use super::bytes::{intersection, range};
 use super::reason::Reason;
 use crate::insn::{AccessKind, ByteUse};
 

@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use super::machine::{free_breakpoints, most_files, threads_for};
 use super::metadata::{self, Carried, has_lines, lines_check};
 use super::{Check, plural};
-use crate::hunt::tracer::gates_suppress_sigtrap;
+use crate::hunt::delivery::gates_suppress_sigtrap;
 use crate::kernel::probe;
 use crate::symbols::ModuleInfo;
 use crate::tracee::process::{Architecture, check_is_program};

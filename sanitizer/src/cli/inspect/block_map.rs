@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::listed::{Listed, write_line};
+use super::source::Source;
 use super::symbols::Symbol;
-use super::tables::Source;
 use crate::pcmeta::{BlockMap, BlockMapFeatures, BlockMapSummary, FunctionBlocks};
 
 /// What the sections hold, as JSON.

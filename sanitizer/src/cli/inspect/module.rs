@@ -9,8 +9,9 @@ use serde_json::json;
 
 use super::BUILD_HINT;
 use super::listed::{Listed, write_line};
+use super::source::{Files, Source};
 use super::symbols::Symbol;
-use super::tables::{Files, Source, Tables};
+use super::tables::Tables;
 use crate::image::Image;
 use crate::pcmeta::{Format, Function, Metadata, MetadataError, SectionKind, SectionSummary};
 use crate::report::clean::clean;

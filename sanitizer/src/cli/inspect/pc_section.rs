@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::listed::write_line;
-use super::tables::Source;
+use super::source::Source;
 use crate::pcmeta::{PcConstant, PcSection};
 
 /// What the sections hold, as JSON.

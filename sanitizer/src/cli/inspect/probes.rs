@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::report::clean::clean;
 
 use super::listed::write_line;
-use super::tables::Source;
+use super::source::Source;
 use crate::pcmeta::{InlineSite, ProbeKind, PseudoProbe, PseudoProbes};
 
 /// What the sections hold, as JSON.

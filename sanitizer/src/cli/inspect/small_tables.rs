@@ -6,7 +6,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::listed::write_line;
-use super::tables::Source;
+use super::source::Source;
 use crate::pcmeta::{Coverage, CoveragePoint, FaultKind, FaultMaps, StackSizes};
 
 /// Stack sizes as JSON.

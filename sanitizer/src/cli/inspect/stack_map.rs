@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::listed::{Listed, write_line};
+use super::source::Source;
 use super::symbols::Symbol;
-use super::tables::Source;
 use crate::image::Machine;
 use crate::pcmeta::{LiveValue, Location, StackMapRecord, StackMaps, dwarf_register_name};
 

@@ -706,7 +706,7 @@ fn release(tid: u32, signal: i32) {
         }
     }
     // Nobody would ever let it go. Our exit does.
-    std::process::exit(i32::from(crate::hunt::tracer::FAILED));
+    std::process::exit(i32::from(crate::hunt::ending::FAILED));
 }
 
 /// Whether a thread stands still for its tracer.

@@ -9,7 +9,7 @@ use gwp_race_abi::phase;
 use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
 use crate::hunt::clocks;
-use crate::hunt::tracer;
+use crate::hunt::delivery::{LAST_RESORT, choose_delivery};
 use crate::hunt::wire::Notice;
 use crate::kernel::cpus;
 use crate::kernel::process::monotonic_ns;
@@ -113,7 +113,7 @@ impl Engine {
             return Ok(());
         }
         self.unstoppable = unstoppable;
-        let chosen = match tracer::choose_delivery(self.pid, &self.gates) {
+        let chosen = match choose_delivery(self.pid, &self.gates) {
             Ok(Some(chosen)) if chosen != self.arming.delivery() => chosen,
             Ok(None) => {
                 self.cannot_stop();
@@ -159,7 +159,7 @@ impl Engine {
         self.arming.reset_to(tid);
         self.pid = tid;
         self.check_architecture()?;
-        let delivery = tracer::choose_delivery(tid, &self.gates)?.unwrap_or(tracer::LAST_RESORT);
+        let delivery = choose_delivery(tid, &self.gates)?.unwrap_or(LAST_RESORT);
         self.told_unstoppable = false;
         self.outbox
             .send(&Notice::Debug(format!("threads are stopped by {delivery}")));

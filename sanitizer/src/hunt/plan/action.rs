@@ -2,19 +2,8 @@
 
 use std::time::Duration;
 
-use super::event::{SiteId, VariableId};
-
-/// Names one action among those of its planner: what comes of it is told under this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActionId(pub u64);
-
-impl ActionId {
-    /// The one after this.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        Self(self.0.wrapping_add(1))
-    }
-}
+pub use super::id::ActionId;
+use super::id::{SiteId, VariableId};
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,23 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::action::ActionId;
-
-/// An access site: an instruction that accesses memory, or calls a routine that does. In the engine its run-time address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SiteId(pub u64);
-
-/// A variable that code names by its address. In the engine that address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VariableId(pub u64);
-
-/// A function. In the engine its run-time start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FunctionId(pub u64);
-
-/// A member of a structure: the distance from a register at which it is accessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MemberId(pub u32);
+use super::id::ActionId;
+pub use super::id::{FunctionId, MemberId, SiteId, VariableId};
 
 /// What the code tells of a site before anybody comes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

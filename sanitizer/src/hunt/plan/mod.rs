@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod choose;
 pub mod counts;
 pub mod event;
+pub mod id;
 pub mod posterior;
 pub mod prior;
 pub mod purse;
