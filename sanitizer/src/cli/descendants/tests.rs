@@ -3,8 +3,9 @@
 use super::*;
 use crate::tracee::testing::Child;
 
-const FORKS_WHEN_TOLD: &str = "#include <stdio.h>\n#include <unistd.h>\n#include <sys/wait.h>\n\
-    int main() { while (getchar() != EOF) { if (!fork()) { puts(\"forked\"); fflush(stdout); pause(); } } }";
+/// Its children end with it.
+const FORKS_WHEN_TOLD: &str = "#include <stdio.h>\n#include <unistd.h>\n#include <sys/prctl.h>\n#include <sys/wait.h>\n\
+    int main() { while (getchar() != EOF) { if (!fork()) { prctl(PR_SET_PDEATHSIG, 9); puts(\"forked\"); fflush(stdout); pause(); } } }";
 
 /// Follows a covered program that forks for each line.
 fn followed() -> (Descendants, Child) {
