@@ -107,7 +107,7 @@ const TRIALS: [Trial; 25] = [
         rights::two_capabilities,
     ),
     trial(
-        "capabilities-paranoid",
+        "debian-capabilities",
         "the same, perf_event_paranoid 3",
         When::Unlocked,
         rights::two_capabilities_paranoid_3,
