@@ -2,17 +2,15 @@
 //! would fail for that.
 
 use std::{
-    fs::File,
     hint::black_box,
     io::Read as _,
-    os::fd::FromRawFd as _,
     sync::atomic::{AtomicU64, Ordering::SeqCst},
 };
 
 use anyhow::{Context as _, Result, bail};
-use perf_event_open_sys::{self as sys, bindings as raw};
+use perf_event_open_sys::bindings as raw;
 
-use crate::kernel::Kernel;
+use crate::{event, kernel::Kernel};
 
 const HITS: u64 = 100;
 
@@ -53,13 +51,7 @@ fn hits(kind: u32, address: u64, hit: impl Fn(u64)) -> Result<u64> {
     attributes.__bindgen_anon_4.bp_len = 8;
     attributes.set_exclude_kernel(1);
     attributes.set_exclude_hv(1);
-    // SAFETY: the attributes are a structure of that very size, and outlive the call.
-    let descriptor = unsafe { sys::perf_event_open(&raw mut attributes, 0, -1, -1, 0) };
-    if descriptor < 0 {
-        return Err(std::io::Error::last_os_error()).context("perf_event_open");
-    }
-    // SAFETY: the call has just opened it, and nobody else knows of it.
-    let mut event = unsafe { File::from_raw_fd(descriptor) };
+    let mut event = event::open(attributes)?;
     (0..HITS).for_each(hit);
     let mut value = [0; 8];
     event

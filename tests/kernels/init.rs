@@ -3,7 +3,6 @@
 use std::{
     env,
     fs::{self, File},
-    os::fd::FromRawFd as _,
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Stdio},
@@ -18,7 +17,9 @@ use nix::{
     },
     unistd::Pid,
 };
-use perf_event_open_sys::{self as sys, bindings as raw};
+use perf_event_open_sys::bindings as raw;
+
+use crate::event;
 
 /// The command that runs the trials.
 pub const TRIALS: &str = "trials";
@@ -58,21 +59,7 @@ fn hold_event() -> Result<File> {
     };
     attributes.set_disabled(1);
     attributes.set_exclude_kernel(1);
-    // SAFETY: the attributes live until the call has returned, and it writes nothing to them.
-    let fd = unsafe {
-        sys::perf_event_open(
-            &raw mut attributes,
-            0,
-            -1,
-            -1,
-            raw::PERF_FLAG_FD_CLOEXEC.into(),
-        )
-    };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error()).context("holding a perf event");
-    }
-    // SAFETY: it was just opened, and nobody else has it.
-    Ok(unsafe { File::from_raw_fd(fd) })
+    event::open(attributes).context("holding an event")
 }
 
 fn prepare() -> Result<()> {

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 mod breakpoints;
 mod catching;
 mod ends;
+mod event;
 mod init;
 mod kernel;
 mod rights;

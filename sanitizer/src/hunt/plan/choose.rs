@@ -140,9 +140,13 @@ impl ByWorth {
         }
     }
 
+    /// What is thought of a site, and what it is worth to look there.
+    fn thought(&self, number: Number, now: f64) -> (Belief, f64) {
+        (self.known.belief(number, now), self.known.look(number, now))
+    }
+
     fn of_site(&mut self, number: Number, now: f64, price: &Price) -> Option<Choice> {
-        let belief = self.known.belief(number, now);
-        let look = self.known.look(number, now);
+        let (belief, look) = self.thought(number, now);
         let guess = Guess::draw(&belief, look, &mut self.random);
         let site = self.known.catalogue.facts(number)?.site;
         Some(wait(site, best(&guess, price)))
@@ -196,8 +200,7 @@ impl ByWorth {
         let mut best = (0.0, (site, Then::LetGo));
         let mut expected = 0.0;
         for number in self.known.catalogue.ahead(site, AHEAD) {
-            let belief = self.known.belief(number, now);
-            let look = self.known.look(number, now);
+            let (belief, look) = self.thought(number, now);
             let mean = Guess::mean(&belief, look);
             let guess = Guess {
                 look: mean.look,
@@ -206,7 +209,7 @@ impl ByWorth {
             let (gain, then) = best_of_stopped(&guess, &price, worth);
             if gain > best.0 {
                 best = (gain, (self.known.catalogue.facts(number)?.site, then));
-                expected = brings(&mean, then);
+                expected = mean.brings(then);
             }
         }
         self.known.samples.stopped(now, expected);
@@ -219,12 +222,10 @@ impl ByWorth {
         let Some(number) = self.known.catalogue.number(site) else {
             return 0.0;
         };
-        let guess = Guess::mean(
-            &self.known.belief(number, now),
-            self.known.look(number, now),
-        );
+        let (belief, look) = self.thought(number, now);
+        let guess = Guess::mean(&belief, look);
         let (comes, _) = guess.lambda.within(at_most.as_secs_f64());
-        comes * brings(&guess, then)
+        comes * guess.brings(then)
     }
 
     /// Who writes a variable that changes.
@@ -253,19 +254,6 @@ fn wait(site: SiteId, plan: Plan) -> Choice {
             at_most: plan.at_most,
             then: plan.then,
         },
-    }
-}
-
-/// What is to be expected of doing that.
-fn brings(guess: &Guess, then: Then) -> f64 {
-    match then {
-        Then::Hold { at_most, look } => {
-            let caught = 1.0 - (-guess.mu * at_most.as_secs_f64()).exp();
-            let looks = if look.is_zero() { 0.0 } else { guess.look };
-            guess.race * caught + looks
-        }
-        Then::Look(_) => guess.look,
-        Then::LetGo => 0.0,
     }
 }
 

@@ -35,11 +35,16 @@ pub struct Counts {
     pub(super) as_of_s: f64,
 }
 
+/// What part is left at a time of what was so much at another one, s.
+pub(super) fn left_of(as_of_s: f64, now_s: f64, half_life_s: f64) -> f64 {
+    (-(now_s - as_of_s).max(0.0) / half_life_s).exp2()
+}
+
 impl Counts {
     /// What is left of it at a time, s.
     #[must_use]
     pub fn at(&self, now_s: f64, half_life_s: f64) -> Self {
-        let left = (-(now_s - self.as_of_s).max(0.0) / half_life_s).exp2();
+        let left = left_of(self.as_of_s, now_s, half_life_s);
         let mut counts = *self;
         for count in counts.all() {
             *count *= left;

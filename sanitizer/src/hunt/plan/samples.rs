@@ -1,6 +1,6 @@
 //! What comes of letting samples of CPU time stop threads, wherever those are.
 
-use super::{posterior::Gamma, prior};
+use super::{counts::left_of, posterior::Gamma, prior};
 
 /// See the module. All of it fades by the same half-life.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Samples {
 
 impl Samples {
     fn fade(&mut self, now: f64) {
-        let left = (-(now - self.as_of_s).max(0.0) / prior::HALF_LIFE).exp2();
+        let left = left_of(self.as_of_s, now, prior::HALF_LIFE);
         for sum in [
             &mut self.stopped,
             &mut self.waited_s,

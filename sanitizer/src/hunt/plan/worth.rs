@@ -81,6 +81,29 @@ impl Guess {
             look: sigma * look,
         }
     }
+
+    /// Races that are to be expected of doing that with somebody who has come.
+    #[must_use]
+    pub fn brings(&self, then: Then) -> f64 {
+        match then {
+            Then::Hold { at_most, look } => {
+                let caught = 1.0 - (-self.mu * at_most.as_secs_f64()).exp();
+                let looks = if look.is_zero() { 0.0 } else { self.look };
+                self.race * caught + looks
+            }
+            Then::Look(_) => self.look,
+            Then::LetGo => 0.0,
+        }
+    }
+
+    /// For how long it is looked: not where that tells nothing.
+    fn look_time(&self) -> Duration {
+        if self.look > 0.0 {
+            LOOK
+        } else {
+            Duration::ZERO
+        }
+    }
 }
 
 /// What is to be done at a site, and what that is worth.
@@ -94,25 +117,33 @@ pub struct Plan {
     pub then: Then,
 }
 
+/// What can be done with somebody who has come, and for how long it makes him stand, s.
+fn ways(guess: &Guess) -> [(f64, Then); 1 + HOLDS_S.len()] {
+    let look = guess.look_time();
+    let mut ways = [(0.0, Then::Look(LOOK)); 1 + HOLDS_S.len()];
+    for (way, hold) in ways.iter_mut().skip(1).zip(HOLDS_S) {
+        let at_most = Duration::from_secs_f64(hold);
+        *way = (hold, Then::Hold { at_most, look });
+    }
+    ways
+}
+
 /// The best that can be done at a site.
 #[must_use]
 pub fn best(guess: &Guess, price: &Price) -> Plan {
-    let looks = guess.look > 0.0;
-    let look_s = if looks { LOOK.as_secs_f64() } else { 0.0 };
     let mut best = Plan {
         worth: 0.0,
         at_most: Duration::from_secs_f64(WAITS_S[0]),
         then: Then::Look(LOOK),
     };
-    // For so long one is held, with this chance of a race.
-    let holds = HOLDS_S.map(|hold| (hold, 1.0 - (-guess.mu * hold).exp()));
+    let look_s = guess.look_time().as_secs_f64();
+    let ways = ways(guess).map(|(hold, then)| (hold, then, guess.brings(then)));
     for wait in WAITS_S {
         let (comes, waited) = guess.lambda.within(wait);
-        let mut consider = |hold: f64, caught: f64, then: Then| {
-            let races = comes * (guess.race * caught + guess.look);
+        for (hold, then, brings) in ways {
             let time = waited + comes * (hold + look_s);
             let budget = price.wait_s + comes * (price.stop_s + hold);
-            let worth = races / price.cost(time, budget);
+            let worth = comes * brings / price.cost(time, budget);
             if worth > best.worth {
                 best = Plan {
                     worth,
@@ -120,16 +151,6 @@ pub fn best(guess: &Guess, price: &Price) -> Plan {
                     then,
                 };
             }
-        };
-        if looks {
-            consider(0.0, 0.0, Then::Look(LOOK));
-        }
-        for (hold, caught) in holds {
-            let then = Then::Hold {
-                at_most: Duration::from_secs_f64(hold),
-                look: if looks { LOOK } else { Duration::ZERO },
-            };
-            consider(hold, caught, then);
         }
     }
     best
@@ -140,24 +161,13 @@ pub fn best(guess: &Guess, price: &Price) -> Plan {
 #[must_use]
 pub fn best_of_stopped(guess: &Guess, price: &Price, worth: f64) -> (f64, Then) {
     let mut best = (0.0, Then::LetGo);
-    let mut consider = |races: f64, time: f64, budget: f64, then: Then| {
-        let gain = races - worth * price.cost(time, budget);
+    let look_s = guess.look_time().as_secs_f64();
+    for (hold, then) in ways(guess) {
+        let cost = price.cost(hold + look_s, price.wait_s + hold);
+        let gain = guess.brings(then) - worth * cost;
         if gain > best.0 {
             best = (gain, then);
         }
-    };
-    let looks = guess.look > 0.0;
-    let look_s = if looks { LOOK.as_secs_f64() } else { 0.0 };
-    if looks {
-        consider(guess.look, look_s, price.wait_s, Then::Look(LOOK));
-    }
-    for hold in HOLDS_S {
-        let races = guess.race * (1.0 - (-guess.mu * hold).exp()) + guess.look;
-        let then = Then::Hold {
-            at_most: Duration::from_secs_f64(hold),
-            look: if looks { LOOK } else { Duration::ZERO },
-        };
-        consider(races, hold + look_s, price.wait_s + hold, then);
     }
     best
 }
