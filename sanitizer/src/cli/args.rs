@@ -195,6 +195,8 @@ pub enum StrategyName {
     Site,
     /// Look who uses the bytes at access sites; stall only where two threads were seen to.
     Share,
+    /// Experimental: whatever a model of the program says is worth most (docs/planner.md).
+    Planner,
 }
 
 impl From<StrategyName> for crate::hunt::strategy::Name {
@@ -204,6 +206,7 @@ impl From<StrategyName> for crate::hunt::strategy::Name {
             StrategyName::Clock | StrategyName::PlainClock => Self::Clock,
             StrategyName::Site => Self::Site,
             StrategyName::Share => Self::Share,
+            StrategyName::Planner => Self::Planner,
         }
     }
 }

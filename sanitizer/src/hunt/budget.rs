@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst, time::Duration}
 use gwp_race_abi::Control;
 
 use super::loss::Loss;
+use super::plan::purse::Purse;
 use crate::kernel::process::{cpu_time_ns, nanos, parent_cpu_time_ns};
 
 /// What is charged for a nanosecond that the tracer worked where the target uses all processors: more than one, for
@@ -177,6 +178,24 @@ impl Budget {
     pub fn owes_more_than(control: &Control, credit: Duration) -> bool {
         let earned = control.earned_ns.load(SeqCst);
         control.spent_ns.load(SeqCst) > earned.saturating_add(nanos(credit))
+    }
+
+    /// What is left, and what comes in; a thread that is worth it may cost so much more.
+    #[must_use]
+    pub fn purse(&self, control: &Control, credit: Duration) -> Purse {
+        /// Of a processor: what a program that does nothing is thought to use, and one of which nothing is known.
+        const LEAST: f64 = 0.01;
+        const USUAL: f64 = 1.0;
+        let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64();
+        let [earned, spent] =
+            [&control.earned_ns, &control.spent_ns].map(|ns| seconds(ns.load(SeqCst)));
+        let cpus = self.used.map_or(USUAL, |(_, cpus)| cpus.max(LEAST));
+        Purse {
+            left_s: earned - spent,
+            income: self.share * cpus,
+            most_s: SAVINGS.as_secs_f64(),
+            credit_s: credit.as_secs_f64(),
+        }
     }
 
     /// Takes note of how many processors the target uses, on average, of those that it may, and how many of its threads wait

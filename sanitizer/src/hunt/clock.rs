@@ -7,17 +7,12 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use gwp_race_abi::own;
-
 use super::{
+    ahead::{Place, places},
     callers::callers,
     strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
 };
-use crate::insn::x86_64::{self, Lookahead, lookahead};
 use crate::report::LookedAt;
-
-/// How far ahead of the sampled instruction an access is looked for.
-const LOOKAHEAD: u32 = 20;
 
 /// Sites remembered; beyond that all is forgotten, which costs some repeated tries.
 const MEMORY: usize = 1 << 16;
@@ -60,72 +55,27 @@ impl Clock {
     }
 }
 
-/// A place where a thread may be stalled.
+/// A place where a thread may be stalled, and what it weighs.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// The instruction.
-    at: u64,
-    /// Under which address its tries are remembered: its own, or where a memory routine returns
-    /// to, since each of its calls is a place of its own.
-    site: u64,
+    place: Place,
     weight: f64,
 }
 
 impl Clock {
-    /// Plain accesses shortly after an instruction, and memory routines that are called there.
+    /// Where a thread accesses memory shortly after an instruction.
     fn candidates(&mut self, pc: u64, sample: &Sample<'_>, code: &dyn CodeView) -> Vec<Candidate> {
-        // Of a routine only the calls by analyzed code count.
-        let returns_to = code
-            .is_routine(pc)
-            .then_some(sample.routine_returns_to)
-            .flatten();
-        let regs = sample.regs;
-        let random = &mut self.random;
-        let mut places: Vec<(u64, u64)> = Vec::new();
-        let ahead = lookahead(Lookahead {
-            pc,
-            limit: LOOKAHEAD,
-            regs: (pc == regs.rip).then_some(regs),
-            escapes: &|pc| (sample.own_frame)(pc) == 0,
-            rbp_is_frame: sample.rbp_is_frame,
-            code: &|pc| code.code(pc),
-            choose: &mut |taken, fallthrough| {
-                if random.bool() { taken } else { fallthrough }
-            },
-            enter: &mut |target| code.is_analyzed(target),
-            routine: &mut |transfer, behind| {
-                let entry = code.routine(transfer);
-                places.extend(entry.map(|entry| (entry, behind)));
-                entry.is_some()
-            },
-        });
-        // Where the address is known, nobody has to be stopped to find out whose it is.
-        let may_be_shared = |candidate: &&x86_64::Candidate| {
-            let frame = (sample.own_frame)(candidate.pc);
-            let is_own = |address| own::is_own(address, regs.rsp, regs.fs_base, frame);
-            !candidate.address.is_some_and(is_own)
-        };
-        let ahead = ahead.iter().filter(may_be_shared);
-        places.extend(ahead.map(|candidate| candidate.pc).filter_map(|at| {
-            let site = match returns_to {
-                Some(call) if code.is_routine(at) => call,
-                _ if code.is_analyzed(at) && !code.is_atomic(at) => at,
-                _ => return None,
-            };
-            Some((at, site))
-        }));
-        places
+        places(pc, sample, code, &mut self.random)
             .into_iter()
-            .map(|(at, site)| Candidate {
-                at,
-                site,
-                weight: self.weight(site),
+            .map(|place| Candidate {
+                place,
+                weight: self.weight(place.site),
             })
             .collect()
     }
 
     /// One of the candidates, or none if all have been tried enough for now.
-    fn choose(&mut self, candidates: &[Candidate]) -> Option<Candidate> {
+    fn choose(&mut self, candidates: &[Candidate]) -> Option<Place> {
         let heaviest = candidates
             .iter()
             .map(|candidate| candidate.weight)
@@ -142,7 +92,7 @@ impl Clock {
                 point <= 0.0
             })
             .or(candidates.last())
-            .copied()
+            .map(|candidate| candidate.place)
     }
 }
 
@@ -150,7 +100,7 @@ impl Strategy for Clock {
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
         let patience = Patience::USUAL;
         let near = self.candidates(sample.regs.rip, sample, code);
-        if let Some(Candidate { at, site, .. }) = self.choose(&near) {
+        if let Some(Place { at, site }) = self.choose(&near) {
             return if at == sample.regs.rip {
                 Proposal::StallHere { site, patience }
             } else {
@@ -162,7 +112,7 @@ impl Strategy for Clock {
             far.extend(self.candidates(caller, sample, code));
         }
         match self.choose(&far) {
-            Some(Candidate { at, site, .. }) => Proposal::Seek { at, site, patience },
+            Some(Place { at, site }) => Proposal::Seek { at, site, patience },
             None if near.is_empty() && far.is_empty() => Proposal::Pass("no-access-ahead"),
             None => Proposal::Pass("sites-tried-before"),
         }

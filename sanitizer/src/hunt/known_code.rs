@@ -189,6 +189,8 @@ pub struct KnownCode {
     stalled: u64,
     /// Forgettings.
     decays: u32,
+    /// Functions that were looked at since that was asked for: their starts.
+    new: Vec<u64>,
 }
 
 impl KnownCode {
@@ -250,7 +252,37 @@ impl KnownCode {
         self.sites += function.sites.len() as u64;
         function.want(start, &self.named, &mut self.missed);
         self.functions.insert(start, function);
+        self.new.push(start);
         Some(start)
+    }
+
+    /// The functions that were looked at since the last time: their starts.
+    pub fn take_new(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// The sites of a function that was looked at, in the order of addresses.
+    pub fn sites_in(&self, start: u64) -> impl Iterator<Item = (u64, AccessSite)> {
+        let sites = self.functions.get(&start).map(|function| &function.sites);
+        let sites = sites.into_iter().flatten();
+        sites.map(move |site| (start + u64::from(site.offset), *site))
+    }
+
+    /// The start of the function around an address of one that was looked at.
+    #[must_use]
+    pub fn start_of(&self, pc: u64) -> Option<u64> {
+        let (&start, _) = self.functions.range(..=pc).next_back()?;
+        Some(start)
+    }
+
+    /// The site that is nearest to an address, if one is right beside.
+    #[must_use]
+    pub fn site_beside(&self, pc: u64) -> Option<u64> {
+        let (&start, function) = self.functions.range(..=pc).next_back()?;
+        let offset = u32::try_from(pc - start).ok()?;
+        let distance = |site: &&AccessSite| site.offset.abs_diff(offset);
+        let nearest = function.sites.iter().min_by_key(distance)?;
+        (distance(&nearest) <= BESIDE).then(|| start + u64::from(nearest.offset))
     }
 
     /// A thread was seen in the function around an address.

@@ -14,6 +14,7 @@
 
 pub mod access_site;
 pub mod adoption;
+pub mod ahead;
 pub mod alias;
 pub mod arming;
 pub mod auto;
@@ -41,6 +42,7 @@ pub mod modules;
 pub mod named;
 pub mod part;
 pub mod plan;
+pub mod planned;
 pub mod prospects;
 mod respite;
 pub mod routines;

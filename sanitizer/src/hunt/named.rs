@@ -156,6 +156,25 @@ impl Named {
         variable.is_shared
     }
 
+    /// The variable that a site names.
+    #[must_use]
+    pub fn variable_of(&self, site: u64) -> Option<u64> {
+        self.sites.get(&site).map(|name| name.address)
+    }
+
+    /// Variables that were seen to change lately.
+    #[must_use]
+    pub fn changing(&self) -> &[u64] {
+        &self.changing
+    }
+
+    /// The address of a byte of a variable that was seen to change.
+    #[must_use]
+    pub fn changed_byte(&self, variable: u64) -> Option<u64> {
+        let known = self.addresses.get(&variable)?;
+        variable.checked_add(known.changed_at.into())
+    }
+
     /// Two threads were seen to use what is at an address: all sites that name it, where that is news.
     pub fn shares(&mut self, address: u64) -> Vec<u64> {
         let variable = self.addresses.get_mut(&address);

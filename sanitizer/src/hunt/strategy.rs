@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gwp_race_abi::own;
 
+use super::plan::purse::Purse;
 use super::values::Read;
 use crate::insn::{Regs, Transfer};
 use crate::report::LookedAt;
@@ -62,6 +63,28 @@ pub enum Turn {
     Site,
     /// Whoever comes to a site, or a clock sample before that.
     Both,
+}
+
+/// What may be spent, as a strategy sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Means {
+    /// What is left, and what comes in.
+    pub purse: Purse,
+    /// What was spent so far, s.
+    pub spent_s: f64,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// Lets a clock sample claim a thread, for so long.
+    Sample(Duration),
+    /// Waits for whoever comes to a site.
+    Wait(Wait),
+    /// Watches who writes a variable.
+    Watch(Unexplained),
+    /// Nothing, for so long.
+    Rest(Duration),
 }
 
 /// A variable whose value changes, to be watched for who writes it.
@@ -156,6 +179,8 @@ pub enum Name {
     Site,
     /// Access sites at which two threads were seen to use the same bytes.
     Share,
+    /// Whatever the model of the program says is worth most.
+    Planner,
 }
 
 /// Two threads use the same bytes, and at least one of them writes.
@@ -235,6 +260,13 @@ pub trait Strategy {
     /// For how long to watch, without holding anybody, who uses the bytes of a site at which a stall was
     /// quiet, or none was wanted; `None` if that is known, or of no interest.
     fn probe(&self, site: u64) -> Option<Duration>;
+    /// What to do next, when no thread is in hand; `now`: since any fixed instant. `None` where the strategy does not weigh time against
+    /// the budget: then [`Strategy::turn`] decides, and what is asked after it.
+    fn step(&mut self, _now: Duration, _means: &Means, _code: &dyn CodeView) -> Option<Step> {
+        None
+    }
+    /// A stall has lasted so long, whose outcome is told next.
+    fn stalled(&mut self, _lasted: Duration) {}
     /// Where to wait for a thread while none is in hand; `None` to wait nowhere.
     fn wait(&mut self, code: &dyn CodeView) -> Option<Wait>;
     /// Where to wait while the budget has nothing left: at a site that is reached so rarely that it will have

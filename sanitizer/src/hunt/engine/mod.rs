@@ -58,6 +58,8 @@ use crate::hunt::lines::Lines;
 use crate::hunt::loader::Loader;
 use crate::hunt::modules::ModuleSet;
 use crate::hunt::modules::RefreshError;
+use crate::hunt::plan::choose::ByWorth;
+use crate::hunt::planned::Planned;
 use crate::hunt::respite::Respite;
 use crate::hunt::site::Site;
 use crate::hunt::stall::Watched;
@@ -665,6 +667,7 @@ fn strategy_of(setup: &Setup, seed: u64) -> Box<dyn Strategy> {
         Name::Clock if !setup.learns => Box::new(Clock::new(seed).without_learning()),
         Name::Clock => Box::new(Clock::new(seed)),
         Name::Site => Box::new(Site::new(seed, max_overhead, longest)),
+        Name::Planner => Box::new(Planned::new(Box::new(ByWorth::new(seed)), seed)),
         Name::Share => Box::new(Site::new(seed, max_overhead, longest).looking_first()),
     }
 }

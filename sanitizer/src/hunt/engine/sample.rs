@@ -691,6 +691,7 @@ impl Engine {
         self.stood_since(opened, used);
         self.watched_ns += closed - opened;
         self.budget.note_stall(closed - opened);
+        (self.strategy).stalled(Duration::from_nanos(closed.saturating_sub(opened)));
         let mut hits = self.complete_hits();
         if !hits.is_empty() && !self.is_still_alias(&watched) {
             self.count_not_reported(MAPPING_CHANGED, hits.len());

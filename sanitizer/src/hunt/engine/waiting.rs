@@ -19,7 +19,9 @@ use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
 use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Conflict;
+use crate::hunt::strategy::Means;
 use crate::hunt::strategy::Outcome;
+use crate::hunt::strategy::Step;
 use crate::hunt::strategy::Turn;
 use crate::hunt::strategy::Unexplained;
 use crate::hunt::strategy::Wait;
@@ -221,8 +223,13 @@ impl Engine {
         self.tell_seen();
         // What the tracer has just done is to be paid first.
         self.settle();
-        let spent = Budget::is_spent(self.gates.control());
         let until = now.saturating_add(nanos(LONGEST_PREPARATION));
+        let means = self.means();
+        let step = (self.strategy).step(Duration::from_nanos(now), &means, &*self.modules);
+        if let Some(step) = step {
+            return self.follow(step, until);
+        }
+        let spent = Budget::is_spent(self.gates.control());
         let turn = match self.waiting.turn.take() {
             Some(Turn::Clock(time)) if spent => Turn::Clock(time),
             // It had its time.
@@ -276,6 +283,42 @@ impl Engine {
             wait,
             credit: Duration::ZERO,
             clock,
+        };
+        self.wait_when_ready(coming, until);
+    }
+
+    /// What may be spent now.
+    fn means(&self) -> Means {
+        let control = self.gates.control();
+        Means {
+            purse: self.budget.purse(control, MEANWHILE_CREDIT),
+            spent_s: Duration::from_nanos(control.spent_ns.load(SeqCst)).as_secs_f64(),
+        }
+    }
+
+    /// Does what the strategy wants to be done next.
+    fn follow(&mut self, step: Step, until: u64) {
+        let coming = match step {
+            Step::Sample(time) => {
+                // It is unknown what is going to be watched. Who writes is of interest in any case.
+                let kind = if self.random.u8(..) < ALL_ACCESSES {
+                    WatchKind::ReadsAndWrites
+                } else {
+                    WatchKind::Writes
+                };
+                Coming::Sample(time, kind)
+            }
+            Step::Wait(wait) => Coming::Site {
+                wait,
+                credit: MEANWHILE_CREDIT,
+                clock: false,
+            },
+            Step::Watch(variable) => Coming::Writers(variable),
+            Step::Rest(time) => {
+                let time = time.clamp(SHORTEST_REST, LONGEST_REST);
+                self.waiting.next = monotonic_ns().saturating_add(nanos(time));
+                return;
+            }
         };
         self.wait_when_ready(coming, until);
     }

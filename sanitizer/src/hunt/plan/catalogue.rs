@@ -107,19 +107,6 @@ impl Catalogue {
         self.numbers.get(&site).copied()
     }
 
-    /// A site, and those that follow in its function; so many at most.
-    #[must_use]
-    pub fn ahead(&self, site: SiteId, most: usize) -> Vec<Number> {
-        let Some(number) = self.number(site) else {
-            return Vec::new();
-        };
-        let function = self.facts(number).map(|facts| facts.function);
-        let sites = function.and_then(|function| self.of_function.get(&function));
-        let sites = sites.map_or(&[][..], Vec::as_slice);
-        let ahead = sites.iter().skip_while(|site| **site != number);
-        ahead.take(most).copied().collect()
-    }
-
     /// What the code tells of it.
     #[must_use]
     pub fn facts(&self, number: Number) -> Option<&SiteFacts> {
@@ -145,16 +132,22 @@ impl Catalogue {
         let Some(function) = self.facts(number).map(|facts| facts.function) else {
             return;
         };
+        self.executes(function);
         let sites = self.of_function.get(&function).cloned().unwrap_or_default();
-        if self.executed.insert(function) {
-            for &site in &sites {
-                self.approach(site, 1);
-            }
-        }
         if let Some(at) = sites.iter().position(|site| *site == number) {
             let beside = sites.iter().skip(at.saturating_sub(BESIDE));
             for &site in beside.take(at.min(BESIDE) + 1 + BESIDE) {
                 self.approach(site, 2);
+            }
+        }
+    }
+
+    /// A thread was seen in a function.
+    pub fn executes(&mut self, function: FunctionId) {
+        if self.executed.insert(function) {
+            let sites = self.of_function.get(&function).cloned();
+            for site in sites.unwrap_or_default() {
+                self.approach(site, 1);
             }
         }
     }

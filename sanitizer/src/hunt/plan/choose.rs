@@ -22,8 +22,6 @@ const CONTENDED: usize = 40;
 /// How long a variable is watched for who writes it, and a sample waited for.
 const WATCH: Duration = Duration::from_millis(500);
 const SAMPLE: Duration = Duration::from_millis(30);
-/// A thread that a sample has stopped may be let run to one of so many sites.
-const AHEAD: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -193,13 +191,20 @@ impl ByWorth {
         });
     }
 
-    /// What to do with a thread that a sample has stopped right before a site: there, or at one of the next ones of the function.
-    fn of_stopped(&mut self, now: f64, site: SiteId) -> Option<(SiteId, Then)> {
+    /// What to do with a thread that a sample has stopped, at one of the sites to which it may come.
+    fn of_stopped(&mut self, now: f64, ahead: &[SiteId]) -> Option<(SiteId, Then)> {
         let (price, since, _) = self.hand?;
         let worth = self.pace.worth();
-        let mut best = (0.0, (site, Then::LetGo));
+        let Some(first) = ahead.first() else {
+            self.known.samples.stopped(now, 0.0);
+            return None;
+        };
+        let mut best = (0.0, (*first, Then::LetGo));
         let mut expected = 0.0;
-        for number in self.known.catalogue.ahead(site, AHEAD) {
+        for site in ahead {
+            let Some(number) = self.known.catalogue.number(*site) else {
+                continue;
+            };
             let (belief, look) = self.thought(number, now);
             let mean = Guess::mean(&belief, look);
             let guess = Guess {
@@ -208,7 +213,7 @@ impl ByWorth {
             };
             let (gain, then) = best_of_stopped(&guess, &price, worth);
             if gain > best.0 {
-                best = (gain, (self.known.catalogue.facts(number)?.site, then));
+                best = (gain, (*site, then));
                 expected = mean.brings(then);
             }
         }
@@ -288,12 +293,12 @@ impl Planner for ByWorth {
     fn stopped(
         &mut self,
         now: Duration,
-        site: SiteId,
+        ahead: &[SiteId],
         waited: Option<Duration>,
     ) -> Option<(SiteId, Then)> {
         match waited {
             Some(_) => None,
-            None => self.of_stopped(now.as_secs_f64(), site),
+            None => self.of_stopped(now.as_secs_f64(), ahead),
         }
     }
 }

@@ -38,6 +38,8 @@ pub enum What {
     CodeGone,
     /// A thread was seen right beside a site; nobody was stopped.
     Seen(SiteId),
+    /// The same, in a function, but beside none of its sites.
+    Executes(FunctionId),
     /// A variable was seen to change its value.
     Changes(VariableId),
     /// So many threads there are now.

@@ -37,11 +37,12 @@ pub trait Planner {
     fn decide(&mut self, now: Duration, purse: &Purse) -> Action;
 
     /// A thread was just stopped: at a site, after so long a wait, or by a sample. What to do with it, where that follows from how it
-    /// came there; for one that a sample has stopped, maybe at another site of the same function. `None`: what the action says.
+    /// came there. `ahead`: that site; for one that a sample has stopped, the sites that it may be let run to. `None`: what the
+    /// action says.
     fn stopped(
         &mut self,
         _now: Duration,
-        _site: SiteId,
+        _ahead: &[SiteId],
         _waited: Option<Duration>,
     ) -> Option<(SiteId, Then)> {
         None

@@ -62,6 +62,7 @@ impl Knowledge {
                     self.catalogue.seen(number);
                 }
             }
+            What::Executes(function) => self.catalogue.executes(*function),
             What::Changes(variable) => {
                 self.relate(Object::Variable(*variable));
                 self.changing.entry(*variable).or_default();

@@ -28,12 +28,14 @@ pub enum Who {
     Today,
     /// The model of the program.
     Planner,
+    /// The same by way of the engine's terms: what is wired in.
+    Wired,
     /// Who knows the truth.
     Oracle,
 }
 
 impl Who {
-    /// All of them.
+    /// All that are compared.
     pub const ALL: [Self; 5] = [
         Self::Uniform,
         Self::Executed,
@@ -50,6 +52,7 @@ impl Who {
             Self::Executed => "prototype",
             Self::Today => "today",
             Self::Planner => "planner",
+            Self::Wired => "wired",
             Self::Oracle => "oracle",
         }
     }
@@ -60,6 +63,7 @@ impl Who {
             Self::Executed => Box::new(ByChance::executed(seed)),
             Self::Today => Box::new(Today::new(seed, SHARE)),
             Self::Planner => Box::new(ByWorth::new(seed)),
+            Self::Wired => Box::new(Today::planned(seed)),
             Self::Oracle => Box::new(Oracle::new(program, costs)),
         }
     }

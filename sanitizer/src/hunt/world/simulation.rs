@@ -203,6 +203,17 @@ impl<'a> World<'a> {
         self.is_reached_at(site, self.now).then_some(site)
     }
 
+    /// The sites to which a thread comes next that stands before this one.
+    fn ahead(&self, index: usize) -> Vec<SiteId> {
+        const SITES: usize = 4;
+        let ahead = self.program.sites.get(index..).unwrap_or_default();
+        let function = ahead.first().map(|site| site.facts.function);
+        let same = ahead
+            .iter()
+            .take_while(|site| Some(site.facts.function) == function);
+        same.take(SITES).map(|site| site.facts.site).collect()
+    }
+
     /// Whether a site is come to at all at this time.
     pub(super) fn is_reached_at(&self, site: usize, time: f64) -> bool {
         let mut phases = self.program.phases.iter();
@@ -222,14 +233,14 @@ impl<'a> World<'a> {
                 Ok((index, waited)) => {
                     let now = self.time();
                     tell(planner, now, Some(action), What::Came { site, waited });
-                    let instead = planner.stopped(now, site, Some(waited));
+                    let instead = planner.stopped(now, &[site], Some(waited));
                     self.stop(index, instead, then)
                 }
                 Err(nobody) => nobody,
             },
             Deed::Sample { at_most, then } => match self.sample(at_most.as_secs_f64()) {
                 Ok(index) => {
-                    let instead = planner.stopped(self.time(), id(index), None);
+                    let instead = planner.stopped(self.time(), &self.ahead(index), None);
                     self.stop(index, instead, then)
                 }
                 Err(nobody) => Some(nobody),

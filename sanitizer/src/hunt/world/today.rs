@@ -1,4 +1,4 @@
-//! Today's rules as a planner: the strategy `auto` itself, which sees a simulated program's code and values, and what the engine does around it.
+//! A strategy as a planner: it sees a simulated program's code and values, and is asked and told as by the engine. Today's rules are `auto` itself.
 //!
 //! Left out is what the world does not have: that threads hold locks when they come to a site, and that a site's bytes have an address
 //! by which two threads' are compared; so nobody is spared, and no company is waited for. Where a sample or a site may claim a thread,
@@ -14,10 +14,12 @@ use crate::{
         plan::{
             Planner,
             action::{Action, ActionId, Deed, Then},
+            choose::ByWorth,
             event::{Event, LetGo, Partner, SiteId, StallEnd, VariableId, What},
             purse::Purse,
         },
-        strategy::{Conflict, Outcome, Patience, Proposal, Sample, Strategy as _, Turn},
+        planned::Planned,
+        strategy::{Conflict, Means, Outcome, Patience, Proposal, Sample, Step, Strategy, Turn},
         values::PAGE,
     },
     insn::Regs,
@@ -49,7 +51,7 @@ const HEAP: u64 = 0x7000_0000_0000;
 
 /// See the module.
 pub struct Today {
-    strategy: Auto,
+    strategy: Box<dyn Strategy>,
     random: fastrand::Rng,
     image: CodeImage,
     id: ActionId,
@@ -67,6 +69,8 @@ pub struct Today {
     beside_s: f64,
     stalls: u32,
     held_s: f64,
+    /// What was spent in all, s.
+    spent_s: f64,
 }
 
 impl Today {
@@ -74,8 +78,21 @@ impl Today {
     #[must_use]
     pub fn new(seed: u64, share: f64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
+        let auto = Auto::new(random.u64(..), share, LONGEST_STALL).by_steps();
+        Self::with(Box::new(auto), random)
+    }
+
+    /// The planner, by way of the strategy that it has in the engine.
+    #[must_use]
+    pub fn planned(seed: u64) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        let planned = Planned::new(Box::new(ByWorth::new(seed)), seed).by_steps();
+        Self::with(Box::new(planned), random)
+    }
+
+    fn with(strategy: Box<dyn Strategy>, random: fastrand::Rng) -> Self {
         Self {
-            strategy: Auto::new(random.u64(..), share, LONGEST_STALL).by_steps(),
+            strategy,
             random,
             image: CodeImage::default(),
             id: ActionId(0),
@@ -90,6 +107,7 @@ impl Today {
             beside_s: 0.0,
             stalls: 0,
             held_s: 0.0,
+            spent_s: 0.0,
         }
     }
 
@@ -127,6 +145,13 @@ impl Today {
     /// As `engine/waiting.rs` decides.
     fn choose(&mut self, now: Duration, purse: &Purse) -> Deed {
         self.strategy.sampled(std::mem::take(&mut self.samples));
+        let means = Means {
+            purse: *purse,
+            spent_s: self.spent_s,
+        };
+        if let Some(step) = self.strategy.step(now, &means, &self.image) {
+            return self.follow(step);
+        }
         let is_spent = purse.left_s <= 0.0;
         let turn = match self.turn.take() {
             Some(Turn::Clock(_)) if !is_spent => {
@@ -159,6 +184,21 @@ impl Today {
         match self.strategy.wait(&self.image) {
             Some(wait) => self.wait(wait.at, wait.time),
             None => Deed::Rest { time: REST },
+        }
+    }
+
+    fn follow(&self, step: Step) -> Deed {
+        match step {
+            Step::Sample(at_most) => Deed::Sample {
+                at_most,
+                then: Then::LetGo,
+            },
+            Step::Wait(wait) => self.wait(wait.at, wait.time),
+            Step::Watch(unexplained) => Deed::Watch {
+                variable: variable_at(unexplained.variable),
+                at_most: WATCHED,
+            },
+            Step::Rest(time) => Deed::Rest { time },
         }
     }
 
@@ -243,6 +283,7 @@ impl Planner for Today {
             What::Held { lasted, end, .. } => {
                 self.stalls += 1;
                 self.held_s += lasted.as_secs_f64();
+                self.strategy.stalled(*lasted);
                 match end {
                     StallEnd::Quiet => self.strategy.outcome(self.place, Outcome::Quiet),
                     StallEnd::Locked => self.strategy.outcome(self.place, Outcome::Locked),
@@ -272,9 +313,14 @@ impl Planner for Today {
                 ..
             } => self.strategy.outcome(self.place, Outcome::Unsuitable),
             What::Cost(cost) => {
+                self.spent_s += cost;
                 self.beside_s += cost - std::mem::take(&mut self.held_s);
             }
-            What::LetGo { .. } | What::Threads(_) | What::Came { .. } | What::NoSample { .. } => {}
+            What::LetGo { .. }
+            | What::Executes(_)
+            | What::Threads(_)
+            | What::Came { .. }
+            | What::NoSample { .. } => {}
         }
     }
 
@@ -293,9 +339,10 @@ impl Planner for Today {
     fn stopped(
         &mut self,
         _now: Duration,
-        site: SiteId,
+        ahead: &[SiteId],
         waited: Option<Duration>,
     ) -> Option<(SiteId, Then)> {
+        let site = *ahead.first()?;
         self.turn = None;
         let regs = Regs {
             rip: self.image.address(site),

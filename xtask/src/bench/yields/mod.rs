@@ -39,6 +39,9 @@ pub struct Options {
     /// Only these programs.
     #[arg(long, value_delimiter = ',')]
     workloads: Vec<String>,
+    /// What is compared.
+    #[arg(long, value_delimiter = ',', default_values = ["clock", "auto"])]
+    strategies: Vec<Strategy>,
     /// Less than 15 minutes: fewer and shorter runs.
     #[arg(long)]
     short: bool,
@@ -59,6 +62,7 @@ struct Plan {
     pairs: usize,
     seconds: f64,
     cap: f64,
+    strategies: Vec<Strategy>,
 }
 
 impl Plan {
@@ -73,6 +77,7 @@ impl Plan {
             pairs: options.pairs.unwrap_or(pairs),
             seconds: options.seconds.unwrap_or(seconds),
             cap: options.cap.unwrap_or(cap),
+            strategies: options.strategies.clone(),
         }
     }
 }
@@ -119,7 +124,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Workload>> {
 fn detections(subject: &Subject<'_>, plan: &Plan, record: &mut Record) -> Result<()> {
     let name = subject.workload.name;
     for run in 1..=plan.runs {
-        for strategy in Strategy::ALL {
+        for &strategy in &plan.strategies {
             let known = record.detections(name, strategy);
             let capped = known.iter().filter(|one| one.capped).count();
             let settled = 2 * capped > plan.runs;
@@ -140,7 +145,7 @@ fn detections(subject: &Subject<'_>, plan: &Plan, record: &mut Record) -> Result
 fn pairs(subject: &Subject<'_>, plan: &Plan, record: &mut Record) -> Result<()> {
     let name = subject.workload.name;
     for number in 1..=plan.pairs {
-        for strategy in Strategy::ALL {
+        for &strategy in &plan.strategies {
             let known = record.pairs(name, strategy);
             if known.iter().any(|one| one.number == number) {
                 continue;
@@ -167,13 +172,14 @@ fn publish(
     let period = options.sample_period.as_ref();
     let period = period.map(|period| format!(" --sample-period {period}"));
     description.push(format!(
-        "Both with --max-overhead {}{}; clock: {}; auto: nothing else. A run is given up \
+        "All with --max-overhead {}{}; clock: {}; planner: {}; auto: nothing else. A run is given up \
          after {} s, and counts as so many; when most of a strategy's {} have been, the others are left out. Loss and latency: medians of {} pairs of runs, plain and \
          watched, which take turns in being the first, without the first second; the latency is the longest \
          turn of a run. A false report names another pair of functions than those that race.",
         options.max_overhead,
         period.unwrap_or_default(),
         Strategy::Clock.options().join(" "),
+        Strategy::Planner.options().join(" "),
         plan.cap,
         plan.runs,
         plan.pairs

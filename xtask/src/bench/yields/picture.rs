@@ -25,6 +25,7 @@ fn script(workloads: &[&Workload], record: &Record, cap: f64) -> String {
             let aside = match strategy {
                 Strategy::Clock => -ASIDE,
                 Strategy::Auto => ASIDE,
+                Strategy::Planner => 2.0 * ASIDE,
             };
             let middle = place as f64 + aside;
             let detections = record.detections(workload.name, strategy);
@@ -59,17 +60,36 @@ set yrange [0.01:{}]
 set xtics ({})
 set grid ytics
 set key outside top center horizontal
-plot {cap} with lines lc rgb '#999999' dt 2 title 'given up', \\
-  $clock_found with points pt 7 ps 0.7 lc rgb '#d06020' title 'clock', \\
-  $clock_capped with points pt 8 ps 1.0 lc rgb '#d06020' title 'clock, none', \\
-  $clock_median using 1:2:({ASIDE}*0.8) with xerrorbars pt 0 lw 2 lc rgb '#d06020' title 'median', \\
-  $auto_found with points pt 7 ps 0.7 lc rgb '#2060c0' title 'auto', \\
-  $auto_capped with points pt 8 ps 1.0 lc rgb '#2060c0' title 'auto, none', \\
-  $auto_median using 1:2:({ASIDE}*0.8) with xerrorbars pt 0 lw 2 lc rgb '#2060c0' title 'median'
+plot {cap} with lines lc rgb '#999999' dt 2 title 'given up'{}
 ",
         workloads.len() as f64 - 0.4,
         cap * 1.5,
         names.join(", "),
+        points(record),
     );
     script
+}
+
+/// What is drawn of each strategy that was measured.
+fn points(record: &Record) -> String {
+    let mut all = String::new();
+    for strategy in Strategy::ALL {
+        if !record.has(strategy) {
+            continue;
+        }
+        let colour = match strategy {
+            Strategy::Clock => "#d06020",
+            Strategy::Auto => "#2060c0",
+            Strategy::Planner => "#209040",
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(
+            all,
+            ", \\
+  ${strategy}_found with points pt 7 ps 0.7 lc rgb '{colour}' title '{strategy}', \\
+  ${strategy}_capped with points pt 8 ps 1.0 lc rgb '{colour}' title '{strategy}, none', \\
+  ${strategy}_median using 1:2:({ASIDE}*0.8) with xerrorbars pt 0 lw 2 lc rgb '{colour}' title 'median'"
+        );
+    }
+    all
 }

@@ -59,6 +59,11 @@ impl Record {
         Ok(Self { file, lines })
     }
 
+    /// Whether anything was measured of a strategy.
+    pub fn has(&self, strategy: Strategy) -> bool {
+        self.lines.iter().any(|line| line.strategy == strategy)
+    }
+
     /// The detections of a strategy.
     pub fn detections(&self, workload: &str, strategy: Strategy) -> Vec<&Detection> {
         self.of(workload, strategy)

@@ -3,21 +3,24 @@
 use std::fmt;
 
 /// A way of choosing where to stall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Strategy {
     /// As others do it: samples of CPU time, stalls of 100 us, nothing learned.
     Clock,
     /// What gwp-race does by itself.
     Auto,
+    /// What the planner's model says is worth most.
+    Planner,
 }
 
 impl Strategy {
-    pub const ALL: [Self; 2] = [Self::Clock, Self::Auto];
+    pub const ALL: [Self; 3] = [Self::Clock, Self::Auto, Self::Planner];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Clock => "clock",
             Self::Auto => "auto",
+            Self::Planner => "planner",
         }
     }
 
@@ -26,6 +29,7 @@ impl Strategy {
         match self {
             Self::Clock => &["--strategy", "plain-clock", "--stall", "100us"],
             Self::Auto => &[],
+            Self::Planner => &["--strategy", "planner"],
         }
     }
 }

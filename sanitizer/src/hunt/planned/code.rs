@@ -1,0 +1,155 @@
+//! What the planner is told of the target's code: its sites, and where threads were seen.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use crate::{
+    hunt::{
+        access_site::AccessSite,
+        callers::callers,
+        known_code::KnownCode,
+        plan::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId, What},
+        stint::Timekeeper,
+        strategy::{CodeView, Conflict},
+        sweep::Sweep,
+    },
+    insn::x86_64::member,
+};
+
+/// How long the sweep goes on: when nobody was waited for yet, and each time.
+const FIRST_SWEEP: Duration = Duration::from_millis(5);
+const NEXT_SWEEP: Duration = Duration::from_micros(150);
+/// Functions that it may add to those that are remembered.
+const SWEPT: usize = crate::hunt::known_code::MEMORY / 4;
+/// Samples that are kept until they are looked at.
+const MOST_NOTED: usize = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Code {
+    pub(super) known: KnownCode,
+    sweep: Sweep,
+    swept: usize,
+    has_begun: bool,
+    /// Program counters and stack words of stopped threads, which are looked at when none stands.
+    noted: Vec<(u64, Vec<u64>)>,
+    /// Where threads were seen, which the planner is still to be told.
+    seen: Vec<u64>,
+    /// Variables that change, of which it was told.
+    changing: HashSet<u64>,
+    pub(super) timekeeper: Timekeeper,
+}
+
+impl Code {
+    pub(super) fn new(number: u64, timekeeper: Timekeeper) -> Self {
+        Self {
+            known: KnownCode::default(),
+            sweep: Sweep::from(number),
+            swept: 0,
+            has_begun: false,
+            noted: Vec::new(),
+            seen: Vec::new(),
+            changing: HashSet::new(),
+            timekeeper,
+        }
+    }
+
+    /// There is more of it.
+    pub(super) fn extend(&mut self, number: u64) {
+        self.sweep = Sweep::from(number);
+    }
+
+    /// Takes note of where a stopped thread stands.
+    pub(super) fn note(&mut self, pc: u64, stack: impl FnOnce() -> Vec<u64>) {
+        if self.noted.len() < MOST_NOTED {
+            self.noted.push((pc, stack()));
+        }
+    }
+
+    /// Threads were seen to execute there.
+    pub(super) fn executes(&mut self, pc: u64, code: &dyn CodeView) {
+        self.known.executes(pc, code);
+        if self.seen.len() < MOST_NOTED {
+            self.seen.push(pc);
+        }
+    }
+
+    /// Looks at some more of it, while no thread stands.
+    pub(super) fn look(&mut self, code: &dyn CodeView) {
+        for (pc, stack) in std::mem::take(&mut self.noted) {
+            self.executes(pc, code);
+            for caller in callers(&stack, code) {
+                self.executes(caller.wrapping_sub(1), code);
+            }
+        }
+        self.known.look_at_called(code, self.timekeeper);
+        let time = if std::mem::replace(&mut self.has_begun, true) {
+            NEXT_SWEEP
+        } else {
+            FIRST_SWEEP
+        };
+        if self.swept < SWEPT {
+            let (known, swept) = (&mut self.known, &mut self.swept);
+            let begun = self.timekeeper.begin();
+            self.sweep.go_on(code, time, &begun, &mut |start| {
+                known.learn(start, code);
+                *swept += 1;
+            });
+        }
+    }
+
+    /// What of it the planner was not told yet.
+    pub(super) fn news(&mut self, code: &dyn CodeView) -> Vec<What> {
+        let mut news = Vec::new();
+        for start in self.known.take_new() {
+            let sites = self.known.sites_in(start);
+            let facts = sites.filter_map(|(at, site)| self.facts(start, at, site, code));
+            let facts: Arc<[SiteFacts]> = facts.collect();
+            if !facts.is_empty() {
+                news.push(What::Code(facts));
+            }
+        }
+        for pc in std::mem::take(&mut self.seen) {
+            let beside = self.known.site_beside(pc);
+            let function = || self.known.start_of(pc).map(FunctionId);
+            let seen = beside.map(|site| What::Seen(SiteId(site)));
+            news.extend(seen.or_else(|| function().map(What::Executes)));
+        }
+        let changing = self.known.named.changing().iter().copied();
+        for variable in changing {
+            if self.changing.insert(variable) {
+                news.push(What::Changes(VariableId(variable)));
+            }
+        }
+        news
+    }
+
+    fn facts(
+        &self,
+        start: u64,
+        at: u64,
+        site: AccessSite,
+        code: &dyn CodeView,
+    ) -> Option<SiteFacts> {
+        // The thread's own, as a rule; who else uses it does so by a pointer.
+        if site.has(AccessSite::OWN_FRAME) {
+            return None;
+        }
+        let variable = self.known.named.variable_of(at).map(VariableId);
+        let is_access = variable.is_none() && !site.has(AccessSite::CALL);
+        let member = is_access.then(|| member(code.code(at), at)).flatten();
+        Some(SiteFacts {
+            site: SiteId(at),
+            function: FunctionId(start),
+            // What a memory routine does may write as well.
+            writes: site.has(AccessSite::WRITES | AccessSite::CALL),
+            variable,
+            member: member.map(|member| MemberId(member.distance)),
+        })
+    }
+
+    /// The site whose access was made there.
+    pub(super) fn site_of(&mut self, conflict: Conflict, code: &dyn CodeView) -> SiteId {
+        let site = self.known.site_before(conflict.behind, code);
+        SiteId(site.unwrap_or(conflict.behind))
+    }
+}

@@ -1,0 +1,188 @@
+//! What has happened since the planner was asked last, in the engine's terms, and the same in the planner's.
+
+use std::time::Duration;
+
+use crate::hunt::{
+    plan::event::{LetGo, Partner, SiteId, StallEnd, VariableId, What},
+    strategy::{CodeView, Conflict, Outcome},
+};
+
+use super::code::Code;
+
+/// A variable is watched for so long, if nothing ends that before.
+const WATCHED: Duration = Duration::from_millis(500);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Diary {
+    entries: Vec<Entry>,
+    /// How long the stall has lasted whose outcome comes next.
+    lasted: Duration,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Came {
+        site: SiteId,
+        waited: Duration,
+    },
+    Passed {
+        site: SiteId,
+    },
+    Outcome {
+        site: SiteId,
+        outcome: Outcome,
+        lasted: Duration,
+        /// Of those who have used the bytes: the ones that are told of later.
+        others: Vec<Conflict>,
+    },
+    Watched {
+        variable: u64,
+        part: f64,
+        writers: Vec<Conflict>,
+    },
+}
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// The site that was waited at, if one was, and for how long.
+    pub(super) wait: Option<(SiteId, Duration)>,
+    /// How long bytes were to be watched.
+    pub(super) look: Duration,
+}
+
+impl Diary {
+    pub(super) fn came(&mut self, site: SiteId, waited: Duration) {
+        self.entries.push(Entry::Came { site, waited });
+    }
+
+    pub(super) fn passed(&mut self, site: SiteId) {
+        self.entries.push(Entry::Passed { site });
+    }
+
+    pub(super) const fn stalled(&mut self, lasted: Duration) {
+        self.lasted = lasted;
+    }
+
+    pub(super) fn outcome(&mut self, site: SiteId, outcome: Outcome) {
+        self.entries.push(Entry::Outcome {
+            site,
+            outcome,
+            lasted: std::mem::take(&mut self.lasted),
+            others: Vec::new(),
+        });
+    }
+
+    /// Another one was seen to use the bytes of which it was told last.
+    pub(super) fn uses(&mut self, other: Conflict) {
+        if let Some(Entry::Outcome { others, .. }) = self.entries.last_mut() {
+            others.push(other);
+        }
+    }
+
+    pub(super) fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
+        self.entries.push(Entry::Watched {
+            variable,
+            part,
+            writers: writers.to_vec(),
+        });
+    }
+
+    /// All of it, in the planner's terms; it is empty then.
+    pub(super) fn tell(&mut self, asked: Asked, code: &mut Code, view: &dyn CodeView) -> Vec<What> {
+        let mut told = Vec::new();
+        for entry in std::mem::take(&mut self.entries) {
+            match entry {
+                Entry::Came { site, waited } => told.push(What::Came { site, waited }),
+                Entry::Passed { site } => told.push(What::LetGo {
+                    site,
+                    why: LetGo::Wanted,
+                }),
+                Entry::Outcome {
+                    site,
+                    outcome,
+                    lasted,
+                    others,
+                } => {
+                    let mut partners = |first: Conflict| {
+                        let all = std::iter::once(first).chain(others.iter().copied());
+                        all.map(|conflict| partner(conflict, code, view)).collect()
+                    };
+                    tell_outcome(site, outcome, lasted, asked, &mut partners, &mut told);
+                }
+                Entry::Watched {
+                    variable,
+                    part,
+                    writers,
+                } => {
+                    let writers = writers.into_iter();
+                    let writers = writers.map(|writer| partner(writer, code, view));
+                    told.push(What::Watched {
+                        variable: VariableId(variable),
+                        lasted: WATCHED.mul_f64(part.clamp(0.0, 1.0)),
+                        writers: writers.collect(),
+                    });
+                }
+            }
+        }
+        told
+    }
+}
+
+fn partner(conflict: Conflict, code: &mut Code, view: &dyn CodeView) -> Partner {
+    Partner {
+        site: code.site_of(conflict, view),
+        after: conflict.distance,
+    }
+}
+
+/// What came of a site, told in the planner's terms.
+fn tell_outcome(
+    site: SiteId,
+    outcome: Outcome,
+    lasted: Duration,
+    asked: Asked,
+    partners: &mut dyn FnMut(Conflict) -> Vec<Partner>,
+    told: &mut Vec<What>,
+) {
+    let waited = asked.wait.filter(|(at, _)| *at == site);
+    let has_come = told
+        .iter()
+        .any(|what| matches!(what, What::Came { site: at, .. } if *at == site));
+    // Whoever came while it was waited was let pass.
+    if matches!(
+        outcome,
+        Outcome::Held | Outcome::TooOften | Outcome::Unsuitable
+    ) && let Some((site, waited)) = waited
+        && !has_come
+    {
+        told.push(What::Came { site, waited });
+    }
+    let held = |end| What::Held { site, lasted, end };
+    let looked = |users, is_private| What::Looked {
+        site,
+        lasted: asked.look,
+        users,
+        is_private,
+    };
+    let let_go = |why| What::LetGo { site, why };
+    told.push(match outcome {
+        Outcome::NotReached => match waited {
+            Some((site, waited)) => What::Nobody { site, waited },
+            None => let_go(LetGo::Wanted),
+        },
+        Outcome::Held => let_go(LetGo::HoldsLock),
+        Outcome::TooOften | Outcome::Unsuitable | Outcome::KnownPrivate => {
+            let_go(LetGo::Unsuitable)
+        }
+        Outcome::Beside | Outcome::Blind => let_go(LetGo::Wanted),
+        Outcome::Quiet => held(StallEnd::Quiet),
+        Outcome::Locked => held(StallEnd::Locked),
+        Outcome::Hit(first) => held(StallEnd::Hit(partners(first))),
+        Outcome::Repeat => held(StallEnd::Known(Vec::new())),
+        Outcome::Shared(first) => looked(partners(first), false),
+        Outcome::Private => looked(Vec::new(), true),
+        Outcome::Unused => looked(Vec::new(), false),
+    });
+}

@@ -1,0 +1,404 @@
+//! The planner as a strategy: it is told what the engine sees in its own terms, and what it asks for is put into the engine's.
+//!
+//! The planner ([`super::plan`]) decides what to do next and what with whoever comes; this decides nothing but what the planner's terms leave open: which
+//! instructions are sites, which byte of a variable is watched, and who of many that come is claimed.
+
+mod code;
+mod diary;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashSet, time::Duration};
+
+use super::{
+    access_site::AccessSite,
+    ahead::{Place, places},
+    callers::callers,
+    plan::{
+        Planner,
+        action::{Action, Deed, Then},
+        event::{Event, SiteId, What},
+    },
+    site::CONTENDED,
+    strategy::{
+        CodeView, Conflict, Holders, Means, Outcome, Patience, Proposal, Sample, Step, Strategy,
+        Turn, Unexplained, Wait,
+    },
+    values::Read,
+};
+use crate::hunt::stint::Timekeeper;
+use crate::insn::x86_64::leads_to;
+use crate::report::LookedAt;
+use code::Code;
+use diary::{Asked, Diary};
+
+/// Why a site was chosen of which it is not known that others use its bytes; what else was asked for.
+const UNKNOWN: &str = "unknown";
+/// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
+const MOST_SKIPPED: u64 = 2;
+/// From then on somebody is waited for who comes seldom: that one is taken, whatever lock it holds.
+const SELDOM: Duration = Duration::from_millis(100);
+/// How often an object is waited for that several threads use, where that has shown a race before.
+const MEETS_AGAIN: f64 = 0.4;
+/// No rest is longer: threads may begin to do something.
+const LONGEST_REST: Duration = Duration::from_millis(500);
+
+/// What is in hand.
+#[derive(Debug)]
+struct Hand {
+    action: Action,
+    /// When it was asked for.
+    since: Duration,
+    /// What was spent by then, s.
+    spent_s: f64,
+    /// What is done with the thread that was stopped.
+    then: Then,
+}
+
+/// See the module.
+pub struct Planned {
+    planner: Box<dyn Planner>,
+    random: fastrand::Rng,
+    code: Code,
+    diary: Diary,
+    hand: Option<Hand>,
+    now: Duration,
+    /// Sites whose bytes others were seen to use, and those that have raced.
+    contended: HashSet<u64>,
+    raced: HashSet<u64>,
+}
+
+impl Planned {
+    /// A strategy that does what a planner decides; what is left open follows from the seed.
+    #[must_use]
+    pub fn new(planner: Box<dyn Planner>, seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        Self {
+            planner,
+            code: Code::new(random.u64(..), Timekeeper::Clock),
+            random,
+            diary: Diary::default(),
+            hand: None,
+            now: Duration::ZERO,
+            contended: HashSet::new(),
+            raced: HashSet::new(),
+        }
+    }
+
+    /// The same, but how long it looks at code and values follows from what it does, not from a clock: so the same comes out each time.
+    #[must_use]
+    pub fn by_steps(mut self) -> Self {
+        self.code.timekeeper = Timekeeper::Steps;
+        self
+    }
+
+    fn observe(&mut self, of: Option<&Action>, what: What) {
+        let of = of.map(|action| action.id);
+        self.planner.observe(self.now, &Event { of, what });
+    }
+
+    /// Tells what has come of the action in hand, and what is new in the code.
+    fn tell(&mut self, spent_s: f64, code: &dyn CodeView) {
+        if self.code.known.is_full() {
+            // Which costs some repeated tries.
+            self.forget();
+        }
+        let hand = self.hand.take();
+        let wait = hand.as_ref().and_then(|hand| match hand.action.deed {
+            Deed::Wait { site, at_most, .. } => Some((site, at_most)),
+            _ => None,
+        });
+        let look = hand
+            .as_ref()
+            .map_or(Duration::ZERO, |hand| match hand.then {
+                Then::Hold { look, .. } | Then::Look(look) => look,
+                Then::LetGo => Duration::ZERO,
+            });
+        let told = self.diary.tell(Asked { wait, look }, &mut self.code, code);
+        self.code.look(code);
+        for what in self.code.news(code) {
+            self.observe(None, what);
+        }
+        let Some(hand) = hand else {
+            return;
+        };
+        if told.is_empty() && matches!(hand.action.deed, Deed::Sample { .. }) {
+            let waited = self.now.saturating_sub(hand.since);
+            self.observe(Some(&hand.action), What::NoSample { waited });
+        }
+        for what in told {
+            self.note(&what);
+            self.observe(Some(&hand.action), what);
+        }
+        let cost = (spent_s - hand.spent_s).max(0.0);
+        self.observe(Some(&hand.action), What::Cost(cost));
+    }
+
+    /// Takes note of who uses what others use.
+    fn note(&mut self, what: &What) {
+        use super::plan::event::StallEnd;
+        let (site, users, has_raced) = match what {
+            What::Held {
+                site,
+                end: StallEnd::Hit(users),
+                ..
+            } => (site, users, true),
+            What::Looked { site, users, .. } if !users.is_empty() => (site, users, false),
+            _ => return,
+        };
+        let sites = users.iter().map(|user| user.site).chain([*site]);
+        for SiteId(site) in sites {
+            self.contended.insert(site);
+            self.code.known.shares(site);
+            if has_raced {
+                self.raced.insert(site);
+            }
+        }
+    }
+
+    /// The wait that the planner has asked for.
+    fn wait_at(&mut self, at: u64, at_most: Duration, then: Then, means: &Means) -> Wait {
+        let known = self.code.known.get(at);
+        let has = |flag| known.is_some_and(|site| site.has(flag));
+        let is_rare = at_most >= SELDOM;
+        let has_raced = self.raced.contains(&at);
+        Wait {
+            at,
+            site: at,
+            time: at_most,
+            skip: if is_rare || means.purse.left_s <= 0.0 {
+                0
+            } else {
+                self.random.u64(..=MOST_SKIPPED)
+            },
+            writes: has(AccessSite::WRITES) || has(AccessSite::CALL) && self.random.bool(),
+            meets: !is_rare && (!has_raced || self.random.f64() < MEETS_AGAIN),
+            holders: match then {
+                _ if is_rare => Holders::Take,
+                Then::Hold { .. } => Holders::Spare,
+                Then::Look(_) | Then::LetGo => Holders::LookAt,
+            },
+            why: if self.contended.contains(&at) {
+                CONTENDED
+            } else {
+                UNKNOWN
+            },
+        }
+    }
+
+    /// What to do with a thread that is to stand at a place, as the planner says.
+    fn proposal(&self, pc: u64, place: Place, site: SiteId, then: Then) -> Proposal {
+        let patience = match then {
+            Then::Hold { at_most, .. } => Patience::Hold(at_most),
+            Then::Look(_) => Patience::Look,
+            Then::LetGo => return Proposal::Pass("not-worth-it"),
+        };
+        if place.at == pc {
+            Proposal::StallHere {
+                site: site.0,
+                patience,
+            }
+        } else {
+            Proposal::Seek {
+                at: place.at,
+                site: site.0,
+                patience,
+            }
+        }
+    }
+
+    /// A thread has come to the site that was waited at.
+    fn come(&mut self, site: SiteId, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
+        let pc = sample.regs.rip;
+        let waited = sample.waited.unwrap_or_default();
+        self.diary.came(site, waited);
+        self.code.executes(pc, code);
+        let instead = self.planner.stopped(self.now, &[site], Some(waited));
+        let Some(hand) = &mut self.hand else {
+            return Proposal::Pass("no-site-here");
+        };
+        hand.then = instead.map_or(hand.then, |(_, then)| then);
+        let then = hand.then;
+        let is_call = (self.code.known.get(pc)).is_some_and(|known| known.has(AccessSite::CALL));
+        let at = if is_call {
+            let transfer = leads_to(code.code(pc), pc);
+            transfer.and_then(|transfer| code.routine(transfer))
+        } else {
+            Some(pc)
+        };
+        let proposal = match at {
+            Some(at) => self.proposal(pc, Place { at, site: pc }, site, then),
+            None => Proposal::Pass("no-site-here"),
+        };
+        if matches!(proposal, Proposal::Pass(_)) {
+            self.diary.passed(site);
+        }
+        proposal
+    }
+
+    /// A sample has stopped a thread.
+    fn sampled(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
+        let pc = sample.regs.rip;
+        let known = &self.code.known;
+        let sample = Sample {
+            own_frame: &|pc| {
+                known
+                    .get(pc)
+                    .map_or(gwp_race_abi::own::FRAME, AccessSite::own_frame)
+            },
+            ..*sample
+        };
+        let mut ahead = places(pc, &sample, code, &mut self.random);
+        if ahead.is_empty() {
+            for caller in callers(&(sample.stack)(), code) {
+                ahead.extend(places(caller, &sample, code, &mut self.random));
+            }
+        }
+        let sites: Vec<SiteId> = (ahead.iter().map(|place| place.site))
+            .map(|site| {
+                // A memory routine's place is called by what it returns to.
+                let known = self.code.known.learn(site, code);
+                let is_site = known.is_some() && self.code.known.get(site).is_some();
+                let before = (!is_site).then(|| self.code.known.site_before(site, code));
+                SiteId(before.flatten().unwrap_or(site))
+            })
+            .collect();
+        for what in self.code.news(code) {
+            self.observe(None, what);
+        }
+        let chosen = self.planner.stopped(self.now, &sites, None);
+        let place = chosen.and_then(|(site, then)| {
+            let index = sites.iter().position(|known| *known == site)?;
+            Some((*ahead.get(index)?, site, then))
+        });
+        match place {
+            Some((place, site, then)) => {
+                if let Some(hand) = &mut self.hand {
+                    hand.then = then;
+                }
+                let proposal = self.proposal(pc, place, site, then);
+                if matches!(proposal, Proposal::Pass(_)) {
+                    self.diary.passed(site);
+                }
+                proposal
+            }
+            None => {
+                self.diary.passed(SiteId(pc));
+                Proposal::Pass("no-access-ahead")
+            }
+        }
+    }
+}
+
+impl Strategy for Planned {
+    fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Option<Step> {
+        self.now = now;
+        self.tell(means.spent_s, code);
+        let action = self.planner.decide(now, &means.purse);
+        let (step, then) = match action.deed {
+            Deed::Wait {
+                site,
+                at_most,
+                then,
+            } => (Step::Wait(self.wait_at(site.0, at_most, then, means)), then),
+            Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
+            Deed::Watch { variable, .. } => {
+                let byte = self.code.known.named.changed_byte(variable.0);
+                let watch = Unexplained {
+                    variable: variable.0,
+                    byte: byte.unwrap_or(variable.0),
+                    weight: 1.0,
+                };
+                (Step::Watch(watch), Then::LetGo)
+            }
+            Deed::Rest { time } => (Step::Rest(time.min(LONGEST_REST)), Then::LetGo),
+        };
+        self.hand = Some(Hand {
+            action,
+            since: now,
+            spent_s: means.spent_s,
+            then,
+        });
+        Some(step)
+    }
+
+    fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
+        let pc = sample.regs.rip;
+        self.code.note(pc, || (sample.stack)());
+        match self.hand.as_ref().map(|hand| hand.action.deed) {
+            Some(Deed::Wait { site, .. }) if site.0 == pc => self.come(site, sample, code),
+            Some(Deed::Sample { .. }) => self.sampled(sample, code),
+            _ => Proposal::Pass("no-site-here"),
+        }
+    }
+
+    fn own_frame(&self, pc: u64) -> u64 {
+        let known = self.code.known.get(pc);
+        known.map_or(gwp_race_abi::own::FRAME, AccessSite::own_frame)
+    }
+
+    fn probe(&self, _site: u64) -> Option<Duration> {
+        match self.hand.as_ref()?.then {
+            Then::Hold { look, .. } | Then::Look(look) => (!look.is_zero()).then_some(look),
+            Then::LetGo => None,
+        }
+    }
+
+    fn stalled(&mut self, lasted: Duration) {
+        self.diary.stalled(lasted);
+    }
+
+    fn wait(&mut self, _code: &dyn CodeView) -> Option<Wait> {
+        None
+    }
+
+    fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
+        self.diary.watched(variable, part, writers);
+    }
+
+    fn turn(&mut self, _now: Duration) -> Turn {
+        Turn::Site
+    }
+
+    fn seen(&mut self, pc: u64, code: &dyn CodeView) {
+        self.code.executes(pc, code);
+    }
+
+    fn extend(&mut self) {
+        self.code.extend(self.random.u64(..));
+    }
+
+    fn forget(&mut self) {
+        self.code = Code::new(self.random.u64(..), self.code.timekeeper);
+        self.diary = Diary::default();
+        self.hand = None;
+        self.contended.clear();
+        self.raced.clear();
+        self.observe(None, What::CodeGone);
+    }
+
+    fn decay(&mut self) {
+        self.code.known.decay();
+    }
+
+    fn coverage(&self) -> Option<(u64, u64)> {
+        Some(self.code.known.coverage())
+    }
+
+    fn looked_at(&self) -> Vec<LookedAt> {
+        self.code.known.looked_at()
+    }
+
+    fn uses(&mut self, other: Conflict) {
+        self.diary.uses(other);
+    }
+
+    fn look_at_values(&mut self, read: &Read<'_>) {
+        self.code.known.look_at_values(self.code.timekeeper, read);
+    }
+
+    fn outcome(&mut self, site: u64, outcome: Outcome) {
+        self.diary.outcome(SiteId(site), outcome);
+        self.code.known.outcome(site, outcome);
+    }
+}
