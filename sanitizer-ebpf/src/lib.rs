@@ -5,7 +5,6 @@
 //! user space maps these structures into its own memory.
 #![no_std]
 
-mod control;
 mod counter;
 mod event;
 mod limits;
@@ -14,6 +13,7 @@ mod record;
 mod tables;
 
 pub mod access;
+pub mod control;
 pub mod delivery;
 pub mod descent;
 pub mod lock;
@@ -22,7 +22,7 @@ pub mod phase;
 pub mod sample;
 pub mod system_call;
 
-pub use control::*;
+pub use control::{Control, NO_PROCESS, NO_REGISTER, NOBODY};
 pub use counter::Counter;
 pub use event::*;
 pub use limits::*;

@@ -15,7 +15,7 @@ pub const KNOWN: usize = 16;
 
 /// So many of those end a stall: an address that is accessed all the time costs the program a trap each time.
 pub const KNOWN_TRAPS: u64 = 16;
-/// The bits of [`crate::Control::known_hits`] that count.
+/// The bits of [`crate::control::Stall::known_hits`] that count.
 pub const KNOWN_BITS: u32 = 16;
 
 /// Program counters of clock samples that are kept for the strategy.

@@ -18,10 +18,13 @@ use super::{
 extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let Some(control) = control() else { return 0 };
     // The first trap of all is the tracer's own, which measures what it costs.
-    if atomic::load(&control.pid_namespace) == 0 && learn_namespace(control).is_none() {
+    if atomic::load(&control.namespace.pointer) == 0 && learn_namespace(control).is_none() {
         return 0;
     }
-    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+    atomic::add(
+        &control.budget.spent_ns,
+        atomic::load(&control.budget.trap_cost_ns),
+    );
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let pc = unsafe { (*ctx).regs.rip };
     reached(control, atomic::load(&control.phase), pc, false)
@@ -33,13 +36,16 @@ extern "C" fn reach_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 #[unsafe(link_section = "perf_event")]
 extern "C" fn break_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let Some(control) = control() else { return 0 };
-    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+    atomic::add(
+        &control.budget.spent_ns,
+        atomic::load(&control.budget.trap_cost_ns),
+    );
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let pc = unsafe { (*ctx).regs.rip };
     let word = atomic::load(&control.phase);
     if phase::of(word) == phase::SEEK {
         reached(control, word, pc, true)
-    } else if atomic::load(&control.site) == pc {
+    } else if atomic::load(&control.site.at) == pc {
         site_reached(control, word, ctx)
     } else {
         swallow(control, Counter::ReachSwallowed)
@@ -52,10 +58,10 @@ fn reached(control: &Control, word: u64, pc: u64, by_cpu: bool) -> u32 {
     // By its id alone: the first thread of another program has that of the one before, and so may a thread of another process.
     let is_foreign = by_cpu && !is_watched(control, current_tgid(control));
     if is_foreign
-        || atomic::load(&control.owner) != u64::from(current_tid(control))
-        || atomic::load(&control.breakpoint) != pc
+        || atomic::load(&control.claim.owner) != u64::from(current_tid(control))
+        || atomic::load(&control.claim.breakpoint) != pc
     {
-        if by_cpu && atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
+        if by_cpu && atomic::add(&control.stall.traps, 1) + 1 == TRAPS_PER_STALL {
             tell(EVENT_CROWDED, 0, 0, phase::generation(word));
         }
         return swallow(control, Counter::ReachSwallowed);

@@ -5,7 +5,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
-    Control, Counter, ELSEWHERE, EVENT_UNKNOWN_PC, FunctionEntry, ModuleRange, SEEN, phase, sample,
+    Control, Counter, ELSEWHERE, EVENT_UNKNOWN_PC, FunctionEntry, ModuleRange, SEEN,
+    control::Samples, phase, sample,
 };
 
 use crate::atomic;
@@ -23,16 +24,22 @@ use super::{
 extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let Some(control) = control() else { return 0 };
     // Whoever is interrupted, it costs.
-    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+    atomic::add(
+        &control.budget.spent_ns,
+        atomic::load(&control.budget.trap_cost_ns),
+    );
     let tgid = current_tgid(control);
     if !is_watched(control, tgid) {
         return swallow(control, Counter::ForeignSamples);
     }
     count(control, Counter::Samples);
-    atomic::add(&control.sampled_ns, atomic::load(&control.sample_ns));
     atomic::add(
-        &control.earned_ns,
-        atomic::load(&control.earn_per_sample_ns),
+        &control.budget.sampled_ns,
+        atomic::load(&control.budget.sample_ns),
+    );
+    atomic::add(
+        &control.budget.earned_ns,
+        atomic::load(&control.budget.earn_per_sample_ns),
     );
 
     let now = now();
@@ -42,16 +49,16 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     // the sampler for good.
     let void = phase::of(word) == phase::CLAIMED
         // Another gate may have claimed since this one took the time.
-        && now.saturating_sub(atomic::load(&control.claim_time_ns))
-            > atomic::load(&control.claim_timeout_ns);
+        && now.saturating_sub(atomic::load(&control.claim.time_ns))
+            > atomic::load(&control.claim.timeout_ns);
     // Where the time goes is counted for every sample: it says how much of the program's work
     // can be watched at all.
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let pc = unsafe { (*ctx).regs.rip };
     let Some(range) = range_of(control, tgid, pc) else {
-        let last = atomic::load(&control.unknown_pc_ns);
+        let last = atomic::load(&control.samples.unknown_pc_ns);
         if now.wrapping_sub(last) > sample::UNKNOWN_PC_INTERVAL_NS {
-            atomic::store(&control.unknown_pc_ns, now);
+            atomic::store(&control.samples.unknown_pc_ns, now);
             tell(EVENT_UNKNOWN_PC, current_tid(control), 0, pc);
         }
         count_elsewhere(control, pc);
@@ -75,13 +82,13 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if !sample::is_worth_it(range.functions, has_metadata, flags != 0) {
         return swallow(control, Counter::SampleUnanalyzed);
     }
-    let place = atomic::add(&control.seen_count, 1) as usize % SEEN;
-    atomic::store(&control.seen[place], pc);
+    let place = atomic::add(&control.samples.seen_count, 1) as usize % SEEN;
+    atomic::store(&control.samples.seen[place], pc);
     let refusal = sample::refusal(
         idle || void,
-        atomic::load(&control.clock_claims) != 0,
-        atomic::load(&control.spent_ns),
-        atomic::load(&control.earned_ns),
+        atomic::load(&control.claim.by_clock) != 0,
+        atomic::load(&control.budget.spent_ns),
+        atomic::load(&control.budget.earned_ns),
     );
     if let Some(reason) = refusal {
         return swallow(control, reason);
@@ -99,7 +106,7 @@ extern "C" fn clock_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         current_tid(control),
         pc
     );
-    stop(control, atomic::load(&control.clock_by_cpu) != 0)
+    stop(control, atomic::load(&control.events.clock_by_cpu) != 0)
 }
 
 /// Whether a memory routine with this stack pointer was called by an analyzed function: few of them move it
@@ -119,9 +126,9 @@ fn is_called_by_analyzed(control: &Control, tgid: u32, stack: u64) -> bool {
 /// Counts a sample outside analyzed functions.
 #[inline(always)]
 fn count_elsewhere(control: &Control, pc: u64) {
-    let [place, number] = &control.elsewhere[Control::place_elsewhere(pc) % ELSEWHERE];
+    let [place, number] = &control.samples.elsewhere[Samples::place_elsewhere(pc) % ELSEWHERE];
     let before = [atomic::load(place), atomic::load(number)];
-    let [now_there, counted] = Control::counted_elsewhere(before, pc);
+    let [now_there, counted] = Samples::counted_elsewhere(before, pc);
     atomic::store(place, now_there);
     atomic::store(number, counted);
 }

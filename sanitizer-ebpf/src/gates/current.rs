@@ -10,7 +10,7 @@ use crate::{
 
 #[inline(always)]
 pub(super) fn current_tgid(control: &Control) -> u32 {
-    if atomic::load(&control.pid_level) == 0 {
+    if atomic::load(&control.namespace.level) == 0 {
         return (bpf_get_current_pid_tgid() >> 32) as u32;
     }
     // SAFETY: the helper has no preconditions.
@@ -20,12 +20,12 @@ pub(super) fn current_tgid(control: &Control) -> u32 {
 /// Whether a process is the watched one. The idle task and, in a pid namespace, every process outside of it have the id 0, which is nobody's.
 #[inline(always)]
 pub(super) fn is_watched(control: &Control, tgid: u32) -> bool {
-    u64::from(tgid) != NO_PROCESS && u64::from(tgid) == atomic::load(&control.tgid)
+    u64::from(tgid) != NO_PROCESS && u64::from(tgid) == atomic::load(&control.process.tgid)
 }
 
 #[inline(always)]
 pub(super) fn current_tid(control: &Control) -> u32 {
-    if atomic::load(&control.pid_level) == 0 {
+    if atomic::load(&control.namespace.level) == 0 {
         return bpf_get_current_pid_tgid() as u32;
     }
     // SAFETY: the helper has no preconditions.
@@ -36,8 +36,8 @@ pub(super) fn current_tid(control: &Control) -> u32 {
 #[inline(always)]
 fn namespace(control: &Control) -> Namespace {
     Namespace {
-        pointer: atomic::load(&control.pid_namespace),
-        level: atomic::load(&control.pid_level),
+        pointer: atomic::load(&control.namespace.pointer),
+        level: atomic::load(&control.namespace.level),
     }
 }
 
@@ -69,8 +69,8 @@ pub(super) fn learn_namespace(control: &Control) -> Option<()> {
     // SAFETY: the helper has no preconditions.
     let task = unsafe { bpf_get_current_task() };
     let namespace = Namespace::of(&control.offsets, task)?;
-    atomic::store(&control.pid_level, namespace.level);
-    atomic::store(&control.pid_namespace, namespace.pointer);
+    atomic::store(&control.namespace.level, namespace.level);
+    atomic::store(&control.namespace.pointer, namespace.pointer);
     Some(())
 }
 

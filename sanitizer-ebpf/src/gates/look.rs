@@ -10,8 +10,8 @@ use super::block::{now, tell};
 #[inline(always)]
 pub(super) fn share_own(control: &Control) -> u32 {
     let now = now();
-    let is_alone = atomic::load(&control.share_others) == 0;
-    if atomic::add(&control.share_own, 1) + 1 == OWN_ACCESSES && is_alone {
+    let is_alone = atomic::load(&control.sharing.others) == 0;
+    if atomic::add(&control.sharing.own, 1) + 1 == OWN_ACCESSES && is_alone {
         tell_of_look(control);
     }
     end_look(control, now);
@@ -22,15 +22,15 @@ pub(super) fn share_own(control: &Control) -> u32 {
 #[inline(always)]
 pub(super) fn share_other(control: &Control, pc: u64) -> u32 {
     let now = now();
-    let waited = now.saturating_sub(atomic::load(&control.share_since_ns));
-    let others = atomic::add(&control.share_others, 1);
+    let waited = now.saturating_sub(atomic::load(&control.sharing.since_ns));
+    let others = atomic::add(&control.sharing.others, 1);
     if others == 0 {
         let until = now.wrapping_add(4 * waited).wrapping_add(MORE_NS);
-        atomic::store(&control.share_until_ns, until);
+        atomic::store(&control.sharing.until_ns, until);
     }
     if !is_user(control, pc) {
-        let place = atomic::add(&control.share_users, 1) as usize;
-        if let Some([user, after_ns]) = control.users.get(place) {
+        let place = atomic::add(&control.sharing.user_count, 1) as usize;
+        if let Some([user, after_ns]) = control.sharing.users.get(place) {
             atomic::store(after_ns, waited);
             // Last: it says that the other one is there.
             atomic::store(user, pc);
@@ -47,21 +47,21 @@ pub(super) fn share_other(control: &Control, pc: u64) -> u32 {
 /// Whether an access there was noted.
 #[inline(always)]
 fn is_user(control: &Control, pc: u64) -> bool {
-    let mut users = control.users.iter();
+    let mut users = control.sharing.users.iter();
     users.any(|[user, _]| atomic::load(user) == pc)
 }
 
 /// Enough was seen of who uses the bytes that stay watched.
 #[inline(always)]
 pub(super) fn tell_of_look(control: &Control) {
-    tell(EVENT_SHARED, 0, 0, atomic::load(&control.share_since_ns));
+    tell(EVENT_SHARED, 0, 0, atomic::load(&control.sharing.since_ns));
 }
 
 /// Tells the tracer, once, when enough was seen of who uses the bytes that stay watched.
 #[inline(always)]
 fn end_look(control: &Control, now: u64) {
-    let until = atomic::load(&control.share_until_ns);
-    if now > until && atomic::replace(&control.share_until_ns, until, u64::MAX) {
+    let until = atomic::load(&control.sharing.until_ns);
+    if now > until && atomic::replace(&control.sharing.until_ns, until, u64::MAX) {
         tell_of_look(control);
     }
 }

@@ -35,9 +35,9 @@ fn newtask(ctx: RawTracePointContext) -> i32 {
         return 0;
     }
     count(control, Counter::Threads);
-    atomic::add(&control.spent_ns, NEW_THREAD_NS);
-    let allowed = atomic::load(&control.threads_allowed);
-    if allowed == 0 || !atomic::replace(&control.threads_allowed, allowed, allowed - 1) {
+    atomic::add(&control.budget.spent_ns, NEW_THREAD_NS);
+    let allowed = atomic::load(&control.budget.threads_allowed);
+    if allowed == 0 || !atomic::replace(&control.budget.threads_allowed, allowed, allowed - 1) {
         count(control, Counter::ThreadsLeft);
         return 0;
     }
@@ -60,7 +60,7 @@ fn exec(_ctx: RawTracePointContext) -> i32 {
     if is_watched(control, current_tgid(control))
         && !is_held(control, unsafe { bpf_get_current_task() })
     {
-        atomic::store(&control.tgid, NO_PROCESS);
+        atomic::store(&control.process.tgid, NO_PROCESS);
         tell(EVENT_EXEC, current_tid(control), 0, 0);
     }
     0

@@ -37,7 +37,7 @@ pub(super) fn is_recorded(generation: u64, pc: u64) -> bool {
 /// A record that nobody else writes, with its number; `None` where the stall has enough of them.
 #[inline(always)]
 pub(super) fn next_record(control: &Control) -> Option<(*mut HitRecord, u64)> {
-    let index = atomic::add(&control.hits, 1);
+    let index = atomic::add(&control.stall.hits, 1);
     if index as usize >= HITS {
         count(control, Counter::HitOverflow);
         return None;

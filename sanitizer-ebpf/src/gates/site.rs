@@ -22,53 +22,56 @@ use super::{
 pub(super) fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_event_data) -> u32 {
     count(control, Counter::SiteTraps);
     // Whoever traps here, it costs.
-    let trap = atomic::add(&control.site_traps, 1);
+    let trap = atomic::add(&control.site.traps, 1);
     if trap + 1 == TRAPS_PER_SITE {
         tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
     }
     let now = now();
-    let unmet = atomic::load(&control.site_unmet);
-    let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
+    let unmet = atomic::load(&control.site.company.unmet);
+    let by_cpu = atomic::load(&control.events.watch_by_cpu) != 0;
     let foreign = by_cpu && !is_watched(control, current_tgid(control));
     if !foreign {
-        atomic::replace(&control.site_first_ns, 0, now);
+        atomic::replace(&control.site.first_ns, 0, now);
     }
     // A wait for company, once begun, shall not end for what it has cost itself.
-    let company_ns = unmet * atomic::load(&control.trap_cost_ns);
+    let company_ns = unmet * atomic::load(&control.budget.trap_cost_ns);
     if foreign
-        || trap < atomic::load(&control.site_skip)
+        || trap < atomic::load(&control.site.skip)
         || phase::of(word) != phase::IDLE
-        || atomic::load(&control.spent_ns)
-            > atomic::load(&control.earned_ns) + atomic::load(&control.site_credit_ns) + company_ns
+        || atomic::load(&control.budget.spent_ns)
+            > atomic::load(&control.budget.earned_ns)
+                + atomic::load(&control.site.credit_ns)
+                + company_ns
     {
         return swallow(control, Counter::SiteSwallowed);
     }
     let address = site_address(control, ctx);
-    if atomic::load(&control.site_passes_own) != 0 && is_own(control, ctx, address) {
-        if atomic::add(&control.site_own, 1) + 1 == OWN_TRAPS {
+    if atomic::load(&control.site.own.passes) != 0 && is_own(control, ctx, address) {
+        if atomic::add(&control.site.own.traps, 1) + 1 == OWN_TRAPS {
             tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
         }
         return swallow(control, Counter::SiteOwn);
     }
-    let waits_for_company = now < atomic::load(&control.site_meets_until_ns) && unmet < UNMET_TRAPS;
+    let waits_for_company =
+        now < atomic::load(&control.site.company.until_ns) && unmet < UNMET_TRAPS;
     let meets = waits_for_company && meets(control, address);
     if waits_for_company && !meets {
-        atomic::add(&control.site_unmet, 1);
-        atomic::add(&control.site_traps, u64::MAX);
+        atomic::add(&control.site.company.unmet, 1);
+        atomic::add(&control.site.traps, u64::MAX);
         return swallow(control, Counter::SiteUnmet);
     }
-    if atomic::load(&control.site_spares_holders) != 0 && holds_lock(control) {
-        if atomic::add(&control.site_held, 1) < HELD_TRAPS {
-            atomic::add(&control.site_traps, u64::MAX);
+    if atomic::load(&control.site.locks.spares_holders) != 0 && holds_lock(control) {
+        if atomic::add(&control.site.locks.held, 1) < HELD_TRAPS {
+            atomic::add(&control.site.traps, u64::MAX);
         }
         return swallow(control, Counter::SiteHeld);
     }
     if let Some(reason) = cannot_stop(control) {
         // Where threads come and go, there are many of them for one that can be stopped.
         if matches!(reason, Counter::SampleNotHeld)
-            && atomic::add(&control.site_not_held, 1) < NOT_HELD_TRAPS
+            && atomic::add(&control.site.not_held, 1) < NOT_HELD_TRAPS
         {
-            atomic::add(&control.site_traps, u64::MAX);
+            atomic::add(&control.site.traps, u64::MAX);
         }
         return swallow(control, reason);
     }
@@ -88,7 +91,7 @@ fn holds_lock(control: &Control) -> bool {
     let Some(tid) = innermost_tid(control) else {
         return false;
     };
-    let known = control.locks.iter().map(atomic::load);
+    let known = control.site.locks.known.iter().map(atomic::load);
     let mut locks = known.take_while(|lock| *lock != 0);
     locks.any(|lock| {
         let (form, futex) = lock::Form::of_word(lock);
@@ -101,10 +104,10 @@ fn holds_lock(control: &Control) -> bool {
 /// The address that the current thread is about to access at the site.
 #[inline(always)]
 fn site_address(control: &Control, ctx: *const bpf_perf_event_data) -> u64 {
-    let index = register(ctx, atomic::load(&control.site_index));
-    atomic::load(&control.site_displacement)
-        .wrapping_add(register(ctx, atomic::load(&control.site_base)))
-        .wrapping_add(index << (atomic::load(&control.site_shift) & 3))
+    let index = register(ctx, atomic::load(&control.site.operand.index));
+    atomic::load(&control.site.operand.displacement)
+        .wrapping_add(register(ctx, atomic::load(&control.site.operand.base)))
+        .wrapping_add(index << (atomic::load(&control.site.operand.shift) & 3))
 }
 
 /// Whether the current thread is about to access there what only it uses, as far as its registers tell.
@@ -113,8 +116,8 @@ fn is_own(control: &Control, ctx: *const bpf_perf_event_data, address: u64) -> b
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
     let stack_pointer = unsafe { ptr::read_volatile(&raw const (*ctx).regs.rsp) };
     let thread_pointer = of_current(control.offsets.task_fs_base);
-    let frame = atomic::load(&control.site_frame);
-    let other = atomic::load(&control.site_other);
+    let frame = atomic::load(&control.site.own.frame);
+    let other = atomic::load(&control.site.operand.other);
     own::is_own(address, stack_pointer, thread_pointer, frame)
         && (other == NO_REGISTER
             || own::is_own(register(ctx, other), stack_pointer, thread_pointer, frame))
@@ -124,8 +127,8 @@ fn is_own(control: &Control, ctx: *const bpf_perf_event_data, address: u64) -> b
 #[inline(always)]
 fn meets(control: &Control, address: u64) -> bool {
     let tid = u64::from(current_tid(control));
-    let known = atomic::load(&control.met_count);
-    for (place, [known_address, known_tid]) in control.met.iter().enumerate() {
+    let known = atomic::load(&control.site.company.met_count);
+    for (place, [known_address, known_tid]) in control.site.company.met.iter().enumerate() {
         if place as u64 >= known {
             break;
         }
@@ -134,7 +137,8 @@ fn meets(control: &Control, address: u64) -> bool {
             return known_tid != tid && known_tid != NOBODY;
         }
     }
-    let [new_address, new_tid] = &control.met[atomic::add(&control.met_count, 1) as usize % MET];
+    let [new_address, new_tid] =
+        &control.site.company.met[atomic::add(&control.site.company.met_count, 1) as usize % MET];
     atomic::store(new_address, address);
     atomic::store(new_tid, tid);
     false

@@ -22,7 +22,7 @@ pub(super) fn claim(control: &Control, word: u64, now: u64) -> bool {
     if !atomic::replace(&control.phase, word, claimed) {
         return false;
     }
-    atomic::store(&control.owner, u64::from(current_tid(control)));
+    atomic::store(&control.claim.owner, u64::from(current_tid(control)));
     stands(control, now);
     true
 }
@@ -31,9 +31,9 @@ pub(super) fn claim(control: &Control, word: u64, now: u64) -> bool {
 #[inline(always)]
 pub(super) fn stands(control: &Control, now: u64) {
     let waited = of_current(control.offsets.task_run_delay);
-    atomic::store(&control.claim_run_delay_ns, waited);
-    atomic::store(&control.claim_time_ns, now);
-    atomic::store(&control.standing_since_ns, now);
+    atomic::store(&control.claim.run_delay_ns, waited);
+    atomic::store(&control.claim.time_ns, now);
+    atomic::store(&control.watchdog.standing_since_ns, now);
     // A full buffer is one that the watchdog is about to read.
     let _ = STANDING.output(now, 0);
 }
@@ -41,7 +41,7 @@ pub(super) fn stands(control: &Control, now: u64) {
 /// The signal that stops threads, whoever sends it.
 #[inline(always)]
 fn signal_of(control: &Control) -> u32 {
-    match atomic::load(&control.delivery) as u32 {
+    match atomic::load(&control.events.delivery) as u32 {
         delivery::SIGTRAP => SIGTRAP,
         signal => signal,
     }
@@ -51,7 +51,7 @@ fn signal_of(control: &Control) -> u32 {
 /// signal of their own.
 #[inline(always)]
 pub(super) fn stop(control: &Control, by_cpu: bool) -> u32 {
-    match atomic::load(&control.delivery) as u32 {
+    match atomic::load(&control.events.delivery) as u32 {
         delivery::SIGTRAP if !by_cpu => 1,
         _ => send(control),
     }
@@ -96,7 +96,7 @@ pub(super) fn is_held(control: &Control, task: u64) -> bool {
     let Some(parent) = read_kernel::<u64>(task, offsets.task_parent) else {
         return false;
     };
-    tgid_of(control, parent) == Some(atomic::load(&control.tracer) as u32)
+    tgid_of(control, parent) == Some(atomic::load(&control.process.tracer) as u32)
 }
 
 /// Whether the signal that stops threads is not blocked in one, and its disposition is to be ignored.
@@ -120,7 +120,7 @@ fn ignores(control: &Control, task: u64) -> bool {
     match read_kernel::<u64>(sighand, action) {
         Some(SIG_IGN) => true,
         // The signals that a gate sends by itself are ignored by default, too.
-        Some(SIG_DFL) => atomic::load(&control.delivery) as u32 != delivery::SIGTRAP,
+        Some(SIG_DFL) => atomic::load(&control.events.delivery) as u32 != delivery::SIGTRAP,
         _ => false,
     }
 }

@@ -33,36 +33,40 @@ const RING: u64 = 3;
 #[unsafe(link_section = "perf_event")]
 extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let Some(control) = control() else { return 0 };
-    atomic::add(&control.spent_ns, atomic::load(&control.trap_cost_ns));
+    atomic::add(
+        &control.budget.spent_ns,
+        atomic::load(&control.budget.trap_cost_ns),
+    );
     let word = atomic::load(&control.phase);
     // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the accesses.
     let (pc, address) = unsafe { ((*ctx).regs.rip, (*ctx).addr) };
     // Those of threads serve as breakpoints on a site while nothing is in hand. A data watchpoint fires
     // behind its instruction, a breakpoint at the address that it stands on.
-    if address == pc && atomic::load(&control.site) == pc {
+    if address == pc && atomic::load(&control.site.at) == pc {
         return site_reached(control, word, ctx);
     }
     let tid = current_tid(control);
-    let by_cpu = atomic::load(&control.watch_by_cpu) != 0;
+    let by_cpu = atomic::load(&control.events.watch_by_cpu) != 0;
     let is_foreign = by_cpu && !is_watched(control, current_tgid(control));
-    let shares = phase::of(word) != phase::STALL && atomic::load(&control.share_address) == address;
+    let shares =
+        phase::of(word) != phase::STALL && atomic::load(&control.sharing.address) == address;
     if shares {
         count(control, Counter::ShareTraps);
-        if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
+        if atomic::add(&control.stall.traps, 1) + 1 == TRAPS_PER_STALL {
             tell_of_look(control);
         }
-        if !is_foreign && u64::from(tid) == atomic::load(&control.share_tid) {
+        if !is_foreign && u64::from(tid) == atomic::load(&control.sharing.tid) {
             return share_own(control);
         }
     } else {
         count(control, Counter::Traps);
-        if !access::is_of_stall(word, address, atomic::load(&control.watch_address)) {
+        if !access::is_of_stall(word, address, atomic::load(&control.stall.address)) {
             return swallow(control, Counter::HitStale);
         }
-        if !is_foreign && u64::from(tid) == atomic::load(&control.owner) {
+        if !is_foreign && u64::from(tid) == atomic::load(&control.claim.owner) {
             return swallow(control, Counter::HitSameThread);
         }
-        if atomic::add(&control.stall_traps, 1) + 1 == TRAPS_PER_STALL {
+        if atomic::add(&control.stall.traps, 1) + 1 == TRAPS_PER_STALL {
             tell(EVENT_BUSY, tid, 0, phase::generation(word));
         }
     }
@@ -83,7 +87,8 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let mut is_of_library = false;
     let flags = match range_of(control, current_tgid(control), before) {
         Some(range) => {
-            if atomic::load(&control.ignore_atomic) != 0 && ends_atomic(control, range, pc) {
+            if atomic::load(&control.evidence.ignore_atomic) != 0 && ends_atomic(control, range, pc)
+            {
                 return refuse(control, Counter::HitAtomic, shares);
             }
             is_of_library = range.flags & ModuleRange::ROUTINES_ONLY != 0;
@@ -96,8 +101,8 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         is_of_library,
     };
     let keep = access::Keep {
-        results: atomic::load(&control.keep_results) != 0,
-        unanalyzed: atomic::load(&control.keep_unanalyzed) != 0,
+        results: atomic::load(&control.evidence.keep_results) != 0,
+        unanalyzed: atomic::load(&control.evidence.keep_unanalyzed) != 0,
     };
     if !code.is_evidence(keep) {
         return refuse(control, Counter::HitUnanalyzed, shares);
@@ -106,7 +111,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         return share_other(control, pc);
     }
     // A routine has many callers.
-    if atomic::load(&control.places_once) != 0
+    if atomic::load(&control.stall.places_once) != 0
         && flags & FunctionEntry::MEM_ROUTINE == 0
         && is_recorded(phase::generation(word), pc)
     {
@@ -118,7 +123,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     };
     let first = index == 0;
     // Stopping the racing thread as well shortens the stall; it is no part of the evidence.
-    let racing_stops = first && atomic::load(&control.stop_racing) != 0 && stoppable(control);
+    let racing_stops = first && atomic::load(&control.stall.stop_racing) != 0 && stoppable(control);
     // SAFETY: `next_record` hands out each record once in a generation.
     unsafe {
         (*record).stopping = u32::from(racing_stops);
@@ -171,10 +176,10 @@ fn kernel_access(control: &Control, word: u64, address: u64, tid: u32, shares: b
 /// An access was made of which it is known that it races with the one of the stalled thread.
 #[inline(always)]
 fn count_known(control: &Control, tid: u32, generation: u64) {
-    let counted = atomic::load(&control.known_hits);
+    let counted = atomic::load(&control.stall.known_hits);
     // One that comes late, or at the same time as another one, is not counted.
     if counted >> KNOWN_BITS == generation
-        && atomic::replace(&control.known_hits, counted, counted.wrapping_add(1))
+        && atomic::replace(&control.stall.known_hits, counted, counted.wrapping_add(1))
     {
         match counted & ((1 << KNOWN_BITS) - 1) {
             0 => tell(EVENT_KNOWN, tid, 0, generation),
@@ -187,6 +192,6 @@ fn count_known(control: &Control, tid: u32, generation: u64) {
 /// Whether it is known that the access before this address races with the one of the stalled thread.
 #[inline(always)]
 fn is_known(control: &Control, pc: u64) -> bool {
-    let mut known = control.known.iter();
+    let mut known = control.stall.known.iter();
     known.any(|known| atomic::load(known) == pc)
 }

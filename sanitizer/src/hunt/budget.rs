@@ -99,8 +99,8 @@ impl Budget {
     /// itself, because samples are few.
     pub fn set_period(&self, control: &Control, period_ns: u64) {
         let earned = (period_ns as f64 * self.share) as u64;
-        control.sample_ns.store(period_ns, SeqCst);
-        control.earn_per_sample_ns.store(earned, SeqCst);
+        control.budget.sample_ns.store(period_ns, SeqCst);
+        control.budget.earn_per_sample_ns.store(earned, SeqCst);
     }
 
     /// Sets the rates in the control block.
@@ -118,8 +118,8 @@ impl Budget {
             MOST_ADVANCE
         };
         let advance = nanos(ADVANCED.mul_f64(share).min(most));
-        control.trap_cost_ns.store(trap_cost_ns, SeqCst);
-        control.earned_ns.fetch_add(advance, SeqCst);
+        control.budget.trap_cost_ns.store(trap_cost_ns, SeqCst);
+        control.budget.earned_ns.fetch_add(advance, SeqCst);
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
         let budget = Self {
             charged_cpu_ns: cpu_time_ns(),
@@ -154,7 +154,7 @@ impl Budget {
         let worked = used.saturating_sub(self.guard_cpu_ns);
         self.guard_cpu_ns = used.max(self.guard_cpu_ns);
         self.worked_ns += worked;
-        control.spent_ns.fetch_add(worked, SeqCst);
+        control.budget.spent_ns.fetch_add(worked, SeqCst);
     }
 
     /// Earns with the CPU time that no clock sample stands for, since those come in user mode only: of `used`,
@@ -164,7 +164,7 @@ impl Budget {
         let new = unsampled.saturating_sub(self.unsampled_ns);
         self.unsampled_ns += new;
         let earned = (new as f64 * self.share) as u64;
-        control.earned_ns.fetch_add(earned, SeqCst);
+        control.budget.earned_ns.fetch_add(earned, SeqCst);
     }
 
     /// Whether nothing is left.
@@ -176,8 +176,8 @@ impl Budget {
     /// Whether more than so much has to be earned until something is left.
     #[must_use]
     pub fn owes_more_than(control: &Control, credit: Duration) -> bool {
-        let earned = control.earned_ns.load(SeqCst);
-        control.spent_ns.load(SeqCst) > earned.saturating_add(nanos(credit))
+        let earned = control.budget.earned_ns.load(SeqCst);
+        control.budget.spent_ns.load(SeqCst) > earned.saturating_add(nanos(credit))
     }
 
     /// What is left, and what comes in; a thread that is worth it may cost so much more.
@@ -187,8 +187,8 @@ impl Budget {
         const LEAST: f64 = 0.01;
         const USUAL: f64 = 1.0;
         let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64();
-        let [earned, spent] =
-            [&control.earned_ns, &control.spent_ns].map(|ns| seconds(ns.load(SeqCst)));
+        let [earned, spent] = [&control.budget.earned_ns, &control.budget.spent_ns]
+            .map(|ns| seconds(ns.load(SeqCst)));
         let cpus = self.used.map_or(USUAL, |(_, cpus)| cpus.max(LEAST));
         Purse {
             left_s: earned - spent,
@@ -254,7 +254,7 @@ impl Budget {
         self.stopped_ns += ns;
         let charged = scaled(ns, self.loss_share()) + nanos(UNSEEN_OF_STOP);
         self.stops_ns += charged;
-        control.spent_ns.fetch_add(charged, SeqCst);
+        control.budget.spent_ns.fetch_add(charged, SeqCst);
     }
 
     /// Charges a thread's standing still on the program's own account. What cannot be seen of it is a part of what the tracer's work for
@@ -263,7 +263,7 @@ impl Budget {
         self.stopped_ns += ns;
         let charged = scaled(ns, self.loss_share());
         self.stops_ns += charged;
-        control.spent_ns.fetch_add(charged, SeqCst);
+        control.budget.spent_ns.fetch_add(charged, SeqCst);
     }
 
     /// Takes note of how long a stall has lasted, whose thread's standing still is charged.
@@ -275,13 +275,13 @@ impl Budget {
     pub fn charge_others(&mut self, control: &Control, ns: u64) {
         let ns = scaled(ns, self.loss_share());
         self.others_ns += ns;
-        control.spent_ns.fetch_add(ns, SeqCst);
+        control.budget.spent_ns.fetch_add(ns, SeqCst);
     }
 
     /// Charges CPU time that the daemon has used, mostly to explain what was found, ns.
     pub fn charge_explaining(&mut self, control: &Control, ns: u64) {
         self.explained_ns += ns;
-        control.spent_ns.fetch_add(ns, SeqCst);
+        control.budget.spent_ns.fetch_add(ns, SeqCst);
     }
 
     /// What was charged for stalls, for those who waited for a stopped thread, and for what was found, ns.
@@ -297,13 +297,13 @@ impl Budget {
         let worked = scaled(since, self.work_share());
         self.charged_cpu_ns = used;
         self.worked_ns += worked;
-        control.spent_ns.fetch_add(worked, SeqCst);
-        let spent = control.spent_ns.load(SeqCst);
-        let earned = control.earned_ns.load(SeqCst);
+        control.budget.spent_ns.fetch_add(worked, SeqCst);
+        let spent = control.budget.spent_ns.load(SeqCst);
+        let earned = control.budget.earned_ns.load(SeqCst);
         let saved = earned.saturating_sub(spent);
         self.most_savings = self.most_savings.min(saved).max(nanos(SAVINGS));
         let excess = saved.saturating_sub(self.most_savings);
-        control.earned_ns.fetch_sub(excess, SeqCst);
+        control.budget.earned_ns.fetch_sub(excess, SeqCst);
         since
     }
 
@@ -317,6 +317,7 @@ impl Budget {
             ("reports", self.explained_ns),
         ];
         let by_gates = control
+            .budget
             .spent_ns
             .load(SeqCst)
             .saturating_sub(charged.iter().map(|(_, ns)| ns).sum());
@@ -376,11 +377,11 @@ mod tests {
         let control = gates.control();
         let mut budget = budget(control);
         let spent = |budget: &mut Budget| {
-            let before = control.spent_ns.load(SeqCst);
+            let before = control.budget.spent_ns.load(SeqCst);
             budget.charge_stop(control, STOOD);
             budget.charge_others(control, STOOD);
             budget.note_stall(STOOD);
-            control.spent_ns.load(SeqCst) - before - nanos(UNSEEN_OF_STOP)
+            control.budget.spent_ns.load(SeqCst) - before - nanos(UNSEEN_OF_STOP)
         };
         assert_eq!(spent(&mut budget), 2 * STOOD);
         budget.program_uses(1.0, 2, 3.0);
@@ -410,7 +411,7 @@ mod tests {
             let gates = Gates::in_user_space().unwrap();
             let control = gates.control();
             let _ = Budget::new(control, 10_000_000, share, 5_000, is_child);
-            let earned = control.earned_ns.load(SeqCst);
+            let earned = control.budget.earned_ns.load(SeqCst);
             assert_eq!(earned, advance_us * 1000, "{share}");
         }
     }

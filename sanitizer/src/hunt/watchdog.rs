@@ -73,7 +73,7 @@ pub fn guard(
             ChildState::Ended(code) => return Ok(code),
             ChildState::Stopped => return release(tracer, gates, news),
         }
-        let since = gates.control().standing_since_ns.load(SeqCst);
+        let since = gates.control().watchdog.standing_since_ns.load(SeqCst);
         if since == 0 || since == void {
             if is_stuck(gates, deadline) {
                 return release(tracer, gates, news);
@@ -126,13 +126,13 @@ fn release(tracer: u32, gates: &Gates, news: &OwnedFd) -> Result<i32, KernelErro
 
 /// The state of the thread that the gates have stopped; `None` when it is gone.
 fn owner_state(gates: &Gates) -> Option<char> {
-    let owner = gates.control().owner.load(SeqCst);
+    let owner = gates.control().claim.owner.load(SeqCst);
     let tid = Pid::from_raw(i32::try_from(owner).ok()?);
     Stat::read(tid, tid).ok().map(|stat| stat.state)
 }
 
 /// The tracer has not looked at its tracees for long, though it said that it would.
 fn is_stuck(gates: &Gates, deadline: Duration) -> bool {
-    let next = gates.control().next_look_ns.load(SeqCst);
+    let next = gates.control().watchdog.next_look_ns.load(SeqCst);
     next != 0 && monotonic_ns().saturating_sub(next) > nanos(deadline * LATE)
 }

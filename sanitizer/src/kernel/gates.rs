@@ -19,7 +19,10 @@ use aya::{
     maps::{Map, MapData, RingBuf},
     programs::{PerfEvent as PerfEventProgram, RawTracePoint},
 };
-use gwp_race_abi::{Control, Event, HITS, HitRecord, SPACE_RANGES, STACK_BYTES, TrapRegs, phase};
+use gwp_race_abi::{
+    Control, Event, HITS, HitRecord, KernelOffsets, SPACE_RANGES, STACK_BYTES, TrapRegs,
+    control::Namespace, phase,
+};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
@@ -329,14 +332,10 @@ impl Gates {
     /// counts for it.
     pub fn reset(&mut self) {
         /// Of the kernel and the tracer, not of a process.
-        const KEPT: [Range<usize>; 4] = [
-            bytes_at(offset_of!(Control, phase), size_of::<u64>()),
-            bytes_at(offset_of!(Control, pid_namespace), size_of::<u64>()),
-            bytes_at(offset_of!(Control, pid_level), size_of::<u64>()),
-            bytes_at(
-                offset_of!(Control, offsets),
-                size_of::<gwp_race_abi::KernelOffsets>(),
-            ),
+        const KEPT: [Range<usize>; 3] = [
+            bytes_at(offset_of!(Control, phase), size_of::<AtomicU64>()),
+            bytes_at(offset_of!(Control, namespace), size_of::<Namespace>()),
+            bytes_at(offset_of!(Control, offsets), size_of::<KernelOffsets>()),
         ];
         while self.next_event().is_some() {}
         if let Home::UserSpace(substitute) = &mut self.home {
@@ -458,7 +457,7 @@ impl Gates {
                 return substitute.hits.iter().filter(of_it).cloned().collect();
             }
         };
-        let recorded = usize::try_from(self.control().hits.load(SeqCst))
+        let recorded = usize::try_from(self.control().stall.hits.load(SeqCst))
             .unwrap_or(HITS)
             .min(HITS);
         (0..recorded)
@@ -571,16 +570,16 @@ mod tests {
         let control = gates.control();
         let offsets = format!("{:?}", control.offsets);
         for field in [
-            &control.tgid,
-            &control.earned_ns,
-            &control.next_look_ns,
-            &control.standing_since_ns,
-            &control.known[1],
-            &control.elsewhere[1][1],
+            &control.process.tgid,
+            &control.budget.earned_ns,
+            &control.watchdog.next_look_ns,
+            &control.watchdog.standing_since_ns,
+            &control.stall.known[1],
+            &control.samples.elsewhere[1][1],
             &control.counters[0],
             &control.counters[Counter::COUNT - 1],
-            &control.pid_namespace,
-            &control.pid_level,
+            &control.namespace.pointer,
+            &control.namespace.level,
         ] {
             field.store(7, SeqCst);
         }
@@ -589,16 +588,16 @@ mod tests {
         let control = gates.control();
         let phase = control.phase.load(SeqCst);
         assert_eq!(phase, phase::word(6, phase::CLOSED));
-        assert_eq!(control.pid_namespace.load(SeqCst), 7);
-        assert_eq!(control.pid_level.load(SeqCst), 7);
+        assert_eq!(control.namespace.pointer.load(SeqCst), 7);
+        assert_eq!(control.namespace.level.load(SeqCst), 7);
         assert_eq!(format!("{:?}", control.offsets), offsets);
         for field in [
-            &control.tgid,
-            &control.earned_ns,
-            &control.next_look_ns,
-            &control.standing_since_ns,
-            &control.known[1],
-            &control.elsewhere[1][1],
+            &control.process.tgid,
+            &control.budget.earned_ns,
+            &control.watchdog.next_look_ns,
+            &control.watchdog.standing_since_ns,
+            &control.stall.known[1],
+            &control.samples.elsewhere[1][1],
         ] {
             assert_eq!(field.load(SeqCst), 0);
         }
@@ -649,22 +648,22 @@ mod tests {
             .collect();
         let control = gates.control();
         let pid = u64::from(child.pid().as_raw().cast_unsigned());
-        control.watch_by_cpu.store(1, SeqCst);
-        control.keep_unanalyzed.store(1, SeqCst);
-        control.share_address.store(address, SeqCst);
-        control.tgid.store(pid, SeqCst);
+        control.events.watch_by_cpu.store(1, SeqCst);
+        control.evidence.keep_unanalyzed.store(1, SeqCst);
+        control.sharing.address.store(address, SeqCst);
+        control.process.tgid.store(pid, SeqCst);
         let touch = |child: &mut Child| {
             child.send_line("t");
             child.wait_for_line("touched");
             let threads = &control.counters[Counter::Threads as usize];
-            [&control.share_others, threads].map(|count| count.load(SeqCst))
+            [&control.sharing.others, threads].map(|count| count.load(SeqCst))
         };
         assert_eq!(touch(&mut child), [1, 1]);
         child.send_line("e");
         child.wait_for_line(place.trim());
-        assert_eq!(control.tgid.load(SeqCst), NO_PROCESS);
+        assert_eq!(control.process.tgid.load(SeqCst), NO_PROCESS);
         assert_eq!(touch(&mut child), [1, 1]);
-        control.tgid.store(pid, SeqCst);
+        control.process.tgid.store(pid, SeqCst);
         assert_eq!(touch(&mut child), [2, 2]);
         drop(watchpoints);
         let told = std::iter::from_fn(|| gates.next_event());

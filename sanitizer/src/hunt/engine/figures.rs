@@ -20,7 +20,7 @@ impl Engine {
     pub(super) fn tell_cost_of_stalls(&mut self) {
         /// So many that one dear one says little.
         const ENOUGH: u64 = 8;
-        let spent = self.gates.control().spent_ns.load(SeqCst);
+        let spent = self.gates.control().budget.spent_ns.load(SeqCst);
         // What comes of a stall is no cost of getting to it.
         let beside = spent.saturating_sub(self.budget.stalls_and_consequences_ns());
         let (told, told_stalls) = self.told_of_costs;
@@ -41,7 +41,7 @@ impl Engine {
     /// CPU time that the target has used while it was watched, and that which samples stand for, ns.
     fn cpu_used(&self) -> (u64, u64) {
         let cpu = tracee::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
-        let sampled = self.gates.control().sampled_ns.load(SeqCst);
+        let sampled = self.gates.control().budget.sampled_ns.load(SeqCst);
         let used = nanos(cpu.saturating_sub(self.cpu_before));
         // Of one that has ended this moment only that is known which was seen before.
         (used.max(self.cpu_seen_ns), sampled)

@@ -54,7 +54,7 @@ impl Engine {
         );
         self.substitute.is_none()
             && self.arming.holds(tid)
-            && (is_idle || control.owner.load(SeqCst) != u64::from(tid))
+            && (is_idle || control.claim.owner.load(SeqCst) != u64::from(tid))
     }
 
     /// Lets a thread alone that has stopped, if that is possible. Its signal is delivered as it would be otherwise.
@@ -103,7 +103,7 @@ impl Engine {
     /// Looks whether a thread that nobody held has executed another program: all others are gone then, and the gates take nothing for the
     /// process's until that is known here. They tell of it, too, unless their buffer is full.
     pub(super) fn look_for_exec(&mut self) -> Result<(), EngineError> {
-        if self.gates.control().tgid.load(SeqCst) != NO_PROCESS {
+        if self.gates.control().process.tgid.load(SeqCst) != NO_PROCESS {
             // There was none, or it is known by its stop.
             return Ok(());
         }

@@ -143,13 +143,13 @@ impl Engine {
     pub(super) fn spare_holders(&mut self, wait: &Wait) {
         self.locks.are_spared = wait.holders != Holders::Take && self.spares();
         let spares = wait.holders == Holders::Spare && self.locks.are_spared;
-        let control = self.gates.control();
+        let locks = &self.gates.control().site.locks;
         let known = self.locks.waited_for.iter().copied();
-        for (place, futex) in control.locks.iter().zip(known.chain(std::iter::repeat(0))) {
+        for (place, futex) in locks.known.iter().zip(known.chain(std::iter::repeat(0))) {
             place.store(futex, SeqCst);
         }
-        control.site_held.store(0, SeqCst);
-        control.site_spares_holders.store(spares.into(), SeqCst);
+        locks.held.store(0, SeqCst);
+        locks.spares_holders.store(spares.into(), SeqCst);
     }
 }
 

@@ -199,7 +199,7 @@ impl Engine {
     /// here, where it turned out to be.
     pub(super) fn tell_elsewhere(&mut self, wanted: impl Fn(&ModuleSet, u64) -> bool) {
         let (mut late, mut counted) = (0, Vec::new());
-        for [place, number] in &self.gates.control().elsewhere {
+        for [place, number] in &self.gates.control().samples.elsewhere {
             if !wanted(&self.modules, place.load(SeqCst)) {
                 continue;
             }

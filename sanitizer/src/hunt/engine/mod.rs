@@ -305,20 +305,26 @@ impl Engine {
         let control = gates.control();
         // Evidence of another process is in the gates' memory, of other generations.
         let generation = phase::generation(control.phase.load(SeqCst));
-        control.standing_since_ns.store(0, SeqCst);
-        control.tgid.store(u64::from(setup.pid), SeqCst);
-        control.tracer.store(u64::from(std::process::id()), SeqCst);
+        control.watchdog.standing_since_ns.store(0, SeqCst);
+        control.process.tgid.store(u64::from(setup.pid), SeqCst);
         control
+            .process
+            .tracer
+            .store(u64::from(std::process::id()), SeqCst);
+        control
+            .evidence
             .ignore_atomic
             .store(u64::from(!setup.report_mixed), SeqCst);
         control
+            .evidence
             .keep_unanalyzed
             .store(u64::from(setup.report_unanalyzed), SeqCst);
-        control.stop_racing.store(1, SeqCst);
+        control.stall.stop_racing.store(1, SeqCst);
         let places_once = setup.learns && !setup.full_repeats;
-        control.places_once.store(places_once.into(), SeqCst);
+        control.stall.places_once.store(places_once.into(), SeqCst);
         control
-            .claim_timeout_ns
+            .claim
+            .timeout_ns
             .store(CLAIM_TIME.as_nanos() as u64, SeqCst);
         set_delivery(control, delivery);
         let period_ns = setup
@@ -454,7 +460,7 @@ impl Engine {
     /// Tells the watchdog that the next look at the tracees comes after this time.
     pub fn announce_look(&self, after: Duration) {
         let at = monotonic_ns().saturating_add(after.as_nanos() as u64);
-        self.gates.control().next_look_ns.store(at, SeqCst);
+        self.gates.control().watchdog.next_look_ns.store(at, SeqCst);
     }
 
     /// Charges what others have worked for this target.
@@ -595,7 +601,7 @@ impl Engine {
             }
             EVENT_SHARED
                 if matches!(self.state, State::Idle)
-                    && event.value == self.gates.control().share_since_ns.load(SeqCst) =>
+                    && event.value == self.gates.control().sharing.since_ns.load(SeqCst) =>
             {
                 self.end_sharing();
             }
@@ -693,7 +699,7 @@ fn set_delivery(control: &Control, delivery: Delivery) {
         Delivery::Sigtrap => gwp_race_abi::delivery::SIGTRAP,
         Delivery::GateSignal(signal) => u32::from(signal),
     };
-    control.delivery.store(u64::from(value), SeqCst);
+    control.events.delivery.store(u64::from(value), SeqCst);
 }
 
 /// Lets a stopped thread go on. One that is gone needs nothing, and one that SIGKILL has woken

@@ -70,7 +70,7 @@ impl Engine {
     pub(super) fn is_sample_of(&mut self, tid: u32) -> bool {
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
-        let ours = control.owner.load(SeqCst) == u64::from(tid);
+        let ours = control.claim.owner.load(SeqCst) == u64::from(tid);
         match (phase::of(word), &self.state) {
             (phase::CLAIMED, State::Idle) if ours => {
                 let generation = phase::generation(word);
@@ -96,7 +96,7 @@ impl Engine {
     pub(super) fn void_claim(&mut self, tid: u32) {
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
-        if phase::of(word) == phase::CLAIMED && control.owner.load(SeqCst) == u64::from(tid) {
+        if phase::of(word) == phase::CLAIMED && control.claim.owner.load(SeqCst) == u64::from(tid) {
             let generation = phase::generation(word);
             let closed = phase::word(generation, phase::CLOSED);
             // Another gate may have declared it void at this very moment.
@@ -112,18 +112,18 @@ impl Engine {
     /// stop. Then it has not stood still since, and others have had the time.
     fn discount_waiting(&self, tid: u32) {
         let control = self.gates.control();
-        let claimed = control.claim_time_ns.load(SeqCst);
+        let claimed = control.claim.time_ns.load(SeqCst);
         let now = monotonic_ns();
         // Without gates, and where the kernel does not count, it is 0.
-        let before = control.claim_run_delay_ns.load(SeqCst);
+        let before = control.claim.run_delay_ns.load(SeqCst);
         if now.saturating_sub(claimed) < nanos(LATE_STOP) || before == 0 {
             return;
         }
         if let Some(scheduling) = Scheduling::read(as_pid(self.pid), as_pid(tid)) {
             let waited = nanos(scheduling.waited).saturating_sub(before);
             let since = claimed.saturating_add(waited).min(now);
-            control.claim_time_ns.store(since, SeqCst);
-            control.standing_since_ns.store(since, SeqCst);
+            control.claim.time_ns.store(since, SeqCst);
+            control.watchdog.standing_since_ns.store(since, SeqCst);
         }
     }
 
@@ -155,11 +155,11 @@ impl Engine {
         }
         let waited = came.map(|(_, since)| {
             let control = self.gates.control();
-            let came = if control.site_meets_until_ns.load(SeqCst) == 0 {
-                control.claim_time_ns.load(SeqCst)
+            let came = if control.site.company.until_ns.load(SeqCst) == 0 {
+                control.claim.time_ns.load(SeqCst)
             } else {
                 // From then on it was another thread's company that was waited for.
-                control.site_first_ns.load(SeqCst)
+                control.site.first_ns.load(SeqCst)
             };
             Duration::from_nanos(came.saturating_sub(since))
         });
@@ -223,8 +223,8 @@ impl Engine {
     pub(super) fn begin_seek(&mut self, tid: u32, at: u64, site: u64, patience: Patience) {
         self.disarm_site();
         let control = self.gates.control();
-        control.breakpoint.store(at, SeqCst);
-        control.stall_traps.store(0, SeqCst);
+        control.claim.breakpoint.store(at, SeqCst);
+        control.stall.traps.store(0, SeqCst);
         control
             .phase
             .store(phase::word(self.generation, phase::SEEK), SeqCst);
@@ -236,7 +236,7 @@ impl Engine {
             return self.let_go(tid);
         }
         let now = monotonic_ns();
-        let claimed = self.gates.control().claim_time_ns.load(SeqCst);
+        let claimed = self.gates.control().claim.time_ns.load(SeqCst);
         self.budget
             .charge_stop(self.gates.control(), now.saturating_sub(claimed));
         self.state = State::Seek {
@@ -355,9 +355,9 @@ impl Engine {
         let _ = self.take_records();
         self.pass_known(Spot::new(watched.pc, call.as_ref()));
         let control = self.gates.control();
-        control.hits.store(0, SeqCst);
-        control.stall_traps.store(0, SeqCst);
-        control.watch_address.store(watched.address.0, SeqCst);
+        control.stall.hits.store(0, SeqCst);
+        control.stall.traps.store(0, SeqCst);
+        control.stall.address.store(watched.address.0, SeqCst);
         self.keep_results(watched.address);
         let counted = |counter| control.counters[counter as usize].load(SeqCst);
         // What the kernel does unseen may have changed the bytes all the same.
@@ -382,7 +382,7 @@ impl Engine {
         let stall = patience.min(longest_stall(&self.setup)).max(usual);
         let now = monotonic_ns();
         // With many processors it takes its time to arm them all, and to disarm them.
-        let claimed = self.gates.control().claim_time_ns.load(SeqCst);
+        let claimed = self.gates.control().claim.time_ns.load(SeqCst);
         let latest = claimed.saturating_add(nanos(latest_end(&self.setup)));
         let deadline = now.saturating_add(nanos(stall)).min(latest.max(now));
         // At the end of a short one it is looked anyway.
@@ -422,10 +422,11 @@ impl Engine {
         };
         let control = self.gates.control();
         control
+            .stall
             .known_hits
             .store(self.generation << KNOWN_BITS, SeqCst);
         let partners = partners.iter().copied().chain(std::iter::repeat(0));
-        for (known, partner) in control.known.iter().zip(partners) {
+        for (known, partner) in control.stall.known.iter().zip(partners) {
             known.store(partner, SeqCst);
         }
     }
@@ -452,7 +453,7 @@ impl Engine {
 
     /// Accesses recorded in the stall in hand.
     pub(super) fn caught(&self) -> usize {
-        let recorded = self.gates.control().hits.load(SeqCst);
+        let recorded = self.gates.control().stall.hits.load(SeqCst);
         usize::try_from(recorded).map_or(HITS, |recorded| recorded.min(HITS))
     }
 
@@ -564,7 +565,7 @@ impl Engine {
     /// Has the gate keep accesses by libraries, where they may be results that the program has called for.
     pub(super) fn keep_results(&self, watched: RuntimeAddr) {
         let may_hold_results = self.modules.may_hold_results(watched.0);
-        let keep = &self.gates.control().keep_results;
+        let keep = &self.gates.control().evidence.keep_results;
         keep.store(u64::from(may_hold_results), SeqCst);
     }
 
@@ -712,7 +713,7 @@ impl Engine {
                 self.value_changed += 1;
                 self.is_shared(watched.address.0);
             }
-            let known = self.gates.control().known_hits.load(SeqCst);
+            let known = self.gates.control().stall.known_hits.load(SeqCst);
             let outcome = if known != self.generation << KNOWN_BITS {
                 self.is_shared(watched.address.0);
                 self.outbox.send(&Notice::Repeat(watched.pc));
@@ -772,7 +773,7 @@ impl Engine {
         let name = tracee::threads::name(as_pid(self.pid), as_pid(tid)).unwrap_or_default();
         let behind = watched.behind;
         let control = self.gates.control();
-        control.breakpoint.store(behind.0, SeqCst);
+        control.claim.breakpoint.store(behind.0, SeqCst);
         control
             .phase
             .store(phase::word(self.generation, phase::CONFIRM), SeqCst);
@@ -830,7 +831,13 @@ impl Engine {
     pub(super) fn complete_hits(&self) -> Vec<Hit> {
         let until = monotonic_ns() + RECORD_TIME.as_nanos() as u64;
         loop {
-            let claimed = self.gates.control().hits.load(SeqCst).min(HITS as u64);
+            let claimed = self
+                .gates
+                .control()
+                .stall
+                .hits
+                .load(SeqCst)
+                .min(HITS as u64);
             let hits = self.gates.hits(self.generation);
             if hits.len() as u64 >= claimed || monotonic_ns() > until {
                 return hits;
@@ -944,7 +951,7 @@ impl Engine {
     /// may stop the next one.
     pub(super) fn nobody_stands(&self) {
         let control = self.gates.control();
-        control.standing_since_ns.store(0, SeqCst);
+        control.watchdog.standing_since_ns.store(0, SeqCst);
     }
 
     /// Nothing is in hand any more, and the gate may claim the next thread.
@@ -973,7 +980,7 @@ impl Engine {
 
     pub(super) fn charge_and_release(&mut self, tid: u32) {
         let control = self.gates.control();
-        let claimed = control.claim_time_ns.load(SeqCst);
+        let claimed = control.claim.time_ns.load(SeqCst);
         self.budget
             .charge_stop(control, monotonic_ns().saturating_sub(claimed));
         release(tid, 0);

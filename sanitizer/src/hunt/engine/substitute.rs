@@ -18,6 +18,7 @@ use gwp_race_abi::Counter;
 use gwp_race_abi::HITS;
 use gwp_race_abi::TRAPS_PER_STALL;
 use gwp_race_abi::access;
+use gwp_race_abi::control::Samples;
 use gwp_race_abi::phase;
 use gwp_race_abi::sample;
 
@@ -92,9 +93,9 @@ impl Engine {
         let sample = self.take_records();
         if matches!(self.state, State::Stalled(_)) {
             let control = self.gates.control();
-            if control.hits.load(SeqCst) > 0 {
+            if control.stall.hits.load(SeqCst) > 0 {
                 self.end_stall(None);
-            } else if control.stall_traps.load(SeqCst) >= TRAPS_PER_STALL {
+            } else if control.stall.traps.load(SeqCst) >= TRAPS_PER_STALL {
                 self.cut_stall_short();
             }
         }
@@ -113,8 +114,9 @@ impl Engine {
             .arming
             .take_records(|source, trap| traps.push((source, trap)));
         let control = self.gates.control();
-        let cost = control.trap_cost_ns.load(SeqCst);
+        let cost = control.budget.trap_cost_ns.load(SeqCst);
         control
+            .budget
             .spent_ns
             .fetch_add(cost.saturating_mul(traps.len() as u64 + lost), SeqCst);
         if lost > 0 {
@@ -129,7 +131,7 @@ impl Engine {
                 },
                 lost,
             );
-            self.gates.control().stall_traps.fetch_add(lost, SeqCst);
+            self.gates.control().stall.traps.fetch_add(lost, SeqCst);
         }
         let mut chosen = None;
         for (source, trap) in traps {
@@ -153,8 +155,8 @@ impl Engine {
     fn may_claim(&mut self, trap: &Trap, is_claimed: bool) -> bool {
         self.add(Counter::Samples, 1);
         let control = self.gates.control();
-        let stands_for = control.sample_ns.load(SeqCst);
-        control.sampled_ns.fetch_add(stands_for, SeqCst);
+        let stands_for = control.budget.sample_ns.load(SeqCst);
+        control.budget.sampled_ns.fetch_add(stands_for, SeqCst);
         let place = self.modules.place(trap.regs.rip);
         let is_analyzed = |place: &Place<'_>| {
             let function = place.function();
@@ -176,7 +178,7 @@ impl Engine {
         let reason = match place.map(|place| place.is_worth_sampling()) {
             None => {
                 let now = monotonic_ns();
-                let last = &self.gates.control().unknown_pc_ns;
+                let last = &self.gates.control().samples.unknown_pc_ns;
                 if now.saturating_sub(last.load(SeqCst)) > sample::UNKNOWN_PC_INTERVAL_NS {
                     last.store(now, SeqCst);
                     self.look_for_code();
@@ -200,8 +202,8 @@ impl Engine {
         sample::refusal(
             !is_claimed && self.is_at_rest(),
             true,
-            control.spent_ns.load(SeqCst),
-            control.earned_ns.load(SeqCst),
+            control.budget.spent_ns.load(SeqCst),
+            control.budget.earned_ns.load(SeqCst),
         )
     }
 
@@ -245,13 +247,13 @@ impl Engine {
     fn send_to(&mut self, tid: u32, at: u64, site: u64, patience: Patience) {
         let control = self.gates.control();
         self.generation = phase::generation(control.phase.load(SeqCst)) + 1;
-        control.owner.store(u64::from(tid), SeqCst);
-        control.breakpoint.store(at, SeqCst);
+        control.claim.owner.store(u64::from(tid), SeqCst);
+        control.claim.breakpoint.store(at, SeqCst);
         control
             .phase
             .store(phase::word(self.generation, phase::SEEK), SeqCst);
         let now = monotonic_ns();
-        control.claim_time_ns.store(now, SeqCst);
+        control.claim.time_ns.store(now, SeqCst);
         if let Err(error) = self.arming.break_at(tid, RuntimeAddr(at), &self.gates) {
             self.outbox.send(&Notice::Debug(error.to_string()));
             self.count_no_stall("breakpoint-failed");
@@ -266,7 +268,11 @@ impl Engine {
             void: now + CLAIM_TIME.as_nanos() as u64,
         };
         // From here on it may stand still at any time.
-        self.gates.control().standing_since_ns.store(now, SeqCst);
+        self.gates
+            .control()
+            .watchdog
+            .standing_since_ns
+            .store(now, SeqCst);
         self.gates.tell_watchdog();
     }
 
@@ -288,17 +294,17 @@ impl Engine {
             return Ok(());
         }
         let control = self.gates.control();
-        let cost = control.trap_cost_ns.load(SeqCst);
-        control.spent_ns.fetch_add(cost, SeqCst);
+        let cost = control.budget.trap_cost_ns.load(SeqCst);
+        control.budget.spent_ns.fetch_add(cost, SeqCst);
         let word = control.phase.load(SeqCst);
         let regs = ptrace::registers(tid).unwrap_or_default();
-        let has_come = control.owner.load(SeqCst) == u64::from(tid)
-            && control.breakpoint.load(SeqCst) == regs.rip;
+        let has_come = control.claim.owner.load(SeqCst) == u64::from(tid)
+            && control.claim.breakpoint.load(SeqCst) == regs.rip;
         let next = phase::after_arrival(word).filter(|_| has_come);
         match (next, &self.state) {
             (Some(next), State::Seek { .. }) if phase::of(next) == phase::REACHED => {
-                control.claim_time_ns.store(now, SeqCst);
-                control.standing_since_ns.store(now, SeqCst);
+                control.claim.time_ns.store(now, SeqCst);
+                control.watchdog.standing_since_ns.store(now, SeqCst);
                 control.phase.store(next, SeqCst);
                 self.arming.note_thread_pointer(tid, regs.fs_base);
                 self.on_sample(tid);
@@ -321,12 +327,12 @@ impl Engine {
         self.add(Counter::Traps, 1);
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
-        let watched = control.watch_address.load(SeqCst);
+        let watched = control.stall.address.load(SeqCst);
         if !access::is_of_stall(word, trap.address, watched) {
             return self.add(Counter::HitStale, 1);
         }
-        control.stall_traps.fetch_add(1, SeqCst);
-        if u64::from(trap.tid) == control.owner.load(SeqCst) {
+        control.stall.traps.fetch_add(1, SeqCst);
+        if u64::from(trap.tid) == control.claim.owner.load(SeqCst) {
             return self.add(Counter::HitSameThread, 1);
         }
         // The program counter is that of the next instruction: one byte back is in the function.
@@ -335,7 +341,7 @@ impl Engine {
             .modules
             .place(pc)
             .is_some_and(|place| place.ends_atomic());
-        if control.ignore_atomic.load(SeqCst) != 0 && is_atomic {
+        if control.evidence.ignore_atomic.load(SeqCst) != 0 && is_atomic {
             return self.add(Counter::HitAtomic, 1);
         }
         let place = self.modules.place(pc.wrapping_sub(1));
@@ -344,13 +350,13 @@ impl Engine {
             is_of_library: place.module.metadata.is_none(),
         });
         let keep = access::Keep {
-            results: control.keep_results.load(SeqCst) != 0,
-            unanalyzed: control.keep_unanalyzed.load(SeqCst) != 0,
+            results: control.evidence.keep_results.load(SeqCst) != 0,
+            unanalyzed: control.evidence.keep_unanalyzed.load(SeqCst) != 0,
         };
         if !code.is_evidence(keep) {
             return self.add(Counter::HitUnanalyzed, 1);
         }
-        if control.hits.fetch_add(1, SeqCst) >= HITS as u64 {
+        if control.stall.hits.fetch_add(1, SeqCst) >= HITS as u64 {
             return self.add(Counter::HitOverflow, 1);
         }
         let pid = as_pid(self.pid);
@@ -405,10 +411,11 @@ impl Engine {
         let used = before.map_or(0, |before| cpu.saturating_sub(before).as_nanos() as u64);
         let control = self.gates.control();
         control
+            .budget
             .earned_ns
             .fetch_add((used as f64 * substitute.share) as u64, SeqCst);
-        let spent = control.spent_ns.load(SeqCst);
-        let earned = control.earned_ns.load(SeqCst);
+        let spent = control.budget.spent_ns.load(SeqCst);
+        let earned = control.budget.earned_ns.load(SeqCst);
         let was_spent = substitute.next_budget != 0;
         let reserve = if was_spent {
             RESERVE.as_nanos() as u64
@@ -443,11 +450,11 @@ impl Engine {
 
 /// Counts a sample outside analyzed functions, as the clock gate does.
 fn count_elsewhere(control: &Control, pc: u64) {
-    let Some([place, number]) = control.elsewhere.get(Control::place_elsewhere(pc)) else {
+    let Some([place, number]) = control.samples.elsewhere.get(Samples::place_elsewhere(pc)) else {
         return;
     };
     let before = [place.load(SeqCst), number.load(SeqCst)];
-    let [now_there, counted] = Control::counted_elsewhere(before, pc);
+    let [now_there, counted] = Samples::counted_elsewhere(before, pc);
     place.store(now_there, SeqCst);
     number.store(counted, SeqCst);
 }

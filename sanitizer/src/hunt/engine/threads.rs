@@ -76,7 +76,7 @@ impl Engine {
     pub(super) fn allow_threads(&self) {
         let control = self.gates.control();
         let allowance = self.adoption.allowance();
-        control.threads_allowed.store(allowance, SeqCst);
+        control.budget.threads_allowed.store(allowance, SeqCst);
     }
 
     /// The program creates threads faster than they can be taken in. Those that are left alone, too, have events where each thread has its own,
@@ -133,7 +133,8 @@ impl Engine {
         self.spare_new_threads();
         let control = self.gates.control();
         let clock_by_cpu = self.arming.ticking_cpus() > 0;
-        control.clock_by_cpu.store(clock_by_cpu.into(), SeqCst);
+        let events = &control.events;
+        events.clock_by_cpu.store(clock_by_cpu.into(), SeqCst);
         let sample_ns = if clock_by_cpu { 0 } else { self.period_ns };
         self.budget.set_period(control, sample_ns);
         let by_cpu = self.arming.watchpoints().are_by_cpu();
@@ -143,6 +144,7 @@ impl Engine {
         }
         self.gates
             .control()
+            .events
             .watch_by_cpu
             .store(u64::from(by_cpu), SeqCst);
     }

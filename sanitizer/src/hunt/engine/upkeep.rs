@@ -166,7 +166,11 @@ impl Engine {
         self.arming.close_events(delivery);
         set_delivery(self.gates.control(), delivery);
         // Nothing is armed, and nobody can be claimed.
-        self.gates.control().tgid.store(u64::from(tid), SeqCst);
+        self.gates
+            .control()
+            .process
+            .tgid
+            .store(u64::from(tid), SeqCst);
         self.adoption.forget();
         self.count_alone();
         self.fit_events(1);
@@ -228,7 +232,7 @@ impl Engine {
         let period_ns = if ticking == 0 || self.setup.sample_period_ns.is_some() {
             self.period_ns
         } else {
-            let trap_cost_ns = self.gates.control().trap_cost_ns.load(SeqCst);
+            let trap_cost_ns = self.gates.control().budget.trap_cost_ns.load(SeqCst);
             Budget::period_of_cpus_ns(self.period_ns, ticking, used, share, trap_cost_ns)
         };
         self.arming

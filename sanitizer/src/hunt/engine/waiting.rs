@@ -187,10 +187,10 @@ impl Engine {
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
         if phase::of(word) == phase::CLAIMED {
-            let since = control.claim_time_ns.load(SeqCst);
+            let since = control.claim.time_ns.load(SeqCst);
             if now.saturating_sub(since) > nanos(CLAIM_TIME) {
                 // Its stop was lost: the thread blocks the signal by now, or has thrown it away.
-                self.void_claim(control.owner.load(SeqCst) as u32);
+                self.void_claim(control.claim.owner.load(SeqCst) as u32);
             }
         }
         if phase::of(self.gates.control().phase.load(SeqCst)) != phase::IDLE
@@ -292,7 +292,7 @@ impl Engine {
         let control = self.gates.control();
         Means {
             purse: self.budget.purse(control, MEANWHILE_CREDIT),
-            spent_s: Duration::from_nanos(control.spent_ns.load(SeqCst)).as_secs_f64(),
+            spent_s: Duration::from_nanos(control.budget.spent_ns.load(SeqCst)).as_secs_f64(),
         }
     }
 
@@ -391,7 +391,7 @@ impl Engine {
             }
             Err(error) => {
                 self.outbox.send(&Notice::Debug(error.to_string()));
-                self.gates.control().share_address.store(0, SeqCst);
+                self.gates.control().sharing.address.store(0, SeqCst);
                 self.count_no_stall("watchpoint-failed");
             }
         }
@@ -417,8 +417,8 @@ impl Engine {
         };
         let Watching { variable, why, .. } = watching;
         let control = self.gates.control();
-        control.share_address.store(0, SeqCst);
-        let part = if control.stall_traps.load(SeqCst) < TRAPS_PER_STALL {
+        control.sharing.address.store(0, SeqCst);
+        let part = if control.stall.traps.load(SeqCst) < TRAPS_PER_STALL {
             let lasted = monotonic_ns().saturating_sub(watching.since);
             Duration::from_nanos(lasted).div_duration_f64(WATCHED)
         } else {
@@ -433,18 +433,18 @@ impl Engine {
     fn wait_at(&mut self, wait: Wait, credit: Duration) {
         self.spare_holders(&wait);
         let control = self.gates.control();
-        control.site_skip.store(wait.skip, SeqCst);
-        control.site_credit_ns.store(nanos(credit), SeqCst);
-        control.site_traps.store(0, SeqCst);
-        control.site_not_held.store(0, SeqCst);
-        control.site_first_ns.store(0, SeqCst);
+        control.site.skip.store(wait.skip, SeqCst);
+        control.site.credit_ns.store(nanos(credit), SeqCst);
+        control.site.traps.store(0, SeqCst);
+        control.site.not_held.store(0, SeqCst);
+        control.site.first_ns.store(0, SeqCst);
         let has_form = self.tell_address(&wait);
         self.wait_for_company(&wait, has_form);
         // In a short wait there is not much to be seen.
         if !credit.is_zero() {
             self.watch_for_writers_beside();
         }
-        self.gates.control().site.store(wait.at, SeqCst);
+        self.gates.control().site.at.store(wait.at, SeqCst);
         self.waiting.armed = true;
         self.waiting.count += 1;
         // Whoever was created before may be gone when somebody is waited for.
@@ -492,24 +492,25 @@ impl Engine {
         } else {
             (address_form(code, wait.at), None)
         };
-        let control = self.gates.control();
-        control.site_own.store(0, SeqCst);
+        let site = &self.gates.control().site;
+        site.own.traps.store(0, SeqCst);
         let frame = self.strategy.own_frame(wait.at);
-        control.site_frame.store(frame, SeqCst);
+        site.own.frame.store(frame, SeqCst);
         let passes_own = form.is_some() && frame > 0;
-        control.site_passes_own.store(u64::from(passes_own), SeqCst);
+        site.own.passes.store(u64::from(passes_own), SeqCst);
         let number = |register: Option<u8>| register.map_or(NO_REGISTER, u64::from);
-        control.site_other.store(number(other), SeqCst);
         let form = form.unwrap_or(AddressForm {
             base: None,
             index: None,
             shift: 0,
             displacement: 0,
         });
-        control.site_base.store(number(form.base), SeqCst);
-        control.site_index.store(number(form.index), SeqCst);
-        control.site_shift.store(form.shift.into(), SeqCst);
-        control.site_displacement.store(form.displacement, SeqCst);
+        let operand = &site.operand;
+        operand.other.store(number(other), SeqCst);
+        operand.base.store(number(form.base), SeqCst);
+        operand.index.store(number(form.index), SeqCst);
+        operand.shift.store(form.shift.into(), SeqCst);
+        operand.displacement.store(form.displacement, SeqCst);
         contract.is_none() && form.base.or(form.index).is_some()
     }
 
@@ -524,15 +525,15 @@ impl Engine {
         } else {
             0
         };
-        let quiet = self.waiting.quiet.iter().zip(&control.met);
+        let quiet = self.waiting.quiet.iter().zip(&control.site.company.met);
         for (address, [known, tid]) in quiet {
             known.store(*address, SeqCst);
             tid.store(NOBODY, SeqCst);
         }
         let known = self.waiting.quiet.len() as u64;
-        control.met_count.store(known, SeqCst);
-        control.site_unmet.store(0, SeqCst);
-        control.site_meets_until_ns.store(until, SeqCst);
+        control.site.company.met_count.store(known, SeqCst);
+        control.site.company.unmet.store(0, SeqCst);
+        control.site.company.until_ns.store(until, SeqCst);
     }
 
     /// Leaves the bytes of a stall that nobody has ended watched if the strategy wants to know who uses them; false if
@@ -551,7 +552,7 @@ impl Engine {
         let Some(time) = self.strategy.probe(site) else {
             return false;
         };
-        self.gates.control().site.store(0, SeqCst);
+        self.gates.control().site.at.store(0, SeqCst);
         let now = self.begin_sharing(u64::from(tid), address);
         self.waiting.shared = Some(Look {
             site,
@@ -565,26 +566,27 @@ impl Engine {
     /// Has the gate tell from now on who else than this thread uses the bytes at an address; the time.
     fn begin_sharing(&mut self, tid: u64, address: RuntimeAddr) -> u64 {
         let control = self.gates.control();
-        control.share_tid.store(tid, SeqCst);
-        control.stall_traps.store(0, SeqCst);
-        control.share_own.store(0, SeqCst);
+        let sharing = &control.sharing;
+        sharing.tid.store(tid, SeqCst);
+        control.stall.traps.store(0, SeqCst);
+        sharing.own.store(0, SeqCst);
         let now = monotonic_ns();
-        control.share_since_ns.store(now, SeqCst);
-        control.share_others.store(0, SeqCst);
-        control.share_until_ns.store(u64::MAX, SeqCst);
-        for [user, _] in &control.users {
+        sharing.since_ns.store(now, SeqCst);
+        sharing.others.store(0, SeqCst);
+        sharing.until_ns.store(u64::MAX, SeqCst);
+        for [user, _] in &sharing.users {
             user.store(0, SeqCst);
         }
-        control.share_users.store(0, SeqCst);
+        sharing.user_count.store(0, SeqCst);
         self.keep_results(address);
-        control.share_address.store(address.0, SeqCst);
+        control.sharing.address.store(address.0, SeqCst);
         self.waiting.armed = true;
         now
     }
 
     /// Who was seen to use them, the first one first.
     fn users(&self) -> Vec<Conflict> {
-        let users = self.gates.control().users.iter();
+        let users = self.gates.control().sharing.users.iter();
         let mut users: Vec<_> = users
             .map(|[behind, after_ns]| Conflict {
                 // Written last of what the gate tells of an access.
@@ -619,7 +621,7 @@ impl Engine {
         else {
             return;
         };
-        let address = self.gates.control().share_address.load(SeqCst);
+        let address = self.gates.control().sharing.address.load(SeqCst);
         self.disarm_site();
         if let Some((first, others)) = self.users().split_first() {
             self.is_shared(address);
@@ -630,7 +632,7 @@ impl Engine {
             for other in others {
                 self.strategy.uses(*other);
             }
-        } else if self.gates.control().share_own.load(SeqCst) >= OWN_ACCESSES && !is_locked {
+        } else if self.gates.control().sharing.own.load(SeqCst) >= OWN_ACCESSES && !is_locked {
             self.came_to(why, site, Outcome::Private);
         } else {
             self.came_to(why, site, Outcome::Unused);
@@ -648,10 +650,10 @@ impl Engine {
     /// this reason.
     fn unless_let_pass(&self, outcome: Outcome) -> Outcome {
         let control = self.gates.control();
-        let held = control.site_held.load(SeqCst);
-        let own = control.site_own.load(SeqCst);
+        let held = control.site.locks.held.load(SeqCst);
+        let own = control.site.own.traps.load(SeqCst);
         // Those beyond the ones that do not count as traps.
-        let others = control.site_traps.load(SeqCst);
+        let others = control.site.traps.load(SeqCst);
         let others = others.saturating_sub(held.saturating_sub(HELD_TRAPS));
         if own > held && 2 * own > others {
             Outcome::Unsuitable
@@ -681,7 +683,7 @@ impl Engine {
     }
 
     pub(super) fn clock_may_claim(&self, may: bool) {
-        let claims = &self.gates.control().clock_claims;
+        let claims = &self.gates.control().claim.by_clock;
         claims.store(u64::from(may), SeqCst);
     }
 
@@ -698,8 +700,8 @@ impl Engine {
     pub(super) fn site_is_disarmed(&mut self) {
         self.waiting.armed = false;
         let control = self.gates.control();
-        control.site.store(0, SeqCst);
-        control.share_address.store(0, SeqCst);
+        control.site.at.store(0, SeqCst);
+        control.sharing.address.store(0, SeqCst);
     }
 
     pub(super) fn disarm_site(&mut self) {
@@ -717,15 +719,15 @@ impl Engine {
 
     /// Tells the strategy where threads were seen since the last time.
     fn tell_seen(&mut self) {
-        let control = self.gates.control();
-        let count = control.seen_count.load(SeqCst);
-        let kept = control.seen.len() as u64;
+        let samples = &self.gates.control().samples;
+        let count = samples.seen_count.load(SeqCst);
+        let kept = samples.seen.len() as u64;
         self.strategy
             .sampled(count.saturating_sub(self.waiting.seen));
         let first = self.waiting.seen.max(count.saturating_sub(kept));
         for place in first..count {
             let index = (place % kept) as usize;
-            let pc = control.seen.get(index).map_or(0, |pc| pc.load(SeqCst));
+            let pc = samples.seen.get(index).map_or(0, |pc| pc.load(SeqCst));
             self.strategy.seen(pc, &*self.modules);
         }
         self.waiting.seen = count;
