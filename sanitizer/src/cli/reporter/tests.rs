@@ -1,0 +1,121 @@
+//! What is told of races, and when a session ends.
+
+use clap::Parser as _;
+
+use super::*;
+use crate::{
+    cli::args::{Cli, Command},
+    kernel::foreign::{Via, testing::ServedByNobody},
+    report::sample::finding,
+};
+
+fn options(words: &[&str]) -> WatchArgs {
+    let words = ["gwp-race", "run", "-q"].iter().chain(words);
+    match Cli::try_parse_from(words.chain(&["--", "program"])).map(|cli| cli.command) {
+        Ok(Command::Run(run)) => run.watch,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn finish(reporter: Reporter, limit: Duration) -> Closing {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(reporter.finish(Summary::default(), limit, std::future::pending()))
+}
+
+/// A race of a routine of this name, at a place of its own.
+fn race(reporter: &Reporter, routine: &str, pc: u64) {
+    let mut finding = finding();
+    finding.stalled.pc = pc;
+    finding.stalled.routine = Some(routine.to_owned());
+    assert!(reporter.race(Box::new(finding), Vec::new()));
+}
+
+/// Check what is told of races that are reported, repeated and suppressed, and that only the first ask for
+/// an exit code.
+#[test]
+fn what_is_suppressed_has_no_consequences() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [output, list] = ["report", "list"].map(|name| scratch.path().join(name));
+    std::fs::write(&list, "race_top:strlen\n").unwrap();
+    let [output, list] = [&output, &list].map(|path| path.to_str().unwrap());
+    let args = options(&["-o", output, "--suppressions", list]);
+    let explain = |races: &[(&str, u64)]| {
+        let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+        let reporter = Reporter::start(&args, false, sender).unwrap();
+        for (routine, pc) in races {
+            race(&reporter, routine, *pc);
+        }
+        let closing = finish(reporter, Duration::MAX);
+        let fates: Vec<Fate> =
+            std::iter::from_fn(|| found.try_recv().ok().map(|explained| explained.fate)).collect();
+        let reports = std::fs::read_to_string(output).unwrap();
+        let written = reports.matches("SUMMARY: ").count() as u64;
+        assert_eq!(closing.tally.unique, written);
+        (fates, closing.exit_code(Some(9)).unwrap())
+    };
+    let suppressed = explain(&[("strlen", 1), ("strlen", 2)]);
+    assert_eq!(suppressed, (vec![Fate::Suppressed; 2], None));
+    let mixed = explain(&[("strlen", 1), ("memcpy", 2), ("memcpy", 2), ("memset", 3)]);
+    let fates = [
+        Fate::Suppressed,
+        Fate::Reported(1),
+        Fate::Repeated,
+        Fate::Reported(2),
+    ];
+    assert_eq!(mixed, (fates.to_vec(), Some(9)));
+}
+
+/// Check that the end comes, and says what is lost, although a file system never answers for a file of the program; what was told
+/// before counts.
+#[test]
+fn the_end_does_not_wait_for_files() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [output, folder] = ["report", "served"].map(|name| scratch.path().join(name));
+    std::fs::create_dir(&folder).unwrap();
+    let served = match ServedByNobody::mount(&folder, nix::unistd::geteuid().as_raw()) {
+        Ok(served) => served,
+        Err(error) => return println!("FUSE cannot be mounted here: {error}"),
+    };
+    let args = options(&["-o", output.to_str().unwrap()]);
+    let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+    let reporter = Reporter::start(&args, false, sender).unwrap();
+    race(&reporter, "memcpy", 1);
+    assert_eq!(found.blocking_recv().unwrap().fate, Fate::Reported(1));
+    let module = ModuleInfo {
+        via: Via::Root {
+            id: std::process::id(),
+            path: folder.join("program"),
+        },
+        start: 0x1000,
+        end: 0x2000,
+        ..ModuleInfo::default()
+    };
+    reporter.modules(finding().pid, vec![module]);
+    race(&reporter, "memset", 2);
+    let closing = finish(reporter, Duration::from_millis(300));
+    assert_eq!(closing.tally.unique, 1);
+    let failure = closing.failure.as_ref().unwrap().to_string();
+    assert!(failure.contains("took more than 300ms"), "{failure}");
+    assert_eq!(closing.exit_code(Some(9)).unwrap(), Some(9));
+    // It has asked, and waits.
+    assert!(served.requests().contains(&ServedByNobody::GREETING));
+}
+
+/// Check that the code of races goes before a failure to write, and that the failure is not forgotten
+/// without a race.
+#[test]
+fn a_race_goes_before_a_failure() {
+    let closing = |unique| Closing {
+        tally: Tally {
+            unique,
+            ..Tally::default()
+        },
+        failure: Some(anyhow::anyhow!("full")),
+    };
+    assert_eq!(closing(1).exit_code(Some(9)).unwrap(), Some(9));
+    assert!(closing(1).exit_code(None).is_err());
+    assert!(closing(0).exit_code(Some(9)).is_err());
+}

@@ -1,0 +1,102 @@
+//! What is charged to the budget, and earned by it.
+
+use super::*;
+use crate::kernel::gates::Gates;
+
+/// A budget of a program, and its control block.
+fn budget(control: &Control) -> Budget {
+    Budget::new(control, 10_000_000, 0.01, 5_000, false)
+}
+
+/// Check that the tracer's work is charged by how many of the processors the program uses, but in full while that is
+/// unknown, or other processes are watched.
+#[test]
+fn work_is_charged_by_use() {
+    let gates = Gates::in_user_space().unwrap();
+    let control = gates.control();
+    let mut budget = budget(control);
+    budget.cpus = 4.0;
+    assert_eq!(budget.work_share(), SEEN_AND_UNSEEN);
+    for (cpus, of, share) in [
+        (4.0, 4, SEEN_AND_UNSEEN),
+        (2.0, 4, SEEN_AND_UNSEEN / 2.0),
+        (2.0, 2, SEEN_AND_UNSEEN),
+        (0.1, 4, 1.0),
+        (9.0, 4, SEEN_AND_UNSEEN),
+    ] {
+        budget.program_uses(cpus, of, 0.0);
+        assert!((budget.work_share() - share).abs() < 1e-9, "{cpus} of {of}");
+    }
+    budget.program_uses(0.1, 4, 0.0);
+    budget.has_company(true);
+    assert_eq!(budget.work_share(), SEEN_AND_UNSEEN);
+    budget.has_company(false);
+    budget.forget();
+    assert_eq!(budget.work_share(), SEEN_AND_UNSEEN);
+}
+
+/// Check that what stands still, and who waits for it, is charged in full until others were seen to run meanwhile, and
+/// again when another program is executed.
+#[test]
+fn stops_are_charged_by_loss() {
+    const STOOD: u64 = 1_000_000;
+    let gates = Gates::in_user_space().unwrap();
+    let control = gates.control();
+    let mut budget = budget(control);
+    let spent = |budget: &mut Budget| {
+        let before = control.budget.spent_ns.load(SeqCst);
+        budget.charge_stop(control, STOOD);
+        budget.charge_others(control, STOOD);
+        budget.note_stall(STOOD);
+        control.budget.spent_ns.load(SeqCst) - before - nanos(UNSEEN_OF_STOP)
+    };
+    assert_eq!(spent(&mut budget), 2 * STOOD);
+    budget.program_uses(1.0, 2, 3.0);
+    for _ in 0..100 {
+        budget.learn_loss(1e-3, 0.5e-3);
+    }
+    assert!((budget.loss_share() - 0.5).abs() < 1e-6);
+    assert!(spent(&mut budget).abs_diff(STOOD) < 10);
+    assert!(budget.stalls_and_consequences_ns().abs_diff(3 * STOOD) < 10);
+    budget.program_uses(1.0, 2, 0.0);
+    assert_eq!(spent(&mut budget), 2 * STOOD);
+    budget.program_uses(1.0, 2, 3.0);
+    budget.forget();
+    assert_eq!(spent(&mut budget), 2 * STOOD);
+}
+
+/// Check that no more is advanced than the first second earns, and not more than a program of an ample budget needs.
+#[test]
+fn little_is_advanced() {
+    for (share, is_child, advance_us) in [
+        (0.01, false, 10_000),
+        (0.04, false, 40_000),
+        (0.5, false, 40_000),
+        (0.001, true, 1_000),
+        (0.01, true, 2_000),
+    ] {
+        let gates = Gates::in_user_space().unwrap();
+        let control = gates.control();
+        let _ = Budget::new(control, 10_000_000, share, 5_000, is_child);
+        let earned = control.budget.earned_ns.load(SeqCst);
+        assert_eq!(earned, advance_us * 1000, "{share}");
+    }
+}
+
+/// Check that the processors' clocks cost a tenth of the budget at most, as far as they may be slowed down for it.
+#[test]
+fn ticks_are_paid_for() {
+    const PERIOD: u64 = 10_000_000;
+    const COST: u64 = 5_000;
+    let times =
+        |cpus, used, share| Budget::period_of_cpus_ns(PERIOD, cpus, used, share, COST) / PERIOD;
+    assert_eq!(times(2, 2.0, 0.01), 1);
+    assert_eq!(times(2, 0.5, 0.01), 2);
+    assert_eq!(times(2, 0.3, 0.01), 4);
+    assert_eq!(times(64, 1.0, 0.01), 32);
+    assert_eq!(times(64, 0.0, 0.01), 128);
+    for used in [0.3, 0.5, 1.0, 2.0] {
+        let ticks_s = 2.0 * 1e9 / (times(2, used, 0.01) * PERIOD) as f64;
+        assert!(ticks_s * COST as f64 <= used * 0.01 * SAMPLES_SHARE * 1e9 * 1.001);
+    }
+}
