@@ -12,17 +12,22 @@
 //! stall is CLOSED before its thread can move (invariant I7).
 
 mod activity;
+mod close;
+mod confirm;
 mod coverage;
 mod decisions;
 mod figures;
+mod hold;
 mod identity;
 mod let_alone;
 mod locks;
 mod looks;
 mod pairs;
+mod release;
 mod sample;
 mod stops;
 mod substitute;
+mod target;
 mod threads;
 mod upkeep;
 mod waiting;
