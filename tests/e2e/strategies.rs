@@ -81,6 +81,18 @@ fn site_finds_what_is_rare() {
     catch(&rare(), "site", 70.0);
 }
 
+/// Check that the planner finds both.
+#[test]
+fn planner_finds_what_is_hot() {
+    catch(&hot(), "planner", 15.0);
+}
+
+/// The same, of what is rare.
+#[test]
+fn planner_finds_what_is_rare() {
+    catch(&rare(), "planner", 20.0);
+}
+
 /// Check that looking who uses the bytes leads there as well, and that only those places were stalled at
 /// where two threads were seen before.
 #[test]
