@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use super::id::ActionId;
 use super::id::{SiteId, VariableId};
 
 /// What to do next.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     /// The name under which its events come back.
     pub id: ActionId,
@@ -15,7 +17,7 @@ pub struct Action {
 }
 
 /// The things that can be done. One at a time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Deed {
     /// Waits at an access site for whichever thread comes there first.
     Wait {
@@ -48,7 +50,7 @@ pub enum Deed {
 }
 
 /// What to do with a thread that has come.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Then {
     /// Makes it stand before its access, while all others are watched.
     Hold {

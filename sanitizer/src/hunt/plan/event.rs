@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::id::ActionId;
 pub use super::id::{FunctionId, MemberId, SiteId, VariableId};
 
 /// What the code tells of a site before anybody comes there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteFacts {
     /// The site.
     pub site: SiteId,
@@ -21,7 +23,7 @@ pub struct SiteFacts {
 }
 
 /// Something that has happened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// The action of which it came; `None` for what happens by itself.
     pub of: Option<ActionId>,
@@ -30,10 +32,10 @@ pub struct Event {
 }
 
 /// What can happen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum What {
     /// There is code with these sites, in functions that were not known before.
-    Code(Arc<[SiteFacts]>),
+    Code(#[serde(serialize_with = "as_list", deserialize_with = "of_list")] Arc<[SiteFacts]>),
     /// Other code may stand at all addresses now.
     CodeGone,
     /// A thread was seen right beside a site; nobody was stopped.
@@ -104,7 +106,7 @@ pub enum What {
 }
 
 /// Why a thread was let go that had come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LetGo {
     /// That was wanted.
     Wanted,
@@ -117,7 +119,7 @@ pub enum LetGo {
 }
 
 /// Another thread's access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partner {
     /// Where it was made.
     pub site: SiteId,
@@ -126,7 +128,7 @@ pub struct Partner {
 }
 
 /// How a stall has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StallEnd {
     /// Its time was over, and nobody came.
     Quiet,
@@ -136,4 +138,12 @@ pub enum StallEnd {
     Known(Vec<Partner>),
     /// Others were waiting for a lock that the thread held.
     Locked,
+}
+
+fn as_list<S: Serializer>(sites: &[SiteFacts], serializer: S) -> Result<S::Ok, S::Error> {
+    sites.serialize(serializer)
+}
+
+fn of_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[SiteFacts]>, D::Error> {
+    Vec::deserialize(deserializer).map(Arc::from)
 }

@@ -13,6 +13,7 @@ pub mod choose;
 pub mod counts;
 pub mod event;
 pub mod id;
+pub mod log;
 pub mod posterior;
 pub mod prior;
 pub mod purse;

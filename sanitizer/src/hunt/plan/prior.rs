@@ -63,3 +63,19 @@ priors! {
     COST_WEIGHT = 4.0, "times", "How many times these two count for.";
     HALF_LIFE = 900.0, "s", "The time in which half of what was seen is forgotten.";
 }
+
+/// Tells these numbers from others.
+#[must_use]
+pub fn fingerprint() -> u64 {
+    /// The constants of FNV-1a of 64 bits (RFC 9923).
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let numbers = ALL.iter();
+    let bytes = numbers.flat_map(|prior| {
+        let value = prior.value.to_bits().to_le_bytes();
+        prior.name.bytes().chain(value)
+    });
+    bytes.fold(BASIS, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+    })
+}

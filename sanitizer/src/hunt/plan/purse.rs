@@ -1,7 +1,9 @@
 //! What may be spent: a share of the program's CPU time, as [`crate::hunt::budget`] keeps it.
 
+use serde::{Deserialize, Serialize};
+
 /// The budget as a planner sees it, in seconds of the program's time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Purse {
     /// What is left. Below zero that much is owed, and nobody is stopped who would cost more than [`Purse::credit_s`].
     pub left_s: f64,

@@ -5,15 +5,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    Planner,
-    action::Action,
     belief::{Belief, Circumstances},
     choose::ByWorth,
     counts::Counts,
     event::{Event, FunctionId, Partner, SiteFacts, SiteId, StallEnd, VariableId, What},
+    log::{Logged, Record},
     posterior::{Beta, Gamma},
     prior,
-    purse::Purse,
     update::Knowledge,
 };
 use crate::hunt::world::{
@@ -275,32 +273,16 @@ fn rates_follow_from_classes() {
     }
 }
 
-/// Remembers what a planner has decided.
-struct Logged {
-    planner: ByWorth,
-    log: Vec<Action>,
-}
-
-impl Planner for Logged {
-    fn observe(&mut self, now: Duration, event: &Event) {
-        self.planner.observe(now, event);
-    }
-
-    fn decide(&mut self, now: Duration, purse: &Purse) -> Action {
-        let action = self.planner.decide(now, purse);
-        self.log.push(action);
-        action
-    }
-}
-
 /// Check that the same seed and the same events give the same actions, each under a name of its own.
 #[test]
 fn decisions_are_reproducible() {
     let log = |seed| {
-        let mut logged = Logged {
-            planner: ByWorth::new(seed),
-            log: Vec::new(),
-        };
+        let mut decided = Vec::new();
+        let mut logged = Logged::new(ByWorth::new(seed), seed, |record| {
+            if let Record::Decided(_, _, action) = record {
+                decided.push(action);
+            }
+        });
         let program = families::ALL[16](1);
         let hunt = Hunt {
             costs: NESTED,
@@ -310,7 +292,7 @@ fn decisions_are_reproducible() {
         };
         let run = simulate(&program, &mut logged, &hunt);
         assert!(run.stalls + run.looks > 10);
-        logged.log
+        decided
     };
     let [one, again, other] = [1, 1, 2].map(log);
     assert_eq!(one, again);
