@@ -12,7 +12,7 @@ use gwp_race::{
     hunt::{arming::Arming, delivery::choose_delivery, watchpoints::Watchpoints},
     kernel::{
         gates::{GateLog, Gates},
-        limits::raise_files,
+        open_files::raise_files,
         perf::{EventOptions, WatchKind},
         process::{Urgency, hurry},
     },

@@ -10,7 +10,7 @@
 //! report   the race model and its forms: text, json
 //! symbols  unwinding of stack snapshots, functions, lines, inlining
 //! verdict  two accesses in, race or reason-why-not out (pure)
-//! target   a live process: threads, memory, maps, modules
+//! tracee   a live process: threads, memory, maps, modules
 //! pcmeta   PC-keyed metadata formats: bytes in, compact tables out (pure)
 //! image    an ELF file: sections, text, functions, build id
 //! kernel   perf events, eBPF gates, ptrace, BTF: every system call

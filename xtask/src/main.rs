@@ -17,6 +17,8 @@ mod ebpf;
 mod fixture;
 mod fuzz;
 mod kernels;
+#[cfg(test)]
+mod layout;
 mod paths;
 mod plot;
 mod setup;

@@ -7,36 +7,33 @@
 //!
 //! What all this costs is bounded ([`Allowance`]), and what is known of a program is not asked again ([`Programs`]).
 
+mod looks;
+mod news;
 mod source;
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
-    time::{Duration, Instant},
-};
-
-use tracing::debug;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use gwp_race_abi::descent::ExecutedFile;
-
 use source::Source;
 
-use super::{
-    allowance::Allowance,
-    covered::CoveredFiles,
-    not_watched::{Counts, NotWatched, Reason},
-    programs::{Carries, Programs},
-};
-use crate::{
-    kernel::{descent::News, executed::Executed, process::thread_cpu_time_ns},
-    tracee::{process, threads::Stat},
-};
+use super::allowance::Allowance;
+use super::covered::CoveredFiles;
+use super::not_watched::{Counts, NotWatched, Reason};
+use super::programs::Programs;
+use crate::kernel::executed::Executed;
+use crate::kernel::process::thread_cpu_time_ns;
+use crate::tracee::threads::Stat;
 
 /// The share of the budget of one processor that following may cost, and what may be spent before it is earned.
 const FOLLOWING: f64 = 0.1;
+
 const ADVANCE: Duration = Duration::from_millis(20);
+
 /// A process that was only forked is looked at when it has lived so long: one that executes a program soon is
 /// another one then, and one that ends sooner is not worth a tracer.
 const FORKED_AGE: Duration = Duration::from_millis(5);
+
 /// When one without metadata is looked at again.
 const LOOKS: [Duration; 5] = [
     Duration::from_millis(20),
@@ -45,12 +42,16 @@ const LOOKS: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(10),
 ];
+
 /// Where so many processes of a program had nothing mapped at their first looks, further ones are looked at as if they had been once
 /// more; so often at most.
 const LOOKS_IN_VAIN: usize = 4;
+
 const MOST_SKIPPED: usize = 3;
+
 /// After a turn the next one comes no sooner, and where more was spent than the allowance, no sooner than the longer time.
 const LEAST_REST: Duration = Duration::from_millis(1);
+
 const LONG_REST: Duration = Duration::from_millis(100);
 
 /// What is known of a process.
@@ -221,256 +222,9 @@ impl Descendants {
         self.allowance.spend(Duration::from_nanos(worked));
     }
 
-    /// Takes in what was told.
-    fn take_in_all(&mut self, now: Instant) {
-        let told = self.source.told(now);
-        self.not_watched.count("", Reason::Untold, told.lost);
-        if let Some(followed) = told.followed {
-            self.catch_up(&followed, now);
-        }
-        for news in told.news {
-            self.take_in(news, now);
-        }
-    }
-
-    /// Takes in who is there, after something was not told of.
-    fn catch_up(&mut self, followed: &HashSet<u32>, now: Instant) {
-        let ended: Vec<u32> = self
-            .relatives
-            .keys()
-            .copied()
-            .filter(|pid| !followed.contains(pid))
-            .collect();
-        for pid in ended {
-            self.has_ended(pid);
-        }
-        let new = followed
-            .iter()
-            .filter(|pid| !self.relatives.contains_key(pid));
-        for pid in new.copied().collect::<Vec<_>>() {
-            let relative = Relative::new(comm(pid), None, now);
-            self.relatives.insert(pid, relative);
-            self.put_on_agenda(pid, now);
-        }
-    }
-
-    fn take_in(&mut self, news: News, now: Instant) {
-        match news {
-            News::Forked { pid, parent } => {
-                let mut relative = Relative::new(String::new(), None, now);
-                if let Some(parent) = self.relatives.get(&parent) {
-                    relative.name.clone_from(&parent.name);
-                    relative.program = parent.program;
-                    // Where it does not execute what is covered: what it will, or has mapped since, is not known.
-                    relative.covered = parent.covered.filter(|&covered| covered);
-                }
-                let age = self.least_life(&relative).max(FORKED_AGE);
-                self.relatives.insert(pid, relative);
-                self.put_on_agenda(pid, now + age);
-            }
-            News::Executes {
-                pid,
-                name,
-                executed,
-            } => {
-                let mut relative = Relative::new(name, None, now);
-                relative.executes = true;
-                if let Some(executed) = executed {
-                    self.executes(&mut relative, executed);
-                }
-                let age = match relative.program.map(|file| self.programs.carries(file)) {
-                    Some(Carries::No) if !self.takes_all => self.next_look(&relative),
-                    _ => self.least_life(&relative),
-                };
-                if let Some(before) = self.relatives.get(&pid) {
-                    relative.is_watched = before.is_watched;
-                    relative.due = before.due;
-                }
-                let is_watched = relative.is_watched;
-                self.relatives.insert(pid, relative);
-                if !is_watched {
-                    self.put_on_agenda(pid, now + age);
-                }
-            }
-            News::Ended { pid } => self.has_ended(pid),
-        }
-        let forgotten = self.programs.take_forgotten();
-        self.not_watched.count("", Reason::Unidentified, forgotten);
-    }
-
-    /// How long a process must have lived to be worth a tracer.
-    fn least_life(&self, relative: &Relative) -> Duration {
-        relative.program.map_or(Duration::ZERO, |file| {
-            self.programs
-                .least_life(file, relative.executes, Instant::now())
-        })
-    }
-
-    /// After how long a process without metadata is looked at again: where others have shown that it is in vain, later.
-    fn next_look(&self, relative: &Relative) -> Duration {
-        let without = relative.program.map_or(0, |file| {
-            (self.programs.without(file) / LOOKS_IN_VAIN).min(MOST_SKIPPED)
-        });
-        let looks = LOOKS.get(relative.looks + without).or(LOOKS.last());
-        looks.copied().unwrap_or_default()
-    }
-
-    fn has_ended(&mut self, pid: u32) {
-        let Some(relative) = self.relatives.remove(&pid) else {
-            return;
-        };
-        if let Some(due) = relative.due {
-            self.agenda.remove(&(due, pid));
-        }
-        if relative.is_watched {
-            return;
-        }
-        let carries = relative.program.map(|file| self.programs.carries(file));
-        match (relative.program, carries) {
-            (Some(file), Some(Carries::Unknown)) => self.programs.ended(file),
-            (_, Some(Carries::Hidden)) => {
-                let reason = if relative.covered == Some(true) {
-                    relative.reason
-                } else {
-                    Reason::Unidentified
-                };
-                if relative.covered != Some(false) {
-                    self.not_watched.count(&relative.name, reason, 1);
-                }
-            }
-            (file, _) => {
-                let is_covered = file.is_some_and(|file| self.programs.is_covered(file));
-                if relative.covered.unwrap_or(is_covered) {
-                    self.not_watched.count(&relative.name, relative.reason, 1);
-                } else if file.is_none() && relative.covered.is_none() && relative.executes {
-                    debug!(
-                        "a program ended before it was looked at: {} (process {pid})",
-                        relative.name
-                    );
-                }
-            }
-        }
-    }
-
-    /// Counts those that ended before anything was known of a program, if they were worth a tracer.
-    fn count_ended(&mut self, file: ExecutedFile) {
-        let others = [self.first, std::process::id()];
-        let carries = self.programs.identify(file, None, &others, &mut self.files);
-        let times = self.programs.take_ended(file);
-        let name = self.programs.name(file).unwrap_or_default();
-        match carries {
-            Carries::Yes => self.not_watched.count(name, Reason::EndedEarly, times),
-            Carries::Hidden => self.not_watched.count(name, Reason::Unidentified, times),
-            Carries::No | Carries::Unknown => {}
-        }
-    }
-
     /// Counts a process that was worth a tracer and got none.
     pub fn count(&mut self, name: &str, reason: Reason) {
         self.not_watched.count(name, reason, 1);
-    }
-
-    fn put_on_agenda(&mut self, pid: u32, at: Instant) {
-        if let Some(relative) = self.relatives.get_mut(&pid) {
-            if let Some(before) = relative.due.replace(at) {
-                self.agenda.remove(&(before, pid));
-            }
-            self.agenda.insert((at, pid));
-        }
-    }
-
-    /// Whether it is worth a tracer.
-    fn look_at(&mut self, pid: u32, now: Instant) {
-        let Some(mut relative) = self.relatives.get(&pid).cloned() else {
-            return;
-        };
-        relative.due = None;
-        if !relative.is_watched {
-            // That it has ended is about to be told, or was lost.
-            if process::live_thread(as_pid(pid)).is_err() {
-                self.has_ended(pid);
-                return;
-            }
-            // Before anything else: what is found out may be about another one, which has got its id.
-            relative.start_ticks = start_ticks(pid);
-            self.judge(pid, &mut relative, now);
-        }
-        let due = relative.due;
-        self.relatives.insert(pid, relative);
-        if let Some(due) = due {
-            self.agenda.insert((due, pid));
-        }
-    }
-
-    fn judge(&mut self, pid: u32, relative: &mut Relative, now: Instant) {
-        if relative.name.is_empty() {
-            relative.name = comm(pid);
-        }
-        if relative.program.is_none()
-            && let Some(executed) = Executed::by(pid)
-        {
-            self.executes(relative, executed);
-        }
-        // What was forked has mapped what its parent has.
-        let inherits = relative.program.is_some_and(|file| {
-            let is_covered =
-                relative.covered == Some(true) || self.programs.carries(file) == Carries::Yes;
-            is_covered && !relative.executes && self.programs.is_executed_by(file, pid)
-        });
-        if inherits {
-            relative.covered = Some(true);
-            self.is_worthy(pid, relative, now);
-            return;
-        }
-        let carries = relative.program.map_or(Carries::Hidden, |file| {
-            let others = [self.first, std::process::id()];
-            self.programs
-                .identify(file, Some(pid), &others, &mut self.files)
-        });
-        // What it will load is not mapped yet when it begins.
-        let begins = relative.executes
-            && relative.looks == 0
-            && carries == Carries::No
-            && now.saturating_duration_since(relative.since) < LOOKS[0];
-        if begins && !self.takes_all {
-            relative.due = Some(relative.since + self.next_look(relative));
-            return;
-        }
-        let is_covered = self.takes_all || carries == Carries::Yes || self.files.are_in(pid);
-        // It may execute another program by now, which is about to be told.
-        if let Some(file) = relative.program
-            && carries != Carries::Yes
-            && !self.programs.is_executed_by(file, pid)
-        {
-            relative.due = Some(now + LOOKS[0]);
-            return;
-        }
-        relative.covered = Some(is_covered);
-        if let Some(file) = relative.program {
-            self.programs.learn(file, is_covered, relative.looks == 0);
-        }
-        if is_covered {
-            if relative.looks > 0 {
-                self.source.tell_forks(pid, true);
-            }
-            self.is_worthy(pid, relative, now);
-            return;
-        }
-        relative.due = Some(now + self.next_look(relative));
-        relative.looks += 1;
-        if relative.looks == 1 {
-            self.source.tell_forks(pid, false);
-        }
-    }
-
-    /// A process is worth a tracer, as soon as it has lived long enough.
-    fn is_worthy(&mut self, pid: u32, relative: &mut Relative, now: Instant) {
-        let least = relative.since + self.least_life(relative);
-        if now < least {
-            relative.due = Some(least);
-        } else {
-            self.worthy.push_back(pid);
-        }
     }
 
     /// A process gets a tracer.

@@ -34,7 +34,8 @@ use args::{Cli, Command, WatchArgs};
 use tracing_subscriber::{filter::LevelFilter, fmt::format};
 
 use crate::kernel::{
-    limits::{self, FileLimits},
+    limits,
+    open_files::{self, FileLimits},
     process::{keep_private, outlive_signals},
     rights::settle,
 };
@@ -108,8 +109,8 @@ fn told(error: &anyhow::Error) -> String {
 /// Raises the limit of open files for this process and its tracers, if they are to have enough; what it was
 /// before, for the program.
 fn enough_files() -> anyhow::Result<FileLimits> {
-    let before = limits::raise_files().context("getrlimit(RLIMIT_NOFILE) fails")?;
-    limits::need_files(limits::FILES_OF_DAEMON)?;
+    let before = open_files::raise_files().context("getrlimit(RLIMIT_NOFILE) fails")?;
+    open_files::need_files(open_files::FILES_OF_DAEMON)?;
     Ok(before)
 }
 

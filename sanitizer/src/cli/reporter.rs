@@ -1,37 +1,33 @@
 //! The reporting thread: unwinds, symbolizes, deduplicates, suppresses and writes, so that
 //! reading gigabytes of debug information delays nothing else.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    io::Write,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
-        mpsc,
-    },
-    time::Duration,
-};
+mod coverage_file;
+mod work;
 
-use anyhow::Context as _;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::Write;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
 use super::args::{Format, Mixed, WatchArgs};
-use crate::{
-    hunt::{code_tables::CodeTables, wire::Refuted},
-    image::Image,
-    kernel::{
-        descriptors::own_table, limits::explained, process::thread_cpu_time_ns, rights::as_caller,
-    },
-    reader::{Client, Program},
-    report::{
-        Coverage, Deduper, Elsewhere, Finding, JsonWriter, LookedAt, MapInfo, ModuleInfo, Race,
-        RecordFile, RecordStderr, ReportWriter, Summary, Suppressions, TextWriter, WriteError,
-        build_race, is_own_descriptor, notes_of, open_output, review,
-    },
-    symbols::{Sources, Symbolizer},
-    verdict::Reason,
+use crate::hunt::wire::Refuted;
+use crate::kernel::descriptors::own_table;
+use crate::kernel::limits::explained;
+use crate::kernel::process::thread_cpu_time_ns;
+use crate::kernel::rights::as_caller;
+use crate::reader::{Client, Program};
+use crate::report::{
+    Deduper, Elsewhere, Finding, JsonWriter, LookedAt, MapInfo, ModuleInfo, RecordStderr,
+    ReportWriter, Summary, Suppressions, TextWriter, is_own_descriptor, open_output,
 };
+use crate::symbols::{Sources, Symbolizer};
+use crate::verdict::Reason;
+
+use coverage_file::CoverageFile;
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
 /// that finds no place here is caught again.
@@ -158,15 +154,6 @@ struct State {
     /// The modules of which it was told what of their tables is left out; with `--verbose` only.
     looked_into: Option<HashSet<(String, Vec<u8>)>>,
     elsewhere: Elsewhere,
-}
-
-/// Where `--coverage` goes.
-struct CoverageFile {
-    path: PathBuf,
-    file: RecordFile,
-    coverage: Coverage,
-    /// Processes of which not all was told.
-    cut: BTreeSet<u32>,
 }
 
 impl Reporter {
@@ -370,41 +357,6 @@ impl Reporter {
     }
 }
 
-impl CoverageFile {
-    fn open(path: &Path) -> anyhow::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            file: as_caller(|| open_output(path))?
-                .context("cannot write what --coverage asks for")?,
-            coverage: Coverage::default(),
-            cut: BTreeSet::new(),
-        })
-    }
-
-    fn add(&mut self, symbolizer: &Symbolizer, functions: &[LookedAt]) {
-        for looked_at in functions {
-            let frame = symbolizer.frame_by_symbol(looked_at.start);
-            let module = frame.module.unwrap_or_default();
-            let name = frame.function.unwrap_or_default();
-            self.coverage.add(module, frame.offset, name, *looked_at);
-        }
-    }
-
-    fn write(&mut self) -> anyhow::Result<()> {
-        let path = self.path.display();
-        if !self.cut.is_empty() {
-            let pids: Vec<String> = self.cut.iter().map(u32::to_string).collect();
-            tracing::warn!(
-                "the coverage in {path} lacks what was looked at last, a second or more, before the tracer of a process ended out of turn: of {}",
-                pids.join(", ")
-            );
-        }
-        self.coverage.write(&mut self.file).with_context(|| {
-            format!("cannot write the coverage to {path}; free some space, or name another file")
-        })
-    }
-}
-
 /// Writes reports in the form that was asked for; `beside` the program's output or alone.
 fn writer(
     args: &WatchArgs,
@@ -440,175 +392,6 @@ impl State {
     /// CPU time that has been used to explain, here and by whoever reads, ns.
     fn used_ns(&self) -> u64 {
         thread_cpu_time_ns() + self.files().cpu_ns()
-    }
-
-    /// The symbolizer of a process.
-    fn symbolizer(&mut self, pid: u32) -> &mut Symbolizer {
-        // What was read of a file serves all processes, and survives their end.
-        let base = &self.base;
-        self.symbolizers.entry(pid).or_insert_with(|| base.clone())
-    }
-
-    /// Tells which tables of new modules are left out of reports.
-    fn tell_left_out(&mut self, modules: &[ModuleInfo]) {
-        let Some(looked_into) = &mut self.looked_into else {
-            return;
-        };
-        for module in modules {
-            if !looked_into.insert((module.path.clone(), module.build_id.clone())) {
-                continue;
-            }
-            let image = module.via.open().ok();
-            let image = image.and_then(|file| Image::from_file(file, module.path.as_ref()).ok());
-            let left_out = image.map(|image| CodeTables::left_out(&image, module));
-            for line in left_out.into_iter().flatten() {
-                tracing::info!("left out of reports: {line}");
-            }
-        }
-    }
-
-    fn handle(&mut self, work: Work) {
-        match work {
-            Work::Modules(pid, modules) => {
-                self.tell_left_out(&modules);
-                self.symbolizer(pid).set_modules(&modules);
-            }
-            Work::Race(finding, maps) => {
-                let before = self.used_ns();
-                let mixed = self.mixed;
-                let symbolizer = self.symbolizer(finding.pid);
-                let fate = match review(symbolizer, &finding, mixed) {
-                    Ok(doubts) => {
-                        let mut race = build_race(symbolizer, &finding, &maps);
-                        let sizes = [finding.stalled.size, finding.racing.size];
-                        race.notes.extend(notes_of(doubts, sizes));
-                        self.refuted_at.remove(&(finding.pid, finding.stalled.pc));
-                        self.race(&race)
-                    }
-                    Err(reason) => self.refuted(&finding, reason),
-                };
-                // Nobody listens any more once watching has ended.
-                let _ = self.found.send(Explained {
-                    pid: finding.pid,
-                    cpu_ns: self.used_ns().saturating_sub(before),
-                    fate,
-                });
-            }
-            Work::Repeat(pid, stalled) => match self.refuted_at.get(&(pid, stalled)) {
-                Some(&reason) => *self.refuted.entry(reason).or_default() += 1,
-                None => self.tally.total += 1,
-            },
-            Work::Coverage(pid, functions) => {
-                let symbolizer = self.symbolizer(pid).clone();
-                if let Some(file) = &mut self.coverage {
-                    file.add(&symbolizer, &functions);
-                }
-            }
-            Work::CoverageIsCut(pid) => {
-                if let Some(file) = &mut self.coverage {
-                    file.cut.insert(pid);
-                }
-            }
-            Work::Elsewhere(pid, counted) => {
-                let symbolizer = self.symbolizer(pid).clone();
-                for (pc, samples) in counted {
-                    self.elsewhere.add(symbolizer.frame_by_symbol(pc), samples);
-                }
-            }
-            Work::Forget(pid) => {
-                self.symbolizers.remove(&pid);
-                self.refuted_at.retain(|&(of, _), _| of != pid);
-            }
-            Work::Finish(mut summary) => {
-                summary.hottest_unanalyzed = self.elsewhere.hottest(summary.samples);
-                summary.races_unique = self.tally.unique;
-                summary.races_total = self.tally.total;
-                let figures = self.files().figures().clone();
-                summary.readers_ended = figures.ended;
-                summary.files_not_read = figures.unread;
-                for (line, pattern, races) in self.suppressions.iter().flat_map(Suppressions::used)
-                {
-                    tracing::info!("line {line} of the suppressions ({pattern}): {races} times");
-                }
-                for (reason, hits) in &self.refuted {
-                    let name = reason.name().to_owned();
-                    *summary.hits_swallowed.entry(name).or_default() += hits;
-                }
-                if self.tally.suppressed > 0 {
-                    summary
-                        .hits_swallowed
-                        .insert("suppressed".to_owned(), self.tally.suppressed);
-                }
-                if !self.quiet || self.json {
-                    self.write(|writer| writer.summary(&summary));
-                }
-                if let Some(Err(error)) = self.coverage.as_mut().map(CoverageFile::write) {
-                    tracing::error!("{error}");
-                    self.failure.get_or_insert(error);
-                }
-            }
-        }
-    }
-
-    /// A race that is none.
-    fn refuted(&mut self, finding: &Finding, reason: Reason) -> Fate {
-        *self.refuted.entry(reason).or_default() += 1;
-        let (stalled, racing) = (finding.stalled.pc, finding.racing.regs.rip);
-        self.refuted_at.insert((finding.pid, stalled), reason);
-        Fate::Refuted(Refuted {
-            stalled,
-            racing,
-            is_settled: reason == Reason::UnknownAtomicity,
-            reason,
-        })
-    }
-
-    /// Reports a race, unless it is suppressed or a repeat.
-    fn race(&mut self, race: &Race) -> Fate {
-        if self
-            .suppressions
-            .as_mut()
-            .is_some_and(|list| list.suppresses(race))
-        {
-            self.tally.suppressed += 1;
-            return Fate::Suppressed;
-        }
-        self.tally.total += 1;
-        if !self.deduper.record(race) {
-            return Fate::Repeated;
-        }
-        self.tally.unique += 1;
-        self.progress.unique.store(self.tally.unique, SeqCst);
-        self.write(|writer| writer.race(race));
-        Fate::Reported(self.tally.unique)
-    }
-
-    /// Writes to where the user wants it or, if that fails, to standard error: nothing that was
-    /// found is lost.
-    fn write(&mut self, report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>) {
-        self.progress.is_writing.store(true, SeqCst);
-        self.try_write(report);
-        self.progress.is_writing.store(false, SeqCst);
-    }
-
-    fn try_write(&mut self, report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>) {
-        let Err(error) = report(&mut *self.writer) else {
-            return;
-        };
-        match &mut self.resort {
-            Some(resort) => {
-                if self.failure.is_none() {
-                    // Told at once, too: the session may last for days.
-                    tracing::error!("{error}; what it does not take follows here");
-                }
-                // Beyond this there is nobody to tell; the exit code does.
-                let _ = report(&mut **resort);
-            }
-            None if error.is_closed() => return,
-            None if self.failure.is_some() => return,
-            None => tracing::error!("{error}"),
-        }
-        self.failure.get_or_insert(error.into());
     }
 }
 

@@ -13,7 +13,8 @@ use nix::unistd::{Gid, Pid, Uid};
 use crate::{
     kernel::{
         process::has_file_capabilities,
-        rights::{CAP_SYS_PTRACE, as_caller, for_others},
+        rights::{CAP_SYS_PTRACE, as_caller},
+        setcap::for_others,
     },
     tracee::status::Status,
 };

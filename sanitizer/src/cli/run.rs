@@ -32,7 +32,8 @@ use super::{
 use super::{not_executable, rights};
 use crate::kernel::{
     descriptors::{close_at_exec, closed_at_start},
-    limits::{FileLimits, explained, set_files},
+    limits::explained,
+    open_files::{FileLimits, set_files},
     origin::Origin,
     process::{self, adopt, let_be_looked_into, let_parent_trace},
     rights::{are_lent, give_back},

@@ -1,45 +1,36 @@
 //! A session: the tracers of one program and its children, their findings, the summary.
 
+mod end;
+mod notice;
 mod tracers;
 mod warnings;
 
-use std::{
-    collections::HashMap,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-    time::{Interval, MissedTickBehavior, interval},
-};
-use tracing::{debug, info, warn};
+use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tracing::info;
+use tracing::warn;
 
+use super::args::{StrategyName, Unanalyzed, WatchArgs, YesNo};
+use super::descendants::{Descendants, start_ticks};
+use super::link::{Link, LinkId, Message};
+use super::not_watched::Counts;
 use super::pauses::Pauses;
-use super::{
-    args::{StrategyName, Unanalyzed, WatchArgs, YesNo},
-    descendants::{Descendants, start_ticks},
-    link::{Link, LinkId, Message},
-    not_watched::Counts,
-    reporter::{Closing, Explained, Fate, Reporter},
-    spares::Spares,
-    starts::Starts,
-    told,
-    totals::summarized,
-    watched::Watched,
-};
-use crate::{
-    hunt::wire::{Ending, Notice},
-    kernel::process::thread_cpu_time_ns,
-    report::Summary,
-};
+use super::reporter::{Explained, Fate, Reporter};
+use super::spares::Spares;
+use super::starts::Starts;
+use super::told;
+use super::watched::Watched;
 
 /// How often those are looked after that are ready and have no process.
 const LOOK_AFTER_SPARES: Duration = Duration::from_secs(1);
+
 /// How long races that were caught may take to be explained when watching has ended: gigabytes of debug information are read in less.
 const LAST_EXPLANATIONS: Duration = Duration::from_secs(60);
+
 /// How long a tracer may take to disarm when told to stop.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
@@ -226,155 +217,6 @@ impl Session {
         }
     }
 
-    fn on_message(&mut self, link: LinkId, notice: Notice) -> Option<Happening> {
-        match (notice, self.watched.of(link)) {
-            (Notice::Ready { cpu_ns }, _) => self.on_ready(link, Duration::from_nanos(cpu_ns)),
-            (notice, Some(pid)) => self.on_notice(pid, notice),
-            (Notice::WithoutGates(refusal), None) => {
-                self.warn_of_missing_gates(&refusal);
-                None
-            }
-            (Notice::Failed(text), None) => {
-                warn!(
-                    "processes are not watched for a while, since no tracer could be made ready: {text}"
-                );
-                None
-            }
-            (notice, None) => {
-                debug!("of no process: {notice:?}");
-                None
-            }
-        }
-    }
-
-    fn on_notice(&mut self, pid: u32, notice: Notice) -> Option<Happening> {
-        match notice {
-            // See `on_message`.
-            Notice::Ready { .. } => {}
-            Notice::Seized => {
-                self.launches = false;
-                return Some(Happening::Seized);
-            }
-            Notice::Watching {
-                analyzed_modules,
-                cpu_ns,
-            } => {
-                let cpu = Duration::from_nanos(cpu_ns);
-                if let Some(process) = self.watched.get_mut(pid) {
-                    process.was_watched = true;
-                }
-                self.has_begun(pid, Some(cpu));
-                if pid == self.first {
-                    self.first_was_watched = true;
-                    self.warn_of_search();
-                }
-                if analyzed_modules > 0 {
-                    self.has_analyzed = true;
-                    info!("watching process {pid}: metadata in {analyzed_modules} modules");
-                } else if pid == self.first && self.descendants.is_none() {
-                    self.warn_of_no_metadata();
-                }
-            }
-            Notice::Modules(modules) => self.reporter.modules(pid, modules),
-            Notice::Race(finding, maps) => {
-                if !self.reporter.race(finding, maps) {
-                    self.dropped += 1;
-                    if let Some(link) = self.link_of(pid) {
-                        link.tell_again();
-                    }
-                }
-            }
-            Notice::Repeat(stalled) => self.reporter.repeat(pid, stalled),
-            Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
-            Notice::Warning(text) => warn!("{text}"),
-            Notice::Decision(text) => info!("{text}"),
-            Notice::Coverage(functions) => {
-                debug!(
-                    "process {pid}: {} functions were looked at",
-                    functions.len()
-                );
-                self.reporter.coverage(pid, functions);
-            }
-            Notice::Elsewhere(counted) => self.reporter.elsewhere(pid, counted),
-            Notice::Debug(text) => debug!("{text}"),
-            Notice::Statistics(statistics) => {
-                self.watched.count(pid, statistics);
-                self.charge_own_work(pid);
-                // By now it would have started what it is there to start.
-                if pid == self.first {
-                    self.warn_of_no_metadata();
-                }
-            }
-            Notice::Ended(ending, statistics) => {
-                self.watched.count(pid, statistics);
-                self.says_farewell(pid);
-                match ending {
-                    Ending::FatalSignal(signal) => {
-                        debug!("process {pid} was released before signal {signal}");
-                        self.pause(pid);
-                    }
-                    // Its tracer was wrong about that.
-                    Ending::TargetEnded if is_alive(pid) => self.pause(pid),
-                    Ending::TargetEnded | Ending::Stopped => {}
-                }
-            }
-            Notice::Failed(text) => {
-                self.says_farewell(pid);
-                return self.on_failure(pid, text);
-            }
-        }
-        None
-    }
-
-    /// Charges what this thread has worked since the last time to a process, which has just told what it has done meanwhile. What
-    /// it took to get here is no cost of sampling.
-    fn charge_own_work(&mut self, pid: u32) {
-        let used = thread_cpu_time_ns();
-        if let (Some(charged), Some(link)) = (self.charged_ns.replace(used), self.link_of(pid)) {
-            link.charge(used.saturating_sub(charged));
-        }
-    }
-
-    fn says_farewell(&mut self, pid: u32) {
-        if let Some(process) = self.watched.get_mut(pid) {
-            process.said_farewell = true;
-        }
-    }
-
-    /// The tracer of a process could not go on. One that was watched already is tried again later.
-    fn on_failure(&mut self, pid: u32, text: String) -> Option<Happening> {
-        if pid == self.first && !self.first_was_watched {
-            return Some(Happening::Failed(text));
-        }
-        if self.stopping || !self.has_watched(pid) || !is_alive(pid) {
-            debug!("process {pid} is not watched any more: {text}");
-            return None;
-        }
-        warn!("process {pid} is let alone for a while: {text}");
-        self.pause(pid);
-        None
-    }
-
-    /// Whether a process was watched at any time.
-    #[must_use]
-    pub fn has_watched(&self, pid: u32) -> bool {
-        if pid == self.first {
-            return self.first_was_watched;
-        }
-        let process = self.watched.get(pid);
-        process.is_some_and(|process| process.was_watched)
-    }
-
-    fn all_ended(&self) -> Option<Happening> {
-        let has_prospects = || {
-            let descendants = self.descendants.as_ref();
-            descendants.is_some_and(Descendants::has_prospects)
-        };
-        let ended = self.watched.len() == 0
-            && (self.stopping || !self.watched.are_some_paused() && !has_prospects());
-        ended.then_some(Happening::AllEnded)
-    }
-
     /// Lets a process alone for a while: after a signal that might have crashed it, and after a release by
     /// the watchdog.
     fn pause(&mut self, pid: u32) {
@@ -422,95 +264,6 @@ impl Session {
             warn!("process {pid} is not watched: {}", told(&error));
         }
         None
-    }
-
-    /// Disarms and releases everything; what the tracers still say is taken in.
-    pub async fn stop(&mut self) {
-        self.stopping = true;
-        if let Some(descendants) = &mut self.descendants {
-            descendants.finish();
-        }
-        self.stopped.get_or_insert_with(Instant::now);
-        for link in self.links.values_mut() {
-            link.stop();
-        }
-        // They hold nobody, and those that are being made would not listen for a while.
-        for link in self.spares.all() {
-            if let Some(link) = self.links.get_mut(&link) {
-                link.kill();
-            }
-        }
-        let deadline = tokio::time::sleep(STOP_TIME);
-        tokio::pin!(deadline);
-        while !self.links.is_empty() {
-            tokio::select! {
-                Some((link, message)) = self.messages.recv() => {
-                    match message {
-                        Message::Notice(notice) => {
-                            if let Some(Happening::Failed(text)) = self.on_message(link, *notice) {
-                                warn!("{text}");
-                            }
-                        }
-                        Message::Gone => drop(self.on_gone(link).await),
-                    }
-                }
-                () = &mut deadline => {
-                    for (id, link) in &mut self.links {
-                        if let Some(pid) = self.watched.of(*id) {
-                            self.reporter.coverage_is_cut(pid);
-                        }
-                        link.kill();
-                    }
-                    self.links.clear();
-                }
-            }
-        }
-        for pid in self.watched.beginning() {
-            self.has_begun(pid, None);
-        }
-        if let Some(descendants) = self.descendants.take() {
-            self.not_watched = descendants.into_not_watched();
-        }
-    }
-
-    /// Writes the summary. Call [`Session::stop`] before. A signal that asks for the end is heard again from now on.
-    pub async fn finish(mut self) -> Closing {
-        self.warn_of_no_metadata();
-        let summary = self.summary();
-        let asked = [
-            SignalKind::terminate(),
-            SignalKind::interrupt(),
-            SignalKind::hangup(),
-        ];
-        let mut asked: Vec<_> = asked.into_iter().flat_map(signal).collect();
-        let hurry = std::future::poll_fn(move |context| {
-            let heard = asked
-                .iter_mut()
-                .any(|stream| stream.poll_recv(context).is_ready());
-            if heard {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        });
-        self.reporter
-            .finish(summary, LAST_EXPLANATIONS, hurry)
-            .await
-    }
-
-    fn summary(&self) -> Summary {
-        let totals = summarized(&self.watched.sum(), self.starts.spent().as_secs_f64());
-        Summary {
-            elapsed_s: self
-                .stopped
-                .unwrap_or_else(Instant::now)
-                .duration_since(self.started)
-                .as_secs_f64(),
-            watchdog_releases: self.releases,
-            not_watched: self.not_watched.clone(),
-            dropped: self.dropped + totals.dropped,
-            ..totals
-        }
     }
 }
 

@@ -7,6 +7,9 @@
 //! the processors', and their threads have no events at all. Without gates, each thread has all of its
 //! events for itself.
 
+mod choice;
+mod events;
+
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     os::fd::{AsFd as _, AsRawFd as _},
@@ -16,19 +19,12 @@ use std::{
 use nix::unistd::Pid;
 
 use super::{clocks::Clocks, watchpoints::Watchpoints};
-use crate::{
-    addr::RuntimeAddr,
-    kernel::{
-        KernelError,
-        calibrate::SAMPLED_STACK,
-        cpus,
-        gates::{Gate, Gates},
-        perf::{Delivery, EventOptions, PerfEvent},
-        ptrace,
-        ring::{Ring, RingSize, Trap},
-    },
-    tracee::threads::Stat,
-};
+use crate::addr::RuntimeAddr;
+use crate::kernel::gates::{Gate, Gates};
+use crate::kernel::perf::{Delivery, EventOptions, PerfEvent};
+use crate::kernel::ring::{Ring, RingSize};
+use crate::kernel::{KernelError, cpus, ptrace};
+use crate::tracee::threads::Stat;
 
 /// A thread that we hold.
 #[derive(Debug, Default)]
@@ -280,97 +276,6 @@ impl Arming {
         }
     }
 
-    /// Opens the clock and the watchpoint of a thread and of the threads that it will create, where processors have
-    /// none. A thread that ends meanwhile is no error.
-    ///
-    /// # Errors
-    /// Fails where the perf calls do.
-    pub fn open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
-        match self.try_open(tid, gates) {
-            Err(error) if error.is_gone() => Ok(()),
-            result => result,
-        }
-    }
-
-    fn try_open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
-        if gates.are_in_kernel() {
-            self.watchpoints.open(tid, self.options, gates)?;
-            self.clocks.open(tid, self.period, self.options, gates)
-        } else if self.clocks.has(tid) {
-            Ok(())
-        } else {
-            self.open_recording(tid, gates)
-        }
-    }
-
-    /// Opens events that record what they trap, both into one ring.
-    fn open_recording(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
-        let options = |stack| EventOptions {
-            record_stack: Some(stack),
-            ..self.options
-        };
-        let (watch, ring) = loop {
-            let watch = PerfEvent::breakpoint(tid, options(self.ring_size.stack))?;
-            match Ring::of(&watch, self.ring_size) {
-                Ok(ring) => break (watch, ring),
-                // The user may lock no more memory of this size.
-                Err(_) if self.ring_size != RingSize::SMALL => self.ring_size = RingSize::SMALL,
-                Err(error) => return Err(error),
-            }
-        };
-        let clock = PerfEvent::clock(tid, self.period, options(SAMPLED_STACK))?;
-        clock.record_with(&watch)?;
-        gates.wait_for_records(&watch)?;
-        if self.clocks_run {
-            clock.enable()?;
-        }
-        let records = Records {
-            ring,
-            clock: clock.id()?,
-        };
-        self.threads.entry(tid).or_default().records = Some(records);
-        self.watchpoints.add(tid, watch);
-        self.clocks.add(tid, clock);
-        Ok(())
-    }
-
-    /// Lets the clocks of all threads run, or stops them.
-    pub fn run_clocks(&mut self, run: bool) {
-        if self.clocks_run == run {
-            return;
-        }
-        self.clocks_run = run;
-        self.clocks.run(run);
-    }
-
-    /// What the events have recorded since the last time; the result is the number of traps that
-    /// the rings had no room for.
-    pub fn take_records(&mut self, mut visit: impl FnMut(Source, Trap)) -> u64 {
-        let mut lost = 0;
-        for records in self
-            .threads
-            .values_mut()
-            .filter_map(|thread| thread.records.as_mut())
-        {
-            let clock = records.clock;
-            lost += records.ring.take(|trap| {
-                let source = if trap.event == clock {
-                    Source::Clock
-                } else {
-                    Source::Watch
-                };
-                visit(source, trap);
-            });
-        }
-        lost
-    }
-
-    /// Whether a descriptor is that of a breakpoint that sends a signal by itself.
-    #[must_use]
-    pub fn is_signalling(&self, descriptor: i32) -> bool {
-        self.signalling.contains(&descriptor)
-    }
-
     /// Remembers the thread pointer of a thread that stands still.
     pub fn note_thread_pointer(&mut self, tid: u32, fs_base: u64) {
         if let Some(thread) = self.threads.get_mut(&tid) {
@@ -388,119 +293,6 @@ impl Arming {
     /// watched.
     pub fn mark_unwatchable(&mut self, tid: u32) {
         self.unwatchable.insert(tid);
-    }
-
-    /// Closes every event: nothing is armed any more. Further events stop threads as said.
-    pub fn close_events(&mut self, delivery: Delivery) {
-        self.clocks = Clocks::default();
-        self.watchpoints = Watchpoints::default();
-        self.ancestors.clear();
-        for thread in self.threads.values_mut() {
-            thread.breakpoint = None;
-            thread.records = None;
-        }
-        self.options.delivery = delivery;
-    }
-
-    /// Whether new threads have the events of their creators.
-    #[must_use]
-    pub const fn inherits(&self) -> bool {
-        self.options.inherit
-    }
-
-    /// Closes the events of threads, and of those that have inherited them: from now on each has none until it is given its own. Where threads
-    /// come and go, to inherit events is dear: a fifth of what their creation and end cost.
-    pub fn end_inheritance(&mut self) {
-        self.options.inherit = false;
-        if !self.clocks.are_by_cpu() {
-            self.clocks = Clocks::default();
-        }
-        if !self.watchpoints.are_by_cpu() {
-            self.watchpoints = Watchpoints::default();
-        }
-        self.ancestors.clear();
-    }
-
-    /// After an exec only the thread that called it is left, under the process's id.
-    pub fn reset_to(&mut self, tid: u32) {
-        self.close_events(self.options.delivery);
-        self.threads.clear();
-        self.unwatchable.clear();
-        self.let_alone.clear();
-        self.pid = tid;
-        self.wants_cpus = false;
-        self.options.inherit = self.may_inherit;
-        self.threads.insert(tid, Thread::default());
-    }
-
-    /// Whether the events suit a process of so many threads.
-    #[must_use]
-    pub fn suits(&self, threads: usize) -> bool {
-        // One thread alone races with nobody, and may leave the breakpoints to others.
-        (self.watchpoints.are_by_cpu() || threads <= 1) && self.clocks.are_by_cpu()
-            || self.cpus == 0
-            || !self.wants_cpus && !Watchpoints::want_cpus(threads, self.cpus)
-    }
-
-    /// Whether it is to be found out what events on threads cost, which are not to stay there otherwise.
-    #[must_use]
-    pub fn may_be_dear(&self) -> bool {
-        self.cpus > 0 && !self.clocks.are_by_cpu() && self.suits(self.threads.len())
-    }
-
-    /// Wants the events on processors, however few threads there are.
-    pub const fn want_cpus(&mut self) {
-        self.wants_cpus = true;
-    }
-
-    /// Whether they do not, and others may be had.
-    #[must_use]
-    pub fn wants_others(&self, threads: usize) -> bool {
-        self.patience == 0 && !self.suits(threads)
-    }
-
-    /// Chooses the events for a process of so many threads; no stall may be under way.
-    ///
-    /// # Errors
-    /// Says why they stay what they were although others would suit.
-    pub fn choose_events(&mut self, threads: usize, gates: &Gates) -> Result<(), KernelError> {
-        self.clocks.complete(gates)?;
-        self.watchpoints.complete(gates)?;
-        if self.suits(threads) {
-            return Ok(());
-        }
-        if self.patience > 0 {
-            self.patience -= 1;
-            return Ok(());
-        }
-        // Whoever has them may end.
-        self.patience = PATIENCE;
-        if !self.clocks.are_by_cpu() {
-            self.clocks = Clocks::on_cpus(self.period, gates)?;
-        }
-        if !self.watchpoints.are_by_cpu() && threads > 1 {
-            self.watchpoints = Watchpoints::on_cpus(gates)?;
-            for thread in self.threads.values_mut() {
-                thread.breakpoint = None;
-            }
-        }
-        self.patience = 0;
-        Ok(())
-    }
-
-    /// How many processors' clocks tick; none where those of threads do.
-    #[must_use]
-    pub const fn ticking_cpus(&self) -> usize {
-        if self.clocks.are_by_cpu() {
-            self.cpus
-        } else {
-            0
-        }
-    }
-
-    /// Lets the processors' clocks tick so often.
-    pub fn set_period_of_cpus(&mut self, period: Duration) {
-        self.clocks.set_period(period);
     }
 
     /// The watchpoints.

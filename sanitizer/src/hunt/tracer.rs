@@ -5,8 +5,10 @@
 //! its child the tracer. Both die with the daemon (`PR_SET_PDEATHSIG`, and the socket's end), and
 //! the death of either at any instant leaves the target unharmed.
 
+mod commands;
+mod preparation;
+
 use std::{
-    io::Read as _,
     ops::ControlFlow,
     os::{
         fd::{AsFd as _, OwnedFd},
@@ -15,25 +17,19 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    bounds,
-    delivery::{LAST_RESORT, choose_delivery},
-    ending::FAILED,
-    engine::{Engine, EngineError, Lasting},
-    loader::Loader,
-    watchdog,
-    wire::{self, Command, Ending, Notice, Outbox, Preparation, Setup},
-};
-use crate::{
-    kernel::{
-        KernelError,
-        calibrate::trap_cost_ns,
-        dead_man::DeadMansSwitch,
-        gates::{GateLog, Gates},
-        limits, process, ptrace,
-    },
-    tracee,
-};
+use super::delivery::{LAST_RESORT, choose_delivery};
+use super::ending::FAILED;
+use super::engine::{Engine, EngineError, Lasting};
+use super::loader::Loader;
+use super::wire::{Command, Ending, Notice, Outbox, Preparation, Setup};
+use super::{bounds, watchdog};
+use crate::kernel::dead_man::DeadMansSwitch;
+use crate::kernel::gates::Gates;
+use crate::kernel::{KernelError, process, ptrace};
+
+use commands::Commands;
+
+use preparation::prepare;
 
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -325,136 +321,6 @@ fn say_farewell(engine: &mut Engine, pulse: &mut Pulse) {
         }
         std::thread::sleep(Duration::from_micros(500));
         engine.outbox().flush();
-    }
-}
-
-/// Does everything that does not depend on the process that is to be watched.
-fn prepare(socket: &mut UnixStream) -> Result<Ready, String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    process::die_with_parent().map_err(|error| text(&error))?;
-    process::keep_private();
-    limits::raise_files();
-    let news = process::child_news().map_err(|error| text(&error))?;
-    let preparation = read_preparation(socket)?;
-    socket.set_nonblocking(true).map_err(|error| text(&error))?;
-    check_proc()?;
-    limits::need_files(limits::FILES_OF_TRACER).map_err(|error| text(&error))?;
-    let log = if preparation.gate_log {
-        GateLog::Debug
-    } else {
-        GateLog::Off
-    };
-    let (gates, refusal) = match Gates::load(log) {
-        Ok(gates) => (gates, None),
-        // What is left is enough for programs of one's own.
-        Err(error) if error.is_refusal() => {
-            let gates = Gates::in_user_space().map_err(|error| text(&error))?;
-            (gates, Some(text(&error)))
-        }
-        Err(error) => return Err(text(&error)),
-    };
-    let trap_cost_ns = trap_cost_ns(&gates).map_err(|error| text(&error))?;
-    Ok(Ready {
-        preparation,
-        gates,
-        refusal,
-        trap_cost_ns,
-        news,
-    })
-}
-
-/// The first message, as far as a tracer goes.
-fn read_preparation(socket: &mut UnixStream) -> Result<Preparation, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let mut prefix = [0; 4];
-    socket.read_exact(&mut prefix).map_err(text)?;
-    let len = u32::from_le_bytes(prefix) as usize;
-    if len > wire::MAX_MESSAGE {
-        return Err("the daemon is of another version; start both from one file".to_owned());
-    }
-    let mut body = vec![0; len];
-    socket.read_exact(&mut body).map_err(text)?;
-    let preparation: Preparation =
-        postcard::from_bytes(&body).map_err(|error| error.to_string())?;
-    bounds::check_deadline(preparation.stop_deadline_ns)?;
-    Ok(preparation)
-}
-
-/// What `/proc` tells must be about the processes that this one means by their ids.
-fn check_proc() -> Result<(), String> {
-    if tracee::process::proc_is_ours() {
-        return Ok(());
-    }
-    Err(
-        "/proc is that of another pid namespace, or not mounted; mount the present one: \
-         mount -t proc proc /proc"
-            .to_owned(),
-    )
-}
-
-/// What the daemon says.
-struct Commands {
-    socket: UnixStream,
-    pending: Vec<u8>,
-    /// It has said that this is the end, or is gone.
-    are_over: bool,
-}
-
-impl Commands {
-    /// Those that come through a non-blocking socket.
-    const fn from(socket: UnixStream) -> Self {
-        Self {
-            socket,
-            pending: Vec::new(),
-            are_over: false,
-        }
-    }
-
-    /// Reads what has come.
-    fn read(&mut self) {
-        let mut chunk = [0; 512];
-        loop {
-            match self.socket.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(read) => self
-                    .pending
-                    .extend_from_slice(chunk.get(..read).unwrap_or_default()),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => break,
-            }
-        }
-        self.are_over = true;
-    }
-
-    /// The next one.
-    fn next(&mut self) -> Option<Command> {
-        let command = wire::decode(&mut self.pending).unwrap_or_default();
-        self.are_over |= matches!(command, Some(Command::Stop));
-        command
-    }
-
-    /// Waits for a process to watch, and tells meanwhile what is still to be told; `None` where there will be none.
-    fn next_setup(&mut self, outbox: &mut Outbox) -> Result<Option<Setup>, KernelError> {
-        /// How often that is tried.
-        const PATIENCE: Duration = Duration::from_millis(100);
-        loop {
-            while let Some(command) = self.next() {
-                // What else is said is about a process that has ended.
-                if let Command::Watch(setup) = command {
-                    return Ok(Some(*setup));
-                }
-            }
-            if self.are_over {
-                return Ok(None);
-            }
-            outbox.flush();
-            let limit = outbox.is_pending().then_some(PATIENCE);
-            let [command] = process::wait_readable([self.socket.as_fd()], limit)?;
-            if command {
-                self.read();
-            }
-        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The ELF header, the program headers and the section headers: `elf.h`'s `Elf64_Ehdr`,
 //! `Elf64_Phdr` and `Elf64_Shdr`, and those of `Elf32`.
 
+mod ident;
+mod section;
+
 use std::path::Path;
 
 use super::bytes::{c_string, slice};
@@ -9,125 +12,49 @@ use super::machine::Machine;
 use super::{Encoding, ImageError};
 use crate::addr::{FileOffset, LinkAddr};
 
+use section::{SHT_SYMTAB_SHNDX, section};
+
+pub use section::Segment;
+pub(super) use section::{RelocationForm, Section, SectionKind};
+
+use ident::{FileKind, encoding_of, kind_of};
+
 const ELF_MAGIC: &[u8] = b"\x7fELF";
+
 /// What LLVM's bitcode begins with, bare and in its wrapper.
 const BITCODE_MAGICS: [&[u8]; 2] = [b"BC\xc0\xde", b"\xde\xc0\x17\x0b"];
-const EI_CLASS: usize = 4;
-const EI_DATA: usize = 5;
-const ELFCLASS32: u8 = 1;
-const ELFCLASS64: u8 = 2;
-const ELFDATA2LSB: u8 = 1;
-const ELFDATA2MSB: u8 = 2;
-const ET_REL: u16 = 1;
-const ET_EXEC: u16 = 2;
-const ET_DYN: u16 = 3;
-const ET_CORE: u16 = 4;
+
 const PT_LOAD: u32 = 1;
+
 const PT_DYNAMIC: u32 = 2;
+
 const PT_NOTE: u32 = 4;
+
 const PF_X: u32 = 1;
+
 const PF_W: u32 = 2;
+
 const PF_R: u32 = 4;
+
 /// `e_phnum` of a file whose real count is in the first section header's `sh_info`.
 const PN_XNUM: u16 = 0xffff;
+
 /// `e_shstrndx` of a file whose real index is in the first section header's `sh_link`.
 const SHN_XINDEX: u16 = 0xffff;
-const SHT_SYMTAB: u32 = 2;
-const SHT_RELA: u32 = 4;
-const SHT_NOTE: u32 = 7;
-const SHT_NOBITS: u32 = 8;
-const SHT_REL: u32 = 9;
-const SHT_DYNSYM: u32 = 11;
-const SHT_SYMTAB_SHNDX: u32 = 18;
-const SHT_CREL: u32 = 0x4000_0014;
-const SHT_ANDROID_REL: u32 = 0x6000_0001;
-const SHT_ANDROID_RELA: u32 = 0x6000_0002;
-const SHF_WRITE: u64 = 1;
-const SHF_ALLOC: u64 = 2;
-const SHF_EXECINSTR: u64 = 4;
-const SHF_COMPRESSED: u64 = 0x800;
+
 /// Where the sections of object files are put. Zero is what an address looks like that is not there.
 const FIRST_ADDRESS: u64 = 0x1_0000;
+
 const LEAST_ALIGNMENT: u64 = 16;
+
 const MOST_ALIGNMENT: u64 = 1 << 16;
+
 /// How many times the file's size its sections may have together. Those of compilers and linkers do not
 /// share bytes, or only few.
 const MOST_OVERLAP: u64 = 4;
+
 /// Where a name is taken to have no end. C++ makes names of some thousand bytes.
 const LONGEST_NAME: usize = 1 << 16;
-
-/// A part of the file that is loaded into memory (`PT_LOAD`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Where the linker put it.
-    pub address: LinkAddr,
-    /// Where its bytes are in the file.
-    pub offset: FileOffset,
-    /// How many bytes come from the file.
-    pub file_size: u64,
-    /// How many bytes it has in memory; those beyond `file_size` start as zeros.
-    pub memory_size: u64,
-    /// Whether it may be read.
-    pub is_readable: bool,
-    /// Whether it may be written.
-    pub is_writable: bool,
-    /// Whether it may be executed.
-    pub is_executable: bool,
-}
-
-/// What a section's content is, as far as it matters here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SectionKind {
-    SymbolTable,
-    DynamicSymbolTable,
-    Relocations(RelocationForm),
-    Note,
-    NoBits,
-    Other,
-}
-
-/// How a table of relocations is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RelocationForm {
-    Rela,
-    Rel,
-    Crel,
-    Android,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SectionFlags {
-    pub(super) allocated: bool,
-    pub(super) executable: bool,
-    pub(super) writable: bool,
-    pub(super) compressed: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Section {
-    name: u32,
-    pub(super) kind: SectionKind,
-    /// `sh_type`, of which `kind` is what matters here.
-    pub(super) number: u32,
-    pub(super) flags: SectionFlags,
-    pub(super) address: LinkAddr,
-    pub(super) offset: FileOffset,
-    pub(super) size: u64,
-    /// Index of the section that holds the names of a symbol table, or the symbols of relocations.
-    pub(super) link: u32,
-    /// Index of the section that relocations are for.
-    pub(super) info: u32,
-    pub(super) alignment: u64,
-}
-
-impl Section {
-    pub(super) fn data<'data>(&self, file: &'data [u8]) -> &'data [u8] {
-        if self.kind == SectionKind::NoBits {
-            return &[];
-        }
-        slice(file, self.offset.0, self.size).unwrap_or(&[])
-    }
-}
 
 /// A range of the file that holds notes (`PT_NOTE`).
 #[derive(Clone, Copy, Debug)]
@@ -284,7 +211,6 @@ impl Headers {
         if headers.is_object {
             headers.lay_out();
         }
-        headers.descriptors = Descriptors::of(data, &headers);
         Ok(headers)
     }
 
@@ -381,59 +307,6 @@ impl Headers {
     }
 }
 
-/// What a file is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FileKind {
-    FixedAddress,
-    PositionIndependent,
-    Object,
-}
-
-fn encoding_of(data: &[u8], file: &Path) -> Result<Encoding, ImageError> {
-    let class = data.get(EI_CLASS).copied();
-    let order = data.get(EI_DATA).copied();
-    let is_known = matches!(class, Some(ELFCLASS32 | ELFCLASS64) | None)
-        && matches!(order, Some(ELFDATA2LSB | ELFDATA2MSB) | None);
-    if !is_known {
-        return Err(ImageError::Unsupported {
-            file: file.into(),
-            what: "an ELF file of a class or a byte order that there is not".into(),
-            mend: "the file is damaged: build it or copy it again",
-        });
-    }
-    Ok(Encoding {
-        is_32_bit: class == Some(ELFCLASS32),
-        is_big_endian: order == Some(ELFDATA2MSB),
-    })
-}
-
-fn kind_of(
-    header: &[u8],
-    encoding: Encoding,
-    file: &Path,
-) -> Result<(Machine, FileKind), ImageError> {
-    let unsupported = |what: String, mend| ImageError::Unsupported {
-        file: file.into(),
-        what,
-        mend,
-    };
-    let half = |at| encoding.u16_at(header, at).unwrap_or_default();
-    let machine = Machine::of(half(18));
-    match half(16) {
-        ET_EXEC => Ok((machine, FileKind::FixedAddress)),
-        ET_DYN => Ok((machine, FileKind::PositionIndependent)),
-        ET_REL => Ok((machine, FileKind::Object)),
-        ET_CORE => Err(unsupported(
-            "a core dump".into(),
-            "give the executable that dumped it",
-        )),
-        other => Err(unsupported(
-            format!("ELF type {other}"),
-            "give an executable or a shared library",
-        )),
-    }
-}
-
 /// A table of `count` entries, which must have the size that this code reads.
 fn table(data: &[u8], offset: u64, count: u64, entry: u16, expected: u64) -> Option<&[u8]> {
     if count == 0 {
@@ -443,44 +316,6 @@ fn table(data: &[u8], offset: u64, count: u64, entry: u16, expected: u64) -> Opt
         return None;
     }
     slice(data, offset, count.checked_mul(expected)?)
-}
-
-fn section(shdr: &[u8], encoding: Encoding) -> Section {
-    let mut fields = Fields::new(shdr, encoding, 0);
-    let (name, number) = (fields.u32(), fields.u32());
-    let (flags, address) = (fields.word(), fields.word());
-    let (offset, size) = (fields.word(), fields.word());
-    let (link, info) = (fields.u32(), fields.u32());
-    let alignment = fields.word();
-    Section {
-        name,
-        number,
-        kind: match number {
-            SHT_SYMTAB => SectionKind::SymbolTable,
-            SHT_DYNSYM => SectionKind::DynamicSymbolTable,
-            SHT_RELA => SectionKind::Relocations(RelocationForm::Rela),
-            SHT_REL => SectionKind::Relocations(RelocationForm::Rel),
-            SHT_CREL => SectionKind::Relocations(RelocationForm::Crel),
-            SHT_ANDROID_RELA | SHT_ANDROID_REL => SectionKind::Relocations(RelocationForm::Android),
-            SHT_NOTE => SectionKind::Note,
-            SHT_NOBITS => SectionKind::NoBits,
-            // SHT_NULL's size field may hold the section count.
-            0 => SectionKind::NoBits,
-            _ => SectionKind::Other,
-        },
-        flags: SectionFlags {
-            allocated: flags & SHF_ALLOC != 0,
-            executable: flags & SHF_EXECINSTR != 0,
-            writable: flags & SHF_WRITE != 0,
-            compressed: flags & SHF_COMPRESSED != 0,
-        },
-        address: LinkAddr(address),
-        offset: FileOffset(offset),
-        size,
-        link,
-        info,
-        alignment,
-    }
 }
 
 /// The fields of a header, one behind the other; zeros where it is cut short.

@@ -17,29 +17,30 @@
 mod archive;
 mod bytes;
 mod compressed;
+mod content;
 mod copy;
 mod descriptors;
 mod encoding;
 mod error;
+mod functions;
 mod headers;
 mod inflate;
 mod machine;
 mod note;
+mod opd;
 mod relocated;
 mod relocations;
+mod section;
 mod slot;
 mod symbol;
 
-use std::borrow::Cow;
 use std::fmt;
-use std::fs::{File, FileType};
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::{FileOffset, LinkAddr};
-use crate::kernel::file_map::FileMap;
-use crate::kernel::named::{Named, no_file};
 
 pub use archive::Archive;
 pub use encoding::Encoding;
@@ -50,8 +51,11 @@ pub use machine::Machine;
 pub use slot::{Slot, SlotTarget};
 pub use symbol::{FunctionSymbol, ObjectSymbol, Symbol};
 
-use copy::{Copy, Held};
-use headers::{Headers, Section, SectionKind};
+use content::Bytes;
+use headers::Headers;
+use headers::SectionKind;
+
+pub use section::SectionRef;
 
 /// An ELF file, mapped or owned. Cloning shares it.
 #[derive(Clone)]
@@ -68,120 +72,12 @@ struct Inner {
     relocations: OnceLock<relocated::Index>,
 }
 
-enum Bytes {
-    Mapped(FileMap),
-    Owned(Vec<u8>),
-    Copied(Held),
-    /// Those of a member of an archive.
-    Part(Arc<Bytes>, Range<usize>),
-}
-
 /// What a file is that can be inspected.
 pub enum Opened {
     /// One ELF file.
     File(Image),
     /// An archive, which holds any number of them.
     Archive(Archive),
-}
-
-impl Bytes {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Mapped(map) => map,
-            Self::Owned(vec) => vec,
-            Self::Copied(held) => held.bytes(),
-            Self::Part(whole, range) => whole.as_slice().get(range.clone()).unwrap_or_default(),
-        }
-    }
-
-    fn is_cut(&self) -> bool {
-        match self {
-            Self::Mapped(map) => map.is_cut(),
-            Self::Owned(_) | Self::Copied(_) => false,
-            Self::Part(whole, _) => whole.is_cut(),
-        }
-    }
-}
-
-impl Bytes {
-    /// Maps the file at `path`. Nothing but a regular file is opened.
-    fn open(path: &Path) -> Result<Self, ImageError> {
-        let read_error = |source| ImageError::Read {
-            file: path.into(),
-            source,
-        };
-        let named = Named::find(path).map_err(read_error)?;
-        check_kind(named.kind(), path)?;
-        Self::map(named.open().map_err(read_error)?, path)
-    }
-
-    /// A copy of a file, on a disk where there is one.
-    fn copy(file: File, name: &Path) -> Result<Self, ImageError> {
-        let read_error = |source| ImageError::Read {
-            file: name.into(),
-            source,
-        };
-        check_kind(file.metadata().map_err(read_error)?.file_type(), name)?;
-        Ok(match Copy::of(file).map_err(read_error)? {
-            Copy::OnDisk(file) => Self::map(file, name)?,
-            Copy::InMemory(held) => Self::Copied(held),
-        })
-    }
-
-    fn map(file: File, name: &Path) -> Result<Self, ImageError> {
-        let read_error = |source| ImageError::Read {
-            file: name.into(),
-            source,
-        };
-        let metadata = file.metadata().map_err(read_error)?;
-        check_kind(metadata.file_type(), name)?;
-        if metadata.len() == 0 {
-            // An empty file cannot be mapped, and has nothing to map.
-            return Ok(Self::Owned(Vec::new()));
-        }
-        let map = FileMap::new(&file).map_err(read_error)?;
-        Ok(Self::Mapped(map))
-    }
-}
-
-fn check_kind(kind: FileType, name: &Path) -> Result<(), ImageError> {
-    if kind.is_file() {
-        return Ok(());
-    }
-    let (what, mend) = no_file(kind);
-    Err(ImageError::Unsupported {
-        file: name.into(),
-        what: what.into(),
-        mend,
-    })
-}
-
-/// One section of an image.
-#[derive(Clone, Copy, Debug)]
-pub struct SectionRef<'image> {
-    /// Its index in the file.
-    pub index: usize,
-    /// Its name, empty where the file gives none.
-    pub name: &'image str,
-    /// Where the linker put it; zero for sections that are not loaded (debug information).
-    pub address: LinkAddr,
-    /// Where its bytes are in the file.
-    pub offset: FileOffset,
-    /// Its bytes as they stand in the file (compressed ones stay compressed); empty for
-    /// sections without file content (`.bss`).
-    pub data: &'image [u8],
-    /// Its size in memory in bytes, which is also right for sections without file content.
-    pub size: u64,
-    /// What it holds, as `elf.h` and the makers of compilers number it (`sh_type`).
-    pub kind: u32,
-    /// Whether it is part of the loaded program.
-    pub is_allocated: bool,
-    /// Whether it holds instructions.
-    pub is_executable: bool,
-    /// Whether the program may write to it.
-    pub is_writable: bool,
-    /// Whether `data` is compressed (`SHF_COMPRESSED`).
-    pub is_compressed: bool,
 }
 
 impl Image {
@@ -287,7 +183,8 @@ impl Image {
     }
 
     fn new(bytes: Bytes, name: &Path) -> Result<Self, ImageError> {
-        let headers = Headers::parse(bytes.as_slice(), name)?;
+        let mut headers = Headers::parse(bytes.as_slice(), name)?;
+        headers.descriptors = opd::read(bytes.as_slice(), &headers);
         let build_id = note::build_id(bytes.as_slice(), &headers);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -420,175 +317,6 @@ impl Image {
             let start = usize::try_from(segment.offset.0.checked_add(inside)?).ok()?;
             self.data().get(start..start.checked_add(len)?)
         })
-    }
-
-    /// The first section called `name`.
-    #[must_use]
-    pub fn section(&self, name: &str) -> Option<SectionRef<'_>> {
-        self.sections().find(|section| section.name == name)
-    }
-
-    /// Whether there are relocations for a section of an object file.
-    pub(crate) fn has_relocations(&self, section: &SectionRef<'_>) -> bool {
-        let index = self.relocations();
-        self.is_object() && index.has_table(section.index)
-    }
-
-    /// All sections, in file order.
-    pub fn sections(&self) -> impl Iterator<Item = SectionRef<'_>> {
-        let headers = &self.inner.headers;
-        headers
-            .sections
-            .iter()
-            .enumerate()
-            .map(|(index, section)| self.section_ref(headers, index, section))
-    }
-
-    /// The section's bytes, decompressed and with its relocations applied, as they are in a program that is loaded
-    /// at its link address, or, of an object file, linked to the addresses that its sections have
-    /// here. In a table of a position-independent file the addresses of code are
-    /// nowhere else.
-    ///
-    /// # Errors
-    /// The section cannot be decompressed, or one of its relocations is of a type that tables do not
-    /// have.
-    pub fn relocated(&self, section: &SectionRef<'_>) -> Result<Cow<'_, [u8]>, ImageError> {
-        let headers = &self.inner.headers;
-        let found = headers.sections.get(section.index);
-        let data = found.map_or(&[][..], |section| section.data(self.data()));
-        let bytes = match section.is_compressed {
-            true => {
-                compressed::decompress(data, headers.encoding, self.name(), section.name)?.into()
-            }
-            false => Cow::Borrowed(data),
-        };
-        if !headers.is_object && !section.is_allocated {
-            return Ok(bytes);
-        }
-        relocated::relocated(
-            self.data(),
-            headers,
-            self.relocations(),
-            section.index,
-            bytes,
-            self.name(),
-        )
-    }
-
-    fn relocations(&self) -> &relocated::Index {
-        let new = || relocated::Index::new(self.data(), &self.inner.headers);
-        self.inner.relocations.get_or_init(new)
-    }
-
-    fn section_ref<'image>(
-        &'image self,
-        headers: &Headers,
-        index: usize,
-        section: &Section,
-    ) -> SectionRef<'image> {
-        let data = self.data();
-        SectionRef {
-            index,
-            name: headers.section_name(data, section),
-            address: section.address,
-            offset: section.offset,
-            data: section.data(data),
-            size: section.size,
-            kind: section.number,
-            is_allocated: section.flags.allocated,
-            is_executable: section.flags.executable,
-            is_writable: section.flags.writable,
-            is_compressed: section.flags.compressed,
-        }
-    }
-
-    /// Where instructions are, sorted and without overlaps: the executable sections, or where
-    /// section headers are gone the executable segments. Of a file with debug information only, where
-    /// those of its program are. Functions without instructions may be in ranges without bytes.
-    #[must_use]
-    pub fn text_ranges(&self) -> Vec<Range<LinkAddr>> {
-        let headers = &self.inner.headers;
-        let sections = headers
-            .sections
-            .iter()
-            .filter(|s| s.flags.executable && s.flags.allocated)
-            .filter(|s| s.kind != SectionKind::NoBits || headers.is_debug_only)
-            .map(|s| (s.address.0, s.size));
-        let mut ranges: Vec<(u64, u64)> = if headers.sections.is_empty() {
-            (self.segments().iter())
-                .filter(|s| s.is_executable)
-                .map(|s| (s.address.0, s.file_size))
-                .collect()
-        } else {
-            sections.collect()
-        };
-        ranges.sort_unstable();
-        let mut merged: Vec<Range<LinkAddr>> = Vec::with_capacity(ranges.len());
-        for (start, size) in ranges {
-            let end = LinkAddr(start.saturating_add(size));
-            match merged.last_mut() {
-                Some(last) if start < last.end.0 => last.end = last.end.max(end),
-                _ => merged.push(LinkAddr(start)..end),
-            }
-        }
-        merged
-    }
-
-    /// The functions that the symbol table names (`.symtab`, or `.dynsym` where that is
-    /// stripped), sorted by address; of several names for one address the most public first. Where there are more of them
-    /// than are kept, those that come first in the table.
-    #[must_use]
-    pub fn functions(&self) -> Vec<FunctionSymbol<'_>> {
-        symbol::functions(self.data(), &self.inner.headers, |_| true).symbols
-    }
-
-    /// The same if it is all of them, for what is concluded of one that is missing.
-    #[must_use]
-    pub fn all_functions(&self) -> Option<Vec<FunctionSymbol<'_>>> {
-        let kept = symbol::functions(self.data(), &self.inner.headers, |_| true);
-        kept.are_all.then_some(kept.symbols)
-    }
-
-    /// Those of them that are wanted, wherever they are in the table.
-    #[must_use]
-    pub fn functions_where<'image>(
-        &'image self,
-        is_wanted: impl Fn(&FunctionSymbol<'image>) -> bool,
-    ) -> Vec<FunctionSymbol<'image>> {
-        symbol::functions(self.data(), &self.inner.headers, is_wanted).symbols
-    }
-
-    /// All of them in the order of the table, where nothing need be kept.
-    pub fn each_function(&self) -> impl Iterator<Item = FunctionSymbol<'_>> {
-        symbol::each_function(self.data(), &self.inner.headers)
-    }
-
-    /// The one that begins at an address or next before it: of several there, the one that [`Image::functions`] has last.
-    #[must_use]
-    pub fn function_before(&self, address: LinkAddr) -> Option<FunctionSymbol<'_>> {
-        symbol::function_before(self.data(), &self.inner.headers, address)
-    }
-
-    /// What the symbol table names with a size and without saying what it is, sorted as [`Image::functions`]: so clang
-    /// names the parts of functions that it lays out apart. Nothing where there are more than are kept.
-    #[must_use]
-    pub fn labels(&self) -> Option<Vec<Symbol<'_>>> {
-        let kept = symbol::labels(self.data(), &self.inner.headers);
-        kept.are_all.then_some(kept.symbols)
-    }
-
-    /// The variables that the symbol table names, thread-local ones apart; sorted as
-    /// [`Image::functions`].
-    #[must_use]
-    pub fn objects(&self) -> Vec<ObjectSymbol<'_>> {
-        symbol::objects(self.data(), &self.inner.headers).symbols
-    }
-
-    /// The cells that the dynamic linker fills with the addresses of functions, as far as a
-    /// section header leads to the relocations.
-    #[must_use]
-    pub fn slots(&self) -> Vec<Slot<'_>> {
-        slot::slots(self.data(), &self.inner.headers)
     }
 
     /// Name and CRC-32 of the file that holds this one's debug information

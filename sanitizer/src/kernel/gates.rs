@@ -4,34 +4,31 @@
 //!
 //! The layouts are those of the `sanitizer-ebpf` crate.
 
-use std::{
-    mem::offset_of,
-    ops::Range,
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd},
-    sync::atomic::{
-        AtomicU64,
-        Ordering::{Acquire, SeqCst},
-    },
-};
+mod hit;
+mod load;
 
-use aya::{
-    Ebpf, EbpfLoader, VerifierLogLevel,
-    maps::{Map, MapData, RingBuf},
-    programs::{PerfEvent as PerfEventProgram, RawTracePoint},
-};
-use gwp_race_abi::{
-    Control, Event, HITS, HitRecord, KernelOffsets, SPACE_RANGES, STACK_BYTES, TrapRegs,
-    control::Namespace, phase,
-};
+use std::mem::offset_of;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 
+use aya::Ebpf;
+use aya::maps::{MapData, RingBuf};
+use aya::programs::PerfEvent as PerfEventProgram;
+use gwp_race_abi::control::Namespace;
+use gwp_race_abi::{Control, Event, HITS, HitRecord, KernelOffsets, STACK_BYTES, phase};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-use crate::insn::Regs;
+use super::perf::PerfEvent;
+use super::process::Bell;
+use super::shared::SharedArray;
+use super::tables::Tables;
+use super::{KernelError, btf};
 
-use super::{
-    KernelError, btf, error::chain, fault, object::GATES_OBJECT, perf::PerfEvent, process::Bell,
-    rights, settings, shared::SharedArray, tables::Tables,
-};
+pub use hit::{Hit, user_registers};
+
+pub(super) use load::{is_refusal, shared};
 
 /// Where the gates' debug messages go: to `log` at this level, or nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,171 +95,7 @@ impl Gate {
     }
 }
 
-/// A conflicting access, copied out of the shared memory.
-#[derive(Clone, Debug)]
-pub struct Hit {
-    /// The generation it was recorded in.
-    pub generation: u64,
-    /// CLOCK_MONOTONIC, ns.
-    pub time_ns: u64,
-    /// The thread.
-    pub tid: u32,
-    /// Its name.
-    pub comm: [u8; 16],
-    /// The gate has sent it a signal: it stops.
-    pub stopping: bool,
-    /// The kernel made the access, in the system call `regs.orig_rax`.
-    pub in_kernel: bool,
-    /// The eight bytes from the watched address on, after the access.
-    pub value: u64,
-    /// Registers after the access; for one of the kernel, those with which the program has called it.
-    pub regs: TrapRegs,
-    /// The thread pointer, 0 where unknown.
-    pub fs_base: u64,
-    /// Stack bytes from `regs.rsp` up.
-    pub stack: Vec<u8>,
-}
-
-impl Hit {
-    /// The registers after the access.
-    #[must_use]
-    pub const fn registers(&self) -> Regs {
-        user_registers(&self.regs, self.fs_base)
-    }
-}
-
-/// The registers at a trap in user mode, with the thread pointer, 0 where unknown.
-#[must_use]
-pub const fn user_registers(regs: &TrapRegs, fs_base: u64) -> Regs {
-    Regs {
-        r15: regs.r15,
-        r14: regs.r14,
-        r13: regs.r13,
-        r12: regs.r12,
-        rbp: regs.rbp,
-        rbx: regs.rbx,
-        r11: regs.r11,
-        r10: regs.r10,
-        r9: regs.r9,
-        r8: regs.r8,
-        rax: regs.rax,
-        rcx: regs.rcx,
-        rdx: regs.rdx,
-        rsi: regs.rsi,
-        rdi: regs.rdi,
-        rip: regs.rip,
-        eflags: regs.eflags,
-        rsp: regs.rsp,
-        fs_base,
-        gs_base: 0,
-    }
-}
-
 impl Gates {
-    /// Loads the programs and maps, and attaches the tracepoint that tells of new threads.
-    ///
-    /// # Errors
-    /// Fails without the object, the kernel's BTF, the rights or the features.
-    pub fn load(log: GateLog) -> Result<Self, KernelError> {
-        let failed = |call, what: &str, cause: &dyn std::fmt::Display| {
-            KernelError::other(call, what.to_owned(), cause.to_string())
-        };
-        let refused = |call, what: &str, cause: &(dyn std::error::Error + 'static)| {
-            let error = KernelError::caused(call, what, cause);
-            // A function that may not be called is as unknown to the verifier.
-            if is_refusal(cause) || settings::forbid_ebpf() {
-                error.into_refusal()
-            } else {
-                error
-            }
-        };
-        if GATES_OBJECT.is_empty() {
-            return Err(failed(
-                "loading the gates",
-                "this gwp-race",
-                &"it was built without its eBPF object: build it with `cargo xtask build`",
-            ));
-        }
-        let offsets = btf::KernelOffsets::load()
-            .map_err(|cause| failed("reading BTF", "the running kernel", &cause))?;
-        let level: u8 = if log == GateLog::Debug { 5 } else { 0 };
-        fault::before("bpf(BPF_MAP_CREATE)", || "the eBPF object".to_owned())?;
-        let mut ebpf = EbpfLoader::new()
-            .btf(None)
-            .verifier_log_level(VerifierLogLevel::DISABLE)
-            .override_global(aya_log::LEVEL, &level, false)
-            .load(GATES_OBJECT)
-            .map_err(|cause| refused("loading the gates", "the eBPF object", &cause))?;
-        for gate in Gate::ALL {
-            let program: &mut PerfEventProgram = ebpf
-                .program_mut(gate.name())
-                .ok_or("the object has no such program")
-                .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
-                .map_err(|cause| failed("loading", gate.name(), &cause))?;
-            fault::before("bpf(BPF_PROG_LOAD)", || gate.name().to_owned())?;
-            program
-                .load()
-                .map_err(|cause| refused("bpf(BPF_PROG_LOAD)", gate.name(), &cause))?;
-        }
-        for (name, tracepoint) in [("newtask", "task_newtask"), ("exec", "sched_process_exec")] {
-            let program: &mut RawTracePoint = ebpf
-                .program_mut(name)
-                .ok_or("the object has no such program")
-                .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
-                .map_err(|cause| failed("loading", name, &cause))?;
-            program
-                .load()
-                .map_err(|cause| refused("bpf(BPF_PROG_LOAD)", name, &cause))?;
-            fault::before("bpf(BPF_RAW_TRACEPOINT_OPEN)", || tracepoint.to_owned())?;
-            program.attach(tracepoint).map_err(|cause| {
-                refused("attaching", &format!("the tracepoint {tracepoint}"), &cause)
-            })?;
-        }
-
-        let mut take = |name: &str| {
-            ebpf.take_map(name)
-                .ok_or_else(|| failed("loading the gates", name, &"the object has no such map"))
-        };
-        let wrong =
-            |name: &str, cause: &dyn std::error::Error| failed("bpf map", name, &chain(cause));
-        let control = shared(&take("CONTROL")?, 1, "CONTROL")?;
-        let records = shared(&take("HIT_RECORDS")?, HITS, "HIT_RECORDS")?;
-        let space = shared(&take("SPACE")?, SPACE_RANGES, "SPACE")?;
-        let functions = take("FUNCTIONS")?
-            .try_into()
-            .map_err(|cause| wrong("FUNCTIONS", &cause))?;
-        let atomics = take("ATOMICS")?
-            .try_into()
-            .map_err(|cause| wrong("ATOMICS", &cause))?;
-        let events = take("EVENTS")?
-            .try_into()
-            .map_err(|cause| wrong("EVENTS", &cause))?;
-        let standing = take("STANDING")?
-            .try_into()
-            .map_err(|cause| wrong("STANDING", &cause))?;
-        let log = match log {
-            GateLog::Off => None,
-            GateLog::Debug => Some(
-                aya_log::EbpfLogger::init(&mut ebpf)
-                    .map_err(|cause| failed("reading the gates' log", "AYA_LOGS", &cause))?,
-            ),
-        };
-        let programs = Programs {
-            ebpf,
-            records,
-            events,
-            standing,
-            log,
-        };
-        let gates = Self {
-            control,
-            tables: Some(Tables::new(space, functions, atomics)),
-            home: Home::Kernel(Box::new(programs)),
-        };
-        gates.set_offsets(offsets);
-        Ok(gates)
-    }
-
     /// What takes the place of gates that may not be loaded. It needs no rights.
     ///
     /// # Errors
@@ -493,36 +326,8 @@ impl Programs {
     }
 }
 
-pub(super) fn shared<T>(map: &Map, len: usize, name: &str) -> Result<SharedArray<T>, KernelError> {
-    match map {
-        Map::Array(data)
-            if data
-                .info()
-                .is_ok_and(|info| info.value_size() as usize == size_of::<T>()) =>
-        {
-            SharedArray::map(&data.fd().as_fd(), len, name)
-        }
-        _ => Err(KernelError::other(
-            "loading the gates",
-            name,
-            "the eBPF object is of another version than this program",
-        )),
-    }
-}
-
 const fn bytes_at(offset: usize, length: usize) -> Range<usize> {
     offset..offset + length
-}
-
-/// Whether what has failed was not permitted.
-pub(super) fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
-    !rights::may_load_gates() || is_denied(error)
-}
-
-fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<std::io::Error>())
-        .any(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 #[cfg(test)]

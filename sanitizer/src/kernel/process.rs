@@ -1,11 +1,19 @@
 //! What a process does with itself: die with its parent, block signals, wait precisely.
 
+mod time;
+
 use std::{
     os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
     time::Duration,
 };
 
-use super::{KernelError, fault, time_namespace};
+use super::KernelError;
+use super::fault;
+
+pub use time::{
+    CpuClock, cpu_time_ns, monotonic_ns, nanos, pair_cpu_time_ns, parent_cpu_time_ns,
+    thread_cpu_time_ns,
+};
 
 /// The calling process gets SIGKILL when the thread that started it ends.
 ///
@@ -339,76 +347,6 @@ pub fn wait_readable<const N: usize>(
         return Ok([false; N]);
     }
     Ok(polled.map(|fd| fd.revents != 0))
-}
-
-/// The kernel's CLOCK_MONOTONIC in nanoseconds: the clock of the gates, in whatever time namespace the calling process is.
-#[must_use]
-pub fn monotonic_ns() -> u64 {
-    time_namespace::kernels(clock_ns(libc::CLOCK_MONOTONIC))
-}
-
-/// A time as the gates and the wire give it, in nanoseconds; at most 584 years.
-#[must_use]
-pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// CPU time of the calling process in nanoseconds.
-#[must_use]
-pub fn cpu_time_ns() -> u64 {
-    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-/// CPU time of the calling thread in nanoseconds.
-#[must_use]
-pub fn thread_cpu_time_ns() -> u64 {
-    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-/// CPU time of the calling process and its parent together, in nanoseconds: of a tracer and its watchdog.
-#[must_use]
-pub fn pair_cpu_time_ns() -> u64 {
-    cpu_time_ns() + parent_cpu_time_ns().unwrap_or_default()
-}
-
-/// CPU time of the calling process's parent in nanoseconds; `None` where the kernel does not tell.
-#[must_use]
-pub fn parent_cpu_time_ns() -> Option<u64> {
-    let mut clock = 0;
-    // SAFETY: `clock` is writable.
-    let found = unsafe { libc::clock_getcpuclockid(libc::getppid(), &raw mut clock) };
-    (found == 0).then(|| clock_ns(clock))
-}
-
-/// The clock of CPU time of another process.
-#[derive(Clone, Copy, Debug)]
-pub struct CpuClock(libc::clockid_t);
-
-impl CpuClock {
-    /// `None` where the kernel does not tell.
-    #[must_use]
-    pub fn of(pid: u32) -> Option<Self> {
-        let mut clock = 0;
-        // SAFETY: `clock` is writable.
-        let found = unsafe { libc::clock_getcpuclockid(pid.cast_signed(), &raw mut clock) };
-        (found == 0).then_some(Self(clock))
-    }
-
-    /// CPU time that it has used, ns; 0 when it has ended and was waited for.
-    #[must_use]
-    pub fn ns(self) -> u64 {
-        clock_ns(self.0)
-    }
-}
-
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is writable; a clock that is not there (that of a process that has ended) leaves it 0.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 /// Takes over a descriptor that this process has inherited under a known number.

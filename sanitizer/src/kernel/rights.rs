@@ -17,7 +17,7 @@ use std::{
 
 use nix::unistd::{getegid, geteuid, getgid, getuid};
 
-use super::KernelError;
+use super::{KernelError, setcap::for_others};
 
 /// Numbers of `include/uapi/linux/capability.h`.
 pub const CAP_SYS_PTRACE: u32 = 19;
@@ -251,32 +251,6 @@ pub fn as_caller<T>(work: impl FnOnce() -> T) -> Result<T, KernelError> {
     less.set()?;
     let _restore = Restore(sets);
     Ok(work())
-}
-
-/// The file of gwp-race, for commands.
-fn file() -> String {
-    std::env::current_exe().map_or("gwp-race".into(), |exe| exe.display().to_string())
-}
-
-/// The commands that let users watch processes of their own.
-#[must_use]
-pub fn for_own() -> String {
-    let file = file();
-    format!(
-        "run gwp-race as root (sudo), or once: sudo setcap \
-         cap_bpf,cap_perfmon,cap_checkpoint_restore+ep {file} (then whoever may execute {file} can watch processes of his own)"
-    )
-}
-
-/// The commands that let a group watch processes of others.
-#[must_use]
-pub fn for_others() -> String {
-    let file = file();
-    format!(
-        "run gwp-race as root (sudo), or let a group execute its file, and nobody else, who can watch and stop every process then: sudo chgrp \
-         GROUP {file}; sudo chmod 750 {file}; sudo setcap \
-         cap_bpf,cap_perfmon,cap_sys_ptrace,cap_kill,cap_checkpoint_restore+ep {file}"
-    )
 }
 
 /// Why a process of another user is out of reach although the file lends rights; nothing where it is not for that.

@@ -160,7 +160,7 @@ impl Words<'_> {
     }
 }
 
-/// The body of a record of [`perf::SAMPLE_TYPE`](super::perf::SAMPLE_TYPE); `None` for one without registers of user mode.
+/// The body of a record of `SAMPLE_TYPE` (`perf/attributes.rs`); `None` for one without registers of user mode.
 fn sample(body: &[u8]) -> Option<Trap> {
     /// `PERF_SAMPLE_REGS_ABI_64`.
     const ABI_64: u64 = 2;

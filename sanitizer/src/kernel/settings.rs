@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::unistd::geteuid;
 
-use super::rights::for_own;
+use super::setcap::for_own;
 
 /// The most restrictive setting of `kernel.perf_event_paranoid` under which an ordinary user has events of user mode. Some distributions
 /// have further ones.

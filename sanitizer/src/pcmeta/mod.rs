@@ -19,16 +19,19 @@
 
 mod atomicity;
 mod block_map;
+mod builder;
 mod coverage;
 mod entry;
 mod error;
 mod fault_map;
 mod format;
+mod fragment;
 mod function_table;
 mod layout;
 mod pc_section;
 mod pc_set;
 mod pseudo_probe;
+mod raw;
 mod reader;
 mod stack_args;
 mod stack_map;
@@ -42,7 +45,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::addr::LinkAddr;
-use crate::image::{Encoding, Image, SectionRef};
+use crate::image::Image;
+use crate::image::SectionRef;
 use crate::insn::AccessKind;
 
 pub use atomicity::Atomicity;
@@ -65,13 +69,18 @@ pub use stack_map::{
 };
 pub use stack_sizes::{StackSize, StackSizes};
 
-use entry::{Entry, Trouble};
+use builder::Builder;
 use format::Named;
-use function_table::{FunctionTable, Functions, Unpacked};
-use layout::{Bytes, Run};
+use function_table::FunctionTable;
+use function_table::Unpacked;
+use layout::Bytes;
 use pc_set::PcSet;
 use stack_args::StackArgs;
 use text::Text;
+
+pub use fragment::Fragment;
+
+pub use raw::{RawSection, SectionSummary};
 
 /// Bytes of metadata of one file that are read: the entries of some three million functions, kept in about 60 MB.
 const MOST_BYTES: u64 = 32 << 20;
@@ -103,48 +112,6 @@ impl Function {
     pub fn size(&self) -> u64 {
         self.end.0.saturating_sub(self.start.0)
     }
-}
-
-/// A part of a covered function that the compiler has laid out apart from the first, which alone its metadata tells of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fragment {
-    /// Its code.
-    pub range: Range<LinkAddr>,
-    /// Where the function begins.
-    pub of: LinkAddr,
-}
-
-/// One metadata section of a file, as bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct RawSection<'data> {
-    /// Its name, which says what it holds.
-    pub name: &'data str,
-    /// Where the linker put it; its entries are relative to their own addresses.
-    pub address: LinkAddr,
-    /// Its bytes.
-    pub data: &'data [u8],
-    /// How numbers are written in it.
-    pub encoding: Encoding,
-}
-
-/// What a metadata section turned out to hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SectionSummary {
-    /// Its name.
-    pub name: String,
-    /// What its entries describe.
-    pub kind: SectionKind,
-    /// The layouts of its entries, in the order of their first use. Entries of atomics are the
-    /// same in version 1 and 2; where the section's name has no number, they show as version 1.
-    pub formats: Vec<Format>,
-    /// Its size in the file in bytes.
-    pub bytes: u64,
-    /// How many entries it has, duplicates included and padding not.
-    pub entries: usize,
-    /// How many of them point at no code: leftovers of functions that the linker discarded.
-    pub discarded: usize,
-    /// How many of them are functions without instructions, which are not listed: nothing can be in them.
-    pub empty: usize,
 }
 
 /// The metadata of one image: which functions were analyzed, and which instructions are atomic.
@@ -285,64 +252,6 @@ impl Metadata {
         })
     }
 
-    /// Takes it for known that these are parts of covered functions: from now on each is listed like a function, with a
-    /// start of its own and what is recorded of the function. Those of functions that are not
-    /// covered, and those that reach into what is, are left out; one of several functions counts as the least of them.
-    pub fn add_fragments(&mut self, fragments: &[Fragment]) {
-        let mut functions = Functions::default();
-        functions.reserve(self.functions.len() + fragments.len());
-        self.functions
-            .iter()
-            .for_each(|function| functions.push(function));
-        for Fragment { range, of } in fragments {
-            let whole = self.offset(*of).and_then(|of| self.functions.at(of));
-            let (Some(whole), Some(start)) = (whole, self.offset(range.start)) else {
-                continue;
-            };
-            let size = range
-                .end
-                .0
-                .checked_sub(range.start.0)
-                .filter(|&size| size > 0);
-            let Some(size) = size.and_then(|size| u32::try_from(size).ok()) else {
-                continue;
-            };
-            let is_free = self.functions.is_free(start, size);
-            if is_free && self.address(whole.start) == *of {
-                functions.push(Unpacked {
-                    start,
-                    size,
-                    ..whole
-                });
-                self.fragments.push((start, whole.start));
-            }
-        }
-        self.fragments.sort_unstable();
-        self.functions = FunctionTable::new(functions);
-    }
-
-    /// The start of the function of which a part begins here that was laid out apart from it.
-    #[must_use]
-    pub fn whole_of(&self, start: LinkAddr) -> Option<LinkAddr> {
-        let start = self.offset(start)?;
-        let at = self.fragments.partition_point(|&(other, _)| other < start);
-        let &(found, whole) = self.fragments.get(at)?;
-        (found == start).then(|| self.address(whole))
-    }
-
-    /// Whether one of [`Metadata::functions`] is a part of another.
-    #[must_use]
-    pub fn is_part(&self, function: &Function) -> bool {
-        self.whole_of(function.start).is_some()
-    }
-
-    /// How many of [`Metadata::functions`] are parts of others.
-    #[must_use]
-    pub fn fragment_count(&self) -> usize {
-        let fragments = self.fragments.chunk_by(|first, second| first.0 == second.0);
-        fragments.count()
-    }
-
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -458,184 +367,6 @@ impl Metadata {
             version: found.version,
             loses_small_loads: found.loses_small_loads,
         }
-    }
-}
-
-/// The tables while sections are still being read.
-#[derive(Default)]
-struct Builder {
-    /// Whether the name of the section that is being read has its version.
-    section_is_numbered: bool,
-    functions: Functions,
-    atomics: Vec<u32>,
-    stack_args: StackArgs,
-}
-
-/// How many entries a run had, how many of them point at no code, and how many at none of their own.
-#[derive(Default)]
-struct Count {
-    entries: usize,
-    discarded: usize,
-    empty: usize,
-}
-
-impl Builder {
-    fn add_section(
-        &mut self,
-        bytes: &Bytes<'_>,
-        text: &mut Text,
-        formats: &[Format],
-        summary: &mut SectionSummary,
-    ) -> Result<(), (usize, Trouble)> {
-        // The usual case first: the name gives the layout, and every entry points at code.
-        if let (true, Some(&format)) = (self.section_is_numbered, formats.first()) {
-            let (functions, atomics) = (self.functions.len(), self.atomics.len());
-            let stack_args = self.stack_args.len();
-            let whole = 0..bytes.data.len();
-            if let Ok(count) = self.add_run(bytes, text, format, whole)
-                && count.discarded == 0
-            {
-                summary.formats.push(format);
-                summary.entries = count.entries;
-                summary.empty = count.empty;
-                return Ok(());
-            }
-            self.functions.truncate(functions);
-            self.atomics.truncate(atomics);
-            self.stack_args.truncate(stack_args);
-        }
-        for Run { start, end, format } in bytes.runs(text, formats, self.section_is_numbered)? {
-            let Some(format) = format else { continue };
-            let count = self.add_run(bytes, text, format, start..end)?;
-            if !summary.formats.contains(&format) {
-                summary.formats.push(format);
-            }
-            summary.entries += count.entries;
-            summary.discarded += count.discarded;
-            summary.empty += count.empty;
-        }
-        if summary.entries > 0 && summary.discarded == summary.entries {
-            return Err((0, "no entry points at code of this file"));
-        }
-        Ok(())
-    }
-
-    fn add_run(
-        &mut self,
-        bytes: &Bytes<'_>,
-        text: &mut Text,
-        format: Format,
-        range: Range<usize>,
-    ) -> Result<Count, (usize, Trouble)> {
-        match bytes.encoding.is_big_endian {
-            true => self.add_run_in_order::<true>(bytes, text, format, range),
-            false => self.add_run_in_order::<false>(bytes, text, format, range),
-        }
-    }
-
-    fn add_run_in_order<const BIG: bool>(
-        &mut self,
-        bytes: &Bytes<'_>,
-        text: &mut Text,
-        format: Format,
-        range: Range<usize>,
-    ) -> Result<Count, (usize, Trouble)> {
-        let is_wide = format.offset_size(bytes.encoding) == 8;
-        match (bytes.kind, format.version, is_wide) {
-            (SectionKind::Covered, 1, false) => {
-                self.add_functions(bytes, text, format, range, entry::covered::<1, false, BIG>)
-            }
-            (SectionKind::Covered, 1, true) => {
-                self.add_functions(bytes, text, format, range, entry::covered::<1, true, BIG>)
-            }
-            (SectionKind::Covered, _, false) => {
-                self.add_functions(bytes, text, format, range, entry::covered::<2, false, BIG>)
-            }
-            (SectionKind::Covered, _, true) => {
-                self.add_functions(bytes, text, format, range, entry::covered::<2, true, BIG>)
-            }
-            (SectionKind::Atomics, _, false) => {
-                self.add_atomics(bytes, text, format, range, entry::atomic::<false, BIG>)
-            }
-            (SectionKind::Atomics, _, true) => {
-                self.add_atomics(bytes, text, format, range, entry::atomic::<true, BIG>)
-            }
-        }
-    }
-
-    /// Generic over the decoder, so that each layout gets a loop of its own.
-    #[inline]
-    fn add_functions(
-        &mut self,
-        bytes: &Bytes<'_>,
-        text: &mut Text,
-        format: Format,
-        range: Range<usize>,
-        decode: impl Fn(&[u8], usize) -> Result<Entry, Trouble>,
-    ) -> Result<Count, (usize, Trouble)> {
-        let mut count = Count::default();
-        let data = bytes.data.get(..range.end).unwrap_or_default();
-        let loses_small_loads =
-            atomicity::loses_small_loads(format.version, self.section_is_numbered);
-        // An entry is an offset, a size and a mask, of at least a byte each.
-        self.functions
-            .reserve(range.len() / (format.offset_size(bytes.encoding) + 2));
-        let mut at = range.start;
-        while at < range.end {
-            let entry = decode(data, at).map_err(|what| (at, what))?;
-            if entry.offset != 0 {
-                count.entries += 1;
-                let target = bytes.target(at, &entry);
-                let start = text.offset_of(target, entry.size);
-                match (start, u32::try_from(entry.size)) {
-                    // A function without instructions cannot be asked for.
-                    (_, Ok(0)) if text.has_edge(target) => count.empty += 1,
-                    (Some(start), Ok(size)) => {
-                        self.functions.push(Unpacked {
-                            start,
-                            size,
-                            features: Features(entry.features as u8),
-                            version: format.version,
-                            loses_small_loads,
-                        });
-                        if let Some(stack_args) = entry.stack_args {
-                            self.stack_args.push(start, stack_args);
-                        }
-                    }
-                    _ => count.discarded += 1,
-                }
-            }
-            at = entry.next;
-        }
-        Ok(count)
-    }
-
-    #[inline]
-    fn add_atomics(
-        &mut self,
-        bytes: &Bytes<'_>,
-        text: &mut Text,
-        format: Format,
-        range: Range<usize>,
-        decode: impl Fn(&[u8], usize) -> Result<Entry, Trouble>,
-    ) -> Result<Count, (usize, Trouble)> {
-        let mut count = Count::default();
-        let data = bytes.data.get(..range.end).unwrap_or_default();
-        self.atomics
-            .reserve(range.len() / format.offset_size(bytes.encoding));
-        let mut at = range.start;
-        while at < range.end {
-            let entry = decode(data, at).map_err(|what| (at, what))?;
-            if entry.offset != 0 {
-                count.entries += 1;
-                match text.offset_of(bytes.target(at, &entry), 0) {
-                    Some(offset) => self.atomics.push(offset),
-                    None => count.discarded += 1,
-                }
-            }
-            at = entry.next;
-        }
-        Ok(count)
     }
 }
 

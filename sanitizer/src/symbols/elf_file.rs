@@ -11,9 +11,9 @@ use gimli::Reader as _;
 
 use super::beside::{Beside, FileIdentity, Opened};
 use super::elf_headers::{Headers, SHF_COMPRESSED, SHT_NOBITS, Section, Segment};
+use super::facts::Facts;
 use super::inflate::Packed;
 use super::pages::PagedFile;
-use super::question::Facts;
 use super::reader::Reader;
 use super::too_much::TooMuch;
 use crate::image::Form;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::beside::{Beside, Opened};
 use super::effort;
 use super::elf_file::ElfFile;
+use super::facts::Facts;
 use super::layout::Stopped;
 use super::module::StackSnapshot;
 use super::module_file::ModuleFile;
-use super::question::{Answer, Facts, MOST_BYTES, Question};
+use super::question::{Answer, MOST_BYTES, Question};
 
 /// What all files together may keep in memory, in bytes, beside the one that was asked last.
 const MOST_KEPT: usize = 24 << 20;

@@ -6,11 +6,10 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::beside::{Beside, FileIdentity, Looked, Opened, Wanted};
+use super::beside::{Beside, FileIdentity, Looked, Opened, Wanted, scratch};
+use super::facts::Facts;
 use super::module::ModuleInfo;
-use super::question::Facts;
 use crate::kernel::foreign::{Purpose, Root};
-use crate::kernel::nameless::{DIRECTORIES, nameless_file};
 
 /// Where distributions install debug files.
 pub(super) const DEFAULT_DEBUG_DIR: &str = "/usr/lib/debug";
@@ -164,17 +163,6 @@ impl Beside for Source {
         }
         again.map_or(Looked::Nothing, Looked::Found)
     }
-}
-
-/// An empty file without a name in a directory that is on a disk.
-pub(super) fn scratch() -> Looked {
-    let file = DIRECTORIES.iter().find_map(|at| nameless_file(at));
-    file.map_or(Looked::Nothing, |file| {
-        Looked::Found(Opened {
-            file,
-            identity: FileIdentity::default(),
-        })
-    })
 }
 
 /// A module's file, and what whoever reads it has said of it at first.

@@ -1,11 +1,11 @@
 //! The address space of a process as symbols see it: modules sorted by address, their files
 //! shared.
 
-use std::io;
+mod here;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::beside::Beside;
 use super::frame::{Frame, GlobalSymbol};
 use super::layout::{Held, Stopped};
 use super::module::{ModuleInfo, StackSnapshot};
@@ -17,6 +17,8 @@ use super::unwind::{self, Stack};
 use super::unwind_rules::{Registers, Step};
 use super::walked_code::Code;
 use crate::insn::Regs;
+
+use here::Here;
 
 /// The longest x86 instruction (Intel SDM volume 2, 2.3.11).
 const MAX_INSTRUCTION_SIZE: u64 = 15;
@@ -35,47 +37,6 @@ struct Module {
     info: ModuleInfo,
     /// `None` where the file cannot be read, or is not the one that is mapped.
     file: Option<Arc<Known>>,
-}
-
-/// Reads files in this process.
-#[derive(Default)]
-struct Here {
-    sources: Sources,
-    shelf: Shelf,
-}
-
-impl Here {
-    /// Forgets what nobody uses any more.
-    fn tidy(&mut self) {
-        let sources = &self.sources;
-        self.shelf.keep(|number| sources.has(number));
-    }
-}
-
-impl Files for Here {
-    fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>> {
-        let shelf = &mut self.shelf;
-        let opened = self.sources.open(module, |number, source| {
-            let opened = source.opened().again()?;
-            shelf.open(number, opened, Arc::clone(source) as Arc<dyn Beside>)
-        });
-        self.tidy();
-        let told = |error: &io::Error| tracing::debug!(path = %module.path, %error, "no symbols");
-        opened.inspect_err(told).ok()
-    }
-
-    fn ask(
-        &mut self,
-        file: &Known,
-        question: Question,
-        stack: Option<&StackSnapshot>,
-    ) -> Option<Answer> {
-        self.shelf.ask(file.number, &question, stack)
-    }
-
-    fn lack(&self, file: &Known) -> Option<Lack> {
-        self.shelf.given_up(file.number).map(Lack::Excess)
-    }
 }
 
 impl Module {

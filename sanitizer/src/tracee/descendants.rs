@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use nix::unistd::Pid;
 
-use super::{process, threads};
+use super::{procfs, threads};
 use crate::kernel::foreign::About;
 
 /// What a look has shown of a process.
@@ -81,7 +81,7 @@ fn children(pid: Pid) -> Vec<Pid> {
 }
 
 fn identity(pid: Pid) -> Option<Identity> {
-    let file = About::at(&process::path(pid, "exe")).ok()?;
+    let file = About::at(&procfs::path(pid, "exe")).ok()?;
     let started = threads::Stat::read(pid, pid).ok()?.start_ticks;
     Some((file.device, file.inode, started))
 }
@@ -136,7 +136,7 @@ mod tests {
     /// Whether one of them executes sleep(1).
     fn sleeps(pids: &HashSet<Pid>) -> bool {
         pids.iter().any(|&pid| {
-            std::fs::read_link(process::path(pid, "exe")).is_ok_and(|exe| exe.ends_with("sleep"))
+            std::fs::read_link(procfs::path(pid, "exe")).is_ok_and(|exe| exe.ends_with("sleep"))
         })
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
 
-use crate::kernel::rights;
+use crate::kernel::{rights, setcap};
 
 /// Why a live process cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -65,8 +65,8 @@ pub enum TargetError {
 /// Why gwp-race may not, if that is its file's doing, and who may.
 fn mend() -> String {
     match rights::lent_to_all() {
-        Some(why) => format!("{why}; {}", rights::for_others()),
-        None => rights::for_others(),
+        Some(why) => format!("{why}; {}", setcap::for_others()),
+        None => setcap::for_others(),
     }
 }
 

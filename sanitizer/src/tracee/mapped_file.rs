@@ -9,9 +9,7 @@ use nix::unistd::Pid;
 
 use super::TargetError;
 use super::maps::{Mapping, Maps};
-use super::modules::ModuleError;
-use super::process;
-use crate::image::Image;
+use super::threads;
 use crate::kernel::foreign::{About, ForeignError, ForeignFile, Purpose, Root, Via};
 
 /// Why a mapped file cannot be opened.
@@ -29,7 +27,7 @@ pub enum MappedFileError {
     #[error(
         "cannot open {path}, which process {pid} has mapped: {source}; it was deleted, replaced or is in \
          another mount namespace, and that needs CAP_CHECKPOINT_RESTORE; {}",
-        crate::kernel::rights::for_own()
+        crate::kernel::setcap::for_own()
     )]
     Denied {
         /// The process.
@@ -64,20 +62,15 @@ pub(super) struct MappedFile {
 
 impl MappedFile {
     /// Opens it.
-    fn open(&self) -> Result<File, MappedFileError> {
+    pub(super) fn open(&self) -> Result<File, MappedFileError> {
         self.file
             .open()
             .map_err(|error| sorted(self.pid, &self.path, error))
     }
 
-    /// Reads or maps it.
-    pub(super) fn image(&self) -> Result<Image, ModuleError> {
-        let file = self.open()?;
-        Ok(if self.file.is_served() {
-            Image::from_served_file(file, &self.path)?
-        } else {
-            Image::from_file(file, &self.path)?
-        })
+    /// Whether it is served by somebody who may never answer.
+    pub(super) fn is_served(&self) -> bool {
+        self.file.is_served()
     }
 
     /// What tells it from another one.
@@ -178,7 +171,7 @@ impl Reach {
     /// # Errors
     /// Fails when it is gone.
     pub(super) fn to(pid: Pid) -> Result<Self, TargetError> {
-        let id = process::live_thread(pid)?.as_raw().cast_unsigned();
+        let id = threads::live_thread(pid)?.as_raw().cast_unsigned();
         let visible = |root: Result<Root, ForeignError>| {
             root.inspect_err(|error| tracing::debug!(%error, "a root is not seen"))
                 .ok()

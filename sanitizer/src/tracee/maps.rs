@@ -12,7 +12,7 @@ use std::sync::Arc;
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::process;
+use super::{procfs, threads};
 use crate::addr::{FileOffset, RuntimeAddr};
 
 /// What the kernel appends to the name of a file that has no name any more.
@@ -176,7 +176,7 @@ impl Maps {
             return Ok(maps);
         }
         // The leader has no address space: a zombie, or its other threads run on.
-        let maps = Self::read_of(pid, process::live_thread(pid)?)?;
+        let maps = Self::read_of(pid, threads::live_thread(pid)?)?;
         if maps.mappings.is_empty() {
             Err(TargetError::Vanished(pid))
         } else {
@@ -185,7 +185,7 @@ impl Maps {
     }
 
     fn read_of(pid: Pid, id: Pid) -> Result<Self, TargetError> {
-        let path = process::path(id, "maps");
+        let path = procfs::path(id, "maps");
         let failed = |error| TargetError::from_io(pid, &path, error);
         let file = std::fs::File::open(&path).map_err(failed)?;
         // Line by line: the text of a map can have hundreds of megabytes.
@@ -274,7 +274,7 @@ impl Reader {
         let mapping =
             Mapping::parse(line, &mut self.names).ok_or_else(|| TargetError::Malformed {
                 pid: self.pid,
-                path: process::path(self.pid, "maps"),
+                path: procfs::path(self.pid, "maps"),
                 what: "line",
                 text: String::from_utf8_lossy(line).into_owned(),
             })?;

@@ -10,7 +10,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::process;
+use super::{procfs, threads};
 use crate::addr::RuntimeAddr;
 use crate::kernel::fault;
 
@@ -28,7 +28,7 @@ pub fn read(pid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> Result<usize, 
         Ok(count) => Ok(count),
         // A main thread that has exited has no address space; its process may well have one.
         Err(Errno::ESRCH) => {
-            let tid = process::live_thread(pid)?;
+            let tid = threads::live_thread(pid)?;
             match read_by_call(tid, address, buffer) {
                 Err(Errno::ESRCH) => Err(TargetError::Vanished(pid)),
                 Err(_) => read_by_file(pid, tid, address, buffer),
@@ -56,7 +56,7 @@ impl Resident {
     /// Fails where the file cannot be opened.
     pub fn of(pid: Pid) -> Result<Self, TargetError> {
         // A main thread that has exited has no address space.
-        let path = process::path(process::live_thread(pid)?, "pagemap");
+        let path = procfs::path(threads::live_thread(pid)?, "pagemap");
         File::open(&path)
             .map(Self)
             .map_err(|error| TargetError::from_io(pid, &path, error))
@@ -120,7 +120,7 @@ fn read_by_file(
     address: RuntimeAddr,
     buffer: &mut [u8],
 ) -> Result<usize, TargetError> {
-    let path = process::path(tid, "mem");
+    let path = procfs::path(tid, "mem");
     let fail = |error| TargetError::from_io(pid, &path, error);
     let file = File::open(&path).map_err(fail)?;
     let mut done = 0;

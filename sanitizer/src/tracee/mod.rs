@@ -8,6 +8,7 @@ pub mod maps;
 pub mod memory;
 pub mod modules;
 pub mod process;
+pub(crate) mod procfs;
 pub mod signals;
 pub mod status;
 pub mod threads;

@@ -5,6 +5,10 @@
 //! stopping the target: [`Modules::rescan`] compares the maps first and opens only files
 //! that were not there before.
 
+mod bias;
+mod module;
+mod unreadable;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,134 +19,20 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::mapped_file::{FileIdentity, MappedFileError, Reach};
+use super::mapped_file::{FileIdentity, MappedFile, Reach};
 use super::maps::{Mapping, Maps};
-use super::{memory, process};
-use crate::addr::{LinkAddr, RuntimeAddr};
-use crate::image::{Image, ImageError, Segment};
+use super::{memory, procfs, threads};
+use crate::addr::RuntimeAddr;
+use crate::image::Image;
 use crate::kernel::foreign::{About, Via};
+use bias::{load_bias, loaded_range};
+use unreadable::MODULES;
 
-/// The page size of x86-64, in which files are mapped.
-const PAGE: u64 = 4096;
-/// So many modules are looked at, more than the gates can hold.
-const MODULES: usize = 1 << 10;
+pub use module::Module;
+pub use unreadable::{ModuleError, Unreadable};
+
 /// No kernel's vdso is larger.
 const MAX_VDSO: u64 = 1 << 20;
-
-/// A file (or the vdso) whose code is mapped into a process.
-#[derive(Clone, Debug)]
-pub struct Module {
-    /// Its name as the target sees it (inside its own mount namespace).
-    pub path: PathBuf,
-    /// How the same file can be opened while it is mapped: by its name in the root of the process,
-    /// or through the mapping where the file was deleted or replaced. No file for the vdso.
-    pub via: Via,
-    /// The lowest run-time address of its segments.
-    pub start: RuntimeAddr,
-    /// The first run-time address after its segments (`.bss` included).
-    pub end: RuntimeAddr,
-    /// The run-time addresses of its code, ascending and apart from each other.
-    pub executable: Vec<Range<u64>>,
-    /// The load bias: run-time address = link address + bias (wrapping).
-    pub bias: u64,
-    /// The device of the file, as `/proc/PID/maps` has it; 0 for the vdso.
-    pub dev: u64,
-    /// The inode number of the file; 0 for the vdso.
-    pub inode: u64,
-    /// What tells the file from another one, and from itself after a change; `None` for the vdso.
-    pub identity: Option<FileIdentity>,
-    /// The file itself. It stays mapped here, so its inode is not used again meanwhile.
-    pub image: Image,
-    /// Whether the file has been deleted or replaced since it was mapped.
-    pub deleted: bool,
-}
-
-impl Module {
-    /// The linker's build id.
-    #[must_use]
-    pub fn build_id(&self) -> Option<&[u8]> {
-        self.image.build_id()
-    }
-
-    /// Whether an address is within the module.
-    #[must_use]
-    pub fn contains(&self, address: RuntimeAddr) -> bool {
-        self.start <= address && address < self.end
-    }
-
-    /// Whether an address is within the module's code.
-    #[must_use]
-    pub fn contains_code(&self, address: RuntimeAddr) -> bool {
-        self.executable
-            .iter()
-            .any(|range| range.contains(&address.0))
-    }
-
-    /// The link address that a run-time address has.
-    #[must_use]
-    pub fn link_address(&self, address: RuntimeAddr) -> LinkAddr {
-        LinkAddr(address.0.wrapping_sub(self.bias))
-    }
-
-    /// The run-time address that a link address has.
-    #[must_use]
-    pub fn runtime_address(&self, address: LinkAddr) -> RuntimeAddr {
-        RuntimeAddr(address.0.wrapping_add(self.bias))
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.key() == other.key() && self.bias == other.bias && self.executable == other.executable
-    }
-
-    fn key(&self) -> (u64, u64, RuntimeAddr) {
-        (self.dev, self.inode, self.start)
-    }
-}
-
-/// Why code that is mapped from a file is not a module.
-#[derive(Debug, thiserror::Error)]
-pub enum ModuleError {
-    /// The mapped file cannot be opened.
-    #[error(transparent)]
-    File(#[from] MappedFileError),
-    /// The file is no ELF file for this machine, or a damaged one.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// The code is not where the file's program headers would put it.
-    #[error(
-        "{path}: its code is mapped at {start} from file offset {offset:#x}, which none of its \
-         loadable segments explains; code in it is not watched"
-    )]
-    NotLoaded {
-        /// The file, as the target names it.
-        path: PathBuf,
-        /// Where the code is mapped.
-        start: RuntimeAddr,
-        /// From where in the file.
-        offset: u64,
-    },
-    /// There are too many.
-    #[error(
-        "code in more than {MODULES} files, or copies of files, is mapped; what lies behind them is not watched"
-    )]
-    TooMany,
-}
-
-impl ModuleError {
-    /// Whether another try may go better: the memory map changed under our hands.
-    fn is_transient(&self) -> bool {
-        matches!(self, Self::File(MappedFileError::Unmapped { .. }))
-    }
-}
-
-/// Code from a file that could not be made a module, with the reason.
-#[derive(Clone, Debug)]
-pub struct Unreadable {
-    /// The code.
-    pub mapping: Mapping,
-    /// The reason.
-    pub reason: Arc<ModuleError>,
-}
 
 /// A file that was read, with what tells it from another one; or why it is no module.
 type ReadFile = Result<(Image, Option<FileIdentity>), Arc<ModuleError>>;
@@ -293,8 +183,8 @@ impl Modules {
     /// The program that the process runs, as opposed to its libraries.
     #[must_use]
     pub fn program(&self) -> Option<&Arc<Module>> {
-        let id = process::live_thread(self.pid).ok()?;
-        let file = About::at(&process::path(id, "exe")).ok()?;
+        let id = threads::live_thread(self.pid).ok()?;
+        let file = About::at(&procfs::path(id, "exe")).ok()?;
         let same_inode = |module: &&Arc<Module>| module.inode == file.inode;
         // Some file systems (btrfs, overlays) show another device in maps than stat does.
         self.modules
@@ -394,7 +284,7 @@ impl Modules {
             let mut before = self.files.iter();
             let image = match before.find(|(kept, _)| *kept == identity) {
                 Some((_, image)) => image.clone(),
-                None => file.image()?,
+                None => image_of(&file)?,
             };
             Ok((image, Some(identity)))
         };
@@ -407,7 +297,7 @@ impl Modules {
             start: mapping.start,
             offset: mapping.offset.0,
         };
-        let bias = self.bias(&image, mapping).ok_or_else(not_loaded)?;
+        let bias = load_bias(&image, mapping, &self.maps).ok_or_else(not_loaded)?;
         let range = loaded_range(&image, bias).ok_or_else(not_loaded)?;
         Ok(Module {
             path: file.path,
@@ -461,30 +351,6 @@ impl Modules {
             }
         }))
     }
-
-    /// The load bias that explains why `mapping` (of code) is where it is.
-    fn bias(&self, image: &Image, mapping: &Mapping) -> Option<u64> {
-        let mut candidates: Vec<u64> = (image.segments().iter())
-            .filter(|segment| segment.is_executable)
-            .filter_map(|segment| bias_by(segment, mapping))
-            .filter(|&bias| image.is_position_independent() || bias == 0)
-            .collect();
-        candidates.dedup();
-        // Two segments of code may share a page of the file. The right one also explains where
-        // the beginning of the module is.
-        let explains_first = |bias: &u64| {
-            loaded_range(image, *bias).is_some_and(|range| {
-                self.maps
-                    .find(RuntimeAddr(range.start))
-                    .is_some_and(|first| (first.dev, first.inode) == (mapping.dev, mapping.inode))
-            })
-        };
-        candidates
-            .iter()
-            .copied()
-            .find(explains_first)
-            .or(candidates.first().copied())
-    }
 }
 
 /// What comes of a task, and the CPU time that it took this thread.
@@ -503,43 +369,22 @@ fn belongs(mapping: &Mapping, module: &Module) -> bool {
         && (mapping.is_file() || mapping.start == module.start)
 }
 
-/// The load bias if this segment is what is mapped there.
-fn bias_by(segment: &Segment, mapping: &Mapping) -> Option<u64> {
-    let file_start = segment.offset.0 & !(PAGE - 1);
-    let file_end = page_up(segment.offset.0.checked_add(segment.file_size)?)?;
-    if !(file_start..file_end).contains(&mapping.offset.0) {
-        return None;
-    }
-    let link = (segment.address.0 & !(PAGE - 1)).wrapping_add(mapping.offset.0 - file_start);
-    Some(mapping.start.0.wrapping_sub(link))
-}
-
-/// The run-time range of all loadable segments, in whole pages.
-fn loaded_range(image: &Image, bias: u64) -> Option<Range<u64>> {
-    let segments = || {
-        image
-            .segments()
-            .iter()
-            .filter(|segment| segment.memory_size > 0)
-    };
-    let start = segments().map(|segment| segment.address.0).min()? & !(PAGE - 1);
-    let end = segments()
-        .filter_map(|segment| segment.address.0.checked_add(segment.memory_size))
-        .max()?;
-    let range = start.wrapping_add(bias)..page_up(end)?.wrapping_add(bias);
-    (range.start < range.end).then_some(range)
-}
-
-fn page_up(address: u64) -> Option<u64> {
-    Some(address.checked_add(PAGE - 1)? & !(PAGE - 1))
-}
-
 /// Adds a range that follows the others, joining it to the last one where they touch.
 fn push_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,
         _ => ranges.push(range),
     }
+}
+
+/// Reads or maps a file.
+fn image_of(file: &MappedFile) -> Result<Image, ModuleError> {
+    let opened = file.open()?;
+    Ok(if file.is_served() {
+        Image::from_served_file(opened, &file.path)?
+    } else {
+        Image::from_file(opened, &file.path)?
+    })
 }
 
 #[cfg(test)]

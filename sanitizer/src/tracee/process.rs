@@ -1,8 +1,6 @@
-//! Reading files below `/proc/PID`, and what is true of a process as a whole.
+//! What is true of a process as a whole.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::io::{self, Read as _};
 use std::time::Duration;
 
 use nix::time::{clock_getcpuclockid, clock_gettime};
@@ -10,7 +8,9 @@ use nix::unistd::Pid;
 
 use super::error::TargetError;
 use super::maps::Maps;
-use super::{memory, threads};
+use super::memory;
+use super::procfs::path;
+use super::threads::{self, live_thread};
 use crate::kernel::foreign::{ForeignError, ForeignFile};
 
 /// `EI_CLASS` of elf(5) for a 64-bit file.
@@ -19,49 +19,6 @@ const ELFCLASS64: u8 = 2;
 const HEADER: usize = 20;
 /// `e_machine` of elf(5) for x86-64.
 const EM_X86_64: u16 = 62;
-
-/// The path of a file below `/proc/PID`.
-pub(crate) fn path(id: Pid, file: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/{id}/{file}"))
-}
-
-/// Reads a whole file below `/proc/ID`, where `ID` is the process or one of its threads.
-pub(crate) fn read(pid: Pid, id: Pid, file: &str) -> Result<Vec<u8>, TargetError> {
-    let path = path(id, file);
-    // The kernel says 0 for the size of these files: without room in advance, reading a large
-    // memory map would take many system calls and give a less consistent picture.
-    let mut text = Vec::with_capacity(64 * 1024);
-    File::open(&path)
-        .and_then(|mut file| file.read_to_end(&mut text))
-        .map_err(|error| TargetError::from_io(pid, &path, error))?;
-    Ok(text)
-}
-
-/// Whether `/proc` is mounted, and shows the processes that this one means by their ids: not those of
-/// another pid namespace.
-#[must_use]
-pub fn proc_is_ours() -> bool {
-    std::fs::read_link("/proc/self")
-        .is_ok_and(|link| link.as_os_str() == std::process::id().to_string().as_str())
-}
-
-/// A thread that is alive, for what is reached through any thread of the process: normally
-/// the main thread, another one where the main thread has exited before the others.
-///
-/// `/proc/ID` and the system calls that look at an address space accept any thread's id.
-pub fn live_thread(pid: Pid) -> Result<Pid, TargetError> {
-    if is_alive(pid)? {
-        return Ok(pid);
-    }
-    for tid in threads::list(pid)? {
-        match is_alive(tid) {
-            Ok(true) => return Ok(tid),
-            Ok(false) | Err(TargetError::Vanished(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(TargetError::Vanished(pid))
-}
 
 /// Whether an id is that of a process that executes a program, and has not ended.
 ///
@@ -78,13 +35,6 @@ pub fn check_is_program(pid: Pid) -> Result<(), TargetError> {
         }
         result => result.map(drop),
     }
-}
-
-fn is_alive(tid: Pid) -> Result<bool, TargetError> {
-    Ok(!matches!(
-        threads::Stat::read(tid, tid)?.state,
-        'Z' | 'X' | 'x'
-    ))
 }
 
 /// CPU time that all threads of a process have used so far, exited ones too, in user and

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, Uid};
 
 use super::error::TargetError;
-use super::process;
+use super::procfs;
 use super::signals::{Disposition, SignalSet};
 
 /// How the system calls of a thread are filtered.
@@ -64,15 +64,12 @@ pub struct Status {
 impl Status {
     /// Reads the status of a process's main thread.
     pub fn of_process(pid: Pid) -> Result<Self, TargetError> {
-        Self::parse(pid, &process::read(pid, pid, "status")?)
+        Self::parse(pid, &procfs::read(pid, pid, "status")?)
     }
 
     /// Reads the status of one thread of a process.
     pub fn of_thread(pid: Pid, tid: Pid) -> Result<Self, TargetError> {
-        Self::parse(
-            pid,
-            &process::read(pid, pid, &format!("task/{tid}/status"))?,
-        )
+        Self::parse(pid, &procfs::read(pid, pid, &format!("task/{tid}/status"))?)
     }
 
     /// What the process does with a signal.
@@ -140,7 +137,7 @@ impl<'a> Fields<'a> {
     }
 
     fn malformed(&self, what: &'static str, text: &str) -> TargetError {
-        let path = process::path(self.pid, "status");
+        let path = procfs::path(self.pid, "status");
         TargetError::Malformed {
             pid: self.pid,
             path,

@@ -6,12 +6,12 @@ use std::time::Duration;
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use super::error::TargetError;
-use super::process;
+use super::procfs;
 
 /// The ids of a process's threads, ascending. Threads may come and go while it is read: whoever
 /// needs all of them reads until two passes agree.
 pub fn list(pid: Pid) -> Result<Vec<Pid>, TargetError> {
-    let path = process::path(pid, "task");
+    let path = procfs::path(pid, "task");
     let fail = |error| TargetError::from_io(pid, &path, error);
     let mut tids = Vec::new();
     for entry in std::fs::read_dir(&path).map_err(fail)? {
@@ -32,9 +32,31 @@ pub fn list(pid: Pid) -> Result<Vec<Pid>, TargetError> {
     }
 }
 
+/// A thread that is alive, for what is reached through any thread of the process: normally
+/// the main thread, another one where the main thread has exited before the others.
+///
+/// `/proc/ID` and the system calls that look at an address space accept any thread's id.
+pub fn live_thread(pid: Pid) -> Result<Pid, TargetError> {
+    if is_alive(pid)? {
+        return Ok(pid);
+    }
+    for tid in list(pid)? {
+        match is_alive(tid) {
+            Ok(true) => return Ok(tid),
+            Ok(false) | Err(TargetError::Vanished(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(TargetError::Vanished(pid))
+}
+
+fn is_alive(tid: Pid) -> Result<bool, TargetError> {
+    Ok(!matches!(Stat::read(tid, tid)?.state, 'Z' | 'X' | 'x'))
+}
+
 /// A thread's name (`comm`): at most 15 bytes, undecodable ones replaced.
 pub fn name(pid: Pid, tid: Pid) -> Result<String, TargetError> {
-    let text = process::read(pid, pid, &format!("task/{tid}/comm"))?;
+    let text = procfs::read(pid, pid, &format!("task/{tid}/comm"))?;
     let name = text.strip_suffix(b"\n").unwrap_or(&text);
     Ok(String::from_utf8_lossy(name).into_owned())
 }
@@ -42,7 +64,7 @@ pub fn name(pid: Pid, tid: Pid) -> Result<String, TargetError> {
 /// The living children that a thread has forked; none where the kernel does not tell.
 #[must_use]
 pub fn children(pid: Pid, tid: Pid) -> Vec<Pid> {
-    let text = process::read(pid, pid, &format!("task/{tid}/children")).unwrap_or_default();
+    let text = procfs::read(pid, pid, &format!("task/{tid}/children")).unwrap_or_default();
     String::from_utf8_lossy(&text)
         .split_ascii_whitespace()
         .filter_map(|id| id.parse().ok().map(Pid::from_raw))
@@ -63,7 +85,7 @@ impl Scheduling {
     /// Reads it; nothing where the thread is gone, or the kernel does not count.
     #[must_use]
     pub fn read(pid: Pid, tid: Pid) -> Option<Self> {
-        Self::parse(&process::read(pid, pid, &format!("task/{tid}/schedstat")).ok()?)
+        Self::parse(&procfs::read(pid, pid, &format!("task/{tid}/schedstat")).ok()?)
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
@@ -88,7 +110,7 @@ pub struct LockWait {
 /// kernel does not tell. The format is proc_pid_syscall(5).
 #[must_use]
 pub fn waits_for_lock(pid: Pid, tid: Pid) -> Option<LockWait> {
-    LockWait::parse(&process::read(pid, pid, &format!("task/{tid}/syscall")).ok()?)
+    LockWait::parse(&procfs::read(pid, pid, &format!("task/{tid}/syscall")).ok()?)
 }
 
 impl LockWait {
@@ -136,10 +158,10 @@ impl Stat {
     /// Reads it. For the main thread this is the thread alone, not its process.
     pub fn read(pid: Pid, tid: Pid) -> Result<Self, TargetError> {
         let file = format!("task/{tid}/stat");
-        let text = process::read(pid, pid, &file)?;
+        let text = procfs::read(pid, pid, &file)?;
         Self::parse(&text).ok_or_else(|| TargetError::Malformed {
             pid,
-            path: process::path(pid, &file),
+            path: procfs::path(pid, &file),
             what: "line",
             text: String::from_utf8_lossy(&text).into_owned(),
         })

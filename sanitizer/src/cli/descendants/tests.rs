@@ -1,6 +1,7 @@
 //! Following real processes.
 
 use super::*;
+use crate::kernel::descent::News;
 use crate::tracee::testing::Child;
 
 /// Its children end with it.

@@ -1,84 +1,45 @@
 //! What the machine and our own rights allow: each check tries the real thing where it can.
 
-use nix::sys::resource::{Resource, getrlimit};
+mod capabilities;
+mod files;
+
 use nix::sys::utsname::uname;
 use nix::unistd::Pid;
 
-use super::{Check, plural};
+use super::Check;
 use crate::kernel::KernelError;
 use crate::kernel::btf::KernelOffsets;
-use crate::kernel::limits;
 use crate::kernel::probe::{self, PausedChild};
-use crate::kernel::rights::{
-    CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE, for_others, for_own, lent_to_all,
-};
+use crate::kernel::rights::{CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 use crate::kernel::sandbox;
+use crate::kernel::setcap::for_own;
 use crate::kernel::settings;
 use crate::tracee::status::{Seccomp, Status};
 
+use capabilities::{capability_check, has};
+
+use files::open_files;
+
+pub(super) use files::{most_files, threads_for};
+
 /// `sigtrap`, `remove_on_exec` and `inherit_thread` of perf_event_open(2) came with this one.
 const OLDEST_KERNEL: (u32, u32) = (5, 13);
+
 /// From this one on a gate can hold back an event's own SIGTRAP (commit c4fcc7d1c41d).
 const GOOD_KERNEL: (u32, u32) = (6, 10);
+
 /// One breakpoint to reach an access, one to watch its bytes.
 pub(super) const NEEDED_BREAKPOINTS: usize = 2;
+
 /// `PROC_PID_INIT_INO` of linux/proc_ns.h: the initial pid namespace.
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+
 /// `PROC_USER_INIT_INO` of linux/proc_ns.h: the initial user namespace.
 const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
-/// Open files that are enough for programs of some hundred threads.
-const ENOUGH_FILES: u64 = 4096;
+
 /// How a container is started in which everything works.
 const CONTAINER: &str = "docker run --privileged --pid=host ... (podman: the same; Kubernetes: \
     securityContext.privileged and hostPID), or run gwp-race outside of the container";
-
-/// The capabilities that the main job uses (linux/capability.h), and what for.
-const CAPABILITIES: [Capability; 5] = [
-    Capability {
-        name: "CAP_BPF",
-        bit: 39,
-        vital: true,
-        implied: true,
-    },
-    Capability {
-        name: "CAP_PERFMON",
-        bit: 38,
-        vital: true,
-        implied: true,
-    },
-    Capability {
-        name: "CAP_SYS_PTRACE",
-        bit: 19,
-        vital: false,
-        implied: false,
-    },
-    Capability {
-        name: "CAP_KILL",
-        bit: 5,
-        vital: false,
-        implied: false,
-    },
-    Capability {
-        name: "CAP_CHECKPOINT_RESTORE",
-        bit: 40,
-        vital: false,
-        implied: true,
-    },
-];
-struct Capability {
-    name: &'static str,
-    bit: u32,
-    /// Without it there are no gates.
-    vital: bool,
-    /// `CAP_SYS_ADMIN` does as well.
-    implied: bool,
-}
-
-impl Capability {
-    fn is_in(&self, capabilities: u64) -> bool {
-        has(capabilities, self.bit) || self.implied && has(capabilities, CAP_SYS_ADMIN)
-    }
-}
 
 /// Looks at the machine.
 pub(super) fn checks() -> Vec<Check> {
@@ -180,29 +141,6 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn has(capabilities: u64, bit: u32) -> bool {
-    capabilities >> bit & 1 == 1
-}
-
-fn capability_check(capabilities: u64) -> Check {
-    let name = "capabilities";
-    let missing: Vec<_> = CAPABILITIES
-        .iter()
-        .filter(|capability| !capability.is_in(capabilities))
-        .collect();
-    if missing.is_empty() {
-        return Check::ok(name, "all that are needed");
-    }
-    let names: Vec<_> = missing.iter().map(|capability| capability.name).collect();
-    let found = format!("without {}", names.join(", "));
-    if missing.iter().any(|capability| capability.vital) {
-        let lacking = "programs of one's own can be watched, without eBPF gates";
-        return Check::warn(name, format!("{found}; {lacking}"), for_own());
-    }
-    let lacking = lent_to_all().unwrap_or("other users' processes cannot be watched");
-    Check::warn(name, format!("{found}; {lacking}"), for_others())
-}
-
 fn seccomp(status: &Status) -> Check {
     let name = "seccomp";
     match status.seccomp {
@@ -234,7 +172,7 @@ fn namespaces() -> Check {
              gwp-race works without its gates there",
             CONTAINER,
         )
-    } else if !crate::tracee::process::proc_is_ours() {
+    } else if !crate::tracee::procfs::proc_is_ours() {
         Check::fail(
             name,
             "/proc is that of another pid namespace, or not mounted",
@@ -416,44 +354,6 @@ fn ptrace(child: &PausedChild, capabilities: u64) -> Check {
         ),
         (Ok(()), _) => Check::ok(name, format!("a process was seized{shown}")),
     }
-}
-
-fn open_files() -> Check {
-    let name = "open files";
-    let mend = "ulimit -n 65536 (as root), or LimitNOFILE=65536 in the systemd unit";
-    match most_files() {
-        Ok(most) if most >= ENOUGH_FILES => Check::ok(name, format!("up to {most}")),
-        Ok(most) if most < OTHER_FILES => Check::fail(
-            name,
-            format!("up to {most}: gwp-race itself needs {OTHER_FILES}"),
-            mend,
-        ),
-        Ok(most) => Check::warn(
-            name,
-            format!(
-                "up to {most}: enough for {} (3 events each)",
-                plural(threads_for(most), "thread")
-            ),
-            mend,
-        ),
-        Err(error) => Check::warn(name, format!("getrlimit fails: {error}"), mend),
-    }
-}
-
-/// What a watching gwp-race has open beside the events of threads: maps, programs, pipes, symbol files.
-const OTHER_FILES: u64 = 64;
-
-/// The limit of open files that a watching gwp-race would have: it raises its own as far as it goes.
-pub(super) fn most_files() -> nix::Result<u64> {
-    limits::raise_files();
-    getrlimit(Resource::RLIMIT_NOFILE).map(|(present, _)| present)
-}
-
-/// How many threads can be watched with a limit of open files.
-pub(super) fn threads_for(files: u64) -> usize {
-    /// Events a thread needs: clock, breakpoint, watchpoint.
-    const EVENTS: u64 = 3;
-    usize::try_from(files.saturating_sub(OTHER_FILES) / EVENTS).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

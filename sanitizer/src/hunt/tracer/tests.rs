@@ -1,7 +1,9 @@
 //! A tracer in its own process: what it refuses, and what it leaves.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
+use super::super::wire;
+use super::preparation::read_preparation;
 use super::*;
 
 /// Check that a tracer which is given a process that has ended meanwhile says so, and is ready for another one.

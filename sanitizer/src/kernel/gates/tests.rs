@@ -8,6 +8,7 @@ use crate::{
     kernel::{calibrate::trap_cost_ns, cpus, perf::WatchKind},
     tracee::testing::Child,
 };
+use gwp_race_abi::SPACE_RANGES;
 
 /// Check that the kernel's verifier accepts every gate, and that tables can be loaded.
 #[test]

@@ -7,6 +7,7 @@ use std::process::Command;
 use object::{Object, ObjectSymbol};
 
 use super::*;
+use crate::addr::LinkAddr;
 use crate::tracee::testing::{Child, compile};
 
 const PAUSE: &str = "#include <stdio.h>\n#include <unistd.h>\n\

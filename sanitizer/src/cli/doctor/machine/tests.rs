@@ -1,6 +1,7 @@
 //! Findings of machines that differ from this one, and of this one.
 
 use super::super::Status as Verdict;
+use super::capabilities::CAPABILITIES;
 use super::*;
 
 /// Check that versions compare as numbers.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use iced_x86::{EncodingKind, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use super::super::function::Function;
+use super::broadcast::broadcast;
 use super::origins::size;
 
 /// The value of a vector register.
@@ -291,7 +292,7 @@ pub(super) fn is_whole_move(mnemonic: Mnemonic) -> bool {
 }
 
 fn is_broadcast(mnemonic: Mnemonic) -> bool {
-    super::lanes::broadcast(mnemonic).is_some()
+    broadcast(mnemonic).is_some()
 }
 
 fn filled(width: usize, byte: impl Fn(usize) -> u8) -> Constant {

@@ -6,32 +6,36 @@
 //! nothing depends on it. What reaches an instruction that is not understood is unclear, and where the way is too
 //! long, all is. Registers that nobody has cleared may be arguments at a call and results at a return.
 
+mod broadcast;
 mod constants;
 mod destination;
 mod frame;
+mod general;
 mod lanes;
 mod origins;
 mod state;
-#[cfg(test)]
-mod tests;
+mod step;
+mod taint;
 
 use std::collections::{BTreeSet, HashMap};
 
 use iced_x86::{
     Code, ConditionCode, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory,
-    Mnemonic, OpAccess, OpKind, Register,
+    Mnemonic, OpAccess, Register,
 };
 
 use super::function::Function;
 use super::operands::{Extent, operands};
 use super::registers::CALLER_SAVED;
 use crate::insn::byte_use::{ByteUse, MOST_BYTES};
-use frame::{Frame, Place};
-use origins::{Origin, Origins};
+
+use frame::Frame;
 use state::State;
 
 pub use constants::ReadOnly;
 pub use destination::copied_to;
+
+use taint::operand_taint;
 
 /// How many instructions are looked at, those of loops each time that they bring something new.
 const HORIZON: usize = 20_000;
@@ -313,133 +317,6 @@ impl Follow<'_> {
             self.found.returned_in_vectors |= state.register(register.full_register());
         }
     }
-
-    fn step(&mut self, instruction: &Instruction, state: &mut State) {
-        let is_load = instruction.ip() == self.load;
-        let info = self.factory.info(instruction).clone();
-        match instruction.mnemonic() {
-            Mnemonic::Nop | Mnemonic::Endbr64 => return,
-            Mnemonic::Vzeroupper => return state.keep_lower_halves(),
-            _ => {}
-        }
-        self.found.used |= state.flags(instruction.rflags_read());
-        self.found.used |= address_taint(&info, state);
-        if moves_frame(instruction, &info) {
-            let left = state.forget_frame();
-            if !gives_back_frame(instruction) {
-                self.found.used |= left;
-            } else if !self.leaves(instruction) {
-                self.found.unclear |= left;
-            }
-        }
-        let known =
-            |register| constants::in_register(self.function, instruction, register, self.read_only);
-        let origins = origins::of(instruction, &known, self.read_only);
-        let place = self.frame.place(instruction);
-        let holds = |origin: Origin, state: &State| match origin.register {
-            Register::None if is_load => 1u64.checked_shl(origin.byte as u32).unwrap_or(0),
-            Register::None => held_at(place, state, origin.byte),
-            register => state.byte(register, origin.byte),
-        };
-        let read = read_taint(instruction, &info, state, is_load, place);
-        let (result, moved) = match origins {
-            Origins::Unknown => {
-                self.found.unclear |= read;
-                self.overwrite(instruction, &info, state);
-                return;
-            }
-            Origins::Looks(bytes) => {
-                for origin in bytes {
-                    self.found.used |= holds(origin, state);
-                }
-                self.overwrite(instruction, &info, state);
-                return;
-            }
-            Origins::Result { bytes, moved } => {
-                let result: Vec<u64> = bytes
-                    .iter()
-                    .map(|byte| {
-                        byte.iter()
-                            .fold(0, |all, &origin| all | holds(origin, state))
-                    })
-                    .collect();
-                let sources_moved = moved && sources_moved(instruction, state);
-                (result, sources_moved)
-            }
-        };
-        let flags = match instruction.mnemonic() {
-            // Those of the result alone.
-            Mnemonic::And | Mnemonic::Andn | Mnemonic::Or | Mnemonic::Xor => union(&result),
-            _ => read,
-        };
-        state.set_flags(instruction.rflags_modified(), flags);
-        match instruction.op0_kind() {
-            OpKind::Memory => self.store(instruction, &info, state, &result, moved, place),
-            _ => {
-                age_read(&info, state);
-                let register = written(instruction);
-                let vex = !matches!(instruction.encoding(), iced_x86::EncodingKind::Legacy);
-                state.write(register, &result, moved, vex);
-            }
-        }
-    }
-
-    fn store(
-        &mut self,
-        instruction: &Instruction,
-        info: &InstructionInfo,
-        state: &mut State,
-        result: &[u64],
-        moved: bool,
-        place: Place,
-    ) {
-        age_read(info, state);
-        let all = union(result);
-        if let Place::Slot(slot) = place {
-            state.put_in_frame(slot, result);
-            if !self.frame.is_shared {
-                return;
-            }
-        }
-        if info.op0_access() != OpAccess::Write || !(moved && is_in_a_row(result)) {
-            self.found.used |= all;
-        } else {
-            self.found.copied |= all;
-            if all != 0 {
-                self.copies.insert(instruction.ip());
-            }
-        }
-    }
-
-    /// Whether the code goes straight on to where the function is left, with a frame that was given back.
-    fn leaves(&self, instruction: &Instruction) -> bool {
-        let mut pc = instruction.next_ip();
-        for _ in 0..LONGEST_EPILOGUE {
-            let Some(next) = self.function.at(pc) else {
-                return false;
-            };
-            match next.flow_control() {
-                FlowControl::Next => pc = next.next_ip(),
-                FlowControl::Return => return true,
-                FlowControl::UnconditionalBranch => {
-                    return !self.function.contains(next.near_branch_target());
-                }
-                _ => return false,
-            }
-        }
-        false
-    }
-
-    /// Forgets what an instruction overwrites whose result does not depend on the value.
-    fn overwrite(&self, instruction: &Instruction, info: &InstructionInfo, state: &mut State) {
-        age_read(info, state);
-        for used in info.used_registers() {
-            if matches!(used.access(), OpAccess::Write | OpAccess::ReadWrite) {
-                state.clear(used.register());
-            }
-        }
-        state.set_flags(instruction.rflags_modified(), 0);
-    }
 }
 
 /// The register that has the result.
@@ -461,75 +338,6 @@ fn is_in_a_row(result: &[u64]) -> bool {
             .all(|pair| matches!(pair, [a, b] if a.checked_shl(1) == Some(*b)))
 }
 
-fn union(result: &[u64]) -> u64 {
-    result.iter().fold(0, |all, bytes| all | bytes)
-}
-
-fn sources_moved(instruction: &Instruction, state: &State) -> bool {
-    (0..instruction.op_count())
-        .filter(|&i| instruction.op_kind(i) == OpKind::Register)
-        .filter(|&i| i > 0 || instruction.op_count() == 1)
-        .all(|i| state.is_moved(instruction.op_register(i)))
-}
-
-fn age_read(info: &InstructionInfo, state: &mut State) {
-    for used in info.used_registers() {
-        if used.access() != OpAccess::Write {
-            state.age_register(used.register());
-        }
-    }
-}
-
-/// What is in registers that make an address.
-fn address_taint(info: &InstructionInfo, state: &State) -> u64 {
-    info.used_memory()
-        .iter()
-        .flat_map(|memory| [memory.base(), memory.index()])
-        .fold(0, |all, register| all | state.register(register))
-}
-
-/// What is in the operand of a call or jump.
-fn operand_taint(instruction: &Instruction, state: &State) -> u64 {
-    match instruction.op0_kind() {
-        OpKind::Register => state.register(instruction.op0_register()),
-        OpKind::Memory => {
-            state.register(instruction.memory_base()) | state.register(instruction.memory_index())
-        }
-        _ => 0,
-    }
-}
-
-/// All that an instruction reads of the value.
-fn read_taint(
-    instruction: &Instruction,
-    info: &InstructionInfo,
-    state: &State,
-    is_load: bool,
-    place: Place,
-) -> u64 {
-    let registers = info
-        .used_registers()
-        .iter()
-        .filter(|used| used.access() != OpAccess::Write)
-        .fold(0, |all, used| all | state.register(used.register()));
-    let size = instruction.memory_size().size();
-    let memory = if is_load {
-        u64::MAX >> (64 - size.clamp(1, 64))
-    } else {
-        (0..size).fold(0, |all, byte| all | held_at(place, state, byte))
-    };
-    registers | memory
-}
-
-/// What a byte of an operand in memory depends on.
-fn held_at(place: Place, state: &State, byte: usize) -> u64 {
-    match place {
-        Place::Elsewhere => 0,
-        Place::Slot(slot) => state.in_frame(slot, byte),
-        Place::SomeSlot => state.in_all_of_frame(),
-    }
-}
-
 /// Whether what was in the frame is dead from here on.
 fn gives_back_frame(instruction: &Instruction) -> bool {
     use Mnemonic as M;
@@ -547,3 +355,6 @@ fn moves_frame(instruction: &Instruction, info: &InstructionInfo) -> bool {
                 && matches!(used.access(), OpAccess::Write | OpAccess::ReadWrite)
         })
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,9 @@
 
 use iced_x86::{Mnemonic, OpKind};
 
+use super::super::broadcast::broadcast;
 use super::super::origins::Origins;
-use super::{Vector, broadcast};
+use super::Vector;
 
 impl Vector<'_> {
     pub(super) fn moves(&self) -> Option<Origins> {

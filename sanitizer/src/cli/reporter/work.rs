@@ -1,0 +1,188 @@
+//! What the reporting thread does with what it is given.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::hunt::code_tables::CodeTables;
+use crate::hunt::wire::Refuted;
+use crate::image::Image;
+use crate::report::{
+    Finding, ModuleInfo, Race, ReportWriter, Suppressions, WriteError, build_race, notes_of, review,
+};
+use crate::symbols::Symbolizer;
+use crate::verdict::Reason;
+
+use super::{CoverageFile, Explained, Fate, State, Work};
+
+impl State {
+    /// The symbolizer of a process.
+    fn symbolizer(&mut self, pid: u32) -> &mut Symbolizer {
+        // What was read of a file serves all processes, and survives their end.
+        let base = &self.base;
+        self.symbolizers.entry(pid).or_insert_with(|| base.clone())
+    }
+
+    /// Tells which tables of new modules are left out of reports.
+    fn tell_left_out(&mut self, modules: &[ModuleInfo]) {
+        let Some(looked_into) = &mut self.looked_into else {
+            return;
+        };
+        for module in modules {
+            if !looked_into.insert((module.path.clone(), module.build_id.clone())) {
+                continue;
+            }
+            let image = module.via.open().ok();
+            let image = image.and_then(|file| Image::from_file(file, module.path.as_ref()).ok());
+            let left_out = image.map(|image| CodeTables::left_out(&image, module));
+            for line in left_out.into_iter().flatten() {
+                tracing::info!("left out of reports: {line}");
+            }
+        }
+    }
+
+    pub(super) fn handle(&mut self, work: Work) {
+        match work {
+            Work::Modules(pid, modules) => {
+                self.tell_left_out(&modules);
+                self.symbolizer(pid).set_modules(&modules);
+            }
+            Work::Race(finding, maps) => {
+                let before = self.used_ns();
+                let mixed = self.mixed;
+                let symbolizer = self.symbolizer(finding.pid);
+                let fate = match review(symbolizer, &finding, mixed) {
+                    Ok(doubts) => {
+                        let mut race = build_race(symbolizer, &finding, &maps);
+                        let sizes = [finding.stalled.size, finding.racing.size];
+                        race.notes.extend(notes_of(doubts, sizes));
+                        self.refuted_at.remove(&(finding.pid, finding.stalled.pc));
+                        self.race(&race)
+                    }
+                    Err(reason) => self.refuted(&finding, reason),
+                };
+                // Nobody listens any more once watching has ended.
+                let _ = self.found.send(Explained {
+                    pid: finding.pid,
+                    cpu_ns: self.used_ns().saturating_sub(before),
+                    fate,
+                });
+            }
+            Work::Repeat(pid, stalled) => match self.refuted_at.get(&(pid, stalled)) {
+                Some(&reason) => *self.refuted.entry(reason).or_default() += 1,
+                None => self.tally.total += 1,
+            },
+            Work::Coverage(pid, functions) => {
+                let symbolizer = self.symbolizer(pid).clone();
+                if let Some(file) = &mut self.coverage {
+                    file.add(&symbolizer, &functions);
+                }
+            }
+            Work::CoverageIsCut(pid) => {
+                if let Some(file) = &mut self.coverage {
+                    file.cut.insert(pid);
+                }
+            }
+            Work::Elsewhere(pid, counted) => {
+                let symbolizer = self.symbolizer(pid).clone();
+                for (pc, samples) in counted {
+                    self.elsewhere.add(symbolizer.frame_by_symbol(pc), samples);
+                }
+            }
+            Work::Forget(pid) => {
+                self.symbolizers.remove(&pid);
+                self.refuted_at.retain(|&(of, _), _| of != pid);
+            }
+            Work::Finish(mut summary) => {
+                summary.hottest_unanalyzed = self.elsewhere.hottest(summary.samples);
+                summary.races_unique = self.tally.unique;
+                summary.races_total = self.tally.total;
+                let figures = self.files().figures().clone();
+                summary.readers_ended = figures.ended;
+                summary.files_not_read = figures.unread;
+                for (line, pattern, races) in self.suppressions.iter().flat_map(Suppressions::used)
+                {
+                    tracing::info!("line {line} of the suppressions ({pattern}): {races} times");
+                }
+                for (reason, hits) in &self.refuted {
+                    let name = reason.name().to_owned();
+                    *summary.hits_swallowed.entry(name).or_default() += hits;
+                }
+                if self.tally.suppressed > 0 {
+                    summary
+                        .hits_swallowed
+                        .insert("suppressed".to_owned(), self.tally.suppressed);
+                }
+                if !self.quiet || self.json {
+                    self.write(|writer| writer.summary(&summary));
+                }
+                if let Some(Err(error)) = self.coverage.as_mut().map(CoverageFile::write) {
+                    tracing::error!("{error}");
+                    self.failure.get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    /// A race that is none.
+    fn refuted(&mut self, finding: &Finding, reason: Reason) -> Fate {
+        *self.refuted.entry(reason).or_default() += 1;
+        let (stalled, racing) = (finding.stalled.pc, finding.racing.regs.rip);
+        self.refuted_at.insert((finding.pid, stalled), reason);
+        Fate::Refuted(Refuted {
+            stalled,
+            racing,
+            is_settled: reason == Reason::UnknownAtomicity,
+            reason,
+        })
+    }
+
+    /// Reports a race, unless it is suppressed or a repeat.
+    pub(super) fn race(&mut self, race: &Race) -> Fate {
+        if self
+            .suppressions
+            .as_mut()
+            .is_some_and(|list| list.suppresses(race))
+        {
+            self.tally.suppressed += 1;
+            return Fate::Suppressed;
+        }
+        self.tally.total += 1;
+        if !self.deduper.record(race) {
+            return Fate::Repeated;
+        }
+        self.tally.unique += 1;
+        self.progress.unique.store(self.tally.unique, SeqCst);
+        self.write(|writer| writer.race(race));
+        Fate::Reported(self.tally.unique)
+    }
+
+    /// Writes to where the user wants it or, if that fails, to standard error: nothing that was
+    /// found is lost.
+    pub(super) fn write(
+        &mut self,
+        report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>,
+    ) {
+        self.progress.is_writing.store(true, SeqCst);
+        self.try_write(report);
+        self.progress.is_writing.store(false, SeqCst);
+    }
+
+    fn try_write(&mut self, report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>) {
+        let Err(error) = report(&mut *self.writer) else {
+            return;
+        };
+        match &mut self.resort {
+            Some(resort) => {
+                if self.failure.is_none() {
+                    // Told at once, too: the session may last for days.
+                    tracing::error!("{error}; what it does not take follows here");
+                }
+                // Beyond this there is nobody to tell; the exit code does.
+                let _ = report(&mut **resort);
+            }
+            None if error.is_closed() => return,
+            None if self.failure.is_some() => return,
+            None => tracing::error!("{error}"),
+        }
+        self.failure.get_or_insert(error.into());
+    }
+}

@@ -1,0 +1,146 @@
+//! The end of a session: who is stopped, and what is said.
+
+use std::task::Poll;
+use std::time::Instant;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{debug, warn};
+
+use crate::cli::descendants::Descendants;
+use crate::cli::link::Message;
+use crate::cli::reporter::Closing;
+use crate::cli::totals::summarized;
+use crate::report::Summary;
+
+use super::{Happening, LAST_EXPLANATIONS, STOP_TIME, Session, is_alive};
+
+impl Session {
+    pub(super) fn says_farewell(&mut self, pid: u32) {
+        if let Some(process) = self.watched.get_mut(pid) {
+            process.said_farewell = true;
+        }
+    }
+
+    /// The tracer of a process could not go on. One that was watched already is tried again later.
+    pub(super) fn on_failure(&mut self, pid: u32, text: String) -> Option<Happening> {
+        if pid == self.first && !self.first_was_watched {
+            return Some(Happening::Failed(text));
+        }
+        if self.stopping || !self.has_watched(pid) || !is_alive(pid) {
+            debug!("process {pid} is not watched any more: {text}");
+            return None;
+        }
+        warn!("process {pid} is let alone for a while: {text}");
+        self.pause(pid);
+        None
+    }
+
+    /// Whether a process was watched at any time.
+    #[must_use]
+    pub fn has_watched(&self, pid: u32) -> bool {
+        if pid == self.first {
+            return self.first_was_watched;
+        }
+        let process = self.watched.get(pid);
+        process.is_some_and(|process| process.was_watched)
+    }
+
+    pub(super) fn all_ended(&self) -> Option<Happening> {
+        let has_prospects = || {
+            let descendants = self.descendants.as_ref();
+            descendants.is_some_and(Descendants::has_prospects)
+        };
+        let ended = self.watched.len() == 0
+            && (self.stopping || !self.watched.are_some_paused() && !has_prospects());
+        ended.then_some(Happening::AllEnded)
+    }
+
+    /// Disarms and releases everything; what the tracers still say is taken in.
+    pub async fn stop(&mut self) {
+        self.stopping = true;
+        if let Some(descendants) = &mut self.descendants {
+            descendants.finish();
+        }
+        self.stopped.get_or_insert_with(Instant::now);
+        for link in self.links.values_mut() {
+            link.stop();
+        }
+        // They hold nobody, and those that are being made would not listen for a while.
+        for link in self.spares.all() {
+            if let Some(link) = self.links.get_mut(&link) {
+                link.kill();
+            }
+        }
+        let deadline = tokio::time::sleep(STOP_TIME);
+        tokio::pin!(deadline);
+        while !self.links.is_empty() {
+            tokio::select! {
+                Some((link, message)) = self.messages.recv() => {
+                    match message {
+                        Message::Notice(notice) => {
+                            if let Some(Happening::Failed(text)) = self.on_message(link, *notice) {
+                                warn!("{text}");
+                            }
+                        }
+                        Message::Gone => drop(self.on_gone(link).await),
+                    }
+                }
+                () = &mut deadline => {
+                    for (id, link) in &mut self.links {
+                        if let Some(pid) = self.watched.of(*id) {
+                            self.reporter.coverage_is_cut(pid);
+                        }
+                        link.kill();
+                    }
+                    self.links.clear();
+                }
+            }
+        }
+        for pid in self.watched.beginning() {
+            self.has_begun(pid, None);
+        }
+        if let Some(descendants) = self.descendants.take() {
+            self.not_watched = descendants.into_not_watched();
+        }
+    }
+
+    /// Writes the summary. Call [`Session::stop`] before. A signal that asks for the end is heard again from now on.
+    pub async fn finish(mut self) -> Closing {
+        self.warn_of_no_metadata();
+        let summary = self.summary();
+        let asked = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+        ];
+        let mut asked: Vec<_> = asked.into_iter().flat_map(signal).collect();
+        let hurry = std::future::poll_fn(move |context| {
+            let heard = asked
+                .iter_mut()
+                .any(|stream| stream.poll_recv(context).is_ready());
+            if heard {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        self.reporter
+            .finish(summary, LAST_EXPLANATIONS, hurry)
+            .await
+    }
+
+    fn summary(&self) -> Summary {
+        let totals = summarized(&self.watched.sum(), self.starts.spent().as_secs_f64());
+        Summary {
+            elapsed_s: self
+                .stopped
+                .unwrap_or_else(Instant::now)
+                .duration_since(self.started)
+                .as_secs_f64(),
+            watchdog_releases: self.releases,
+            not_watched: self.not_watched.clone(),
+            dropped: self.dropped + totals.dropped,
+            ..totals
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What tracers say, and what is done about it.
+
+use std::time::Duration;
+
+use tracing::{debug, info, warn};
+
+use crate::cli::link::LinkId;
+use crate::hunt::wire::{Ending, Notice};
+use crate::kernel::process::thread_cpu_time_ns;
+
+use super::{Happening, Session, is_alive};
+
+impl Session {
+    pub(super) fn on_message(&mut self, link: LinkId, notice: Notice) -> Option<Happening> {
+        match (notice, self.watched.of(link)) {
+            (Notice::Ready { cpu_ns }, _) => self.on_ready(link, Duration::from_nanos(cpu_ns)),
+            (notice, Some(pid)) => self.on_notice(pid, notice),
+            (Notice::WithoutGates(refusal), None) => {
+                self.warn_of_missing_gates(&refusal);
+                None
+            }
+            (Notice::Failed(text), None) => {
+                warn!(
+                    "processes are not watched for a while, since no tracer could be made ready: {text}"
+                );
+                None
+            }
+            (notice, None) => {
+                debug!("of no process: {notice:?}");
+                None
+            }
+        }
+    }
+
+    fn on_notice(&mut self, pid: u32, notice: Notice) -> Option<Happening> {
+        match notice {
+            // See `on_message`.
+            Notice::Ready { .. } => {}
+            Notice::Seized => {
+                self.launches = false;
+                return Some(Happening::Seized);
+            }
+            Notice::Watching {
+                analyzed_modules,
+                cpu_ns,
+            } => {
+                let cpu = Duration::from_nanos(cpu_ns);
+                if let Some(process) = self.watched.get_mut(pid) {
+                    process.was_watched = true;
+                }
+                self.has_begun(pid, Some(cpu));
+                if pid == self.first {
+                    self.first_was_watched = true;
+                    self.warn_of_search();
+                }
+                if analyzed_modules > 0 {
+                    self.has_analyzed = true;
+                    info!("watching process {pid}: metadata in {analyzed_modules} modules");
+                } else if pid == self.first && self.descendants.is_none() {
+                    self.warn_of_no_metadata();
+                }
+            }
+            Notice::Modules(modules) => self.reporter.modules(pid, modules),
+            Notice::Race(finding, maps) => {
+                if !self.reporter.race(finding, maps) {
+                    self.dropped += 1;
+                    if let Some(link) = self.link_of(pid) {
+                        link.tell_again();
+                    }
+                }
+            }
+            Notice::Repeat(stalled) => self.reporter.repeat(pid, stalled),
+            Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
+            Notice::Warning(text) => warn!("{text}"),
+            Notice::Decision(text) => info!("{text}"),
+            Notice::Coverage(functions) => {
+                debug!(
+                    "process {pid}: {} functions were looked at",
+                    functions.len()
+                );
+                self.reporter.coverage(pid, functions);
+            }
+            Notice::Elsewhere(counted) => self.reporter.elsewhere(pid, counted),
+            Notice::Debug(text) => debug!("{text}"),
+            Notice::Statistics(statistics) => {
+                self.watched.count(pid, statistics);
+                self.charge_own_work(pid);
+                // By now it would have started what it is there to start.
+                if pid == self.first {
+                    self.warn_of_no_metadata();
+                }
+            }
+            Notice::Ended(ending, statistics) => {
+                self.watched.count(pid, statistics);
+                self.says_farewell(pid);
+                match ending {
+                    Ending::FatalSignal(signal) => {
+                        debug!("process {pid} was released before signal {signal}");
+                        self.pause(pid);
+                    }
+                    // Its tracer was wrong about that.
+                    Ending::TargetEnded if is_alive(pid) => self.pause(pid),
+                    Ending::TargetEnded | Ending::Stopped => {}
+                }
+            }
+            Notice::Failed(text) => {
+                self.says_farewell(pid);
+                return self.on_failure(pid, text);
+            }
+        }
+        None
+    }
+
+    /// Charges what this thread has worked since the last time to a process, which has just told what it has done meanwhile. What
+    /// it took to get here is no cost of sampling.
+    fn charge_own_work(&mut self, pid: u32) {
+        let used = thread_cpu_time_ns();
+        if let (Some(charged), Some(link)) = (self.charged_ns.replace(used), self.link_of(pid)) {
+            link.charge(used.saturating_sub(charged));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Files that are read in this very process.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::symbols::beside::Beside;
+use crate::symbols::module::{ModuleInfo, StackSnapshot};
+use crate::symbols::question::{Answer, Files, Lack, Question};
+use crate::symbols::shelf::Shelf;
+use crate::symbols::source::{Known, Sources};
+
+/// Reads files in this process.
+#[derive(Default)]
+pub(super) struct Here {
+    pub(super) sources: Sources,
+    pub(super) shelf: Shelf,
+}
+
+impl Here {
+    /// Forgets what nobody uses any more.
+    fn tidy(&mut self) {
+        let sources = &self.sources;
+        self.shelf.keep(|number| sources.has(number));
+    }
+}
+
+impl Files for Here {
+    fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>> {
+        let shelf = &mut self.shelf;
+        let opened = self.sources.open(module, |number, source| {
+            let opened = source.opened().again()?;
+            shelf.open(number, opened, Arc::clone(source) as Arc<dyn Beside>)
+        });
+        self.tidy();
+        let told = |error: &io::Error| tracing::debug!(path = %module.path, %error, "no symbols");
+        opened.inspect_err(told).ok()
+    }
+
+    fn ask(
+        &mut self,
+        file: &Known,
+        question: Question,
+        stack: Option<&StackSnapshot>,
+    ) -> Option<Answer> {
+        self.shelf.ask(file.number, &question, stack)
+    }
+
+    fn lack(&self, file: &Known) -> Option<Lack> {
+        self.shelf.given_up(file.number).map(Lack::Excess)
+    }
+}
