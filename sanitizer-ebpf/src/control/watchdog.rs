@@ -10,5 +10,5 @@ pub struct Watchdog {
     pub standing_since_ns: AtomicU64,
     /// The tracer's heartbeat: when it will look at its tracees again at the
     /// latest, CLOCK_MONOTONIC ns; while it works, when it began to. 0 before its first look.
-    pub next_look_ns: AtomicU64,
+    pub heartbeat_ns: AtomicU64,
 }

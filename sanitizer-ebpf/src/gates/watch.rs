@@ -16,9 +16,9 @@ use crate::{atomic, task::read_kernel};
 use super::{
     block::{control, count, refuse, swallow, tell},
     current::{current_tgid, current_tid, is_watched},
-    look::{share_other, share_own, tell_of_look},
     record::{complete, is_recorded, next_record},
     registers::copy_regs,
+    sharing::{share_other, share_own, tell_of_sharing},
     site::site_reached,
     stop::{stop, stoppable},
     tables::{ends_atomic, function_flags, range_of},
@@ -53,7 +53,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     if shares {
         count(control, Counter::ShareTraps);
         if atomic::add(&control.stall.traps, 1) + 1 == TRAPS_PER_STALL {
-            tell_of_look(control);
+            tell_of_sharing(control);
         }
         if !is_foreign && u64::from(tid) == atomic::load(&control.sharing.tid) {
             return share_own(control);

@@ -4,11 +4,11 @@
 use crate::{
     addr::LinkAddr,
     hunt::{
-        caller::{self, RoutineCall},
         landing::may_land,
         modules::{ModuleSet, Place},
-        stall::Watched,
+        routine_call::{self, RoutineCall},
         system_call::{self, Memory, SystemCall},
+        watched::Watched,
     },
     insn::{AccessKind, ByteUse, Destination, MemAccess, ReadUse, Regs, x86_64},
     kernel::gates::Hit,
@@ -379,8 +379,8 @@ pub fn racing_call(modules: &ModuleSet, hit: &Hit) -> Option<RoutineCall> {
         bytes: hit.stack.clone(),
     };
     let routine = place.is_mem_routine();
-    let routine = routine.then(|| caller::of_routine(modules, &regs, &stack));
+    let routine = routine.then(|| routine_call::of_routine(modules, &regs, &stack));
     routine
         .flatten()
-        .or_else(|| caller::of_result(modules, &regs, &stack))
+        .or_else(|| routine_call::of_result(modules, &regs, &stack))
 }

@@ -9,7 +9,7 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     ahead::{Place, places},
-    callers::callers,
+    return_addresses::return_addresses,
     strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
 };
 use crate::report::LookedAt;
@@ -108,7 +108,7 @@ impl Strategy for Clock {
             };
         }
         let mut far = Vec::new();
-        for caller in callers(&(sample.stack)(), code) {
+        for caller in return_addresses(&(sample.stack)(), code) {
             far.extend(self.candidates(caller, sample, code));
         }
         match self.choose(&far) {

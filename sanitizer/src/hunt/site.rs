@@ -10,11 +10,11 @@ use gwp_race_abi::own;
 
 use super::{
     access_site::{AccessSite, DOUBLINGS},
-    callers::callers,
     contended::Contended,
     known_code::{CALLED, KnownCode, MEMORY},
     members::{Members, Place},
     prospects::Prospects,
+    return_addresses::return_addresses,
     stint::Timekeeper,
     strategy::{
         CodeView, Conflict, Holders, Outcome, Patience, Proposal, Sample, Strategy, Turn,
@@ -205,7 +205,7 @@ impl Site {
         }
         for (pc, stack) in std::mem::take(&mut self.noted) {
             self.code.executes(pc, code);
-            for caller in callers(&stack, code) {
+            for caller in return_addresses(&stack, code) {
                 self.code.executes(caller.wrapping_sub(1), code);
             }
         }

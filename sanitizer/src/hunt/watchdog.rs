@@ -133,6 +133,6 @@ fn owner_state(gates: &Gates) -> Option<char> {
 
 /// The tracer has not looked at its tracees for long, though it said that it would.
 fn is_stuck(gates: &Gates, deadline: Duration) -> bool {
-    let next = gates.control().watchdog.next_look_ns.load(SeqCst);
+    let next = gates.control().watchdog.heartbeat_ns.load(SeqCst);
     next != 0 && monotonic_ns().saturating_sub(next) > nanos(deadline * LATE)
 }

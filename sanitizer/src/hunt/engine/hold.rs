@@ -10,13 +10,13 @@ use gwp_race_abi::own;
 use gwp_race_abi::phase;
 
 use crate::addr::RuntimeAddr;
-use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::BEYOND;
-use crate::hunt::stall;
-use crate::hunt::stall::Watched;
+use crate::hunt::routine_call::RoutineCall;
 use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Patience;
+use crate::hunt::watched;
+use crate::hunt::watched::Watched;
 use crate::hunt::wire::Notice;
 use crate::insn::Regs;
 use crate::kernel::gates::Hit;
@@ -58,7 +58,7 @@ impl Engine {
                 frame => frame + RETURN_ADDRESS,
             };
             let is_own = |_, address| own::is_own(address, regs.rsp, regs.fs_base, frame);
-            stall::choose_in_call(contract, &regs, behind, is_own, &mut self.random)
+            watched::choose_in_call(contract, &regs, behind, is_own, &mut self.random)
         } else if call.is_none() && self.modules.is_routine(regs.rip) {
             Err(Reason::UnanalyzedCaller.name())
         } else {
@@ -74,7 +74,7 @@ impl Engine {
             Ok(watched) => watched,
             Err(reason) => {
                 let outcome = match reason {
-                    stall::KNOWN_PRIVATE => Outcome::KnownPrivate,
+                    watched::KNOWN_PRIVATE => Outcome::KnownPrivate,
                     _ => Outcome::Unsuitable,
                 };
                 self.came_to(self.decisions.why, site, outcome);

@@ -56,7 +56,6 @@ use crate::hunt::adoption::Adoption;
 use crate::hunt::arming::Arming;
 use crate::hunt::auto::Auto;
 use crate::hunt::budget::Budget;
-use crate::hunt::caller::RoutineCall;
 use crate::hunt::classify::StalledSide;
 use crate::hunt::clock::Clock;
 use crate::hunt::lines::Lines;
@@ -66,12 +65,13 @@ use crate::hunt::modules::RefreshError;
 use crate::hunt::plan::choose::ByWorth;
 use crate::hunt::planned::Planned;
 use crate::hunt::respite::Respite;
+use crate::hunt::routine_call::RoutineCall;
 use crate::hunt::site::Site;
-use crate::hunt::stall::Watched;
 use crate::hunt::strategy::Name;
 use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Strategy;
 use crate::hunt::strategy::Turn;
+use crate::hunt::watched::Watched;
 use crate::hunt::wire::Ending;
 use crate::hunt::wire::Notice;
 use crate::hunt::wire::Outbox;
@@ -465,7 +465,7 @@ impl Engine {
     /// Tells the watchdog that the next look at the tracees comes after this time.
     pub fn announce_look(&self, after: Duration) {
         let at = monotonic_ns().saturating_add(after.as_nanos() as u64);
-        self.gates.control().watchdog.next_look_ns.store(at, SeqCst);
+        self.gates.control().watchdog.heartbeat_ns.store(at, SeqCst);
     }
 
     /// Charges what others have worked for this target.

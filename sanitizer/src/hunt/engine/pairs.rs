@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use gwp_race_abi::KNOWN;
 
-use crate::hunt::{caller::RoutineCall, wire::Refuted};
+use crate::hunt::{routine_call::RoutineCall, wire::Refuted};
 use crate::verdict::Reason;
 
 /// Pairs remembered; beyond that they are told with stacks again.

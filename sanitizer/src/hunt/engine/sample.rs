@@ -9,8 +9,8 @@ use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
 use crate::addr::RuntimeAddr;
-use crate::hunt::caller;
-use crate::hunt::caller::RoutineCall;
+use crate::hunt::routine_call;
+use crate::hunt::routine_call::RoutineCall;
 use crate::hunt::strategy::CodeView as _;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::strategy::Patience;
@@ -149,7 +149,7 @@ impl Engine {
     ) -> Option<RoutineCall> {
         self.modules
             .is_routine(regs.rip)
-            .then(|| caller::of_routine(&self.modules, regs, stack()))
+            .then(|| routine_call::of_routine(&self.modules, regs, stack()))
             .flatten()
     }
 

@@ -7,9 +7,9 @@ use gwp_race_abi::own;
 use crate::addr::RuntimeAddr;
 use crate::hunt::alias;
 use crate::hunt::site;
-use crate::hunt::stall;
-use crate::hunt::stall::Watched;
 use crate::hunt::strategy::CodeView as _;
+use crate::hunt::watched;
+use crate::hunt::watched::Watched;
 use crate::insn::MemAccess;
 use crate::insn::Regs;
 use crate::insn::x86_64::Upcoming;
@@ -28,7 +28,7 @@ impl Engine {
         tid: u32,
         regs: &Regs,
         is_fixed: bool,
-    ) -> Result<Watched, stall::Unsuitable> {
+    ) -> Result<Watched, watched::Unsuitable> {
         /// Instructions ahead, at most.
         const AHEAD: usize = 12;
         /// How much more the strategy's own choice is worth than what stands beside it, and one that is known to be
@@ -76,7 +76,7 @@ impl Engine {
             }
             let sought = match index {
                 0 => sought,
-                _ if can.contains(&(stall::kind_for(access.kind), true)) => 1.0,
+                _ if can.contains(&(watched::kind_for(access.kind), true)) => 1.0,
                 // The processors' watchpoints are for something else.
                 _ => return 0.0,
             };
@@ -87,7 +87,7 @@ impl Engine {
             };
             sought * place * lines.worth(access.address, tid)
         };
-        let chosen = stall::choose(&ahead, is_own, worth, &mut self.random);
+        let chosen = watched::choose(&ahead, is_own, worth, &mut self.random);
         let shared = ahead.iter().flat_map(|step| {
             let accesses = step.accesses.iter().flatten();
             let shared = accesses.filter(|access| {

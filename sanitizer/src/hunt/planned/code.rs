@@ -5,9 +5,9 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use crate::{
     hunt::{
         access_site::AccessSite,
-        callers::callers,
         known_code::KnownCode,
         plan::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId, What},
+        return_addresses::return_addresses,
         stint::Timekeeper,
         strategy::{CodeView, Conflict},
         sweep::Sweep,
@@ -77,7 +77,7 @@ impl Code {
     pub(super) fn look(&mut self, code: &dyn CodeView) {
         for (pc, stack) in std::mem::take(&mut self.noted) {
             self.executes(pc, code);
-            for caller in callers(&stack, code) {
+            for caller in return_addresses(&stack, code) {
                 self.executes(caller.wrapping_sub(1), code);
             }
         }

@@ -13,12 +13,12 @@ use std::{collections::HashSet, time::Duration};
 use super::{
     access_site::AccessSite,
     ahead::{Place, places},
-    callers::callers,
     plan::{
         Planner,
         action::{Action, Deed, Then},
         event::{Event, SiteId, What},
     },
+    return_addresses::return_addresses,
     site::CONTENDED,
     strategy::{
         CodeView, Conflict, Holders, Means, Outcome, Patience, Proposal, Sample, Step, Strategy,
@@ -250,7 +250,7 @@ impl Planned {
         };
         let mut ahead = places(pc, &sample, code, &mut self.random);
         if ahead.is_empty() {
-            for caller in callers(&(sample.stack)(), code) {
+            for caller in return_addresses(&(sample.stack)(), code) {
                 ahead.extend(places(caller, &sample, code, &mut self.random));
             }
         }

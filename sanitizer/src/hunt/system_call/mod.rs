@@ -8,8 +8,8 @@ mod table;
 use table::{Buffer, CALLS, Call, Len};
 
 use crate::addr::RuntimeAddr;
-use crate::hunt::caller::RoutineCall;
 use crate::hunt::modules::ModuleSet;
+use crate::hunt::routine_call::RoutineCall;
 use crate::hunt::strategy::CodeView as _;
 use crate::insn::{MemAccess, Regs, ranges_overlap};
 use crate::kernel::gates::Hit;

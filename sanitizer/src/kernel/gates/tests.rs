@@ -46,7 +46,7 @@ fn gates_forget_a_process() {
     for field in [
         &control.process.tgid,
         &control.budget.earned_ns,
-        &control.watchdog.next_look_ns,
+        &control.watchdog.heartbeat_ns,
         &control.watchdog.standing_since_ns,
         &control.stall.known[1],
         &control.samples.elsewhere[1][1],
@@ -68,7 +68,7 @@ fn gates_forget_a_process() {
     for field in [
         &control.process.tgid,
         &control.budget.earned_ns,
-        &control.watchdog.next_look_ns,
+        &control.watchdog.heartbeat_ns,
         &control.watchdog.standing_since_ns,
         &control.stall.known[1],
         &control.samples.elsewhere[1][1],

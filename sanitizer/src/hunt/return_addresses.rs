@@ -8,7 +8,7 @@ const CALLERS: usize = 4;
 
 /// What the stack says the thread returns to: words that point behind a call in analyzed
 /// code. A stale word costs a breakpoint that nobody reaches.
-pub fn callers(stack: &[u64], code: &dyn CodeView) -> Vec<u64> {
+pub fn return_addresses(stack: &[u64], code: &dyn CodeView) -> Vec<u64> {
     let mut callers: Vec<u64> = Vec::new();
     for &word in stack {
         let is_return = code.is_analyzed(word.wrapping_sub(1))

@@ -1,4 +1,4 @@
-//! A look at an address that stays watched without a stall: who uses it?
+//! An address that stays watched without a stall: who uses it?
 
 use sanitizer_ebpf::{Control, EVENT_SHARED, MORE_NS, OTHERS, OWN_ACCESSES};
 
@@ -12,9 +12,9 @@ pub(super) fn share_own(control: &Control) -> u32 {
     let now = now();
     let is_alone = atomic::load(&control.sharing.others) == 0;
     if atomic::add(&control.sharing.own, 1) + 1 == OWN_ACCESSES && is_alone {
-        tell_of_look(control);
+        tell_of_sharing(control);
     }
-    end_look(control, now);
+    end_sharing(control, now);
     0
 }
 
@@ -37,9 +37,9 @@ pub(super) fn share_other(control: &Control, pc: u64) -> u32 {
         }
     }
     if others + 1 == OTHERS {
-        tell_of_look(control);
+        tell_of_sharing(control);
     } else {
-        end_look(control, now);
+        end_sharing(control, now);
     }
     0
 }
@@ -53,15 +53,15 @@ fn is_user(control: &Control, pc: u64) -> bool {
 
 /// Enough was seen of who uses the bytes that stay watched.
 #[inline(always)]
-pub(super) fn tell_of_look(control: &Control) {
+pub(super) fn tell_of_sharing(control: &Control) {
     tell(EVENT_SHARED, 0, 0, atomic::load(&control.sharing.since_ns));
 }
 
 /// Tells the tracer, once, when enough was seen of who uses the bytes that stay watched.
 #[inline(always)]
-fn end_look(control: &Control, now: u64) {
+fn end_sharing(control: &Control, now: u64) {
     let until = atomic::load(&control.sharing.until_ns);
     if now > until && atomic::replace(&control.sharing.until_ns, until, u64::MAX) {
-        tell_of_look(control);
+        tell_of_sharing(control);
     }
 }
