@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use super::id::ActionId;
-use super::id::{SiteId, VariableId};
+use super::id::{AddressId, SiteId, VariableId};
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub enum Deed {
         at_most: Duration,
         /// What to do with the thread.
         then: Then,
+        /// Only a thread that is about to access these bytes, which are watched from the beginning of the wait on: who uses them right after it has
+        /// come is not missed. All others are let pass. `None`: any thread, whose bytes are watched when it stands.
+        wanted: Option<AddressId>,
     },
     /// Lets a sample of CPU time stop a thread, wherever it is.
     Sample {

@@ -119,6 +119,13 @@ impl Stalls {
         }
     }
 
+    /// How likely nothing orders the two after that, where it was so likely before.
+    #[must_use]
+    pub fn after(&self, before: f64, sigma: f64, mu: f64) -> f64 {
+        let odds = (before / (1.0 - before).max(1e-12)).ln() - self.against(sigma, mu);
+        1.0 / (1.0 + (-odds).exp())
+    }
+
     /// By how much that speaks for an order, where others use the bytes with a probability `sigma` and come `mu` times a second: the logarithm of how
     /// much likelier it is if there is one.
     #[must_use]
@@ -151,8 +158,35 @@ impl Belief {
     /// accesses does so each time: of an order many quiet stalls speak together, but only as far as somebody would have come in them.
     #[must_use]
     pub fn races(&self, before: f64, sigma: f64, mu: f64) -> f64 {
-        let odds = (before / (1.0 - before).max(1e-12)).ln() - self.stalls.against(sigma, mu);
-        1.0 / (1.0 + (-odds).exp())
+        self.stalls.after(before, sigma, mu)
+    }
+}
+
+/// What is thought of an address that two threads were seen to use, where it may be at hand at a site.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AtHand {
+    /// How often somebody comes who is about to access it.
+    pub lambda: Gamma,
+    /// Another thread uses it again.
+    pub sigma: Beta,
+    /// What stalls of those who were about to access it have shown of an order.
+    pub stalls: Stalls,
+}
+
+impl AtHand {
+    /// What follows from what was seen of it, and of all such addresses at the site, where somebody comes so often.
+    #[must_use]
+    pub fn of(own: &Counts, of_site: &Counts, lambda: Gamma) -> Self {
+        let share = Beta::prior(prior::AT_HAND, 1.0).mean();
+        let rate = Gamma {
+            events: prior::AT_HAND_WEIGHT,
+            time_s: prior::AT_HAND_WEIGHT / (share * lambda.mean()),
+        };
+        Self {
+            lambda: rate.with(of_site.came, of_site.waited_s),
+            sigma: Beta::prior(prior::USED_AGAIN, 1.0).with(own.used, own.unused),
+            stalls: Stalls::of(own),
+        }
     }
 }
 

@@ -9,12 +9,12 @@ use super::{
     belief::{Belief, Circumstances},
     catalogue::{CLASSES, Number},
     counts::Counts,
-    event::{Event, SiteId, What},
+    event::{AddressId, Event, SiteFacts, SiteId, What},
     posterior::Beta,
     prior,
     purse::Purse,
     update::Knowledge,
-    worth::{Guess, Plan, Price, best, best_of_stopped},
+    worth::{Advance, Guess, Plan, Price, best, best_of_stopped},
 };
 
 /// Sites that are thought about at a time, at most, of those whose bytes others use.
@@ -103,7 +103,8 @@ impl ByWorth {
                 site,
                 at_most,
                 then,
-            } => self.expected(site, at_most, then, now),
+                wanted,
+            } => self.expected(site, at_most, then, wanted, now),
             // That of a sample shows when a thread stands; and a watch finds no race.
             _ => 0.0,
         };
@@ -146,8 +147,45 @@ impl ByWorth {
     fn of_site(&mut self, number: Number, now: f64, price: &Price) -> Option<Choice> {
         let (belief, look) = self.thought(number, now);
         let guess = Guess::draw(&belief, look, &mut self.random);
-        let site = self.known.catalogue.facts(number)?.site;
-        Some(wait(site, best(&guess, price)))
+        let facts = *self.known.catalogue.facts(number)?;
+        let plan = self.of_facts(&facts, &guess, price);
+        let known = self.known.addresses.of(number);
+        if known.is_empty() || !self.known.watches_ahead {
+            return Some(wait(facts.site, plan));
+        }
+        let known = known[self.random.usize(..known.len())];
+        let at_hand = self.known.at_hand(number, &known, belief.lambda, now);
+        let guess = Guess::draw_at_hand(&belief, &at_hand, look, &mut self.random);
+        let advance = Advance {
+            address: known.address,
+            passed: belief.lambda.mean(),
+        };
+        let wanted = best(&guess, price, Some(advance));
+        let best = if wanted.worth > plan.worth {
+            wanted
+        } else {
+            plan
+        };
+        Some(wait(facts.site, best))
+    }
+
+    /// The best at a site of which nothing tells what is at hand, unless it names that.
+    fn of_facts(&self, facts: &SiteFacts, guess: &Guess, price: &Price) -> Plan {
+        let plan = best(guess, price, None);
+        let variable = facts.variable.filter(|_| self.known.watches_ahead);
+        let Some(variable) = variable else {
+            return plan;
+        };
+        let advance = Advance {
+            address: variable.into(),
+            passed: 0.0,
+        };
+        let watched = best(guess, price, Some(advance));
+        if watched.worth > plan.worth {
+            watched
+        } else {
+            plan
+        }
     }
 
     /// One of each class of sites that nobody has waited at.
@@ -172,7 +210,7 @@ impl ByWorth {
             };
             let guess = Guess::draw(&belief, self.known.yields(), &mut self.random);
             if let Some(facts) = self.known.catalogue.facts(number) {
-                choices.push(wait(facts.site, best(&guess, price)));
+                choices.push(wait(facts.site, self.of_facts(facts, &guess, price)));
             }
         }
     }
@@ -223,12 +261,26 @@ impl ByWorth {
     }
 
     /// Races that are to be expected of a wait.
-    fn expected(&self, site: SiteId, at_most: Duration, then: Then, now: f64) -> f64 {
+    fn expected(
+        &self,
+        site: SiteId,
+        at_most: Duration,
+        then: Then,
+        wanted: Option<AddressId>,
+        now: f64,
+    ) -> f64 {
         let Some(number) = self.known.catalogue.number(site) else {
             return 0.0;
         };
         let (belief, look) = self.thought(number, now);
-        let guess = Guess::mean(&belief, look);
+        let known = wanted.and_then(|address| self.known.addresses.find(number, address));
+        let guess = match known {
+            Some(known) => {
+                let at_hand = self.known.at_hand(number, known, belief.lambda, now);
+                Guess::mean_at_hand(&belief, &at_hand, look)
+            }
+            None => Guess::mean(&belief, look),
+        };
         let (comes, _) = guess.lambda.within(at_most.as_secs_f64());
         comes * guess.brings(then)
     }
@@ -258,6 +310,7 @@ fn wait(site: SiteId, plan: Plan) -> Choice {
             site,
             at_most: plan.at_most,
             then: plan.then,
+            wanted: plan.wanted,
         },
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::id::ActionId;
-pub use super::id::{FunctionId, MemberId, SiteId, VariableId};
+pub use super::id::{AddressId, FunctionId, MemberId, SiteId, VariableId};
 
 /// What the code tells of a site before anybody comes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,8 @@ pub enum What {
     Code(#[serde(serialize_with = "as_list", deserialize_with = "of_list")] Arc<[SiteFacts]>),
     /// Other code may stand at all addresses now.
     CodeGone,
+    /// A wait may be for one address, which is watched from its beginning on. Where this was not heard, it is to be waited for any thread.
+    WatchesAhead,
     /// A thread was seen right beside a site; nobody was stopped.
     Seen(SiteId),
     /// The same, in a function, but beside none of its sites.
@@ -46,7 +48,7 @@ pub enum What {
     Changes(VariableId),
     /// So many threads there are now.
     Threads(u32),
-    /// Nobody came to the site that was waited at.
+    /// Nobody came to the site that was waited at; or nobody who was wanted.
     Nobody {
         /// Where it was waited.
         site: SiteId,
@@ -59,6 +61,25 @@ pub enum What {
         site: SiteId,
         /// How long it was waited for it.
         waited: Duration,
+    },
+    /// A thread that was just stopped is about to access these bytes. Told before it is decided what to do with it, where that is known.
+    About {
+        /// Where it stands.
+        site: SiteId,
+        /// What it is about to access.
+        address: AddressId,
+    },
+    /// Bytes were watched while it was waited for a thread that is about to access them: who used them meanwhile, in conflict with the access at
+    /// the site. Nobody was stopped for it.
+    Passed {
+        /// Where it was waited.
+        site: SiteId,
+        /// What was watched.
+        address: AddressId,
+        /// For how long.
+        lasted: Duration,
+        /// Who used them, the first one first.
+        users: Vec<Partner>,
     },
     /// No sample could stop a thread.
     NoSample {

@@ -10,6 +10,16 @@ pub struct SiteId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VariableId(pub u64);
 
+/// The first of the bytes that an access is about. In the engine their run-time address; that of a variable is the number of its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AddressId(pub u64);
+
+impl From<VariableId> for AddressId {
+    fn from(variable: VariableId) -> Self {
+        Self(variable.0)
+    }
+}
+
 /// A function. In the engine its run-time start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FunctionId(pub u64);

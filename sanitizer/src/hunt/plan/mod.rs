@@ -7,6 +7,7 @@
 //! It is not what decides yet: the engine still asks a [`super::strategy`].
 
 pub mod action;
+pub mod addresses;
 pub mod belief;
 pub mod catalogue;
 pub mod choose;
@@ -19,6 +20,7 @@ pub mod prior;
 pub mod purse;
 pub mod samples;
 pub mod update;
+mod uses;
 pub mod worth;
 
 #[cfg(test)]

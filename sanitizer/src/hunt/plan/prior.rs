@@ -51,6 +51,10 @@ priors! {
     CAUGHT = 4.0, "log-odds", "What a stall in which somebody was caught says against one.";
     MEETS_SHAPE = 0.3, "accesses", "How many accesses of others the prior of their rate counts for, where others use the bytes.";
     MEETS_TIME = 0.002, "s", "In how much time: 150 a second, which may be far off.";
+    MISSED = -1.5, "log-odds", "Others use the bytes before those can be watched, where they are not watched before a thread comes.";
+    AT_HAND = -2.0, "log-odds", "A thread that comes to a site is about to access an address that two were seen to use there.";
+    AT_HAND_WEIGHT = 0.3, "arrivals", "How many such threads that counts for.";
+    USED_AGAIN = 0.0, "log-odds", "An address that two threads were seen to use is used by two again.";
     LATE_LOOK = 0.5, "", "How much of the time of a look in which nobody used the bytes counts as time in which others were late.";
     MORE = 0.5, "log-odds", "A site at which a race is known has another one.";
     YIELD = 0.3, "races", "Races that a site brings by and by, once others were seen to use its bytes.";
@@ -60,6 +64,7 @@ priors! {
     CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
     COST_WAIT = 0.0005, "s", "What it costs of the budget to wait for somebody.";
     COST_STOP = 0.0015, "s", "What it costs to stop somebody, besides the time for which one stands.";
+    COST_TRAP = 0.00001, "s", "What it costs when somebody is let pass, or uses what is watched.";
     COST_WEIGHT = 4.0, "times", "How many times these two count for.";
     HALF_LIFE = 900.0, "s", "The time in which half of what was seen is forgotten.";
 }

@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     action::{Action, Deed},
-    belief::{Belief, Circumstances, shown},
+    addresses::{Addresses, Known},
+    belief::{AtHand, Belief, Circumstances, shown},
     catalogue::{CLASSES, Catalogue, Number, Object, is_related, kind, nearness, object_of},
     counts::Counts,
-    event::{Event, FunctionId, LetGo, Partner, SiteId, StallEnd, VariableId, What},
-    posterior::Beta,
+    event::{AddressId, Event, FunctionId, LetGo, SiteId, VariableId, What},
+    posterior::{Beta, Gamma},
     prior,
     samples::Samples,
 };
@@ -20,6 +21,12 @@ pub struct Knowledge {
     pub catalogue: Catalogue,
     /// What was seen at each site where anything was.
     sites: BTreeMap<Number, Counts>,
+    /// An address can be watched before a thread comes that is about to access it.
+    pub watches_ahead: bool,
+    /// Addresses that two threads were seen to use.
+    pub addresses: Addresses,
+    /// Where a thread stands, and what it is about to access.
+    pub(super) about: Option<(Number, AddressId)>,
     /// Sites that were tried, and nothing came of it, by their class.
     pub tried: [Vec<Number>; CLASSES],
     /// Sites whose bytes another thread was seen to use, or whose variable somebody was seen to write.
@@ -34,12 +41,12 @@ pub struct Knowledge {
     /// What has come of samples.
     pub samples: Samples,
     /// Races found.
-    races: f64,
+    pub(super) races: f64,
     /// What waits and stops have cost, s, and how many there were.
     waits: (f64, f64),
     stops: (f64, f64),
     /// What is in hand, and for how long somebody was held for it, s.
-    hand: Option<Action>,
+    pub(super) hand: Option<Action>,
     held_s: Option<f64>,
 }
 
@@ -48,6 +55,7 @@ impl Knowledge {
     pub fn begin(&mut self, action: Action) {
         self.hand = Some(action);
         self.held_s = None;
+        self.about = None;
     }
 
     /// Takes note of what has happened.
@@ -56,7 +64,13 @@ impl Knowledge {
         let hand = self.hand.filter(|hand| event.of == Some(hand.id));
         match &event.what {
             What::Code(facts) => self.catalogue.add(facts),
-            What::CodeGone => *self = Self::default(),
+            What::CodeGone => {
+                *self = Self {
+                    watches_ahead: self.watches_ahead,
+                    ..Self::default()
+                };
+            }
+            What::WatchesAhead => self.watches_ahead = true,
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {
                     self.catalogue.seen(number);
@@ -68,14 +82,24 @@ impl Knowledge {
                 self.changing.entry(*variable).or_default();
             }
             What::Threads(_) => {}
-            What::Nobody { site, waited } => self.count(now, *site, |counts| {
+            What::Nobody { site, waited } => self.arrived(now, *site, hand, |counts| {
                 counts.missed += 1.0;
                 counts.waited_s += waited.as_secs_f64();
             }),
-            What::Came { site, waited } => self.count(now, *site, |counts| {
+            What::Came { site, waited } => self.arrived(now, *site, hand, |counts| {
                 counts.came += 1.0;
                 counts.waited_s += waited.as_secs_f64();
             }),
+            What::About { site, address } => {
+                let number = self.catalogue.number(*site);
+                self.about = number.map(|number| (number, *address));
+            }
+            What::Passed {
+                site,
+                address,
+                lasted,
+                users,
+            } => self.passed(now, *site, *address, *lasted, users),
             What::NoSample { waited } => self.samples.missed(now, waited.as_secs_f64()),
             What::LetGo { site, why } => match why {
                 LetGo::Unsuitable => self.count(now, *site, |counts| counts.unused += 1.0),
@@ -84,7 +108,7 @@ impl Knowledge {
             },
             What::Held { site, lasted, end } => {
                 self.held_s = Some(lasted.as_secs_f64());
-                self.ended(now, *site, *lasted, end);
+                self.ended(now, *site, *lasted, end, hand);
             }
             What::Looked {
                 site,
@@ -98,13 +122,14 @@ impl Knowledge {
                 } else {
                     lasted.as_secs_f64()
                 };
-                self.looked(now, *site, users, late_s);
+                self.looked(now, *site, users, late_s, hand);
             }
             What::Watched {
                 variable, writers, ..
             } => self.watched(now, *variable, writers),
             What::Cost(cost) => {
-                let is_of_site = hand.is_some_and(|hand| matches!(hand.deed, Deed::Wait { .. }));
+                let is_of_site =
+                    hand.is_some_and(|hand| matches!(hand.deed, Deed::Wait { wanted: None, .. }));
                 match self.held_s.take() {
                     Some(held) => add(&mut self.stops, (cost - held).max(0.0)),
                     None if is_of_site => add(&mut self.waits, *cost),
@@ -118,131 +143,40 @@ impl Knowledge {
         }
     }
 
-    /// How a stall has ended.
-    fn ended(&mut self, now: f64, site: SiteId, lasted: Duration, end: &StallEnd) {
-        let lasted_s = lasted.as_secs_f64();
-        let met = |counts: &mut Counts, partners: &[Partner]| {
-            counts.used += 1.0;
-            counts.caught += 1.0;
-            counts.met += 1.0;
-            let first = partners.first().map_or(lasted, |first| first.after);
-            counts.meeting_s += first.as_secs_f64();
+    /// Somebody came to where it was waited, or nobody.
+    pub(super) fn arrived(
+        &mut self,
+        now: f64,
+        site: SiteId,
+        hand: Option<Action>,
+        change: impl FnOnce(&mut Counts),
+    ) {
+        match self.wanted(site, hand) {
+            Some((number, address)) => {
+                let mut seen = Counts::default();
+                change(&mut seen);
+                self.addresses.count(now, number, address, seen);
+            }
+            None => self.count(now, site, change),
+        }
+    }
+
+    /// Which of the addresses that may be at hand at a site was wanted there; `None` where anybody was who comes.
+    pub(super) fn wanted(&self, site: SiteId, hand: Option<Action>) -> Option<(Number, AddressId)> {
+        let Some(Deed::Wait {
+            wanted: Some(address),
+            ..
+        }) = hand.map(|hand| hand.deed)
+        else {
+            return None;
         };
-        match end {
-            StallEnd::Quiet => self.count(now, site, |counts| {
-                counts.quiet += 1.0;
-                counts.quiet_s += lasted_s;
-            }),
-            StallEnd::Locked => {
-                self.count(now, site, |counts| {
-                    counts.used += 1.0;
-                    counts.locked += 1.0;
-                });
-                self.contends(site);
-            }
-            StallEnd::Known(partners) => {
-                self.count(now, site, |counts| met(counts, partners));
-            }
-            StallEnd::Hit(partners) => {
-                self.count(now, site, |counts| {
-                    met(counts, partners);
-                    counts.news += 1.0;
-                });
-                self.races += partners.len() as f64;
-                for side in partners.iter().map(|partner| partner.site).chain([site]) {
-                    self.contends(side);
-                    let facts = self.catalogue.number(side);
-                    let facts = facts.and_then(|number| self.catalogue.facts(number));
-                    if let Some(object) = facts.and_then(object_of) {
-                        self.relate(object);
-                    }
-                }
-                for partner in partners {
-                    self.count(now, partner.site, |counts| counts.used += 1.0);
-                }
-            }
-        }
-    }
-
-    /// Who was seen to use the bytes of a site.
-    /// `late_s`: for how long nobody at all used them.
-    fn looked(&mut self, now: f64, site: SiteId, users: &[Partner], late_s: f64) {
-        let Some(first) = users.first() else {
-            let unused = if late_s > 0.0 {
-                prior::USED_BY_NOBODY
-            } else {
-                1.0
-            };
-            return self.count(now, site, |counts| {
-                counts.unused += unused;
-                counts.meeting_s += prior::LATE_LOOK * late_s;
-            });
-        };
-        self.count(now, site, |counts| {
-            counts.used += 1.0;
-            counts.met += 1.0;
-            counts.meeting_s += first.after.as_secs_f64();
-        });
-        self.contends(site);
-        for user in users {
-            self.count(now, user.site, |counts| counts.used += 1.0);
-            self.contends(user.site);
-        }
-        let facts = self.catalogue.number(site);
-        let facts = facts.and_then(|number| self.catalogue.facts(number));
-        if let Some(variable) = facts.and_then(|facts| facts.variable) {
-            self.relate(Object::Variable(variable));
-        }
-    }
-
-    /// Who was seen to write a variable.
-    fn watched(&mut self, now: f64, variable: VariableId, writers: &[Partner]) {
-        let counts = self.changing.entry(variable).or_default();
-        *counts = counts.at(now, prior::HALF_LIFE);
-        match writers {
-            [] => counts.unused += 1.0,
-            _ => counts.used += 1.0,
-        }
-        for writer in writers {
-            self.count(now, writer.site, |counts| {
-                counts.came += 1.0;
-                counts.waited_s += writer.after.as_secs_f64();
-                // Whoever names it uses it, most likely.
-                counts.used += 1.0;
-            });
-            self.contends(writer.site);
-        }
-    }
-
-    /// Another thread uses what is accessed at a site.
-    fn contends(&mut self, site: SiteId) {
-        if let Some(number) = self.catalogue.number(site)
-            && !self.contended.contains(&number)
-        {
-            self.contended.push(number);
-            for tried in &mut self.tried {
-                tried.retain(|tried| *tried != number);
-            }
-        }
-    }
-
-    /// Something is shared, changes, or has raced: what names it has another class now.
-    fn relate(&mut self, object: Object) {
-        for number in self.catalogue.relate(object) {
-            let class = self.catalogue.class(number);
-            for tried in &mut self.tried {
-                let before = tried.len();
-                tried.retain(|tried| *tried != number);
-                if tried.len() < before {
-                    self.tried[class].push(number);
-                    break;
-                }
-            }
-        }
+        let number = self.catalogue.number(site)?;
+        let facts = self.catalogue.facts(number)?;
+        facts.variable.is_none().then_some((number, address))
     }
 
     /// Counts something at a site, and where that counts as well.
-    fn count(&mut self, now: f64, site: SiteId, change: impl FnOnce(&mut Counts)) {
+    pub(super) fn count(&mut self, now: f64, site: SiteId, change: impl FnOnce(&mut Counts)) {
         let Some(number) = self.catalogue.number(site) else {
             return;
         };
@@ -342,6 +276,13 @@ impl Knowledge {
     #[must_use]
     pub fn belief(&self, number: Number, now: f64) -> Belief {
         Belief::of(&self.counts(number, now), &self.around(number, now))
+    }
+
+    /// What is thought of an address that may be at hand at a site, where somebody comes so often.
+    #[must_use]
+    pub fn at_hand(&self, number: Number, known: &Known, lambda: Gamma, now: f64) -> AtHand {
+        let own = known.counts.at(now, prior::HALF_LIFE);
+        AtHand::of(&own, &self.addresses.all(now, number), lambda)
     }
 
     /// What it is worth to look at a site: what was seen already does not have to be seen again.

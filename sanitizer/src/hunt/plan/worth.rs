@@ -2,7 +2,14 @@
 
 use std::time::Duration;
 
-use super::{action::Then, belief::Belief, posterior::Gamma, purse::Purse};
+use super::{
+    action::Then,
+    belief::{AtHand, Belief},
+    event::AddressId,
+    posterior::{Beta, Gamma},
+    prior,
+    purse::Purse,
+};
 
 /// How long one may wait, hold and look, s. (No stall is longer than the engine allows.)
 const WAITS_S: [f64; 4] = [5e-3, 20e-3, 100e-3, 0.5];
@@ -82,6 +89,40 @@ impl Guess {
         }
     }
 
+    /// The same of those who are about to access an address that two threads were seen to use.
+    pub fn draw_at_hand(
+        belief: &Belief,
+        at_hand: &AtHand,
+        look: f64,
+        random: &mut fastrand::Rng,
+    ) -> Self {
+        let (anywhere, mu) = (belief.sigma.draw(random), belief.mu.draw(random));
+        let races = belief.races(belief.rho.draw(random), anywhere, mu);
+        let sigma = at_hand.sigma.draw(random);
+        let races = at_hand.stalls.after(races, sigma, mu);
+        Self {
+            lambda: at_hand.lambda,
+            race: sigma * races * belief.nu.draw(random),
+            mu,
+            look: sigma * look,
+        }
+    }
+
+    /// What is to be expected of those.
+    #[must_use]
+    pub fn mean_at_hand(belief: &Belief, at_hand: &AtHand, look: f64) -> Self {
+        let (anywhere, mu) = (belief.sigma.mean(), belief.mu.mean());
+        let races = belief.races(belief.rho.mean(), anywhere, mu);
+        let sigma = at_hand.sigma.mean();
+        let races = at_hand.stalls.after(races, sigma, mu);
+        Self {
+            lambda: at_hand.lambda,
+            race: sigma * races * belief.nu.mean(),
+            mu,
+            look: sigma * look,
+        }
+    }
+
     /// Races that are to be expected of doing that with somebody who has come.
     #[must_use]
     pub fn brings(&self, then: Then) -> f64 {
@@ -115,6 +156,17 @@ pub struct Plan {
     pub at_most: Duration,
     /// What to do with whoever comes.
     pub then: Then,
+    /// Who is waited for.
+    pub wanted: Option<AddressId>,
+}
+
+/// What is watched before anybody comes who is about to access it.
+#[derive(Clone, Copy, Debug)]
+pub struct Advance {
+    /// Its address.
+    pub address: AddressId,
+    /// Threads that come to the site and are let pass, in a second.
+    pub passed: f64,
 }
 
 /// What can be done with somebody who has come, and for how long it makes him stand, s.
@@ -128,27 +180,47 @@ fn ways(guess: &Guess) -> [(f64, Then); 1 + HOLDS_S.len()] {
     ways
 }
 
-/// The best that can be done at a site.
+/// The best that can be done at a site, where something is watched in advance, or nothing.
 #[must_use]
-pub fn best(guess: &Guess, price: &Price) -> Plan {
+pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
+    /// No more are let pass, and no more uses of what is watched are seen.
+    const PASSED: f64 = 96.0;
+    const TRAPS: f64 = 64.0;
     let mut best = Plan {
         worth: 0.0,
         at_most: Duration::from_secs_f64(WAITS_S[0]),
         then: Then::Look(LOOK),
+        wanted: advance.map(|advance| advance.address),
     };
     let look_s = guess.look_time().as_secs_f64();
-    let ways = ways(guess).map(|(hold, then)| (hold, then, guess.brings(then)));
+    let seen = match advance {
+        Some(_) => 1.0,
+        None => 1.0 - Beta::prior(prior::MISSED, 1.0).mean(),
+    };
+    let ways = ways(guess).map(|(hold, then)| (hold, then, seen * guess.brings(then)));
     for wait in WAITS_S {
-        let (comes, waited) = guess.lambda.within(wait);
+        let passed = advance.map_or(0.0, |advance| advance.passed);
+        let (comes, waited) = guess.lambda.within(wait.min(PASSED / passed));
+        // To arm twice, and then no more; and all that traps meanwhile.
+        let traps = waited * (passed + guess.mu);
+        let (wait_s, stop_s) = match advance {
+            Some(_) if waited * guess.mu > TRAPS => continue,
+            Some(_) => (
+                2.0 * price.wait_s + prior::COST_TRAP * traps,
+                (price.stop_s - price.wait_s).max(0.0),
+            ),
+            None => (price.wait_s, price.stop_s),
+        };
         for (hold, then, brings) in ways {
             let time = waited + comes * (hold + look_s);
-            let budget = price.wait_s + comes * (price.stop_s + hold);
+            let budget = wait_s + comes * (stop_s + hold);
             let worth = comes * brings / price.cost(time, budget);
             if worth > best.worth {
                 best = Plan {
                     worth,
                     at_most: Duration::from_secs_f64(wait),
                     then,
+                    ..best
                 };
             }
         }
@@ -197,7 +269,7 @@ mod tests {
     /// Check that more is worth more: who comes more often, races more likely, and meets others sooner; and that what is dearer is worth less.
     #[test]
     fn worth_follows_the_chances() {
-        let worth = |guess: Guess| best(&guess, &PRICE).worth;
+        let worth = |guess: Guess| best(&guess, &PRICE, None).worth;
         let usual = worth(GUESS);
         for better in [
             Guess {
@@ -214,7 +286,7 @@ mod tests {
             of_budget: 100.0,
             ..PRICE
         };
-        assert!(best(&GUESS, &dear).worth < usual);
+        assert!(best(&GUESS, &dear, None).worth < usual);
     }
 
     /// Check that who comes seldom is waited for as long as it takes, but where it is unknown whether anybody comes only while time is free, and that a stall is the shorter the sooner others come.
@@ -233,13 +305,16 @@ mod tests {
             ..PRICE
         };
         for price in [&poor, &rich] {
-            let known = best(&rare(200.0, 100.0), price);
+            let known = best(&rare(200.0, 100.0), price, None);
             assert!(known.at_most >= Duration::from_millis(100));
         }
         let unknown = rare(0.1, 0.01);
-        assert!(best(&unknown, &rich).at_most <= Duration::from_millis(20));
-        assert_eq!(best(&unknown, &poor).at_most, Duration::from_millis(500));
-        let held = |mu| match best(&Guess { mu, ..GUESS }, &PRICE).then {
+        assert!(best(&unknown, &rich, None).at_most <= Duration::from_millis(20));
+        assert_eq!(
+            best(&unknown, &poor, None).at_most,
+            Duration::from_millis(500)
+        );
+        let held = |mu| match best(&Guess { mu, ..GUESS }, &PRICE, None).then {
             Then::Hold { at_most, .. } => at_most,
             Then::Look(_) | Then::LetGo => Duration::ZERO,
         };
@@ -268,13 +343,14 @@ mod tests {
             look: 0.1,
             ..GUESS
         };
-        assert_eq!(best(&unknown, &PRICE).then, Then::Look(LOOK));
+        assert_eq!(best(&unknown, &PRICE, None).then, Then::Look(LOOK));
         let plan = best(
             &Guess {
                 look: 0.0,
                 ..unknown
             },
             &PRICE,
+            None,
         );
         assert!(matches!(
             plan.then,

@@ -296,10 +296,12 @@ impl Strategy for Planned {
         self.tell(means.spent_s, code);
         let action = self.planner.decide(now, &means.purse);
         let (step, then) = match action.deed {
+            // The engine watches nothing in advance: any thread is stopped that comes.
             Deed::Wait {
                 site,
                 at_most,
                 then,
+                ..
             } => (Step::Wait(self.wait_at(site.0, at_most, then, means)), then),
             Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
             Deed::Watch { variable, .. } => {

@@ -115,8 +115,8 @@ fn nothing_is_lost_on_the_way() {
         hunts: 4,
         length_s: 700.0,
     };
-    let figures = compare(&families::ALL, &[Who::Planner, Who::Wired], &conditions);
+    let figures = compare(&families::ALL, &[Who::Plain, Who::Wired], &conditions);
     let mean = |who: usize| geometric_mean(figures.iter().map(|of| of[who].score));
-    let (planner, wired) = (mean(0), mean(1));
-    assert!(wired > KEPT * planner, "{wired} of {planner}");
+    let (plain, wired) = (mean(0), mean(1));
+    assert!(wired > KEPT * plain, "{wired} of {plain}");
 }

@@ -1,6 +1,14 @@
 //! How much planners find in the families, beside each other.
 
-use crate::hunt::plan::{Planner, choose::ByWorth};
+use std::time::Duration;
+
+use crate::hunt::plan::{
+    Planner,
+    action::{Action, Then},
+    choose::ByWorth,
+    event::{Event, SiteId, What},
+    purse::Purse,
+};
 
 use super::{
     costs::{Costs, MOST_ADVANCE_S},
@@ -28,7 +36,9 @@ pub enum Who {
     Today,
     /// The model of the program.
     Planner,
-    /// The same by way of the engine's terms: what is wired in.
+    /// The same, where nothing can be watched before a thread comes: as in the engine.
+    Plain,
+    /// That by way of the engine's terms: what is wired in.
     Wired,
     /// Who knows the truth.
     Oracle,
@@ -52,6 +62,7 @@ impl Who {
             Self::Executed => "prototype",
             Self::Today => "today",
             Self::Planner => "planner",
+            Self::Plain => "plain",
             Self::Wired => "wired",
             Self::Oracle => "oracle",
         }
@@ -63,9 +74,34 @@ impl Who {
             Self::Executed => Box::new(ByChance::executed(seed)),
             Self::Today => Box::new(Today::new(seed, SHARE)),
             Self::Planner => Box::new(ByWorth::new(seed)),
+            Self::Plain => Box::new(Plain(ByWorth::new(seed))),
             Self::Wired => Box::new(Today::planned(seed)),
             Self::Oracle => Box::new(Oracle::new(program, costs)),
         }
+    }
+}
+
+/// Does not hear that anything can be watched before a thread comes.
+struct Plain(ByWorth);
+
+impl Planner for Plain {
+    fn observe(&mut self, now: Duration, event: &Event) {
+        if event.what != What::WatchesAhead {
+            self.0.observe(now, event);
+        }
+    }
+
+    fn decide(&mut self, now: Duration, purse: &Purse) -> Action {
+        self.0.decide(now, purse)
+    }
+
+    fn stopped(
+        &mut self,
+        now: Duration,
+        ahead: &[SiteId],
+        waited: Option<Duration>,
+    ) -> Option<(SiteId, Then)> {
+        self.0.stopped(now, ahead, waited)
     }
 }
 
@@ -104,16 +140,7 @@ pub fn measure(family: Family, who: Who, conditions: &Conditions) -> Figure {
         score: 0.0,
     };
     for seed in 1..=conditions.hunts {
-        let program = family(seed);
-        let hunt = Hunt {
-            costs: conditions.costs,
-            share: SHARE,
-            length_s: conditions.length_s,
-            seed,
-        };
-        let mut planner = who.planner(&program, conditions.costs, seed);
-        let run = simulate(&program, planner.as_mut(), &hunt);
-        let one = figure(&program, &run, &hunt);
+        let one = one(family, who, conditions, seed);
         let part = 1.0 / conditions.hunts as f64;
         sum.races += part * one.races;
         sum.cost_s += part * one.cost_s;
@@ -123,6 +150,21 @@ pub fn measure(family: Family, who: Who, conditions: &Conditions) -> Figure {
         }
     }
     sum
+}
+
+/// One hunt.
+#[must_use]
+pub fn one(family: Family, who: Who, conditions: &Conditions, seed: u64) -> Figure {
+    let program = family(seed);
+    let hunt = Hunt {
+        costs: conditions.costs,
+        share: SHARE,
+        length_s: conditions.length_s,
+        seed,
+    };
+    let mut planner = who.planner(&program, conditions.costs, seed);
+    let run = simulate(&program, planner.as_mut(), &hunt);
+    figure(&program, &run, &hunt)
 }
 
 /// What one hunt comes to.

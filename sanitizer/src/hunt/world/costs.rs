@@ -42,6 +42,10 @@ pub const BARE: Costs = Costs {
 
 /// Traps of one stall or look, at most: from then on nobody is watched any more.
 pub const MOST_TRAPS: f64 = 64.0;
+/// Threads that come to a site and are not wanted, after which it is no longer waited at; and those that hold a lock for which others have waited.
+pub const MOST_PASSED: u32 = 96;
+/// See above.
+pub const MOST_HELD: u32 = 80;
 /// A stall lasts no longer than this, and no shorter than that.
 pub const LONGEST_STALL: Duration = Duration::from_millis(5);
 /// What is let pass at a site before somebody is stopped, on average.

@@ -4,7 +4,7 @@ use crate::hunt::plan::event::MemberId;
 
 use super::program::{
     After::{Rate, Within},
-    Comes, Order, Program,
+    Area, Comes, Order, Program,
 };
 use super::surroundings::{ordered, surround, usual};
 
@@ -79,6 +79,8 @@ fn halves(seed: u64) -> Program {
     );
     program.function();
     let site = program.pointing(None, true, Comes::Rate(1e6));
+    let border = program.area(1);
+    program.access(&[site], border.shared(1e-4));
     program.meet([site, site], 1e-4, [Within(10e-3); 2], Order::None);
     program
 }
@@ -92,6 +94,9 @@ fn chunks(seed: u64) -> Program {
     program.function();
     let inner = program.pointing(None, false, Comes::Rate(2e5));
     let border = program.pointing(None, true, Comes::Rate(3e3));
+    let borders = program.area(64);
+    program.access(&[inner], borders.shared(1.0 / 64.0));
+    program.access(&[border], borders);
     program.meets(inner, border, 1.0 / 64.0, Within(400e-6), Order::None);
     program.meets(border, inner, 0.4, Within(400e-6), Order::None);
     program
@@ -194,6 +199,8 @@ fn tasks(seed: u64) -> Program {
         let writes = program.pointing(Some(MemberId(24)), true, Comes::Rate(400.0));
         program.function();
         let reads = program.pointing(Some(MemberId(24)), false, Comes::Rate(400.0));
+        let results = program.area(8);
+        program.access(&[writes, reads], results.shared(0.5));
         program.meet([writes, reads], 0.1, [Within(1e-3); 2], Order::None);
     }
     program
@@ -233,6 +240,8 @@ fn allocator(seed: u64) -> Program {
         let late = program.pointing(Some(MemberId(member)), false, Comes::Rate(50.0));
         program.function();
         let anew = program.pointing(Some(MemberId(member)), true, Comes::Rate(2e3));
+        let objects = program.area(200);
+        program.access(&[late, anew], objects);
         program.meet([late, anew], 0.2, [Within(5e-3), Within(2e-3)], Order::None);
     }
     program
@@ -266,6 +275,8 @@ fn bursts(seed: u64) -> Program {
         let writes = program.pointing(Some(MemberId(56)), true, comes);
         program.function();
         let reads = program.pointing(Some(MemberId(56)), false, comes);
+        let object = program.area(1);
+        program.access(&[writes, reads], object);
         program.meet([writes, reads], 0.7, [Within(1e-3); 2], Order::None);
     }
     program
@@ -317,6 +328,10 @@ fn server(seed: u64) -> Program {
             (0..count).map(site).collect()
         };
         let (writers, readers) = (places(true, 4), places(false, 6));
+        let items = program.area(10).shared(0.3);
+        for place in writers.iter().chain(&readers) {
+            program.access(&[place.0], items);
+        }
         for (index, writer) in writers.iter().enumerate() {
             for reader in &readers {
                 // An item that is at hand here is asked for more than others.
@@ -341,6 +356,7 @@ fn by_pointer(seed: u64) -> Program {
     let variable = program.variable();
     program.function();
     let handler = program.pointing(None, true, Comes::Every(1.0));
+    program.access(&[handler], Area::of(variable));
     for number in 0..8 {
         let rate = 5e3 / f64::from(1 << (2 * number));
         program.function();

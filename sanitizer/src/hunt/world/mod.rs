@@ -6,6 +6,7 @@
 //!
 //! Nothing of it is called when gwp-race runs. It is here for tests, and for `cargo xtask bench world`.
 
+mod arrival;
 pub mod comparison;
 pub mod costs;
 pub mod families;
@@ -18,6 +19,7 @@ mod stop;
 mod surroundings;
 pub mod today;
 pub mod uniform;
+mod wait;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! A simulated program: what there is to be found in it, and how one comes across it.
 
-use crate::hunt::plan::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId};
+use crate::hunt::plan::event::{AddressId, FunctionId, MemberId, SiteFacts, SiteId, VariableId};
 
 /// How often threads come to a site.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,12 +78,12 @@ impl After {
         }
     }
 
-    /// How likely it is within so many seconds.
+    /// How likely it is seen within so many seconds, where the bytes are watched so long after the first one has come.
     #[must_use]
-    pub fn chance(self, seconds: f64) -> f64 {
+    pub fn chance(self, seconds: f64, late: f64) -> f64 {
         match self {
             Self::Rate(rate) => 1.0 - (-rate * seconds).exp(),
-            Self::Within(within) => (seconds / within).min(1.0),
+            Self::Within(within) => ((late + seconds) / within).min(1.0) - (late / within).min(1.0),
         }
     }
 }
@@ -106,12 +106,61 @@ pub struct Meeting {
     pub site: usize,
     /// The one to which another thread comes.
     pub other: usize,
-    /// How likely it is that the bytes at hand are used by others at all.
+    /// How likely it is that the bytes at hand are used by others at all: no likelier than it is that they are of the site's area.
     pub chance: f64,
     /// When that happens, if it does.
     pub after: After,
     /// Whether they race.
     pub order: Order,
+}
+
+/// Bytes that are used again and again: so many addresses, each as often as any other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Area {
+    first: u64,
+    count: u32,
+    /// How likely it is that a thread that comes to a site is about to access one of them. What it accesses else nobody accesses again.
+    pub share: f64,
+}
+
+impl Area {
+    /// Where a variable is.
+    #[must_use]
+    pub const fn of(variable: VariableId) -> Self {
+        Self {
+            first: variable.0,
+            count: 1,
+            share: 1.0,
+        }
+    }
+
+    /// The same addresses, of which one is at hand so often.
+    #[must_use]
+    pub const fn shared(self, share: f64) -> Self {
+        Self { share, ..self }
+    }
+
+    /// One of the addresses.
+    #[must_use]
+    pub const fn address(self, index: u32) -> AddressId {
+        AddressId(self.first + (index % self.count) as u64)
+    }
+
+    /// One of them by chance.
+    pub(super) fn draw(self, random: &mut fastrand::Rng) -> AddressId {
+        self.address(random.u32(..self.count))
+    }
+
+    /// How likely a thread that comes is about to access this.
+    #[must_use]
+    pub fn chance(self, address: AddressId) -> f64 {
+        let addresses = self.first..self.first + u64::from(self.count);
+        if addresses.contains(&address.0) {
+            self.share / f64::from(self.count)
+        } else {
+            0.0
+        }
+    }
 }
 
 /// A site, and how it is come to.
@@ -121,6 +170,8 @@ pub struct Site {
     pub facts: SiteFacts,
     /// How often somebody comes.
     pub comes: Comes,
+    /// What is accessed there again and again; else it is something else each time.
+    pub area: Option<Area>,
     /// The share of the program's CPU time that is spent right before it, against all others.
     pub cpu: f64,
 }
@@ -155,7 +206,11 @@ pub struct Program {
     pub changing: Vec<(VariableId, usize)>,
     functions: u64,
     variables: u64,
+    addresses: u64,
 }
+
+/// Addresses beside those of variables begin here.
+const ADDRESSES: u64 = 1 << 32;
 
 impl Program {
     /// A program that does nothing.
@@ -171,6 +226,7 @@ impl Program {
             changing: Vec::new(),
             functions: 0,
             variables: 0,
+            addresses: ADDRESSES,
         }
     }
 
@@ -183,6 +239,17 @@ impl Program {
     pub fn variable(&mut self) -> VariableId {
         self.variables += 1;
         VariableId(self.variables)
+    }
+
+    /// So many addresses that nobody has used yet.
+    pub fn area(&mut self, count: u32) -> Area {
+        let first = self.addresses;
+        self.addresses += u64::from(count);
+        Area {
+            first,
+            count,
+            share: 1.0,
+        }
     }
 
     fn site(&mut self, site: Site) -> usize {
@@ -209,8 +276,18 @@ impl Program {
         self.site(Site {
             facts,
             comes,
+            area: Some(Area::of(variable)),
             cpu: cpu_of(comes),
         })
+    }
+
+    /// What is accessed at some sites again and again.
+    pub fn access(&mut self, sites: &[usize], area: Area) {
+        for &site in sites {
+            if let Some(site) = self.sites.get_mut(site) {
+                site.area = Some(area);
+            }
+        }
     }
 
     /// A site that goes by a pointer, to such a member; its number.
@@ -222,6 +299,7 @@ impl Program {
         self.site(Site {
             facts,
             comes,
+            area: None,
             cpu: cpu_of(comes),
         })
     }
@@ -261,6 +339,23 @@ impl Program {
             from_s,
             until_s,
         });
+    }
+
+    /// How often the other side of a meeting uses an address, in a second, if that is at hand at its site.
+    #[must_use]
+    pub fn rate_at(&self, meeting: &Meeting, address: AddressId) -> f64 {
+        let chance = |site: usize| {
+            let area = self.sites.get(site).and_then(|site| site.area);
+            area.map_or(0.0, |area| area.chance(address))
+        };
+        match meeting.after {
+            _ if chance(meeting.site) <= 0.0 => 0.0,
+            After::Rate(rate) => rate,
+            After::Within(_) => {
+                let comes = self.sites.get(meeting.other).map(|site| site.comes.mean());
+                comes.unwrap_or(0.0) * chance(meeting.other)
+            }
+        }
     }
 
     /// How often two sites of it race: what there is to be found. Each pair is one race, whichever side is held.

@@ -4,13 +4,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::hunt::plan::{
     Planner,
-    action::{Action, Deed},
+    action::{Action, Deed, Then},
     event::{Event, Partner, SiteId, VariableId, What},
     purse::Purse,
 };
 
 use super::{
-    costs::{CREDIT_S, Costs, MOST_ADVANCE_S, MOST_TRAPS, PASSED, SAVINGS_S},
+    arrival::{Arrival, Bytes},
+    costs::{CREDIT_S, Costs, MOST_ADVANCE_S, MOST_TRAPS, SAVINGS_S},
     program::{Meeting, Program, exponential},
 };
 
@@ -93,6 +94,10 @@ pub(super) struct World<'a> {
     cpu: Vec<f64>,
     next_values: f64,
     samples_due: f64,
+    /// Sites at which threads hold locks of which it is known.
+    pub(super) locks: BTreeSet<usize>,
+    /// What was seen of bytes that were watched in advance.
+    pub(super) passed: Option<What>,
     /// What was seen after a stall.
     pub(super) after: Option<What>,
 }
@@ -127,6 +132,8 @@ impl<'a> World<'a> {
             of_site,
             next_values: 5.0,
             samples_due: 0.0,
+            locks: BTreeSet::new(),
+            passed: None,
             after: None,
             program,
             hunt,
@@ -137,7 +144,7 @@ impl<'a> World<'a> {
         Duration::from_secs_f64(self.now)
     }
 
-    fn income(&self) -> f64 {
+    pub(super) fn income(&self) -> f64 {
         self.hunt.share * self.program.processors
     }
 
@@ -152,11 +159,16 @@ impl<'a> World<'a> {
     }
 
     /// Earns what has come in until now.
-    fn earn(&mut self) {
+    pub(super) fn earn(&mut self) {
         let most = self.left.max(SAVINGS_S);
         let earned = (self.now - self.settled) * self.income();
         self.left = (self.left + earned).min(most);
         self.settled = self.now;
+    }
+
+    /// What may be spent by now, s.
+    pub(super) const fn left_s(&self) -> f64 {
+        self.left
     }
 
     pub(super) fn spend(&mut self, seconds: f64) {
@@ -166,6 +178,7 @@ impl<'a> World<'a> {
 
     fn tell_of_code(&self, planner: &mut dyn Planner) {
         let facts: Vec<_> = self.program.sites.iter().map(|site| site.facts).collect();
+        tell(planner, self.time(), None, What::WatchesAhead);
         tell(planner, self.time(), None, What::Code(facts.into()));
     }
 
@@ -229,19 +242,31 @@ impl<'a> World<'a> {
                 site,
                 at_most,
                 then,
-            } => match self.wait(site, at_most.as_secs_f64()) {
-                Ok((index, waited)) => {
-                    let now = self.time();
-                    tell(planner, now, Some(action), What::Came { site, waited });
-                    let instead = planner.stopped(now, &[site], Some(waited));
-                    self.stop(index, instead, then)
+                wanted,
+            } => {
+                let came = self.wait(site, at_most.as_secs_f64(), wanted);
+                if let Ok(Arrival { waited, .. }) = came {
+                    let came = What::Came { site, waited };
+                    tell(planner, self.time(), Some(action), came);
                 }
-                Err(nobody) => nobody,
-            },
+                if let Some(passed) = self.passed.take() {
+                    tell(planner, self.time(), Some(action), passed);
+                }
+                match came {
+                    Ok(arrival) => {
+                        self.stands(&arrival, Some(arrival.waited), then, action, planner)
+                    }
+                    Err(nobody) => nobody,
+                }
+            }
             Deed::Sample { at_most, then } => match self.sample(at_most.as_secs_f64()) {
                 Ok(index) => {
-                    let instead = planner.stopped(self.time(), &self.ahead(index), None);
-                    self.stop(index, instead, then)
+                    let arrival = Arrival {
+                        index,
+                        waited: Duration::ZERO,
+                        bytes: self.bytes(index),
+                    };
+                    self.stands(&arrival, None, then, action, planner)
                 }
                 Err(nobody) => Some(nobody),
             },
@@ -263,46 +288,38 @@ impl<'a> World<'a> {
         tell(planner, self.time(), Some(action), What::Cost(cost));
     }
 
-    /// Waits at a site: who comes, and after how long, or that nobody does.
-    fn wait(&mut self, site: SiteId, at_most: f64) -> Result<(usize, Duration), Option<What>> {
-        let index = usize::try_from(site.0).ok();
-        let known = index.and_then(|index| Some((index, self.program.sites.get(index)?.comes)));
-        let (index, comes) = known.ok_or(None)?;
-        self.run.waits += 1;
-        self.spend(self.hunt.costs.arm_s);
-        self.now += self.hunt.costs.delay_s;
-        let until = self.now + at_most;
-        self.earn();
-        // While too much is owed, nobody is stopped who comes.
-        let owed = (-self.left - CREDIT_S).max(0.0);
-        let mut at = comes.next(self.now + owed / self.income(), &mut self.random);
-        while at <= until && !self.is_reached_at(index, at) {
-            at = self.later(index, at);
+    /// A thread stands: asks what to do with it, and does that.
+    fn stands(
+        &mut self,
+        arrival: &Arrival,
+        waited: Option<Duration>,
+        then: Then,
+        action: &Action,
+        planner: &mut dyn Planner,
+    ) -> Option<What> {
+        let Arrival {
+            index, mut bytes, ..
+        } = *arrival;
+        let about = |index: usize, bytes: Bytes| What::About {
+            site: id(index),
+            address: bytes.address,
+        };
+        tell(planner, self.time(), Some(action), about(index, bytes));
+        // Whoever came to where one was waited for is stopped there.
+        let ahead = match waited {
+            Some(_) => vec![id(index)],
+            None => self.ahead(index),
+        };
+        let instead = planner.stopped(self.time(), &ahead, waited);
+        let (site, then) = instead.unwrap_or((id(index), then));
+        let to = usize::try_from(site.0).ok();
+        let to = to.filter(|to| *to < self.program.sites.len())?;
+        if to != index {
+            // It has gone on to another site.
+            bytes = self.bytes(to);
+            tell(planner, self.time(), Some(action), about(to, bytes));
         }
-        if at > until {
-            self.now = until;
-            return Err(Some(What::Nobody {
-                site,
-                waited: Duration::from_secs_f64(at_most),
-            }));
-        }
-        let waited = at_most - (until - at);
-        self.now = at;
-        self.spend(PASSED * self.hunt.costs.trap_s);
-        Ok((index, Duration::from_secs_f64(waited)))
-    }
-
-    /// When somebody comes to a site to which nobody came at this time, because of a phase.
-    fn later(&mut self, site: usize, time: f64) -> f64 {
-        let phases = self.program.phases.iter();
-        let begins = phases.filter(|phase| phase.sites.contains(&site) && phase.from_s > time);
-        let begins = begins
-            .map(|phase| phase.from_s)
-            .fold(f64::INFINITY, f64::min);
-        match self.program.sites.get(site) {
-            Some(known) if begins.is_finite() => known.comes.next(begins, &mut self.random),
-            _ => f64::INFINITY,
-        }
+        Some(self.stop(to, bytes, then))
     }
 
     /// Waits for a sample: where it stops somebody, or that it does not.

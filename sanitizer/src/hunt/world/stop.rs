@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::hunt::plan::{
     action::Then,
-    event::{LetGo, Partner, SiteId, StallEnd, What},
+    event::{LetGo, Partner, StallEnd, What},
 };
 
 use super::{
+    arrival::Bytes,
     costs::{LONGEST_STALL, MOST_TRAPS},
     program::{After, Meeting, Order},
     simulation::{Find, MOST_USERS, World, id},
@@ -19,31 +20,33 @@ const LOOK_AT_LOCKS_S: f64 = 0.5e-3;
 const GOES_ON_S: f64 = 1e-3;
 
 impl World<'_> {
-    /// A thread stands before its access at a site, or comes to another one at once; what comes of it.
-    pub(super) fn stop(
-        &mut self,
-        index: usize,
-        instead: Option<(SiteId, Then)>,
-        then: Then,
-    ) -> Option<What> {
+    /// A thread stands before its access at a site, to these bytes; what comes of it.
+    pub(super) fn stop(&mut self, index: usize, bytes: Bytes, then: Then) -> What {
         self.spend(self.hunt.costs.stop_s);
-        let (index, then) = match instead {
-            Some((site, then)) => (usize::try_from(site.0).ok()?, then),
-            None => (index, then),
-        };
         let site = id(index);
-        let (first, behind) = *self.of_site.get(index)?;
-        let meetings = self.meetings.get(first as usize..behind as usize);
+        let area = self.program.sites.get(index).and_then(|site| site.area);
+        let part = match (area, bytes.is_of_area) {
+            (Some(area), true) => 1.0 / area.share,
+            (Some(_), false) => 0.0,
+            (None, _) => 1.0,
+        };
         // All of them are about the same bytes.
         let chance = self.random.f64();
         let mut others = Vec::new();
-        for meeting in meetings.unwrap_or_default() {
-            if chance < meeting.chance && self.is_reached_at(meeting.other, self.now) {
-                others.push((meeting.after.draw(&mut self.random), *meeting));
+        for meeting in self.meetings_of(index).to_vec() {
+            let meets = chance < part * meeting.chance;
+            if meets && self.is_reached_at(meeting.other, self.now) {
+                let after = meeting.after.draw(&mut self.random);
+                let after = self.seen_after(meeting.after, after, bytes);
+                others.extend(after.map(|after| (after, meeting)));
             }
         }
         others.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Some(match then {
+        if !bytes.are_watched && then != Then::LetGo {
+            self.spend(self.hunt.costs.arm_s);
+            self.now += self.hunt.costs.delay_s;
+        }
+        match then {
             Then::Hold { at_most, look } => {
                 let (lasted, end) = self.hold(at_most.min(LONGEST_STALL), &others);
                 self.run.stalls += 1;
@@ -59,7 +62,6 @@ impl World<'_> {
                 }
             }
             Then::Look(at_most) => {
-                self.spend(self.hunt.costs.arm_s);
                 self.run.looks += 1;
                 self.look(index, at_most, &others)
             }
@@ -67,7 +69,28 @@ impl World<'_> {
                 site,
                 why: LetGo::Wanted,
             },
-        })
+        }
+    }
+
+    /// The meetings of a site.
+    pub(super) fn meetings_of(&self, index: usize) -> &[Meeting] {
+        let range = self
+            .of_site
+            .get(index)
+            .map(|(first, behind)| *first as usize..*behind as usize);
+        let meetings = range.and_then(|range| self.meetings.get(range));
+        meetings.unwrap_or_default()
+    }
+
+    /// How long after the bytes are watched somebody uses them who does so long after a thread has come there. Who comes once may have come by then.
+    fn seen_after(&self, kind: After, after: f64, bytes: Bytes) -> Option<f64> {
+        match kind {
+            After::Within(_) if !bytes.are_watched => {
+                let after = after - self.hunt.costs.delay_s;
+                (after >= 0.0).then_some(after)
+            }
+            _ => Some(after),
+        }
     }
 
     /// Holds a thread that others meet at these times; for how long that was, s, and how it ended.
@@ -82,6 +105,7 @@ impl World<'_> {
             match (meeting.order, meeting.race()) {
                 (Order::Lock, _) => {
                     waits_since.get_or_insert(after);
+                    self.learn_lock(&meeting);
                     until = until.min(after.max(LOOK_AT_LOCKS_S));
                 }
                 (Order::None, Some(race)) => {
@@ -106,8 +130,8 @@ impl World<'_> {
         }
         let traps = f64::min(traps, MOST_TRAPS);
         let waited = waits_since.map_or(0.0, |since| (until - since) / 2.0);
-        self.spend(self.hunt.costs.arm_s + until + waited + traps * self.hunt.costs.trap_s);
-        self.now += self.hunt.costs.delay_s + until;
+        self.spend(until + waited + traps * self.hunt.costs.trap_s);
+        self.now += until;
         let end = match (new.is_empty(), known.is_empty(), waits_since) {
             (false, ..) => StallEnd::Hit(new),
             (true, false, _) => StallEnd::Known(known),
@@ -135,7 +159,7 @@ impl World<'_> {
         let users: Vec<_> = users.collect();
         let own = self.program.sites[index].comes.mean() * lasted;
         self.spend(all.min(MOST_TRAPS) * self.hunt.costs.trap_s);
-        self.now += self.hunt.costs.delay_s + lasted;
+        self.now += lasted;
         What::Looked {
             site: id(index),
             lasted: Duration::from_secs_f64(lasted),

@@ -66,6 +66,8 @@ pub(super) fn ordered(
         let reads = program.pointing(Some(MemberId(16)), false, Comes::Rate(rate));
         program.function();
         let writes = program.pointing(Some(MemberId(16)), true, Comes::Rate(rate));
+        let objects = program.area(16);
+        program.access(&[reads, writes], objects.shared(0.8));
         program.meet([reads, writes], 0.8, [Rate(rate), Rate(rate)], order);
     }
 }

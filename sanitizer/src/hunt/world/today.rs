@@ -231,6 +231,7 @@ impl Today {
                 at_most: time,
                 // That is decided when somebody has come.
                 then: Then::LetGo,
+                wanted: None,
             },
             None => Deed::Rest { time: REST },
         }
@@ -316,8 +317,18 @@ impl Planner for Today {
                 self.spent_s += cost;
                 self.beside_s += cost - std::mem::take(&mut self.held_s);
             }
+            What::LetGo {
+                site,
+                why: LetGo::HoldsLock,
+            } => {
+                let at = self.image.address(*site);
+                self.strategy.outcome(at, Outcome::Held);
+            }
             What::LetGo { .. }
             | What::Executes(_)
+            | What::WatchesAhead
+            | What::About { .. }
+            | What::Passed { .. }
             | What::Threads(_)
             | What::Came { .. }
             | What::NoSample { .. } => {}

@@ -103,6 +103,7 @@ impl Planner for ByChance {
                     at_most: self.hold,
                     look: Duration::ZERO,
                 },
+                wanted: None,
             }
         };
         Action {

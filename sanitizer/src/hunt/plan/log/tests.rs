@@ -15,8 +15,8 @@ use crate::hunt::{
         action::{Action, ActionId, Deed, Then},
         choose::ByWorth,
         event::{
-            Event, FunctionId, LetGo, MemberId, Partner, SiteFacts, SiteId, StallEnd, VariableId,
-            What,
+            AddressId, Event, FunctionId, LetGo, MemberId, Partner, SiteFacts, SiteId, StallEnd,
+            VariableId, What,
         },
         prior,
         purse::Purse,
@@ -404,14 +404,21 @@ fn then() -> impl Strategy<Value = Then> {
     ]
 }
 
+fn address() -> impl Strategy<Value = AddressId> {
+    any::<u64>().prop_map(AddressId)
+}
+
 fn deed() -> impl Strategy<Value = Deed> {
     let time = any::<Duration>;
     prop_oneof![
-        (site(), time(), then()).prop_map(|(site, at_most, then)| Deed::Wait {
-            site,
-            at_most,
-            then
-        }),
+        (site(), time(), then(), option::of(address())).prop_map(
+            |(site, at_most, then, wanted)| Deed::Wait {
+                site,
+                at_most,
+                then,
+                wanted
+            }
+        ),
         (time(), then()).prop_map(|(at_most, then)| Deed::Sample { at_most, then }),
         (any::<u64>().prop_map(VariableId), time())
             .prop_map(|(variable, at_most)| Deed::Watch { variable, at_most }),
@@ -456,12 +463,22 @@ fn what() -> impl Strategy<Value = What> {
     prop_oneof![
         vec(facts(), 0..50).prop_map(|sites| What::Code(sites.into())),
         Just(What::CodeGone),
+        Just(What::WatchesAhead),
         site().prop_map(What::Seen),
         any::<u64>().prop_map(|function| What::Executes(FunctionId(function))),
         variable().prop_map(What::Changes),
         any::<u32>().prop_map(What::Threads),
         (site(), time()).prop_map(|(site, waited)| What::Nobody { site, waited }),
         (site(), time()).prop_map(|(site, waited)| What::Came { site, waited }),
+        (site(), address()).prop_map(|(site, address)| What::About { site, address }),
+        (site(), address(), time(), partners()).prop_map(|(site, address, lasted, users)| {
+            What::Passed {
+                site,
+                address,
+                lasted,
+                users,
+            }
+        }),
         time().prop_map(|waited| What::NoSample { waited }),
         (site(), why).prop_map(|(site, why)| What::LetGo { site, why }),
         (site(), time(), end).prop_map(|(site, lasted, end)| What::Held { site, lasted, end }),

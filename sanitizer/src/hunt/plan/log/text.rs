@@ -106,12 +106,17 @@ pub(super) fn deed_in_words(deed: &Deed) -> String {
             site,
             at_most,
             then,
-        } => format!(
-            "wait at {} for {}, then {}",
-            place(*site),
-            time(*at_most),
-            then_in_words(*then)
-        ),
+            wanted,
+        } => {
+            let wanted = wanted.map(|address| format!(" for who accesses {:#x}", address.0));
+            format!(
+                "wait at {}{} for {}, then {}",
+                place(*site),
+                wanted.unwrap_or_default(),
+                time(*at_most),
+                then_in_words(*then)
+            )
+        }
         Deed::Sample { at_most, then } => format!(
             "wait for a sample for {}, then {}",
             time(*at_most),
@@ -147,6 +152,7 @@ fn what_in_words(what: &What) -> String {
     match what {
         What::Code(sites) => format!("{} sites", sites.len()),
         What::CodeGone => "other code may stand at all addresses".to_owned(),
+        What::WatchesAhead => "an address can be watched before a thread comes".to_owned(),
         What::Seen(site) => format!("a thread was seen at {}", place(*site)),
         What::Executes(function) => format!("a thread was seen in {:#x}", function.0),
         What::Changes(variable) => format!("{:#x} changes", variable.0),
@@ -156,6 +162,24 @@ fn what_in_words(what: &What) -> String {
         }
         What::Came { site, waited } => {
             format!("a thread came to {} after {}", place(*site), time(*waited))
+        }
+        What::About { site, address } => {
+            format!("about to access {:#x} at {}", address.0, place(*site))
+        }
+        What::Passed {
+            site,
+            address,
+            lasted,
+            users,
+        } => {
+            let users = if users.is_empty() {
+                "nobody".to_owned()
+            } else {
+                partners_in_words(users)
+            };
+            let (site, lasted) = (place(*site), time(*lasted));
+            let address = address.0;
+            format!("watched {address:#x} at {site} for {lasted}: used by {users}")
         }
         What::NoSample { waited } => format!("no sample in {}", time(*waited)),
         What::LetGo { site, why } => {
