@@ -1,4 +1,4 @@
-//! The loader: looks at the target's modules on a thread of its own.
+//! The loader: scans the target's modules on a thread of its own.
 //!
 //! Reading a large file takes its time, and filling the gates' tables waits for every processor
 //! (RCU). What was read serves later processes as well ([`Shelf`]). Meanwhile the engine's thread must be there for the target's threads, some of which may
@@ -20,8 +20,8 @@ use crate::kernel::{
     tables::Tables,
 };
 
-/// What a look has shown: all modules, and what is new since the look before.
-pub type Look = Result<(Arc<ModuleSet>, Changes), RefreshError>;
+/// What a scan has shown: all modules, and what is new since the scan before.
+pub type Scan = Result<(Arc<ModuleSet>, Changes), RefreshError>;
 
 struct Request {
     ticket: u64,
@@ -30,8 +30,8 @@ struct Request {
 }
 
 enum Wanted {
-    /// A look at the process, which may be another program's by now.
-    Look {
+    /// A scan of the process, which may be another program's by now.
+    Scan {
         anew: bool,
         /// Where accesses are to be judged.
         judged: Vec<u64>,
@@ -43,7 +43,7 @@ enum Wanted {
 struct Answer {
     ticket: u64,
     /// `None`: it has forgotten the process.
-    look: Option<Look>,
+    scan: Option<Scan>,
 }
 
 /// See the module.
@@ -53,7 +53,7 @@ pub struct Loader {
     bell: Arc<Bell>,
     /// Of the last request: earlier ones are of no interest any more.
     ticket: u64,
-    /// CPU time that reading the memory map took in the last look.
+    /// CPU time that reading the memory map took in the last scan.
     reading: Duration,
 }
 
@@ -88,17 +88,17 @@ impl Loader {
         })
     }
 
-    /// Asks for a look at a process; what was asked before is not answered any more. `anew`: it
+    /// Asks for a scan of a process; what was asked before is not answered any more. `anew`: it
     /// has executed another program, so that nothing is as it was.
-    pub fn look(&mut self, pid: u32, anew: bool) {
+    pub fn scan(&mut self, pid: u32, anew: bool) {
         let judged = Vec::new();
-        self.ask(pid, Wanted::Look { anew, judged });
+        self.ask(pid, Wanted::Scan { anew, judged });
     }
 
-    /// Asks for a look after which accesses at these addresses can be judged: what else compilers tell of the code there is read as well.
-    pub fn look_to_judge(&mut self, pid: u32, judged: Vec<u64>) {
+    /// Asks for a scan after which accesses at these addresses can be judged: what else compilers tell of the code there is read as well.
+    pub fn scan_to_judge(&mut self, pid: u32, judged: Vec<u64>) {
         let anew = false;
-        self.ask(pid, Wanted::Look { anew, judged });
+        self.ask(pid, Wanted::Scan { anew, judged });
     }
 
     /// Asks to forget a process that has ended; what was asked before is not answered any more. What was read of its files is kept.
@@ -144,7 +144,7 @@ impl Loader {
         self.bell.silence();
     }
 
-    /// How long there is to be no other look, so that looks take at most a part of a budget (a fraction of the target's time): what one costs
+    /// How long there is to be no other scan, so that scans take at most a part of a budget (a fraction of the target's time): what one costs
     /// decides how often it is done. The map of a process can have hundreds of megabytes.
     #[must_use]
     pub fn pause(&self, budget: f64) -> Duration {
@@ -156,7 +156,7 @@ impl Loader {
         Duration::try_from_secs_f64(pause).map_or(LONGEST, |pause| pause.min(LONGEST))
     }
 
-    /// Whether a look costs more than a stall may wait for.
+    /// Whether a scan costs more than a stall may wait for.
     #[must_use]
     pub fn is_dear(&self) -> bool {
         const DEAR: Duration = Duration::from_millis(3);
@@ -165,7 +165,7 @@ impl Loader {
 
     /// The answer to the last request, if it has come.
     #[must_use]
-    pub fn answer(&mut self) -> Option<Look> {
+    pub fn answer(&mut self) -> Option<Scan> {
         self.next_answer(|answers| {
             answers.try_recv().map_err(|error| match error {
                 TryRecvError::Empty => RecvTimeoutError::Timeout,
@@ -176,24 +176,24 @@ impl Loader {
 
     /// The answer to the last request, if it comes within this time.
     #[must_use]
-    pub fn answer_within(&mut self, limit: Duration) -> Option<Look> {
+    pub fn answer_within(&mut self, limit: Duration) -> Option<Scan> {
         self.next_answer(|answers| answers.recv_timeout(limit))
     }
 
     fn next_answer(
         &mut self,
         receive: impl Fn(&Receiver<Answer>) -> Result<Answer, RecvTimeoutError>,
-    ) -> Option<Look> {
+    ) -> Option<Scan> {
         loop {
             match receive(&self.answers) {
                 Ok(Answer {
                     ticket,
-                    look: Some(look),
+                    scan: Some(scan),
                 }) if ticket == self.ticket => {
-                    if let Ok((_, changes)) = &look {
+                    if let Ok((_, changes)) = &scan {
                         self.reading = changes.reading;
                     }
-                    return Some(look);
+                    return Some(scan);
                 }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return None,
@@ -218,15 +218,15 @@ fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, r
             pid,
             wanted,
         } = request;
-        if !matches!(wanted, Wanted::Look { anew: false, .. }) {
+        if !matches!(wanted, Wanted::Scan { anew: false, .. }) {
             modules.unload(&mut tables, &mut shelf);
         }
-        let look = match wanted {
+        let scan = match wanted {
             Wanted::Nothing => {
                 tables.set_space(&[]);
                 None
             }
-            Wanted::Look { anew, judged } => {
+            Wanted::Scan { anew, judged } => {
                 let changes = modules.refresh(pid, &mut tables, &mut shelf);
                 modules.read_code_tables(&judged);
                 Some(changes.map(|mut changes| {
@@ -235,7 +235,7 @@ fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, r
                 }))
             }
         };
-        if told.send(Answer { ticket, look }).is_err() {
+        if told.send(Answer { ticket, scan }).is_err() {
             return;
         }
         ring.ring();
@@ -248,9 +248,9 @@ mod tests {
     use crate::tracee::testing::Child;
     use std::{process::Command, time::Instant};
 
-    /// Check that looks take at most a part of the budget, where reading the map is what costs, and that one comes again some time.
+    /// Check that scans take at most a part of the budget, where reading the map is what costs, and that one comes again some time.
     #[test]
-    fn dear_looks_are_rare() {
+    fn dear_scans_are_rare() {
         let mut loader = Loader::start(Tables::unneeded()).unwrap();
         assert_eq!(loader.pause(0.01), Duration::ZERO);
         assert!(!loader.is_dear());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     /// Check that an answer which was taken before the loader could ring for it leaves nothing that is readable once it was heard: whoever
-    /// waits for news would not sleep until the next look.
+    /// waits for news would not sleep until the next scan.
     #[test]
     fn what_was_heard_is_silent() {
         const LIMIT: Duration = Duration::from_secs(20);
@@ -275,7 +275,7 @@ mod tests {
         };
         let mut loader = Loader::start(Tables::unneeded()).unwrap();
         for round in 0..20 {
-            loader.look(std::process::id(), round == 0);
+            loader.scan(std::process::id(), round == 0);
             if round % 2 == 0 {
                 let start = Instant::now();
                 while loader.answer().is_none() {
@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn what_was_read_is_kept() {
         const LIMIT: Duration = Duration::from_secs(20);
-        let look = |loader: &mut Loader, child: &Child| {
-            loader.look(child.pid().as_raw().cast_unsigned(), false);
+        let scan = |loader: &mut Loader, child: &Child| {
+            loader.scan(child.pid().as_raw().cast_unsigned(), false);
             let (modules, _) = loader.answer_within(LIMIT).unwrap().unwrap();
             assert!(modules.analyzed() > 0);
             modules
@@ -321,10 +321,10 @@ mod tests {
         };
         first.wait_for_line("ready");
         let mut loader = Loader::start(Tables::unneeded()).unwrap();
-        let before = look(&mut loader, &first);
+        let before = scan(&mut loader, &first);
         leave(&mut loader, &first);
         let second = another();
-        let same = look(&mut loader, &second);
+        let same = scan(&mut loader, &second);
         assert!(same.shares_files_with(&before));
         leave(&mut loader, &second);
         let bytes = std::fs::read(&exe).unwrap();
@@ -333,7 +333,7 @@ mod tests {
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&exe, permissions).unwrap();
         let third = another();
-        let changed = look(&mut loader, &third);
+        let changed = scan(&mut loader, &third);
         assert!(!changed.shares_files_with(&before));
     }
 }

@@ -206,7 +206,7 @@ impl Tracer {
         }
         while engine.ending().is_none() {
             let sleep = engine.sleep();
-            pulse.announce_look(engine, sleep)?;
+            pulse.announce_heartbeat(engine, sleep)?;
             let end = engine.end_of_process();
             let [child, command, _event, look, ended] = process::wait_readable(
                 [
@@ -219,7 +219,7 @@ impl Tracer {
                 Some(sleep),
             )?;
             let has_ended = ended && end.is_some();
-            pulse.announce_look(engine, Duration::ZERO)?;
+            pulse.announce_heartbeat(engine, Duration::ZERO)?;
             if has_ended {
                 engine.end(Ending::TargetEnded);
                 break;
@@ -299,8 +299,8 @@ impl Pulse {
         })
     }
 
-    fn announce_look(&mut self, engine: &Engine, after: Duration) -> Result<(), KernelError> {
-        engine.announce_look(after);
+    fn announce_heartbeat(&mut self, engine: &Engine, after: Duration) -> Result<(), KernelError> {
+        engine.announce_heartbeat(after);
         let look = process::monotonic_ns().saturating_add(process::nanos(after));
         self.switch
             .go_on_until(look.saturating_add(process::nanos(self.late)))
@@ -311,7 +311,7 @@ impl Pulse {
 /// so its signals are passed on; one that may crash it waits for the last words only.
 fn say_farewell(engine: &mut Engine, pulse: &mut Pulse) {
     // Should the kernel not hear of it, it may end this process while it has something to say.
-    let _ = pulse.announce_look(engine, FAREWELL);
+    let _ = pulse.announce_heartbeat(engine, FAREWELL);
     let mut until = process::monotonic_ns() + process::nanos(FAREWELL);
     let mut crashes = false;
     while engine.outbox().is_pending() && process::monotonic_ns() < until {

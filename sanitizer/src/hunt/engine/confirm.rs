@@ -46,7 +46,7 @@ impl Engine {
         let completed =
             completed || phase::of(self.gates.control().phase.load(SeqCst)) == phase::CONFIRMED;
         self.arming.unbreak(confirm.side.tid);
-        self.begin_look(Purpose::Judge { confirm, completed }, false);
+        self.begin_scan(Purpose::Judge { confirm, completed }, false);
     }
 
     pub(super) fn judge(&mut self, confirm: &Confirm, completed: bool) {

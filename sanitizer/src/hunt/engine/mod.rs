@@ -21,10 +21,10 @@ mod hold;
 mod identity;
 mod let_alone;
 mod locks;
-mod looks;
 mod pairs;
 mod release;
 mod sample;
+mod scans;
 mod stops;
 mod substitute;
 mod target;
@@ -138,11 +138,11 @@ enum State {
     Stalled(Box<Stalled>),
     /// The owner was let go; did it make its access?
     Confirm(Box<Confirm>),
-    /// Nobody stands still and no gate does anything: the loader looks at the modules.
-    Looking(Purpose),
+    /// Nobody stands still and no gate does anything: the loader scans the modules.
+    Scanning(Purpose),
 }
 
-/// What a look at the modules is for.
+/// What a scan of the modules is for.
 enum Purpose {
     /// To begin: the process is new to us, or executes another program.
     Start,
@@ -237,8 +237,8 @@ pub struct Engine {
     /// The generation of the sample in hand.
     generation: u64,
     next_housekeeping: u64,
-    /// Before this time no look for new modules is to be had, because the last one was dear.
-    next_look: u64,
+    /// Before this time no scan for new modules is to be had, because the last one was dear.
+    next_scan: u64,
     rounds: u64,
     /// CPU time between clock samples of a thread, ns.
     period_ns: u64,
@@ -382,7 +382,7 @@ impl Engine {
             state: State::Idle,
             generation,
             next_housekeeping: 0,
-            next_look: 0,
+            next_scan: 0,
             rounds: 0,
             unstoppable: 0,
             told_unstoppable: false,
@@ -463,7 +463,7 @@ impl Engine {
     }
 
     /// Tells the watchdog that the next look at the tracees comes after this time.
-    pub fn announce_look(&self, after: Duration) {
+    pub fn announce_heartbeat(&self, after: Duration) {
         let at = monotonic_ns().saturating_add(after.as_nanos() as u64);
         self.gates.control().watchdog.heartbeat_ns.store(at, SeqCst);
     }
@@ -515,14 +515,14 @@ impl Engine {
     #[must_use]
     pub fn sleep(&self) -> Duration {
         let deadline = match &self.state {
-            // Before the first look at the modules nothing is due.
-            State::Idle | State::Looking(_) if self.next_housekeeping == 0 => return HOUSEKEEPING,
-            State::Idle | State::Looking(_) if let Some(substitute) = &self.substitute => {
+            // Before the first scan of the modules nothing is due.
+            State::Idle | State::Scanning(_) if self.next_housekeeping == 0 => return HOUSEKEEPING,
+            State::Idle | State::Scanning(_) if let Some(substitute) = &self.substitute => {
                 substitute.due().min(self.next_housekeeping)
             }
             State::Idle if self.arming.is_empty() => self.next_housekeeping,
             State::Idle => self.next_housekeeping.min(self.waiting.due()),
-            State::Looking(_) => self.next_housekeeping,
+            State::Scanning(_) => self.next_housekeeping,
             State::Seek { deadline, .. } => *deadline,
             State::Stalled(stalled) => stalled.look_at_locks.min(stalled.deadline),
             State::Confirm(confirm) => confirm.deadline,
@@ -541,7 +541,7 @@ impl Engine {
             return Ok(());
         }
         self.on_events()?;
-        self.on_look()?;
+        self.on_scan()?;
         self.on_time()?;
         let worked = self.budget.settle(self.gates.control());
         self.has_worked(worked);
@@ -590,12 +590,12 @@ impl Engine {
                 self.arming.note_creation(event.by);
                 self.take_in_thread(event.tid)?;
                 if self.arming.wants_others(self.arming.known()) {
-                    self.look_when_idle();
+                    self.scan_when_idle();
                 }
             }
             EVENT_THREADS_LEFT => self.left_threads(),
             EVENT_EXEC => self.look_for_exec()?,
-            EVENT_UNKNOWN_PC => self.look_for_code(),
+            EVENT_UNKNOWN_PC => self.scan_for_code(),
             EVENT_BUSY if matches!(self.state, State::Idle) => self.site_is_busy(),
             EVENT_CROWDED => {
                 if let State::Seek { tid, site, .. } = self.state

@@ -51,7 +51,7 @@ impl Engine {
 
     pub(super) fn abandon_if_owner(&mut self, tid: u32) {
         let owner = match &self.state {
-            State::Idle | State::Looking(_) => return,
+            State::Idle | State::Scanning(_) => return,
             State::Seek { tid, .. } => *tid,
             State::Stalled(stalled) => stalled.tid,
             State::Confirm(confirm) => confirm.side.tid,
@@ -69,7 +69,7 @@ impl Engine {
         if matches!(self.state, State::Stalled(_)) {
             self.count_not_reported(Reason::NotCompleted.name(), self.caught());
         }
-        if !matches!(self.state, State::Idle | State::Looking(_)) {
+        if !matches!(self.state, State::Idle | State::Scanning(_)) {
             self.gates
                 .control()
                 .phase

@@ -112,7 +112,7 @@ impl Engine {
                 // Taken: the kernel forgets the signal, and holds the thread.
                 if self.take_signal(tid)? {
                     self.on_sample(tid);
-                } else if !matches!(self.state, State::Looking(_)) {
+                } else if !matches!(self.state, State::Scanning(_)) {
                     // Gone. (One that executes another program has begun anew.)
                     self.abandon();
                     self.go_idle();

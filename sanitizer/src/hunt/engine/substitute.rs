@@ -180,7 +180,7 @@ impl Engine {
                 let last = &self.gates.control().samples.unknown_pc_ns;
                 if now.saturating_sub(last.load(SeqCst)) > sample::UNKNOWN_PC_INTERVAL_NS {
                     last.store(now, SeqCst);
-                    self.look_for_code();
+                    self.scan_for_code();
                 }
                 Counter::SampleNoModule
             }

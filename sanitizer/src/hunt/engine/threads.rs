@@ -87,7 +87,7 @@ impl Engine {
         self.adoption.leave();
         self.arming.want_cpus();
         if self.arming.wants_others(self.arming.known()) {
-            self.look_when_idle();
+            self.scan_when_idle();
         }
     }
 

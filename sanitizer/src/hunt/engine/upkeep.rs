@@ -50,8 +50,8 @@ impl Engine {
         let is_free = self.is_at_rest() && !self.waiting.is_under_way();
         if self.substitute.is_some() || is_free {
             self.look_after_program()?;
-        } else if !matches!(self.state, State::Looking(Purpose::Upkeep)) {
-            self.waiting.delays_look = true;
+        } else if !matches!(self.state, State::Scanning(Purpose::Upkeep)) {
+            self.waiting.delays_scan = true;
         }
         if self.rounds.is_multiple_of(DECAY_ROUNDS) {
             self.budget.decay();
@@ -73,12 +73,12 @@ impl Engine {
     pub(super) fn look_after_program(&mut self) -> Result<(), EngineError> {
         if matches!(self.state, State::Idle) {
             self.choose_delivery()?;
-            self.look_when_idle();
+            self.scan_when_idle();
         }
         // A thread may have been claimed at this very moment.
-        self.waiting.delays_look &= !matches!(self.state, State::Looking(_)) && self.is_look_due();
+        self.waiting.delays_scan &= !matches!(self.state, State::Scanning(_)) && self.is_scan_due();
         self.look_at_values();
-        if matches!(self.state, State::Idle | State::Looking(_)) {
+        if matches!(self.state, State::Idle | State::Scanning(_)) {
             self.tell_coverage();
         }
         // What it has used until now is compared with the time.
@@ -94,7 +94,7 @@ impl Engine {
     /// for it.
     fn look_at_values(&mut self) {
         let pid = as_pid(self.pid);
-        if matches!(self.state, State::Looking(_))
+        if matches!(self.state, State::Scanning(_))
             && let Ok(resident) = Resident::of(pid)
         {
             let read = |address, bytes: &mut [u8]| {
@@ -205,7 +205,7 @@ impl Engine {
         const LOOKS: u32 = 3;
         let passed_ns = monotonic_ns().saturating_sub(self.activity.time_ns);
         // To look takes its time, and somebody may stand still.
-        if passed_ns < nanos(LEAST) || !matches!(self.state, State::Idle | State::Looking(_)) {
+        if passed_ns < nanos(LEAST) || !matches!(self.state, State::Idle | State::Scanning(_)) {
             return;
         }
         let passed_ns = passed_ns as f64;

@@ -140,7 +140,7 @@ pub(super) struct Waiting {
     /// The strategy is to forget a part of what it knows, when nobody can be claimed: that takes its time.
     pub(super) decays: bool,
     /// It is to be looked after the program, as soon as nobody is waited for.
-    pub(super) delays_look: bool,
+    pub(super) delays_scan: bool,
     /// Clock samples that the strategy was told of.
     seen: u64,
     /// How often a site was waited at.
@@ -199,7 +199,7 @@ impl Engine {
             self.rest();
             return Ok(());
         }
-        if self.waiting.delays_look {
+        if self.waiting.delays_scan {
             return self.look_after_program();
         }
         self.begin_wait(now);

@@ -76,7 +76,7 @@ impl Engine {
             return Ok(());
         };
         let scan = now >= substitute.next_scan;
-        if scan && matches!(self.state, State::Idle | State::Looking(_)) {
+        if scan && matches!(self.state, State::Idle | State::Scanning(_)) {
             self.look_for_threads(now)?;
         }
         self.regulate(now);

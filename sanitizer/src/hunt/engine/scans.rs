@@ -1,11 +1,11 @@
-//! Looks at the modules: when the loader is asked, and what follows from its answer.
+//! Scans of the modules: when the loader is asked, and what follows from its answer.
 
 use std::sync::atomic::Ordering::SeqCst;
 
 use gwp_race_abi::Counter;
 use gwp_race_abi::phase;
 
-use crate::hunt::loader::Look;
+use crate::hunt::loader::Scan;
 use crate::hunt::modules::{ModuleSet, Place, RefreshError};
 use crate::hunt::wire::Notice;
 use crate::kernel::process::monotonic_ns;
@@ -17,16 +17,16 @@ use super::{Confirm, Engine, EngineError, Purpose, SETTLING, State};
 const MODULES_UNKNOWN: &str = "modules-unknown";
 
 impl Engine {
-    /// Looks at the modules for the first time; once they are known, watching begins.
+    /// Scans the modules for the first time; once they are known, watching begins.
     pub(super) fn begin_watching(&mut self, anew: bool) {
         self.exe = std::fs::read_link(format!("/proc/{}/exe", self.pid))
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default();
-        self.begin_look(Purpose::Start, anew);
+        self.begin_scan(Purpose::Start, anew);
     }
 
-    /// Looks for new modules if no sample is in hand; none is taken meanwhile.
-    pub(super) fn look_when_idle(&mut self) {
+    /// Scans for new modules if no sample is in hand; none is taken meanwhile.
+    pub(super) fn scan_when_idle(&mut self) {
         let control = self.gates.control();
         let word = control.phase.load(SeqCst);
         let generation = phase::generation(word);
@@ -43,8 +43,8 @@ impl Engine {
             // Whatever is known of them: none may stay armed for nothing.
             self.arming.watchpoints().unwatch();
             self.fit_events(self.arming.known());
-            if self.is_look_due() {
-                self.begin_look(Purpose::Upkeep, false);
+            if self.is_scan_due() {
+                self.begin_scan(Purpose::Upkeep, false);
             } else {
                 self.go_idle();
             }
@@ -52,44 +52,44 @@ impl Engine {
     }
 
     /// The same where code runs that no module is known for.
-    pub(super) fn look_for_code(&mut self) {
-        if self.is_look_due() {
-            self.look_when_idle();
+    pub(super) fn scan_for_code(&mut self) {
+        if self.is_scan_due() {
+            self.scan_when_idle();
         }
     }
 
-    pub(super) fn is_look_due(&self) -> bool {
-        monotonic_ns() >= self.next_look
+    pub(super) fn is_scan_due(&self) -> bool {
+        monotonic_ns() >= self.next_scan
     }
 
     /// Asks the loader; what is in hand must be no sample, and no thread stand still for one.
-    pub(super) fn begin_look(&mut self, purpose: Purpose, anew: bool) {
+    pub(super) fn begin_scan(&mut self, purpose: Purpose, anew: bool) {
         let closed = phase::word(self.generation, phase::CLOSED);
         self.gates.control().phase.store(closed, SeqCst);
         self.nobody_stands();
         match &purpose {
-            Purpose::Judge { confirm, .. } => self.loader.look_to_judge(self.pid, confirm.places()),
-            _ => self.loader.look(self.pid, anew),
+            Purpose::Judge { confirm, .. } => self.loader.scan_to_judge(self.pid, confirm.places()),
+            _ => self.loader.scan(self.pid, anew),
         }
-        self.state = State::Looking(purpose);
+        self.state = State::Scanning(purpose);
     }
 
-    /// Goes on with what the look was for, when the loader has answered.
-    pub(super) fn on_look(&mut self) -> Result<(), EngineError> {
-        if !matches!(self.state, State::Looking(_)) {
+    /// Goes on with what the scan was for, when the loader has answered.
+    pub(super) fn on_scan(&mut self) -> Result<(), EngineError> {
+        if !matches!(self.state, State::Scanning(_)) {
             return Ok(());
         }
-        let Some(look) = self.loader.answer() else {
+        let Some(scan) = self.loader.answer() else {
             return Ok(());
         };
         let pause = self.loader.pause(self.setup.max_overhead);
-        self.next_look = monotonic_ns().saturating_add(pause.as_nanos() as u64);
-        let State::Looking(purpose) = std::mem::replace(&mut self.state, State::Idle) else {
+        self.next_scan = monotonic_ns().saturating_add(pause.as_nanos() as u64);
+        let State::Scanning(purpose) = std::mem::replace(&mut self.state, State::Idle) else {
             return Ok(());
         };
         match purpose {
             Purpose::Start => {
-                self.take_in(look)?;
+                self.take_in(scan)?;
                 self.outbox.send(&Notice::Watching {
                     analyzed_modules: self.modules.analyzed(),
                     cpu_ns: pair_cpu_time_ns().saturating_sub(self.cpu_before_start_ns),
@@ -99,7 +99,7 @@ impl Engine {
                 self.budget.restart();
                 self.rounds = 0;
             }
-            Purpose::Upkeep => match self.take_in(look) {
+            Purpose::Upkeep => match self.take_in(scan) {
                 Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => {}
                 result => {
                     result?;
@@ -109,14 +109,14 @@ impl Engine {
                     }
                 }
             },
-            Purpose::Judge { confirm, completed } => self.judge_by(look, &confirm, completed),
+            Purpose::Judge { confirm, completed } => self.judge_by(scan, &confirm, completed),
         }
         self.go_idle();
         Ok(())
     }
 
-    fn take_in(&mut self, look: Look) -> Result<(), EngineError> {
-        let (modules, changes) = look?;
+    fn take_in(&mut self, scan: Scan) -> Result<(), EngineError> {
+        let (modules, changes) = scan?;
         if changes.changed && changes.unloaded {
             // By the modules that were there when it was executed; what none of them is known for is told later.
             self.tell_elsewhere(|modules, pc| modules.place(pc).is_some());
@@ -143,10 +143,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Judges what was caught by the modules of a look. A process that has ended this moment had those of the look before.
-    fn judge_by(&mut self, look: Look, confirm: &Confirm, completed: bool) {
+    /// Judges what was caught by the modules of a scan. A process that has ended this moment had those of the scan before.
+    fn judge_by(&mut self, scan: Scan, confirm: &Confirm, completed: bool) {
         let before = self.modules.clone();
-        if let Err(error) = self.take_in(look) {
+        if let Err(error) = self.take_in(scan) {
             self.outbox.send(&Notice::Debug(error.to_string()));
         }
         // What was executed there may have been another library's code, and have had another meaning.
@@ -163,14 +163,14 @@ impl Engine {
         let (confirm, completed) = match std::mem::replace(&mut self.state, State::Idle) {
             State::Confirm(confirm) => {
                 // There is no time for more: what was read of the code before must do.
-                self.loader.look(self.pid, false);
+                self.loader.scan(self.pid, false);
                 (confirm, completed)
             }
-            State::Looking(Purpose::Judge { confirm, completed }) => (confirm, completed),
+            State::Scanning(Purpose::Judge { confirm, completed }) => (confirm, completed),
             _ => return,
         };
         match self.loader.answer_within(2 * self.last_words()) {
-            Some(look) => self.judge_by(look, &confirm, completed),
+            Some(scan) => self.judge_by(scan, &confirm, completed),
             None => self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len()),
         }
     }
@@ -179,7 +179,7 @@ impl Engine {
     /// counters meant can no longer be known.
     pub(super) fn forget_caught(&mut self) {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Confirm(confirm) | State::Looking(Purpose::Judge { confirm, .. }) => {
+            State::Confirm(confirm) | State::Scanning(Purpose::Judge { confirm, .. }) => {
                 self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
             }
             State::Stalled(_) => self.count_not_reported(MODULES_UNKNOWN, self.caught()),
