@@ -304,12 +304,18 @@ fn whom_the_administrator_names() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0");
 
     let maps = format!("/proc/{pid}/maps");
-    for option in ["--suppressions", "-o", "--coverage"] {
-        let output = place.gwp_race(Some(GROUP), &["run", option, &maps, "--", "true"]);
+    for option in [
+        &["--suppressions"][..],
+        &["-o"],
+        &["--coverage"],
+        &["--strategy", "planner", "--decision-log"],
+    ] {
+        let run = [&["run"], option, &[&maps, "--", "true"]].concat();
+        let output = place.gwp_race(Some(GROUP), &run);
         assert_eq!(
             output.status.code(),
             Some(125),
-            "{option}: {}",
+            "{option:?}: {}",
             said(&output)
         );
         assert!(

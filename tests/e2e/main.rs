@@ -6,6 +6,7 @@ mod conduct;
 mod conformance;
 mod coverage;
 mod cut_files;
+mod decisions;
 mod descendants;
 mod execs;
 mod explain;

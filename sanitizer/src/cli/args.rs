@@ -39,6 +39,8 @@ pub enum Command {
     Inspect(super::inspect::InspectArgs),
     /// Tell what this machine allows, what is missing, and the command that mends it.
     Doctor(super::doctor::DoctorArgs),
+    /// Show what a decision log holds, or replay it.
+    Decisions(super::decisions::DecisionsArgs),
     /// The process that holds a target (started by gwp-race itself).
     #[command(name = "__tracer", hide = true)]
     Tracer,
@@ -145,6 +147,9 @@ pub struct WatchArgs {
     /// Write to this file, by function, which access sites were sampled, as comma-separated values.
     #[arg(long, value_name = "FILE")]
     pub coverage: Option<PathBuf>,
+    /// Write to this file what the planner hears, is asked and answers (`gwp-race decisions` reads it).
+    #[arg(long, value_name = "FILE")]
+    pub decision_log: Option<PathBuf>,
     /// Do not report races that this file names, one `race:pattern` a line.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,

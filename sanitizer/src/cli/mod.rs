@@ -4,6 +4,7 @@ mod allowance;
 pub mod args;
 pub mod attach;
 mod covered;
+pub mod decisions;
 mod descendants;
 pub mod doctor;
 pub mod inspect;
@@ -63,6 +64,7 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Inspect(args) => inspect::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Decisions(args) => decisions::run(args),
         Command::Tracer => {
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
             Ok(ExitCode::from(crate::hunt::tracer::run(socket)))

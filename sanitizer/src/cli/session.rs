@@ -1,5 +1,6 @@
 //! A session: the tracers of one program and its children, their findings, the summary.
 
+mod decision_log;
 mod end;
 mod notice;
 mod tracers;
@@ -13,6 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::info;
 use tracing::warn;
+
+use decision_log::DecisionLog;
 
 use super::args::{StrategyName, Unanalyzed, WatchArgs, YesNo};
 use super::descendants::{Descendants, start_ticks};
@@ -59,6 +62,7 @@ pub struct Session {
     first: u32,
     started: Instant,
     reporter: Reporter,
+    decision_log: Option<DecisionLog>,
     /// The tracers, whether they have a process or not.
     links: HashMap<LinkId, Link>,
     next_link: LinkId,
@@ -112,6 +116,12 @@ impl Session {
                  two out"
             );
         }
+        if args.decision_log.is_some() && args.strategy != StrategyName::Planner {
+            bail!(
+                "--decision-log tells of the planner, which decides with --strategy planner only; give \
+                 that, or leave the log out"
+            );
+        }
         let (found_sender, found) = mpsc::unbounded_channel();
         let (message_sender, messages) = mpsc::channel(256);
         let (later_sender, later) = mpsc::unbounded_channel();
@@ -120,6 +130,8 @@ impl Session {
         let follows = args.follow_forks == YesNo::Yes;
         // Before anything is opened in the kernel that is to end with this process.
         let reporter = Reporter::start(args, first.is_none(), found_sender)?;
+        let decision_log = args.decision_log.as_deref().map(DecisionLog::start);
+        let decision_log = decision_log.transpose()?;
         let mut spares_tick = interval(LOOK_AFTER_SPARES);
         spares_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
@@ -133,6 +145,7 @@ impl Session {
             ),
             not_watched: Counts::new(),
             reporter,
+            decision_log,
             args: args.clone(),
             first: first.unwrap_or_default(),
             started: Instant::now(),

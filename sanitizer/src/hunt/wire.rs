@@ -56,6 +56,8 @@ pub struct Setup {
     pub explain: bool,
     /// The functions that were looked at are wanted at the end.
     pub coverage: bool,
+    /// All that the planner hears, is asked and answers is wanted.
+    pub decision_log: bool,
 }
 
 #[cfg(test)]
@@ -79,6 +81,7 @@ impl Setup {
             full_repeats: false,
             explain: false,
             coverage: false,
+            decision_log: false,
         }
     }
 }
@@ -158,6 +161,8 @@ pub enum Notice {
     Decision(String),
     /// Some of the functions that were looked at.
     Coverage(Vec<LookedAt>),
+    /// What the planner has heard, was asked and has answered: records as [`encode`](super::plan::log::file::encode) makes them, one behind the other.
+    DecisionLog(Vec<u8>),
     /// Program counters outside analyzed functions, and at least how many clock samples were there.
     Elsewhere(Vec<(u64, u64)>),
     /// A debug message.
@@ -306,6 +311,12 @@ impl Outbox {
             dropped: 0,
             warnings: 0,
         }
+    }
+
+    /// Whether so many bytes leave room for messages that matter more than they do.
+    #[must_use]
+    pub const fn has_room(&self, bytes: usize) -> bool {
+        self.pending.len() + bytes <= Self::LIMIT / 2
     }
 
     /// Sends as much as goes without waiting; false where the message had to be dropped.

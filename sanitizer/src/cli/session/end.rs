@@ -124,9 +124,18 @@ impl Session {
                 Poll::Pending
             }
         });
-        self.reporter
-            .finish(summary, LAST_EXPLANATIONS, hurry)
-            .await
+        let decision_log = async {
+            match self.decision_log {
+                Some(log) => log.finish().await,
+                None => None,
+            }
+        };
+        let reporter = self.reporter.finish(summary, LAST_EXPLANATIONS, hurry);
+        let (closing, failure) = tokio::join!(reporter, decision_log);
+        Closing {
+            failure: closing.failure.or(failure),
+            ..closing
+        }
     }
 
     fn summary(&self) -> Summary {

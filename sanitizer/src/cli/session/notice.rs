@@ -80,6 +80,11 @@ impl Session {
                 );
                 self.reporter.coverage(pid, functions);
             }
+            Notice::DecisionLog(records) => {
+                if let Some(log) = &mut self.decision_log {
+                    log.add(pid, &records);
+                }
+            }
             Notice::Elsewhere(counted) => self.reporter.elsewhere(pid, counted),
             Notice::Debug(text) => debug!("{text}"),
             Notice::Statistics(statistics) => {

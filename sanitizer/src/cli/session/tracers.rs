@@ -78,6 +78,7 @@ impl Session {
             full_repeats: self.args.suppressions.is_some(),
             explain: self.args.verbose >= 1,
             coverage: self.args.coverage.is_some(),
+            decision_log: self.decision_log.is_some(),
         };
         if pid == self.first
             && let Some(descendants) = &mut self.descendants

@@ -15,6 +15,7 @@ mod activity;
 mod close;
 mod confirm;
 mod coverage;
+mod decision_log;
 mod decisions;
 mod figures;
 mod hold;
@@ -62,7 +63,9 @@ use crate::hunt::lines::Lines;
 use crate::hunt::loader::Loader;
 use crate::hunt::modules::ModuleSet;
 use crate::hunt::modules::RefreshError;
+use crate::hunt::plan::Planner;
 use crate::hunt::plan::choose::ByWorth;
+use crate::hunt::plan::log::Logged;
 use crate::hunt::planned::Planned;
 use crate::hunt::respite::Respite;
 use crate::hunt::routine_call::RoutineCall;
@@ -91,6 +94,7 @@ use crate::tracee::threads::Stat;
 use crate::verdict::Policy;
 
 use activity::Activity;
+use decision_log::DecisionLog;
 use decisions::Decisions;
 use let_alone::OwnStops;
 use locks::Locks;
@@ -229,6 +233,9 @@ pub struct Engine {
     locks: Locks,
     lines: Lines,
     decisions: Decisions,
+    decision_log: DecisionLog,
+    /// The round in which some of it was told last.
+    decisions_told: u64,
     coverage_told: coverage::Told,
     random: fastrand::Rng,
     policy: Policy,
@@ -354,6 +361,7 @@ impl Engine {
             // To wait at a site is to stop whoever comes there: what that costs only a gate can bound.
             setup.strategy = Name::Clock;
         }
+        let decision_log = DecisionLog::default();
         let mut engine = Self {
             pid: setup.pid,
             cpu_before_start_ns: cpu_before_ns,
@@ -366,11 +374,13 @@ impl Engine {
             adoption: Adoption::new(setup.max_overhead),
             respite: Respite::new(setup.max_overhead),
             own_stops: OwnStops::default(),
-            strategy: strategy_of(&setup, random.u64(..)),
+            strategy: strategy_of(&setup, random.u64(..), &decision_log),
             waiting: Waiting::default(),
             locks: Locks::default(),
             lines: Lines::default(),
             decisions: Decisions::default(),
+            decision_log,
+            decisions_told: 0,
             coverage_told: coverage::Told::default(),
             policy: Policy {
                 mixed: setup.report_mixed,
@@ -546,6 +556,7 @@ impl Engine {
         let worked = self.budget.settle(self.gates.control());
         self.has_worked(worked);
         self.substitute_on_time()?;
+        self.tell_some_decisions();
         Ok(())
     }
 
@@ -666,21 +677,31 @@ impl Engine {
         self.gates.flush_log();
         self.tell_coverage();
         self.tell_elsewhere(|_, _| true);
+        self.tell_last_decisions();
         let statistics = self.statistics();
         self.outbox.send(&Notice::Ended(ending, statistics));
     }
 }
 
-fn strategy_of(setup: &Setup, seed: u64) -> Box<dyn Strategy> {
+fn strategy_of(setup: &Setup, seed: u64, log: &DecisionLog) -> Box<dyn Strategy> {
     let (max_overhead, longest) = (setup.max_overhead, longest_stall(setup));
     match setup.strategy {
         Name::Auto => Box::new(Auto::new(seed, max_overhead, longest)),
         Name::Clock if !setup.learns => Box::new(Clock::new(seed).without_learning()),
         Name::Clock => Box::new(Clock::new(seed)),
         Name::Site => Box::new(Site::new(seed, max_overhead, longest)),
-        Name::Planner => Box::new(Planned::new(Box::new(ByWorth::new(seed)), seed)),
+        Name::Planner => Box::new(Planned::new(planner_of(setup, seed, log), seed)),
         Name::Share => Box::new(Site::new(seed, max_overhead, longest).looking_first()),
     }
+}
+
+fn planner_of(setup: &Setup, seed: u64, log: &DecisionLog) -> Box<dyn Planner> {
+    let planner = ByWorth::new(seed);
+    if !setup.decision_log {
+        return Box::new(planner);
+    }
+    let log = log.clone();
+    Box::new(Logged::new(planner, seed, move |record| log.add(&record)))
 }
 
 /// The longest stall that a strategy may have: within the watchdog's deadline, which also has to hold what

@@ -41,7 +41,7 @@ pub struct Difference {
     pub process: u32,
     /// The number of its record among all of the file, from 1 on.
     pub record: u64,
-    /// How long after the first record of the hunt that has a time.
+    /// How long after the first decision of the hunt.
     pub after: Duration,
     /// The hunt was begun with other numbers in the model, which may be why.
     pub of_other_priors: bool,
@@ -124,7 +124,7 @@ pub enum ReplayError {
 struct Hunt {
     planner: ByWorth,
     of_other_priors: bool,
-    /// When its first record was that has a time.
+    /// When its first decision was.
     since: Option<Duration>,
 }
 
@@ -162,7 +162,10 @@ impl Replay {
             record: self.records,
         })?;
         let time = record.time().unwrap_or_default();
-        let since = *hunt.since.get_or_insert(time);
+        if let Record::Decided(now, ..) = record {
+            hunt.since.get_or_insert(now);
+        }
+        let since = hunt.since.unwrap_or(time);
         let of_other_priors = hunt.of_other_priors;
         let differs = match record {
             Record::Begun { .. } => None,

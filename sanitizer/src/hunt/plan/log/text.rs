@@ -10,21 +10,25 @@ use crate::hunt::plan::{
     purse::Purse,
 };
 
-/// Puts records into words; knows since when the hunt of each process is under way.
+/// Puts records into words; knows when the hunt of each process has begun.
 #[derive(Debug, Default)]
 pub struct Words {
     since: BTreeMap<u32, Duration>,
 }
 
 impl Words {
-    /// A record in words: the time since the first one of the hunt that has one, in seconds, the process, and what it says.
+    /// A record in words: the time since the first decision of the hunt, in seconds, the process, and what it says.
     pub fn line(&mut self, process: u32, record: &Record) -> String {
         if let Record::Begun { .. } = record {
             self.since.remove(&process);
         }
+        if let Record::Decided(now, ..) = record {
+            self.since.entry(process).or_insert(*now);
+        }
+        let since = self.since.get(&process);
         let after = record.time().map(|now| {
-            let since = self.since.entry(process).or_insert(now);
-            seconds(now.saturating_sub(*since))
+            let after = since.map(|since| now.saturating_sub(*since));
+            seconds(after.unwrap_or_default())
         });
         let after = after.unwrap_or_default();
         format!("{after:>14}  {process}  {}", in_words(record))
@@ -195,7 +199,12 @@ fn what_in_words(what: &What) -> String {
             let end = match end {
                 StallEnd::Quiet => "nobody came".to_owned(),
                 StallEnd::Hit(partners) => format!("caught {}", partners_in_words(partners)),
-                StallEnd::Known(partners) => format!("known {}", partners_in_words(partners)),
+                StallEnd::Known(partners) if partners.is_empty() => {
+                    "caught who was known".to_owned()
+                }
+                StallEnd::Known(partners) => {
+                    format!("caught who was known, {}", partners_in_words(partners))
+                }
                 StallEnd::Locked => "others wait for its lock".to_owned(),
             };
             format!("held at {} for {}: {end}", place(*site), time(*lasted))
