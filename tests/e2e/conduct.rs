@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
-    os::unix::process::ExitStatusExt as _,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -91,6 +91,92 @@ fn sent_signals_are_passed_on() {
         kill(started.pid(), signal).unwrap();
         let status = started.wait(Duration::from_secs(60)).unwrap();
         assert_eq!(status.code(), Some(41), "{signal}: {status}");
+    }
+}
+
+/// Check that a program finds a signal once: what is sent to gwp-race alone, and what is sent to the whole group that both are in, as by
+/// a shell that ends a job, or by systemd.
+#[test]
+fn signals_for_all_come_once() {
+    const COUNTS: &str = "n=0; trap 'n=$((n+1))' TERM; echo ready
+        for i in $(seq 40); do sleep 0.05; done; exit $n";
+    for to_all in [false, true] {
+        let mut command = Command::new(gwp_race());
+        command.args(["run", "-q", "--", "/bin/sh", "-c", COUNTS]);
+        command.process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut started = Guarded::new(command.spawn().unwrap());
+        let mut line = String::new();
+        let stdout = started.child().stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let pid = started.pid();
+        let whom = if to_all {
+            nix::unistd::Pid::from_raw(-pid.as_raw())
+        } else {
+            pid
+        };
+        kill(whom, Signal::SIGTERM).unwrap();
+        let status = started.wait(Duration::from_secs(60)).unwrap();
+        assert_eq!(status.code(), Some(1), "to all: {to_all}; {status}");
+    }
+}
+
+/// What is told to a service's first process, whose shell then becomes the words.
+const AS_SERVICE: &str =
+    "LISTEN_PID=$$ LISTEN_FDS=1 WATCHDOG_PID=1 SYSTEMD_EXEC_PID=$$ exec \"$@\"";
+
+/// Check that a program which is meant by its number in the environment finds itself meant, and that others stay meant.
+#[test]
+fn services_are_meant() {
+    let script = "[ $LISTEN_PID = $$ ] && [ $SYSTEMD_EXEC_PID = $$ ] && [ $WATCHDOG_PID = 1 ]";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", AS_SERVICE, "sh"]).arg(gwp_race());
+    let output = command
+        .args(["run", "-q", "--", "/bin/sh", "-c", script])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Check that systemd finds a service ended by the signal that has ended its program.
+#[test]
+fn services_end_as_their_programs() {
+    for (script, signal, code) in [
+        ("kill -TERM $$", Some(15), None),
+        ("kill -ABRT $$", Some(6), None),
+        ("exit 7", None, Some(7)),
+    ] {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", AS_SERVICE, "sh"]).arg(gwp_race());
+        let output = command
+            .args(["run", "-q", "--", "/bin/sh", "-c", script])
+            .output()
+            .unwrap();
+        let status = output.status;
+        assert_eq!((status.signal(), status.code()), (signal, code), "{script}");
+        assert!(!status.core_dumped(), "{script}");
+    }
+}
+
+/// Check that a filter of system calls which would end gwp-race is told of, with what to do, and no program is started.
+#[test]
+fn deadly_filters_are_told_of() {
+    let filter = built("conduct/filter.c");
+    for words in [
+        &["run", "--", "/bin/echo", "started"][..],
+        &["attach", "1"],
+        &["doctor"],
+    ] {
+        let mut command = Command::new(&filter);
+        let output = command.arg(gwp_race()).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code != 0));
+        assert!(output.stdout.is_empty(), "{output:?}");
+        assert!(
+            said.contains("perf_event_open, ptrace") && said.contains("SystemCallFilter=@debug"),
+            "{said}"
+        );
     }
 }
 

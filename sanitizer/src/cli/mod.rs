@@ -32,12 +32,15 @@ use std::{
 
 use anyhow::Context as _;
 use args::{Cli, Command, WatchArgs};
+use tracing::debug;
 use tracing_subscriber::{filter::LevelFilter, fmt::format};
 
 use crate::kernel::{
+    barred::deadly_calls,
     limits,
     open_files::{self, FileLimits},
     process::{keep_private, outlive_signals},
+    requests::{Witness, leave_to_parent},
     rights::settle,
 };
 use crate::report::clean::clean_message;
@@ -53,23 +56,32 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => {
             keep_private();
             log_to_stderr(&args.watch);
+            check_filter()?;
             let files = enough_files()?;
-            runtime()?.block_on(run::run(args, files))
+            let witness = Witness::start();
+            let witness = witness.inspect_err(|error| debug!("no witness of signals: {error}"));
+            runtime()?.block_on(run::run(args, files, witness.ok()))
         }
         Command::Attach(args) => {
             keep_private();
             log_to_stderr(&args.watch);
+            check_filter()?;
             enough_files()?;
             runtime()?.block_on(attach::run(args))
         }
         Command::Inspect(args) => inspect::run(args),
-        Command::Doctor(args) => doctor::run(args),
+        Command::Doctor(args) => {
+            check_filter()?;
+            doctor::run(args)
+        }
         Command::Decisions(args) => decisions::run(args),
         Command::Tracer => {
+            leave_to_parent();
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
             Ok(ExitCode::from(crate::hunt::tracer::run(socket)))
         }
         Command::Reader => {
+            leave_to_parent();
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
             Ok(ExitCode::from(crate::reader::serve(socket)))
         }
@@ -106,6 +118,18 @@ fn told(error: &anyhow::Error) -> String {
         }
     }
     text
+}
+
+/// A filter of system calls that would end this process without a word.
+fn check_filter() -> anyhow::Result<()> {
+    let deadly = deadly_calls();
+    anyhow::ensure!(
+        deadly.is_empty(),
+        "a filter of system calls (seccomp) ends whoever calls {}; in a unit of systemd that has SystemCallFilter=, add the line \
+         SystemCallFilter=@debug bpf seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+        deadly.join(", ")
+    );
+    Ok(())
 }
 
 /// Raises the limit of open files for this process and its tracers, if they are to have enough; what it was

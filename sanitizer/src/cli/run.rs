@@ -36,7 +36,9 @@ use crate::kernel::{
     open_files::{FileLimits, set_files},
     origin::Origin,
     process::{self, adopt, let_be_looked_into, let_parent_trace},
+    requests::Witness,
     rights::{are_lent, give_back},
+    service,
 };
 
 /// gwp-race itself failed.
@@ -52,11 +54,15 @@ const HALT_TIME: Duration = Duration::from_secs(5);
 /// What the launcher says once it can be seized.
 const READY: u8 = b'r';
 
-/// Starts and watches a program, which has these limits of open files.
+/// Starts and watches a program, which has these limits of open files. Without a witness it may find signals twice.
 ///
 /// # Errors
 /// Fails when it cannot be started or held, or a report cannot be written.
-pub async fn run(args: &RunArgs, files: FileLimits) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    args: &RunArgs,
+    files: FileLimits,
+    witness: Option<(Witness, OwnedFd)>,
+) -> anyhow::Result<ExitCode> {
     let mut session = Session::new(&args.watch, None)?;
     if let Some(lost) = args
         .command
@@ -86,7 +92,7 @@ pub async fn run(args: &RunArgs, files: FileLimits) -> anyhow::Result<ExitCode> 
     }
     // Not before the launcher is there, which inherits what is ignored, and not after the program:
     // a signal that ended gwp-race between the two would leave the program to itself.
-    let signals = PassedOn::new()?;
+    let signals = PassedOn::new(witness)?;
     say_go(&mut gate).context("the launcher has ended")?;
     if let Some(error) = exec_error(gate).await? {
         let _ = child.wait().await;
@@ -112,6 +118,10 @@ pub async fn run(args: &RunArgs, files: FileLimits) -> anyhow::Result<ExitCode> 
     }
     if halted {
         return Ok(ExitCode::from(HALTED));
+    }
+    if let Some(signal) = status.signal().filter(|_| service::is_main_process()) {
+        // For systemd an end by SIGTERM is a good one, and a code of 143 is a failure.
+        service::end_by(signal);
     }
     Ok(exit_code(status))
 }

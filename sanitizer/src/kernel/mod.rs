@@ -1,6 +1,7 @@
 //! Everything that talks to the kernel: perf events, eBPF gates, ptrace, BTF. No other module
 //! makes a system call that `std` or `nix` do not make for it, and none is unsafe outside of its tests.
 
+pub mod barred;
 pub mod btf;
 pub mod calibrate;
 pub mod cpu_watch;
@@ -26,9 +27,11 @@ pub mod probe;
 pub mod process;
 pub mod ptrace;
 mod reaper;
+pub mod requests;
 pub mod rights;
 pub mod ring;
 pub mod sandbox;
+pub mod service;
 pub mod setcap;
 pub mod settings;
 pub mod shared;

@@ -11,6 +11,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use super::service;
+
 /// Signals of Linux on x86-64: 1 to 64.
 const SIGNALS: c_int = 64;
 /// Bytes of a set of them, in the kernel's form.
@@ -99,6 +101,8 @@ pub struct Origin {
     blocked: u64,
     /// `NAME=value` each, where that is not what this process has now.
     environment: Option<Vec<Vec<u8>>>,
+    /// This process: what names it in the environment means the program.
+    pid: u32,
 }
 
 impl Origin {
@@ -109,6 +113,7 @@ impl Origin {
             ignored: IGNORED.load(Relaxed),
             blocked: BLOCKED.load(Relaxed),
             environment: environment_at_start(),
+            pid: std::process::id(),
         }
     }
 
@@ -119,8 +124,8 @@ impl Origin {
         let Some(program) = command.first() else {
             return nix::errno::Errno::EINVAL;
         };
-        let environment = self.environment.as_ref().map(|strings| {
-            let strings = strings.iter().map(|string| CString::new(&**string));
+        let environment = self.environment_of(std::process::id()).map(|strings| {
+            let strings = strings.into_iter().map(CString::new);
             strings.filter_map(Result::ok).collect::<Vec<_>>()
         });
         self.set_signals();
@@ -132,6 +137,19 @@ impl Origin {
             Err(error) => error,
             Ok(never) => match never {},
         }
+    }
+
+    /// What the program with this number is to find, where that is not what this process has.
+    fn environment_of(&self, program: u32) -> Option<Vec<Vec<u8>>> {
+        let present;
+        let strings = match &self.environment {
+            Some(strings) => strings,
+            None => {
+                present = service::environment();
+                &present
+            }
+        };
+        service::renamed(strings, self.pid, program).or_else(|| self.environment.clone())
     }
 
     /// From here on this process must not do anything but execute a program.
