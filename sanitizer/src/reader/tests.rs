@@ -12,7 +12,10 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::{
+        signal::{Signal, kill},
+        wait::{Id, WaitPidFlag, waitid},
+    },
     unistd::Pid,
 };
 
@@ -252,12 +255,9 @@ fn killed_readers() {
         assert!(seen.insert(reader), "it is another one");
         let reader = Pid::from_raw(reader.cast_signed());
         kill(reader, Signal::SIGKILL).unwrap();
-        // Until it is a zombie, which it stays until its parent asks.
-        while fs::read_to_string(format!("/proc/{reader}/stat"))
-            .is_ok_and(|stat| !stat.contains(") Z "))
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        // Until all of its threads have ended; it stays a zombie until its parent asks.
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(reader), flags).unwrap();
     }
     assert_eq!(client.lock().unwrap().figures().ended, 0);
     assert_eq!(symbolizer.lack(module.start), None);

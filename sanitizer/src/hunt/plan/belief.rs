@@ -17,6 +17,9 @@ use super::{
 pub struct Circumstances {
     /// Whether somebody comes within a first wait, by what is seen of sites of its class.
     pub comes: f64,
+    /// Sites that name a variable, or do not, and that write, or do not, as it does: those whose bytes others were seen to use, and those at
+    /// which nobody did, each counted once.
+    pub uses: Beta,
     /// It writes.
     pub writes: bool,
     /// It names its variable.
@@ -230,7 +233,22 @@ pub fn prior_of_use(around: &Circumstances) -> Beta {
         (false, true) => prior::USED_NAMED,
         (false, false) => prior::USED_POINTER,
     };
-    Beta::prior(odds, prior::USED_WEIGHT)
+    if around.is_related {
+        return Beta::prior(odds, prior::USED_WEIGHT);
+    }
+    let pool = Beta::prior(odds, prior::USED_POOL);
+    let pool = pool.with(around.uses.yes, around.uses.no);
+    Beta::around(pool.mean(), prior::USED_WEIGHT)
+}
+
+/// Whether others use the bytes of a site, as far as looks and stalls at it have shown: counted once, however often that was.
+#[must_use]
+pub fn uses(own: &Counts) -> Beta {
+    let all = (own.used + own.unused).max(1.0);
+    Beta {
+        yes: own.used / all,
+        no: own.unused / all,
+    }
 }
 
 /// Whether nothing orders what happens at a site, by how many of those that write, or read, race in this program.

@@ -60,6 +60,12 @@ pub const fn is_related(class: usize) -> bool {
     class >= RELATED
 }
 
+/// The same, as a number below 4.
+#[must_use]
+pub const fn kind_index(class: usize) -> usize {
+    class & (NAMES | WRITES)
+}
+
 /// Whether a class is of sites that name variables, and whether it is of sites that write.
 #[must_use]
 pub const fn kind(class: usize) -> (bool, bool) {

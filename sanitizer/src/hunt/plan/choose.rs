@@ -9,10 +9,11 @@ use super::{
     belief::{Belief, Circumstances},
     catalogue::{CLASSES, Number},
     counts::Counts,
-    event::{AddressId, Event, SiteFacts, SiteId, What},
+    event::{AddressId, Event, SiteFacts, SiteId, StallEnd, What},
     posterior::Beta,
     prior,
     purse::Purse,
+    trust::{KINDS, Kind, Trust},
     update::Knowledge,
     worth::{Advance, Guess, Plan, Price, best, best_of_stopped},
 };
@@ -30,8 +31,22 @@ pub struct ByWorth {
     known: Knowledge,
     last: ActionId,
     pace: Pace,
-    /// What is in hand: what things cost, since when, s, and the races that are to be expected of it.
-    hand: Option<(Price, f64, f64)>,
+    hand: Option<Hand>,
+    trust: [Trust; KINDS],
+}
+
+/// What is in hand.
+#[derive(Clone, Copy, Debug)]
+struct Hand {
+    /// What it is.
+    kind: Kind,
+    /// What things cost.
+    price: Price,
+    /// Since when, s.
+    since: f64,
+    /// Races that are to be expected of it, by the model, and those that have come of it.
+    expected: f64,
+    came: f64,
 }
 
 /// What actions bring for what they cost, lately: races that were to be expected, not those that were found, which are few.
@@ -63,6 +78,7 @@ impl Pace {
 struct Choice {
     worth: f64,
     deed: Deed,
+    kind: Kind,
 }
 
 impl ByWorth {
@@ -75,6 +91,7 @@ impl ByWorth {
             last: ActionId(0),
             pace: Pace::default(),
             hand: None,
+            trust: [Trust::default(); KINDS],
         }
     }
 
@@ -92,6 +109,9 @@ impl ByWorth {
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
+        for choice in &mut choices {
+            choice.worth *= self.trust(choice.kind, now);
+        }
         let best = choices
             .into_iter()
             .max_by(|one, other| one.worth.total_cmp(&other.worth));
@@ -108,8 +128,33 @@ impl ByWorth {
             // That of a sample shows when a thread stands; and a watch finds no race.
             _ => 0.0,
         };
-        self.hand = Some((price, now, expected));
+        self.hand = Some(Hand {
+            kind: best.kind,
+            price,
+            since: now,
+            expected,
+            came: 0.0,
+        });
         best.deed
+    }
+
+    fn trust(&self, kind: Kind, now: f64) -> f64 {
+        self.trust[kind as usize].at(now)
+    }
+
+    /// What has come of what is in hand, in the terms in which it was expected.
+    fn came(&self, now: f64, what: &What) -> f64 {
+        match what {
+            What::Held {
+                end: StallEnd::Hit(partners),
+                ..
+            } => partners.len() as f64,
+            What::Looked { site, users, .. } if !users.is_empty() => {
+                let number = self.known.catalogue.number(*site);
+                number.map_or(0.0, |number| self.known.look(number, now))
+            }
+            _ => 0.0,
+        }
     }
 
     /// Sites whose bytes others use.
@@ -124,7 +169,7 @@ impl ByWorth {
         };
         for index in 0..some {
             let number = self.known.contended[(first + index) % all];
-            choices.extend(self.of_site(number, now, price));
+            choices.extend(self.of_site(number, now, price, Kind::Contended));
         }
     }
 
@@ -134,7 +179,7 @@ impl ByWorth {
             let tried = &self.known.tried[class];
             if !tried.is_empty() {
                 let number = tried[self.random.usize(..tried.len())];
-                choices.extend(self.of_site(number, now, price));
+                choices.extend(self.of_site(number, now, price, Kind::Tried));
             }
         }
     }
@@ -144,14 +189,14 @@ impl ByWorth {
         (self.known.belief(number, now), self.known.look(number, now))
     }
 
-    fn of_site(&mut self, number: Number, now: f64, price: &Price) -> Option<Choice> {
+    fn of_site(&mut self, number: Number, now: f64, price: &Price, kind: Kind) -> Option<Choice> {
         let (belief, look) = self.thought(number, now);
         let guess = Guess::draw(&belief, look, &mut self.random);
         let facts = *self.known.catalogue.facts(number)?;
         let plan = self.of_facts(&facts, &guess, price);
         let known = self.known.addresses.of(number);
         if known.is_empty() || !self.known.watches_ahead {
-            return Some(wait(facts.site, plan));
+            return Some(wait(facts.site, plan, kind));
         }
         let known = known[self.random.usize(..known.len())];
         let at_hand = self.known.at_hand(number, &known, belief.lambda, now);
@@ -166,7 +211,7 @@ impl ByWorth {
         } else {
             plan
         };
-        Some(wait(facts.site, best))
+        Some(wait(facts.site, best, kind))
     }
 
     /// The best at a site of which nothing tells what is at hand, unless it names that.
@@ -201,16 +246,11 @@ impl ByWorth {
                 comes,
                 ..self.known.around(number, now)
             };
-            // Of a class it is known what looks at others of it have shown.
-            let seen = self.known.class_counts(class, now);
-            let of_class = Belief::of(&Counts::default(), &around);
-            let belief = Belief {
-                sigma: of_class.sigma.with(seen.used, seen.unused),
-                ..of_class
-            };
+            let belief = Belief::of(&Counts::default(), &around);
             let guess = Guess::draw(&belief, self.known.yields(), &mut self.random);
             if let Some(facts) = self.known.catalogue.facts(number) {
-                choices.push(wait(facts.site, self.of_facts(facts, &guess, price)));
+                let plan = self.of_facts(facts, &guess, price);
+                choices.push(wait(facts.site, plan, Kind::Untried));
             }
         }
     }
@@ -226,13 +266,15 @@ impl ByWorth {
                 at_most: SAMPLE,
                 then: Then::LetGo,
             },
+            kind: Kind::Sample,
         });
     }
 
     /// What to do with a thread that a sample has stopped, at one of the sites to which it may come.
     fn of_stopped(&mut self, now: f64, ahead: &[SiteId]) -> Option<(SiteId, Then)> {
-        let (price, since, _) = self.hand?;
-        let worth = self.pace.worth();
+        let price = self.hand?.price;
+        // What is expected here is trusted as much as what the others were to bring.
+        let worth = self.pace.worth() / self.trust(Kind::Sample, now);
         let Some(first) = ahead.first() else {
             self.known.samples.stopped(now, 0.0);
             return None;
@@ -256,7 +298,9 @@ impl ByWorth {
             }
         }
         self.known.samples.stopped(now, expected);
-        self.hand = Some((price, since, expected));
+        if let Some(hand) = &mut self.hand {
+            hand.expected = expected;
+        }
         Some(best.1)
     }
 
@@ -298,13 +342,15 @@ impl ByWorth {
                     variable,
                     at_most: WATCH,
                 },
+                kind: Kind::Watch,
             });
         }
     }
 }
 
-fn wait(site: SiteId, plan: Plan) -> Choice {
+fn wait(site: SiteId, plan: Plan, kind: Kind) -> Choice {
     Choice {
+        kind,
         worth: plan.worth,
         deed: Deed::Wait {
             site,
@@ -317,11 +363,19 @@ fn wait(site: SiteId, plan: Plan) -> Choice {
 
 impl Planner for ByWorth {
     fn observe(&mut self, now: Duration, event: &Event) {
+        let now_s = now.as_secs_f64();
+        let came = self.came(now_s, &event.what);
+        if let Some(hand) = &mut self.hand {
+            hand.came += came;
+        }
         if let What::Cost(cost_s) = event.what
-            && let Some((price, since, races)) = self.hand.take()
+            && let Some(hand) = self.hand.take()
         {
-            let time_s = (now.as_secs_f64() - since).max(0.0);
-            self.pace.add(races, price.cost(time_s, cost_s));
+            let trust = self.trust(hand.kind, now_s);
+            let time_s = (now_s - hand.since).max(0.0);
+            let cost = hand.price.cost(time_s, cost_s);
+            self.pace.add(trust * hand.expected, cost);
+            self.trust[hand.kind as usize].add(now_s, hand.expected, hand.came);
         }
         self.known.update(now, event);
     }

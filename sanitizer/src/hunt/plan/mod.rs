@@ -19,6 +19,7 @@ pub mod posterior;
 pub mod prior;
 pub mod purse;
 pub mod samples;
+mod trust;
 pub mod update;
 mod uses;
 pub mod worth;

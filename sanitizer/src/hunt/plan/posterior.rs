@@ -1,7 +1,7 @@
 //! What is thought of an unknown probability or rate: a distribution that observations are added to.
 
 /// A probability, between so much that speaks for it and so much that speaks against it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Beta {
     /// What speaks for it: observations, and those that the prior counts for.
     pub yes: f64,

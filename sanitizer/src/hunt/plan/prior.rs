@@ -39,8 +39,9 @@ priors! {
     USED_NAMED = -1.5, "log-odds", "Another thread uses the variable that a site names.";
     USED_POINTER = -2.5, "log-odds", "Another thread uses the bytes to which a pointer leads.";
     USED_RELATED = 0.0, "log-odds", "Another thread uses the bytes of a site whose variable is shared or changes, or whose member has raced.";
-    USED_WEIGHT = 2.0, "looks", "How many looks at a site, or in a class of sites, these three count for.";
-    USED_BY_NOBODY = 0.4, "looks", "How much of a look that speaks against others' use counts one in which nobody at all used the bytes.";
+    USED_WEIGHT = 0.7, "looks", "How many looks at a site these three, and what is learned of them, count for.";
+    USED_POOL = 2.0, "sites", "How many sites the first two count for, where it is learned how many are used by others in this program.";
+    USED_BY_NOBODY = 0.8, "looks", "How much of a look that speaks against others' use counts one in which nobody at all used the bytes.";
     RACES_READ = -1.0, "log-odds", "Nothing orders a read with another thread's write of the same bytes.";
     RACES_WRITE = -1.8, "log-odds", "The same of a write.";
     RACES_WEIGHT = 1.5, "sites", "How many sites like it these two count for, at each.";
@@ -62,6 +63,7 @@ priors! {
     SAMPLE = 0.05, "races", "What comes of a thread that a sample has stopped, by and by.";
     SAMPLE_WEIGHT = 4.0, "samples", "How many samples that counts for.";
     CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
+    TRUST = 1.0, "races", "How many races have to be expected of choices of one kind, until what has come of them counts as much as the model.";
     COST_WAIT = 0.0005, "s", "What it costs of the budget to wait for somebody.";
     COST_STOP = 0.0015, "s", "What it costs to stop somebody, besides the time for which one stands.";
     COST_TRAP = 0.00001, "s", "What it costs when somebody is let pass, or uses what is watched.";

@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     action::{Action, Deed},
     addresses::{Addresses, Known},
-    belief::{AtHand, Belief, Circumstances, shown},
-    catalogue::{CLASSES, Catalogue, Number, Object, is_related, kind, nearness, object_of},
+    belief::{AtHand, Belief, Circumstances, shown, uses},
+    catalogue::{
+        CLASSES, Catalogue, Number, Object, is_related, kind, kind_index, nearness, object_of,
+    },
     counts::Counts,
     event::{AddressId, Event, FunctionId, LetGo, SiteId, VariableId, What},
     posterior::{Beta, Gamma},
@@ -34,6 +36,8 @@ pub struct Knowledge {
     /// Variables that change, and how often it was seen who writes them.
     pub changing: BTreeMap<VariableId, Counts>,
     of_class: [Counts; CLASSES],
+    /// Whether others use the bytes of sites, by whether those name a variable, and write.
+    uses: [Counts; 4],
     /// What those that read, and those that write, have shown of orders; those of a function; those of an object.
     of_kind: [Counts; 2],
     of_function: BTreeMap<FunctionId, Counts>,
@@ -201,11 +205,18 @@ impl Knowledge {
         let own = self.sites.entry(number).or_default();
         *own = own.at(now, prior::HALF_LIFE);
         let before = (own.racing, own.ordered);
+        let used_before = uses(own);
         own.add(seen);
         (own.racing, own.ordered) = shown(own, &around);
         let news = Counts {
             racing: own.racing - before.0,
             ordered: own.ordered - before.1,
+            ..Counts::default()
+        };
+        let used = uses(own);
+        let of_uses = Counts {
+            used: used.yes - used_before.yes,
+            unused: used.no - used_before.no,
             ..Counts::default()
         };
         let tries = own.tries();
@@ -214,6 +225,7 @@ impl Knowledge {
             counts.add(seen);
         };
         add(&mut self.of_kind[usize::from(facts.writes)], news);
+        add(&mut self.uses[kind_index(class)], of_uses);
         add(self.of_function.entry(facts.function).or_default(), news);
         if let Some(object) = object_of(&facts) {
             add(self.of_object.entry(object).or_default(), news);
@@ -243,10 +255,13 @@ impl Knowledge {
         Beta::prior(odds, prior::COMES_WEIGHT).with(seen.came, seen.missed)
     }
 
-    /// Whether another thread uses the bytes at an untried site of a class.
-    #[must_use]
-    pub fn class_counts(&self, class: usize, now: f64) -> Counts {
-        self.of_class[class].at(now, prior::HALF_LIFE)
+    /// Whether others use the bytes of sites that name, and write, as those of a class do.
+    fn uses_of_kind(&self, class: usize, now: f64) -> Beta {
+        let seen = self.uses[kind_index(class)].at(now, prior::HALF_LIFE);
+        Beta {
+            yes: seen.used,
+            no: seen.unused,
+        }
     }
 
     /// What is known beside a site's own counts.
@@ -263,6 +278,7 @@ impl Knowledge {
         let object = object_of(facts);
         Circumstances {
             comes: self.comes(class, now).mean(),
+            uses: self.uses_of_kind(class, now),
             writes: facts.writes,
             names: kind(class).0,
             is_related: is_related(class),

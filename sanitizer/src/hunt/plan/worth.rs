@@ -136,15 +136,6 @@ impl Guess {
             Then::LetGo => 0.0,
         }
     }
-
-    /// For how long it is looked: not where that tells nothing.
-    fn look_time(&self) -> Duration {
-        if self.look > 0.0 {
-            LOOK
-        } else {
-            Duration::ZERO
-        }
-    }
 }
 
 /// What is to be done at a site, and what that is worth.
@@ -169,15 +160,43 @@ pub struct Advance {
     pub passed: f64,
 }
 
-/// What can be done with somebody who has come, and for how long it makes him stand, s.
-fn ways(guess: &Guess) -> [(f64, Then); 1 + HOLDS_S.len()] {
-    let look = guess.look_time();
-    let mut ways = [(0.0, Then::Look(LOOK)); 1 + HOLDS_S.len()];
-    for (way, hold) in ways.iter_mut().skip(1).zip(HOLDS_S) {
+/// What can be done with somebody who has come.
+#[derive(Clone, Copy)]
+struct Way {
+    then: Then,
+    /// For how long it makes him stand, and how long it takes in all, s.
+    hold_s: f64,
+    time_s: f64,
+    /// Races that are to be expected.
+    brings: f64,
+}
+
+/// How many there are.
+const WAYS: usize = 1 + 2 * HOLDS_S.len();
+
+/// All of them: a look, and each stall with a look and without.
+fn ways(guess: &Guess) -> [Way; WAYS] {
+    let mut all = [Then::Look(LOOK); WAYS];
+    for (pair, hold) in all[1..].chunks_exact_mut(2).zip(HOLDS_S) {
         let at_most = Duration::from_secs_f64(hold);
-        *way = (hold, Then::Hold { at_most, look });
+        for (then, look) in pair.iter_mut().zip([LOOK, Duration::ZERO]) {
+            *then = Then::Hold { at_most, look };
+        }
     }
-    ways
+    all.map(|then| {
+        let (hold, look) = match then {
+            Then::Hold { at_most, look } => (at_most, look),
+            Then::Look(look) => (Duration::ZERO, look),
+            Then::LetGo => (Duration::ZERO, Duration::ZERO),
+        };
+        let hold_s = hold.as_secs_f64();
+        Way {
+            then,
+            hold_s,
+            time_s: hold_s + look.as_secs_f64(),
+            brings: guess.brings(then),
+        }
+    })
 }
 
 /// The best that can be done at a site, where something is watched in advance, or nothing.
@@ -192,12 +211,11 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
         then: Then::Look(LOOK),
         wanted: advance.map(|advance| advance.address),
     };
-    let look_s = guess.look_time().as_secs_f64();
     let seen = match advance {
         Some(_) => 1.0,
         None => 1.0 - Beta::prior(prior::MISSED, 1.0).mean(),
     };
-    let ways = ways(guess).map(|(hold, then)| (hold, then, seen * guess.brings(then)));
+    let ways = ways(guess);
     for wait in WAITS_S {
         let passed = advance.map_or(0.0, |advance| advance.passed);
         let (comes, waited) = guess.lambda.within(wait.min(PASSED / passed));
@@ -211,15 +229,15 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
             ),
             None => (price.wait_s, price.stop_s),
         };
-        for (hold, then, brings) in ways {
-            let time = waited + comes * (hold + look_s);
-            let budget = wait_s + comes * (stop_s + hold);
-            let worth = comes * brings / price.cost(time, budget);
+        for way in &ways {
+            let time = waited + comes * way.time_s;
+            let budget = wait_s + comes * (stop_s + way.hold_s);
+            let worth = seen * comes * way.brings / price.cost(time, budget);
             if worth > best.worth {
                 best = Plan {
                     worth,
                     at_most: Duration::from_secs_f64(wait),
-                    then,
+                    then: way.then,
                     ..best
                 };
             }
@@ -233,12 +251,11 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
 #[must_use]
 pub fn best_of_stopped(guess: &Guess, price: &Price, worth: f64) -> (f64, Then) {
     let mut best = (0.0, Then::LetGo);
-    let look_s = guess.look_time().as_secs_f64();
-    for (hold, then) in ways(guess) {
-        let cost = price.cost(hold + look_s, price.wait_s + hold);
-        let gain = guess.brings(then) - worth * cost;
+    for way in ways(guess) {
+        let cost = price.cost(way.time_s, price.wait_s + way.hold_s);
+        let gain = way.brings - worth * cost;
         if gain > best.0 {
-            best = (gain, then);
+            best = (gain, way.then);
         }
     }
     best

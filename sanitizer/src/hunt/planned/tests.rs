@@ -4,7 +4,7 @@ use super::*;
 use crate::hunt::{
     plan::event::{LetGo, Partner, StallEnd},
     world::{
-        comparison::{Conditions, Who, compare, geometric_mean},
+        comparison::{Conditions, SHARE, Who, compare, geometric_mean},
         costs::NESTED,
         families,
         image::CodeImage,
@@ -112,6 +112,7 @@ fn nothing_is_lost_on_the_way() {
     const KEPT: f64 = 0.85;
     let conditions = Conditions {
         costs: NESTED,
+        share: SHARE,
         hunts: 4,
         length_s: 700.0,
     };

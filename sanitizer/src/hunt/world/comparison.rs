@@ -20,7 +20,7 @@ use super::{
     uniform::ByChance,
 };
 
-/// The share of the program's CPU time that may be spent.
+/// The share of the program's CPU time that may be spent, as a rule.
 pub const SHARE: f64 = 0.01;
 /// What is found is told after so many minutes.
 pub const MINUTES: [f64; 3] = [1.0, 10.0, 60.0];
@@ -68,15 +68,20 @@ impl Who {
         }
     }
 
-    fn planner(self, program: &Program, costs: Costs, seed: u64) -> Box<dyn Planner + '_> {
+    fn planner<'a>(
+        self,
+        program: &'a Program,
+        conditions: &Conditions,
+        seed: u64,
+    ) -> Box<dyn Planner + 'a> {
         match self {
             Self::Uniform => Box::new(ByChance::uniform(seed)),
             Self::Executed => Box::new(ByChance::executed(seed)),
-            Self::Today => Box::new(Today::new(seed, SHARE)),
+            Self::Today => Box::new(Today::new(seed, conditions.share)),
             Self::Planner => Box::new(ByWorth::new(seed)),
             Self::Plain => Box::new(Plain(ByWorth::new(seed))),
             Self::Wired => Box::new(Today::planned(seed)),
-            Self::Oracle => Box::new(Oracle::new(program, costs)),
+            Self::Oracle => Box::new(Oracle::new(program, conditions.costs)),
         }
     }
 }
@@ -110,6 +115,8 @@ impl Planner for Plain {
 pub struct Conditions {
     /// The machine.
     pub costs: Costs,
+    /// The share of the program's CPU time that may be spent.
+    pub share: f64,
     /// Hunts in each family, in programs that differ in what is left to chance.
     pub hunts: u64,
     /// How long each takes of the program's time, s.
@@ -158,11 +165,11 @@ pub fn one(family: Family, who: Who, conditions: &Conditions, seed: u64) -> Figu
     let program = family(seed);
     let hunt = Hunt {
         costs: conditions.costs,
-        share: SHARE,
+        share: conditions.share,
         length_s: conditions.length_s,
         seed,
     };
-    let mut planner = who.planner(&program, conditions.costs, seed);
+    let mut planner = who.planner(&program, conditions, seed);
     let run = simulate(&program, planner.as_mut(), &hunt);
     figure(&program, &run, &hunt)
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    comparison::{Conditions, Figure, Who, compare, geometric_mean},
+    comparison::{Conditions, Figure, SHARE, Who, compare, geometric_mean},
     costs::{BARE, Costs, NESTED},
     families,
 };
@@ -14,11 +14,13 @@ use crate::hunt::plan::prior;
 pub const USUAL: [Conditions; 2] = [
     Conditions {
         costs: NESTED,
+        share: SHARE,
         hunts: 4,
         length_s: 3600.0,
     },
     Conditions {
         costs: BARE,
+        share: SHARE,
         hunts: 2,
         length_s: 3600.0,
     },
@@ -27,6 +29,7 @@ pub const USUAL: [Conditions; 2] = [
 /// How it is compared by tests.
 pub const BRIEF: Conditions = Conditions {
     costs: NESTED,
+    share: SHARE,
     hunts: 8,
     length_s: 700.0,
 };
