@@ -10,6 +10,7 @@ use super::{
     catalogue::{CLASSES, Number},
     counts::Counts,
     event::{AddressId, Event, SiteFacts, SiteId, StallEnd, What},
+    pace::Pace,
     posterior::Beta,
     prior,
     purse::Purse,
@@ -47,30 +48,6 @@ struct Hand {
     /// Races that are to be expected of it, by the model, and those that have come of it.
     expected: f64,
     came: f64,
-}
-
-/// What actions bring for what they cost, lately: races that were to be expected, not those that were found, which are few.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pace {
-    races: f64,
-    cost: f64,
-}
-
-impl Pace {
-    fn add(&mut self, races: f64, cost: f64) {
-        /// What is left of it with each action.
-        const FADES: f64 = 0.98;
-        self.races = FADES * self.races + races;
-        self.cost = FADES * self.cost + cost;
-    }
-
-    fn worth(self) -> f64 {
-        if self.cost > 0.0 {
-            self.races / self.cost
-        } else {
-            0.0
-        }
-    }
 }
 
 /// What is thought of doing.
@@ -406,24 +383,6 @@ impl Planner for ByWorth {
         match waited {
             Some(_) => None,
             None => self.of_stopped(now.as_secs_f64(), ahead),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Check that what actions bring is that of the last ones, and nothing before there were any.
-    #[test]
-    fn paces_are_of_late() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.worth(), 0.0);
-        for (races, expected) in [(0.2, 0.1), (0.0, 0.0), (0.4, 0.2)] {
-            for _ in 0..1000 {
-                pace.add(races, 2.0);
-            }
-            assert!((pace.worth() - expected).abs() < 1e-6, "{}", pace.worth());
         }
     }
 }

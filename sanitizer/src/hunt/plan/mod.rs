@@ -15,6 +15,7 @@ pub mod counts;
 pub mod event;
 pub mod id;
 pub mod log;
+mod pace;
 pub mod posterior;
 pub mod prior;
 pub mod purse;
