@@ -84,14 +84,19 @@ fn sent_signals_are_passed_on() {
             Watch::aggressive().run_command(Path::new("/bin/sh"), &["-c", &script], &report);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut started = Guarded::new(command.spawn().unwrap());
-        let mut line = String::new();
-        let stdout = started.child().stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
+        wait_until_ready(&mut started);
         kill(started.pid(), signal).unwrap();
         let status = started.wait(Duration::from_secs(60)).unwrap();
         assert_eq!(status.code(), Some(41), "{signal}: {status}");
     }
+}
+
+/// Waits until a program says that it is ready.
+fn wait_until_ready(started: &mut Guarded) {
+    let mut line = String::new();
+    let stdout = started.child().stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
 }
 
 /// Check that a program finds a signal once: what is sent to gwp-race alone, and what is sent to the whole group that both are in, as by
@@ -106,10 +111,7 @@ fn signals_for_all_come_once() {
         command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut started = Guarded::new(command.spawn().unwrap());
-        let mut line = String::new();
-        let stdout = started.child().stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
+        wait_until_ready(&mut started);
         let pid = started.pid();
         let whom = if to_all {
             nix::unistd::Pid::from_raw(-pid.as_raw())

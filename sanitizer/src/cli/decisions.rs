@@ -1,12 +1,13 @@
 //! `gwp-race decisions`: what is in a decision log, and whether the planner would decide the same again.
 
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
+use super::stdout::written;
 use crate::hunt::plan::log::{Figures, ReplayError, file::Reader, replay, text::Words};
 use crate::kernel::named;
 use crate::kernel::rights::as_caller;
@@ -43,23 +44,13 @@ pub fn run(args: &DecisionsArgs) -> anyhow::Result<ExitCode> {
     let file = as_caller(|| named::open_file(&args.file))?
         .with_context(|| format!("cannot open {name}; check the path"))?;
     let log = Reader::new(BufReader::new(file)).with_context(|| format!("cannot read {name}"))?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let done = if args.replay {
-        tell_replay(&args.file, log, &mut out)
-    } else {
-        show(&args.file, log, &mut out).map(|()| true)
-    };
-    match done.and_then(|same| Ok(out.flush().map(|()| same)?)) {
-        Ok(true) => Ok(ExitCode::SUCCESS),
-        Ok(false) => Ok(ExitCode::FAILURE),
-        // `gwp-race decisions | head` has read enough.
-        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    (error.downcast_ref::<io::Error>()).is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    written(|out| {
+        if args.replay {
+            tell_replay(&args.file, log, out)
+        } else {
+            show(&args.file, log, out).map(|()| true)
+        }
+    })
 }
 
 fn show(path: &Path, mut log: Reader<BufReader<File>>, out: &mut dyn Write) -> anyhow::Result<()> {

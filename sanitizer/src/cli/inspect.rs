@@ -17,7 +17,7 @@ mod tables;
 mod tests;
 
 use std::cell::OnceCell;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,6 +25,7 @@ use anyhow::Context as _;
 use nix::unistd::Pid;
 use serde_json::json;
 
+use super::stdout::{is_broken_pipe, written};
 use super::told;
 use crate::image::{Image, Opened};
 use crate::kernel::named;
@@ -127,19 +128,7 @@ impl InspectArgs {
 /// # Errors
 /// As [`inspect`].
 pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let found = inspect(args, &mut out).and_then(|found| Ok(out.flush().map(|()| found)?));
-    match found {
-        Ok(true) => Ok(ExitCode::SUCCESS),
-        Ok(false) => Ok(ExitCode::FAILURE),
-        // `inspect --list | head` has read enough.
-        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    (error.downcast_ref::<io::Error>()).is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    written(|out| inspect(args, out))
 }
 
 /// Writes what the files and processes carry, all of it with `list`; says whether there is anything.

@@ -20,6 +20,7 @@ pub mod run;
 pub mod session;
 mod spares;
 mod starts;
+mod stdout;
 mod totals;
 mod watched;
 

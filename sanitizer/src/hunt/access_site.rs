@@ -99,6 +99,11 @@ impl AccessSite {
         self.flags & flag != 0
     }
 
+    /// Whether what a thread does there writes; of a memory routine, which may do both, either.
+    pub fn may_write(self, random: &mut fastrand::Rng) -> bool {
+        self.has(Self::WRITES) || self.has(Self::CALL) && random.bool()
+    }
+
     /// What it weighs among all.
     pub(super) fn weight(self) -> f32 {
         self.kind_weight() * self.merit() as f32

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use gwp_race_abi::own;
+
 use super::{
     access_site::{AccessSite, Home, penalty},
     missed::Missed,
@@ -189,8 +191,8 @@ pub struct KnownCode {
     stalled: u64,
     /// Forgettings.
     decays: u32,
-    /// Functions that were looked at since that was asked for: their starts.
-    new: Vec<u64>,
+    /// Functions that were looked at since that was asked for, where somebody asks: their starts.
+    new: Option<Vec<u64>>,
 }
 
 impl KnownCode {
@@ -252,13 +254,24 @@ impl KnownCode {
         self.sites += function.sites.len() as u64;
         function.want(start, &self.named, &mut self.missed);
         self.functions.insert(start, function);
-        self.new.push(start);
+        if let Some(new) = &mut self.new {
+            new.push(start);
+        }
         Some(start)
+    }
+
+    /// One of which it can be asked what is new.
+    #[must_use]
+    pub fn that_tells() -> Self {
+        Self {
+            new: Some(Vec::new()),
+            ..Self::default()
+        }
     }
 
     /// The functions that were looked at since the last time: their starts.
     pub fn take_new(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.new)
+        self.new.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The sites of a function that was looked at, in the order of addresses.
@@ -506,6 +519,12 @@ impl KnownCode {
     #[must_use]
     pub fn get(&self, site: u64) -> Option<AccessSite> {
         self.at_home(site).map(|(_, known)| known)
+    }
+
+    /// So many bytes from the stack pointer up belong to the thread alone that comes to an instruction.
+    #[must_use]
+    pub fn own_frame(&self, pc: u64) -> u64 {
+        self.get(pc).map_or(own::FRAME, AccessSite::own_frame)
     }
 
     /// The same, with its function.

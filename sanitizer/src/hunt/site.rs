@@ -6,12 +6,10 @@
 
 use std::time::Duration;
 
-use gwp_race_abi::own;
-
 use super::{
     access_site::{AccessSite, DOUBLINGS},
     contended::Contended,
-    known_code::{CALLED, KnownCode, MEMORY},
+    known_code::{CALLED, KnownCode},
     members::{Members, Place},
     prospects::Prospects,
     return_addresses::return_addresses,
@@ -24,7 +22,7 @@ use super::{
     trials::{Kind, Trials},
     values::Read,
 };
-use crate::insn::x86_64::{leads_to, member};
+use crate::insn::x86_64::member;
 use crate::report::LookedAt;
 
 /// How often one is tried of those sites that name a variable which is written, where there are many untried ones, by
@@ -40,11 +38,6 @@ const FEW_NAMED: f64 = 0.5;
 const MISSED_NAMED: f64 = 0.25;
 /// Why such a site was chosen.
 const NAMED: &str = "named";
-/// How long the sweep goes on: when nobody was waited for yet, and each time.
-const FIRST_SWEEP: Duration = Duration::from_millis(5);
-const NEXT_SWEEP: Duration = Duration::from_micros(150);
-/// Functions that it may add to those that are remembered.
-const SWEPT: usize = MEMORY / 4;
 /// How often one of its sites is tried, by whether anybody comes to them.
 const OF_ELSEWHERE: Kind = Kind {
     first: 0.25,
@@ -76,13 +69,13 @@ const MEANWHILE: Duration = Duration::from_millis(500);
 const LOOKS: f64 = 0.75;
 const OFTEN: Duration = Duration::from_millis(5);
 /// How often an object is waited for that several threads use, where that has shown a race before.
-const MEETS_AGAIN: f64 = 0.4;
+pub const MEETS_AGAIN: f64 = 0.4;
 /// How often any function at all is tried.
 const ANY: f64 = 0.1;
 /// How long the bytes of a stall that nobody has ended stay watched, to see who uses them.
 const PROBE: Duration = Duration::from_millis(20);
 /// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
-const MOST_SKIPPED: u64 = 2;
+pub const MOST_SKIPPED: u64 = 2;
 /// Samples that are kept until they are looked at.
 const MOST_NOTED: usize = 64;
 /// Choices of a function until one has sites.
@@ -111,7 +104,6 @@ pub struct Site {
     prospects: Prospects,
     members: Members,
     sweep: Sweep,
-    swept: usize,
     /// Tries at sites that only the sweep has brought, and those of them at which somebody came by.
     elsewhere: Trials,
     /// Stalls and looks at sites that name a variable, and those of them at which another thread used it.
@@ -137,7 +129,6 @@ impl Site {
         let mut random = fastrand::Rng::with_seed(seed);
         Self {
             sweep: Sweep::from(random.u64(..)),
-            swept: 0,
             random,
             code: KnownCode::default(),
             noted: Vec::new(),
@@ -240,7 +231,8 @@ impl Site {
         }
         self.relate(code);
         self.code.look_at_called(code, self.timekeeper);
-        self.sweep(code);
+        let is_first = self.waiting.is_none() && !self.sweep.has_learned();
+        (self.sweep).learn(&mut self.code, code, is_first, self.timekeeper);
     }
 
     /// Looks through some more functions for accesses of members that have raced.
@@ -279,40 +271,9 @@ impl Site {
         }
     }
 
-    /// Looks through some more of the code for what stores to variables.
-    fn sweep(&mut self, code: &dyn CodeView) {
-        if self.swept >= SWEPT {
-            return;
-        }
-        let time = if self.waiting.is_none() && self.swept == 0 {
-            FIRST_SWEEP
-        } else {
-            NEXT_SWEEP
-        };
-        let Self {
-            sweep,
-            code: known,
-            swept,
-            timekeeper,
-            ..
-        } = self;
-        // What it takes to learn them counts, too: the program's signals wait meanwhile.
-        sweep.go_on(code, time, &timekeeper.begin(), &mut |start| {
-            known.learn(start, code);
-            *swept += 1;
-        });
-    }
-
     /// What was seen of each kind of sites.
     fn trials(&mut self) -> [&mut Trials; 3] {
         [&mut self.elsewhere, &mut self.named, &mut self.called]
-    }
-
-    /// Whether what a thread does there writes; of a memory routine, which may do both, either.
-    fn may_write(&mut self, site: Option<AccessSite>) -> bool {
-        site.is_some_and(|site| {
-            site.has(AccessSite::WRITES) || site.has(AccessSite::CALL) && self.random.bool()
-        })
     }
 
     /// Whether whoever comes to a site is rather claimed when another thread has used the same object there a moment before. What is
@@ -398,15 +359,14 @@ impl Strategy for Site {
         if !known.has(AccessSite::CALL) {
             return Proposal::StallHere { site, patience };
         }
-        let entry = leads_to(code.code(pc), pc).and_then(|transfer| code.routine(transfer));
-        match entry {
+        match code.routine_at(pc) {
             Some(at) => Proposal::Seek { at, site, patience },
             None => Proposal::Pass("no-site-here"),
         }
     }
 
     fn own_frame(&self, pc: u64) -> u64 {
-        self.code.get(pc).map_or(own::FRAME, AccessSite::own_frame)
+        self.code.own_frame(pc)
     }
 
     fn probe(&self, site: u64) -> Option<Duration> {
@@ -451,7 +411,7 @@ impl Strategy for Site {
                 .wait(at)
                 .map_or(usual, |time| time.max(self.first_wait)),
             skip: self.random.u64(..=MOST_SKIPPED),
-            writes: self.may_write(known),
+            writes: known.is_some_and(|site| site.may_write(&mut self.random)),
             meets: self.meets(at),
             holders: if self.holds(at) {
                 Holders::Spare
@@ -476,7 +436,7 @@ impl Strategy for Site {
             site,
             time: MEANWHILE,
             skip: 0,
-            writes: self.may_write(known),
+            writes: known.is_some_and(|site| site.may_write(&mut self.random)),
             meets: false,
             // Those who come seldom are worth it.
             holders: Holders::Take,
@@ -515,7 +475,7 @@ impl Strategy for Site {
     }
 
     fn extend(&mut self) {
-        self.sweep = Sweep::from(self.random.u64(..));
+        self.sweep.restart(self.random.u64(..));
         // It says nothing of new code.
         self.trials().into_iter().for_each(Trials::forget);
     }
@@ -531,7 +491,6 @@ impl Strategy for Site {
         self.prospects.forget();
         self.members.forget();
         self.sweep = Sweep::from(self.random.u64(..));
-        self.swept = 0;
         self.trials().into_iter().for_each(Trials::forget);
         self.waiting = None;
     }

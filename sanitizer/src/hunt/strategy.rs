@@ -8,7 +8,7 @@ use gwp_race_abi::own;
 
 use super::plan::purse::Purse;
 use super::values::Read;
-use crate::insn::{Regs, Transfer};
+use crate::insn::{Regs, Transfer, x86_64::leads_to};
 use crate::report::LookedAt;
 
 /// A thread that a sample has stopped, as a strategy sees it.
@@ -40,6 +40,10 @@ pub trait CodeView {
     /// The first instruction of the memory routine that a call or jump leads to, where that is
     /// known and where it is known what the routine will access.
     fn routine(&self, transfer: Transfer) -> Option<u64>;
+    /// The same, of the instruction at an address.
+    fn routine_at(&self, pc: u64) -> Option<u64> {
+        leads_to(self.code(pc), pc).and_then(|transfer| self.routine(transfer))
+    }
     /// The instruction at the address is marked atomic.
     fn is_atomic(&self, pc: u64) -> bool;
     /// The analyzed function around an address: its run-time start and its code.

@@ -4,10 +4,19 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{stint::Stint, strategy::CodeView};
+use super::{
+    known_code::{KnownCode, MEMORY},
+    stint::{Stint, Timekeeper},
+    strategy::CodeView,
+};
 
 /// Functions between two looks at the clock.
 const STRIDE: u32 = 32;
+/// How long it goes on: the first time, and each time.
+const FIRST: Duration = Duration::from_millis(5);
+const NEXT: Duration = Duration::from_micros(150);
+/// Functions that it may add to those that are remembered.
+const MOST: usize = MEMORY / 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -16,6 +25,8 @@ pub struct Sweep {
     next: u64,
     /// Functions that were gone through.
     done: u64,
+    /// Functions that were learned of it.
+    learned: usize,
 }
 
 impl Sweep {
@@ -26,7 +37,41 @@ impl Sweep {
         Self {
             next: number,
             done: 0,
+            learned: 0,
         }
+    }
+
+    /// Begins again at another one: there is more code.
+    pub const fn restart(&mut self, number: u64) {
+        self.next = number;
+        self.done = 0;
+    }
+
+    /// Whether anything was learned of it.
+    #[must_use]
+    pub const fn has_learned(&self) -> bool {
+        self.learned > 0
+    }
+
+    /// Goes on for a while, and learns what it finds, unless that was enough.
+    pub fn learn(
+        &mut self,
+        known: &mut KnownCode,
+        code: &dyn CodeView,
+        is_first: bool,
+        timekeeper: Timekeeper,
+    ) {
+        if self.learned >= MOST {
+            return;
+        }
+        let time = if is_first { FIRST } else { NEXT };
+        let mut learned = 0;
+        // What it takes to learn them counts, too: the program's signals wait meanwhile.
+        self.go_on(code, time, &timekeeper.begin(), &mut |start| {
+            known.learn(start, code);
+            learned += 1;
+        });
+        self.learned += learned;
     }
 
     /// Goes on until that has begun so long ago, and tells the starts of the functions that store to a variable.

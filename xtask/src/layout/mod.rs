@@ -25,7 +25,6 @@ const LONG: &[&str] = &[
     "sanitizer/src/hunt/engine/waiting.rs",
     "sanitizer/src/hunt/known_code.rs",
     "sanitizer/src/hunt/named.rs",
-    "sanitizer/src/hunt/planned/mod.rs",
     "sanitizer/src/hunt/site.rs",
 ];
 

@@ -43,7 +43,7 @@ fn started(path: &str) -> std::process::Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
     child
 }
 

@@ -26,7 +26,7 @@ use crate::hunt::strategy::Turn;
 use crate::hunt::strategy::Unexplained;
 use crate::hunt::strategy::Wait;
 use crate::hunt::wire::Notice;
-use crate::insn::x86_64::{AddressForm, address_form, leads_to};
+use crate::insn::x86_64::{AddressForm, address_form};
 use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
@@ -240,13 +240,8 @@ impl Engine {
             Some(turn) => turn,
             None => match self.strategy.turn(Duration::from_nanos(now)) {
                 Turn::Clock(time) => {
-                    // It is unknown what is going to be watched. Who writes is of interest in any case.
-                    let kind = if self.random.u8(..) < ALL_ACCESSES {
-                        WatchKind::ReadsAndWrites
-                    } else {
-                        WatchKind::Writes
-                    };
-                    self.wait_when_ready(Coming::Sample(time, kind), until);
+                    let coming = self.sample(time);
+                    self.wait_when_ready(coming, until);
                     return;
                 }
                 turn => turn,
@@ -287,6 +282,16 @@ impl Engine {
         self.wait_when_ready(coming, until);
     }
 
+    /// A clock sample, for so long. It is unknown what is going to be watched; who writes is of interest in any case.
+    fn sample(&mut self, time: Duration) -> Coming {
+        let kind = if self.random.u8(..) < ALL_ACCESSES {
+            WatchKind::ReadsAndWrites
+        } else {
+            WatchKind::Writes
+        };
+        Coming::Sample(time, kind)
+    }
+
     /// What may be spent now.
     fn means(&self) -> Means {
         let control = self.gates.control();
@@ -299,15 +304,7 @@ impl Engine {
     /// Does what the strategy wants to be done next.
     fn follow(&mut self, step: Step, until: u64) {
         let coming = match step {
-            Step::Sample(time) => {
-                // It is unknown what is going to be watched. Who writes is of interest in any case.
-                let kind = if self.random.u8(..) < ALL_ACCESSES {
-                    WatchKind::ReadsAndWrites
-                } else {
-                    WatchKind::Writes
-                };
-                Coming::Sample(time, kind)
-            }
+            Step::Sample(time) => self.sample(time),
             Step::Wait(wait) => Coming::Site {
                 wait,
                 credit: MEANWHILE_CREDIT,
@@ -478,7 +475,7 @@ impl Engine {
     fn tell_address(&self, wait: &Wait) -> bool {
         let modules = &self.modules;
         let code = modules.code(wait.at);
-        let routine = leads_to(code, wait.at).and_then(|transfer| modules.routine(transfer));
+        let routine = modules.routine_at(wait.at);
         let contract = routine.and_then(|entry| modules.routines().contract(entry));
         let (form, other) = if let Some(contract) = contract {
             let mut pointers = contract.pointers();

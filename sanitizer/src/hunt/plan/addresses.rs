@@ -65,12 +65,10 @@ impl Addresses {
     /// Adds what was seen of one that is known.
     pub fn count(&mut self, now: f64, site: Number, address: AddressId, seen: Counts) {
         let all = self.all.entry(site).or_default();
-        *all = all.at(now, prior::HALF_LIFE);
-        all.add(seen);
+        all.add_at(now, prior::HALF_LIFE, seen);
         let known = self.of_site.get_mut(&site).into_iter().flatten();
         for known in known.filter(|known| known.address == address) {
-            known.counts = known.counts.at(now, prior::HALF_LIFE);
-            known.counts.add(seen);
+            known.counts.add_at(now, prior::HALF_LIFE, seen);
         }
     }
 }

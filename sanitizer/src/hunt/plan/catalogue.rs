@@ -119,6 +119,12 @@ impl Catalogue {
         self.facts.get(number as usize)
     }
 
+    /// The same, of a site that is called so.
+    #[must_use]
+    pub fn facts_of(&self, site: SiteId) -> Option<&SiteFacts> {
+        self.facts(self.number(site)?)
+    }
+
     /// Its class.
     #[must_use]
     pub fn class(&self, number: Number) -> usize {

@@ -86,8 +86,9 @@ impl ByWorth {
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
+        let trust = self.trust.map(|trust| trust.at(now));
         for choice in &mut choices {
-            choice.worth *= self.trust(choice.kind, now);
+            choice.worth *= trust[choice.kind as usize];
         }
         let best = choices
             .into_iter()
@@ -168,7 +169,7 @@ impl ByWorth {
 
     fn of_site(&mut self, number: Number, now: f64, price: &Price, kind: Kind) -> Option<Choice> {
         let (belief, look) = self.thought(number, now);
-        let guess = Guess::draw(&belief, look, &mut self.random);
+        let guess = Guess::draw(&belief, None, look, &mut self.random);
         let facts = *self.known.catalogue.facts(number)?;
         let plan = self.of_facts(&facts, &guess, price);
         let known = self.known.addresses.of(number);
@@ -177,18 +178,13 @@ impl ByWorth {
         }
         let known = known[self.random.usize(..known.len())];
         let at_hand = self.known.at_hand(number, &known, belief.lambda, now);
-        let guess = Guess::draw_at_hand(&belief, &at_hand, look, &mut self.random);
+        let guess = Guess::draw(&belief, Some(&at_hand), look, &mut self.random);
         let advance = Advance {
             address: known.address,
             passed: belief.lambda.mean(),
         };
         let wanted = best(&guess, price, Some(advance));
-        let best = if wanted.worth > plan.worth {
-            wanted
-        } else {
-            plan
-        };
-        Some(wait(facts.site, best, kind))
+        Some(wait(facts.site, plan.or_better(wanted), kind))
     }
 
     /// The best at a site of which nothing tells what is at hand, unless it names that.
@@ -202,12 +198,7 @@ impl ByWorth {
             address: variable.into(),
             passed: 0.0,
         };
-        let watched = best(guess, price, Some(advance));
-        if watched.worth > plan.worth {
-            watched
-        } else {
-            plan
-        }
+        plan.or_better(best(guess, price, Some(advance)))
     }
 
     /// One of each class of sites that nobody has waited at.
@@ -224,7 +215,7 @@ impl ByWorth {
                 ..self.known.around(number, now)
             };
             let belief = Belief::of(&Counts::default(), &around);
-            let guess = Guess::draw(&belief, self.known.yields(), &mut self.random);
+            let guess = Guess::draw(&belief, None, self.known.yields(), &mut self.random);
             if let Some(facts) = self.known.catalogue.facts(number) {
                 let plan = self.of_facts(facts, &guess, price);
                 choices.push(wait(facts.site, plan, Kind::Untried));
@@ -263,10 +254,10 @@ impl ByWorth {
                 continue;
             };
             let (belief, look) = self.thought(number, now);
-            let mean = Guess::mean(&belief, look);
+            let mean = Guess::mean(&belief, None, look);
             let guess = Guess {
                 look: mean.look,
-                ..Guess::draw(&belief, look, &mut self.random)
+                ..Guess::draw(&belief, None, look, &mut self.random)
             };
             let (gain, then) = best_of_stopped(&guess, &price, worth);
             if gain > best.0 {
@@ -295,13 +286,8 @@ impl ByWorth {
         };
         let (belief, look) = self.thought(number, now);
         let known = wanted.and_then(|address| self.known.addresses.find(number, address));
-        let guess = match known {
-            Some(known) => {
-                let at_hand = self.known.at_hand(number, known, belief.lambda, now);
-                Guess::mean_at_hand(&belief, &at_hand, look)
-            }
-            None => Guess::mean(&belief, look),
-        };
+        let at_hand = known.map(|known| self.known.at_hand(number, known, belief.lambda, now));
+        let guess = Guess::mean(&belief, at_hand.as_ref(), look);
         let (comes, _) = guess.lambda.within(at_most.as_secs_f64());
         comes * guess.brings(then)
     }

@@ -53,6 +53,12 @@ impl Counts {
         counts
     }
 
+    /// Adds what was seen at a time, s, to what is left of it by then.
+    pub fn add_at(&mut self, now_s: f64, half_life_s: f64, other: Self) {
+        *self = self.at(now_s, half_life_s);
+        self.add(other);
+    }
+
     /// Adds what was seen at that time.
     pub fn add(&mut self, mut other: Self) {
         for (count, more) in self.all().into_iter().zip(other.all()) {

@@ -220,10 +220,7 @@ impl Knowledge {
             ..Counts::default()
         };
         let tries = own.tries();
-        let add = |counts: &mut Counts, seen: Counts| {
-            *counts = counts.at(now, prior::HALF_LIFE);
-            counts.add(seen);
-        };
+        let add = |counts: &mut Counts, seen| counts.add_at(now, prior::HALF_LIFE, seen);
         add(&mut self.of_kind[usize::from(facts.writes)], news);
         add(&mut self.uses[kind_index(class)], of_uses);
         add(self.of_function.entry(facts.function).or_default(), news);

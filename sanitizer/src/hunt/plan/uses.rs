@@ -57,8 +57,7 @@ impl Knowledge {
                 self.races += partners.len() as f64;
                 for side in partners.iter().map(|partner| partner.site).chain([site]) {
                     self.contends(side);
-                    let facts = self.catalogue.number(side);
-                    let facts = facts.and_then(|number| self.catalogue.facts(number));
+                    let facts = self.catalogue.facts_of(side);
                     if let Some(object) = facts.and_then(object_of) {
                         self.relate(object);
                     }
@@ -80,9 +79,6 @@ impl Knowledge {
         late_s: f64,
         hand: Option<Action>,
     ) {
-        if !users.is_empty() {
-            self.are_shared_at(now, site, users);
-        }
         let Some(first) = users.first() else {
             let unused = if late_s > 0.0 {
                 prior::USED_BY_NOBODY
@@ -94,21 +90,13 @@ impl Knowledge {
                 counts.meeting_s += prior::LATE_LOOK * late_s;
             });
         };
+        self.are_shared_at(now, site, users);
         self.count(now, site, |counts| {
             counts.used += 1.0;
             counts.met += 1.0;
             counts.meeting_s += first.after.as_secs_f64();
         });
-        self.contends(site);
-        for user in users {
-            self.count(now, user.site, |counts| counts.used += 1.0);
-            self.contends(user.site);
-        }
-        let facts = self.catalogue.number(site);
-        let facts = facts.and_then(|number| self.catalogue.facts(number));
-        if let Some(variable) = facts.and_then(|facts| facts.variable) {
-            self.relate(Object::Variable(variable));
-        }
+        self.have_users(now, site, users);
     }
 
     /// Who used bytes while a thread was waited for that is about to access them.
@@ -135,13 +123,17 @@ impl Knowledge {
         }
         self.are_shared(now, site, address, users);
         self.count(now, site, |counts| counts.used += 1.0);
+        self.have_users(now, site, users);
+    }
+
+    /// Others use the bytes of a site, and so do these.
+    fn have_users(&mut self, now: f64, site: SiteId, users: &[Partner]) {
         self.contends(site);
         for user in users {
             self.count(now, user.site, |counts| counts.used += 1.0);
             self.contends(user.site);
         }
-        let facts = self.catalogue.number(site);
-        let facts = facts.and_then(|number| self.catalogue.facts(number));
+        let facts = self.catalogue.facts_of(site);
         if let Some(variable) = facts.and_then(|facts| facts.variable) {
             self.relate(Object::Variable(variable));
         }

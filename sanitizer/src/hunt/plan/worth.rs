@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     action::Then,
-    belief::{AtHand, Belief},
+    belief::{AtHand, Belief, News},
     event::AddressId,
     posterior::{Beta, Gamma},
     prior,
@@ -64,60 +64,64 @@ pub struct Guess {
     pub look: f64,
 }
 
-impl Guess {
-    /// One that is as likely as it is thought to be. `look`: what it is worth to see that others use the bytes.
-    pub fn draw(belief: &Belief, look: f64, random: &mut fastrand::Rng) -> Self {
-        let (sigma, mu) = (belief.sigma.draw(random), belief.mu.draw(random));
-        let races = belief.races(belief.rho.draw(random), sigma, mu);
-        Self {
-            lambda: belief.lambda,
-            race: sigma * races * belief.nu.draw(random),
-            mu,
-            look: sigma * look,
+/// A value of what is unknown: one by chance, or without that what is to be expected.
+struct Value<'a>(Option<&'a mut fastrand::Rng>);
+
+impl Value<'_> {
+    fn of_beta(&mut self, beta: Beta) -> f64 {
+        match &mut self.0 {
+            Some(random) => beta.draw(random),
+            None => beta.mean(),
         }
+    }
+
+    fn of_gamma(&mut self, gamma: Gamma) -> f64 {
+        match &mut self.0 {
+            Some(random) => gamma.draw(random),
+            None => gamma.mean(),
+        }
+    }
+
+    fn of_news(&mut self, news: News) -> f64 {
+        match &mut self.0 {
+            Some(random) => news.draw(random),
+            None => news.mean(),
+        }
+    }
+}
+
+impl Guess {
+    /// One that is as likely as it is thought to be. `look`: what it is worth to see that others use the bytes; `at_hand`: of those who are about to
+    /// access an address that two threads were seen to use.
+    pub fn draw(
+        belief: &Belief,
+        at_hand: Option<&AtHand>,
+        look: f64,
+        random: &mut fastrand::Rng,
+    ) -> Self {
+        Self::with(belief, at_hand, look, &mut Value(Some(random)))
     }
 
     /// What is to be expected of it.
     #[must_use]
-    pub fn mean(belief: &Belief, look: f64) -> Self {
-        let (sigma, mu) = (belief.sigma.mean(), belief.mu.mean());
-        Self {
-            lambda: belief.lambda,
-            race: sigma * belief.races(belief.rho.mean(), sigma, mu) * belief.nu.mean(),
-            mu,
-            look: sigma * look,
-        }
+    pub fn mean(belief: &Belief, at_hand: Option<&AtHand>, look: f64) -> Self {
+        Self::with(belief, at_hand, look, &mut Value(None))
     }
 
-    /// The same of those who are about to access an address that two threads were seen to use.
-    pub fn draw_at_hand(
-        belief: &Belief,
-        at_hand: &AtHand,
-        look: f64,
-        random: &mut fastrand::Rng,
-    ) -> Self {
-        let (anywhere, mu) = (belief.sigma.draw(random), belief.mu.draw(random));
-        let races = belief.races(belief.rho.draw(random), anywhere, mu);
-        let sigma = at_hand.sigma.draw(random);
-        let races = at_hand.stalls.after(races, sigma, mu);
+    fn with(belief: &Belief, at_hand: Option<&AtHand>, look: f64, value: &mut Value<'_>) -> Self {
+        let (anywhere, mu) = (value.of_beta(belief.sigma), value.of_gamma(belief.mu));
+        let anywhere_races = belief.races(value.of_beta(belief.rho), anywhere, mu);
+        let (lambda, sigma, races) = match at_hand {
+            Some(at_hand) => {
+                let sigma = value.of_beta(at_hand.sigma);
+                let races = at_hand.stalls.after(anywhere_races, sigma, mu);
+                (at_hand.lambda, sigma, races)
+            }
+            None => (belief.lambda, anywhere, anywhere_races),
+        };
         Self {
-            lambda: at_hand.lambda,
-            race: sigma * races * belief.nu.draw(random),
-            mu,
-            look: sigma * look,
-        }
-    }
-
-    /// What is to be expected of those.
-    #[must_use]
-    pub fn mean_at_hand(belief: &Belief, at_hand: &AtHand, look: f64) -> Self {
-        let (anywhere, mu) = (belief.sigma.mean(), belief.mu.mean());
-        let races = belief.races(belief.rho.mean(), anywhere, mu);
-        let sigma = at_hand.sigma.mean();
-        let races = at_hand.stalls.after(races, sigma, mu);
-        Self {
-            lambda: at_hand.lambda,
-            race: sigma * races * belief.nu.mean(),
+            lambda,
+            race: sigma * races * value.of_news(belief.nu),
             mu,
             look: sigma * look,
         }
@@ -149,6 +153,18 @@ pub struct Plan {
     pub then: Then,
     /// Who is waited for.
     pub wanted: Option<AddressId>,
+}
+
+impl Plan {
+    /// Another one, if it is worth more.
+    #[must_use]
+    pub fn or_better(self, other: Self) -> Self {
+        if other.worth > self.worth {
+            other
+        } else {
+            self
+        }
+    }
 }
 
 /// What is watched before anybody comes who is about to access it.

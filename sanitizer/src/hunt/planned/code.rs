@@ -1,6 +1,6 @@
 //! What the planner is told of the target's code: its sites, and where threads were seen.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use crate::{
     hunt::{
@@ -15,11 +15,6 @@ use crate::{
     insn::x86_64::member,
 };
 
-/// How long the sweep goes on: when nobody was waited for yet, and each time.
-const FIRST_SWEEP: Duration = Duration::from_millis(5);
-const NEXT_SWEEP: Duration = Duration::from_micros(150);
-/// Functions that it may add to those that are remembered.
-const SWEPT: usize = crate::hunt::known_code::MEMORY / 4;
 /// Samples that are kept until they are looked at.
 const MOST_NOTED: usize = 64;
 
@@ -28,7 +23,6 @@ const MOST_NOTED: usize = 64;
 pub(super) struct Code {
     pub(super) known: KnownCode,
     sweep: Sweep,
-    swept: usize,
     has_begun: bool,
     /// Program counters and stack words of stopped threads, which are looked at when none stands.
     noted: Vec<(u64, Vec<u64>)>,
@@ -42,9 +36,8 @@ pub(super) struct Code {
 impl Code {
     pub(super) fn new(number: u64, timekeeper: Timekeeper) -> Self {
         Self {
-            known: KnownCode::default(),
+            known: KnownCode::that_tells(),
             sweep: Sweep::from(number),
-            swept: 0,
             has_begun: false,
             noted: Vec::new(),
             seen: Vec::new(),
@@ -55,7 +48,7 @@ impl Code {
 
     /// There is more of it.
     pub(super) fn extend(&mut self, number: u64) {
-        self.sweep = Sweep::from(number);
+        self.sweep.restart(number);
     }
 
     /// Takes note of where a stopped thread stands.
@@ -82,19 +75,8 @@ impl Code {
             }
         }
         self.known.look_at_called(code, self.timekeeper);
-        let time = if std::mem::replace(&mut self.has_begun, true) {
-            NEXT_SWEEP
-        } else {
-            FIRST_SWEEP
-        };
-        if self.swept < SWEPT {
-            let (known, swept) = (&mut self.known, &mut self.swept);
-            let begun = self.timekeeper.begin();
-            self.sweep.go_on(code, time, &begun, &mut |start| {
-                known.learn(start, code);
-                *swept += 1;
-            });
-        }
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        (self.sweep).learn(&mut self.known, code, is_first, self.timekeeper);
     }
 
     /// What of it the planner was not told yet.

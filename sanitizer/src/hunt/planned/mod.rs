@@ -19,7 +19,7 @@ use super::{
         event::{Event, SiteId, What},
     },
     return_addresses::return_addresses,
-    site::CONTENDED,
+    site::{CONTENDED, MEETS_AGAIN, MOST_SKIPPED},
     strategy::{
         CodeView, Conflict, Holders, Means, Outcome, Patience, Proposal, Sample, Step, Strategy,
         Turn, Unexplained, Wait,
@@ -27,19 +27,14 @@ use super::{
     values::Read,
 };
 use crate::hunt::stint::Timekeeper;
-use crate::insn::x86_64::leads_to;
 use crate::report::LookedAt;
 use code::Code;
 use diary::{Asked, Diary};
 
 /// Why a site was chosen of which it is not known that others use its bytes; what else was asked for.
 const UNKNOWN: &str = "unknown";
-/// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
-const MOST_SKIPPED: u64 = 2;
 /// From then on somebody is waited for who comes seldom: that one is taken, whatever lock it holds.
 const SELDOM: Duration = Duration::from_millis(100);
-/// How often an object is waited for that several threads use, where that has shown a race before.
-const MEETS_AGAIN: f64 = 0.4;
 /// No rest is longer: threads may begin to do something.
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
@@ -159,7 +154,6 @@ impl Planned {
     /// The wait that the planner has asked for.
     fn wait_at(&mut self, at: u64, at_most: Duration, then: Then, means: &Means) -> Wait {
         let known = self.code.known.get(at);
-        let has = |flag| known.is_some_and(|site| site.has(flag));
         let is_rare = at_most >= SELDOM;
         let has_raced = self.raced.contains(&at);
         Wait {
@@ -171,7 +165,7 @@ impl Planned {
             } else {
                 self.random.u64(..=MOST_SKIPPED)
             },
-            writes: has(AccessSite::WRITES) || has(AccessSite::CALL) && self.random.bool(),
+            writes: known.is_some_and(|site| site.may_write(&mut self.random)),
             meets: !is_rare && (!has_raced || self.random.f64() < MEETS_AGAIN),
             holders: match then {
                 _ if is_rare => Holders::Take,
@@ -221,8 +215,7 @@ impl Planned {
         let then = hand.then;
         let is_call = (self.code.known.get(pc)).is_some_and(|known| known.has(AccessSite::CALL));
         let at = if is_call {
-            let transfer = leads_to(code.code(pc), pc);
-            transfer.and_then(|transfer| code.routine(transfer))
+            code.routine_at(pc)
         } else {
             Some(pc)
         };
@@ -241,11 +234,7 @@ impl Planned {
         let pc = sample.regs.rip;
         let known = &self.code.known;
         let sample = Sample {
-            own_frame: &|pc| {
-                known
-                    .get(pc)
-                    .map_or(gwp_race_abi::own::FRAME, AccessSite::own_frame)
-            },
+            own_frame: &|pc| known.own_frame(pc),
             ..*sample
         };
         let mut ahead = places(pc, &sample, code, &mut self.random);
@@ -335,8 +324,7 @@ impl Strategy for Planned {
     }
 
     fn own_frame(&self, pc: u64) -> u64 {
-        let known = self.code.known.get(pc);
-        known.map_or(gwp_race_abi::own::FRAME, AccessSite::own_frame)
+        self.code.known.own_frame(pc)
     }
 
     fn probe(&self, _site: u64) -> Option<Duration> {

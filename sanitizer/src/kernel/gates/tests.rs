@@ -37,24 +37,31 @@ fn the_verifier_accepts_the_gates() {
     }
 }
 
-/// Check that nothing of a process is left in the control block when the next one comes, and that what is the kernel's is.
-#[test]
-fn gates_forget_a_process() {
-    let mut gates = Gates::load(GateLog::Off).unwrap();
-    let control = gates.control();
-    let offsets = format!("{:?}", control.offsets);
-    for field in [
+/// Some of what is a process's.
+fn of_process(control: &Control) -> [&AtomicU64; 6] {
+    [
         &control.process.tgid,
         &control.budget.earned_ns,
         &control.watchdog.heartbeat_ns,
         &control.watchdog.standing_since_ns,
         &control.stall.known[1],
         &control.samples.elsewhere[1][1],
+    ]
+}
+
+/// Check that nothing of a process is left in the control block when the next one comes, and that what is the kernel's is.
+#[test]
+fn gates_forget_a_process() {
+    let mut gates = Gates::load(GateLog::Off).unwrap();
+    let control = gates.control();
+    let offsets = format!("{:?}", control.offsets);
+    let others = [
         &control.counters[0],
         &control.counters[Counter::COUNT - 1],
         &control.namespace.pointer,
         &control.namespace.level,
-    ] {
+    ];
+    for field in of_process(control).into_iter().chain(others) {
         field.store(7, SeqCst);
     }
     control.phase.store(phase::word(5, phase::STALL), SeqCst);
@@ -65,14 +72,7 @@ fn gates_forget_a_process() {
     assert_eq!(control.namespace.pointer.load(SeqCst), 7);
     assert_eq!(control.namespace.level.load(SeqCst), 7);
     assert_eq!(format!("{:?}", control.offsets), offsets);
-    for field in [
-        &control.process.tgid,
-        &control.budget.earned_ns,
-        &control.watchdog.heartbeat_ns,
-        &control.watchdog.standing_since_ns,
-        &control.stall.known[1],
-        &control.samples.elsewhere[1][1],
-    ] {
+    for field in of_process(control) {
         assert_eq!(field.load(SeqCst), 0);
     }
     let counters = control.counters.iter();
