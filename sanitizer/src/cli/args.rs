@@ -21,7 +21,8 @@ pub struct Cli {
 }
 
 const EXAMPLES: &str = "Examples:
-  clang -O2 -g -fexperimental-sanitize-metadata=atomics server.c -o server
+  clang -O2 -g -fexperimental-sanitize-metadata=atomics -mllvm -enable-tail-merge=0 \
+      -mllvm -x86-promote-anyext-load=0 server.c -o server
   gwp-race run -- ./server --port 8080
   gwp-race attach --duration 60s $(pidof server)
   gwp-race doctor ./server";
@@ -86,7 +87,7 @@ pub struct AttachArgs {
     #[allow(missing_docs)]
     pub watch: WatchArgs,
     /// The process to watch.
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    #[arg(value_name = "PID", value_parser = parse_pid)]
     pub pid: u32,
 }
 
@@ -246,6 +247,12 @@ fn parse_percent(text: &str) -> Result<f64, String> {
         Ok(percent) if bounds::is_share(percent / 100.0) => Ok(percent / 100.0),
         _ => Err("give a share above 0 and up to 100, such as 1% or 0.5%".to_owned()),
     }
+}
+
+fn parse_pid(text: &str) -> Result<u32, String> {
+    const MOST: u32 = i32::MAX.cast_unsigned();
+    let pid = text.parse().ok().filter(|pid| (1..=MOST).contains(pid));
+    pid.ok_or_else(|| "give the id of a process, which `pgrep -a NAME` finds".to_owned())
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {

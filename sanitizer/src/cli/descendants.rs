@@ -20,7 +20,7 @@ use source::Source;
 use super::allowance::Allowance;
 use super::covered::CoveredFiles;
 use super::not_watched::{Counts, NotWatched, Reason};
-use super::programs::Programs;
+use super::programs::{Carries, Programs};
 use crate::kernel::executed::Executed;
 use crate::kernel::process::thread_cpu_time_ns;
 use crate::tracee::threads::Stat;
@@ -290,23 +290,38 @@ impl Descendants {
             .any(|relative| !relative.is_watched && relative.covered != Some(false))
     }
 
-    /// Follows nobody any more, and counts those that still wait to be watched. Whose tracers have not begun are counted yet.
-    pub fn finish(&mut self) {
+    /// Follows nobody any more, and counts those that still wait to be watched. Whose tracers have not begun are counted yet. Tells
+    /// those but the first one that carry metadata and have not ended, as far as is known.
+    pub fn finish(&mut self) -> Vec<(u32, String)> {
         let now = Instant::now();
         self.take_in_all(now);
         while let Some(file) = self.programs.next_unknown() {
             self.count_ended(file);
         }
-        for (_, relative) in self.relatives.drain() {
-            let program = relative.program;
-            let is_covered = program.is_some_and(|file| self.programs.is_covered(file));
-            if !relative.is_watched && relative.covered.unwrap_or(is_covered) {
+        let mut left = Vec::new();
+        for (pid, relative) in std::mem::take(&mut self.relatives) {
+            let others = [self.first, std::process::id()];
+            let is_covered = relative.program.is_some_and(|file| {
+                if self.programs.carries(file) == Carries::Unknown {
+                    let files = &mut self.files;
+                    self.programs.identify(file, Some(pid), &others, files);
+                }
+                self.programs.is_covered(file)
+            });
+            if !relative.covered.unwrap_or(is_covered) {
+                continue;
+            }
+            if !relative.is_watched {
                 self.not_watched.count(&relative.name, relative.reason, 1);
+            }
+            if pid != self.first {
+                left.push((pid, relative.name));
             }
         }
         self.agenda.clear();
         self.waiting.clear();
         self.source.end();
+        left
     }
 
     /// Who was not watched.

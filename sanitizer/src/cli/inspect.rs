@@ -40,9 +40,10 @@ use source::Files;
 use tables::Tables;
 
 /// What to do about a file without metadata.
-const BUILD_HINT: &str = "build it with clang -fexperimental-sanitize-metadata=atomics, or with \
-    rustc -C passes=sanmd-module -C llvm-args=\"-sanitizer-metadata-covered \
-    -sanitizer-metadata-atomics\"";
+const BUILD_HINT: &str = "build it with clang -fexperimental-sanitize-metadata=atomics -mllvm \
+    -enable-tail-merge=0 -mllvm -x86-promote-anyext-load=0, or with rustc -C passes=sanmd-module -C \
+    llvm-args=\"-sanitizer-metadata-covered -sanitizer-metadata-atomics -enable-tail-merge=0 \
+    -x86-promote-anyext-load=0\"";
 
 /// Show the metadata that programs and processes carry
 ///

@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 use super::{
     args::{LaunchArgs, RunArgs},
     passed_on::PassedOn,
-    session::{Happening, Session},
+    session::{Happening, Left, Session},
 };
 use super::{not_executable, rights};
 use crate::kernel::{
@@ -107,13 +107,15 @@ pub async fn run(
         }));
     }
 
-    let (status, halted) = attend(args, &mut session, &mut child, &process, signals).await?;
+    let (status, halted, was_watched_to_its_end) =
+        attend(args, &mut session, &mut child, &process, signals).await?;
     session.stop().await;
-    if let Some(code) = session
-        .finish()
-        .await
-        .exit_code(args.watch.error_exitcode)?
-    {
+    let left = session.take_left();
+    let closing = session.finish().await;
+    if was_watched_to_its_end {
+        warn_of(&left);
+    }
+    if let Some(code) = closing.exit_code(args.watch.error_exitcode)? {
         return Ok(ExitCode::from(code));
     }
     if halted {
@@ -126,14 +128,31 @@ pub async fn run(
     Ok(exit_code(status))
 }
 
-/// Watches until the program ends, passing signals on to its `process`.
+/// Tells of processes that the program has started and that run on: of a daemon it is the first process that ends.
+fn warn_of(left: &[Left]) {
+    let mut living = left.iter().filter(|process| process.lives());
+    let Some(Left { pid, name }) = living.next() else {
+        return;
+    };
+    let others = match living.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    warn!(
+        "the program has ended, but what it has started runs on and is not watched any more: {name} (process {pid}){others}; \
+         use its option to stay in the foreground, or gwp-race attach {pid}"
+    );
+}
+
+/// Watches until the program ends, passing signals on to its `process`. Tells how it has ended, whether that was by
+/// `--halt-on-race`, and whether it was watched until then.
 async fn attend(
     args: &RunArgs,
     session: &mut Session,
     child: &mut Child,
     process: &Arc<OwnedFd>,
     mut signals: PassedOn,
-) -> anyhow::Result<(ExitStatus, bool)> {
+) -> anyhow::Result<(ExitStatus, bool, bool)> {
     let duration = args.watch.duration;
     let over = async {
         match duration {
@@ -146,7 +165,7 @@ async fn attend(
     let mut halted = false;
     loop {
         tokio::select! {
-            status = child.wait() => return Ok((status?, halted)),
+            status = child.wait() => return Ok((status?, halted, watching)),
             signal = signals.next() => pass_on(process.as_fd(), signal),
             () = &mut over, if watching => {
                 watching = false;

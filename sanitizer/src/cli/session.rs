@@ -16,6 +16,7 @@ use tracing::info;
 use tracing::warn;
 
 use decision_log::DecisionLog;
+pub use end::Left;
 
 use super::args::{StrategyName, Unanalyzed, WatchArgs, YesNo};
 use super::descendants::{Descendants, start_ticks};
@@ -72,6 +73,7 @@ pub struct Session {
     descendants: Option<Descendants>,
     starts: Starts,
     not_watched: Counts,
+    left: Vec<Left>,
     watched: Watched,
     first_was_watched: bool,
     /// The first process is a launcher that nobody holds yet.
@@ -144,6 +146,7 @@ impl Session {
                 Instant::now(),
             ),
             not_watched: Counts::new(),
+            left: Vec::new(),
             reporter,
             decision_log,
             args: args.clone(),

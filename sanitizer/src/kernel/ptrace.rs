@@ -223,13 +223,21 @@ pub fn peek() -> Result<Option<(u32, Stop)>, KernelError> {
     wait(libc::P_ALL, 0, libc::WNOWAIT | libc::WNOHANG)
 }
 
+/// What [`peek`] would tell of this thread; `None` when that has nothing to tell.
+///
+/// # Errors
+/// `ECHILD` when the thread is not traced any more.
+pub fn peek_at(tid: u32) -> Result<Option<Stop>, KernelError> {
+    let news = wait(libc::P_PID, tid, libc::WNOWAIT | libc::WNOHANG)?;
+    Ok(news.map(|(_, stop)| stop))
+}
+
 /// Whether [`peek`] would tell of this thread.
 ///
 /// # Errors
 /// `ECHILD` when the thread is not traced any more.
 pub fn has_news(tid: u32) -> Result<bool, KernelError> {
-    let news = wait(libc::P_PID, tid, libc::WNOWAIT | libc::WNOHANG)?;
-    Ok(news.is_some())
+    Ok(peek_at(tid)?.is_some())
 }
 
 /// Whether nobody is traced any more; the ends of those that were are taken note of. Somebody who has stopped is traced.

@@ -49,7 +49,11 @@ impl Doubt {
     #[must_use]
     pub fn note(self, role: &str, size: u32) -> String {
         let advice = self.option(size).map_or_else(String::new, |option| {
-            format!(" Build with -mllvm {option} (rustc: -C llvm-args={option}) to rule that out.")
+            let built = match self {
+                Self::Merged => " If it was built so already, the access is most likely plain.",
+                _ => "",
+            };
+            format!(" Build with -mllvm {option} (rustc: -C llvm-args={option}) to rule that out.{built}")
         });
         format!("the {role} {self}.{advice}")
     }

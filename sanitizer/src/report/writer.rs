@@ -11,9 +11,7 @@ use super::text::race_text;
 
 /// A report could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot write the report to {path}: {source}; make room there, or name another file with -o"
-)]
+#[error("cannot write the report to {path}: {source}; {}", self.mend())]
 pub struct WriteError {
     /// The file, or a name such as "standard error".
     pub path: String,
@@ -22,6 +20,13 @@ pub struct WriteError {
 }
 
 impl WriteError {
+    fn mend(&self) -> &'static str {
+        match self.source.kind() {
+            io::ErrorKind::BrokenPipe => "who reads it has ended: name a file with -o",
+            _ => "make room there, or name another file with -o",
+        }
+    }
+
     /// Nobody reads any more: a closed pipe or a closed standard error. For standard error that is
     /// the user's own wish.
     #[must_use]

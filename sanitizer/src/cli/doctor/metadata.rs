@@ -8,9 +8,11 @@ use crate::symbols::{CallFrames, ModuleInfo, debug_image, load_metadata};
 use super::{Check, plural};
 
 /// How to build a program so that it can be watched.
-pub(super) const BUILD: &str = "build it with `clang -fexperimental-sanitize-metadata=atomics -g` \
-    (link with clang, too), or `RUSTFLAGS='-C passes=sanmd-module -C \
-    llvm-args=-sanitizer-metadata-covered -C llvm-args=-sanitizer-metadata-atomics -g' cargo build`";
+pub(super) const BUILD: &str = "build it with `clang -fexperimental-sanitize-metadata=atomics -mllvm \
+    -enable-tail-merge=0 -mllvm -x86-promote-anyext-load=0 -g` (link with clang, too), or \
+    `RUSTFLAGS='-C passes=sanmd-module -C llvm-args=-sanitizer-metadata-covered -C \
+    llvm-args=-sanitizer-metadata-atomics -C llvm-args=-enable-tail-merge=0 -C \
+    llvm-args=-x86-promote-anyext-load=0 -g' cargo build`";
 
 /// What one file carries.
 pub(super) struct Carried {

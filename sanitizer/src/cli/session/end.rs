@@ -1,7 +1,7 @@
 //! The end of a session: who is stopped, and what is said.
 
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{debug, warn};
@@ -14,7 +14,32 @@ use crate::report::Summary;
 
 use super::{Happening, LAST_EXPLANATIONS, STOP_TIME, Session, is_alive};
 
+/// How long reports may still take to be written after a signal that asks for the end.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A process that was started below the first one and lives on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Its id.
+    pub pid: u32,
+    /// What it executes is called so.
+    pub name: String,
+}
+
+impl Left {
+    /// Whether it lives still, as far as can be seen.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        is_alive(self.pid)
+    }
+}
+
 impl Session {
+    /// Processes with metadata below the first one that lived when [`Session::stop`] was called.
+    pub fn take_left(&mut self) -> Vec<Left> {
+        std::mem::take(&mut self.left)
+    }
+
     pub(super) fn says_farewell(&mut self, pid: u32) {
         if let Some(process) = self.watched.get_mut(pid) {
             process.said_farewell = true;
@@ -59,7 +84,8 @@ impl Session {
     pub async fn stop(&mut self) {
         self.stopping = true;
         if let Some(descendants) = &mut self.descendants {
-            descendants.finish();
+            let left = descendants.finish().into_iter();
+            self.left.extend(left.map(|(pid, name)| Left { pid, name }));
         }
         self.stopped.get_or_insert_with(Instant::now);
         for link in self.links.values_mut() {
@@ -114,7 +140,7 @@ impl Session {
             SignalKind::hangup(),
         ];
         let mut asked: Vec<_> = asked.into_iter().flat_map(signal).collect();
-        let hurry = std::future::poll_fn(move |context| {
+        let heard = std::future::poll_fn(move |context| {
             let heard = asked
                 .iter_mut()
                 .any(|stream| stream.poll_recv(context).is_ready());
@@ -124,6 +150,11 @@ impl Session {
                 Poll::Pending
             }
         });
+        // What ended the program may come once more: timeout(1) sends it to us, and to all of us.
+        let hurry = async {
+            heard.await;
+            tokio::time::sleep(GRACE).await;
+        };
         let decision_log = async {
             match self.decision_log {
                 Some(log) => log.finish().await,

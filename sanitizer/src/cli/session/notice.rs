@@ -55,7 +55,7 @@ impl Session {
                 }
                 if analyzed_modules > 0 {
                     self.has_analyzed = true;
-                    info!("watching process {pid}: metadata in {analyzed_modules} modules");
+                    info!("watching process {pid}; modules with metadata: {analyzed_modules}");
                 } else if pid == self.first && self.descendants.is_none() {
                     self.warn_of_no_metadata();
                 }

@@ -18,6 +18,7 @@ mod coverage;
 mod decision_log;
 mod decisions;
 mod figures;
+mod first_thread;
 mod hold;
 mod identity;
 mod let_alone;

@@ -10,6 +10,7 @@ use crate::kernel::ptrace::Stop;
 use crate::tracee;
 use crate::tracee::memory;
 
+use super::first_thread::let_first_receive;
 use super::pairs::Spot;
 use super::{Engine, EngineError, State, as_pid, release};
 
@@ -65,7 +66,10 @@ impl Engine {
                 }
                 self.charge_own_stop();
             }
-            Stop::Other(_) => self.pass_on(tid, 0),
+            Stop::Other(_) => {
+                let_first_receive(self.pid, tid);
+                self.pass_on(tid, 0);
+            }
             Stop::Signal(signal) => self.on_signal(tid, signal)?,
         }
         Ok(())
@@ -251,7 +255,10 @@ impl Engine {
                     acknowledge_exec(tid);
                     release(tid, 0);
                 }
-                Stop::Other(_) => release(tid, 0),
+                Stop::Other(_) => {
+                    let_first_receive(self.pid, tid);
+                    release(tid, 0);
+                }
                 Stop::Group(_) => {
                     let _ = ptrace::take(tid);
                     if ptrace::listen(tid).is_err() {
