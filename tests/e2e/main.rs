@@ -30,5 +30,6 @@ mod split;
 mod strategies;
 mod survival;
 mod system_calls;
+mod terminal;
 mod usage;
 mod watchdog;

@@ -26,7 +26,7 @@ mod watched;
 
 use std::{
     error::Error,
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, Write as _},
     os::fd::AsFd as _,
     process::ExitCode,
 };
@@ -158,7 +158,8 @@ fn log_to_stderr(args: &WatchArgs) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
+        // Colours are not built in: to ask for them on a terminal would be answered by a panic, or a line of the logger's own.
+        .with_ansi(false)
         .with_target(false)
         .fmt_fields(format::debug_fn(|writer, field, value| {
             let text = clean_message(&format!("{value:?}"));
