@@ -11,6 +11,7 @@ use gwp_race_tests::{
     Configuration, Outcome, Program, Until, Watch, Who,
     children::{Guarded, status_field},
     compile,
+    report::Race,
 };
 
 use crate::kernel::Kernel;
@@ -168,13 +169,10 @@ fn as_root(program: &Program, threads: &str, way: Way) -> Result<String> {
     match came {
         Came::Caught(outcome, _) => {
             let races = &outcome.report.races;
-            let both = |race: &gwp_race_tests::report::Race| {
-                let [stalled, racing] = &race.accesses;
-                [stalled, racing]
-                    .iter()
-                    .all(|side| side.stack.first().is_some_and(|frame| frame.line.is_some()))
-            };
-            ensure!(races.iter().all(both), "a side is missing: {races:?}");
+            ensure!(
+                races.iter().all(Race::has_lines),
+                "a side is missing: {races:?}"
+            );
             Ok(text)
         }
         Came::Refused(_, said) => bail!("refused: {said}"),

@@ -1,10 +1,10 @@
-//! The first process of a virtual machine: mounts what gwp-race needs, starts the trials, reaps orphans, and switches the machine off.
+//! The first process of a virtual machine: mounts what gwp-race needs, starts the trials, reaps orphans, and switches the machine off. Or it
+//! becomes systemd, which does the same.
 
 use std::{
     env,
     fs::{self, File},
     os::unix::fs::PermissionsExt as _,
-    path::Path,
     process::{Command, Stdio},
 };
 
@@ -17,12 +17,15 @@ use nix::{
     },
     unistd::Pid,
 };
-use perf_event_open_sys::bindings as raw;
 
-use crate::event;
+use crate::systemd;
 
 /// The command that runs the trials.
 pub const TRIALS: &str = "trials";
+/// Where this program is.
+const THIS: &str = "/init";
+/// What the first process is to be: `systemd`, or else this one.
+const FIRST: &str = "GWP_RACE_FIRST";
 /// File systems, and where they belong. What a kernel lacks of them, the trials find out.
 const MOUNTS: [(&str, &str); 5] = [
     ("proc", "/proc"),
@@ -38,28 +41,19 @@ const RESULTS: &str = "/dev/ttyS1";
 
 /// Does it all; `filters` choose the trials. What fails here is seen on the first serial port, and the machine goes off.
 pub fn run(filters: &[String]) -> Result<()> {
-    let _event = hold_event().inspect_err(|error| eprintln!("{error:#}"));
-    let done = prepare().and_then(|()| trials(filters));
+    let done = if env::var_os(FIRST).is_some_and(|first| first == "systemd") {
+        systemd::boot::move_root()
+            .and_then(|()| prepare())
+            .and_then(|()| systemd::boot::become_it(&[THIS, TRIALS], filters, RESULTS))
+    } else {
+        prepare().and_then(|()| trials(filters))
+    };
     if let Err(error) = &done {
         eprintln!("{error:#}");
     }
     // The end of the first process would be a panic.
     reboot(RebootMode::RB_POWER_OFF).context("switching the machine off")?;
     done
-}
-
-/// An event that counts nothing. As long as there is one of a thread, the kernel does not patch its code when others come and go: it puts a breakpoint
-/// there for a moment, which an emulator's processor now and then still executes when it has been taken away ("Oops: int3" in `__schedule`).
-fn hold_event() -> Result<File> {
-    let mut attributes = raw::perf_event_attr {
-        type_: raw::PERF_TYPE_SOFTWARE,
-        size: size_of::<raw::perf_event_attr>() as u32,
-        config: u64::from(raw::PERF_COUNT_SW_DUMMY),
-        ..raw::perf_event_attr::default()
-    };
-    attributes.set_disabled(1);
-    attributes.set_exclude_kernel(1);
-    event::open(attributes).context("holding an event")
 }
 
 fn prepare() -> Result<()> {
@@ -87,7 +81,7 @@ fn trials(filters: &[String]) -> Result<()> {
         .write(true)
         .open(RESULTS)
         .with_context(|| RESULTS.to_owned())?;
-    let child = Command::new(env::current_exe().unwrap_or_else(|_| Path::new("/init").to_owned()))
+    let child = Command::new(THIS)
         .arg(TRIALS)
         .args(filters)
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")

@@ -1,6 +1,6 @@
 //! The kernel that runs, and its settings.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use nix::sys::utsname::uname;
@@ -17,6 +17,8 @@ pub struct Kernel {
     version: (u32, u32),
     /// `none`, `integrity` or `confidentiality`.
     pub lockdown: String,
+    /// Whether systemd is its first process (sd_booted(3)).
+    pub has_systemd: bool,
 }
 
 impl Kernel {
@@ -26,17 +28,24 @@ impl Kernel {
             |_| String::new(),
             |name| name.release().to_string_lossy().into_owned(),
         );
+        // The present one is in brackets.
+        let file = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+        let present = file.split(['[', ']']).nth(1).unwrap_or("none");
+        let has_systemd = Path::new("/run/systemd/system").is_dir();
+        Self::new(&release, present, has_systemd)
+    }
+
+    /// One of this release, as `uname -r` prints it, in this state.
+    pub fn new(release: &str, lockdown: &str, has_systemd: bool) -> Self {
         let mut numbers = release
             .split(|letter: char| !letter.is_ascii_digit())
             .map_while(|number| number.parse().ok());
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        // The present one is in brackets.
-        let file = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
-        let present = file.split(['[', ']']).nth(1).unwrap_or("none");
         Self {
+            release: release.to_owned(),
             version,
-            lockdown: present.to_owned(),
-            release,
+            lockdown: lockdown.to_owned(),
+            has_systemd,
         }
     }
 

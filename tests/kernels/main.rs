@@ -1,9 +1,11 @@
 //! What `cargo xtask kernels` runs: in a virtual machine the first process, which makes it fit for gwp-race, and the trials
-//! in it; before that, on the host, what builds the programs and tells which files they need.
+//! in it; before that, on the host, what builds the programs, tells which files they need, and which trials will be made.
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+
+use kernel::Kernel;
 
 mod breakpoints;
 mod catching;
@@ -13,6 +15,7 @@ mod init;
 mod kernel;
 mod rights;
 mod survival;
+mod systemd;
 mod trial;
 mod yama;
 
@@ -35,12 +38,18 @@ fn main() -> ExitCode {
 fn command(words: &[String]) -> Result<()> {
     match words {
         [word] if word == "files" => {
-            for file in catching::files()? {
+            for file in [catching::files()?, systemd::files()?].concat() {
                 println!("{}", file.display());
             }
             Ok(())
         }
+        [word, release, lockdown, first, filters @ ..] if word == "made" => {
+            let kernel = Kernel::new(release, lockdown, first == "systemd");
+            trial::tell(&kernel, filters);
+            Ok(())
+        }
         [word, filters @ ..] if word == init::TRIALS => {
+            let _event = event::hold().inspect_err(|error| eprintln!("{error:#}"));
             trial::run_all(filters);
             Ok(())
         }

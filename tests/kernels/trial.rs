@@ -6,7 +6,13 @@ use std::{io::Write as _, panic};
 use anyhow::Result;
 use serde_json::json;
 
-use crate::{breakpoints, catching, ends, kernel::Kernel, rights, survival, yama};
+use crate::{
+    breakpoints, catching, ends,
+    kernel::Kernel,
+    rights, survival,
+    systemd::{self, confinement, notify, stop},
+    yama,
+};
 
 /// One of them.
 pub struct Trial {
@@ -27,17 +33,18 @@ pub enum When {
     Always,
     /// The same where nothing is locked down: it has nothing to do with that.
     Unlocked,
-    /// On kernels that are too old.
+    /// The same where systemd is the first process; the others are made where it is not.
+    Systemd,
+    /// On kernels that are too old, once.
     TooOld,
 }
 
 impl When {
     fn is_now(self, kernel: &Kernel) -> bool {
-        match self {
-            Self::Always => kernel.is_claimed(),
-            Self::Unlocked => kernel.is_claimed() && kernel.lockdown == "none",
-            Self::TooOld => !kernel.is_claimed(),
-        }
+        let is_unlocked = kernel.lockdown == "none";
+        let has_its_first = kernel.has_systemd == (self == Self::Systemd);
+        let has_its_version = kernel.is_claimed() == (self != Self::TooOld);
+        has_its_first && has_its_version && (is_unlocked || self == Self::Always)
     }
 }
 
@@ -56,7 +63,7 @@ const fn trial(
 }
 
 /// All of them, in the order in which they are made: Yama's last setting stays until the next boot.
-const TRIALS: [Trial; 25] = [
+static TRIALS: [Trial; 29] = [
     trial(
         "breakpoints",
         "100 hits of a data breakpoint and of an instruction breakpoint are counted",
@@ -173,6 +180,30 @@ const TRIALS: [Trial; 25] = [
         yama::scope(3)
     }),
     trial(
+        "systemd-notify",
+        "a service of systemd: `Type=notify`, `WatchdogSec=`",
+        When::Systemd,
+        notify::notify,
+    ),
+    trial(
+        "systemd-stop",
+        "the same: `systemctl stop`",
+        When::Systemd,
+        stop::as_alone,
+    ),
+    trial(
+        "systemd-filter",
+        "the same: `SystemCallFilter=@system-service`",
+        When::Systemd,
+        confinement::filter,
+    ),
+    trial(
+        "systemd-hardening",
+        "the same: `ProtectSystem=strict`, `NoNewPrivileges=`, `PrivateTmp=`, `MemoryDenyWriteExecute=` and others",
+        When::Systemd,
+        confinement::hardening,
+    ),
+    trial(
         "old-doctor",
         "`doctor` on a kernel that is too old",
         When::TooOld,
@@ -198,17 +229,31 @@ fn is_named(name: &str, filter: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
+/// Those that are meant, or all, as far as they say something on this kernel.
+fn meant(kernel: &Kernel, filters: &[String]) -> impl Iterator<Item = &'static Trial> {
+    TRIALS.iter().filter(|trial| {
+        let mut names = filters.iter();
+        let is_wanted = filters.is_empty() || names.any(|filter| is_named(trial.name, filter));
+        is_wanted && trial.when.is_now(kernel)
+    })
+}
+
+/// Prints which will be made on a kernel, and what each cannot have, because this machine does not have it either.
+pub fn tell(kernel: &Kernel, filters: &[String]) {
+    for trial in meant(kernel, filters) {
+        let lacks = match trial.when {
+            When::Systemd => systemd::lacks(),
+            When::Always | When::Unlocked | When::TooOld => None,
+        };
+        say(&json!({"trial": trial.name, "about": trial.about, "lacks": lacks}));
+    }
+}
+
 /// Makes those that are meant, or all, and prints what came of each.
 pub fn run_all(filters: &[String]) {
     let kernel = Kernel::running();
-    let is_wanted = |trial: &&Trial| {
-        filters.is_empty() || filters.iter().any(|filter| is_named(trial.name, filter))
-    };
     say(&json!({"lockdown": kernel.lockdown, "release": kernel.release}));
-    for trial in TRIALS.iter().filter(is_wanted) {
-        if !trial.when.is_now(&kernel) {
-            continue;
-        }
+    for trial in meant(&kernel, filters) {
         say(&json!({"begun": trial.name}));
         let result = panic::catch_unwind(|| (trial.run)(&kernel));
         let (ok, found) = match result {
@@ -245,5 +290,28 @@ mod tests {
         for trial in &TRIALS {
             assert_eq!(chosen(trial.name), 1, "{}", trial.name);
         }
+    }
+
+    /// Check that each is made on some kernel in some state, and none of a kernel that is too old on others.
+    #[test]
+    fn trials_have_their_time() {
+        let made = |release, lockdown, has_systemd| {
+            let kernel = Kernel::new(release, lockdown, has_systemd);
+            meant(&kernel, &[])
+                .map(|trial| trial.name)
+                .collect::<Vec<_>>()
+        };
+        let usual = made("6.12.117+deb13-amd64", "none", false);
+        let locked = made("6.12.117+deb13-amd64", "integrity", false);
+        let systemd = made("6.12.117+deb13-amd64", "none", true);
+        let old = made("5.10.0-32-amd64", "none", false);
+        assert!(locked.len() < usual.len());
+        assert!(locked.iter().all(|name| usual.contains(name)));
+        assert!(systemd.iter().all(|name| is_named(name, "systemd")));
+        assert!(old.iter().all(|name| is_named(name, "old")));
+        assert_eq!(usual.len() + systemd.len() + old.len(), TRIALS.len());
+        assert!(made("5.10.0-32-amd64", "integrity", false).is_empty());
+        assert!(made("5.10.0-32-amd64", "none", true).is_empty());
+        assert!(made("6.12.117+deb13-amd64", "integrity", true).is_empty());
     }
 }

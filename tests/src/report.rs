@@ -83,6 +83,13 @@ impl Race {
         self.accesses.iter().any(|access| access.has_function(name))
     }
 
+    /// Whether both sides are at a line of the source.
+    #[must_use]
+    pub fn has_lines(&self) -> bool {
+        let mut sides = self.accesses.iter();
+        sides.all(|side| side.stack.first().is_some_and(|frame| frame.line.is_some()))
+    }
+
     /// Where the sides are, in one line.
     #[must_use]
     pub fn places(&self) -> String {

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::root::GWP_RACE;
+use super::{root::GWP_RACE, state::State};
 
 /// Who executes the code of virtual machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -108,14 +108,14 @@ impl Machine {
     pub fn boot(
         &self,
         kernel: &Path,
-        lockdown: &str,
+        state: &State,
         log: &Path,
         hear: &mut dyn FnMut(&str),
     ) -> Result<End> {
         if let Some(directory) = log.parent() {
             fs::create_dir_all(directory)?;
         }
-        let mut command = self.command(kernel, lockdown, log);
+        let mut command = self.command(kernel, state, log);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let start = Instant::now();
         let mut running = Running(command.spawn().context("starting qemu-system-x86_64")?);
@@ -139,7 +139,7 @@ impl Machine {
         }
     }
 
-    fn command(&self, kernel: &Path, lockdown: &str, log: &Path) -> Command {
+    fn command(&self, kernel: &Path, state: &State, log: &Path) -> Command {
         // Should this process be killed, qemu is to end as well.
         let mut command = Command::new("setpriv");
         command.args([
@@ -155,7 +155,7 @@ impl Machine {
         command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
         command.arg("-kernel").arg(kernel);
         command.arg("-initrd").arg(&self.initramfs);
-        command.arg("-append").arg(self.kernel_words(lockdown));
+        command.arg("-append").arg(self.kernel_words(state));
         command
             .arg("-serial")
             .arg(format!("file:{}", log.display()));
@@ -165,16 +165,14 @@ impl Machine {
 
     /// The kernel's command line. What the kernel does not know becomes the first process's environment, and what follows `--`
     /// its arguments.
-    fn kernel_words(&self, lockdown: &str) -> String {
+    fn kernel_words(&self, state: &State) -> String {
         let mut words = vec![
             "console=ttyS0".to_owned(),
             "loglevel=5".to_owned(),
             "panic=-1".to_owned(),
             format!("GWP_RACE_BIN={GWP_RACE}"),
         ];
-        if lockdown != "none" {
-            words.push(format!("lockdown={lockdown}"));
-        }
+        words.extend(state.words());
         words.extend(self.environment.iter().cloned());
         words.push("--".to_owned());
         words.extend(self.trials.iter().cloned());
@@ -196,15 +194,19 @@ mod tests {
             environment: vec!["GWP_RACE_KILLS=3".to_owned()],
             trials: vec!["yama".to_owned(), "run".to_owned()],
         };
-        let usual = machine.kernel_words("none");
-        assert!(!usual.contains("lockdown"), "{usual}");
-        let locked = machine.kernel_words("integrity");
-        let (kernel, process) = locked.split_once(" -- ").unwrap();
-        assert!(
-            kernel.ends_with("lockdown=integrity GWP_RACE_KILLS=3"),
-            "{kernel}"
-        );
-        assert_eq!(process, "yama run");
+        for (state, expected) in State::all(&["none", "integrity"].map(str::to_owned))
+            .iter()
+            .zip([
+                "gwp-race GWP_RACE_KILLS=3",
+                "gwp-race GWP_RACE_FIRST=systemd GWP_RACE_KILLS=3",
+                "gwp-race lockdown=integrity GWP_RACE_KILLS=3",
+            ])
+        {
+            let words = machine.kernel_words(state);
+            let (kernel, process) = words.split_once(" -- ").unwrap();
+            assert!(kernel.ends_with(expected), "{kernel}");
+            assert_eq!(process, "yama run");
+        }
     }
 
     /// Check that only the processor's own virtualization counts.

@@ -1,4 +1,4 @@
-//! `cargo xtask kernels`: gwp-race on kernels that this machine does not run, with Yama and lockdown, in virtual machines.
+//! `cargo xtask kernels`: gwp-race on kernels that this machine does not run, with Yama, lockdown and systemd, in virtual machines.
 //! What is tried is told by `tests/kernels`; here it gets there, and what came of it becomes a table.
 
 use std::{
@@ -17,11 +17,13 @@ mod libraries;
 mod package;
 mod results;
 mod root;
+mod state;
 mod table;
 
 use boot::{Accelerator, Machine};
 use package::{Packages, Wanted};
 use results::Results;
+use state::{LOCKDOWN, State};
 use table::Table;
 
 #[derive(clap::Args)]
@@ -49,9 +51,6 @@ pub struct Options {
     release: bool,
 }
 
-/// The levels (kernel_lockdown(7)).
-const LOCKDOWN: [&str; 3] = ["none", "integrity", "confidentiality"];
-
 /// Boots each kernel in each state, and prints what gwp-race did there.
 pub fn run(options: &Options) -> Result<()> {
     setup::have(&["qemu-system-x86"])?;
@@ -59,9 +58,9 @@ pub fn run(options: &Options) -> Result<()> {
     let directory = paths::target().join("kernels");
     fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
     let packages = Packages::read(&directory)?;
-    let initramfs = root::build(&directory, &gwp_race)?;
+    let root = root::build(&directory, &gwp_race)?;
     let machine = Machine {
-        initramfs,
+        initramfs: root.initramfs,
         accelerator: options.accelerator.chosen(),
         limit: options.limit,
         environment: vec![format!("GWP_RACE_KILLS={}", options.kills)],
@@ -70,27 +69,33 @@ pub fn run(options: &Options) -> Result<()> {
     let mut table = Table::default();
     for wanted in &options.kernels {
         let kernel = packages.kernel(wanted)?;
-        for lockdown in &options.lockdown {
-            let log = log(&directory, &kernel.release, lockdown);
-            println!(
-                "==> Linux {}, lockdown={lockdown}: {}",
-                kernel.release,
-                log.display()
-            );
+        for state in State::all(&options.lockdown) {
+            let planned = state.plan(&root.trials, &kernel.release, &options.only)?;
+            let lacks = planned.iter().find_map(|trial| trial.lacks.as_ref());
+            if planned.is_empty() {
+                continue;
+            }
+            let log = log(&directory, &kernel.release, &state);
+            println!("==> Linux {}, {state}: {}", kernel.release, log.display());
+            if let Some(lacks) = lacks {
+                println!("    not tried: {lacks}");
+                table.add(
+                    &kernel.release,
+                    &state.lockdown,
+                    Results::not_tried(&planned),
+                );
+                continue;
+            }
             let mut results = Results::default();
-            let end = machine.boot(&kernel.image, lockdown, &log, &mut |line| {
+            let end = machine.boot(&kernel.image, &state, &log, &mut |line| {
                 if let Some(news) = results.hear(line) {
                     println!("    {news}");
                 }
             })?;
             let said = fs::read(&log).with_context(|| format!("reading {}", log.display()))?;
-            results.end(end, lockdown, &String::from_utf8_lossy(&said));
-            let is_too_old = results.has_trial("old-run");
-            table.add(&kernel.release, lockdown, results);
-            if is_too_old {
-                // It does not come to what is locked down.
-                break;
-            }
+            let said = String::from_utf8_lossy(&said);
+            results.end(end, &state.lockdown, &planned, &said);
+            table.add(&kernel.release, &state.lockdown, results);
         }
     }
     let mut notes = machine::description();
@@ -108,8 +113,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-fn log(directory: &Path, release: &str, lockdown: &str) -> PathBuf {
-    directory.join(format!("logs/{release}-{lockdown}.log"))
+fn log(directory: &Path, release: &str, state: &State) -> PathBuf {
+    directory.join(format!("logs/{release}-{state}.log"))
 }
 
 fn publish(directory: &Path, notes: &[String], table: &Table) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::boot::End;
+use super::{boot::End, state::Planned};
 
 /// What came of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +73,26 @@ impl Results {
         Some(news)
     }
 
-    /// The machine has ended. If that was too early, it was in another state than wanted, or its kernel has complained in its log, that
-    /// is a finding.
-    pub fn end(&mut self, end: End, wanted: &str, log: &str) {
+    /// Those of trials that are not made, with the reason.
+    pub fn not_tried(planned: &[Planned]) -> Self {
+        let row = |planned: &Planned| {
+            let lacks = planned.lacks.as_ref()?;
+            Some(Row {
+                name: planned.name.clone(),
+                about: planned.about.clone(),
+                ok: true,
+                found: format!("not tried: {lacks}"),
+            })
+        };
+        Self {
+            rows: planned.iter().filter_map(row).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The machine has ended. If that was too early, it was in another state than wanted, a trial was not made that should have been, or
+    /// its kernel has complained in its log, that is a finding.
+    pub fn end(&mut self, end: End, wanted: &str, planned: &[Planned], log: &str) {
         if let Some(complaint) = complaint(log) {
             self.rows.push(Row {
                 name: "kernel".to_owned(),
@@ -92,7 +109,7 @@ impl Results {
             (Some(lockdown), _) if lockdown != wanted => {
                 format!("it is booted with lockdown={lockdown} instead")
             }
-            _ if self.are_complete => return,
+            _ if self.are_complete => return self.miss(planned),
             (_, end) => {
                 let how = match end {
                     End::Off => "the machine went off",
@@ -112,9 +129,18 @@ impl Results {
         });
     }
 
-    /// Whether a trial of this name was made.
-    pub fn has_trial(&self, name: &str) -> bool {
-        self.rows.iter().any(|row| row.name == name)
+    /// Takes note of trials that should have been made, and were not.
+    fn miss(&mut self, planned: &[Planned]) {
+        for trial in planned {
+            if !self.rows.iter().any(|row| row.name == trial.name) {
+                self.rows.push(Row {
+                    name: trial.name.clone(),
+                    about: trial.about.clone(),
+                    ok: false,
+                    found: "it was not made".to_owned(),
+                });
+            }
+        }
     }
 
     /// What came of them, in their order.
@@ -135,8 +161,31 @@ mod tests {
         for line in lines {
             results.hear(line);
         }
-        results.end(end, "none", "");
+        results.end(end, "none", &[planned("run", None)], "");
         results.into_rows()
+    }
+
+    fn planned(name: &str, lacks: Option<&str>) -> Planned {
+        Planned {
+            name: name.to_owned(),
+            about: format!("`{name}`"),
+            lacks: lacks.map(str::to_owned),
+        }
+    }
+
+    /// Check that what cannot be tried is no finding, and says why.
+    #[test]
+    fn what_is_lacking_is_told() {
+        let trials = [
+            planned("systemd-stop", Some("no systemd")),
+            planned("run", None),
+        ];
+        let rows = Results::not_tried(&trials).into_rows();
+        assert_eq!(rows.len(), 1);
+        assert!(
+            rows[0].ok && rows[0].found == "not tried: no systemd",
+            "{rows:?}"
+        );
     }
 
     /// Check that trials are read, and what else comes through the port is not taken for one.
@@ -175,6 +224,7 @@ mod tests {
                 "in the midst of `run`",
             ),
             (&[RELEASE, RUN], End::Off, "between two trials"),
+            (&[RELEASE, r#"{"end":true}"#], End::Off, "it was not made"),
             (
                 &[
                     r#"{"lockdown":"integrity","release":"6.1.0"}"#,

@@ -1,4 +1,4 @@
-//! What a virtual machine has instead of a disk: gwp-race, the trials as its first process, the programs to watch, and the
+//! What a virtual machine has instead of a disk: gwp-race, the trials as its first process, the programs to watch, this machine's systemd, and the
 //! libraries that these need. All files are where they are here, so that paths in debug information hold.
 
 use std::{
@@ -25,8 +25,16 @@ const TOOLS: [&str; 2] = ["/usr/bin/setpriv", "/bin/sh"];
 /// Where gwp-race is in the virtual machine.
 pub const GWP_RACE: &str = "/usr/bin/gwp-race";
 
-/// Makes the archive; its path.
-pub fn build(directory: &Path, gwp_race: &Path) -> Result<PathBuf> {
+/// See the module.
+pub struct Root {
+    /// The archive.
+    pub initramfs: PathBuf,
+    /// The program with the trials, on this machine.
+    pub trials: PathBuf,
+}
+
+/// Makes the archive.
+pub fn build(directory: &Path, gwp_race: &Path) -> Result<Root> {
     let mut command = cargo();
     command.args(["build", "--package", TESTS, "--bin", TRIALS]);
     step("building the trials", &mut command)?;
@@ -63,9 +71,10 @@ pub fn build(directory: &Path, gwp_race: &Path) -> Result<PathBuf> {
             .mode();
         archive.add(file, &read(file)?, mode & 0o111 != 0)?;
     }
-    let path = directory.join("initramfs");
-    fs::write(&path, archive.finish()?).with_context(|| format!("writing {}", path.display()))?;
-    Ok(path)
+    let initramfs = directory.join("initramfs");
+    fs::write(&initramfs, archive.finish()?)
+        .with_context(|| format!("writing {}", initramfs.display()))?;
+    Ok(Root { initramfs, trials })
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {
