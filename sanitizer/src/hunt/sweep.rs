@@ -27,6 +27,9 @@ pub struct Sweep {
     done: u64,
     /// Functions that were learned of it.
     learned: usize,
+    /// When all were gone through, it goes through them once more, for all that are not known yet; and whether it does.
+    goes_on: bool,
+    takes_all: bool,
 }
 
 impl Sweep {
@@ -38,6 +41,17 @@ impl Sweep {
             next: number,
             done: 0,
             learned: 0,
+            goes_on: false,
+            takes_all: false,
+        }
+    }
+
+    /// The same, of which all functions are learned in the end, those that store to a variable first: as far as there is room for them.
+    #[must_use]
+    pub const fn of_all_from(number: u64) -> Self {
+        Self {
+            goes_on: true,
+            ..Self::from(number)
         }
     }
 
@@ -45,6 +59,7 @@ impl Sweep {
     pub const fn restart(&mut self, number: u64) {
         self.next = number;
         self.done = 0;
+        self.takes_all = false;
     }
 
     /// Whether anything was learned of it.
@@ -67,14 +82,21 @@ impl Sweep {
         let time = if is_first { FIRST } else { NEXT };
         let mut learned = 0;
         // What it takes to learn them counts, too: the program's signals wait meanwhile.
-        self.go_on(code, time, &timekeeper.begin(), &mut |start| {
+        let begun = timekeeper.begin();
+        let mut learn = |start| {
             known.learn(start, code);
             learned += 1;
-        });
+        };
+        self.go_on(code, time, &begun, &mut learn);
+        if self.goes_on && !self.takes_all && self.done >= code.function_count() {
+            self.takes_all = true;
+            self.done = 0;
+            self.go_on(code, time, &begun, &mut learn);
+        }
         self.learned += learned;
     }
 
-    /// Goes on until that has begun so long ago, and tells the starts of the functions that store to a variable.
+    /// Goes on until that has begun so long ago, and tells the starts of the functions that store to a variable, or of all.
     pub fn go_on(
         &mut self,
         code: &dyn CodeView,
@@ -94,7 +116,7 @@ impl Sweep {
                 self.done += 1;
                 let function = pc.and_then(|pc| code.function(pc));
                 if let Some((start, bytes)) = function
-                    && stores_to(bytes, start, variables.of(start, code))
+                    && (self.takes_all || stores_to(bytes, start, variables.of(start, code)))
                 {
                     found(start);
                 }

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// What is known beside a site's own counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Circumstances {
     /// Whether somebody comes within a first wait, by what is seen of sites of its class.
     pub comes: f64,
@@ -24,6 +24,8 @@ pub struct Circumstances {
     pub writes: bool,
     /// It names its variable.
     pub names: bool,
+    /// How soon others come in this program, s, as a rule: by what was seen of others.
+    pub meets_s: f64,
     /// Its variable is shared or changes, or its member has raced.
     pub is_related: bool,
     /// What was seen at all sites that write, or at all that do not.
@@ -33,6 +35,25 @@ pub struct Circumstances {
     /// What was seen at the same variable or member.
     pub of_object: Counts,
 }
+
+impl Default for Circumstances {
+    fn default() -> Self {
+        Self {
+            comes: 0.0,
+            uses: Beta::default(),
+            writes: false,
+            names: false,
+            meets_s: MEETS_S,
+            is_related: false,
+            of_kind: Counts::default(),
+            of_function: Counts::default(),
+            of_object: Counts::default(),
+        }
+    }
+}
+
+/// How soon others come, s, before any was seen.
+pub const MEETS_S: f64 = prior::MEETS_TIME / prior::MEETS_SHAPE;
 
 /// All five.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,9 +121,12 @@ impl News {
     }
 }
 
-/// What stalls at a site have shown of whether something orders it with those that use the same bytes.
+/// What stalls at a site have shown of whether something orders it with those that use the same bytes. Where it goes by a pointer, it may be but a few of
+/// the addresses at which nothing does: how large that part is, is as unknown as whether there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stalls {
+    /// They were of one address.
+    is_one: bool,
     /// Those in which nobody came, and how long each was, s.
     quiet: f64,
     each_s: f64,
@@ -111,10 +135,11 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Of what was seen.
+    /// Of what was seen, at one address or at any.
     #[must_use]
-    pub fn of(counts: &Counts) -> Self {
+    pub fn of(counts: &Counts, is_one: bool) -> Self {
         Self {
+            is_one,
             quiet: counts.quiet,
             each_s: counts.quiet_s / counts.quiet.max(1e-9),
             locked: counts.locked,
@@ -135,10 +160,31 @@ impl Stalls {
     pub fn against(&self, sigma: f64, mu: f64) -> f64 {
         /// No single stall proves more.
         const LEAST: f64 = 1e-3;
-        let quiet = 1.0 - sigma * (1.0 - (-mu * self.each_s).exp());
-        -self.quiet * quiet.max(LEAST).ln() + prior::LOCKED * self.locked
-            - prior::CAUGHT * self.caught
+        let comes = sigma * (1.0 - (-mu * self.each_s).exp());
+        let quiet = if self.is_one {
+            -self.quiet * (1.0 - comes).max(LEAST).ln()
+        } else {
+            // On average over all parts: of a small one they say little.
+            let Beta { yes, no } = prior_of_part();
+            yes * (1.0 + self.quiet * comes / no).ln()
+        };
+        quiet + prior::LOCKED * self.locked - prior::CAUGHT * self.caught
     }
+
+    /// Of those who come and meet others, how many do so in no order, if anybody does.
+    #[must_use]
+    pub fn part(&self, sigma: f64, mu: f64) -> Beta {
+        if self.is_one {
+            return Beta { yes: 1.0, no: 0.0 };
+        }
+        let comes = sigma * (1.0 - (-mu * self.each_s).exp());
+        prior_of_part().with(self.caught, self.quiet * comes)
+    }
+}
+
+/// Either all or few: it has a maximum at both ends.
+fn prior_of_part() -> Beta {
+    Beta::prior(prior::PART, prior::PART_WEIGHT)
 }
 
 impl Belief {
@@ -153,7 +199,7 @@ impl Belief {
             rho: prior_of_races(around).with(relatives.yes, relatives.no),
             mu,
             nu: News::of(own),
-            stalls: Stalls::of(own),
+            stalls: Stalls::of(own, around.names),
         }
     }
 
@@ -188,7 +234,7 @@ impl AtHand {
         Self {
             lambda: rate.with(of_site.came, of_site.waited_s),
             sigma: Beta::prior(prior::USED_AGAIN, 1.0).with(own.used, own.unused),
-            stalls: Stalls::of(own),
+            stalls: Stalls::of(own, true),
         }
     }
 }
@@ -197,7 +243,7 @@ impl AtHand {
 fn use_of(own: &Counts, around: &Circumstances) -> (Beta, Gamma) {
     let mu = Gamma {
         events: prior::MEETS_SHAPE,
-        time_s: prior::MEETS_TIME,
+        time_s: prior::MEETS_SHAPE * around.meets_s,
     };
     (
         prior_of_use(around).with(own.used, own.unused),
@@ -210,7 +256,9 @@ fn use_of(own: &Counts, around: &Circumstances) -> (Beta, Gamma) {
 pub fn shown(own: &Counts, around: &Circumstances) -> (f64, f64) {
     let racing = own.caught.min(1.0);
     let (sigma, mu) = use_of(own, around);
-    let against = Stalls::of(own).against(sigma.mean(), mu.mean()).max(0.0);
+    let against = Stalls::of(own, around.names)
+        .against(sigma.mean(), mu.mean())
+        .max(0.0);
     (racing, (1.0 - racing) * (1.0 - (-against).exp()))
 }
 

@@ -39,8 +39,8 @@ pub struct ByWorth {
 /// What is in hand.
 #[derive(Clone, Copy, Debug)]
 struct Hand {
-    /// What it is.
-    kind: Kind,
+    /// At what kind of site, if it is at one.
+    kind: Option<Kind>,
     /// What things cost.
     price: Price,
     /// Since when, s.
@@ -55,7 +55,8 @@ struct Hand {
 struct Choice {
     worth: f64,
     deed: Deed,
-    kind: Kind,
+    /// At what kind of site, if it is at one.
+    kind: Option<Kind>,
 }
 
 impl ByWorth {
@@ -86,9 +87,8 @@ impl ByWorth {
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
-        let trust = self.trust.map(|trust| trust.at(now));
         for choice in &mut choices {
-            choice.worth *= trust[choice.kind as usize];
+            choice.worth *= self.trust(choice.kind, now);
         }
         let best = choices
             .into_iter()
@@ -116,8 +116,9 @@ impl ByWorth {
         best.deed
     }
 
-    fn trust(&self, kind: Kind, now: f64) -> f64 {
-        self.trust[kind as usize].at(now)
+    /// How far what is expected at sites of a kind comes true.
+    fn trust(&self, kind: Option<Kind>, now: f64) -> f64 {
+        kind.map_or(1.0, |kind| self.trust[kind as usize].at(now))
     }
 
     /// What has come of what is in hand, in the terms in which it was expected.
@@ -169,8 +170,8 @@ impl ByWorth {
 
     fn of_site(&mut self, number: Number, now: f64, price: &Price, kind: Kind) -> Option<Choice> {
         let (belief, look) = self.thought(number, now);
-        let guess = Guess::draw(&belief, None, look, &mut self.random);
         let facts = *self.known.catalogue.facts(number)?;
+        let guess = Guess::draw(&belief, None, look, &mut self.random);
         let plan = self.of_facts(&facts, &guess, price);
         let known = self.known.addresses.of(number);
         if known.is_empty() || !self.known.watches_ahead {
@@ -234,40 +235,41 @@ impl ByWorth {
                 at_most: SAMPLE,
                 then: Then::LetGo,
             },
-            kind: Kind::Sample,
+            kind: None,
         });
     }
 
     /// What to do with a thread that a sample has stopped, at one of the sites to which it may come.
     fn of_stopped(&mut self, now: f64, ahead: &[SiteId]) -> Option<(SiteId, Then)> {
         let price = self.hand?.price;
-        // What is expected here is trusted as much as what the others were to bring.
-        let worth = self.pace.worth() / self.trust(Kind::Sample, now);
         let Some(first) = ahead.first() else {
             self.known.samples.stopped(now, 0.0);
             return None;
         };
         let mut best = (0.0, (*first, Then::LetGo));
-        let mut expected = 0.0;
+        let (mut expected, mut of_kind) = (0.0, None);
         for site in ahead {
             let Some(number) = self.known.catalogue.number(*site) else {
                 continue;
             };
+            let kind = Some(self.known.kind(number));
+            let trust = self.trust(kind, now);
             let (belief, look) = self.thought(number, now);
             let mean = Guess::mean(&belief, None, look);
             let guess = Guess {
                 look: mean.look,
                 ..Guess::draw(&belief, None, look, &mut self.random)
             };
-            let (gain, then) = best_of_stopped(&guess, &price, worth);
-            if gain > best.0 {
-                best = (gain, (*site, then));
-                expected = mean.brings(then);
+            let (gain, then) = best_of_stopped(&guess, &price, self.pace.worth() / trust);
+            if trust * gain > best.0 {
+                best = (trust * gain, (*site, then));
+                (expected, of_kind) = (mean.brings(then), kind);
             }
         }
-        self.known.samples.stopped(now, expected);
+        let trusted = self.trust(of_kind, now) * expected;
+        self.known.samples.stopped(now, trusted);
         if let Some(hand) = &mut self.hand {
-            hand.expected = expected;
+            (hand.expected, hand.kind) = (expected, of_kind);
         }
         Some(best.1)
     }
@@ -305,7 +307,7 @@ impl ByWorth {
                     variable,
                     at_most: WATCH,
                 },
-                kind: Kind::Watch,
+                kind: None,
             });
         }
     }
@@ -313,7 +315,7 @@ impl ByWorth {
 
 fn wait(site: SiteId, plan: Plan, kind: Kind) -> Choice {
     Choice {
-        kind,
+        kind: Some(kind),
         worth: plan.worth,
         deed: Deed::Wait {
             site,
@@ -338,7 +340,9 @@ impl Planner for ByWorth {
             let time_s = (now_s - hand.since).max(0.0);
             let cost = hand.price.cost(time_s, cost_s);
             self.pace.add(trust * hand.expected, cost);
-            self.trust[hand.kind as usize].add(now_s, hand.expected, hand.came);
+            if let Some(kind) = hand.kind {
+                self.trust[kind as usize].add(now_s, hand.expected, hand.came);
+            }
         }
         self.known.update(now, event);
     }
@@ -356,7 +360,7 @@ impl Planner for ByWorth {
             id: self.last,
             deed,
         };
-        self.known.begin(action);
+        self.known.begin(now, action);
         action
     }
 

@@ -52,6 +52,9 @@ priors! {
     CAUGHT = 4.0, "log-odds", "What a stall in which somebody was caught says against one.";
     MEETS_SHAPE = 0.3, "accesses", "How many accesses of others the prior of their rate counts for, where others use the bytes.";
     MEETS_TIME = 0.002, "s", "In how much time: 150 a second, which may be far off.";
+    MEETS_POOL = 3.0, "sites", "How many sites that counts for, where it is learned how soon others come in this program.";
+    PART = 0.0, "log-odds", "Where a site goes by a pointer and races: it does so at an address at which two threads meet.";
+    PART_WEIGHT = 0.8, "stalls", "How many stalls that counts for.";
     MISSED = -1.5, "log-odds", "Others use the bytes before those can be watched, where they are not watched before a thread comes.";
     AT_HAND = -2.0, "log-odds", "A thread that comes to a site is about to access an address that two were seen to use there.";
     AT_HAND_WEIGHT = 0.3, "arrivals", "How many such threads that counts for.";

@@ -7,8 +7,8 @@ use super::{counts::left_of, posterior::Gamma, prior};
 pub struct Samples {
     /// Threads that were stopped.
     stopped: f64,
-    /// For how long samples were waited for, s.
-    waited_s: f64,
+    /// What it has taken of time, s: to wait for a sample, whether one came or not, and what was done then.
+    time_s: f64,
     /// Races that were to be expected of what could be done with them.
     races: f64,
     /// What it has cost of the budget, s.
@@ -22,7 +22,7 @@ impl Samples {
         let left = left_of(self.as_of_s, now, prior::HALF_LIFE);
         for sum in [
             &mut self.stopped,
-            &mut self.waited_s,
+            &mut self.time_s,
             &mut self.races,
             &mut self.cost_s,
         ] {
@@ -38,14 +38,10 @@ impl Samples {
         self.races += races;
     }
 
-    /// Nobody could be stopped.
-    pub fn missed(&mut self, now: f64, waited_s: f64) {
+    /// One was waited for, which has taken so much time and cost so much of the budget, s.
+    pub fn took(&mut self, now: f64, time_s: f64, cost_s: f64) {
         self.fade(now);
-        self.waited_s += waited_s;
-    }
-
-    /// It has cost so much of the budget, s.
-    pub fn cost(&mut self, cost_s: f64) {
+        self.time_s += time_s;
         self.cost_s += cost_s;
     }
 
@@ -63,7 +59,7 @@ impl Samples {
         (
             mean * each.draw(random),
             (stop_s * prior::SAMPLE_WEIGHT + self.cost_s) / count,
-            (sample_s * prior::SAMPLE_WEIGHT + self.waited_s) / count,
+            (sample_s * prior::SAMPLE_WEIGHT + self.time_s) / count,
         )
     }
 }
@@ -84,12 +80,12 @@ mod tests {
         assert!((mean(&samples) / prior::SAMPLE - 1.0).abs() < 0.1);
         for _ in 0..100 {
             samples.stopped(0.0, 0.5);
-            samples.cost(10e-3);
+            samples.took(0.0, 2e-3, 10e-3);
         }
         assert!((0.4..0.5).contains(&mean(&samples)));
         let (_, budget, time) = samples.draw(0.03, 2e-3, &mut fastrand::Rng::with_seed(1));
         assert!((9e-3..10e-3).contains(&budget) && time < 0.03);
-        samples.missed(30.0 * prior::HALF_LIFE, 0.0);
+        samples.took(30.0 * prior::HALF_LIFE, 0.0, 0.0);
         assert!((mean(&samples) / prior::SAMPLE - 1.0).abs() < 0.1);
     }
 }

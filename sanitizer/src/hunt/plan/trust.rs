@@ -1,26 +1,22 @@
-//! How far what the model promises comes true, by the kind of what was chosen: it knows of no site that it is not like the others.
+//! How far what the model promises of sites comes true, by their kind: it knows of no site that it is not like the others.
 
 use super::{counts::left_of, prior};
 
-/// Kinds of choices.
+/// Kinds of sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Wherever a sample stops somebody.
-    Sample,
-    /// A site that was never tried.
+    /// One that was never tried.
     Untried,
     /// One at which nothing was found.
     Tried,
     /// One whose bytes others use.
     Contended,
-    /// Who writes a variable.
-    Watch,
 }
 
 /// How many kinds there are.
-pub(super) const KINDS: usize = 5;
+pub(super) const KINDS: usize = 3;
 
-/// What was expected of choices of one kind, and what has come of them, in races. Both fade by the same half-life.
+/// What was expected at sites of one kind, and what has come of it, in races. Both fade by the same half-life.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trust {
     expected: f64,
@@ -29,7 +25,7 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Something has come of a choice, of which so much was expected.
+    /// Something has come of one, of which so much was expected.
     pub(super) fn add(&mut self, now: f64, expected: f64, came: f64) {
         let left = left_of(self.as_of_s, now, prior::HALF_LIFE);
         self.expected = self.expected * left + expected;

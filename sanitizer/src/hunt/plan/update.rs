@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     action::{Action, Deed},
     addresses::{Addresses, Known},
-    belief::{AtHand, Belief, Circumstances, shown, uses},
+    belief::{AtHand, Belief, Circumstances, MEETS_S, shown, uses},
     catalogue::{
         CLASSES, Catalogue, Number, Object, is_related, kind, kind_index, nearness, object_of,
     },
@@ -14,6 +14,7 @@ use super::{
     posterior::{Beta, Gamma},
     prior,
     samples::Samples,
+    trust::Kind,
 };
 
 /// See the module.
@@ -46,18 +47,22 @@ pub struct Knowledge {
     pub samples: Samples,
     /// Races found.
     pub(super) races: f64,
+    /// Logarithms of how soon others came, s, at each site once.
+    meets: (f64, f64),
     /// What waits and stops have cost, s, and how many there were.
     waits: (f64, f64),
     stops: (f64, f64),
-    /// What is in hand, and for how long somebody was held for it, s.
+    /// What is in hand, since when, and for how long somebody was held for it, s.
     pub(super) hand: Option<Action>,
+    since_s: f64,
     held_s: Option<f64>,
 }
 
 impl Knowledge {
     /// An action has begun.
-    pub fn begin(&mut self, action: Action) {
+    pub fn begin(&mut self, now: Duration, action: Action) {
         self.hand = Some(action);
+        self.since_s = now.as_secs_f64();
         self.held_s = None;
         self.about = None;
     }
@@ -104,7 +109,7 @@ impl Knowledge {
                 lasted,
                 users,
             } => self.passed(now, *site, *address, *lasted, users),
-            What::NoSample { waited } => self.samples.missed(now, waited.as_secs_f64()),
+            What::NoSample { .. } => {}
             What::LetGo { site, why } => match why {
                 LetGo::Unsuitable => self.count(now, *site, |counts| counts.unused += 1.0),
                 LetGo::HoldsLock => self.count(now, *site, |counts| counts.locked += 1.0),
@@ -140,7 +145,8 @@ impl Knowledge {
                     None => {}
                 }
                 if hand.is_some_and(|hand| matches!(hand.deed, Deed::Sample { .. })) {
-                    self.samples.cost(*cost);
+                    let time_s = (now - self.since_s).max(0.0);
+                    self.samples.took(now, time_s, *cost);
                 }
                 self.hand = None;
             }
@@ -219,6 +225,10 @@ impl Knowledge {
             unused: used.no - used_before.no,
             ..Counts::default()
         };
+        let is_met_first = own.met > 0.0 && own.met <= 1.0 && seen.met > 0.0;
+        if is_met_first {
+            add_meeting(&mut self.meets, seen.meeting_s);
+        }
         let tries = own.tries();
         let add = |counts: &mut Counts, seen| counts.add_at(now, prior::HALF_LIFE, seen);
         add(&mut self.of_kind[usize::from(facts.writes)], news);
@@ -230,6 +240,17 @@ impl Knowledge {
         // Of a class first tries are of interest.
         if is_first || tries <= 1.0 {
             add(&mut self.of_class[class], seen);
+        }
+    }
+
+    /// What is known of a site, in a word.
+    pub(super) fn kind(&self, number: Number) -> Kind {
+        if self.contended.contains(&number) {
+            Kind::Contended
+        } else if self.sites.contains_key(&number) {
+            Kind::Tried
+        } else {
+            Kind::Untried
         }
     }
 
@@ -278,11 +299,19 @@ impl Knowledge {
             uses: self.uses_of_kind(class, now),
             writes: facts.writes,
             names: kind(class).0,
+            meets_s: self.meets_s(),
             is_related: is_related(class),
             of_kind: at(self.of_kind.get(usize::from(facts.writes))),
             of_function: at(self.of_function.get(&facts.function)),
             of_object: at(object.and_then(|object| self.of_object.get(&object))),
         }
+    }
+
+    /// How soon others come, s, as a rule.
+    fn meets_s(&self) -> f64 {
+        let (sum, count) = self.meets;
+        let mean = (MEETS_S.ln() * prior::MEETS_POOL + sum) / (prior::MEETS_POOL + count);
+        mean.exp()
     }
 
     /// What is thought of a site.
@@ -323,6 +352,15 @@ impl Knowledge {
             mean(prior::COST_STOP, self.stops),
         )
     }
+}
+
+/// Others came after such a time, s.
+fn add_meeting(meets: &mut (f64, f64), after_s: f64) {
+    /// By so much the mean logarithm of a time by chance is below that of its mean: Euler's constant.
+    const BELOW: f64 = 0.577_215_664_901_532_9;
+    /// Nothing is told apart below this.
+    const LEAST_S: f64 = 1e-6;
+    add(meets, after_s.max(LEAST_S).ln() + BELOW);
 }
 
 fn add(sum: &mut (f64, f64), new: f64) {

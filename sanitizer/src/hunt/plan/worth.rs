@@ -110,14 +110,15 @@ impl Guess {
 
     fn with(belief: &Belief, at_hand: Option<&AtHand>, look: f64, value: &mut Value<'_>) -> Self {
         let (anywhere, mu) = (value.of_beta(belief.sigma), value.of_gamma(belief.mu));
-        let anywhere_races = belief.races(value.of_beta(belief.rho), anywhere, mu);
+        let races = belief.races(value.of_beta(belief.rho), anywhere, mu);
+        let races = races * value.of_beta(belief.stalls.part(anywhere, mu));
         let (lambda, sigma, races) = match at_hand {
             Some(at_hand) => {
                 let sigma = value.of_beta(at_hand.sigma);
-                let races = at_hand.stalls.after(anywhere_races, sigma, mu);
+                let races = at_hand.stalls.after(races, sigma, mu);
                 (at_hand.lambda, sigma, races)
             }
-            None => (belief.lambda, anywhere, anywhere_races),
+            None => (belief.lambda, anywhere, races),
         };
         Self {
             lambda,

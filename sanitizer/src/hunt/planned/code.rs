@@ -37,7 +37,7 @@ impl Code {
     pub(super) fn new(number: u64, timekeeper: Timekeeper) -> Self {
         Self {
             known: KnownCode::that_tells(),
-            sweep: Sweep::from(number),
+            sweep: Sweep::of_all_from(number),
             has_begun: false,
             noted: Vec::new(),
             seen: Vec::new(),

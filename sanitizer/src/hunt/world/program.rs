@@ -196,6 +196,8 @@ pub struct Program {
     pub about: &'static str,
     /// CPU time that it uses in a second.
     pub processors: f64,
+    /// CPU time that goes by where no sites are, against that before sites: in libraries that are not analyzed.
+    pub elsewhere: f64,
     /// Its sites: their numbers are their ids.
     pub sites: Vec<Site>,
     /// Who meets whom.
@@ -220,6 +222,7 @@ impl Program {
             name,
             about,
             processors: 2.0,
+            elsewhere: 0.0,
             sites: Vec::new(),
             meetings: Vec::new(),
             phases: Vec::new(),

@@ -210,10 +210,9 @@ impl<'a> World<'a> {
     /// The site before which a sample of CPU time lands.
     fn sampled(&mut self) -> Option<usize> {
         let all = *self.cpu.last()?;
-        let point = self.random.f64() * all;
+        let point = self.random.f64() * (all + self.program.elsewhere);
         let site = self.cpu.partition_point(|sum| *sum <= point);
-        let site = site.min(self.cpu.len() - 1);
-        self.is_reached_at(site, self.now).then_some(site)
+        (site < self.cpu.len() && self.is_reached_at(site, self.now)).then_some(site)
     }
 
     /// The sites to which a thread comes next that stands before this one.

@@ -10,7 +10,7 @@ use crate::hunt::plan::{
 use super::{
     arrival::Bytes,
     costs::{LONGEST_STALL, MOST_TRAPS},
-    program::{After, Meeting, Order},
+    program::{After, Meeting, Order, exponential},
     simulation::{Find, MOST_USERS, World, id},
 };
 
@@ -53,7 +53,7 @@ impl World<'_> {
                 let is_quiet = matches!(end, StallEnd::Quiet | StallEnd::Locked);
                 if is_quiet && !look.is_zero() {
                     // Whom the thread has kept from coming comes from now on.
-                    self.after = Some(self.look(index, look, &others));
+                    self.after = Some(self.look(index, bytes, look, &others));
                 }
                 What::Held {
                     site,
@@ -63,7 +63,7 @@ impl World<'_> {
             }
             Then::Look(at_most) => {
                 self.run.looks += 1;
-                self.look(index, at_most, &others)
+                self.look(index, bytes, at_most, &others)
             }
             Then::LetGo => What::LetGo {
                 site,
@@ -142,10 +142,19 @@ impl World<'_> {
     }
 
     /// Watches, after a thread has gone on from a site, what these others use.
-    fn look(&mut self, index: usize, at_most: Duration, others: &[(f64, Meeting)]) -> What {
+    fn look(
+        &mut self,
+        index: usize,
+        bytes: Bytes,
+        at_most: Duration,
+        others: &[(f64, Meeting)],
+    ) -> What {
         /// Accesses of its own from which on they say that the bytes are a thread's own.
         const AGAIN: f64 = 4.0;
         let longest = at_most.as_secs_f64();
+        let mut others = others.to_vec();
+        others.extend(self.come_again(index, bytes));
+        others.sort_by(|one, other| one.0.total_cmp(&other.0));
         let all = others.iter();
         let all: f64 = all
             .map(|(_, meeting)| traps_of(meeting.after, longest))
@@ -166,6 +175,26 @@ impl World<'_> {
             is_private: others.is_empty() && own > AGAIN,
             users,
         }
+    }
+}
+
+impl World<'_> {
+    /// Who uses bytes again that are used again and again, and did so before or while a thread stood before them.
+    fn come_again(&mut self, index: usize, bytes: Bytes) -> Vec<(f64, Meeting)> {
+        let mut come = Vec::new();
+        if !bytes.is_of_area {
+            return come;
+        }
+        for meeting in self.meetings_of(index).to_vec() {
+            if !matches!(meeting.after, After::Within(_)) {
+                continue;
+            }
+            let rate = self.program.rate_at(&meeting, bytes.address);
+            if rate > 0.0 && self.is_reached_at(meeting.other, self.now) {
+                come.push((exponential(rate, &mut self.random), meeting));
+            }
+        }
+        come
     }
 }
 
