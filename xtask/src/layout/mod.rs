@@ -181,3 +181,22 @@ fn tests_are_left_aside() {
     let lines: Vec<_> = tree.modules.values().map(|module| module.lines).collect();
     assert_eq!(lines, [5, 2]);
 }
+
+/// Check that the examples that are built here exist: cargo tells nobody that one is gone.
+#[test]
+fn examples_exist() {
+    let mut built = 0;
+    for module in read("xtask/src/main.rs").modules.values() {
+        let text = std::fs::read_to_string(&module.file).expect("a source");
+        let mut strings = text.split('"').skip(1).step_by(2);
+        while strings.any(|string| string == "--example") {
+            let name = strings.next().expect("an example's name");
+            let folder = paths::root().join("sanitizer/examples");
+            let files = [format!("{name}.rs"), format!("{name}/main.rs")];
+            let exists = files.iter().any(|file| folder.join(file).is_file());
+            assert!(exists, "{name}, of {}", module.file.display());
+            built += 1;
+        }
+    }
+    assert!(built >= 4, "{built} are built");
+}

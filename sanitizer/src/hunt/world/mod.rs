@@ -15,6 +15,7 @@ pub mod oracle;
 pub mod program;
 pub mod report;
 pub mod simulation;
+mod small;
 mod stop;
 mod surroundings;
 pub mod today;

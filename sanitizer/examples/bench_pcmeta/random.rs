@@ -1,0 +1,16 @@
+//! Numbers that are the same in each run.
+
+/// A random number generator with a fixed start, so that each run measures the same.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `limit`: splitmix64, scaled.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        ((u128::from(z) * u128::from(limit)) >> 64) as u64
+    }
+}
