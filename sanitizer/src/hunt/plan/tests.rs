@@ -185,18 +185,24 @@ proptest! {
 }
 
 /// Check that quiet stalls speak against a race by how likely somebody would have come in them: not at all where that is unlikely, so that who comes
-/// seldom is waited for again; that a lock speaks against one as well, and a catch for it, whatever was quiet before.
+/// seldom is waited for again; that a lock speaks against one as well, and a catch for it, whatever was quiet before. Where a site goes by a pointer they
+/// say little of whether it races, and the more of whether many of its addresses do.
 #[test]
 fn stalls_prove_what_they_can() {
-    let likely = |mu: f64, lasted_s: f64, counts: Counts| {
+    let of = |names: bool, lasted_s: f64, counts: Counts| {
         let counts = Counts {
             quiet: 4.0,
             quiet_s: 4.0 * lasted_s,
             ..counts
         };
-        let belief = Belief::of(&counts, &Circumstances::default());
-        belief.races(0.5, 0.9, mu)
+        let around = Circumstances {
+            names,
+            ..Circumstances::default()
+        };
+        Belief::of(&counts, &around)
     };
+    let likely =
+        |mu: f64, lasted_s: f64, counts: Counts| of(true, lasted_s, counts).races(0.5, 0.9, mu);
     let none = Counts::default();
     assert!(likely(1.0, 1e-3, none) > 0.49);
     assert!(likely(1000.0, 5e-3, none) < 1e-3);
@@ -211,6 +217,13 @@ fn stalls_prove_what_they_can() {
         ..none
     };
     assert!(likely(1000.0, 5e-3, caught) > 0.5);
+    let part = |names, lasted_s, counts| {
+        let belief = of(names, lasted_s, counts);
+        belief.stalls.part(0.9, 1000.0).mean()
+    };
+    assert!(of(false, 5e-3, none).races(0.5, 0.9, 1000.0) > 0.1);
+    assert!(part(false, 5e-3, none) < 0.15 && part(false, 1e-6, none) > 0.45);
+    assert!(part(false, 5e-3, caught) > 0.4 && part(true, 5e-3, none) == 1.0);
 }
 
 /// Check that races of relatives, and orders that they show, count at a site where nobody was held; that of a program in which nothing that writes races

@@ -212,6 +212,7 @@ impl Knowledge {
         *own = own.at(now, prior::HALF_LIFE);
         let before = (own.racing, own.ordered);
         let used_before = uses(own);
+        let met_before = meeting(own);
         own.add(seen);
         (own.racing, own.ordered) = shown(own, &around);
         let news = Counts {
@@ -225,10 +226,9 @@ impl Knowledge {
             unused: used.no - used_before.no,
             ..Counts::default()
         };
-        let is_met_first = own.met > 0.0 && own.met <= 1.0 && seen.met > 0.0;
-        if is_met_first {
-            add_meeting(&mut self.meets, seen.meeting_s);
-        }
+        let met = meeting(own);
+        self.meets.0 += met.unwrap_or(0.0) - met_before.unwrap_or(0.0);
+        self.meets.1 += f64::from(u8::from(met.is_some() && met_before.is_none()));
         let tries = own.tries();
         let add = |counts: &mut Counts, seen| counts.add_at(now, prior::HALF_LIFE, seen);
         add(&mut self.of_kind[usize::from(facts.writes)], news);
@@ -354,13 +354,14 @@ impl Knowledge {
     }
 }
 
-/// Others came after such a time, s.
-fn add_meeting(meets: &mut (f64, f64), after_s: f64) {
-    /// By so much the mean logarithm of a time by chance is below that of its mean: Euler's constant.
+/// The logarithm of how soon others come at a site, s, if they do.
+fn meeting(own: &Counts) -> Option<f64> {
+    /// By so much the mean logarithm of one time by chance is below that of its mean: Euler's constant.
     const BELOW: f64 = 0.577_215_664_901_532_9;
     /// Nothing is told apart below this.
     const LEAST_S: f64 = 1e-6;
-    add(meets, after_s.max(LEAST_S).ln() + BELOW);
+    let mean = || (own.meeting_s / own.met).max(LEAST_S);
+    (own.met > 0.0).then(|| mean().ln() + BELOW / own.met.max(1.0))
 }
 
 fn add(sum: &mut (f64, f64), new: f64) {

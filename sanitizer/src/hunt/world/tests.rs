@@ -216,7 +216,7 @@ fn what_looks_show() {
 }
 
 /// Check that of those who come to a site only one is stopped who is about to access what is wanted, that who uses it meanwhile is seen, and that
-/// nobody is missed who uses it right after.
+/// nobody is missed who uses it right after. Of any, those are seen who use the same again.
 #[test]
 fn who_is_wanted_is_waited_for() {
     let mut program = Program::new("pair", "");
@@ -262,7 +262,10 @@ fn who_is_wanted_is_waited_for() {
         (seen as f64 / f64::from(all), passed)
     };
     let (of_any, passed) = shown(None);
-    assert!(of_any == 0.0 && passed == 0);
+    assert!(
+        of_any > 0.1 && of_any < 0.5 && passed == 0,
+        "{of_any}, {passed}"
+    );
     let (of_wanted, passed) = shown(Some(area.address(2)));
     assert!(of_wanted == 1.0 && passed > 20, "{of_wanted}, {passed}");
 }
