@@ -51,6 +51,8 @@ pub struct HitRecord {
     pub comm: [u8; 16],
     /// 1: the kernel made the access, in the system call `regs.orig_rax`.
     pub in_kernel: u32,
+    /// 1: it was made before the stall, when the thread was claimed that is stalled in it.
+    pub early: u32,
     /// Registers after the access; for one of the kernel, those with which the program has called it.
     pub regs: TrapRegs,
     /// The thread pointer, 0 where unknown. The kernel's copy: a program that moved it with

@@ -12,6 +12,7 @@ mod execs;
 mod explain;
 mod faults;
 mod files;
+mod known_addresses;
 mod lent;
 mod limits;
 mod made;

@@ -22,7 +22,7 @@ pub use evidence::Evidence;
 pub use process::{NO_PROCESS, Namespace, Process};
 pub use samples::Samples;
 pub use sharing::Sharing;
-pub use site::{Company, Locks, NO_REGISTER, NOBODY, Operand, OwnMemory, Site};
+pub use site::{Company, Locks, NO_REGISTER, NOBODY, Operand, OwnMemory, Site, Wanted};
 pub use stall::Stall;
 pub use watchdog::Watchdog;
 

@@ -29,6 +29,8 @@ pub struct Site {
     pub operand: Operand,
     /// Whether a thread is let pass for what only it uses.
     pub own: OwnMemory,
+    /// Whether a thread is let pass that is about to access something else.
+    pub wanted: Wanted,
     /// Whether a thread is let pass while nobody else accesses the same.
     pub company: Company,
     /// Whether a thread is let pass for the locks that it holds.
@@ -62,12 +64,22 @@ pub struct OwnMemory {
     pub traps: AtomicU64,
 }
 
+/// What a thread is to be about to access.
+#[repr(C)]
+pub struct Wanted {
+    /// A byte of it.
+    pub address: AtomicU64,
+    /// So many bytes are accessed at the site; 0: whatever they are.
+    pub size: AtomicU64,
+}
+
 /// Threads that are about to access the same.
 #[repr(C)]
 pub struct Company {
     /// Until when only a thread is claimed that is about to access what another one has, CLOCK_MONOTONIC ns; 0: any is.
     pub until_ns: AtomicU64,
-    /// Traps of threads that were let pass, since nobody else was about to access the same.
+    /// Traps of threads that were let pass, since nobody else was about to access the same, or since they were about to access something
+    /// else than what is wanted.
     pub unmet: AtomicU64,
     /// Addresses that were about to be accessed, ever since the site is waited at; the next place in `met`.
     pub met_count: AtomicU64,

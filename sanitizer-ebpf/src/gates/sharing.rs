@@ -20,21 +20,29 @@ pub(super) fn share_own(control: &Control) -> u32 {
 
 /// Another thread has accessed them, in a way that would be evidence in a stall.
 #[inline(always)]
-pub(super) fn share_other(control: &Control, pc: u64) -> u32 {
+pub(super) fn share_other(control: &Control, pc: u64, tid: u32) -> u32 {
     let now = now();
     let waited = now.saturating_sub(atomic::load(&control.sharing.since_ns));
+    let is_ahead = atomic::load(&control.sharing.ahead) != 0;
+    // Whoever is waited for may use them as well.
+    let by = if is_ahead { u64::from(tid) } else { 0 };
     let others = atomic::add(&control.sharing.others, 1);
     if others == 0 {
         let until = now.wrapping_add(4 * waited).wrapping_add(MORE_NS);
         atomic::store(&control.sharing.until_ns, until);
     }
-    if !is_user(control, pc) {
+    if !is_user(control, pc, by) {
         let place = atomic::add(&control.sharing.user_count, 1) as usize;
-        if let Some([user, after_ns]) = control.sharing.users.get(place) {
+        if let Some([user, after_ns, user_by]) = control.sharing.users.get(place) {
             atomic::store(after_ns, waited);
+            atomic::store(user_by, by);
             // Last: it says that the other one is there.
             atomic::store(user, pc);
         }
+    }
+    if is_ahead {
+        // They are watched until somebody comes.
+        return 0;
     }
     if others + 1 == OTHERS {
         tell_of_sharing(control);
@@ -46,9 +54,9 @@ pub(super) fn share_other(control: &Control, pc: u64) -> u32 {
 
 /// Whether an access there was noted.
 #[inline(always)]
-fn is_user(control: &Control, pc: u64) -> bool {
+fn is_user(control: &Control, pc: u64, by: u64) -> bool {
     let mut users = control.sharing.users.iter();
-    users.any(|[user, _]| atomic::load(user) == pc)
+    users.any(|[user, _, user_by]| atomic::load(user) == pc && atomic::load(user_by) == by)
 }
 
 /// Enough was seen of who uses the bytes that stay watched.

@@ -5,7 +5,7 @@ use core::ptr;
 use aya_ebpf::{bindings::bpf_perf_event_data, helpers::bpf_probe_read_user};
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, HELD_TRAPS, MET, NO_REGISTER, NOBODY, NOT_HELD_TRAPS, OWN_TRAPS,
-    TRAPS_PER_SITE, UNMET_TRAPS, lock, own, phase,
+    TRAPS_PER_SITE, UNMET_TRAPS, access, lock, own, phase,
 };
 
 use crate::atomic;
@@ -25,6 +25,12 @@ pub(super) fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_ev
     let trap = atomic::add(&control.site.traps, 1);
     if trap + 1 == TRAPS_PER_SITE {
         tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
+    }
+    // It was claimed here, and was not stopped in time.
+    if phase::of(word) != phase::IDLE
+        && atomic::load(&control.claim.owner) == u64::from(current_tid(control))
+    {
+        atomic::add(&control.claim.again, 1);
     }
     let now = now();
     let unmet = atomic::load(&control.site.company.unmet);
@@ -46,6 +52,10 @@ pub(super) fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_ev
         return swallow(control, Counter::SiteSwallowed);
     }
     let address = site_address(control, ctx);
+    let size = atomic::load(&control.site.wanted.size);
+    if size != 0 && !access::covers(address, size, atomic::load(&control.site.wanted.address)) {
+        return pass_unwanted(control, word);
+    }
     if atomic::load(&control.site.own.passes) != 0 && is_own(control, ctx, address) {
         if atomic::add(&control.site.own.traps, 1) + 1 == OWN_TRAPS {
             tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
@@ -75,14 +85,43 @@ pub(super) fn site_reached(control: &Control, word: u64, ctx: *const bpf_perf_ev
         }
         return swallow(control, reason);
     }
+    let value = value_ahead(control);
     if !claim(control, word, now) {
         return swallow(control, Counter::SiteSwallowed);
     }
+    atomic::store(&control.claim.value, value);
+    // SAFETY: `ctx` is the context of a perf_event program; the verifier checks the access.
+    let stack_pointer = unsafe { ptr::read_volatile(&raw const (*ctx).regs.rsp) };
+    atomic::store(&control.claim.stack_pointer, stack_pointer);
     count(control, Counter::SitePassed);
     if meets {
         count(control, Counter::SiteMet);
     }
     stop(control, by_cpu)
+}
+
+/// Lets the current thread pass, which is about to access something else than what is wanted.
+#[inline(always)]
+fn pass_unwanted(control: &Control, word: u64) -> u32 {
+    let before = atomic::add(&control.site.company.unmet, 1);
+    if before < UNMET_TRAPS {
+        atomic::add(&control.site.traps, u64::MAX);
+    }
+    if before + 1 == UNMET_TRAPS {
+        tell(EVENT_BUSY, current_tid(control), 0, phase::generation(word));
+    }
+    swallow(control, Counter::SiteUnmet)
+}
+
+/// The eight bytes at the address that is watched in advance.
+#[inline(always)]
+fn value_ahead(control: &Control) -> u64 {
+    if atomic::load(&control.sharing.ahead) == 0 {
+        return 0;
+    }
+    let address = atomic::load(&control.sharing.address);
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_user(address as *const u64) }.unwrap_or(0)
 }
 
 /// Whether the current thread holds a lock for which others have waited.

@@ -23,6 +23,8 @@ pub(super) fn claim(control: &Control, word: u64, now: u64) -> bool {
         return false;
     }
     atomic::store(&control.claim.owner, u64::from(current_tid(control)));
+    atomic::store(&control.claim.again, 0);
+    atomic::store(&control.claim.stack_pointer, 0);
     stands(control, now);
     true
 }

@@ -48,8 +48,11 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     let tid = current_tid(control);
     let by_cpu = atomic::load(&control.events.watch_by_cpu) != 0;
     let is_foreign = by_cpu && !is_watched(control, current_tgid(control));
-    let shares =
+    let is_watched_without =
         phase::of(word) != phase::STALL && atomic::load(&control.sharing.address) == address;
+    let is_early =
+        is_watched_without && access::is_early(word, atomic::load(&control.sharing.ahead));
+    let shares = is_watched_without && !is_early;
     if shares {
         count(control, Counter::ShareTraps);
         if atomic::add(&control.stall.traps, 1) + 1 == TRAPS_PER_STALL {
@@ -60,13 +63,14 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         }
     } else {
         count(control, Counter::Traps);
-        if !access::is_of_stall(word, address, atomic::load(&control.stall.address)) {
+        if !is_early && !access::is_of_stall(word, address, atomic::load(&control.stall.address)) {
             return swallow(control, Counter::HitStale);
         }
         if !is_foreign && u64::from(tid) == atomic::load(&control.claim.owner) {
             return swallow(control, Counter::HitSameThread);
         }
-        if atomic::add(&control.stall.traps, 1) + 1 == TRAPS_PER_STALL {
+        // The tracer looks at the others when it has come to the stall.
+        if !is_early && atomic::add(&control.stall.traps, 1) + 1 == TRAPS_PER_STALL {
             tell(EVENT_BUSY, tid, 0, phase::generation(word));
         }
     }
@@ -75,9 +79,10 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     }
     // SAFETY: as above.
     if unsafe { (*ctx).regs.cs } & RING == 0 {
-        return kernel_access(control, word, address, tid, shares);
+        return kernel_access(control, word, address, tid, shares, is_early);
     }
-    if !shares && is_known(control, pc) {
+    // Of what is early it is not certain yet that it is of a stall.
+    if !shares && !is_early && is_known(control, pc) {
         count_known(control, tid, phase::generation(word));
         return swallow(control, Counter::HitKnown);
     }
@@ -108,7 +113,7 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         return refuse(control, Counter::HitUnanalyzed, shares);
     }
     if shares {
-        return share_other(control, pc);
+        return share_other(control, pc, tid);
     }
     // A routine has many callers.
     if atomic::load(&control.stall.places_once) != 0
@@ -123,11 +128,13 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     };
     let first = index == 0;
     // Stopping the racing thread as well shortens the stall; it is no part of the evidence.
-    let racing_stops = first && atomic::load(&control.stall.stop_racing) != 0 && stoppable(control);
+    let racing_stops =
+        first && !is_early && atomic::load(&control.stall.stop_racing) != 0 && stoppable(control);
     // SAFETY: `next_record` hands out each record once in a generation.
     unsafe {
         (*record).stopping = u32::from(racing_stops);
         (*record).in_kernel = 0;
+        (*record).early = u32::from(is_early);
         copy_regs(ctx, &raw mut (*record).regs);
         complete(control, record, word, address, tid, (*ctx).regs.rsp);
     }
@@ -146,7 +153,14 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
 /// The kernel has accessed the watched bytes while it works for this thread: evidence where a system call
 /// was asked to. The thread is in the kernel, so no signal is sent whatever comes of it.
 #[inline(always)]
-fn kernel_access(control: &Control, word: u64, address: u64, tid: u32, shares: bool) -> u32 {
+fn kernel_access(
+    control: &Control,
+    word: u64,
+    address: u64,
+    tid: u32,
+    shares: bool,
+    is_early: bool,
+) -> u32 {
     // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
     let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
     let Some(regs) = read_kernel::<TrapRegs>(entry, 0) else {
@@ -156,7 +170,7 @@ fn kernel_access(control: &Control, word: u64, address: u64, tid: u32, shares: b
         return refuse(control, Counter::HitKernel, shares);
     }
     if shares {
-        return share_other(control, regs.rip);
+        return share_other(control, regs.rip, tid);
     }
     let Some((record, _)) = next_record(control) else {
         return 0;
@@ -165,6 +179,7 @@ fn kernel_access(control: &Control, word: u64, address: u64, tid: u32, shares: b
     unsafe {
         (*record).stopping = 0;
         (*record).in_kernel = 1;
+        (*record).early = u32::from(is_early);
         (*record).regs = regs;
         complete(control, record, word, address, tid, regs.rsp);
     }

@@ -413,6 +413,7 @@ impl Strategy for Site {
             skip: self.random.u64(..=MOST_SKIPPED),
             writes: known.is_some_and(|site| site.may_write(&mut self.random)),
             meets: self.meets(at),
+            wanted: None,
             holders: if self.holds(at) {
                 Holders::Spare
             } else {
@@ -439,6 +440,7 @@ impl Strategy for Site {
             writes: known.is_some_and(|site| site.may_write(&mut self.random)),
             meets: false,
             // Those who come seldom are worth it.
+            wanted: None,
             holders: Holders::Take,
             why,
         };

@@ -155,6 +155,8 @@ pub struct Wait {
     pub writes: bool,
     /// One that is about to access what another thread has is rather claimed than any.
     pub meets: bool,
+    /// Only one that is about to access what is at this address, which is watched from the beginning of the wait on; all others are let pass.
+    pub wanted: Option<u64>,
     /// What is done, as a rule, with those who hold a lock for which others have waited.
     pub holders: Holders,
     /// Why it was chosen, in a word.
@@ -269,6 +271,18 @@ pub trait Strategy {
     fn step(&mut self, _now: Duration, _means: &Means, _code: &dyn CodeView) -> Option<Step> {
         None
     }
+    /// A wait may be for one address from now on ([`Wait::wanted`]), where its site's instruction tells what it accesses.
+    fn can_watch_ahead(&mut self) {}
+    /// The wait that was asked for last is for whichever thread comes: its address cannot be waited for.
+    fn waits_for_any(&mut self) {}
+    /// It was waited for so long for one address in vain, whose outcome is told next.
+    fn waited(&mut self, _time: Duration) {}
+    /// It was waited at a site for a thread that is about to access what is at an address, which was watched meanwhile, so long: where others have accessed
+    /// it, and how long after the beginning. Nobody was stopped for that.
+    fn watched_ahead(&mut self, _site: u64, _address: u64, _lasted: Duration, _users: &[Conflict]) {
+    }
+    /// A thread that stands at a site is about to access what is at an address. What is done with it is told next, as outcomes of the site.
+    fn about(&mut self, _site: u64, _address: u64) {}
     /// A stall has lasted so long, whose outcome is told next.
     fn stalled(&mut self, _lasted: Duration) {}
     /// Where to wait for a thread while none is in hand; `None` to wait nowhere.

@@ -43,7 +43,18 @@ pub struct Regs {
     pub gs_base: u64,
 }
 
+/// The resume flag: a breakpoint on the instruction has trapped, and it was not executed since (SDM vol. 3, "Instruction-Breakpoint Exception
+/// Condition"). Linux sets it when it is done with such a trap; the processor clears it when an instruction is complete, and
+/// shows it to whatever interrupts before that.
+const EFLAGS_RF: u64 = 1 << 16;
+
 impl Regs {
+    /// Whether the thread has executed nothing since a breakpoint on its next instruction has trapped.
+    #[must_use]
+    pub const fn has_just_trapped(&self) -> bool {
+        self.eflags & EFLAGS_RF != 0
+    }
+
     /// The sixteen general registers in the order of their DWARF numbers (System V ABI for x86-64, figure
     /// 3.36).
     #[must_use]

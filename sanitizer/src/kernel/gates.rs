@@ -317,6 +317,7 @@ impl Programs {
                 comm: (*record).comm,
                 stopping: (*record).stopping != 0,
                 in_kernel: (*record).in_kernel != 0,
+                early: (*record).early != 0,
                 value: (*record).value,
                 regs: (*record).regs,
                 fs_base: (*record).fs_base,

@@ -19,6 +19,7 @@ use crate::kernel::gates::Hit;
 use crate::kernel::process::monotonic_ns;
 use crate::tracee;
 use crate::tracee::memory;
+use crate::verdict::Reason;
 
 use super::confirm::memory_of;
 use super::pairs::{Seen, Spot};
@@ -53,6 +54,7 @@ impl Engine {
             watched,
             is_blind_to_reads,
             before,
+            early,
             opened,
             used,
             traps,
@@ -73,6 +75,13 @@ impl Engine {
         self.budget.note_stall(closed - opened);
         (self.strategy).stalled(Duration::from_nanos(closed.saturating_sub(opened)));
         let mut hits = self.complete_hits();
+        let recorded = hits.len();
+        hits.retain(|hit| early.is_some() || !hit.early);
+        self.count_not_reported(Reason::OutsideStall.name(), recorded - hits.len());
+        if hits.iter().any(|hit| hit.early) {
+            self.caught_early();
+        }
+        let since = early.map_or(opened, |early| early.since);
         if !hits.is_empty() && !self.is_still_alias(&watched) {
             self.count_not_reported(MAPPING_CHANGED, hits.len());
             hits.clear();
@@ -135,7 +144,7 @@ impl Engine {
         let new = new.filter(|(_, seen)| !self.pairs.is_settled(seen));
         let new = new.map(|(hit, Seen { racing, .. })| Conflict {
             behind: racing.behind(),
-            distance: Duration::from_nanos(hit.time_ns.saturating_sub(opened)),
+            distance: Duration::from_nanos(hit.time_ns.saturating_sub(since)),
         });
         let new: Vec<_> = new.collect();
         self.is_shared(watched.address.0);
@@ -167,7 +176,7 @@ impl Engine {
             },
             hits,
             name,
-            open: opened..closed,
+            open: since..closed,
             deadline: monotonic_ns() + CONFIRM_TIME.as_nanos() as u64,
         };
         self.state = State::Confirm(Box::new(confirm));

@@ -33,6 +33,8 @@ pub(super) const VARIABLE: &str = "variable";
 pub(super) const VARIABLE_BESIDE: &str = "variable-beside";
 const WRITTEN: &str = "written";
 const UNWRITTEN: &str = "unwritten";
+/// Somebody was caught before the stall had begun, when its thread was claimed.
+const EARLY: &str = "early";
 
 impl Decisions {
     /// The counts by name.
@@ -68,6 +70,12 @@ impl Engine {
             let text = format!("{variable} ({why}): {outcome}{}", places.join(","));
             self.outbox.send(&Notice::Decision(text));
         }
+    }
+
+    /// Somebody was caught when the thread in hand was claimed; told beside what came of it.
+    pub(super) fn caught_early(&mut self) {
+        let counted = (self.decisions.why, EARLY);
+        *self.decisions.counts.entry(counted).or_default() += 1;
     }
 
     /// An address in a module, as people are told of it.

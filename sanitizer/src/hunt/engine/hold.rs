@@ -19,7 +19,9 @@ use crate::hunt::watched;
 use crate::hunt::watched::Watched;
 use crate::hunt::wire::Notice;
 use crate::insn::Regs;
+use crate::kernel::KernelError;
 use crate::kernel::gates::Hit;
+use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::tracee::memory;
@@ -27,6 +29,7 @@ use crate::verdict::Reason;
 
 use super::pairs::Spot;
 use super::waiting::NOT_READY;
+use super::wanted::Early;
 use super::{Engine, Stalled, State, as_pid, latest_end, longest_stall};
 
 /// Why a thread was only looked at that would have been stalled else.
@@ -44,6 +47,7 @@ impl Engine {
         site: u64,
         patience: Patience,
     ) {
+        let ahead = self.waiting.ahead.take();
         let is_spared = patience != Patience::Look && self.rather_looks(tid);
         let patience = if is_spared { Patience::Look } else { patience };
         let choice = if self.in_rseq(tid, &regs) {
@@ -63,7 +67,7 @@ impl Engine {
             Err(Reason::UnanalyzedCaller.name())
         } else {
             // Of what is only looked at, the strategy has to know the place.
-            let is_fixed = call.is_some() || patience == Patience::Look;
+            let is_fixed = call.is_some() || patience == Patience::Look || ahead.is_some();
             let choice = self.choose_ahead(tid, &regs, is_fixed);
             match (&call, choice) {
                 (Some(call), Ok(watched)) if call.may_be_beyond(watched.access.kind) => Err(BEYOND),
@@ -82,21 +86,27 @@ impl Engine {
                 return self.let_go(tid);
             }
         };
-        let watched = self.watch_aliases(watched);
+        let early = ahead.and_then(|ahead| self.stands_since_claim(&ahead, &regs, &watched));
+        let (watched, early) = match early {
+            Some((watched, early)) => (watched, Some(early)),
+            None => (self.watch_aliases(watched), None),
+        };
         let site = if watched.pc == regs.rip {
             site
         } else {
             self.came_to(self.decisions.why, site, Outcome::Beside);
             watched.pc
         };
+        let about = watched.address.0.wrapping_sub(watched.alias);
+        self.strategy.about(site, about);
         let Patience::Hold(patience) = patience else {
             if is_spared {
                 self.came_to(self.decisions.why, site, Outcome::Held);
                 self.count_no_stall(HOLDS_LOCK);
             }
-            return self.look_at(tid, site, &watched, is_spared);
+            return self.look_at(tid, site, &watched, early, is_spared);
         };
-        if !self.arming.watchpoints().can_watch(watched.kind) {
+        if early.is_none() && !self.arming.watchpoints().can_watch(watched.kind) {
             self.came_to(self.decisions.why, site, Outcome::Blind);
             self.count_no_stall(NOT_READY);
             return self.let_go(tid);
@@ -110,11 +120,17 @@ impl Engine {
             self.count_no_stall("unmapped");
             return self.let_go(tid);
         }
+        if let Some(early) = early {
+            let value = early.before.to_le_bytes();
+            before = value.into_iter().take(before.len()).collect();
+        }
         // What was recorded before is of no stall; the watchpoints are armed for nothing that is recorded.
         let _ = self.take_records();
         self.pass_known(Spot::new(watched.pc, call.as_ref()));
         let control = self.gates.control();
-        control.stall.hits.store(0, SeqCst);
+        if self.waiting.recorded_early != self.generation {
+            control.stall.hits.store(0, SeqCst);
+        }
         control.stall.traps.store(0, SeqCst);
         control.stall.address.store(watched.address.0, SeqCst);
         self.keep_results(watched.address);
@@ -126,8 +142,7 @@ impl Engine {
         control
             .phase
             .store(phase::word(self.generation, phase::STALL), SeqCst);
-        let watchpoints = self.arming.watchpoints();
-        let kind = match watchpoints.watch(watched.address, watched.len, watched.kind) {
+        let kind = match self.watch_stalled(&watched, early.is_some()) {
             Ok(kind) => kind,
             Err(error) => {
                 self.outbox.send(&Notice::Debug(error.to_string()));
@@ -158,6 +173,7 @@ impl Engine {
             is_blind_to_reads: kind != watched.kind,
             watched,
             before,
+            early,
             opened,
             used,
             traps,
@@ -167,6 +183,24 @@ impl Engine {
             deep: None,
             deadline,
         }));
+        if early.is_some() && self.caught() > 0 {
+            self.has_caught(None);
+            self.shorten_stall();
+        }
+    }
+
+    /// Arms what is not armed yet for the bytes of a stall.
+    fn watch_stalled(
+        &mut self,
+        watched: &Watched,
+        is_watched: bool,
+    ) -> Result<WatchKind, KernelError> {
+        let watchpoints = self.arming.watchpoints();
+        if is_watched {
+            watchpoints.unbreak();
+            return Ok(watched.kind);
+        }
+        watchpoints.watch(watched.address, watched.len, watched.kind)
     }
 
     /// A stalled thread that is inside a restartable sequence may be sent to its abort handler
@@ -225,10 +259,20 @@ impl Engine {
     }
 
     /// Watches who uses the bytes without holding anybody; `is_locked`: the thread holds a lock for which others wait now and then.
-    fn look_at(&mut self, tid: u32, site: u64, watched: &Watched, is_locked: bool) {
+    fn look_at(
+        &mut self,
+        tid: u32,
+        site: u64,
+        watched: &Watched,
+        early: Option<Early>,
+        is_locked: bool,
+    ) {
+        let users = early.map_or_else(Vec::new, |early| self.early_users(&early));
         if self.begin_probe(site, tid, watched.address, is_locked) {
-            let watchpoints = self.arming.watchpoints();
-            match watchpoints.watch(watched.address, watched.len, watched.kind) {
+            if let Some(look) = &mut self.waiting.shared {
+                look.early = users;
+            }
+            match self.watch_stalled(watched, early.is_some()) {
                 Ok(kind) if kind == watched.kind => {}
                 // Who reads would not be seen.
                 Ok(_) => self.stop_waiting(),

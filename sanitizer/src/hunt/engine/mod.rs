@@ -33,6 +33,7 @@ mod target;
 mod threads;
 mod upkeep;
 mod waiting;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,6 +103,7 @@ use locks::Locks;
 use pairs::Pairs;
 use substitute::Substitute;
 use waiting::Waiting;
+use wanted::Early;
 
 /// A thread that does not come to the site it was sent to within this time is let alone.
 const SEEK_TIME: Duration = Duration::from_millis(2);
@@ -171,6 +173,8 @@ struct Stalled {
     /// Only writes trap, and reads were to, as well.
     is_blind_to_reads: bool,
     before: Vec<u8>,
+    /// The bytes were watched when it was claimed, and it stands since then.
+    early: Option<Early>,
     opened: u64,
     /// CPU time that the program had used by then, ns, where that was looked at.
     used: Option<u64>,

@@ -94,6 +94,7 @@ impl Engine {
     /// A thread of ours stands at a sampled or sought instruction.
     pub(super) fn on_sample(&mut self, tid: u32) {
         self.stops += 1;
+        self.waiting.claimed = self.gates.control().claim.time_ns.load(SeqCst);
         self.discount_waiting(tid);
         let Ok(regs) = ptrace::registers(tid) else {
             self.arming.unbreak(tid);
@@ -113,6 +114,7 @@ impl Engine {
         self.tell_writers();
         let came = self.waiting.last.take();
         let came = came.filter(|(wait, _)| wait.at == regs.rip);
+        self.tell_ahead(came.map(|_| (tid, self.waiting.claimed)));
         self.decisions.why = came.map_or(CLOCK, |(wait, _)| wait.why);
         if came.is_none() {
             self.decide_on_holders();

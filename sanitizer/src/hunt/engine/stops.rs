@@ -42,6 +42,9 @@ impl Engine {
     }
 
     pub(super) fn on_stop(&mut self, tid: u32, stop: Stop) -> Result<(), EngineError> {
+        if !matches!(stop, Stop::Signal(_)) {
+            self.spoils_claim(tid);
+        }
         match stop {
             Stop::Exited => {
                 // Gone is gone: that nobody is left to wait for is noticed by the next look.
@@ -152,6 +155,7 @@ impl Engine {
                 }
             }
         }
+        self.spoils_claim(tid);
         if self.is_stray(tid, signal) {
             if self.take_signal(tid)? {
                 release(tid, 0);

@@ -325,6 +325,7 @@ impl Engine {
             comm,
             stopping: false,
             in_kernel: false,
+            early: false,
             value: u64::from_le_bytes(value),
             regs: trap.regs,
             fs_base,

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use gwp_race_abi::phase;
-use gwp_race_abi::{HELD_TRAPS, NO_REGISTER, NOBODY, OWN_ACCESSES, TRAPS_PER_STALL};
+use gwp_race_abi::{HELD_TRAPS, NO_REGISTER, NOBODY, OWN_ACCESSES, TRAPS_PER_STALL, UNMET_TRAPS};
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
@@ -32,6 +32,7 @@ use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
 use super::decisions::{VARIABLE, VARIABLE_BESIDE};
+use super::wanted::Ahead;
 use super::{CLAIM_TIME, Engine, EngineError, State, longest_stall};
 
 /// The budget is asked again after this time, then after twice as long each time: a program that does
@@ -91,7 +92,7 @@ impl Coming {
 }
 
 /// Bytes that stay watched without holding anybody.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Look {
     site: u64,
     /// Why that was chosen.
@@ -100,6 +101,8 @@ pub(super) struct Look {
     /// The thread that was stalled there held a lock for which others waited. It may well use the bytes some times
     /// before one of them gets it.
     is_locked: bool,
+    /// Who used them since the thread was claimed, where they were watched by then.
+    pub(super) early: Vec<Conflict>,
 }
 
 /// A variable that is watched for who writes it.
@@ -125,6 +128,12 @@ pub(super) struct Waiting {
     pub(super) shared: Option<Look>,
     /// The variable that is watched, beside a site that is waited at or instead.
     pub(super) watching: Option<Watching>,
+    /// What is watched in advance, for the thread that is waited for.
+    pub(super) ahead: Option<Ahead>,
+    /// The last generation for which accesses may have been recorded before its stall.
+    pub(super) recorded_early: u64,
+    /// When the thread in hand was claimed by a gate.
+    pub(super) claimed: u64,
     /// From when on that may be done while there is budget for others.
     next_watching: u64,
     /// The last addresses at which nobody came while a thread was stalled. What an allocator hands from thread to thread
@@ -224,6 +233,7 @@ impl Engine {
         // What the tracer has just done is to be paid first.
         self.settle();
         let until = now.saturating_add(nanos(LONGEST_PREPARATION));
+        self.tell_of_ahead();
         let means = self.means();
         let step = (self.strategy).step(Duration::from_nanos(now), &means, &*self.modules);
         if let Some(step) = step {
@@ -435,10 +445,11 @@ impl Engine {
         control.site.traps.store(0, SeqCst);
         control.site.not_held.store(0, SeqCst);
         control.site.first_ns.store(0, SeqCst);
-        let has_form = self.tell_address(&wait);
-        self.wait_for_company(&wait, has_form);
+        let form = self.tell_address(&wait);
+        self.wait_for_company(&wait, form.is_some());
+        let is_ahead = self.wait_for_wanted(&wait, form);
         // In a short wait there is not much to be seen.
-        if !credit.is_zero() {
+        if !is_ahead && !credit.is_zero() {
             self.watch_for_writers_beside();
         }
         self.gates.control().site.at.store(wait.at, SeqCst);
@@ -471,8 +482,8 @@ impl Engine {
     }
 
     /// Tells the gate how to compute the address that is accessed at a site, and lets whoever is about to access what only it uses pass
-    /// there; whether that address is of an access, not of a routine's.
-    fn tell_address(&self, wait: &Wait) -> bool {
+    /// there; how, if it is that of an access, not of a routine's.
+    fn tell_address(&self, wait: &Wait) -> Option<AddressForm> {
         let modules = &self.modules;
         let code = modules.code(wait.at);
         let routine = modules.routine_at(wait.at);
@@ -508,7 +519,8 @@ impl Engine {
         operand.index.store(number(form.index), SeqCst);
         operand.shift.store(form.shift.into(), SeqCst);
         operand.displacement.store(form.displacement, SeqCst);
-        contract.is_none() && form.base.or(form.index).is_some()
+        let has_registers = form.base.or(form.index).is_some();
+        (contract.is_none() && has_registers).then_some(form)
     }
 
     /// Of those who come to a site the gate claims for a while only one that is about to access what another thread
@@ -556,14 +568,16 @@ impl Engine {
             why: self.decisions.why,
             until: now + nanos(time),
             is_locked,
+            early: Vec::new(),
         });
         true
     }
 
     /// Has the gate tell from now on who else than this thread uses the bytes at an address; the time.
-    fn begin_sharing(&mut self, tid: u64, address: RuntimeAddr) -> u64 {
+    pub(super) fn begin_sharing(&mut self, tid: u64, address: RuntimeAddr) -> u64 {
         let control = self.gates.control();
         let sharing = &control.sharing;
+        sharing.ahead.store(0, SeqCst);
         sharing.tid.store(tid, SeqCst);
         control.stall.traps.store(0, SeqCst);
         sharing.own.store(0, SeqCst);
@@ -571,7 +585,7 @@ impl Engine {
         sharing.since_ns.store(now, SeqCst);
         sharing.others.store(0, SeqCst);
         sharing.until_ns.store(u64::MAX, SeqCst);
-        for [user, _] in &sharing.users {
+        for [user, ..] in &sharing.users {
             user.store(0, SeqCst);
         }
         sharing.user_count.store(0, SeqCst);
@@ -583,21 +597,33 @@ impl Engine {
 
     /// Who was seen to use them, the first one first.
     fn users(&self) -> Vec<Conflict> {
+        let users = self.users_by_thread().into_iter();
+        users.map(|(user, _)| user).collect()
+    }
+
+    /// The same, with the threads, where those are of interest.
+    pub(super) fn users_by_thread(&self) -> Vec<(Conflict, u64)> {
         let users = self.gates.control().sharing.users.iter();
         let mut users: Vec<_> = users
-            .map(|[behind, after_ns]| Conflict {
-                // Written last of what the gate tells of an access.
-                behind: behind.load(SeqCst),
-                distance: Duration::from_nanos(after_ns.load(SeqCst)),
+            .map(|[behind, after_ns, by]| {
+                let user = Conflict {
+                    // Written last of what the gate tells of an access.
+                    behind: behind.load(SeqCst),
+                    distance: Duration::from_nanos(after_ns.load(SeqCst)),
+                };
+                (user, by.load(SeqCst))
             })
-            .filter(|user| user.behind != 0)
+            .filter(|(user, _)| user.behind != 0)
             .collect();
-        users.sort_by_key(|user| user.distance);
+        users.sort_by_key(|(user, _)| user.distance);
         users
     }
 
     /// Enough was seen of who uses the bytes that are watched.
     pub(super) fn end_sharing(&mut self) {
+        if self.end_ahead() {
+            return;
+        }
         self.end_probe();
         let is_all = self.waiting.at.is_none() && self.waiting.watching.is_some();
         self.end_watching();
@@ -613,6 +639,7 @@ impl Engine {
             site,
             why,
             is_locked,
+            mut early,
             ..
         }) = self.waiting.shared.take()
         else {
@@ -620,7 +647,8 @@ impl Engine {
         };
         let address = self.gates.control().sharing.address.load(SeqCst);
         self.disarm_site();
-        if let Some((first, others)) = self.users().split_first() {
+        early.extend(self.users());
+        if let Some((first, others)) = early.split_first() {
             self.is_shared(address);
             if first.distance <= longest_stall(&self.setup) {
                 self.waiting.quiet.retain(|quiet| *quiet != address);
@@ -647,6 +675,12 @@ impl Engine {
     /// this reason.
     fn unless_let_pass(&self, outcome: Outcome) -> Outcome {
         let control = self.gates.control();
+        let wanted = &control.site.wanted.size;
+        let unmet = control.site.company.unmet.load(SeqCst);
+        if wanted.load(SeqCst) != 0 && unmet >= UNMET_TRAPS {
+            // Who came was not wanted.
+            return Outcome::NotReached;
+        }
         let held = control.site.locks.held.load(SeqCst);
         let own = control.site.own.traps.load(SeqCst);
         // Those beyond the ones that do not count as traps.
@@ -665,6 +699,8 @@ impl Engine {
     fn end_wait(&mut self, outcome: Outcome) {
         if let Some((wait, _)) = self.waiting.at.take() {
             self.tell_writers();
+            self.tell_ahead(None);
+            self.tell_waited(&wait);
             self.disarm_site();
             let outcome = self.unless_let_pass(outcome);
             self.came_to(wait.why, wait.site, outcome);
@@ -696,9 +732,8 @@ impl Engine {
     /// The events are breakpoints no more, but watch something, or were closed.
     pub(super) fn site_is_disarmed(&mut self) {
         self.waiting.armed = false;
-        let control = self.gates.control();
-        control.site.at.store(0, SeqCst);
-        control.sharing.address.store(0, SeqCst);
+        self.gates.control().site.at.store(0, SeqCst);
+        self.forget_ahead();
     }
 
     pub(super) fn disarm_site(&mut self) {

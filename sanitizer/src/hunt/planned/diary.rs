@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::hunt::{
-    plan::event::{LetGo, Partner, SiteId, StallEnd, VariableId, What},
+    plan::event::{AddressId, LetGo, Partner, SiteId, StallEnd, VariableId, What},
     strategy::{CodeView, Conflict, Outcome},
 };
 
@@ -18,6 +18,8 @@ pub(super) struct Diary {
     entries: Vec<Entry>,
     /// How long the stall has lasted whose outcome comes next.
     lasted: Duration,
+    /// For how long it was waited in vain, if not until the time was over.
+    waited: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -29,12 +31,23 @@ enum Entry {
     Passed {
         site: SiteId,
     },
+    About {
+        site: SiteId,
+        address: AddressId,
+    },
     Outcome {
         site: SiteId,
         outcome: Outcome,
         lasted: Duration,
+        waited: Option<Duration>,
         /// Of those who have used the bytes: the ones that are told of later.
         others: Vec<Conflict>,
+    },
+    Ahead {
+        site: SiteId,
+        address: AddressId,
+        lasted: Duration,
+        users: Vec<Conflict>,
     },
     Watched {
         variable: u64,
@@ -61,8 +74,32 @@ impl Diary {
         self.entries.push(Entry::Passed { site });
     }
 
+    pub(super) fn about(&mut self, site: SiteId, address: AddressId) {
+        self.entries.push(Entry::About { site, address });
+    }
+
     pub(super) const fn stalled(&mut self, lasted: Duration) {
         self.lasted = lasted;
+    }
+
+    pub(super) const fn waited(&mut self, time: Duration) {
+        self.waited = Some(time);
+    }
+
+    /// What was seen of an address in advance.
+    pub(super) fn watched_ahead(
+        &mut self,
+        site: SiteId,
+        address: AddressId,
+        lasted: Duration,
+        users: &[Conflict],
+    ) {
+        self.entries.push(Entry::Ahead {
+            site,
+            address,
+            lasted,
+            users: users.to_vec(),
+        });
     }
 
     pub(super) fn outcome(&mut self, site: SiteId, outcome: Outcome) {
@@ -70,6 +107,7 @@ impl Diary {
             site,
             outcome,
             lasted: std::mem::take(&mut self.lasted),
+            waited: self.waited.take(),
             others: Vec::new(),
         });
     }
@@ -99,17 +137,37 @@ impl Diary {
                     site,
                     why: LetGo::Wanted,
                 }),
+                Entry::About { site, address } => told.push(What::About { site, address }),
                 Entry::Outcome {
                     site,
                     outcome,
                     lasted,
+                    waited,
                     others,
                 } => {
+                    let asked = Asked {
+                        wait: (asked.wait).map(|(site, most)| (site, waited.unwrap_or(most))),
+                        ..asked
+                    };
                     let mut partners = |first: Conflict| {
                         let all = std::iter::once(first).chain(others.iter().copied());
                         all.map(|conflict| partner(conflict, code, view)).collect()
                     };
                     tell_outcome(site, outcome, lasted, asked, &mut partners, &mut told);
+                }
+                Entry::Ahead {
+                    site,
+                    address,
+                    lasted,
+                    users,
+                } => {
+                    let users = users.into_iter();
+                    told.push(What::Passed {
+                        site,
+                        address,
+                        lasted,
+                        users: users.map(|user| partner(user, code, view)).collect(),
+                    });
                 }
                 Entry::Watched {
                     variable,

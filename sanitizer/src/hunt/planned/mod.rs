@@ -3,6 +3,7 @@
 //! The planner ([`super::plan`]) decides what to do next and what with whoever comes; this decides nothing but what the planner's terms leave open: which
 //! instructions are sites, which byte of a variable is watched, and who of many that come is claimed.
 
+mod answers;
 mod code;
 mod diary;
 #[cfg(test)]
@@ -16,23 +17,20 @@ use super::{
     plan::{
         Planner,
         action::{Action, Deed, Then},
-        event::{Event, SiteId, What},
+        event::{AddressId, Event, SiteId, What},
     },
     return_addresses::return_addresses,
     site::{CONTENDED, MEETS_AGAIN, MOST_SKIPPED},
-    strategy::{
-        CodeView, Conflict, Holders, Means, Outcome, Patience, Proposal, Sample, Step, Strategy,
-        Turn, Unexplained, Wait,
-    },
-    values::Read,
+    strategy::{CodeView, Holders, Means, Patience, Proposal, Sample, Strategy as _, Wait},
 };
 use crate::hunt::stint::Timekeeper;
-use crate::report::LookedAt;
 use code::Code;
 use diary::{Asked, Diary};
 
 /// Why a site was chosen of which it is not known that others use its bytes; what else was asked for.
 const UNKNOWN: &str = "unknown";
+/// Why one was chosen at which one address is waited for.
+const KNOWN_ADDRESS: &str = "known-address";
 /// From then on somebody is waited for who comes seldom: that one is taken, whatever lock it holds.
 const SELDOM: Duration = Duration::from_millis(100);
 /// No rest is longer: threads may begin to do something.
@@ -48,6 +46,8 @@ struct Hand {
     spent_s: f64,
     /// What is done with the thread that was stopped.
     then: Then,
+    /// One address was asked for, and any thread was waited for.
+    is_for_any: bool,
 }
 
 /// See the module.
@@ -61,6 +61,8 @@ pub struct Planned {
     /// Sites whose bytes others were seen to use, and those that have raced.
     contended: HashSet<u64>,
     raced: HashSet<u64>,
+    /// The planner was told that addresses can be watched in advance.
+    watches_ahead: bool,
 }
 
 impl Planned {
@@ -77,6 +79,7 @@ impl Planned {
             now: Duration::ZERO,
             contended: HashSet::new(),
             raced: HashSet::new(),
+            watches_ahead: false,
         }
     }
 
@@ -121,9 +124,11 @@ impl Planned {
             let waited = self.now.saturating_sub(hand.since);
             self.observe(Some(&hand.action), What::NoSample { waited });
         }
+        // What came of a wait for any thread says nothing of the address that was asked for.
+        let of = (!hand.is_for_any).then_some(&hand.action);
         for what in told {
             self.note(&what);
-            self.observe(Some(&hand.action), what);
+            self.observe(of, what);
         }
         let cost = (spent_s - hand.spent_s).max(0.0);
         self.observe(Some(&hand.action), What::Cost(cost));
@@ -138,7 +143,11 @@ impl Planned {
                 end: StallEnd::Hit(users),
                 ..
             } => (site, users, true),
-            What::Looked { site, users, .. } if !users.is_empty() => (site, users, false),
+            What::Looked { site, users, .. } | What::Passed { site, users, .. }
+                if !users.is_empty() =>
+            {
+                (site, users, false)
+            }
             _ => return,
         };
         let sites = users.iter().map(|user| user.site).chain([*site]);
@@ -152,7 +161,14 @@ impl Planned {
     }
 
     /// The wait that the planner has asked for.
-    fn wait_at(&mut self, at: u64, at_most: Duration, then: Then, means: &Means) -> Wait {
+    fn wait_at(
+        &mut self,
+        at: u64,
+        at_most: Duration,
+        then: Then,
+        wanted: Option<AddressId>,
+        means: &Means,
+    ) -> Wait {
         let known = self.code.known.get(at);
         let is_rare = at_most >= SELDOM;
         let has_raced = self.raced.contains(&at);
@@ -160,19 +176,22 @@ impl Planned {
             at,
             site: at,
             time: at_most,
-            skip: if is_rare || means.purse.left_s <= 0.0 {
+            skip: if is_rare || wanted.is_some() || means.purse.left_s <= 0.0 {
                 0
             } else {
                 self.random.u64(..=MOST_SKIPPED)
             },
             writes: known.is_some_and(|site| site.may_write(&mut self.random)),
-            meets: !is_rare && (!has_raced || self.random.f64() < MEETS_AGAIN),
+            wanted: wanted.map(|address| address.0),
+            meets: !is_rare && wanted.is_none() && (!has_raced || self.random.f64() < MEETS_AGAIN),
             holders: match then {
                 _ if is_rare => Holders::Take,
                 Then::Hold { .. } => Holders::Spare,
                 Then::Look(_) | Then::LetGo => Holders::LookAt,
             },
-            why: if self.contended.contains(&at) {
+            why: if wanted.is_some() {
+                KNOWN_ADDRESS
+            } else if self.contended.contains(&at) {
                 CONTENDED
             } else {
                 UNKNOWN
@@ -276,119 +295,5 @@ impl Planned {
                 Proposal::Pass("no-access-ahead")
             }
         }
-    }
-}
-
-impl Strategy for Planned {
-    fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Option<Step> {
-        self.now = now;
-        self.tell(means.spent_s, code);
-        let action = self.planner.decide(now, &means.purse);
-        let (step, then) = match action.deed {
-            // The engine watches nothing in advance: any thread is stopped that comes.
-            Deed::Wait {
-                site,
-                at_most,
-                then,
-                ..
-            } => (Step::Wait(self.wait_at(site.0, at_most, then, means)), then),
-            Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
-            Deed::Watch { variable, .. } => {
-                let byte = self.code.known.named.changed_byte(variable.0);
-                let watch = Unexplained {
-                    variable: variable.0,
-                    byte: byte.unwrap_or(variable.0),
-                    weight: 1.0,
-                };
-                (Step::Watch(watch), Then::LetGo)
-            }
-            Deed::Rest { time } => (Step::Rest(time.min(LONGEST_REST)), Then::LetGo),
-        };
-        self.hand = Some(Hand {
-            action,
-            since: now,
-            spent_s: means.spent_s,
-            then,
-        });
-        Some(step)
-    }
-
-    fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
-        let pc = sample.regs.rip;
-        self.code.note(pc, || (sample.stack)());
-        match self.hand.as_ref().map(|hand| hand.action.deed) {
-            Some(Deed::Wait { site, .. }) if site.0 == pc => self.come(site, sample, code),
-            Some(Deed::Sample { .. }) => self.sampled(sample, code),
-            _ => Proposal::Pass("no-site-here"),
-        }
-    }
-
-    fn own_frame(&self, pc: u64) -> u64 {
-        self.code.known.own_frame(pc)
-    }
-
-    fn probe(&self, _site: u64) -> Option<Duration> {
-        match self.hand.as_ref()?.then {
-            Then::Hold { look, .. } | Then::Look(look) => (!look.is_zero()).then_some(look),
-            Then::LetGo => None,
-        }
-    }
-
-    fn stalled(&mut self, lasted: Duration) {
-        self.diary.stalled(lasted);
-    }
-
-    fn wait(&mut self, _code: &dyn CodeView) -> Option<Wait> {
-        None
-    }
-
-    fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
-        self.diary.watched(variable, part, writers);
-    }
-
-    fn turn(&mut self, _now: Duration) -> Turn {
-        Turn::Site
-    }
-
-    fn seen(&mut self, pc: u64, code: &dyn CodeView) {
-        self.code.executes(pc, code);
-    }
-
-    fn extend(&mut self) {
-        self.code.extend(self.random.u64(..));
-    }
-
-    fn forget(&mut self) {
-        self.code = Code::new(self.random.u64(..), self.code.timekeeper);
-        self.diary = Diary::default();
-        self.hand = None;
-        self.contended.clear();
-        self.raced.clear();
-        self.observe(None, What::CodeGone);
-    }
-
-    fn decay(&mut self) {
-        self.code.known.decay();
-    }
-
-    fn coverage(&self) -> Option<(u64, u64)> {
-        Some(self.code.known.coverage())
-    }
-
-    fn looked_at(&self) -> Vec<LookedAt> {
-        self.code.known.looked_at()
-    }
-
-    fn uses(&mut self, other: Conflict) {
-        self.diary.uses(other);
-    }
-
-    fn look_at_values(&mut self, read: &Read<'_>) {
-        self.code.known.look_at_values(self.code.timekeeper, read);
-    }
-
-    fn outcome(&mut self, site: u64, outcome: Outcome) {
-        self.diary.outcome(SiteId(site), outcome);
-        self.code.known.outcome(site, outcome);
     }
 }

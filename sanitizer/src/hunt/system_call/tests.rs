@@ -13,6 +13,7 @@ fn hit(number: u64, arguments: [u64; 6]) -> Hit {
         comm: [0; 16],
         stopping: false,
         in_kernel: true,
+        early: false,
         value: 0,
         regs: TrapRegs {
             rdi,

@@ -51,6 +51,16 @@ pub fn address_form(code: &[u8], pc: u64) -> Option<AddressForm> {
     explicit.next().is_none().then(|| only.form()).flatten()
 }
 
+/// How many bytes the first instruction of `code` accesses, which stands at `pc`, where it makes one access that is not implied by the stack
+/// pointer; with their address where that is fixed. Nothing where that depends on more than the instruction.
+#[must_use]
+pub fn extent(code: &[u8], pc: u64) -> Option<(u32, Option<u64>)> {
+    let operands = operands_of(code, pc)?;
+    let mut explicit = operands.iter().filter(|operand| !operand.stack_implicit);
+    let only = explicit.next()?;
+    explicit.next().is_none().then(|| only.bytes()).flatten()
+}
+
 /// The member of an object that the first instruction of `code` accesses; nothing where its first access does not
 /// look like one.
 #[must_use]
@@ -106,6 +116,23 @@ mod tests {
     use super::super::testing::assemble;
     use super::*;
     use crate::insn::AccessKind::{self, Read, ReadWrite, Write};
+
+    /// Check how many bytes are accessed, and where that is certain.
+    #[test]
+    fn extents() {
+        let extent = |source: &str| extent(&assemble(source), 0x40_0000);
+        assert_eq!(extent("mov dword ptr [rdi - 8], eax"), Some((4, None)));
+        assert_eq!(extent("movups xmm0, [rax + rcx]"), Some((16, None)));
+        assert_eq!(
+            extent("mov al, byte ptr [rip + 0x100]"),
+            Some((1, Some(0x40_0106)))
+        );
+        assert_eq!(extent("push qword ptr [rax]"), Some((8, None)));
+        // The stack's own, two, none, and so many as a register says.
+        for none in ["push rax", "movsb", "nop", "rep stosb"] {
+            assert_eq!(extent(none), None, "{none}");
+        }
+    }
 
     /// Check which addresses a gate can compute, and from what.
     #[test]

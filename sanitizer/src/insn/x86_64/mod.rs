@@ -34,7 +34,7 @@ mod stepping;
 mod testing;
 mod upcoming;
 
-pub use accesses::{accesses_before, address_form, length, member, variable};
+pub use accesses::{accesses_before, address_form, extent, length, member, variable};
 pub use attribute::attribute;
 pub use byte_use::{ReadOnly, byte_use, copied_to};
 pub use call::{CALL_LENGTHS, call_before, is_call};

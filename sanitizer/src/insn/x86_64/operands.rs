@@ -153,6 +153,14 @@ impl Operand {
         (!has_more && has_registers && matches!(self.extent, Extent::Bytes(_))).then_some(form)
     }
 
+    /// How many bytes, with their address where that is fixed, if the operand is known to cover so many.
+    pub(super) fn bytes(&self) -> Option<(u32, Option<u64>)> {
+        let Extent::Bytes(size) = self.extent else {
+            return None;
+        };
+        Some((size, self.fixed_address().filter(|_| !self.thread_local())))
+    }
+
     /// The member of an object that is accessed, where the address looks like that of one: a register and a distance.
     /// What stands at the register's own address may be anything.
     pub(super) fn member(&self) -> Option<Member> {

@@ -19,6 +19,8 @@ pub struct Hit {
     pub stopping: bool,
     /// The kernel made the access, in the system call `regs.orig_rax`.
     pub in_kernel: bool,
+    /// It was made before the stall, when the thread was claimed that is stalled in it.
+    pub early: bool,
     /// The eight bytes from the watched address on, after the access.
     pub value: u64,
     /// Registers after the access; for one of the kernel, those with which the program has called it.

@@ -1,0 +1,160 @@
+//! What the engine asks of the planner by way of its terms, and tells.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        plan::{
+            action::{Deed, Then},
+            event::{AddressId, SiteId, What},
+        },
+        strategy::{
+            CodeView, Conflict, Means, Outcome, Proposal, Sample, Step, Strategy, Turn,
+            Unexplained, Wait,
+        },
+        values::Read,
+    },
+    Code, Diary, Hand, LONGEST_REST, Planned,
+};
+use crate::report::LookedAt;
+
+impl Strategy for Planned {
+    fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Option<Step> {
+        self.now = now;
+        self.tell(means.spent_s, code);
+        let action = self.planner.decide(now, &means.purse);
+        let (step, then) = match action.deed {
+            Deed::Wait {
+                site,
+                at_most,
+                then,
+                wanted,
+            } => {
+                let wait = self.wait_at(site.0, at_most, then, wanted, means);
+                (Step::Wait(wait), then)
+            }
+            Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
+            Deed::Watch { variable, .. } => {
+                let byte = self.code.known.named.changed_byte(variable.0);
+                let watch = Unexplained {
+                    variable: variable.0,
+                    byte: byte.unwrap_or(variable.0),
+                    weight: 1.0,
+                };
+                (Step::Watch(watch), Then::LetGo)
+            }
+            Deed::Rest { time } => (Step::Rest(time.min(LONGEST_REST)), Then::LetGo),
+        };
+        self.hand = Some(Hand {
+            action,
+            since: now,
+            spent_s: means.spent_s,
+            then,
+            is_for_any: false,
+        });
+        Some(step)
+    }
+
+    fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
+        let pc = sample.regs.rip;
+        self.code.note(pc, || (sample.stack)());
+        match self.hand.as_ref().map(|hand| hand.action.deed) {
+            Some(Deed::Wait { site, .. }) if site.0 == pc => self.come(site, sample, code),
+            Some(Deed::Sample { .. }) => self.sampled(sample, code),
+            _ => Proposal::Pass("no-site-here"),
+        }
+    }
+
+    fn own_frame(&self, pc: u64) -> u64 {
+        self.code.known.own_frame(pc)
+    }
+
+    fn probe(&self, _site: u64) -> Option<Duration> {
+        match self.hand.as_ref()?.then {
+            Then::Hold { look, .. } | Then::Look(look) => (!look.is_zero()).then_some(look),
+            Then::LetGo => None,
+        }
+    }
+
+    fn can_watch_ahead(&mut self) {
+        if !std::mem::replace(&mut self.watches_ahead, true) {
+            self.observe(None, What::WatchesAhead);
+        }
+    }
+
+    fn waits_for_any(&mut self) {
+        if let Some(hand) = &mut self.hand {
+            hand.is_for_any = true;
+        }
+    }
+
+    fn waited(&mut self, time: Duration) {
+        self.diary.waited(time);
+    }
+
+    fn watched_ahead(&mut self, site: u64, address: u64, lasted: Duration, users: &[Conflict]) {
+        (self.diary).watched_ahead(SiteId(site), AddressId(address), lasted, users);
+    }
+
+    fn about(&mut self, site: u64, address: u64) {
+        self.diary.about(SiteId(site), AddressId(address));
+    }
+
+    fn stalled(&mut self, lasted: Duration) {
+        self.diary.stalled(lasted);
+    }
+
+    fn wait(&mut self, _code: &dyn CodeView) -> Option<Wait> {
+        None
+    }
+
+    fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
+        self.diary.watched(variable, part, writers);
+    }
+
+    fn turn(&mut self, _now: Duration) -> Turn {
+        Turn::Site
+    }
+
+    fn seen(&mut self, pc: u64, code: &dyn CodeView) {
+        self.code.executes(pc, code);
+    }
+
+    fn extend(&mut self) {
+        self.code.extend(self.random.u64(..));
+    }
+
+    fn forget(&mut self) {
+        self.code = Code::new(self.random.u64(..), self.code.timekeeper);
+        self.diary = Diary::default();
+        self.hand = None;
+        self.contended.clear();
+        self.raced.clear();
+        self.observe(None, What::CodeGone);
+    }
+
+    fn decay(&mut self) {
+        self.code.known.decay();
+    }
+
+    fn coverage(&self) -> Option<(u64, u64)> {
+        Some(self.code.known.coverage())
+    }
+
+    fn looked_at(&self) -> Vec<LookedAt> {
+        self.code.known.looked_at()
+    }
+
+    fn uses(&mut self, other: Conflict) {
+        self.diary.uses(other);
+    }
+
+    fn look_at_values(&mut self, read: &Read<'_>) {
+        self.code.known.look_at_values(self.code.timekeeper, read);
+    }
+
+    fn outcome(&mut self, site: u64, outcome: Outcome) {
+        self.diary.outcome(SiteId(site), outcome);
+        self.code.known.outcome(site, outcome);
+    }
+}
