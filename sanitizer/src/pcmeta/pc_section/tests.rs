@@ -121,8 +121,8 @@ proptest! {
         let is_code = |entry: &&PcEntry| {
             entry.pc >= TEXT.start && entry.pc.0 + entry.size.unwrap_or(1) <= TEXT.end.0
         };
-        // Where nothing points at code, there is nothing to tell it by.
-        prop_assume!(expected.iter().filter(is_code).count() * 2 >= expected.len());
+        // Where no more than half point at code, another reading may have as many that do.
+        prop_assume!(expected.is_empty() || expected.iter().filter(is_code).count() * 2 > expected.len());
         let section = decode(&described(vec![form.clone()]), &bytes, encoding).unwrap();
         let entries: Vec<_> = section.entries().collect();
         prop_assert_eq!(&entries, &expected);
