@@ -4,12 +4,13 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gwp_race_tests::{Configuration, Program, Report, binary::gwp_race, compile};
+use gwp_race_tests::{
+    Configuration, Program, Report, binary::gwp_race, chaos::target::waited_for, compile,
+};
 
 use super::SYSTEMCTL;
 
@@ -117,7 +118,7 @@ impl Service {
     /// Waits until its state is one of these.
     pub fn wait_for(&self, states: &[&str]) -> Result<End> {
         let mut end = self.end()?;
-        let came = until(PATIENCE, || {
+        let came = waited_for(PATIENCE, POLL, || {
             end = self.end()?;
             Ok(states.contains(&end.state.as_str()))
         })?;
@@ -127,7 +128,7 @@ impl Service {
 
     /// Waits until its program has printed a line.
     pub fn wait_for_line(&self, line: &str) -> Result<()> {
-        let came = until(PATIENCE, || {
+        let came = waited_for(PATIENCE, POLL, || {
             Ok(self.stdout().lines().any(|had| had == line))
         })?;
         ensure!(came, "it does not print `{line}`: {}", self.told()?);
@@ -136,7 +137,7 @@ impl Service {
 
     /// Waits for a race to be reported, so long; whether one was.
     pub fn wait_for_race(&self, limit: Duration) -> Result<bool> {
-        until(limit, || Ok(!self.report()?.races.is_empty()))
+        waited_for(limit, POLL, || Ok(!self.report()?.races.is_empty()))
     }
 
     /// A property of it, as systemd knows it.
@@ -215,18 +216,4 @@ fn ask(words: &[&str]) -> Result<String> {
         bail!("systemctl {}: {}", words.join(" "), said.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// Whether something comes true in that time.
-fn until(limit: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
-    let start = Instant::now();
-    loop {
-        if is_so()? {
-            return Ok(true);
-        }
-        if start.elapsed() > limit {
-            return Ok(false);
-        }
-        thread::sleep(POLL);
-    }
 }

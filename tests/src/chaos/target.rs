@@ -252,16 +252,28 @@ impl Target {
 ///
 /// # Errors
 /// That of the question.
-pub fn waited(mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
+pub fn waited(is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
+    waited_for(PATIENCE, POLL, is_so)
+}
+
+/// The same, in a given time, where it is asked so often.
+///
+/// # Errors
+/// That of the question.
+pub fn waited_for(
+    limit: Duration,
+    poll: Duration,
+    mut is_so: impl FnMut() -> Result<bool>,
+) -> Result<bool> {
     let start = Instant::now();
     loop {
         if is_so()? {
             return Ok(true);
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > limit {
             return Ok(false);
         }
-        std::thread::sleep(POLL);
+        std::thread::sleep(poll);
     }
 }
 

@@ -160,7 +160,7 @@ impl Stalls {
     pub fn against(&self, sigma: f64, mu: f64) -> f64 {
         /// No single stall proves more.
         const LEAST: f64 = 1e-3;
-        let comes = sigma * (1.0 - (-mu * self.each_s).exp());
+        let comes = self.comes(sigma, mu);
         let quiet = if self.is_one {
             -self.quiet * (1.0 - comes).max(LEAST).ln()
         } else {
@@ -177,8 +177,12 @@ impl Stalls {
         if self.is_one {
             return Beta { yes: 1.0, no: 0.0 };
         }
-        let comes = sigma * (1.0 - (-mu * self.each_s).exp());
-        prior_of_part().with(self.caught, self.quiet * comes)
+        prior_of_part().with(self.caught, self.quiet * self.comes(sigma, mu))
+    }
+
+    /// How likely somebody would have come in a quiet one, if nothing ordered the two.
+    fn comes(&self, sigma: f64, mu: f64) -> f64 {
+        sigma * (1.0 - (-mu * self.each_s).exp())
     }
 }
 

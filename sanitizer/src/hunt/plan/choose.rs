@@ -87,8 +87,9 @@ impl ByWorth {
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
+        let trust = self.trust.map(|trust| trust.at(now));
         for choice in &mut choices {
-            choice.worth *= self.trust(choice.kind, now);
+            choice.worth *= choice.kind.map_or(1.0, |kind| trust[kind as usize]);
         }
         let best = choices
             .into_iter()
@@ -170,8 +171,8 @@ impl ByWorth {
 
     fn of_site(&mut self, number: Number, now: f64, price: &Price, kind: Kind) -> Option<Choice> {
         let (belief, look) = self.thought(number, now);
-        let facts = *self.known.catalogue.facts(number)?;
         let guess = Guess::draw(&belief, None, look, &mut self.random);
+        let facts = *self.known.catalogue.facts(number)?;
         let plan = self.of_facts(&facts, &guess, price);
         let known = self.known.addresses.of(number);
         if known.is_empty() || !self.known.watches_ahead {

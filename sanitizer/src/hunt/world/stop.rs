@@ -141,6 +141,24 @@ impl World<'_> {
         (until, end)
     }
 
+    /// Who uses bytes again that are used again and again, and did so before or while a thread stood before them.
+    fn come_again(&mut self, index: usize, bytes: Bytes) -> Vec<(f64, Meeting)> {
+        let mut come = Vec::new();
+        if !bytes.is_of_area {
+            return come;
+        }
+        for meeting in self.meetings_of(index).to_vec() {
+            if !matches!(meeting.after, After::Within(_)) {
+                continue;
+            }
+            let rate = self.program.rate_at(&meeting, bytes.address);
+            if rate > 0.0 && self.is_reached_at(meeting.other, self.now) {
+                come.push((exponential(rate, &mut self.random), meeting));
+            }
+        }
+        come
+    }
+
     /// Watches, after a thread has gone on from a site, what these others use.
     fn look(
         &mut self,
@@ -175,26 +193,6 @@ impl World<'_> {
             is_private: others.is_empty() && own > AGAIN,
             users,
         }
-    }
-}
-
-impl World<'_> {
-    /// Who uses bytes again that are used again and again, and did so before or while a thread stood before them.
-    fn come_again(&mut self, index: usize, bytes: Bytes) -> Vec<(f64, Meeting)> {
-        let mut come = Vec::new();
-        if !bytes.is_of_area {
-            return come;
-        }
-        for meeting in self.meetings_of(index).to_vec() {
-            if !matches!(meeting.after, After::Within(_)) {
-                continue;
-            }
-            let rate = self.program.rate_at(&meeting, bytes.address);
-            if rate > 0.0 && self.is_reached_at(meeting.other, self.now) {
-                come.push((exponential(rate, &mut self.random), meeting));
-            }
-        }
-        come
     }
 }
 
