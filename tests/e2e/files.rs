@@ -44,6 +44,8 @@ fn a_file_system_that_falls_silent() {
     let mut command = Watch::usual().attach_command(program.pid(), &output.path().join("report"));
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut gwp_race = Guarded::new(command.spawn().unwrap());
+    // Unmounted before that is ended, which could not be if it waits for an answer.
+    let served = served;
     let start = Instant::now();
     let thread = loop {
         assert!(start.elapsed() < REACHING, "nobody has asked for the file");

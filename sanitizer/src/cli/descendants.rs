@@ -302,7 +302,8 @@ impl Descendants {
         for (pid, relative) in std::mem::take(&mut self.relatives) {
             let others = [self.first, std::process::id()];
             let is_covered = relative.program.is_some_and(|file| {
-                if self.programs.carries(file) == Carries::Unknown {
+                // The first one is none of those, and a file system that falls silent is not asked for its file at the end.
+                if pid != self.first && self.programs.carries(file) == Carries::Unknown {
                     let files = &mut self.files;
                     self.programs.identify(file, Some(pid), &others, files);
                 }
