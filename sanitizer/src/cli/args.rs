@@ -116,7 +116,7 @@ pub struct WatchArgs {
     /// Write reports to this file (-: standard output) instead of standard error.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Stop watching after this time (a number alone is seconds); the program goes on.
+    /// Stop watching after this time, from when watching begins (a number alone is seconds); the program goes on.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// What sampling may cost, as a share of the program's CPU time.

@@ -3,11 +3,15 @@
 use std::process::ExitCode;
 
 use nix::unistd::Pid;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::Instant,
+};
 
 use super::{
     args::AttachArgs,
     session::{Happening, Session},
+    time_limit::TimeLimit,
 };
 use crate::tracee::{process::check_is_program, status::Status};
 
@@ -32,18 +36,11 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let mut hangup = signal(SignalKind::hangup())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     session.watch(args.pid, false)?;
-    let duration = args.watch.duration;
-    let over = async {
-        match duration {
-            Some(duration) => tokio::time::sleep(duration).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::pin!(over);
+    let mut limit = TimeLimit::new(args.watch.duration, Instant::now());
     let mut is_over = false;
     loop {
         tokio::select! {
-            () = &mut over => {
+            () = limit.is_over() => {
                 is_over = true;
                 break;
             }
@@ -62,6 +59,7 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
                 Happening::AllEnded => {
                     anyhow::bail!("process {} has ended before it could be watched", args.pid)
                 }
+                Happening::Watching => limit.begin(Instant::now()),
                 Happening::Seized => {}
             },
         }
@@ -69,7 +67,7 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     session.stop().await;
     if is_over && !session.has_watched(args.pid) {
         anyhow::bail!(
-            "the time was over before process {} was watched; give it a longer --duration",
+            "process {} could not be watched in time: the machine may be overloaded (see `uptime`); try again, with -v, or give it a longer --duration",
             args.pid
         );
     }

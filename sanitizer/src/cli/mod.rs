@@ -21,6 +21,7 @@ pub mod session;
 mod spares;
 mod starts;
 mod stdout;
+mod time_limit;
 mod totals;
 mod watched;
 

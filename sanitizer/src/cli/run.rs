@@ -21,6 +21,7 @@ use nix::{
 use tokio::{
     io::AsyncReadExt as _,
     process::{Child, Command},
+    time::Instant,
 };
 use tracing::{debug, warn};
 
@@ -28,6 +29,7 @@ use super::{
     args::{LaunchArgs, RunArgs},
     passed_on::PassedOn,
     session::{Happening, Left, Session},
+    time_limit::TimeLimit,
 };
 use super::{not_executable, rights};
 use crate::kernel::{
@@ -153,21 +155,14 @@ async fn attend(
     process: &Arc<OwnedFd>,
     mut signals: PassedOn,
 ) -> anyhow::Result<(ExitStatus, bool, bool)> {
-    let duration = args.watch.duration;
-    let over = async {
-        match duration {
-            Some(duration) => tokio::time::sleep(duration).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::pin!(over);
+    let mut limit = TimeLimit::new(args.watch.duration, Instant::now());
     let mut watching = true;
     let mut halted = false;
     loop {
         tokio::select! {
             status = child.wait() => return Ok((status?, halted, watching)),
             signal = signals.next() => pass_on(process.as_fd(), signal),
-            () = &mut over, if watching => {
+            () = limit.is_over(), if watching => {
                 watching = false;
                 session.stop().await;
             }
@@ -195,6 +190,7 @@ async fn attend(
                     session.stop().await;
                 }
                 Happening::AllEnded => watching = false,
+                Happening::Watching => limit.begin(Instant::now()),
                 Happening::Seized => {}
             },
         }

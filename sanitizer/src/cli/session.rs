@@ -43,6 +43,8 @@ const STOP_TIME: Duration = Duration::from_secs(5);
 pub enum Happening {
     /// The first process is held and may exec.
     Seized,
+    /// The first process is watched from now on: for the first time, or again after an exec.
+    Watching,
     /// A race was reported that was not reported before; so many were in all.
     Race(u64),
     /// The tracer of the first process failed before it watched anything.

@@ -59,6 +59,7 @@ impl Session {
                 } else if pid == self.first && self.descendants.is_none() {
                     self.warn_of_no_metadata();
                 }
+                return (pid == self.first).then_some(Happening::Watching);
             }
             Notice::Modules(modules) => self.reporter.modules(pid, modules),
             Notice::Race(finding, maps) => {
