@@ -123,7 +123,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
     pub max_overhead: f64,
     /// How to choose what to stall on.
-    #[arg(long, value_enum, default_value_t = StrategyName::Auto)]
+    #[arg(long, value_enum, default_value_t = StrategyName::Planner)]
     pub strategy: StrategyName,
     /// CPU time of a thread between two samples (default: 10ms, or longer where samples cost more than a
     /// tenth of --max-overhead).
@@ -190,28 +190,19 @@ pub enum Format {
 /// Strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StrategyName {
-    /// What is best for the program at hand.
-    Auto,
+    /// Whatever a model of the program says is worth most (docs/planner.md).
+    Planner,
     /// Sample CPU time, stall at an access nearby: what is executed often.
     Clock,
-    /// The same without learning from what was tried: what measurements compare the others with.
+    /// The same without learning from what was tried: what measurements compare with.
     #[value(hide = true)]
     PlainClock,
-    /// Wait at access sites for a thread to come: what is executed rarely, too.
-    Site,
-    /// Look who uses the bytes at access sites; stall only where two threads were seen to.
-    Share,
-    /// Experimental: whatever a model of the program says is worth most (docs/planner.md).
-    Planner,
 }
 
 impl From<StrategyName> for crate::hunt::strategy::Name {
     fn from(name: StrategyName) -> Self {
         match name {
-            StrategyName::Auto => Self::Auto,
             StrategyName::Clock | StrategyName::PlainClock => Self::Clock,
-            StrategyName::Site => Self::Site,
-            StrategyName::Share => Self::Share,
             StrategyName::Planner => Self::Planner,
         }
     }

@@ -10,9 +10,8 @@ use std::{collections::HashMap, time::Duration};
 use super::{
     ahead::{Place, places},
     return_addresses::return_addresses,
-    strategy::{CodeView, Outcome, Patience, Proposal, Sample, Strategy, Turn, Wait},
+    strategy::{CodeView, Means, Outcome, Patience, Proposal, Sample, Step, Strategy},
 };
-use crate::report::LookedAt;
 
 /// Sites remembered; beyond that all is forgotten, which costs some repeated tries.
 const MEMORY: usize = 1 << 16;
@@ -118,19 +117,9 @@ impl Strategy for Clock {
         }
     }
 
-    fn probe(&self, _site: u64) -> Option<Duration> {
-        None
+    fn step(&mut self, _now: Duration, _means: &Means, _code: &dyn CodeView) -> Step {
+        Step::Sample(Duration::MAX)
     }
-
-    fn wait(&mut self, _code: &dyn CodeView) -> Option<Wait> {
-        None
-    }
-
-    fn turn(&mut self, _now: Duration) -> Turn {
-        Turn::Clock(Duration::MAX)
-    }
-
-    fn seen(&mut self, _pc: u64, _code: &dyn CodeView) {}
 
     fn forget(&mut self) {
         self.tries.clear();
@@ -141,14 +130,6 @@ impl Strategy for Clock {
             *tries /= 2;
             *tries > 0
         });
-    }
-
-    fn coverage(&self) -> Option<(u64, u64)> {
-        None
-    }
-
-    fn looked_at(&self) -> Vec<LookedAt> {
-        Vec::new()
     }
 
     fn outcome(&mut self, site: u64, outcome: Outcome) {

@@ -12,7 +12,7 @@ use super::{
     missed::Missed,
     named::Named,
     stint::Timekeeper,
-    strategy::{CodeView, Outcome, Unexplained},
+    strategy::{CodeView, Outcome},
     values::Read,
     weights::Weights,
 };
@@ -502,11 +502,6 @@ impl KnownCode {
     fn is_writer_seen(&self, address: u64) -> bool {
         let is_seen = |&site: &u64| self.get(site).is_some_and(AccessSite::is_seen);
         self.named.writers(address).iter().any(is_seen)
-    }
-
-    /// A variable that changes, to be watched for who writes it.
-    pub fn unexplained(&self, random: &mut fastrand::Rng) -> Option<Unexplained> {
-        (self.named).choose_changing(random, |address| self.is_writer_seen(address))
     }
 
     fn weigh_named(&mut self, site: u64) {

@@ -15,7 +15,6 @@ use std::{
 
 use super::{
     stint::Timekeeper,
-    strategy::Unexplained,
     values::{PAGE, Read, Values},
     weights::WeightedSites,
 };
@@ -252,31 +251,6 @@ impl Named {
         {
             *other = address;
         }
-    }
-
-    /// A variable that changes, to be watched for who writes it: rather one of which nobody was seen who does (`is_seen` says of an
-    /// address whether somebody was at a site that names it), and which was not watched in vain.
-    pub fn choose_changing(
-        &self,
-        random: &mut fastrand::Rng,
-        is_seen: impl Fn(u64) -> bool,
-    ) -> Option<Unexplained> {
-        let weighed = self.changing.iter().filter_map(|address| {
-            let variable = self.addresses.get(address)?;
-            let known = variable.is_explained || is_seen(*address);
-            let weight = if known { EXPLAINED_WEIGHT } else { 1.0 };
-            Some(Unexplained {
-                variable: *address,
-                byte: address.checked_add(variable.changed_at.into())?,
-                weight: weight / (1.0 + variable.looked),
-            })
-        });
-        let weighed: Vec<_> = weighed.collect();
-        let mut point = random.f64() * weighed.iter().map(|one| one.weight).sum::<f64>();
-        weighed.into_iter().find(|one| {
-            point -= one.weight;
-            point <= 0.0
-        })
     }
 
     /// A variable was watched for whoever writes it, for such a part of the time that was meant; whether somebody did.
@@ -543,66 +517,6 @@ mod tests {
         for _ in 0..8 {
             named.look_at_values(Timekeeper::Clock, &|_, _| false);
         }
-    }
-
-    /// Check that what changes is watched, at a byte that does, and rather what nobody was seen to write and was not watched in vain;
-    /// that this fades; and that what does not change any more is not watched.
-    #[test]
-    fn what_changes_is_watched() {
-        const CHOICES: usize = 1000;
-        let mut named = Named::default();
-        let random = &mut fastrand::Rng::with_seed(1);
-        let (first, second, calm) = (5 * PAGE + 16, 5 * PAGE + 24, 5 * PAGE + 32);
-        for (site, address) in [(1, first), (2, second), (3, calm)] {
-            named.add(address, site, false);
-        }
-        let value = std::cell::Cell::new(0);
-        let look = |named: &mut Named| {
-            value.set(value.get() + 1);
-            // Nobody writes any of them by its name.
-            assert!(
-                (named.look_at_values(Timekeeper::Clock, &|_, bytes| {
-                    bytes[17] = value.get();
-                    bytes[24] = value.get();
-                    true
-                }))
-                .is_empty()
-            );
-        };
-        assert_eq!(named.choose_changing(random, |_| false), None);
-        for _ in 0..4 {
-            look(&mut named);
-        }
-        let mut times = |named: &Named, is_seen: fn(u64) -> bool| {
-            let chosen = (0..CHOICES).filter_map(|_| named.choose_changing(random, is_seen));
-            let bytes: Vec<u64> = chosen.map(|chosen| chosen.byte).collect();
-            [first + 1, second, calm].map(|byte| bytes.iter().filter(|&&one| one == byte).count())
-        };
-        let [of_first, of_second, of_calm] = times(&named, |_| false);
-        assert!(of_first > CHOICES / 3 && of_second > CHOICES / 3 && of_calm == 0);
-        let [of_first, of_second, _] = times(&named, |address| address == 5 * PAGE + 16);
-        assert!(of_first < CHOICES / 5 && of_second > of_first);
-        named.watched(second, 0.1, true);
-        assert!(times(&named, |_| false)[1] < CHOICES / 5);
-        assert!(!named.is_unexplained(second) && named.is_unexplained(first));
-        // A short look in vain says little.
-        named.watched(first, 0.01, false);
-        assert!(times(&named, |_| false)[0] > CHOICES * 4 / 5);
-        for _ in 0..9 {
-            named.watched(first, 1.0, false);
-        }
-        let [of_first, of_second, _] = times(&named, |_| false);
-        assert!(of_first < 2 * CHOICES / 3 && of_second > CHOICES / 3);
-        named.decay();
-        for _ in 0..2 {
-            look(&mut named);
-        }
-        // So long as it changes, it may be watched.
-        assert_eq!(times(&named, |_| false).iter().sum::<usize>(), CHOICES);
-        named.decay();
-        named.decay();
-        assert_eq!(named.choose_changing(random, |_| false), None);
-        named.watched(0x1234, 1.0, true);
     }
 
     /// Check that a site is in one place only, and that what is known of it follows it.

@@ -58,17 +58,6 @@ pub trait CodeView {
     fn is_constant(&self, address: u64) -> bool;
 }
 
-/// Who may claim the next thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// A clock sample, for so long.
-    Clock(Duration),
-    /// Whoever comes to a site: one that is reached rarely would otherwise never be waited at for long.
-    Site,
-    /// Whoever comes to a site, or a clock sample before that.
-    Both,
-}
-
 /// What may be spent, as a strategy sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
@@ -98,8 +87,6 @@ pub struct Unexplained {
     pub variable: u64,
     /// The address of a byte of it that changes.
     pub byte: u64,
-    /// How much it is worth to know that, above 0: 1 where nothing is known of who writes it and nobody was looked for in vain.
-    pub weight: f64,
 }
 
 /// What a strategy proposes for a stopped thread.
@@ -177,14 +164,8 @@ pub enum Holders {
 /// The strategies there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Name {
-    /// Clock and site.
-    Auto,
     /// Samples of CPU time.
     Clock,
-    /// Access sites.
-    Site,
-    /// Access sites at which two threads were seen to use the same bytes.
-    Share,
     /// Whatever the model of the program says is worth most.
     Planner,
 }
@@ -265,12 +246,11 @@ pub trait Strategy {
     }
     /// For how long to watch, without holding anybody, who uses the bytes of a site at which a stall was
     /// quiet, or none was wanted; `None` if that is known, or of no interest.
-    fn probe(&self, site: u64) -> Option<Duration>;
-    /// What to do next, when no thread is in hand; `now`: since any fixed instant. `None` where the strategy does not weigh time against
-    /// the budget: then [`Strategy::turn`] decides, and what is asked after it.
-    fn step(&mut self, _now: Duration, _means: &Means, _code: &dyn CodeView) -> Option<Step> {
+    fn probe(&self, _site: u64) -> Option<Duration> {
         None
     }
+    /// What to do next, when no thread is in hand; `now`: since any fixed instant.
+    fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Step;
     /// A wait may be for one address from now on ([`Wait::wanted`]), where its site's instruction tells what it accesses.
     fn can_watch_ahead(&mut self) {}
     /// The wait that was asked for last is for whichever thread comes: its address cannot be waited for.
@@ -285,28 +265,11 @@ pub trait Strategy {
     fn about(&mut self, _site: u64, _address: u64) {}
     /// A stall has lasted so long, whose outcome is told next.
     fn stalled(&mut self, _lasted: Duration) {}
-    /// Where to wait for a thread while none is in hand; `None` to wait nowhere.
-    fn wait(&mut self, code: &dyn CodeView) -> Option<Wait>;
-    /// Where to wait while the budget has nothing left: at a site that is reached so rarely that it will have
-    /// by then, as a rule. `None` to wait nowhere.
-    fn wait_meanwhile(&mut self) -> Option<Wait> {
-        None
-    }
-    /// A variable to watch for who writes it, while the budget has nothing left; `None` where that is known of all.
-    fn unexplained(&mut self) -> Option<Unexplained> {
-        None
-    }
     /// A variable was watched so, for such a part of the time that was meant, 1 at most: where it was written, and how long after the
     /// beginning.
     fn watched(&mut self, _variable: u64, _part: f64, _writers: &[Conflict]) {}
-    /// Who may claim a thread next. `now`: since any fixed instant.
-    fn turn(&mut self, now: Duration) -> Turn;
-    /// The time of a [`Turn::Clock`] has passed, and nobody was stopped.
-    fn turn_was_in_vain(&mut self) {}
-    /// There were so many clock samples at which a thread could have been claimed. Of some of them the places are told.
-    fn sampled(&mut self, _count: u64) {}
     /// Takes note of where threads were seen to execute, without being stopped.
-    fn seen(&mut self, pc: u64, code: &dyn CodeView);
+    fn seen(&mut self, _pc: u64, _code: &dyn CodeView) {}
     /// There is more code than before; what was known is as it was.
     fn extend(&mut self) {}
     /// Other code may stand at the same addresses now.
@@ -314,15 +277,15 @@ pub trait Strategy {
     /// Forgets a part of what was learned: programs change what they do.
     fn decay(&mut self);
     /// Access sites known, and how many of them were stalled at.
-    fn coverage(&self) -> Option<(u64, u64)>;
+    fn coverage(&self) -> Option<(u64, u64)> {
+        None
+    }
     /// The functions that were looked at.
-    fn looked_at(&self) -> Vec<LookedAt>;
-    /// What it has cost lately to get to a stall, on average, beside the stall itself.
-    fn costs(&mut self, _per_stall: Duration) {}
+    fn looked_at(&self) -> Vec<LookedAt> {
+        Vec::new()
+    }
     /// Besides the one of [`Outcome::Shared`], another access of the same bytes was seen.
     fn uses(&mut self, _other: Conflict) {}
-    /// Two threads were seen to use the memory at an address.
-    fn is_shared(&mut self, _address: u64) {}
     /// Looks at the values of variables, which nobody has to stand still for.
     fn look_at_values(&mut self, _read: &Read<'_>) {}
     /// What came of the stall, or of the attempt, at a site that it has proposed.

@@ -72,7 +72,7 @@ impl Setup {
             sample_period_ns: None,
             stall_ns: 500_000,
             stop_deadline_ns: 20_000_000,
-            strategy: Name::Auto,
+            strategy: Name::Planner,
             learns: true,
             max_overhead: 0.01,
             seed: 0,

@@ -28,9 +28,8 @@ impl Default for Decisions {
 /// The clock has stopped a thread somewhere.
 pub(super) const CLOCK: &str = "clock";
 
-/// A variable was watched, by itself or while a site was waited at; and what came of that.
-pub(super) const VARIABLE: &str = "variable";
-pub(super) const VARIABLE_BESIDE: &str = "variable-beside";
+/// A variable was watched, and what came of that.
+const VARIABLE: &str = "variable";
 const WRITTEN: &str = "written";
 const UNWRITTEN: &str = "unwritten";
 /// Somebody was caught before the stall had begun, when its thread was claimed.
@@ -50,24 +49,27 @@ impl Engine {
     /// Two threads were seen to use the memory at an address.
     pub(super) fn is_shared(&mut self, address: u64) {
         self.lines.shared(address);
-        self.strategy.is_shared(address);
     }
 
     /// A variable was watched for who writes it.
-    pub(super) fn saw_writers(&mut self, why: &'static str, variable: u64, writers: &[Conflict]) {
+    pub(super) fn saw_writers(&mut self, variable: u64, writers: &[Conflict]) {
         let outcome = if writers.is_empty() {
             UNWRITTEN
         } else {
             WRITTEN
         };
-        *self.decisions.counts.entry((why, outcome)).or_default() += 1;
+        *self
+            .decisions
+            .counts
+            .entry((VARIABLE, outcome))
+            .or_default() += 1;
         if self.setup.explain {
             let places: Vec<_> = writers
                 .iter()
                 .map(|writer| format!(" before {}", self.named_place(writer.behind)))
                 .collect();
             let variable = self.named_place(variable);
-            let text = format!("{variable} ({why}): {outcome}{}", places.join(","));
+            let text = format!("{variable} ({VARIABLE}): {outcome}{}", places.join(","));
             self.outbox.send(&Notice::Decision(text));
         }
     }

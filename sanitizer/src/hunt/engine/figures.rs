@@ -16,24 +16,6 @@ use super::{Engine, as_pid};
 const MOST_THREADS: usize = 256;
 
 impl Engine {
-    /// Tells the strategy what it costs to get to a stall.
-    pub(super) fn tell_cost_of_stalls(&mut self) {
-        /// So many that one dear one says little.
-        const ENOUGH: u64 = 8;
-        let spent = self.gates.control().budget.spent_ns.load(SeqCst);
-        // What comes of a stall is no cost of getting to it.
-        let beside = spent.saturating_sub(self.budget.stalls_and_consequences_ns());
-        let (told, told_stalls) = self.told_of_costs;
-        let stalls = self.stalls - told_stalls;
-        if stalls >= ENOUGH {
-            self.told_of_costs = (beside, self.stalls);
-            let each = beside.saturating_sub(told) / stalls;
-            // What stands still so long costs as much.
-            let each = each as f64 / self.budget.loss_share();
-            self.strategy.costs(Duration::from_nanos(each as u64));
-        }
-    }
-
     pub(super) fn counter(&self, counter: Counter) -> u64 {
         self.gates.control().counters[counter as usize].load(SeqCst)
     }

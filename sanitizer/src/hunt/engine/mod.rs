@@ -12,6 +12,7 @@
 //! stall is CLOSED before its thread can move (invariant I7).
 
 mod activity;
+mod arrival;
 mod close;
 mod confirm;
 mod coverage;
@@ -23,6 +24,7 @@ mod hold;
 mod identity;
 mod let_alone;
 mod locks;
+mod looks;
 mod pairs;
 mod release;
 mod sample;
@@ -34,6 +36,7 @@ mod threads;
 mod upkeep;
 mod waiting;
 mod wanted;
+mod writers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +60,6 @@ use nix::unistd::Pid;
 
 use crate::hunt::adoption::Adoption;
 use crate::hunt::arming::Arming;
-use crate::hunt::auto::Auto;
 use crate::hunt::budget::Budget;
 use crate::hunt::classify::StalledSide;
 use crate::hunt::clock::Clock;
@@ -71,11 +73,9 @@ use crate::hunt::plan::log::Logged;
 use crate::hunt::planned::Planned;
 use crate::hunt::respite::Respite;
 use crate::hunt::routine_call::RoutineCall;
-use crate::hunt::site::Site;
 use crate::hunt::strategy::Name;
 use crate::hunt::strategy::Patience;
 use crate::hunt::strategy::Strategy;
-use crate::hunt::strategy::Turn;
 use crate::hunt::watched::Watched;
 use crate::hunt::wire::Ending;
 use crate::hunt::wire::Notice;
@@ -265,8 +265,6 @@ pub struct Engine {
     watched_ns: u64,
     stops: u64,
     stalls: u64,
-    /// What was spent beside the stalls, ns, and how many there were, when the strategy was told what they cost.
-    told_of_costs: (u64, u64),
     /// Those that were ended early, because too many accesses trapped.
     stalls_cut_short: u64,
     value_changed: u64,
@@ -367,7 +365,7 @@ impl Engine {
             setup.strategy = Name::Clock;
         }
         let decision_log = DecisionLog::default();
-        let mut engine = Self {
+        let engine = Self {
             pid: setup.pid,
             cpu_before_start_ns: cpu_before_ns,
             trap_cost_ns,
@@ -407,7 +405,6 @@ impl Engine {
             watched_ns: 0,
             stops: 0,
             stalls: 0,
-            told_of_costs: (0, 0),
             stalls_cut_short: 0,
             value_changed: 0,
             no_stall: BTreeMap::new(),
@@ -418,9 +415,8 @@ impl Engine {
             ending: None,
             setup,
         };
-        let now = Duration::from_nanos(monotonic_ns());
-        let clock = engine.strategy.turn(now) != Turn::Site;
-        engine.clock_may_claim(clock);
+        // Where there are gates, what may claim a thread is decided when the program is known.
+        engine.clock_may_claim(substitutes);
         engine.allow_threads();
         engine
     }
@@ -689,14 +685,10 @@ impl Engine {
 }
 
 fn strategy_of(setup: &Setup, seed: u64, log: &DecisionLog) -> Box<dyn Strategy> {
-    let (max_overhead, longest) = (setup.max_overhead, longest_stall(setup));
     match setup.strategy {
-        Name::Auto => Box::new(Auto::new(seed, max_overhead, longest)),
         Name::Clock if !setup.learns => Box::new(Clock::new(seed).without_learning()),
         Name::Clock => Box::new(Clock::new(seed)),
-        Name::Site => Box::new(Site::new(seed, max_overhead, longest)),
         Name::Planner => Box::new(Planned::new(planner_of(setup, seed, log), seed)),
-        Name::Share => Box::new(Site::new(seed, max_overhead, longest).looking_first()),
     }
 }
 

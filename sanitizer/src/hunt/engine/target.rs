@@ -6,7 +6,7 @@ use gwp_race_abi::own;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::alias;
-use crate::hunt::site;
+use crate::hunt::planned;
 use crate::hunt::strategy::CodeView as _;
 use crate::hunt::watched;
 use crate::hunt::watched::Watched;
@@ -67,7 +67,7 @@ impl Engine {
         ahead.truncate(plain.count().max(1));
         let lines = &self.lines;
         let sought = match self.decisions.why {
-            site::CONTENDED | site::MEMBER => CONTENDED,
+            planned::CONTENDED => CONTENDED,
             _ => SITE,
         };
         let worth = |index: usize, access: &MemAccess| {

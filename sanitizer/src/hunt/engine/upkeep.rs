@@ -63,7 +63,6 @@ impl Engine {
         }
         self.settle();
         self.budget.charge_guard(self.gates.control());
-        self.tell_cost_of_stalls();
         let statistics = self.statistics();
         self.outbox.send(&Notice::Statistics(statistics));
         Ok(())

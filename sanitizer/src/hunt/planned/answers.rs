@@ -9,8 +9,7 @@ use super::{
             event::{AddressId, SiteId, What},
         },
         strategy::{
-            CodeView, Conflict, Means, Outcome, Proposal, Sample, Step, Strategy, Turn,
-            Unexplained, Wait,
+            CodeView, Conflict, Means, Outcome, Proposal, Sample, Step, Strategy, Unexplained,
         },
         values::Read,
     },
@@ -19,7 +18,7 @@ use super::{
 use crate::report::LookedAt;
 
 impl Strategy for Planned {
-    fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Option<Step> {
+    fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Step {
         self.now = now;
         self.tell(means.spent_s, code);
         let action = self.planner.decide(now, &means.purse);
@@ -39,7 +38,6 @@ impl Strategy for Planned {
                 let watch = Unexplained {
                     variable: variable.0,
                     byte: byte.unwrap_or(variable.0),
-                    weight: 1.0,
                 };
                 (Step::Watch(watch), Then::LetGo)
             }
@@ -52,7 +50,7 @@ impl Strategy for Planned {
             then,
             is_for_any: false,
         });
-        Some(step)
+        step
     }
 
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
@@ -104,16 +102,8 @@ impl Strategy for Planned {
         self.diary.stalled(lasted);
     }
 
-    fn wait(&mut self, _code: &dyn CodeView) -> Option<Wait> {
-        None
-    }
-
     fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
         self.diary.watched(variable, part, writers);
-    }
-
-    fn turn(&mut self, _now: Duration) -> Turn {
-        Turn::Site
     }
 
     fn seen(&mut self, pc: u64, code: &dyn CodeView) {

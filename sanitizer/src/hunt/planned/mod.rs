@@ -20,17 +20,22 @@ use super::{
         event::{AddressId, Event, SiteId, What},
     },
     return_addresses::return_addresses,
-    site::{CONTENDED, MEETS_AGAIN, MOST_SKIPPED},
     strategy::{CodeView, Holders, Means, Patience, Proposal, Sample, Strategy as _, Wait},
 };
 use crate::hunt::stint::Timekeeper;
 use code::Code;
 use diary::{Asked, Diary};
 
+/// Why a site was chosen whose bytes another thread was seen to use.
+pub const CONTENDED: &str = "contended";
 /// Why a site was chosen of which it is not known that others use its bytes; what else was asked for.
 const UNKNOWN: &str = "unknown";
 /// Why one was chosen at which one address is waited for.
 const KNOWN_ADDRESS: &str = "known-address";
+/// How often an object is waited for that several threads use, where that has shown a race before.
+const MEETS_AGAIN: f64 = 0.4;
+/// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
+const MOST_SKIPPED: u64 = 2;
 /// From then on somebody is waited for who comes seldom: that one is taken, whatever lock it holds.
 const SELDOM: Duration = Duration::from_millis(100);
 /// No rest is longer: threads may begin to do something.

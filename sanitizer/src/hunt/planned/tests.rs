@@ -232,7 +232,7 @@ fn waits_for_any_thread_are_told_as_such() {
     let step = |planned: &mut Planned| {
         planned.can_watch_ahead();
         let step = planned.step(Duration::ZERO, &means, &image);
-        let Some(Step::Wait(wait)) = step else {
+        let Step::Wait(wait) = step else {
             panic!("{step:?}");
         };
         assert_eq!(wait.wanted, Some(0x7000));

@@ -16,8 +16,8 @@ use super::{
     oracle::Oracle,
     program::Program,
     simulation::{Hunt, Run, simulate},
-    today::Today,
     uniform::ByChance,
+    wired::Wired,
 };
 
 /// The share of the program's CPU time that may be spent, as a rule.
@@ -32,8 +32,6 @@ pub enum Who {
     Uniform,
     /// Any executed one, as the prototype did.
     Executed,
-    /// Today's rules.
-    Today,
     /// The model of the program.
     Planner,
     /// The same, where nothing can be watched before a thread comes: as in the engine.
@@ -46,13 +44,7 @@ pub enum Who {
 
 impl Who {
     /// All that are compared.
-    pub const ALL: [Self; 5] = [
-        Self::Uniform,
-        Self::Executed,
-        Self::Today,
-        Self::Planner,
-        Self::Oracle,
-    ];
+    pub const ALL: [Self; 4] = [Self::Uniform, Self::Executed, Self::Planner, Self::Oracle];
 
     /// Its name.
     #[must_use]
@@ -60,7 +52,6 @@ impl Who {
         match self {
             Self::Uniform => "uniform",
             Self::Executed => "prototype",
-            Self::Today => "today",
             Self::Planner => "planner",
             Self::Plain => "plain",
             Self::Wired => "wired",
@@ -77,10 +68,9 @@ impl Who {
         match self {
             Self::Uniform => Box::new(ByChance::uniform(seed)),
             Self::Executed => Box::new(ByChance::executed(seed)),
-            Self::Today => Box::new(Today::new(seed, conditions.share)),
             Self::Planner => Box::new(ByWorth::new(seed)),
             Self::Plain => Box::new(Plain(ByWorth::new(seed))),
-            Self::Wired => Box::new(Today::planned(seed)),
+            Self::Wired => Box::new(Wired::new(seed)),
             Self::Oracle => Box::new(Oracle::new(program, conditions.costs)),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A program is a list of access sites ([`program`]), some of which meet others at the same bytes; [`families`] has one for each way in which
 //! races hide. [`simulation`] does what a planner decides, and tells it what a real engine would; [`costs`] says what that takes
-//! on a machine. Beside the planner there are those it is compared with: a choice by chance ([`uniform`]), the strategies that decide now ([`today`]), and an [`oracle`] that knows the truth.
+//! on a machine. Beside the planner there are those it is compared with: a choice by chance ([`uniform`]), and an [`oracle`] that knows the truth; and the planner as the engine has it ([`wired`]).
 //!
 //! Nothing of it is called when gwp-race runs. It is here for tests, and for `cargo xtask bench world`.
 
@@ -18,9 +18,9 @@ pub mod simulation;
 mod small;
 mod stop;
 mod surroundings;
-pub mod today;
 pub mod uniform;
 mod wait;
+pub mod wired;
 
 #[cfg(test)]
 mod tests;

@@ -144,7 +144,7 @@ impl Report {
         const WIDTH: f64 = 560.0;
         const LINE: f64 = 22.0;
         const TOP: f64 = 60.0;
-        const COLOURS: [&str; 5] = ["#999999", "#d08a00", "#b03a6e", "#1668b8", "#2f8f3a"];
+        const COLOURS: [&str; 4] = ["#999999", "#d08a00", "#1668b8", "#2f8f3a"];
         let height = TOP + LINE * (self.families.len() as f64 + 1.0) + 20.0;
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"13\">\n\

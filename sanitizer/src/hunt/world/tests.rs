@@ -15,8 +15,8 @@ use super::{
     oracle::Oracle,
     program::{After, Comes, Order, Program},
     simulation::{Hunt, Run, simulate},
-    today::Today,
     uniform::ByChance,
+    wired::Wired,
 };
 
 const MINUTE: Hunt = Hunt {
@@ -327,13 +327,13 @@ fn the_oracle_is_the_best() {
     }
 }
 
-/// Check that today's rules work behind the interface of planners: they find what is met all the time, wait, look and hold, and do the same each
+/// Check that the planner works by way of the engine's terms: it finds what is met all the time, waits, looks and holds, and does the same each
 /// time.
 #[test]
-fn todays_rules_are_planners() {
+fn what_is_wired_is_a_planner() {
     let hunt = |family: usize| {
         let program = families::ALL[family](1);
-        let runs = [(); 2].map(|()| simulate(&program, &mut Today::new(1, 0.01), &MINUTE));
+        let runs = [(); 2].map(|()| simulate(&program, &mut Wired::new(1), &MINUTE));
         let [one, again] = runs;
         assert_eq!((one.finds.clone(), one.waits), (again.finds, again.waits));
         one
