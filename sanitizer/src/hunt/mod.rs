@@ -12,7 +12,6 @@
 //! * the [`watchdog`], the tracer's parent, ends a tracer that hangs;
 //! * [`wire`] is what tracer and daemon say to each other.
 
-pub mod access_site;
 pub mod adoption;
 pub mod ahead;
 pub mod alias;
@@ -32,9 +31,7 @@ mod landing;
 pub mod lines;
 pub mod loader;
 pub mod loss;
-pub mod missed;
 pub mod modules;
-pub mod named;
 pub mod part;
 pub mod plan;
 pub mod planned;
@@ -44,14 +41,11 @@ pub mod routine_call;
 pub mod routines;
 pub mod stint;
 pub mod strategy;
-pub mod sweep;
 pub mod system_call;
 pub mod tracer;
 mod trap_origin;
-pub mod values;
 pub mod watchdog;
 pub mod watched;
 pub mod watchpoints;
-pub mod weights;
 pub mod wire;
 pub mod world;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gwp_race_abi::own;
 
+use super::known_code::values::Read;
 use super::plan::purse::Purse;
-use super::values::Read;
 use crate::insn::{Regs, Transfer, x86_64::leads_to};
 use crate::report::LookedAt;
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::{
+        known_code::values::Read,
         plan::{
             action::{Deed, Then},
             event::{AddressId, SiteId, What},
@@ -11,7 +12,6 @@ use super::{
         strategy::{
             CodeView, Conflict, Means, Outcome, Proposal, Sample, Step, Strategy, Unexplained,
         },
-        values::Read,
     },
     Code, Diary, Hand, LONGEST_REST, Planned,
 };
@@ -34,7 +34,7 @@ impl Strategy for Planned {
             }
             Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
             Deed::Watch { variable, .. } => {
-                let byte = self.code.known.named.changed_byte(variable.0);
+                let byte = self.code.known.variables.changed_byte(variable.0);
                 let watch = Unexplained {
                     variable: variable.0,
                     byte: byte.unwrap_or(variable.0),

@@ -4,13 +4,11 @@ use std::{collections::HashSet, sync::Arc};
 
 use crate::{
     hunt::{
-        access_site::AccessSite,
-        known_code::KnownCode,
+        known_code::{KnownCode, site::AccessSite, sweep::Sweep},
         plan::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId, What},
         return_addresses::return_addresses,
         stint::Timekeeper,
         strategy::{CodeView, Conflict},
-        sweep::Sweep,
     },
     insn::x86_64::member,
 };
@@ -36,8 +34,8 @@ pub(super) struct Code {
 impl Code {
     pub(super) fn new(number: u64, timekeeper: Timekeeper) -> Self {
         Self {
-            known: KnownCode::that_tells(),
-            sweep: Sweep::of_all_from(number),
+            known: KnownCode::default(),
+            sweep: Sweep::from(number),
             has_begun: false,
             noted: Vec::new(),
             seen: Vec::new(),
@@ -96,7 +94,7 @@ impl Code {
             let seen = beside.map(|site| What::Seen(SiteId(site)));
             news.extend(seen.or_else(|| function().map(What::Executes)));
         }
-        let changing = self.known.named.changing().iter().copied();
+        let changing = self.known.variables.changing().iter().copied();
         for variable in changing {
             if self.changing.insert(variable) {
                 news.push(What::Changes(VariableId(variable)));
@@ -116,7 +114,7 @@ impl Code {
         if site.has(AccessSite::OWN_FRAME) {
             return None;
         }
-        let variable = self.known.named.variable_of(at).map(VariableId);
+        let variable = self.known.variables.of(at).map(VariableId);
         let is_access = variable.is_none() && !site.has(AccessSite::CALL);
         let member = is_access.then(|| member(code.code(at), at)).flatten();
         Some(SiteFacts {

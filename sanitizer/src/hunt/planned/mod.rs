@@ -12,8 +12,8 @@ mod tests;
 use std::{collections::HashSet, time::Duration};
 
 use super::{
-    access_site::AccessSite,
     ahead::{Place, places},
+    known_code::site::AccessSite,
     plan::{
         Planner,
         action::{Action, Deed, Then},

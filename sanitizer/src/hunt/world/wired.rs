@@ -9,6 +9,7 @@ use gwp_race_abi::own;
 
 use crate::{
     hunt::{
+        known_code::values::PAGE,
         plan::{
             Planner,
             action::{Action, ActionId, Deed, Then},
@@ -18,7 +19,6 @@ use crate::{
         },
         planned::Planned,
         strategy::{Conflict, Means, Outcome, Patience, Proposal, Sample, Step, Strategy},
-        values::PAGE,
     },
     insn::Regs,
 };

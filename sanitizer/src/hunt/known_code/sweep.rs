@@ -1,11 +1,11 @@
 //! The sweep: goes through the code of all analyzed functions, some at a time, for those that store to a variable
 //! which their code names. Two threads there make a conflict, whoever calls them, so they are worth a try
-//! before anybody was seen to execute them. Most other functions are not decoded at all.
+//! before anybody was seen to execute them. Then it goes through it once more, for all others.
 
 use std::{ops::Range, time::Duration};
 
-use super::{
-    known_code::{KnownCode, MEMORY},
+use super::{KnownCode, MEMORY};
+use crate::hunt::{
     stint::{Stint, Timekeeper},
     strategy::CodeView,
 };
@@ -27,31 +27,20 @@ pub struct Sweep {
     done: u64,
     /// Functions that were learned of it.
     learned: usize,
-    /// When all were gone through, it goes through them once more, for all that are not known yet; and whether it does.
-    goes_on: bool,
+    /// All were gone through, and it goes through them once more, for all that are not known yet.
     takes_all: bool,
 }
 
 impl Sweep {
     /// Begins at a function of this number, wherever that is: of a program that is too large for all of
-    /// it, another part is seen each time.
+    /// it, another part is seen each time. All functions are learned in the end, as far as there is room for them.
     #[must_use]
     pub const fn from(number: u64) -> Self {
         Self {
             next: number,
             done: 0,
             learned: 0,
-            goes_on: false,
             takes_all: false,
-        }
-    }
-
-    /// The same, of which all functions are learned in the end, those that store to a variable first: as far as there is room for them.
-    #[must_use]
-    pub const fn of_all_from(number: u64) -> Self {
-        Self {
-            goes_on: true,
-            ..Self::from(number)
         }
     }
 
@@ -60,12 +49,6 @@ impl Sweep {
         self.next = number;
         self.done = 0;
         self.takes_all = false;
-    }
-
-    /// Whether anything was learned of it.
-    #[must_use]
-    pub const fn has_learned(&self) -> bool {
-        self.learned > 0
     }
 
     /// Goes on for a while, and learns what it finds, unless that was enough.
@@ -88,7 +71,7 @@ impl Sweep {
             learned += 1;
         };
         self.go_on(code, time, &begun, &mut learn);
-        if self.goes_on && !self.takes_all && self.done >= code.function_count() {
+        if !self.takes_all && self.done >= code.function_count() {
             self.takes_all = true;
             self.done = 0;
             self.go_on(code, time, &begun, &mut learn);
