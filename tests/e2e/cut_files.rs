@@ -36,7 +36,7 @@ fn truncated_libraries_end_nothing() {
     assert!(waited(|| Ok(status_field(target.pid(), "Threads").as_deref() == Some("3"))).unwrap());
 
     let output = scratch.path().join("report");
-    let watch = Watch::aggressive().option(&["--strategy", "site", "--duration", "8s"]);
+    let watch = Watch::aggressive().option(&["--strategy", "planner", "--duration", "8s"]);
     let mut attach = watch.attach_command(target.pid(), &output);
     let stderr = scratch.path().join("stderr");
     attach.stderr(File::create(&stderr).unwrap());

@@ -56,7 +56,7 @@ fn busy_variables_are_let_go() {
     let program = compile::program(&program, Configuration::USUAL).unwrap();
     let is_watched = (1..=TRIES).any(|attempt| {
         let Outcome { report, stderr, .. } = Watch::usual()
-            .option(&["--strategy", "site", "-vv"])
+            .option(&["--strategy", "planner", "-vv"])
             .run(&program, &["10", "3"], Until::End)
             .unwrap();
         let watches = report.came_to("variable: unwritten") + report.came_to("variable: written");

@@ -206,7 +206,7 @@ impl Report {
         count.unwrap_or(0.0)
     }
 
-    /// How often something came of a place that the strategy had chosen, by the end of the decision's name: `missed: hit`, or `: hit`
+    /// How often something came of a place that the strategy had chosen, by the end of the decision's name: `contended: hit`, or `: hit`
     /// for any.
     #[must_use]
     pub fn came_to(&self, what: &str) -> f64 {

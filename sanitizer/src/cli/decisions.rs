@@ -22,7 +22,7 @@ use crate::kernel::rights::as_caller;
 /// The exit code is 0 if all could be read and the answers are the same, and 1 if not.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
-  gwp-race run --strategy planner --decision-log server.log -- ./server
+  gwp-race run --decision-log server.log -- ./server
   gwp-race decisions server.log | less
   gwp-race decisions --replay server.log")]
 pub struct DecisionsArgs {

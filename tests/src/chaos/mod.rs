@@ -56,7 +56,7 @@ pub struct Mix {
 }
 
 /// What the kills take turns in. Without eBPF all come to the clock strategy.
-const STRATEGIES: [&str; 4] = ["auto", "clock", "site", "share"];
+const STRATEGIES: [&str; 2] = ["planner", "clock"];
 
 /// Few threads, more than processors, and more than a tracer can look after in passing.
 const THREADS: [usize; 3] = [2, 50, 500];

@@ -1,4 +1,4 @@
-//! `cargo xtask bench yield`: what the strategies find for what they cost. `auto` against sampling the
+//! `cargo xtask bench yield`: what the strategies find for what they cost. The planner against sampling the
 //! clock as others do it, on the same programs and with the same budget.
 
 use std::path::Path;
@@ -40,7 +40,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     workloads: Vec<String>,
     /// What is compared.
-    #[arg(long, value_delimiter = ',', default_values = ["clock", "auto"])]
+    #[arg(long, value_delimiter = ',', default_values = ["clock", "planner"])]
     strategies: Vec<Strategy>,
     /// Less than 15 minutes: fewer and shorter runs.
     #[arg(long)]
@@ -172,14 +172,13 @@ fn publish(
     let period = options.sample_period.as_ref();
     let period = period.map(|period| format!(" --sample-period {period}"));
     description.push(format!(
-        "All with --max-overhead {}{}; clock: {}; planner: {}; auto: nothing else. A run is given up \
+        "All with --max-overhead {}{}; clock: {}; planner: nothing else. A run is given up \
          after {} s, and counts as so many; when most of a strategy's {} have been, the others are left out. Loss and latency: medians of {} pairs of runs, plain and \
          watched, which take turns in being the first, without the first second; the latency is the longest \
          turn of a run. A false report names another pair of functions than those that race.",
         options.max_overhead,
         period.unwrap_or_default(),
         Strategy::Clock.options().join(" "),
-        Strategy::Planner.options().join(" "),
         plan.cap,
         plan.runs,
         plan.pairs

@@ -24,8 +24,7 @@ fn script(workloads: &[&Workload], record: &Record, cap: f64) -> String {
         for (place, workload) in workloads.iter().enumerate() {
             let aside = match strategy {
                 Strategy::Clock => -ASIDE,
-                Strategy::Auto => ASIDE,
-                Strategy::Planner => 2.0 * ASIDE,
+                Strategy::Planner => ASIDE,
             };
             let middle = place as f64 + aside;
             let detections = record.detections(workload.name, strategy);
@@ -79,8 +78,7 @@ fn points(record: &Record) -> String {
         }
         let colour = match strategy {
             Strategy::Clock => "#d06020",
-            Strategy::Auto => "#2060c0",
-            Strategy::Planner => "#209040",
+            Strategy::Planner => "#2060c0",
         };
         // Writing to a String cannot fail.
         let _ = write!(

@@ -201,7 +201,7 @@ mod tests {
         for measured in [detection, pair] {
             let line = Line {
                 workload: "hot".to_owned(),
-                strategy: Strategy::Auto,
+                strategy: Strategy::Planner,
                 measured,
             };
             let written = line.written();

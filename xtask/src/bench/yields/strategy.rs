@@ -7,19 +7,16 @@ use std::fmt;
 pub enum Strategy {
     /// As others do it: samples of CPU time, stalls of 100 us, nothing learned.
     Clock,
-    /// What gwp-race does by itself.
-    Auto,
-    /// What the planner's model says is worth most.
+    /// What gwp-race does by itself: what the planner's model says is worth most.
     Planner,
 }
 
 impl Strategy {
-    pub const ALL: [Self; 3] = [Self::Clock, Self::Auto, Self::Planner];
+    pub const ALL: [Self; 2] = [Self::Clock, Self::Planner];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Clock => "clock",
-            Self::Auto => "auto",
             Self::Planner => "planner",
         }
     }
@@ -28,8 +25,7 @@ impl Strategy {
     pub const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Clock => &["--strategy", "plain-clock", "--stall", "100us"],
-            Self::Auto => &[],
-            Self::Planner => &["--strategy", "planner"],
+            Self::Planner => &[],
         }
     }
 }

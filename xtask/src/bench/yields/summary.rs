@@ -111,14 +111,14 @@ fn seconds(times: &[Time], share: f64) -> String {
     format!("{sign}{:.3}", time.seconds)
 }
 
-/// What is wanted of `auto`, and what was measured.
+/// What is wanted of the planner, and what was measured.
 pub fn wishes(workloads: &[&Workload], record: &Record) -> Table {
-    let mut table = Table::new(&["workload", "wanted of auto", "measured", "met"]);
+    let mut table = Table::new(&["workload", "wanted of the planner", "measured", "met"]);
     for workload in workloads {
         let median = |strategy| at(&times(record, workload.name, strategy), 0.5);
-        let (clock, auto) = (median(Strategy::Clock), median(Strategy::Auto));
+        let (clock, planner) = (median(Strategy::Clock), median(Strategy::Planner));
         for wish in workload.wishes {
-            let (wanted, measured, met) = judge(*wish, clock, auto);
+            let (wanted, measured, met) = judge(*wish, clock, planner);
             table.row(vec![
                 workload.name.to_owned(),
                 wanted,
@@ -131,35 +131,35 @@ pub fn wishes(workloads: &[&Workload], record: &Record) -> Table {
 }
 
 /// The wish, what was measured of it, and whether that suffices.
-fn judge(wish: Wish, clock: Time, auto: Time) -> (String, String, bool) {
+fn judge(wish: Wish, clock: Time, planner: Time) -> (String, String, bool) {
     let within = format!(
         "{}{:.3} s",
-        if auto.capped { "more than " } else { "" },
-        auto.seconds
+        if planner.capped { "more than " } else { "" },
+        planner.seconds
     );
     match wish {
         Wish::Faster(factor) => {
-            let ratio = clock.seconds / auto.seconds;
-            let measured = match (clock.capped, auto.capped) {
-                (_, true) => "auto found none".to_owned(),
+            let ratio = clock.seconds / planner.seconds;
+            let measured = match (clock.capped, planner.capped) {
+                (_, true) => "the planner found none".to_owned(),
                 (true, false) => format!("at least {ratio:.0} times"),
                 (false, false) => format!("{ratio:.1} times"),
             };
             (
                 format!("a median at least {factor} times shorter than clock's"),
                 measured,
-                !auto.capped && ratio >= factor,
+                !planner.capped && ratio >= factor,
             )
         }
         Wish::Within(limit) => (
             format!("a median of at most {limit} s"),
             within,
-            !auto.capped && auto.seconds <= limit,
+            !planner.capped && planner.seconds <= limit,
         ),
         Wish::NotSlower { times, or_s } => (
             format!("a median of at most {times} times clock's or {or_s} s"),
             format!("{within}; clock's: {:.3} s", clock.seconds),
-            !auto.capped && auto.seconds <= or_s.max(times * clock.seconds),
+            !planner.capped && planner.seconds <= or_s.max(times * clock.seconds),
         ),
     }
 }
@@ -196,7 +196,7 @@ mod tests {
     /// Check each wish on both sides of its limit.
     #[test]
     fn wishes_are_judged() {
-        let met = |wish, clock, auto| judge(wish, clock, auto).2;
+        let met = |wish, clock, planner| judge(wish, clock, planner).2;
         assert!(met(Wish::Faster(30.0), capped(60.0), found(2.0)));
         assert!(!met(Wish::Faster(30.0), found(60.0), found(2.1)));
         assert!(!met(Wish::Faster(1.0), capped(60.0), capped(60.0)));

@@ -1,4 +1,4 @@
-//! The programs, which of their functions race, and what is wanted of `auto` there.
+//! The programs, which of their functions race, and what is wanted of the planner there.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ enum Program {
     Fixture(&'static str, &'static [&'static str]),
 }
 
-/// What is wanted of `auto`.
+/// What is wanted of the planner.
 #[derive(Clone, Copy)]
 pub enum Wish {
     /// Its median is smaller than clock's by this factor.
