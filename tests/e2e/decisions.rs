@@ -190,7 +190,15 @@ fn full_disks_take_no_reports() {
     assert!(full, "not in {TRIES} tries");
     let mut command = Command::new(gwp_race());
     let refused = command
-        .args(["run", "--strategy", "clock", "--decision-log", "/dev/null", "--", "/bin/true"])
+        .args([
+            "run",
+            "--strategy",
+            "clock",
+            "--decision-log",
+            "/dev/null",
+            "--",
+            "/bin/true",
+        ])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&refused.stderr);

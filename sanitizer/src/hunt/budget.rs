@@ -62,8 +62,6 @@ pub struct Budget {
     others_ns: u64,
     worked_ns: u64,
     explained_ns: u64,
-    /// What was charged for stalls, a part of what was charged for stops, ns.
-    stalls_ns: u64,
 }
 
 impl Budget {
@@ -136,7 +134,6 @@ impl Budget {
             others_ns: 0,
             worked_ns: 0,
             explained_ns: 0,
-            stalls_ns: 0,
         };
         budget.set_period(control, period_ns);
         budget
@@ -165,19 +162,6 @@ impl Budget {
         self.unsampled_ns += new;
         let earned = (new as f64 * self.share) as u64;
         control.budget.earned_ns.fetch_add(earned, SeqCst);
-    }
-
-    /// Whether nothing is left.
-    #[must_use]
-    pub fn is_spent(control: &Control) -> bool {
-        Self::owes_more_than(control, Duration::ZERO)
-    }
-
-    /// Whether more than so much has to be earned until something is left.
-    #[must_use]
-    pub fn owes_more_than(control: &Control, credit: Duration) -> bool {
-        let earned = control.budget.earned_ns.load(SeqCst);
-        control.budget.spent_ns.load(SeqCst) > earned.saturating_add(nanos(credit))
     }
 
     /// What is left, and what comes in; a thread that is worth it may cost so much more.
@@ -266,11 +250,6 @@ impl Budget {
         control.budget.spent_ns.fetch_add(charged, SeqCst);
     }
 
-    /// Takes note of how long a stall has lasted, whose thread's standing still is charged.
-    pub fn note_stall(&mut self, ns: u64) {
-        self.stalls_ns += scaled(ns, self.loss_share());
-    }
-
     /// Charges the time that other threads waited for one that stood still, ns.
     pub fn charge_others(&mut self, control: &Control, ns: u64) {
         let ns = scaled(ns, self.loss_share());
@@ -282,12 +261,6 @@ impl Budget {
     pub fn charge_explaining(&mut self, control: &Control, ns: u64) {
         self.explained_ns += ns;
         control.budget.spent_ns.fetch_add(ns, SeqCst);
-    }
-
-    /// What was charged for stalls, for those who waited for a stopped thread, and for what was found, ns.
-    #[must_use]
-    pub const fn stalls_and_consequences_ns(&self) -> u64 {
-        self.stalls_ns + self.others_ns + self.explained_ns
     }
 
     /// Charges the CPU time that the tracer has used since the last time, and cuts savings. The result is that time, ns.

@@ -44,6 +44,7 @@ pub mod strategy;
 pub mod system_call;
 pub mod tracer;
 mod trap_origin;
+pub mod values;
 pub mod watchdog;
 pub mod watched;
 pub mod watchpoints;

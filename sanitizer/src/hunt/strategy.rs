@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gwp_race_abi::own;
 
-use super::known_code::values::Read;
 use super::plan::purse::Purse;
+use super::values::Read;
 use crate::insn::{Regs, Transfer, x86_64::leads_to};
 use crate::report::LookedAt;
 
@@ -146,8 +146,31 @@ pub struct Wait {
     pub wanted: Option<u64>,
     /// What is done, as a rule, with those who hold a lock for which others have waited.
     pub holders: Holders,
-    /// Why it was chosen, in a word.
-    pub why: &'static str,
+    /// What is known of the bytes.
+    pub known: Known,
+}
+
+/// What is known of the bytes that are accessed at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Known {
+    /// Not whether others use them.
+    Nothing,
+    /// Others were seen to use them.
+    Contended,
+    /// The address that is waited for.
+    Address,
+}
+
+impl Known {
+    /// Its name in figures.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "unknown",
+            Self::Contended => "contended",
+            Self::Address => "known-address",
+        }
+    }
 }
 
 /// What a wait does with threads that hold a lock for which others have waited.

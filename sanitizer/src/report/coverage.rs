@@ -1,6 +1,6 @@
 //! Which access sites were sampled, by function: what `--coverage` writes.
 //!
-//! One line of comma-separated values a function that the site strategy has looked at, sorted by module and offset;
+//! One line of comma-separated values a function that was looked at, sorted by module and offset;
 //! the first line names the columns. It opens in any spreadsheet.
 
 use std::{

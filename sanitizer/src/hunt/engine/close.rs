@@ -72,7 +72,6 @@ impl Engine {
         let closed = monotonic_ns();
         self.stood_since(opened, used);
         self.watched_ns += closed - opened;
-        self.budget.note_stall(closed - opened);
         (self.strategy).stalled(Duration::from_nanos(closed.saturating_sub(opened)));
         let mut hits = self.complete_hits();
         let recorded = hits.len();
@@ -99,11 +98,11 @@ impl Engine {
             let trapped = self.counter(Counter::Traps) - self.counter(Counter::HitKernel) != traps;
             if matches!(read, Ok(true)) && after != before && !trapped {
                 self.value_changed += 1;
-                self.is_shared(watched.address.0);
+                self.lines.shared(watched.address.0);
             }
             let known = self.gates.control().stall.known_hits.load(SeqCst);
             let outcome = if known != self.generation << KNOWN_BITS {
-                self.is_shared(watched.address.0);
+                self.lines.shared(watched.address.0);
                 self.outbox.send(&Notice::Repeat(watched.pc));
                 Outcome::Repeat
             } else if waiting > 0 {
@@ -112,10 +111,10 @@ impl Engine {
                 // That nobody was seen to read proves nothing then, nor would it afterwards.
                 Outcome::Blind
             } else {
-                self.waiting.was_quiet(watched.address.0);
+                self.waiting.quiet.note(watched.address.0);
                 Outcome::Quiet
             };
-            self.came_to(self.decisions.why, site, outcome);
+            self.came_to(self.decisions.way, site, outcome);
             self.charge_and_release(tid);
             let may_probe = may_probe
                 && !is_blind_to_reads
@@ -147,9 +146,9 @@ impl Engine {
             distance: Duration::from_nanos(hit.time_ns.saturating_sub(since)),
         });
         let new: Vec<_> = new.collect();
-        self.is_shared(watched.address.0);
+        self.lines.shared(watched.address.0);
         let outcome = new.first().copied().map_or(Outcome::Repeat, Outcome::Hit);
-        self.came_to(self.decisions.why, site, outcome);
+        self.came_to(self.decisions.way, site, outcome);
         for other in new.into_iter().skip(1) {
             self.strategy.uses(other);
         }

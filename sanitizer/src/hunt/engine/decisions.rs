@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::hunt::strategy::{Conflict, Outcome};
+use crate::hunt::strategy::{Conflict, Known, Outcome};
 use crate::hunt::wire::Notice;
 
 use super::Engine;
@@ -10,26 +10,44 @@ use super::Engine;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Decisions {
-    /// By why the place was chosen and what came of it.
-    counts: BTreeMap<(&'static str, &'static str), u64>,
-    /// Why the place of the sample in hand was chosen.
-    pub(super) why: &'static str,
+    /// By how it came to a place, and what came of it.
+    counts: BTreeMap<(Way, &'static str), u64>,
+    /// How it came to the place of the sample in hand.
+    pub(super) way: Way,
 }
 
 impl Default for Decisions {
     fn default() -> Self {
         Self {
             counts: BTreeMap::new(),
-            why: CLOCK,
+            way: Way::Sample,
         }
     }
 }
 
-/// The clock has stopped a thread somewhere.
-pub(super) const CLOCK: &str = "clock";
+/// How it came to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// The clock has stopped a thread somewhere.
+    Sample,
+    /// It was waited at a site of which this was known.
+    Wait(Known),
+    /// A variable was watched.
+    Variable,
+}
 
-/// A variable was watched, and what came of that.
-const VARIABLE: &str = "variable";
+impl Way {
+    /// Its name in figures.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sample => "clock",
+            Self::Wait(known) => known.name(),
+            Self::Variable => "variable",
+        }
+    }
+}
+
+/// What came of a variable that was watched.
 const WRITTEN: &str = "written";
 const UNWRITTEN: &str = "unwritten";
 /// Somebody was caught before the stall had begun, when its thread was claimed.
@@ -40,17 +58,12 @@ impl Decisions {
     pub(super) fn named(&self) -> BTreeMap<String, u64> {
         let names = self.counts.iter();
         names
-            .map(|((why, outcome), count)| (format!("{why}: {outcome}"), *count))
+            .map(|((way, outcome), count)| (format!("{}: {outcome}", way.name()), *count))
             .collect()
     }
 }
 
 impl Engine {
-    /// Two threads were seen to use the memory at an address.
-    pub(super) fn is_shared(&mut self, address: u64) {
-        self.lines.shared(address);
-    }
-
     /// A variable was watched for who writes it.
     pub(super) fn saw_writers(&mut self, variable: u64, writers: &[Conflict]) {
         let outcome = if writers.is_empty() {
@@ -61,7 +74,7 @@ impl Engine {
         *self
             .decisions
             .counts
-            .entry((VARIABLE, outcome))
+            .entry((Way::Variable, outcome))
             .or_default() += 1;
         if self.setup.explain {
             let places: Vec<_> = writers
@@ -69,14 +82,18 @@ impl Engine {
                 .map(|writer| format!(" before {}", self.named_place(writer.behind)))
                 .collect();
             let variable = self.named_place(variable);
-            let text = format!("{variable} ({VARIABLE}): {outcome}{}", places.join(","));
+            let text = format!(
+                "{variable} ({}): {outcome}{}",
+                Way::Variable.name(),
+                places.join(",")
+            );
             self.outbox.send(&Notice::Decision(text));
         }
     }
 
     /// Somebody was caught when the thread in hand was claimed; told beside what came of it.
     pub(super) fn caught_early(&mut self) {
-        let counted = (self.decisions.why, EARLY);
+        let counted = (self.decisions.way, EARLY);
         *self.decisions.counts.entry(counted).or_default() += 1;
     }
 
@@ -93,9 +110,9 @@ impl Engine {
     }
 
     /// Something came of a place that the strategy has chosen.
-    pub(super) fn came_to(&mut self, why: &'static str, site: u64, outcome: Outcome) {
+    pub(super) fn came_to(&mut self, way: Way, site: u64, outcome: Outcome) {
         let counts = &mut self.decisions.counts;
-        *counts.entry((why, outcome.name())).or_default() += 1;
+        *counts.entry((way, outcome.name())).or_default() += 1;
         if self.setup.explain {
             let place = self.named_place(site);
             let distance = match outcome {
@@ -104,7 +121,7 @@ impl Engine {
                 }
                 _ => String::new(),
             };
-            let text = format!("{place} ({why}): {}{distance}", outcome.name());
+            let text = format!("{place} ({}): {}{distance}", way.name(), outcome.name());
             self.outbox.send(&Notice::Decision(text));
         }
         self.strategy.outcome(site, outcome);

@@ -81,7 +81,7 @@ impl Engine {
                     watched::KNOWN_PRIVATE => Outcome::KnownPrivate,
                     _ => Outcome::Unsuitable,
                 };
-                self.came_to(self.decisions.why, site, outcome);
+                self.came_to(self.decisions.way, site, outcome);
                 self.count_no_stall(reason);
                 return self.let_go(tid);
             }
@@ -94,20 +94,20 @@ impl Engine {
         let site = if watched.pc == regs.rip {
             site
         } else {
-            self.came_to(self.decisions.why, site, Outcome::Beside);
+            self.came_to(self.decisions.way, site, Outcome::Beside);
             watched.pc
         };
         let about = watched.address.0.wrapping_sub(watched.alias);
         self.strategy.about(site, about);
         let Patience::Hold(patience) = patience else {
             if is_spared {
-                self.came_to(self.decisions.why, site, Outcome::Held);
+                self.came_to(self.decisions.way, site, Outcome::Held);
                 self.count_no_stall(HOLDS_LOCK);
             }
             return self.look_at(tid, site, &watched, early, is_spared);
         };
         if early.is_none() && !self.arming.watchpoints().can_watch(watched.kind) {
-            self.came_to(self.decisions.why, site, Outcome::Blind);
+            self.came_to(self.decisions.way, site, Outcome::Blind);
             self.count_no_stall(NOT_READY);
             return self.let_go(tid);
         }

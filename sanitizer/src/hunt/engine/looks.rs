@@ -10,15 +10,15 @@ use crate::hunt::strategy::{Conflict, Outcome};
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
-use super::waiting::SHORTEST_REST;
+use super::decisions::Way;
 use super::{Engine, longest_stall};
 
 /// Bytes that stay watched without holding anybody.
 #[derive(Clone, Debug)]
 pub(super) struct Look {
     site: u64,
-    /// Why that was chosen.
-    why: &'static str,
+    /// How it came to that.
+    way: Way,
     pub(super) until: u64,
     /// The thread that was stalled there held a lock for which others waited. It may well use the bytes some times
     /// before one of them gets it.
@@ -48,7 +48,7 @@ impl Engine {
         let now = self.begin_sharing(u64::from(tid), address);
         self.waiting.shared = Some(Look {
             site,
-            why: self.decisions.why,
+            way: self.decisions.way,
             until: now + nanos(time),
             is_locked,
             early: Vec::new(),
@@ -112,7 +112,7 @@ impl Engine {
         self.end_watching();
         if is_watching {
             // What is written all the time is not watched all the time.
-            self.waiting.next = monotonic_ns().saturating_add(nanos(SHORTEST_REST));
+            self.pause();
         }
     }
 
@@ -120,7 +120,7 @@ impl Engine {
     pub(super) fn end_probe(&mut self) {
         let Some(Look {
             site,
-            why,
+            way,
             is_locked,
             mut early,
             ..
@@ -132,18 +132,18 @@ impl Engine {
         self.disarm_site();
         early.extend(self.users());
         if let Some((first, others)) = early.split_first() {
-            self.is_shared(address);
+            self.lines.shared(address);
             if first.distance <= longest_stall(&self.setup) {
-                self.waiting.quiet.retain(|quiet| *quiet != address);
+                self.waiting.quiet.forget(address);
             }
-            self.came_to(why, site, Outcome::Shared(*first));
+            self.came_to(way, site, Outcome::Shared(*first));
             for other in others {
                 self.strategy.uses(*other);
             }
         } else if self.gates.control().sharing.own.load(SeqCst) >= OWN_ACCESSES && !is_locked {
-            self.came_to(why, site, Outcome::Private);
+            self.came_to(way, site, Outcome::Private);
         } else {
-            self.came_to(why, site, Outcome::Unused);
+            self.came_to(way, site, Outcome::Unused);
         }
     }
 }

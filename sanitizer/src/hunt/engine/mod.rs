@@ -26,6 +26,7 @@ mod let_alone;
 mod locks;
 mod looks;
 mod pairs;
+mod quiet;
 mod release;
 mod sample;
 mod scans;

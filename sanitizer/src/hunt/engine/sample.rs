@@ -26,7 +26,7 @@ use crate::symbols::StackSnapshot;
 use crate::tracee::memory;
 use crate::tracee::threads::Scheduling;
 
-use super::decisions::CLOCK;
+use super::decisions::Way;
 use super::{CLAIM_TIME, Engine, LATE_STOP, SEEK_TIME, State, as_pid, release};
 
 impl Engine {
@@ -115,7 +115,7 @@ impl Engine {
         let came = self.waiting.last.take();
         let came = came.filter(|(wait, _)| wait.at == regs.rip);
         self.tell_ahead(came.map(|_| (tid, self.waiting.claimed)));
-        self.decisions.why = came.map_or(CLOCK, |(wait, _)| wait.why);
+        self.decisions.way = came.map_or(Way::Sample, |(wait, _)| Way::Wait(wait.known));
         if came.is_none() {
             self.decide_on_holders();
         }
@@ -238,7 +238,7 @@ impl Engine {
             self.gates.control().phase.store(idle, SeqCst);
         }
         self.arming.unbreak(tid);
-        self.came_to(self.decisions.why, site, Outcome::NotReached);
+        self.came_to(self.decisions.way, site, Outcome::NotReached);
         self.count_no_stall("site-not-reached");
         self.state = State::Idle;
     }

@@ -6,8 +6,8 @@ use gwp_race_abi::own;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::alias;
-use crate::hunt::planned;
 use crate::hunt::strategy::CodeView as _;
+use crate::hunt::strategy::Known;
 use crate::hunt::watched;
 use crate::hunt::watched::Watched;
 use crate::insn::MemAccess;
@@ -18,6 +18,7 @@ use crate::kernel::perf::WatchKind;
 use crate::pcmeta::Atomicity;
 use crate::tracee::maps::Maps;
 
+use super::decisions::Way;
 use super::{Engine, as_pid};
 
 impl Engine {
@@ -66,8 +67,8 @@ impl Engine {
         let plain = ahead.iter().take_while(|step| !may_synchronize(step));
         ahead.truncate(plain.count().max(1));
         let lines = &self.lines;
-        let sought = match self.decisions.why {
-            planned::CONTENDED => CONTENDED,
+        let sought = match self.decisions.way {
+            Way::Wait(Known::Contended) => CONTENDED,
             _ => SITE,
         };
         let worth = |index: usize, access: &MemAccess| {

@@ -4,7 +4,6 @@
 //! a thread as a clock sample does.
 //! What is waited for next, or done instead, the strategy says.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -22,14 +21,16 @@ use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
+use super::decisions::Way;
 use super::looks::Look;
+use super::quiet::Quiet;
 use super::wanted::Ahead;
 use super::writers::Watching;
 use super::{CLAIM_TIME, Engine, EngineError, State};
 
 /// The budget is asked again after this time, then after twice as long each time: a program that does
 /// nothing earns nothing, and is not to be looked at all the time.
-pub(super) const SHORTEST_REST: Duration = Duration::from_millis(5);
+const SHORTEST_REST: Duration = Duration::from_millis(5);
 const LONGEST_REST: Duration = Duration::from_millis(640);
 
 /// What a thread that comes to a site may cost before it was earned.
@@ -39,9 +40,6 @@ const CREDIT: Duration = Duration::from_millis(5);
 /// of RCU on all processors takes less, as a rule.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
 const PREPARATION: Duration = Duration::from_millis(2);
-
-/// Addresses remembered at which a stall was quiet.
-const QUIET: usize = 16;
 
 /// Why a site was not waited at, or a thread not stalled.
 pub(super) const NOT_READY: &str = "watchpoint-not-ready";
@@ -83,7 +81,7 @@ pub(super) struct Waiting {
     coming: Option<(Coming, u64)>,
     /// The site whose bytes stay watched.
     pub(super) shared: Option<Look>,
-    /// The variable that is watched, beside a site that is waited at or instead.
+    /// The variable that is watched, while no site is waited at.
     pub(super) watching: Option<Watching>,
     /// What is watched in advance, for the thread that is waited for.
     pub(super) ahead: Option<Ahead>,
@@ -91,11 +89,10 @@ pub(super) struct Waiting {
     pub(super) recorded_early: u64,
     /// When the thread in hand was claimed by a gate.
     pub(super) claimed: u64,
-    /// The last addresses at which nobody came while a thread was stalled. What an allocator hands from thread to thread
-    /// is in use by several, but by one at a time.
-    pub(super) quiet: VecDeque<u64>,
+    /// The last addresses at which nobody came while a thread was stalled.
+    pub(super) quiet: Quiet,
     /// When to look after that again.
-    pub(super) next: u64,
+    next: u64,
     rest: Duration,
     /// The events are breakpoints on a site, or watch bytes without a stall.
     pub(super) armed: bool,
@@ -110,15 +107,6 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Nobody came while a thread was stalled that was about to access this address.
-    pub(super) fn was_quiet(&mut self, address: u64) {
-        if self.quiet.contains(&address) {
-            return;
-        }
-        self.quiet.truncate(QUIET - 1);
-        self.quiet.push_front(address);
-    }
-
     /// Whether a site is waited at, or bytes are watched.
     pub(super) const fn is_under_way(&self) -> bool {
         self.at.is_some() || self.shared.is_some() || self.watching.is_some()
@@ -271,7 +259,7 @@ impl Engine {
         if let Err(error) = self.arming.watchpoints().break_at(RuntimeAddr(wait.at)) {
             self.outbox.send(&Notice::Debug(error.to_string()));
             self.disarm_site();
-            self.came_to(wait.why, wait.site, Outcome::Unsuitable);
+            self.came_to(Way::Wait(wait.known), wait.site, Outcome::Unsuitable);
             self.rest();
             return;
         }
@@ -319,7 +307,7 @@ impl Engine {
             self.tell_waited(&wait);
             self.disarm_site();
             let outcome = self.unless_let_pass(outcome);
-            self.came_to(wait.why, wait.site, outcome);
+            self.came_to(Way::Wait(wait.known), wait.site, outcome);
         }
     }
 
@@ -358,6 +346,11 @@ impl Engine {
         }
     }
 
+    /// Nothing is done for a short time.
+    pub(super) fn pause(&mut self) {
+        self.waiting.next = monotonic_ns().saturating_add(nanos(SHORTEST_REST));
+    }
+
     fn rest(&mut self) {
         let rest = self.waiting.rest.clamp(SHORTEST_REST, LONGEST_REST);
         self.waiting.rest = rest * 2;
@@ -376,27 +369,5 @@ impl Engine {
             self.strategy.seen(pc, &*self.modules);
         }
         self.waiting.seen = count;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Check that the last addresses are remembered, each once.
-    #[test]
-    fn quiet_addresses_are_remembered() {
-        let mut waiting = Waiting::default();
-        for address in 0..3 * QUIET as u64 {
-            waiting.was_quiet(address);
-            waiting.was_quiet(address);
-        }
-        assert_eq!(waiting.quiet.len(), QUIET);
-        assert!(
-            waiting
-                .quiet
-                .iter()
-                .all(|&address| address >= 2 * QUIET as u64)
-        );
     }
 }

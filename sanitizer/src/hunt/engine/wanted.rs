@@ -207,7 +207,7 @@ impl Engine {
         let lasted = Duration::from_nanos(lasted);
         (self.strategy).watched_ahead(site, address, lasted, &others);
         if !others.is_empty() {
-            self.is_shared(address);
+            self.lines.shared(address);
         }
     }
 

@@ -6,7 +6,6 @@
 mod function;
 pub mod site;
 pub mod sweep;
-pub mod values;
 pub mod variables;
 
 use std::{
@@ -19,12 +18,12 @@ use gwp_race_abi::own;
 use super::{
     stint::Timekeeper,
     strategy::{CodeView, Outcome},
+    values::Read,
 };
 use crate::report::LookedAt;
 
 use function::Function;
 use site::AccessSite;
-use values::Read;
 use variables::Variables;
 
 /// Functions whose sites are remembered.

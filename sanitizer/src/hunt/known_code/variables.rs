@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
-use crate::hunt::stint::Timekeeper;
-
-use super::values::{PAGE, Read, Values};
+use crate::hunt::{
+    stint::Timekeeper,
+    values::{PAGE, Read, Values},
+};
 
 /// Addresses remembered; of more than these nothing is learned.
 const MEMORY: usize = 1 << 16;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{
     super::{
-        known_code::values::Read,
         plan::{
             action::{Deed, Then},
             event::{AddressId, SiteId, What},
@@ -12,6 +11,7 @@ use super::{
         strategy::{
             CodeView, Conflict, Means, Outcome, Proposal, Sample, Step, Strategy, Unexplained,
         },
+        values::Read,
     },
     Code, Diary, Hand, LONGEST_REST, Planned,
 };

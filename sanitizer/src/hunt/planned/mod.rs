@@ -20,18 +20,12 @@ use super::{
         event::{AddressId, Event, SiteId, What},
     },
     return_addresses::return_addresses,
-    strategy::{CodeView, Holders, Means, Patience, Proposal, Sample, Strategy as _, Wait},
+    strategy::{CodeView, Holders, Known, Means, Patience, Proposal, Sample, Strategy as _, Wait},
 };
 use crate::hunt::stint::Timekeeper;
 use code::Code;
 use diary::{Asked, Diary};
 
-/// Why a site was chosen whose bytes another thread was seen to use.
-pub const CONTENDED: &str = "contended";
-/// Why a site was chosen of which it is not known that others use its bytes; what else was asked for.
-const UNKNOWN: &str = "unknown";
-/// Why one was chosen at which one address is waited for.
-const KNOWN_ADDRESS: &str = "known-address";
 /// How often an object is waited for that several threads use, where that has shown a race before.
 const MEETS_AGAIN: f64 = 0.4;
 /// Threads that are let pass at most, so that it is not always the first one of a burst that is stopped.
@@ -194,12 +188,12 @@ impl Planned {
                 Then::Hold { .. } => Holders::Spare,
                 Then::Look(_) | Then::LetGo => Holders::LookAt,
             },
-            why: if wanted.is_some() {
-                KNOWN_ADDRESS
+            known: if wanted.is_some() {
+                Known::Address
             } else if self.contended.contains(&at) {
-                CONTENDED
+                Known::Contended
             } else {
-                UNKNOWN
+                Known::Nothing
             },
         }
     }

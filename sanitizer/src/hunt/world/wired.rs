@@ -9,7 +9,6 @@ use gwp_race_abi::own;
 
 use crate::{
     hunt::{
-        known_code::values::PAGE,
         plan::{
             Planner,
             action::{Action, ActionId, Deed, Then},
@@ -19,6 +18,7 @@ use crate::{
         },
         planned::Planned,
         strategy::{Conflict, Means, Outcome, Patience, Proposal, Sample, Step, Strategy},
+        values::PAGE,
     },
     insn::Regs,
 };
