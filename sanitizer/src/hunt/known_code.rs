@@ -1,5 +1,7 @@
 //! The functions whose code was looked at, with their access sites, and what earlier tries say about each.
 
+mod calls;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -56,6 +58,8 @@ struct Function {
     sites: Vec<AccessSite>,
     /// Analyzed functions that it calls.
     calls: Vec<u64>,
+    /// It calls others, or jumps there: that may turn out to be memory routines.
+    leads_out: bool,
     /// Its index among the candidates; `None` for one that nobody was seen to execute or to call.
     candidate: Option<usize>,
     /// It was seen to execute.
@@ -183,6 +187,8 @@ pub struct KnownCode {
     weights: Weights,
     /// Some that are called, and were not looked at yet.
     called: VecDeque<u64>,
+    /// Functions whose calls may lead elsewhere than when they were looked at.
+    outdated: VecDeque<u64>,
     /// Sites that name variables.
     pub named: Named,
     /// Sites that nobody came to.
@@ -237,10 +243,11 @@ impl KnownCode {
                     ..
                 } => {
                     if code.routine(transfer).is_none() {
-                        if let Transfer::To(target) = transfer
-                            && code.is_analyzed(target)
-                        {
-                            function.calls.push(target);
+                        match transfer {
+                            Transfer::To(target) if code.is_analyzed(target) => {
+                                function.calls.push(target);
+                            }
+                            _ => function.leads_out = true,
                         }
                         return;
                     }
@@ -339,6 +346,7 @@ impl KnownCode {
     /// Looks at some of the functions that others call.
     pub fn look_at_called(&mut self, code: &dyn CodeView, timekeeper: Timekeeper) {
         let begun = timekeeper.begin();
+        self.look_at_outdated(code, &begun);
         for _ in 0..LOOKED_AT {
             let Some(target) = self.called.pop_front() else {
                 break;
