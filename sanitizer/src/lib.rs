@@ -6,7 +6,7 @@
 //! ```text
 //! cli      run, attach, inspect, doctor: arguments in, exit code out
 //! hunt     strategies, stall, budget: decides what to stop and for how long
-//! reader   a process without rights in which symbols are read
+//! reader   processes that read files for others: one without rights for symbols, one that waits for file systems
 //! report   the race model and its forms: text, json
 //! symbols  unwinding of stack snapshots, functions, lines, inlining
 //! verdict  two accesses in, race or reason-why-not out (pure)

@@ -2,6 +2,7 @@
 //! to.
 
 use std::{
+    collections::BTreeSet,
     ffi::CString,
     fs::File,
     io,
@@ -49,7 +50,7 @@ struct State {
     is_silent: AtomicBool,
     /// Threads of this name get no answer.
     unanswered: Mutex<Option<String>>,
-    waiting: Mutex<Vec<i32>>,
+    waiting: Mutex<Vec<(i32, String)>>,
 }
 
 impl Served {
@@ -101,7 +102,15 @@ impl Served {
     /// The threads that wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> Vec<i32> {
-        self.state.waiting.lock().unwrap().clone()
+        let waiting = self.state.waiting.lock().unwrap();
+        waiting.iter().map(|(thread, _)| *thread).collect()
+    }
+
+    /// What those were called when they asked.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<String> {
+        let waiting = self.state.waiting.lock().unwrap();
+        waiting.iter().map(|(_, name)| name.clone()).collect()
     }
 }
 
@@ -126,19 +135,24 @@ fn serve(mut connection: &File, contents: &[u8], state: &State) {
         if [kind::FORGET, kind::BATCH_FORGET, kind::INTERRUPT].contains(&kind) {
             continue;
         }
+        let name = || {
+            let comm = std::fs::read_to_string(format!("/proc/{}/comm", word(32)));
+            comm.unwrap_or_default().trim().to_owned()
+        };
         let is_ignored = || {
             let unanswered = state.unanswered.lock().unwrap();
-            unanswered.as_ref().is_some_and(|name| {
-                let comm = std::fs::read_to_string(format!("/proc/{}/comm", word(32)));
-                comm.is_ok_and(|comm| comm.trim() == name)
-            })
+            unanswered
+                .as_ref()
+                .is_some_and(|ignored| name() == *ignored)
         };
         if state.is_silent.load(SeqCst) || is_ignored() {
             // The kernel waits for no answer to a release.
             if kind != kind::RELEASE {
-                let thread = word(32).cast_signed();
-                println!("thread {thread} waits for the answer to a request of kind {kind}");
-                state.waiting.lock().unwrap().push(thread);
+                let (thread, name) = (word(32).cast_signed(), name());
+                println!(
+                    "thread {thread} ({name}) waits for the answer to a request of kind {kind}"
+                );
+                state.waiting.lock().unwrap().push((thread, name));
             }
             continue;
         }

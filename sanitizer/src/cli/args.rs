@@ -48,6 +48,9 @@ pub enum Command {
     /// The process that reads debug information (started by gwp-race itself).
     #[command(name = "__reader", hide = true)]
     Reader,
+    /// The process that asks file systems which processes serve (started by gwp-race itself).
+    #[command(name = "__copier", hide = true)]
+    Copier,
     /// The process that becomes the target (started by gwp-race itself).
     #[command(name = "__launch", hide = true)]
     Launch(LaunchArgs),

@@ -1,50 +1,118 @@
 //! Whether a process is worth a tracer: whether a file whose code it has mapped carries metadata. A file is looked at
-//! once, as long as it does not change.
+//! once, as long as it does not change. Nobody is waited for: files in file systems that processes serve are
+//! [asked about](AskedFiles).
 
-use std::{collections::HashMap, fs::File, path::Path};
+use std::{collections::HashMap, time::Duration};
 
 use nix::unistd::Pid;
 
+use super::asked::{Asked, AskedFiles};
 use crate::{
-    image::Image,
-    kernel::executed::Executed,
+    kernel::{
+        executed::{Executed, Search},
+        foreign::Purpose,
+    },
     pcmeta::Metadata,
+    reader::copier::Question,
     tracee::{self, CodeFile},
 };
 
 /// So many files are remembered.
 const MOST: usize = 4096;
 
+/// What is known of whether files carry metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Covered {
+    /// Whether one does.
+    Is(bool),
+    /// They cannot be found, or nobody answers for them.
+    Hidden,
+    /// Somebody else is asked, who answers later.
+    Asked,
+}
+
+impl From<Asked> for Covered {
+    fn from(asked: Asked) -> Self {
+        match asked {
+            Asked::Answered(Some(carries)) => Self::Is(carries),
+            Asked::Answered(None) => Self::Hidden,
+            Asked::Pending => Self::Asked,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct CoveredFiles {
     known: HashMap<tracee::FileIdentity, bool>,
+    asked: AskedFiles,
 }
 
 impl CoveredFiles {
     /// Whether code that a process has mapped carries metadata. What it will map later is not known; of one that has ended nothing
     /// is.
-    pub fn are_in(&mut self, pid: u32) -> bool {
-        let files = tracee::code_files(Pid::from_raw(pid.cast_signed())).unwrap_or_default();
-        files.iter().any(|file| self.is_covered(file))
+    pub fn are_in(&mut self, pid: u32) -> Covered {
+        let files = tracee::code_files(Pid::from_raw(pid.cast_signed()), Purpose::Promptly);
+        let files = files.unwrap_or_default();
+        if files.found.iter().any(|file| self.is_covered(file)) {
+            return Covered::Is(true);
+        }
+        match files.served.first() {
+            Some(first) => {
+                let mapped = files.served.iter().map(|file| file.mapped).collect();
+                let question = Question::Mapped(pid, mapped);
+                self.asked.ask(first.device, question).into()
+            }
+            None => Covered::Is(false),
+        }
     }
 
-    /// Whether the file that was executed carries metadata; nothing where it cannot be found any more. It is looked for through the
-    /// process that executes it, then by its name, as its parent and some other processes see it.
+    /// Waits until it is known what was asked about. May be given up at any time.
+    pub async fn answered(&mut self) {
+        self.asked.answered().await;
+    }
+
+    /// Whether something that was asked about is known since the last time.
+    pub fn take_news(&mut self) -> bool {
+        self.asked.take_news()
+    }
+
+    /// CPU time that others have used to answer since the last time.
+    pub const fn take_cpu(&mut self) -> Duration {
+        self.asked.take_cpu()
+    }
+
+    /// Nobody is asked any more: what nobody has answered by now is hidden.
+    pub const fn end(&mut self) {
+        self.asked.end();
+    }
+
+    /// Whether the file that was executed carries metadata. It is looked for through the process that executes it, then by its name,
+    /// as its parent and some other processes see it.
     pub fn is_executed_covered(
         &mut self,
         executed: &Executed,
         pid: Option<u32>,
         others: &[u32],
-    ) -> Option<bool> {
-        let file = executed.find(pid, others)?;
+    ) -> Covered {
+        let file = match executed.find(pid, others, Purpose::Promptly) {
+            Search::Found(file) => file,
+            Search::Served(device) => {
+                let question = Question::executed(executed, pid, others);
+                return self.asked.ask(device, question).into();
+            }
+            Search::Nowhere => return Covered::Hidden,
+        };
         let identity = tracee::identity(file.about());
         if let Some(&known) = self.known.get(&identity) {
-            return Some(known);
+            return Covered::Is(known);
         }
-        let covered = carries(file.open().ok()?, &executed.path);
+        let Ok(opened) = file.open() else {
+            return Covered::Hidden;
+        };
+        let covered = Metadata::is_carried_by_file(opened, &executed.path);
         self.remember(identity, covered);
-        Some(covered)
+        Covered::Is(covered)
     }
 
     fn is_covered(&mut self, file: &CodeFile) -> bool {
@@ -53,9 +121,8 @@ impl CoveredFiles {
         }
         // What cannot be read can be watched no better.
         let covered = file
-            .open()
-            .ok()
-            .is_some_and(|open| carries(open, file.path()));
+            .open(Purpose::Promptly)
+            .is_ok_and(|open| Metadata::is_carried_by_file(open, file.path()));
         self.remember(file.identity, covered);
         covered
     }
@@ -66,10 +133,6 @@ impl CoveredFiles {
         }
         self.known.insert(identity, covered);
     }
-}
-
-fn carries(open: File, path: &Path) -> bool {
-    Image::from_file(open, path).is_ok_and(|image| Metadata::is_carried_by(&image))
 }
 
 #[cfg(test)]
@@ -85,13 +148,15 @@ mod tests {
         let mut files = CoveredFiles::default();
         let with = Child::run(MAIN, &["-fexperimental-sanitize-metadata=atomics"]);
         with.wait_for_line("ready");
-        assert!(files.are_in(with.pid().as_raw().cast_unsigned()));
+        let with = with.pid().as_raw().cast_unsigned();
+        assert_eq!(files.are_in(with), Covered::Is(true));
         let without = Child::run(MAIN, &[]);
         without.wait_for_line("ready");
-        assert!(!files.are_in(without.pid().as_raw().cast_unsigned()));
+        let without = without.pid().as_raw().cast_unsigned();
+        assert_eq!(files.are_in(without), Covered::Is(false));
         assert!(files.known.len() >= 3, "{:?}", files.known);
         let before = files.known.len();
-        assert!(!files.are_in(without.pid().as_raw().cast_unsigned()));
+        assert_eq!(files.are_in(without), Covered::Is(false));
         assert_eq!(files.known.len(), before);
     }
 }

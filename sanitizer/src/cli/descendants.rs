@@ -7,6 +7,7 @@
 //!
 //! What all this costs is bounded ([`Allowance`]), and what is known of a program is not asked again ([`Programs`]).
 
+mod end;
 mod looks;
 mod news;
 mod source;
@@ -20,7 +21,7 @@ use source::Source;
 use super::allowance::Allowance;
 use super::covered::CoveredFiles;
 use super::not_watched::{Counts, NotWatched, Reason};
-use super::programs::{Carries, Programs};
+use super::programs::Programs;
 use crate::kernel::executed::Executed;
 use crate::kernel::process::thread_cpu_time_ns;
 use crate::tracee::threads::Stat;
@@ -103,6 +104,10 @@ pub struct Descendants {
     worthy: VecDeque<u32>,
     /// Those that wait until a tracer is ready.
     waiting: VecDeque<u32>,
+    /// Those about whose files somebody was asked who has not answered yet.
+    wait_for_answers: Vec<u32>,
+    /// Programs with processes that have ended, about which somebody was asked.
+    unanswered: Vec<ExecutedFile>,
     allowance: Allowance,
     /// CPU time of this thread that was spent of it, or before.
     charged_ns: u64,
@@ -126,6 +131,8 @@ impl Descendants {
             agenda: BTreeSet::new(),
             worthy: VecDeque::new(),
             waiting: VecDeque::new(),
+            wait_for_answers: Vec::new(),
+            unanswered: Vec::new(),
             allowance: Allowance::new(FOLLOWING * max_overhead, ADVANCE, now),
             charged_ns: thread_cpu_time_ns(),
             rest_until: now,
@@ -182,7 +189,10 @@ impl Descendants {
         }
         tokio::time::sleep_until(self.rest_until.into()).await;
         let due = self.agenda.first().map(|&(due, _)| due);
-        self.source.wait(due).await;
+        tokio::select! {
+            () = self.source.wait(due) => {}
+            () = self.files.answered() => {}
+        }
         self.turn(Instant::now());
         None
     }
@@ -191,6 +201,9 @@ impl Descendants {
     /// as long as the allowance lasts.
     fn turn(&mut self, now: Instant) {
         self.take_in_all(now);
+        if self.files.take_news() {
+            self.look_again(now);
+        }
         let mut may_look = true;
         while may_look {
             if let Some(file) = self.programs.next_unknown() {
@@ -219,7 +232,8 @@ impl Descendants {
     fn spend(&mut self) {
         let used = thread_cpu_time_ns();
         let worked = used.saturating_sub(std::mem::replace(&mut self.charged_ns, used));
-        self.allowance.spend(Duration::from_nanos(worked));
+        let worked = Duration::from_nanos(worked) + self.files.take_cpu();
+        self.allowance.spend(worked);
     }
 
     /// Counts a process that was worth a tracer and got none.
@@ -288,41 +302,6 @@ impl Descendants {
         self.relatives
             .values()
             .any(|relative| !relative.is_watched && relative.covered != Some(false))
-    }
-
-    /// Follows nobody any more, and counts those that still wait to be watched. Whose tracers have not begun are counted yet. Tells
-    /// those but the first one that carry metadata and have not ended, as far as is known.
-    pub fn finish(&mut self) -> Vec<(u32, String)> {
-        let now = Instant::now();
-        self.take_in_all(now);
-        while let Some(file) = self.programs.next_unknown() {
-            self.count_ended(file);
-        }
-        let mut left = Vec::new();
-        for (pid, relative) in std::mem::take(&mut self.relatives) {
-            let others = [self.first, std::process::id()];
-            let is_covered = relative.program.is_some_and(|file| {
-                // The first one is none of those, and a file system that falls silent is not asked for its file at the end.
-                if pid != self.first && self.programs.carries(file) == Carries::Unknown {
-                    let files = &mut self.files;
-                    self.programs.identify(file, Some(pid), &others, files);
-                }
-                self.programs.is_covered(file)
-            });
-            if !relative.covered.unwrap_or(is_covered) {
-                continue;
-            }
-            if !relative.is_watched {
-                self.not_watched.count(&relative.name, relative.reason, 1);
-            }
-            if pid != self.first {
-                left.push((pid, relative.name));
-            }
-        }
-        self.agenda.clear();
-        self.waiting.clear();
-        self.source.end();
-        left
     }
 
     /// Who was not watched.

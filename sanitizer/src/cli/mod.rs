@@ -2,6 +2,7 @@
 
 mod allowance;
 pub mod args;
+mod asked;
 pub mod attach;
 mod covered;
 pub mod decisions;
@@ -86,6 +87,11 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
             leave_to_parent();
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
             Ok(ExitCode::from(crate::reader::serve(socket)))
+        }
+        Command::Copier => {
+            leave_to_parent();
+            let socket = io::stdin().as_fd().try_clone_to_owned()?;
+            Ok(ExitCode::from(crate::reader::copier::serve(socket)))
         }
         Command::Launch(args) => run::launch(args),
     }

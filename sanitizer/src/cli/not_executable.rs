@@ -1,5 +1,6 @@
 //! Why a program could not be executed, beyond what the kernel says: that no such file is there may be about the program, or about the
-//! interpreter that it names (execve(2), ENOENT).
+//! interpreter that it names (execve(2), ENOENT). Nobody is waited for: what is in a file system that a process serves is not looked
+//! at, which had an answer for the execution, but need not have another one.
 
 use std::{
     ffi::OsStr,
@@ -13,8 +14,7 @@ use object::{
     read::elf::{FileHeader, ProgramHeader as _},
 };
 
-use super::rights::found;
-use crate::kernel::named;
+use crate::kernel::foreign::{ForeignError, ForeignFile, Purpose, Root};
 
 /// So much of a file is looked at: the kernel itself reads less of a script's first line (`BINPRM_BUF_SIZE`), and program headers stand
 /// at the beginning of a file.
@@ -25,11 +25,11 @@ pub(super) fn mend(program: &OsStr, error: &io::Error) -> String {
     if error.kind() != io::ErrorKind::NotFound {
         return "make it an executable of this machine".to_owned();
     }
-    let Some(path) = found(program).filter(|path| path.exists()) else {
+    let Some(path) = found(program) else {
         return "check its name".to_owned();
     };
     match interpreter(&path) {
-        Some((interpreter, is_script)) if !interpreter.exists() => {
+        Some((interpreter, is_script)) if Place::of(&interpreter).is_empty() => {
             let where_from = if is_script {
                 "its first line names"
             } else {
@@ -58,10 +58,51 @@ pub(super) fn mend(program: &OsStr, error: &io::Error) -> String {
     }
 }
 
+/// What is in a place.
+enum Place {
+    File(ForeignFile),
+    /// Something else, or something that is not looked at.
+    Other,
+    Nothing,
+}
+
+impl Place {
+    fn of(path: &Path) -> Self {
+        let file = std::path::absolute(path)
+            .ok()
+            .zip(Root::ours().ok())
+            .map(|(path, root)| root.file(&path, Purpose::Promptly));
+        match file {
+            Some(Ok(file)) => Self::File(file),
+            Some(Err(ForeignError::Call(_))) => Self::Nothing,
+            Some(Err(_)) | None => Self::Other,
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+}
+
+/// The file that the program's name stands for, as execvp(3) finds it; nothing where there is none.
+fn found(program: &OsStr) -> Option<PathBuf> {
+    let is_there = |path: &PathBuf| !Place::of(path).is_empty();
+    if program.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program)).filter(is_there);
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|path| matches!(Place::of(path), Place::File(_)))
+}
+
 /// What the kernel executes in the place of a file, or to load it, and whether the file is a script.
 fn interpreter(path: &Path) -> Option<(PathBuf, bool)> {
     let mut head = Vec::new();
-    let file = named::open_file(path).ok()?;
+    let Place::File(file) = Place::of(path) else {
+        return None;
+    };
+    let file = file.open().ok()?;
     file.take(HEAD).read_to_end(&mut head).ok()?;
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|&byte| byte == b'\n').next()?;

@@ -18,7 +18,7 @@ pub enum Reason {
     Budget,
     /// Its tracer could not watch it.
     Refused,
-    /// It had ended, and its file was gone, before it was known whether that carries metadata.
+    /// Its file was gone, or the file system of that did not answer, before it was known whether it carries metadata.
     Unidentified,
     /// So much happened at a time that it was not told of what it executes, or that it was forked.
     Untold,

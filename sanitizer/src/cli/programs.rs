@@ -8,7 +8,7 @@ use std::{
 
 use gwp_race_abi::descent::ExecutedFile;
 
-use super::covered::CoveredFiles;
+use super::covered::{Covered, CoveredFiles};
 use crate::kernel::{executed::Executed, foreign::About};
 
 /// So many programs are remembered.
@@ -25,6 +25,8 @@ const FORGETS: Duration = Duration::from_secs(5);
 pub enum Carries {
     /// Nobody has looked yet.
     Unknown,
+    /// Somebody was asked, who has not answered yet.
+    Asked,
     /// It cannot be found or read.
     Hidden,
     /// What it will load may.
@@ -122,12 +124,16 @@ impl Programs {
         let Some(program) = self.known.get_mut(&file) else {
             return Carries::Unknown;
         };
-        if matches!(program.carries, Carries::Unknown | Carries::Hidden) {
+        if matches!(
+            program.carries,
+            Carries::Unknown | Carries::Asked | Carries::Hidden
+        ) {
             let is_covered = files.is_executed_covered(&program.executed, pid, others);
             program.carries = match is_covered {
-                Some(true) => Carries::Yes,
-                Some(false) => Carries::No,
-                None => Carries::Hidden,
+                Covered::Is(true) => Carries::Yes,
+                Covered::Is(false) => Carries::No,
+                Covered::Hidden => Carries::Hidden,
+                Covered::Asked => Carries::Asked,
             };
             self.have_metadata |= program.carries == Carries::Yes;
         }
@@ -220,6 +226,11 @@ impl Programs {
     /// The next one with processes that have ended before anything was known of it.
     pub fn next_unknown(&mut self) -> Option<ExecutedFile> {
         self.unknown.pop_front()
+    }
+
+    /// Nothing is known of it yet: it comes again.
+    pub fn ask_again(&mut self, file: ExecutedFile) {
+        self.unknown.push_back(file);
     }
 
     /// Takes those that have ended before anything was known: how many.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -28,6 +28,7 @@ use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
 
 use coverage_file::CoverageFile;
+use work::lock;
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
 /// that finds no place here is caught again.
@@ -386,7 +387,7 @@ impl State {
     }
 
     fn files(&self) -> MutexGuard<'_, Client> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 
     /// CPU time that has been used to explain, here and by whoever reads, ns.

@@ -47,6 +47,8 @@ pub struct Changes {
     pub changed: bool,
     /// Something was unloaded: other code may stand there now, or later.
     pub unloaded: bool,
+    /// Calls that led nowhere yet lead to memory routines: the program has bound them since the last look.
+    pub bound: bool,
     /// What went wrong with single modules.
     pub warnings: Vec<String>,
     /// CPU time that reading the memory map took, which each look does again.
@@ -106,11 +108,11 @@ impl ModuleSet {
             self.loaded.push(Arc::new(loaded));
         }
         self.sort_ranges();
-        let outdated = if changes.changed {
-            self.find_routines(pid)
-        } else {
-            self.bind_routines(pid)
-        };
+        if changes.changed {
+            self.find_routines();
+        }
+        changes.bound = self.bind_routines(pid);
+        let outdated = self.outdated_routines();
         for loaded in &mut self.loaded {
             let storing = loaded.storing();
             if loaded.tabled.as_ref() != Some(&storing) {

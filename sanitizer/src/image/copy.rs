@@ -15,6 +15,9 @@ const MOST_IN_MEMORY: u64 = 32 << 20;
 /// So much is read at once.
 const PIECE: usize = 1 << 16;
 
+/// Said of copies that have to be in memory.
+const NO_DISK: &str = " where /var/tmp and /tmp are on no disk";
+
 /// The bytes of all copies in memory.
 static IN_MEMORY: AtomicU64 = AtomicU64::new(0);
 
@@ -40,14 +43,8 @@ impl Copy {
 
     fn in_one_of(directories: &[&str], mut file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
-        let too_large = |most: u64, room: &str| {
-            Err(io::Error::other(format!(
-                "a process serves the file system that it is in, and it has {size} bytes, of which at most {most} are copied{room}; \
-                 execute a copy that is on a disk"
-            )))
-        };
         if size > MOST_ON_DISK {
-            return too_large(MOST_ON_DISK, "");
+            return Err(too_large(size, MOST_ON_DISK, ""));
         }
         let Some(mut copy) = directories.iter().find_map(|at| nameless_file(at)) else {
             return match Held::reserve(size) {
@@ -58,13 +55,39 @@ impl Copy {
                     })?;
                     Ok(Self::InMemory(held))
                 }
-                None => too_large(MOST_IN_MEMORY, " where /var/tmp and /tmp are on no disk"),
+                None => Err(too_large(size, MOST_IN_MEMORY, NO_DISK)),
             };
         };
         copy_all(&mut file, size, |piece| copy.write_all(piece))?;
         copy.rewind()?;
         Ok(Self::OnDisk(copy))
     }
+}
+
+/// Copies a file to a disk as long as it is now; `going` is called again and again meanwhile.
+///
+/// # Errors
+/// Fails where it cannot be read or is too large, and where there is no disk or no room on it.
+pub fn copy_to_disk(mut file: File, mut going: impl FnMut()) -> io::Result<File> {
+    let size = file.metadata()?.len();
+    let disk = || DIRECTORIES.iter().find_map(|at| nameless_file(at));
+    if size > MOST_ON_DISK {
+        return Err(too_large(size, MOST_ON_DISK, ""));
+    }
+    let mut copy = disk().ok_or_else(|| too_large(size, 0, NO_DISK))?;
+    copy_all(&mut file, size, |piece| {
+        going();
+        copy.write_all(piece)
+    })?;
+    copy.rewind()?;
+    Ok(copy)
+}
+
+fn too_large(size: u64, most: u64, room: &str) -> io::Error {
+    io::Error::other(format!(
+        "a process serves the file system that it is in, and it has {size} bytes, of which at most {most} are copied{room}; \
+         execute a copy that is on a disk"
+    ))
 }
 
 impl Held {

@@ -43,6 +43,7 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::{FileOffset, LinkAddr};
 
 pub use archive::Archive;
+pub use copy::copy_to_disk;
 pub use encoding::Encoding;
 pub use error::ImageError;
 pub use headers::Segment;

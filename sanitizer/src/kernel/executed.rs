@@ -7,8 +7,19 @@ use gwp_race_abi::descent::{ExecutedFile, FileOffsets};
 
 use super::{
     btf::{Btf, BtfError},
-    foreign::{About, ForeignFile, Purpose, Root},
+    foreign::{About, ForeignError, ForeignFile, Purpose, Root},
 };
+
+/// What came of looking for a file that was executed.
+#[derive(Debug)]
+pub enum Search {
+    /// This is it.
+    Found(ForeignFile),
+    /// A process serves the file system in which it may be, with this device, and whoever has searched may not wait for that.
+    Served(u64),
+    /// It cannot be found any more.
+    Nowhere,
+}
 
 /// What a process has begun to execute, as the kernel told at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,18 +61,25 @@ impl Executed {
 
     /// Finds it: through the process that executes it, or by its name, as its parent and some other processes see it.
     #[must_use]
-    pub fn find(&self, by: Option<u32>, others: &[u32]) -> Option<ForeignFile> {
-        let executed = by.and_then(|pid| ForeignFile::executed(pid).ok());
+    pub fn find(&self, by: Option<u32>, others: &[u32], purpose: Purpose) -> Search {
+        let executed = by.map(|pid| ForeignFile::executed(pid, purpose));
         let processes = std::iter::once(&self.parent).chain(others);
         let named = processes
             .filter(|&&pid| pid != 0 && !self.path.as_os_str().is_empty())
-            .filter_map(|&pid| self.seen_by(pid));
-        let mut found = executed.into_iter().chain(named);
-        found.find(|file| self.is(file.about()))
+            .filter_map(|&pid| self.seen_by(pid, purpose));
+        let mut served = None;
+        for found in executed.into_iter().chain(named) {
+            match found {
+                Ok(file) if self.is(file.about()) => return Search::Found(file),
+                Ok(_) => {}
+                Err(error) => served = served.or(error.served()),
+            }
+        }
+        served.map_or(Search::Nowhere, Search::Served)
     }
 
-    /// What a process finds by that name.
-    fn seen_by(&self, pid: u32) -> Option<ForeignFile> {
+    /// What a process finds by that name; nothing where it is not known where that begins.
+    fn seen_by(&self, pid: u32, purpose: Purpose) -> Option<Result<ForeignFile, ForeignError>> {
         let root = Root::of(pid).ok()?;
         let path = if self.path.is_absolute() {
             self.path.clone()
@@ -69,7 +87,7 @@ impl Executed {
             let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
             root.inside(&folder)?.join(&self.path)
         };
-        root.file(&path, Purpose::Code).ok()
+        Some(root.file(&path, purpose))
     }
 }
 

@@ -2,21 +2,23 @@
 
 use std::{
     collections::HashMap,
+    fs::File,
     io,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use super::{
+    copier::Copier,
     ends::{Ends, Figures},
     process::{End, Process, Program},
-    wire::{Place, Reply, Request},
+    wire::{LONGEST_REPLY, Place, Reply, Request},
 };
 use crate::{
-    kernel::limits::explained,
+    kernel::{foreign::Purpose, limits::explained},
     symbols::{
-        Answer, Beside, Facts, FileIdentity, Files, Known, Lack, Looked, ModuleInfo, Question,
-        Source, Sources, StackSnapshot, Wanted,
+        Answer, Beside, Facts, FileIdentity, Files, Known, Lack, Looked, ModuleInfo, Opened,
+        Question, Source, Sources, StackSnapshot, Wanted,
     },
 };
 
@@ -35,6 +37,8 @@ pub struct Client {
     program: Program,
     deadline: Duration,
     sources: Sources,
+    /// For files of file systems that processes serve.
+    copier: Copier,
     process: Option<Process>,
     /// The files that the reader has open, the one that was asked last at the end.
     open: Vec<u64>,
@@ -78,6 +82,7 @@ impl Client {
             program,
             deadline: DEADLINE,
             sources,
+            copier: Copier::new(Program::copier()),
             process: None,
             open: Vec::new(),
             stack: None,
@@ -90,10 +95,11 @@ impl Client {
         }
     }
 
-    /// CPU time that all readers have used, ns.
+    /// CPU time that all readers and copiers have used, ns.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
-        self.spent_ns + self.process.as_ref().map_or(0, Process::cpu_ns)
+        let reader = self.process.as_ref().map_or(0, Process::cpu_ns);
+        self.spent_ns + reader + self.copier.cpu_ns()
     }
 
     /// What has become of readers.
@@ -102,8 +108,13 @@ impl Client {
         self.ends.figures()
     }
 
-    /// Ends the reader, which is started anew when it is needed: it holds memory.
+    /// Ends the reader, which is started anew when it is needed: it holds memory; and so the copier.
     pub fn rest(&mut self) {
+        self.copier.rest();
+        self.rest_of_reader();
+    }
+
+    fn rest_of_reader(&mut self) {
         if let Some(process) = self.process.take() {
             self.spent_ns += process.cpu_ns();
         }
@@ -131,7 +142,7 @@ impl Client {
         let is_gone = self.process.as_mut().is_some_and(Process::is_gone);
         // Somebody has killed it, and that was no file's fault.
         if is_gone || self.scratch >= MOST_SCRATCH {
-            self.rest();
+            self.rest_of_reader();
         }
         if self.process.is_none() {
             if let Some((when, _)) = &self.refused
@@ -184,10 +195,10 @@ impl Client {
                 _ => process.end(),
             })
         };
-        let mut told = process.tell(request, file, until);
+        let mut told = process.tell(request, file, Some(until));
         loop {
-            match told.and_then(|()| process.hear(until)) {
-                Ok(Reply::Want(wanted)) => {
+            match told.and_then(|()| process.hear(LONGEST_REPLY, Some(until))) {
+                Ok((Reply::Want(wanted), _)) => {
                     self.scratch += usize::from(wanted == Wanted::Scratch);
                     let (place, found) = match source.look(&wanted) {
                         Looked::Found(found) => (Place::Has(found.identity), Some(found.file)),
@@ -195,9 +206,9 @@ impl Client {
                         Looked::NoPlace => (Place::IsNone, None),
                     };
                     // What looking took is not the reader's fault, but a deadline is one.
-                    told = process.tell(&Request::Looked(place), found.as_ref(), until);
+                    told = process.tell(&Request::Looked(place), found.as_ref(), Some(until));
                 }
-                Ok(reply) => return Ok(reply),
+                Ok((reply, _)) => return Ok(reply),
                 Err(error) => return Err(failed(error, process, self.deadline)),
             }
         }
@@ -227,7 +238,7 @@ impl Client {
     fn say(&mut self, request: &Request) -> Result<(), Failure> {
         let until = self.until();
         let process = self.process.as_mut().ok_or(Failure::NoReader)?;
-        (process.tell(request, None, until)).map_err(|_| Failure::Ended(process.end()))
+        (process.tell(request, None, Some(until))).map_err(|_| Failure::Ended(process.end()))
     }
 
     fn try_ask(
@@ -276,7 +287,7 @@ impl Client {
                 Err(Failure::NoReader) => break,
                 Err(Failure::NoFile(why)) => return Err(Nothing::NoFile(why)),
                 Err(Failure::Ended(end)) => {
-                    self.rest();
+                    self.rest_of_reader();
                     self.ends.note(identity, name, end);
                 }
             }
@@ -285,17 +296,24 @@ impl Client {
     }
 }
 
-/// A reason without what is too much of it: whoever has read the file may be the file's by now.
-fn brief(mut text: String) -> String {
-    const LONGEST: usize = 256;
-    text.truncate(text.floor_char_boundary(LONGEST));
-    text
-}
-
-impl Files for Client {
-    fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>> {
-        let mut sources = std::mem::take(&mut self.sources);
-        let opened = sources.open(module, |number, source| {
+impl Client {
+    /// Opens a module's file for questions, or finds that it is open.
+    fn open_among(&mut self, sources: &mut Sources, module: &ModuleInfo) -> io::Result<Arc<Known>> {
+        let root = sources.root_of(module);
+        let opened = match module.via.open(Purpose::Promptly) {
+            Ok(file) => Opened::elf(file)?,
+            Err(error) => {
+                let device = error.served().ok_or_else(|| io::Error::other(error))?;
+                let identity = self.copier.find(device, &module.via);
+                let identity = identity.map_err(io::Error::other)?;
+                if let Some(known) = sources.known(identity, root.as_deref()) {
+                    return Ok(known);
+                }
+                let file = self.copier.copy(device).map_err(io::Error::other)?;
+                Opened { file, identity }
+            }
+        };
+        sources.open(module, root, opened, |number, source| {
             let identity = source.opened().identity;
             let read = self.persist(identity, &module.path, |client| {
                 client.process()?;
@@ -310,7 +328,38 @@ impl Files for Client {
                     ..Facts::default()
                 }),
             }
-        });
+        })
+    }
+
+    /// A module's file for whoever looks into it once: itself, or a copy where a process serves it.
+    ///
+    /// # Errors
+    /// Fails where it cannot be opened or copied.
+    pub fn file(&mut self, module: &ModuleInfo) -> io::Result<File> {
+        match module.via.open(Purpose::Promptly) {
+            Ok(file) => Ok(file),
+            Err(error) => {
+                let device = error.served().ok_or_else(|| io::Error::other(error))?;
+                self.copier
+                    .find(device, &module.via)
+                    .and_then(|_| self.copier.copy(device))
+                    .map_err(io::Error::other)
+            }
+        }
+    }
+}
+
+/// A reason without what is too much of it: whoever has read the file may be the file's by now.
+fn brief(mut text: String) -> String {
+    const LONGEST: usize = 256;
+    text.truncate(text.floor_char_boundary(LONGEST));
+    text
+}
+
+impl Files for Client {
+    fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>> {
+        let mut sources = std::mem::take(&mut self.sources);
+        let opened = self.open_among(&mut sources, module);
         let in_use = |number: &u64| sources.has(*number);
         self.excess.retain(|number, _| in_use(number));
         self.sources = sources;

@@ -6,6 +6,7 @@
 //! started anew when it has ended; a file that has ended it three times is read no more.
 
 mod client;
+pub mod copier;
 mod ends;
 mod process;
 mod serve;

@@ -1,4 +1,4 @@
-//! A running reader as the daemon sees it.
+//! A running reader or copier as the daemon sees it.
 
 use std::{
     ffi::OsString,
@@ -16,10 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::wire::{self, LONGEST_REPLY, Reply, Request};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::wire::{self, LONGEST_REPLY, Reply};
 use crate::kernel::{passing::Passing, process::CpuClock, sandbox};
 
-/// What is executed as a reader.
+/// What is executed as a reader or copier.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The file.
@@ -28,8 +30,19 @@ pub struct Program {
     pub arguments: Vec<OsString>,
 }
 
+impl Program {
+    /// What copies: this program itself.
+    #[must_use]
+    pub fn copier() -> Self {
+        Self {
+            arguments: vec!["__copier".into()],
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Program {
-    /// This program itself, whatever has become of its name.
+    /// What reads: this program itself, whatever has become of its name.
     fn default() -> Self {
         Self {
             file: "/proc/self/exe".into(),
@@ -96,11 +109,25 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts one, and waits until it has given up its rights.
+    /// Starts one that reads, and waits until it has given up its rights.
     ///
     /// # Errors
     /// Fails where no process can be started, or it does not say in time that it is ready.
     pub(super) fn start(program: &Program, until: Instant) -> io::Result<Self> {
+        // Whatever comes now ends it.
+        let mut process = Self::spawn(program, Passing::giving)?;
+        match process.hear(LONGEST_REPLY, Some(until))? {
+            (Reply::Ready(missing), _) => process.missing = missing,
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(process)
+    }
+
+    /// Starts any. `end`: makes this end of the socket.
+    ///
+    /// # Errors
+    /// Fails where no process can be started.
+    pub(super) fn spawn(program: &Program, end: fn(UnixStream) -> Passing) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new(&program.file);
         command
@@ -116,39 +143,41 @@ impl Process {
         // Where the C library is, should that not be known otherwise.
         let kept = std::env::var_os("LD_LIBRARY_PATH").map(|path| ("LD_LIBRARY_PATH", path));
         let child = command.envs(kept).spawn()?;
-        // Whatever comes now ends it.
-        let mut process = Self {
+        Ok(Self {
             clock: CpuClock::of(child.id()),
             child,
             used_ns: 0,
-            socket: Passing::giving(ours),
+            socket: end(ours),
             missing: Vec::new(),
-        };
-        match process.hear(until)? {
-            Reply::Ready(missing) => process.missing = missing,
-            _ => return Err(io::ErrorKind::InvalidData.into()),
-        }
-        Ok(process)
+        })
     }
 
     pub(super) fn tell(
         &self,
-        request: &Request,
+        request: &impl Serialize,
         file: Option<&std::fs::File>,
-        until: Instant,
+        until: Option<Instant>,
     ) -> io::Result<()> {
         let descriptor = file.map(std::os::fd::AsFd::as_fd);
-        wire::send(&self.socket, request, descriptor, Some(until))
+        wire::send(&self.socket, request, descriptor, until)
     }
 
-    pub(super) fn hear(&mut self, until: Instant) -> io::Result<Reply> {
-        let (reply, _) = wire::receive(&mut self.socket, LONGEST_REPLY, Some(until))?;
-        Ok(reply)
+    pub(super) fn hear<T: DeserializeOwned>(
+        &mut self,
+        most: usize,
+        until: Option<Instant>,
+    ) -> io::Result<(T, Option<OwnedFd>)> {
+        wire::receive(&mut self.socket, most, until)
     }
 
     /// CPU time that it has used, ns.
     pub(super) fn cpu_ns(&self) -> u64 {
         self.clock.map_or(0, CpuClock::ns).max(self.used_ns)
+    }
+
+    /// Kills it; it has ended as soon as the kernel lets it.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
     }
 
     /// Whether it has ended when nobody had asked it anything.

@@ -77,7 +77,7 @@ pub struct Summary {
     #[serde(default)]
     pub let_alone_s: f64,
     /// Processes below the first one that were worth watching and were not watched: by the name of what they execute, and why
-    /// (`ended-early`, `limit` of processes at a time, `refused`; `unidentified` where the file was gone before it was known whether
+    /// (`ended-early`, `limit` of processes at a time, `refused`; `unidentified` where the file was gone or its file system silent before it was known whether
     /// it is worth watching, `untold` of those that were lost since too much happened at a time).
     #[serde(default)]
     pub not_watched: BTreeMap<String, BTreeMap<String, u64>>,
@@ -299,7 +299,7 @@ fn told_reason(reason: &str) -> &str {
         "limit" => "too many at a time",
         "refused" => "could not be held",
         "unidentified" => {
-            "ended, and its file was gone, before it was known whether it has metadata"
+            "its file was gone, or its file system did not answer, before it was known whether it has metadata"
         }
         "untold" => "too much happened at a time to be told of it",
         other => other,

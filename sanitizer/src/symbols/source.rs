@@ -58,8 +58,7 @@ impl Source {
     /// That of a module, with these folders of debug files.
     pub(super) fn of(module: &ModuleInfo, debug_dirs: &[PathBuf]) -> io::Result<Self> {
         let root = module.via.root().ok().flatten().map(Arc::new);
-        let opened = Opened::elf(module.via.open().map_err(io::Error::other)?)?;
-        Ok(Self::new(opened, module, root, debug_dirs.into()))
+        Ok(Self::new(opened(module)?, module, root, debug_dirs.into()))
     }
 
     /// The file.
@@ -165,6 +164,12 @@ impl Beside for Source {
     }
 }
 
+/// A module's file, opened for reading, by somebody who may wait for its file system.
+pub(super) fn opened(module: &ModuleInfo) -> io::Result<Opened> {
+    let file = module.via.open(Purpose::Code);
+    Opened::elf(file.map_err(io::Error::other)?)
+}
+
 /// A module's file, and what whoever reads it has said of it at first.
 #[derive(Debug)]
 pub struct Known {
@@ -197,22 +202,22 @@ impl Sources {
         }
     }
 
-    /// A module's file, which is open from now on; `read` looks at one that was not known, by its number, and says what it is.
+    /// A module's file, which is open from now on; `read` looks at one that was not known, by its number, and says what it is. `root`:
+    /// where names in it lead.
     pub fn open(
         &mut self,
         module: &ModuleInfo,
+        root: Option<Arc<Root>>,
+        opened: Opened,
         read: impl FnOnce(u64, &Arc<Source>) -> io::Result<Facts>,
     ) -> io::Result<Arc<Known>> {
-        // Before the file: the process may end in between.
-        let root = self.root_of(module);
-        let opened = Opened::elf(module.via.open().map_err(io::Error::other)?)?;
+        if let Some(known) = self.known(opened.identity, root.as_deref()) {
+            return Ok(known);
+        }
         let debug_dirs = Arc::clone(&self.debug_dirs);
         let source = Arc::new(Source::new(opened, module, root, debug_dirs));
         self.known.retain(|_, file| file.strong_count() > 0);
         let key = source.key();
-        if let Some(known) = self.known.get(&key).and_then(Weak::upgrade) {
-            return Ok(known);
-        }
         self.next += 1;
         let known = Arc::new(Known {
             number: self.next,
@@ -223,6 +228,13 @@ impl Sources {
         Ok(known)
     }
 
+    /// A file that is in use, if it is.
+    #[must_use]
+    pub fn known(&self, identity: FileIdentity, root: Option<&Root>) -> Option<Arc<Known>> {
+        let key = (identity, root.map(Root::identity));
+        self.known.get(&key).and_then(Weak::upgrade)
+    }
+
     /// Whether a file is in use.
     #[must_use]
     pub fn has(&self, number: u64) -> bool {
@@ -230,8 +242,9 @@ impl Sources {
         known.any(|known| known.number == number)
     }
 
-    /// The root in which the names in a module's file are looked for.
-    fn root_of(&mut self, module: &ModuleInfo) -> Option<Arc<Root>> {
+    /// The root in which the names in a module's file are looked for. To be asked for before the file is opened: the process may end
+    /// in between.
+    pub fn root_of(&mut self, module: &ModuleInfo) -> Option<Arc<Root>> {
         let root = module.via.root().ok()??;
         self.roots.retain(|known| known.strong_count() > 0);
         let mut known = self.roots.iter().filter_map(Weak::upgrade);

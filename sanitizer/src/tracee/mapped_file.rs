@@ -2,6 +2,7 @@
 //! if that still leads to the same inode, otherwise by `/proc/PID/map_files`, which also works
 //! for files that were deleted, replaced, or never had a name.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,16 @@ pub enum MappedFileError {
         /// What it is.
         source: ForeignError,
     },
+}
+
+impl MappedFileError {
+    /// The device of the file system that was not asked because a process serves it, where others may ask it.
+    const fn served(&self) -> Option<u64> {
+        match self {
+            Self::Refused { source, .. } => source.served(),
+            Self::Unmapped { .. } | Self::Denied { .. } => None,
+        }
+    }
 }
 
 /// A file that a process has mapped. It is held.
@@ -120,11 +131,29 @@ impl CodeFile {
     ///
     /// # Errors
     /// Fails where it is not mapped any more, or may not be opened.
-    pub fn open(&self) -> Result<File, MappedFileError> {
+    pub fn open(&self, purpose: Purpose) -> Result<File, MappedFileError> {
         self.via
-            .open()
+            .open(purpose)
             .map_err(|error| sorted(self.pid, &self.path, error))
     }
+}
+
+/// A file whose code a process has mapped, in a file system that a process serves and that was not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ServedFile {
+    /// The device of a file system that would have to be asked, as `st_dev` has it.
+    pub device: u64,
+    /// The device and inode that are mapped, as the map of the process tells them.
+    pub mapped: (u64, u64),
+}
+
+/// The files whose code a process has mapped.
+#[derive(Clone, Debug, Default)]
+pub struct CodeFiles {
+    /// Those that were found.
+    pub found: Vec<CodeFile>,
+    /// Those that whoever asks may not wait for ([`Purpose::Promptly`]).
+    pub served: Vec<ServedFile>,
 }
 
 /// The files whose code a process has mapped, each once, in the order of their addresses. Those that cannot be reached are
@@ -132,24 +161,28 @@ impl CodeFile {
 ///
 /// # Errors
 /// Fails when the process is gone.
-pub fn code_files(pid: Pid) -> Result<Vec<CodeFile>, TargetError> {
-    let mut files: Vec<CodeFile> = Vec::new();
+pub fn code_files(pid: Pid, purpose: Purpose) -> Result<CodeFiles, TargetError> {
+    let mut files = CodeFiles::default();
     let mut seen = std::collections::HashSet::new();
     let maps = Maps::read(pid)?;
-    let reach = Reach::to(pid)?;
+    let reach = Reach::to(pid, purpose)?;
     for mapping in maps.iter() {
         let is_new =
             mapping.perms.exec && mapping.is_file() && seen.insert((mapping.dev, mapping.inode));
         if !is_new {
             continue;
         }
-        if let Ok(file) = reach.locate(mapping) {
-            files.push(CodeFile {
+        match reach.locate(mapping) {
+            Ok(file) => files.found.push(CodeFile {
                 pid,
                 identity: file.identity(),
                 path: file.path,
                 via: file.via,
-            });
+            }),
+            Err(error) => files.served.extend(error.served().map(|device| ServedFile {
+                device,
+                mapped: (mapping.dev, mapping.inode),
+            })),
         }
     }
     Ok(files)
@@ -163,6 +196,7 @@ pub(super) struct Reach {
     /// Its root, where that may be seen.
     theirs: Option<Root>,
     ours: Option<Root>,
+    purpose: Purpose,
 }
 
 impl Reach {
@@ -170,7 +204,7 @@ impl Reach {
     ///
     /// # Errors
     /// Fails when it is gone.
-    pub(super) fn to(pid: Pid) -> Result<Self, TargetError> {
+    pub(super) fn to(pid: Pid, purpose: Purpose) -> Result<Self, TargetError> {
         let id = threads::live_thread(pid)?.as_raw().cast_unsigned();
         let visible = |root: Result<Root, ForeignError>| {
             root.inspect_err(|error| tracing::debug!(%error, "a root is not seen"))
@@ -181,6 +215,7 @@ impl Reach {
             id,
             theirs: visible(Root::of(id)),
             ours: visible(Root::ours()),
+            purpose,
         })
     }
 
@@ -196,9 +231,16 @@ impl Reach {
         };
         // The name first, which lasts longer than the mapping. The one that maps shows is the reader's: in a chroot it is the one
         // outside of it.
+        let served = Cell::new(None);
         let named = |root: &Root, name: &Path| {
-            let file = root.file(name, Purpose::Code).ok()?;
-            file.is((mapping.dev, mapping.inode)).then_some(file)
+            let file = root.file(name, self.purpose);
+            let file = file.inspect_err(|error| {
+                if error.served().is_some() {
+                    served.set(error.served());
+                }
+            });
+            file.ok()
+                .filter(|file| file.is((mapping.dev, mapping.inode)))
         };
         if let Some(root) = &self.theirs {
             for path in std::iter::once(name).chain(root.inside(name)) {
@@ -219,8 +261,19 @@ impl Reach {
         }
         let deleted = mapping.deleted_name();
         let path = deleted.unwrap_or(name);
-        let file = ForeignFile::mapped(self.id, &mapping.range())
-            .map_err(|error| sorted(self.pid, path, error))?;
+        let file = ForeignFile::mapped(self.id, &mapping.range(), self.purpose);
+        let file = file.map_err(|error| match served.get() {
+            // Its name may lead to it, for somebody who may wait.
+            Some(device) => {
+                let path = path.to_owned();
+                let source = ForeignError::Served { path, device };
+                MappedFileError::Refused {
+                    pid: self.pid,
+                    source,
+                }
+            }
+            None => sorted(self.pid, path, error),
+        })?;
         let via = Via::Mapping {
             id: self.id,
             start: mapping.start.0,

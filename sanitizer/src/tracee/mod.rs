@@ -14,7 +14,9 @@ pub mod status;
 pub mod threads;
 
 pub use error::TargetError;
-pub use mapped_file::{CodeFile, FileIdentity, MappedFileError, code_files, identity};
+pub use mapped_file::{
+    CodeFile, CodeFiles, FileIdentity, MappedFileError, ServedFile, code_files, identity,
+};
 pub use maps::{Mapping, Maps};
 pub use modules::{Module, Modules};
 

@@ -24,7 +24,7 @@ use super::maps::{Mapping, Maps};
 use super::{memory, procfs, threads};
 use crate::addr::RuntimeAddr;
 use crate::image::Image;
-use crate::kernel::foreign::{About, Via};
+use crate::kernel::foreign::{About, Purpose, Via};
 use bias::{load_bias, loaded_range};
 use unreadable::MODULES;
 
@@ -203,7 +203,7 @@ impl Modules {
             .filter(|other| !other.reason.is_transient())
             .map(|other| (other.mapping.start, other))
             .collect();
-        let reach = Reach::to(self.pid)?;
+        let reach = Reach::to(self.pid, Purpose::Code)?;
         let mut found: Vec<Module> = Vec::new();
         let mut files = HashMap::new();
         let maps = Arc::clone(&self.maps);

@@ -11,7 +11,7 @@ use super::maps::Maps;
 use super::memory;
 use super::procfs::path;
 use super::threads::{self, live_thread};
-use crate::kernel::foreign::{ForeignError, ForeignFile};
+use crate::kernel::foreign::{ForeignError, ForeignFile, Purpose};
 
 /// `EI_CLASS` of elf(5) for a 64-bit file.
 const ELFCLASS64: u8 = 2;
@@ -56,8 +56,11 @@ pub struct Architecture {
 }
 
 impl Architecture {
-    /// By the header of the library that the kernel gives to each process (vdso(7)); where there is none, by that of its program,
-    /// whose file system may not answer.
+    /// By the header of the library that the kernel gives to each process (vdso(7)); where there is none, by that of its program.
+    ///
+    /// # Errors
+    /// Fails where the process has ended or may not be looked into, and where there is none and a process serves the program's file
+    /// system: it may not answer.
     pub fn of(pid: Pid) -> Result<Self, TargetError> {
         match Self::by_vdso(pid) {
             Ok(Some(found)) => Ok(found),
@@ -80,7 +83,8 @@ impl Architecture {
         let id = live_thread(pid)?;
         let path = path(id, "exe");
         let mut header = [0; HEADER];
-        let file = ForeignFile::executed(id.as_raw().cast_unsigned()).and_then(|file| file.open());
+        let id = id.as_raw().cast_unsigned();
+        let file = ForeignFile::executed(id, Purpose::Promptly).and_then(|file| file.open());
         file.map_err(|error| match error {
             ForeignError::Call(error) => error.source,
             refused => io::Error::other(refused),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::cli::covered::Covered;
 use crate::cli::programs::Carries;
 use crate::kernel::executed::Executed;
 use crate::tracee::threads;
@@ -83,6 +84,10 @@ impl Descendants {
             self.programs
                 .identify(file, Some(pid), &others, &mut self.files)
         });
+        if carries == Carries::Asked && !self.takes_all {
+            self.wait_for_answer(pid);
+            return;
+        }
         // What it will load is not mapped yet when it begins.
         let begins = relative.executes
             && relative.looks == 0
@@ -92,7 +97,15 @@ impl Descendants {
             relative.due = Some(relative.since + self.next_look(relative));
             return;
         }
-        let is_covered = self.takes_all || carries == Carries::Yes || self.files.are_in(pid);
+        let is_covered = match carries {
+            _ if self.takes_all => Some(true),
+            Carries::Yes => Some(true),
+            _ => match self.files.are_in(pid) {
+                Covered::Is(is_covered) => Some(is_covered),
+                Covered::Hidden => None,
+                Covered::Asked => return self.wait_for_answer(pid),
+            },
+        };
         // It may execute another program by now, which is about to be told.
         if let Some(file) = relative.program
             && carries != Carries::Yes
@@ -101,11 +114,13 @@ impl Descendants {
             relative.due = Some(now + LOOKS[0]);
             return;
         }
-        relative.covered = Some(is_covered);
-        if let Some(file) = relative.program {
+        relative.covered = is_covered;
+        if let Some(file) = relative.program
+            && let Some(is_covered) = is_covered
+        {
             self.programs.learn(file, is_covered, relative.looks == 0);
         }
-        if is_covered {
+        if is_covered == Some(true) {
             if relative.looks > 0 {
                 self.source.tell_forks(pid, true);
             }
@@ -116,6 +131,21 @@ impl Descendants {
         relative.looks += 1;
         if relative.looks == 1 {
             self.source.tell_forks(pid, false);
+        }
+    }
+
+    /// It is looked at a process again when somebody has answered who was asked about its files.
+    fn wait_for_answer(&mut self, pid: u32) {
+        self.wait_for_answers.push(pid);
+    }
+
+    /// Somebody has answered who was asked about files.
+    pub(super) fn look_again(&mut self, now: Instant) {
+        for file in std::mem::take(&mut self.unanswered) {
+            self.programs.ask_again(file);
+        }
+        for pid in std::mem::take(&mut self.wait_for_answers) {
+            self.put_on_agenda(pid, now);
         }
     }
 

@@ -102,7 +102,7 @@ impl Descendants {
         }
         let carries = relative.program.map(|file| self.programs.carries(file));
         match (relative.program, carries) {
-            (Some(file), Some(Carries::Unknown)) => self.programs.ended(file),
+            (Some(file), Some(Carries::Unknown | Carries::Asked)) => self.programs.ended(file),
             (_, Some(Carries::Hidden)) => {
                 let reason = if relative.covered == Some(true) {
                     relative.reason
@@ -131,12 +131,16 @@ impl Descendants {
     pub(super) fn count_ended(&mut self, file: ExecutedFile) {
         let others = [self.first, std::process::id()];
         let carries = self.programs.identify(file, None, &others, &mut self.files);
+        if carries == Carries::Asked {
+            self.unanswered.push(file);
+            return;
+        }
         let times = self.programs.take_ended(file);
         let name = self.programs.name(file).unwrap_or_default();
         match carries {
             Carries::Yes => self.not_watched.count(name, Reason::EndedEarly, times),
             Carries::Hidden => self.not_watched.count(name, Reason::Unidentified, times),
-            Carries::No | Carries::Unknown => {}
+            Carries::No | Carries::Unknown | Carries::Asked => {}
         }
     }
 }

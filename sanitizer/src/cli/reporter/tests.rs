@@ -1,5 +1,7 @@
 //! What is told of races, and when a session ends.
 
+use std::path::PathBuf;
+
 use clap::Parser as _;
 
 use super::*;
@@ -68,10 +70,33 @@ fn what_is_suppressed_has_no_consequences() {
     assert_eq!(mixed, (fates.to_vec(), Some(9)));
 }
 
-/// Check that the end comes, and says what is lost, although a file system never answers for a file of the program; what was told
-/// before counts.
+/// Check that the end comes, and says what is lost, although whoever reads a file of the program never answers; what was told before counts.
 #[test]
 fn the_end_does_not_wait_for_files() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = scratch.path().join("report");
+    let args = options(&["-o", output.to_str().unwrap()]);
+    let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+    let reader = Program {
+        file: "sleep".into(),
+        arguments: vec!["600".into()],
+    };
+    let reporter = Reporter::start_with(&args, false, sender, reader).unwrap();
+    race(&reporter, "memcpy", 1);
+    assert_eq!(found.blocking_recv().unwrap().fate, Fate::Reported(1));
+    let own = std::env::current_exe().unwrap();
+    reporter.modules(finding().pid, vec![module(own)]);
+    race(&reporter, "memset", 2);
+    let closing = finish(reporter, Duration::from_millis(300));
+    assert_eq!(closing.tally.unique, 1);
+    let failure = closing.failure.as_ref().unwrap().to_string();
+    assert!(failure.contains("took more than 300ms"), "{failure}");
+    assert_eq!(closing.exit_code(Some(9)).unwrap(), Some(9));
+}
+
+/// Check that whoever tells races asks no file system that a process serves, and tells them without what the file would say where nobody copies that.
+#[test]
+fn who_tells_asks_no_served_file_system() {
     let scratch = tempfile::tempdir().unwrap();
     let [output, folder] = ["report", "served"].map(|name| scratch.path().join(name));
     std::fs::create_dir(&folder).unwrap();
@@ -80,28 +105,28 @@ fn the_end_does_not_wait_for_files() {
         Err(error) => return println!("FUSE cannot be mounted here: {error}"),
     };
     let args = options(&["-o", output.to_str().unwrap()]);
-    let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, _found) = tokio::sync::mpsc::unbounded_channel();
+    // The copier would be this program, which is none.
     let reporter = Reporter::start(&args, false, sender).unwrap();
-    race(&reporter, "memcpy", 1);
-    assert_eq!(found.blocking_recv().unwrap().fate, Fate::Reported(1));
-    let module = ModuleInfo {
+    reporter.modules(finding().pid, vec![module(folder.join("program"))]);
+    race(&reporter, "memset", 2);
+    let closing = finish(reporter, Duration::MAX);
+    assert_eq!(closing.tally.unique, 1);
+    assert!(closing.failure.is_none(), "{:?}", closing.failure);
+    assert_eq!(served.requests(), [ServedByNobody::GREETING]);
+}
+
+/// A module whose file this process finds by that name.
+fn module(path: PathBuf) -> ModuleInfo {
+    ModuleInfo {
         via: Via::Root {
             id: std::process::id(),
-            path: folder.join("program"),
+            path,
         },
         start: 0x1000,
         end: 0x2000,
         ..ModuleInfo::default()
-    };
-    reporter.modules(finding().pid, vec![module]);
-    race(&reporter, "memset", 2);
-    let closing = finish(reporter, Duration::from_millis(300));
-    assert_eq!(closing.tally.unique, 1);
-    let failure = closing.failure.as_ref().unwrap().to_string();
-    assert!(failure.contains("took more than 300ms"), "{failure}");
-    assert_eq!(closing.exit_code(Some(9)).unwrap(), Some(9));
-    // It has asked, and waits.
-    assert!(served.requests().contains(&ServedByNobody::GREETING));
+    }
 }
 
 /// Check that the code of races goes before a failure to write, and that the failure is not forgotten

@@ -1,10 +1,11 @@
 //! What the reporting thread does with what it is given.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst};
 
 use crate::hunt::code_tables::CodeTables;
 use crate::hunt::wire::Refuted;
 use crate::image::Image;
+use crate::reader::Client;
 use crate::report::{
     Finding, ModuleInfo, Race, ReportWriter, Suppressions, WriteError, build_race, notes_of, review,
 };
@@ -12,6 +13,10 @@ use crate::symbols::Symbolizer;
 use crate::verdict::Reason;
 
 use super::{CoverageFile, Explained, Fate, State, Work};
+
+pub(super) fn lock(files: &Mutex<Client>) -> MutexGuard<'_, Client> {
+    files.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl State {
     /// The symbolizer of a process.
@@ -23,6 +28,7 @@ impl State {
 
     /// Tells which tables of new modules are left out of reports.
     fn tell_left_out(&mut self, modules: &[ModuleInfo]) {
+        let files = Arc::clone(&self.files);
         let Some(looked_into) = &mut self.looked_into else {
             return;
         };
@@ -30,7 +36,8 @@ impl State {
             if !looked_into.insert((module.path.clone(), module.build_id.clone())) {
                 continue;
             }
-            let image = module.via.open().ok();
+            let file = lock(&files).file(module);
+            let image = file.ok();
             let image = image.and_then(|file| Image::from_file(file, module.path.as_ref()).ok());
             let left_out = image.map(|image| CodeTables::left_out(&image, module));
             for line in left_out.into_iter().flatten() {

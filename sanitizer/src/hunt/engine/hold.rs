@@ -24,7 +24,7 @@ use crate::kernel::gates::Hit;
 use crate::kernel::perf::WatchKind;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
-use crate::tracee::memory;
+use crate::tracee::memory::{self, Resident};
 use crate::verdict::Reason;
 
 use super::pairs::Spot;
@@ -109,6 +109,11 @@ impl Engine {
         if early.is_none() && !self.arming.watchpoints().can_watch(watched.kind) {
             self.came_to(self.decisions.way, site, Outcome::Blind);
             self.count_no_stall(NOT_READY);
+            return self.let_go(tid);
+        }
+        if !self.is_in_memory(watched.address) {
+            // Whoever fetches it from where it is must not be waited for while somebody is held.
+            self.count_no_stall("not-in-memory");
             return self.let_go(tid);
         }
         let mut before = vec![0; usize::from(watched.len)];
@@ -201,6 +206,13 @@ impl Engine {
             return Ok(watched.kind);
         }
         watchpoints.watch(watched.address, watched.len, watched.kind)
+    }
+
+    /// Whether what is at an address can be read without fetching it from a file, from swap, or from whoever provides it; where that
+    /// cannot be known, it has to be taken for true.
+    fn is_in_memory(&self, address: RuntimeAddr) -> bool {
+        let resident = Resident::of(as_pid(self.pid));
+        resident.map_or(true, |resident| resident.has(address))
     }
 
     /// A stalled thread that is inside a restartable sequence may be sent to its abort handler

@@ -132,6 +132,10 @@ impl Engine {
             } else {
                 self.strategy.extend();
             }
+        } else if changes.bound {
+            self.strategy.extend();
+        }
+        if changes.changed {
             // The memory routines that new modules call are known when those are relocated.
             let soon = monotonic_ns() + SETTLING.as_nanos() as u64;
             self.next_housekeeping = self.next_housekeeping.min(soon);

@@ -18,7 +18,9 @@ pub(super) struct Function {
     sites: Vec<AccessSite>,
     /// Analyzed functions that it calls.
     calls: Vec<u64>,
-    /// Of those it was told that they are called.
+    /// It calls others, or jumps there: that may turn out to be memory routines.
+    leads_out: bool,
+    /// Of those that it calls it was told.
     executes: bool,
 }
 
@@ -61,6 +63,8 @@ impl Function {
                     && code.is_analyzed(target)
                 {
                     function.calls.push(target);
+                } else {
+                    function.leads_out = true;
                 }
             }
         });
@@ -71,6 +75,39 @@ impl Function {
         if let Ok(offset) = u32::try_from(pc.wrapping_sub(start)) {
             self.sites.push(AccessSite::new(offset, flags, frame));
         }
+    }
+
+    /// Whether some of its calls may turn out to be of memory routines.
+    pub(super) const fn leads_out(&self) -> bool {
+        self.leads_out
+    }
+
+    /// Takes in its calls that were not known to be of memory routines; how many.
+    pub(super) fn look_at_calls(&mut self, start: u64, bytes: &[u8], code: &dyn CodeView) -> usize {
+        let (mut more, mut leads_out) = (Vec::new(), false);
+        static_sites(bytes, start, &mut |site| {
+            let StaticSite::Leaves {
+                pc,
+                transfer,
+                frame,
+                ..
+            } = site
+            else {
+                return;
+            };
+            if code.routine(transfer).is_none() {
+                leads_out = true;
+            } else if let Ok(offset) = u32::try_from(pc.wrapping_sub(start))
+                && self.find(offset).is_none()
+            {
+                more.push(AccessSite::new(offset, AccessSite::CALL, frame));
+            }
+        });
+        self.leads_out = leads_out;
+        let count = more.len();
+        self.sites.append(&mut more);
+        self.sites.sort_by_key(|site| site.offset());
+        count
     }
 
     /// Its sites, in the order of addresses.

@@ -3,6 +3,7 @@
 //! A function is looked at once: when a thread was seen in it, when one that was is known to call it, or by the [`sweep`]. Nothing here decides where to
 //! stall.
 
+mod calls;
 mod function;
 pub mod site;
 pub mod sweep;
@@ -41,6 +42,8 @@ pub struct KnownCode {
     functions: BTreeMap<u64, Function>,
     /// Some that are called by others which execute, and were not looked at yet.
     called: VecDeque<u64>,
+    /// Functions whose calls may lead elsewhere than when they were looked at.
+    outdated: VecDeque<u64>,
     /// What sites name.
     pub variables: Variables,
     /// Sites known, and those of them that were stalled at.
@@ -126,6 +129,7 @@ impl KnownCode {
     /// Looks at some of the functions that others call.
     pub fn look_at_called(&mut self, code: &dyn CodeView, timekeeper: Timekeeper) {
         let begun = timekeeper.begin();
+        self.look_at_outdated(code, &begun);
         for _ in 0..LOOKED_AT {
             let Some(target) = self.called.pop_front() else {
                 break;

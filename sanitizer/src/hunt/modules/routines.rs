@@ -16,8 +16,8 @@ use crate::{
 };
 
 impl ModuleSet {
-    /// Looks for memory routines; says of which modules the code of routines has changed.
-    pub(super) fn find_routines(&mut self, pid: u32) -> Vec<usize> {
+    /// Looks for memory routines.
+    pub(super) fn find_routines(&mut self) {
         let mut routines = Routines::default();
         for loaded in &mut self.loaded {
             let bias = loaded.module.bias;
@@ -42,12 +42,11 @@ impl ModuleSet {
             }
         }
         self.routines = Arc::new(routines);
-        self.bind_routines(pid)
     }
 
-    /// Reads the cells that led nowhere yet: those that a program binds lazily are filled by its first call. Says of which
-    /// modules the code of routines has changed.
-    pub(super) fn bind_routines(&mut self, pid: u32) -> Vec<usize> {
+    /// Reads the cells that led nowhere yet: those that a program binds lazily are filled by its first call. Whether any lead
+    /// to a memory routine now.
+    pub(super) fn bind_routines(&mut self, pid: u32) -> bool {
         let pid = Pid::from_raw(pid.cast_signed());
         let read = |address, words: &mut [u8]| {
             matches!(
@@ -55,10 +54,17 @@ impl ModuleSet {
                 Ok(true)
             )
         };
+        let mut is_news = false;
         for Filled { cell, value, name } in self.routines.newly_filled(read) {
             let leads_to_one = self.add_routine(value, &name);
             Arc::make_mut(&mut self.routines).fill(cell, value, leads_to_one);
+            is_news |= leads_to_one;
         }
+        is_news
+    }
+
+    /// The modules whose code of routines is another one than before.
+    pub(super) fn outdated_routines(&mut self) -> Vec<usize> {
         let mut changed = Vec::new();
         for (index, loaded) in self.loaded.iter_mut().enumerate() {
             let code = sorted(loaded.entries.values());

@@ -45,7 +45,9 @@ fn look(pid: Pid) -> ModuleSet {
             .push(Arc::new(Loaded::read(Arc::clone(module), &mut Vec::new())));
     }
     set.sort_ranges();
-    set.find_routines(pid.as_raw().cast_unsigned());
+    set.find_routines();
+    assert!(set.bind_routines(pid.as_raw().cast_unsigned()));
+    set.outdated_routines();
     set
 }
 
@@ -90,13 +92,14 @@ fn variants_that_the_c_library_has_chosen() {
             assert!(again.routines.is_incomplete());
             // Where nothing was bound since, nothing is made anew.
             let routines = Arc::clone(&again.routines);
-            assert!(again.bind_routines(pid).is_empty());
+            assert!(!again.bind_routines(pid));
             assert!(Arc::ptr_eq(&routines, &again.routines));
         }
         child.send_line("copy");
         let after = printed(&child);
         assert_eq!(after.len(), 3);
-        again.bind_routines(pid);
+        assert_eq!(again.bind_routines(pid), bind.ends_with("lazy"));
+        again.outdated_routines();
         assert_found(&again, &before);
         assert_found(&again, &after);
         let set = look(child.pid());

@@ -127,11 +127,14 @@ impl News {
 pub struct Stalls {
     /// They were of one address.
     is_one: bool,
-    /// Those in which nobody came, and how long each was, s.
-    quiet: f64,
+    /// Those in which nobody came: whose bytes were watched before the thread came, and the others; how long each was, s.
+    ahead: f64,
+    late: f64,
     each_s: f64,
     locked: f64,
+    /// Those in which somebody was caught, and of these the ones whose bytes were watched only when the thread stood.
     caught: f64,
+    in_time: f64,
 }
 
 impl Stalls {
@@ -140,10 +143,12 @@ impl Stalls {
     pub fn of(counts: &Counts, is_one: bool) -> Self {
         Self {
             is_one,
-            quiet: counts.quiet,
+            ahead: counts.quiet_ahead,
+            late: (counts.quiet - counts.quiet_ahead).max(0.0),
             each_s: counts.quiet_s / counts.quiet.max(1e-9),
             locked: counts.locked,
             caught: counts.caught,
+            in_time: counts.in_time,
         }
     }
 
@@ -158,26 +163,50 @@ impl Stalls {
     /// much likelier it is if there is one.
     #[must_use]
     pub fn against(&self, sigma: f64, mu: f64) -> f64 {
+        let (in_time, early) = self.if_unordered(sigma, mu);
+        prior::LOCKED * self.locked - prior::CAUGHT * self.caught - (in_time + early).ln()
+    }
+
+    /// How likely all this is so if nothing orders the two, and the other one comes in time to be seen where the bytes are watched when the thread
+    /// stands; and if it comes always before.
+    fn if_unordered(&self, sigma: f64, mu: f64) -> (f64, f64) {
+        let missed = Beta::prior(prior::MISSED, 1.0).mean();
+        let quiet = |stalls| (-self.quiet(stalls, sigma, mu)).exp().max(1e-12);
+        let in_time = (1.0 - missed) * quiet(self.ahead + self.late);
+        let early = missed * quiet(self.ahead) * (-prior::CAUGHT * self.in_time).exp();
+        (in_time, early)
+    }
+
+    /// Whether the other one comes in time, where nothing orders the two.
+    #[must_use]
+    pub fn in_time(&self, sigma: f64, mu: f64) -> f64 {
+        let (in_time, early) = self.if_unordered(sigma, mu);
+        in_time / (in_time + early)
+    }
+
+    /// By how much it speaks against a race that so many stalls were quiet, where somebody would be seen in them.
+    fn quiet(&self, stalls: f64, sigma: f64, mu: f64) -> f64 {
         /// No single stall proves more.
         const LEAST: f64 = 1e-3;
         let comes = self.comes(sigma, mu);
-        let quiet = if self.is_one {
-            -self.quiet * (1.0 - comes).max(LEAST).ln()
+        if self.is_one {
+            -stalls * (1.0 - comes).max(LEAST).ln()
         } else {
             // On average over all parts: of a small one they say little.
             let Beta { yes, no } = prior_of_part();
-            yes * (1.0 + self.quiet * comes / no).ln()
-        };
-        quiet + prior::LOCKED * self.locked - prior::CAUGHT * self.caught
+            yes * (1.0 + stalls * comes / no).ln()
+        }
     }
 
-    /// Of those who come and meet others, how many do so in no order, if anybody does.
+    /// Of those who come and meet others, how many do so in no order, if anybody does: where the other one comes in time, and where it comes always before.
     #[must_use]
-    pub fn part(&self, sigma: f64, mu: f64) -> Beta {
-        if self.is_one {
-            return Beta { yes: 1.0, no: 0.0 };
-        }
-        prior_of_part().with(self.caught, self.quiet * self.comes(sigma, mu))
+    pub fn parts(&self, sigma: f64, mu: f64) -> [Beta; 2] {
+        [self.ahead + self.late, self.ahead].map(|stalls| {
+            if self.is_one {
+                return Beta { yes: 1.0, no: 0.0 };
+            }
+            prior_of_part().with(self.caught, stalls * self.comes(sigma, mu))
+        })
     }
 
     /// How likely somebody would have come in a quiet one, if nothing ordered the two.

@@ -264,7 +264,7 @@ impl ByWorth {
             let (gain, then) = best_of_stopped(&guess, &price, self.pace.worth() / trust);
             if trust * gain > best.0 {
                 best = (trust * gain, (*site, then));
-                (expected, of_kind) = (mean.brings(then), kind);
+                (expected, of_kind) = (mean.brings(then, false), kind);
             }
         }
         let trusted = self.trust(of_kind, now) * expected;
@@ -292,7 +292,7 @@ impl ByWorth {
         let at_hand = known.map(|known| self.known.at_hand(number, known, belief.lambda, now));
         let guess = Guess::mean(&belief, at_hand.as_ref(), look);
         let (comes, _) = guess.lambda.within(at_most.as_secs_f64());
-        comes * guess.brings(then)
+        comes * guess.brings(then, wanted.is_some())
     }
 
     /// Who writes a variable that changes.

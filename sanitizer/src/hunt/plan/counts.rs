@@ -21,11 +21,15 @@ pub struct Counts {
     pub quiet: f64,
     /// For how long they lasted, all together, s.
     pub quiet_s: f64,
+    /// Of these, stalls whose bytes were watched before the thread came.
+    pub quiet_ahead: f64,
     /// Stalls that a lock has ended, or in which a holder was let pass.
     pub locked: f64,
     /// Stalls in which somebody was caught.
     pub caught: f64,
-    /// Of these, stalls that have shown a race which was not known.
+    /// Of these, stalls whose bytes were watched only when the thread stood.
+    pub in_time: f64,
+    /// Of those that have caught somebody, stalls that have shown a race which was not known.
     pub news: f64,
     /// Sites that race, of many; of one, whether it does.
     pub racing: f64,
@@ -66,7 +70,7 @@ impl Counts {
         }
     }
 
-    fn all(&mut self) -> [&mut f64; 14] {
+    fn all(&mut self) -> [&mut f64; 16] {
         [
             &mut self.came,
             &mut self.waited_s,
@@ -77,8 +81,10 @@ impl Counts {
             &mut self.meeting_s,
             &mut self.quiet,
             &mut self.quiet_s,
+            &mut self.quiet_ahead,
             &mut self.locked,
             &mut self.caught,
+            &mut self.in_time,
             &mut self.news,
             &mut self.racing,
             &mut self.ordered,

@@ -186,7 +186,8 @@ proptest! {
 
 /// Check that quiet stalls speak against a race by how likely somebody would have come in them: not at all where that is unlikely, so that who comes
 /// seldom is waited for again; that a lock speaks against one as well, and a catch for it, whatever was quiet before. Where a site goes by a pointer they
-/// say little of whether it races, and the more of whether many of its addresses do.
+/// say little of whether it races, and the more of whether many of its addresses do. Those that are watched only when a thread stands say nothing of
+/// others that come always before.
 #[test]
 fn stalls_prove_what_they_can() {
     let of = |names: bool, lasted_s: f64, counts: Counts| {
@@ -203,7 +204,10 @@ fn stalls_prove_what_they_can() {
     };
     let likely =
         |mu: f64, lasted_s: f64, counts: Counts| of(true, lasted_s, counts).races(0.5, 0.9, mu);
-    let none = Counts::default();
+    let none = Counts {
+        quiet_ahead: 4.0,
+        ..Counts::default()
+    };
     assert!(likely(1.0, 1e-3, none) > 0.49);
     assert!(likely(1000.0, 5e-3, none) < 1e-3);
     assert!(likely(1000.0, 5e-3, none) < likely(1000.0, 1e-3, none));
@@ -219,11 +223,21 @@ fn stalls_prove_what_they_can() {
     assert!(likely(1000.0, 5e-3, caught) > 0.5);
     let part = |names, lasted_s, counts| {
         let belief = of(names, lasted_s, counts);
-        belief.stalls.part(0.9, 1000.0).mean()
+        belief.stalls.parts(0.9, 1000.0)[0].mean()
     };
     assert!(of(false, 5e-3, none).races(0.5, 0.9, 1000.0) > 0.1);
     assert!(part(false, 5e-3, none) < 0.15 && part(false, 1e-6, none) > 0.45);
     assert!(part(false, 5e-3, caught) > 0.4 && part(true, 5e-3, none) == 1.0);
+    let late = Counts::default();
+    assert!((0.1..0.3).contains(&likely(1000.0, 5e-3, late)));
+    let in_time = |counts| of(true, 5e-3, counts).stalls.in_time(0.9, 1000.0);
+    assert!(in_time(late) < 0.01 && in_time(none) > 0.7);
+    let caught = Counts {
+        caught: 3.0,
+        in_time: 3.0,
+        ..late
+    };
+    assert!(in_time(caught) > 0.9);
 }
 
 /// Check that races of relatives, and orders that they show, count at a site where nobody was held; that of a program in which nothing that writes races

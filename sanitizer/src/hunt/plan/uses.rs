@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    action::Action,
+    action::{Action, Deed},
     catalogue::{Object, object_of},
     counts::Counts,
     event::{AddressId, Partner, SiteId, StallEnd, VariableId},
@@ -23,9 +23,11 @@ impl Knowledge {
         hand: Option<Action>,
     ) {
         let lasted_s = lasted.as_secs_f64();
+        let is_ahead = is_ahead(hand);
         let met = |counts: &mut Counts, partners: &[Partner]| {
             counts.used += 1.0;
             counts.caught += 1.0;
+            counts.in_time += f64::from(u8::from(!is_ahead));
             counts.met += 1.0;
             let first = partners.first().map_or(lasted, |first| first.after);
             counts.meeting_s += first.as_secs_f64();
@@ -35,6 +37,7 @@ impl Knowledge {
             StallEnd::Quiet => self.arrived(now, site, hand, |counts| {
                 counts.quiet += 1.0;
                 counts.quiet_s += lasted_s;
+                counts.quiet_ahead += f64::from(u8::from(is_ahead));
             }),
             StallEnd::Locked => {
                 self.count(now, site, |counts| {
@@ -213,4 +216,15 @@ impl Knowledge {
             }
         }
     }
+}
+
+/// Whether the bytes at hand were watched before the thread came.
+fn is_ahead(hand: Option<Action>) -> bool {
+    matches!(
+        hand.map(|hand| hand.deed),
+        Some(Deed::Wait {
+            wanted: Some(_),
+            ..
+        })
+    )
 }

@@ -58,6 +58,8 @@ pub struct Guess {
     pub lambda: Gamma,
     /// The chance that a stall there, if it is long enough, shows a race that was not known.
     pub race: f64,
+    /// How likely that shows where the bytes are watched only when a thread stands.
+    pub in_time: f64,
     /// Accesses of others in a second, where that is so.
     pub mu: f64,
     /// Races that are to be expected by and by from what a look shows.
@@ -111,7 +113,15 @@ impl Guess {
     fn with(belief: &Belief, at_hand: Option<&AtHand>, look: f64, value: &mut Value<'_>) -> Self {
         let (anywhere, mu) = (value.of_beta(belief.sigma), value.of_gamma(belief.mu));
         let races = belief.races(value.of_beta(belief.rho), anywhere, mu);
-        let races = races * value.of_beta(belief.stalls.part(anywhere, mu));
+        let in_time = belief.stalls.in_time(anywhere, mu);
+        let [of_timely, of_early] = belief
+            .stalls
+            .parts(anywhere, mu)
+            .map(|part| value.of_beta(part));
+        let shows = in_time * of_timely;
+        let in_all = shows + (1.0 - in_time) * of_early;
+        let races = races * in_all;
+        let in_time = shows / in_all.max(1e-12);
         let (lambda, sigma, races) = match at_hand {
             Some(at_hand) => {
                 let sigma = value.of_beta(at_hand.sigma);
@@ -123,6 +133,7 @@ impl Guess {
         Self {
             lambda,
             race: sigma * races * value.of_news(belief.nu),
+            in_time,
             mu,
             look: sigma * look,
         }
@@ -130,12 +141,13 @@ impl Guess {
 
     /// Races that are to be expected of doing that with somebody who has come.
     #[must_use]
-    pub fn brings(&self, then: Then) -> f64 {
+    pub fn brings(&self, then: Then, is_ahead: bool) -> f64 {
         match then {
             Then::Hold { at_most, look } => {
                 let caught = 1.0 - (-self.mu * at_most.as_secs_f64()).exp();
                 let looks = if look.is_zero() { 0.0 } else { self.look };
-                self.race * caught + looks
+                let in_time = if is_ahead { 1.0 } else { self.in_time };
+                self.race * in_time * caught + looks
             }
             Then::Look(_) => self.look,
             Then::LetGo => 0.0,
@@ -192,7 +204,7 @@ struct Way {
 const WAYS: usize = 1 + 2 * HOLDS_S.len();
 
 /// All of them: a look, and each stall with a look and without.
-fn ways(guess: &Guess) -> [Way; WAYS] {
+fn ways(guess: &Guess, is_ahead: bool) -> [Way; WAYS] {
     let mut all = [Then::Look(LOOK); WAYS];
     for (pair, hold) in all[1..].chunks_exact_mut(2).zip(HOLDS_S) {
         let at_most = Duration::from_secs_f64(hold);
@@ -211,7 +223,7 @@ fn ways(guess: &Guess) -> [Way; WAYS] {
             then,
             hold_s,
             time_s: hold_s + look.as_secs_f64(),
-            brings: guess.brings(then),
+            brings: guess.brings(then, is_ahead),
         }
     })
 }
@@ -228,18 +240,15 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
         then: Then::Look(LOOK),
         wanted: advance.map(|advance| advance.address),
     };
-    let seen = match advance {
-        Some(_) => 1.0,
-        None => 1.0 - Beta::prior(prior::MISSED, 1.0).mean(),
-    };
-    let ways = ways(guess);
+    let ways = ways(guess, advance.is_some());
     for wait in WAITS_S {
+        // Then enough were let pass, or used what is watched.
         let passed = advance.map_or(0.0, |advance| advance.passed);
-        let (comes, waited) = guess.lambda.within(wait.min(PASSED / passed));
+        let over = advance.map_or(wait, |_| (PASSED / passed).min(TRAPS / guess.mu));
+        let (comes, waited) = guess.lambda.within(wait.min(over));
         // To arm twice, and then no more; and all that traps meanwhile.
         let traps = waited * (passed + guess.mu);
         let (wait_s, stop_s) = match advance {
-            Some(_) if waited * guess.mu > TRAPS => continue,
             Some(_) => (
                 2.0 * price.wait_s + prior::COST_TRAP * traps,
                 (price.stop_s - price.wait_s).max(0.0),
@@ -249,7 +258,7 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
         for way in &ways {
             let time = waited + comes * way.time_s;
             let budget = wait_s + comes * (stop_s + way.hold_s);
-            let worth = seen * comes * way.brings / price.cost(time, budget);
+            let worth = comes * way.brings / price.cost(time, budget);
             if worth > best.worth {
                 best = Plan {
                     worth,
@@ -268,7 +277,7 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
 #[must_use]
 pub fn best_of_stopped(guess: &Guess, price: &Price, worth: f64) -> (f64, Then) {
     let mut best = (0.0, Then::LetGo);
-    for way in ways(guess) {
+    for way in ways(guess, false) {
         let cost = price.cost(way.time_s, price.wait_s + way.hold_s);
         let gain = way.brings - worth * cost;
         if gain > best.0 {
@@ -296,6 +305,7 @@ mod tests {
     const GUESS: Guess = Guess {
         lambda: OFTEN,
         race: 0.5,
+        in_time: 0.8,
         mu: 200.0,
         look: 0.0,
     };
@@ -311,6 +321,10 @@ mod tests {
                 ..GUESS
             },
             Guess { race: 0.6, ..GUESS },
+            Guess {
+                in_time: 1.0,
+                ..GUESS
+            },
             Guess { mu: 400.0, ..GUESS },
             Guess { look: 0.1, ..GUESS },
         ] {

@@ -47,6 +47,7 @@ impl Code {
     /// There is more of it.
     pub(super) fn extend(&mut self, number: u64) {
         self.sweep.restart(number);
+        self.known.look_again();
     }
 
     /// Takes note of where a stopped thread stands.
@@ -82,7 +83,7 @@ impl Code {
         let mut news = Vec::new();
         for start in self.known.take_new() {
             let sites = self.known.sites_in(start);
-            let facts = sites.filter_map(|(at, site)| self.facts(start, at, site, code));
+            let facts = sites.map(|(at, site)| self.facts(start, at, site, code));
             let facts: Arc<[SiteFacts]> = facts.collect();
             if !facts.is_empty() {
                 news.push(What::Code(facts));
@@ -103,28 +104,19 @@ impl Code {
         news
     }
 
-    fn facts(
-        &self,
-        start: u64,
-        at: u64,
-        site: AccessSite,
-        code: &dyn CodeView,
-    ) -> Option<SiteFacts> {
-        // The thread's own, as a rule; who else uses it does so by a pointer.
-        if site.has(AccessSite::OWN_FRAME) {
-            return None;
-        }
+    fn facts(&self, start: u64, at: u64, site: AccessSite, code: &dyn CodeView) -> SiteFacts {
         let variable = self.known.variables.of(at).map(VariableId);
+        // What it goes by may be a pointer to the thread's own frame, which it has given to others.
         let is_access = variable.is_none() && !site.has(AccessSite::CALL);
         let member = is_access.then(|| member(code.code(at), at)).flatten();
-        Some(SiteFacts {
+        SiteFacts {
             site: SiteId(at),
             function: FunctionId(start),
             // What a memory routine does may write as well.
             writes: site.has(AccessSite::WRITES | AccessSite::CALL),
             variable,
             member: member.map(|member| MemberId(member.distance)),
-        })
+        }
     }
 
     /// The site whose access was made there.

@@ -29,15 +29,35 @@ pub enum ForeignError {
         /// The type, as mountinfo has it.
         kind: String,
     },
+    /// A process serves its file system, and whoever asks may not wait for an answer.
+    #[error(
+        "{path} is in a file system that a process serves, which is asked by a process of its own alone; copy it to an \
+         ordinary one (see \"Files of watched programs\" in docs/safety.md)"
+    )]
+    Served {
+        /// The name of what is in it.
+        path: PathBuf,
+        /// The file system's device, as `st_dev` has it.
+        device: u64,
+    },
 }
 
 impl ForeignError {
+    /// The device of the file system that was not asked because a process serves it, where others may ask it.
+    #[must_use]
+    pub const fn served(&self) -> Option<u64> {
+        match self {
+            Self::Served { device, .. } => Some(*device),
+            _ => None,
+        }
+    }
+
     /// The kernel's answer, where a call failed.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Call(error) => error.source.raw_os_error(),
-            Self::NoFile { .. } | Self::FileSystem { .. } => None,
+            Self::NoFile { .. } | Self::FileSystem { .. } | Self::Served { .. } => None,
         }
     }
 }

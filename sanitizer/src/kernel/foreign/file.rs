@@ -26,6 +26,9 @@ pub enum Purpose {
     /// It is code that a process has mapped or executes. It may be in a file system that root or the user serves, who
     /// could have harmed this process anyway.
     Code,
+    /// The same, for somebody who waits for no process: where one serves the file system, that is told
+    /// ([`ForeignError::Served`]), and it is not asked.
+    Promptly,
     /// To know more, and nobody would be worse off without: no file system that anybody serves is asked.
     Debug,
 }
@@ -46,26 +49,26 @@ impl ForeignFile {
     /// # Errors
     /// Fails where nothing or something else is mapped, nothing may be seen (`CAP_CHECKPOINT_RESTORE`), or what is mapped is
     /// not to be opened.
-    pub fn mapped(id: u32, addresses: &Range<u64>) -> Result<Self, ForeignError> {
+    pub fn mapped(id: u32, addresses: &Range<u64>, purpose: Purpose) -> Result<Self, ForeignError> {
         let Range { start, end } = addresses;
-        Self::linked(id, &format!("map_files/{start:x}-{end:x}"))
+        Self::linked(id, &format!("map_files/{start:x}-{end:x}"), purpose)
     }
 
     /// What a process executes. `id` may be that of any of its threads.
     ///
     /// # Errors
     /// Fails where it has ended, nothing may be seen, or it is not to be opened.
-    pub fn executed(id: u32) -> Result<Self, ForeignError> {
-        Self::linked(id, "exe")
+    pub fn executed(id: u32, purpose: Purpose) -> Result<Self, ForeignError> {
+        Self::linked(id, "exe", purpose)
     }
 
-    fn linked(id: u32, entry: &str) -> Result<Self, ForeignError> {
+    fn linked(id: u32, entry: &str, purpose: Purpose) -> Result<Self, ForeignError> {
         let link = PathBuf::from(format!("/proc/{id}/{entry}"));
         let fd = open(&link, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
             .map_err(|cause| failed("open", &link, cause))?;
         let about = about(&fd, &link)?;
         let kind = Mounts::seen_by(Some(id)).kind_of(&about);
-        Self::new(fd, about, &kind, Purpose::Code, link)
+        Self::new(fd, about, &kind, purpose, link)
     }
 
     /// Takes what was found, whose file system is of this kind.
@@ -76,7 +79,7 @@ impl ForeignFile {
         purpose: Purpose,
         path: PathBuf,
     ) -> Result<Self, ForeignError> {
-        check(kind, purpose, &path)?;
+        check(kind, purpose, &about, &path)?;
         if !about.is_regular() {
             return Err(ForeignError::NoFile { path });
         }
@@ -121,8 +124,19 @@ impl ForeignFile {
 }
 
 /// Nothing in a file system that is not to be asked is looked at.
-pub(super) fn check(kind: &Kind, purpose: Purpose, path: &Path) -> Result<(), ForeignError> {
+pub(super) fn check(
+    kind: &Kind,
+    purpose: Purpose,
+    about: &About,
+    path: &Path,
+) -> Result<(), ForeignError> {
     let kind = match (kind, purpose) {
+        (Kind::Served { is_trusted: true }, Purpose::Promptly) => {
+            return Err(ForeignError::Served {
+                path: path.to_owned(),
+                device: about.device,
+            });
+        }
         (Kind::Files, _) | (Kind::Served { is_trusted: true }, Purpose::Code) => return Ok(()),
         (Kind::Served { .. }, _) => "fuse",
         (Kind::Other(kind), _) => kind,

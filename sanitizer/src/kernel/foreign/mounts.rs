@@ -1,7 +1,12 @@
 //! Which kind of file system a mount has, by `/proc/PID/mountinfo` (proc_pid_mountinfo(5)). statfs(2) would tell as well, but it asks
 //! the file system.
 
-use std::{fs, io, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    fs, io,
+    sync::{Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
 
 use nix::{
     sys::{
@@ -91,19 +96,50 @@ impl Mounts {
 
     /// The kind of file system in which something is.
     pub(super) fn kind_of(&mut self, about: &About) -> Kind {
-        // Only root mounts devices.
-        if major(about.device) != 0 {
-            return Kind::Files;
+        if major(about.device) == 0 || self.is_served_device(about.device) {
+            self.kind_by_mounts(about)
+        } else {
+            Kind::Files
         }
+    }
+
+    /// Whether a process serves what is on a block device (`fuseblk`): only root mounts devices, but by any driver. What was found is
+    /// kept for a moment, for whoever looks at many files.
+    fn is_served_device(&mut self, device: u64) -> bool {
+        static KNOWN: Mutex<Option<HashMap<u64, (Instant, bool)>>> = Mutex::new(None);
+        const KEPT: Duration = Duration::from_secs(1);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get_or_insert_default();
+        known.retain(|_, (since, _)| since.elapsed() < KEPT);
+        known
+            .entry(device)
+            .or_insert_with(|| (Instant::now(), self.serve(device)))
+            .1
+    }
+
+    fn serve(&mut self, device: u64) -> bool {
+        let (ours, theirs) = self.both();
+        let mut mounts = ours.iter().chain(theirs);
+        mounts.any(|mount| mount.device == device && mount.is_served())
+    }
+
+    /// The mounts of both, read by now.
+    fn both(&mut self) -> (&[Mount], &[Mount]) {
+        let id = self.id;
+        let ours = self.ours.get_or_insert_with(|| read("self"));
+        let theirs = self
+            .theirs
+            .get_or_insert_with(|| id.map_or_else(Vec::new, |id| read(&id.to_string())));
+        (ours, theirs)
+    }
+
+    fn kind_by_mounts(&mut self, about: &About) -> Kind {
         let has_id = |mount: &&Mount| mount.id == about.mount;
         let ours = self.ours.get_or_insert_with(|| read("self"));
         if let Some(mount) = ours.iter().find(has_id) {
             return mount.kind(true);
         }
-        let id = self.id;
-        let theirs = self
-            .theirs
-            .get_or_insert_with(|| id.map_or_else(Vec::new, |id| read(&id.to_string())));
+        let (ours, theirs) = self.both();
         if let Some(mount) = theirs.iter().find(has_id) {
             return mount.kind(false);
         }
@@ -118,9 +154,14 @@ impl Mounts {
 }
 
 impl Mount {
+    fn is_served(&self) -> bool {
+        let kind = self.kind.as_str();
+        kind == "fuse" || kind.starts_with("fuse.") || kind.starts_with("fuseblk")
+    }
+
     fn kind(&self, is_ours: bool) -> Kind {
         let kind = self.kind.as_str();
-        if kind == "fuse" || kind.starts_with("fuse.") || kind == "fuseblk" {
+        if self.is_served() {
             let is_trusted = |user| user == 0 || user == geteuid().as_raw();
             return Kind::Served {
                 is_trusted: is_ours && self.server.is_some_and(is_trusted),
@@ -190,6 +231,33 @@ mod tests {
         for broken in ["", "36", "36 35 98 /", "36 35 98:0 / / rw -"] {
             assert_eq!(Mount::parse(broken), None, "{broken}");
         }
+    }
+
+    /// Check that what is on a block device is taken for served where a process serves that, and for files elsewhere.
+    #[test]
+    fn devices_that_are_served() {
+        let file = tempfile::tempfile().expect("a file");
+        let on = |device, mount| {
+            let mut about = About::of(&file).expect("it is open");
+            (about.device, about.mount) = (device, mount);
+            about
+        };
+        let (served, usual) = (makedev(77, 1), makedev(77, 2));
+        let line = |text| Mount::parse(text).expect("a line");
+        let mut mounts = Mounts {
+            id: None,
+            ours: Some(vec![
+                line("5 1 77:1 / /mnt rw - fuseblk /dev/sdx1 rw,user_id=0,group_id=0"),
+                line("6 1 77:2 / /other rw - ext4 /dev/sdx2 rw"),
+            ]),
+            theirs: Some(Vec::new()),
+        };
+        let is_trusted = true;
+        assert_eq!(mounts.kind_of(&on(served, 5)), Kind::Served { is_trusted });
+        let hidden = Kind::Served { is_trusted: false };
+        assert_eq!(mounts.kind_of(&on(served, 7)), hidden);
+        assert_eq!(mounts.kind_of(&on(usual, 6)), Kind::Files);
+        assert_eq!(mounts.kind_of(&on(usual, 7)), Kind::Files);
     }
 
     /// Check which file systems are asked: whose files the kernel answers for, and those that root or the user serves where this

@@ -104,7 +104,7 @@ impl Root {
     pub fn file(&self, path: &Path, purpose: Purpose) -> Result<ForeignFile, ForeignError> {
         let mut mounts = Mounts::seen_by(self.id);
         let mut folders: Vec<Folder> = Vec::new();
-        check(&self.kind, purpose, Path::new("/"))?;
+        check(&self.kind, purpose, &self.about, Path::new("/"))?;
         if path.as_os_str().len() >= LONGEST {
             return Err(failed("openat", Path::new("/"), Errno::ENAMETOOLONG));
         }
@@ -127,7 +127,7 @@ impl Root {
             } else {
                 mounts.kind_of(&about)
             };
-            check(&kind, purpose, &shown())?;
+            check(&kind, purpose, &about, &shown())?;
             if about.is_link() {
                 links += 1;
                 let to = readlinkat(&next, "")

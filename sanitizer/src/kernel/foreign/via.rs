@@ -51,21 +51,23 @@ impl Via {
     ///
     /// # Errors
     /// Fails where it is not there any more, may not be read, or is nothing to be opened for a watched program.
-    pub fn open(&self) -> Result<File, ForeignError> {
+    pub fn open(&self, purpose: Purpose) -> Result<File, ForeignError> {
         match self {
-            Self::Root { id, path } => Root::of(*id)?.file(path, Purpose::Code)?.open(),
+            Self::Root { id, path } => Root::of(*id)?.file(path, purpose)?.open(),
             Self::Outside {
                 path,
                 device,
                 inode,
             } => {
-                let file = Root::ours()?.file(path, Purpose::Code)?;
+                let file = Root::ours()?.file(path, purpose)?;
                 if !file.is((*device, *inode)) {
                     return Err(failed("openat", path, nix::errno::Errno::ENOENT));
                 }
                 file.open()
             }
-            Self::Mapping { id, start, end } => ForeignFile::mapped(*id, &(*start..*end))?.open(),
+            Self::Mapping { id, start, end } => {
+                ForeignFile::mapped(*id, &(*start..*end), purpose)?.open()
+            }
             Self::Name(path) => named::open_file(path).map_err(|cause| failed("open", path, cause)),
         }
     }

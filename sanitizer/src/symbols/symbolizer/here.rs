@@ -7,7 +7,7 @@ use crate::symbols::beside::Beside;
 use crate::symbols::module::{ModuleInfo, StackSnapshot};
 use crate::symbols::question::{Answer, Files, Lack, Question};
 use crate::symbols::shelf::Shelf;
-use crate::symbols::source::{Known, Sources};
+use crate::symbols::source::{Known, Sources, opened};
 
 /// Reads files in this process.
 #[derive(Default)]
@@ -27,9 +27,12 @@ impl Here {
 impl Files for Here {
     fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>> {
         let shelf = &mut self.shelf;
-        let opened = self.sources.open(module, |number, source| {
-            let opened = source.opened().again()?;
-            shelf.open(number, opened, Arc::clone(source) as Arc<dyn Beside>)
+        let root = self.sources.root_of(module);
+        let opened = opened(module).and_then(|opened| {
+            self.sources.open(module, root, opened, |number, source| {
+                let opened = source.opened().again()?;
+                shelf.open(number, opened, Arc::clone(source) as Arc<dyn Beside>)
+            })
         });
         self.tidy();
         let told = |error: &io::Error| tracing::debug!(path = %module.path, %error, "no symbols");

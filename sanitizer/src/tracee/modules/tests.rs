@@ -137,7 +137,7 @@ fn deleted_and_replaced_files() {
         program.runtime_address(symbol(&program.image, "main")),
         address(&main)
     );
-    assert_eq!(read(program.via.open().unwrap()), content);
+    assert_eq!(read(program.via.open(Purpose::Code).unwrap()), content);
 
     std::fs::write(child.exe(), b"something else").unwrap();
     let modules = Modules::scan(child.pid()).unwrap();
@@ -260,7 +260,7 @@ fn deleted_while_loaded() {
     assert!(before.iter().any(|module| Arc::ptr_eq(module, old)));
     assert!(new.deleted && !old.deleted && new.path == old.path);
     assert_eq!(new.image.data().as_ptr(), old.image.data().as_ptr());
-    assert_eq!(read(new.via.open().unwrap()), content);
+    assert_eq!(read(new.via.open(Purpose::Code).unwrap()), content);
 
     child.send_line("");
     child.wait_for_line("ready");
@@ -382,7 +382,7 @@ fn other_mount_namespace() {
     assert!(program.path.ends_with("private/program"), "{program:?}");
     assert_eq!(program.image.data(), content);
     assert!(!program.deleted);
-    assert_eq!(read(program.via.open().unwrap()), content);
+    assert_eq!(read(program.via.open(Purpose::Code).unwrap()), content);
 }
 
 /// A jail with a program in it, and the command that starts it there.
@@ -410,7 +410,7 @@ fn jailed_program() {
     assert!(!module.deleted);
     let path = module.via.path_in_root();
     assert_eq!(path, Some(Path::new("program")), "{:?}", module.via);
-    assert_eq!(read(module.via.open().unwrap()), content);
+    assert_eq!(read(module.via.open(Purpose::Code).unwrap()), content);
 }
 
 /// Check a program that gives up the root in which its file is: the file is found all the same, and only as the very one that is mapped.
@@ -431,11 +431,11 @@ fn program_outside_of_its_root() {
         "{:?}",
         module.via
     );
-    assert_eq!(read(module.via.open().unwrap()), content);
+    assert_eq!(read(module.via.open(Purpose::Code).unwrap()), content);
     assert!(module.via.root().unwrap().is_none());
     std::fs::copy(&program, program.with_extension("new")).unwrap();
     std::fs::rename(program.with_extension("new"), &program).unwrap();
-    assert!(module.via.open().is_err());
+    assert!(module.via.open(Purpose::Code).is_err());
 }
 
 /// Check that what has taken the name of a mapped file since is neither opened nor waited for: a FIFO, a socket, a folder, an interface of the

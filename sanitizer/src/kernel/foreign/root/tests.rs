@@ -163,7 +163,7 @@ fn roots_of_processes() {
 }
 
 /// Check that a file system which a process serves that never answers is not asked for anything when debug files are looked for, nor
-/// for code where somebody else serves it.
+/// for code where somebody else serves it, or for somebody who may not wait, who is told.
 #[test]
 fn nobody_is_waited_for() {
     let jail = tempfile::tempdir().expect("a folder");
@@ -171,9 +171,12 @@ fn nobody_is_waited_for() {
     fs::create_dir(&folder).expect("create");
     symlink("served/file", jail.path().join("link")).expect("link");
     let root = root_at(jail.path());
+    let another = nix::unistd::geteuid().as_raw() + 77;
     for (user, purpose) in [
         (0, Purpose::Debug),
-        (nix::unistd::geteuid().as_raw() + 77, Purpose::Code),
+        (another, Purpose::Code),
+        (0, Purpose::Promptly),
+        (another, Purpose::Promptly),
     ] {
         let served = match ServedByNobody::mount(&folder, user) {
             Ok(served) => served,
@@ -184,10 +187,13 @@ fn nobody_is_waited_for() {
         };
         for path in ["served/file", "served", "link", "served/../link"] {
             let error = root.file(Path::new(path), purpose).expect_err(path);
-            let ForeignError::FileSystem { kind, .. } = &error else {
-                panic!("{path}: {error}");
-            };
-            assert_eq!(kind, "fuse", "{path}");
+            match &error {
+                ForeignError::FileSystem { kind, .. } => assert_eq!(kind, "fuse", "{path}"),
+                ForeignError::Served { .. } => assert!(error.served().is_some(), "{path}"),
+                _ => panic!("{path}: {error}"),
+            }
+            let may_others = (user, purpose) == (0, Purpose::Promptly);
+            assert_eq!(error.served().is_some(), may_others, "{path}");
         }
         // The kernel's own greeting only.
         assert_eq!(served.requests(), [ServedByNobody::GREETING]);
