@@ -177,6 +177,14 @@ impl Function {
     }
 }
 
+/// The analyzed function that a call or jump leads to, which nobody has to look at again for where it leads.
+fn analyzed(transfer: Transfer, code: &dyn CodeView) -> Option<u64> {
+    match transfer {
+        Transfer::To(target) => code.is_analyzed(target).then_some(target),
+        Transfer::Through(_) => None,
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct KnownCode {
@@ -243,11 +251,9 @@ impl KnownCode {
                     ..
                 } => {
                     if code.routine(transfer).is_none() {
-                        match transfer {
-                            Transfer::To(target) if code.is_analyzed(target) => {
-                                function.calls.push(target);
-                            }
-                            _ => function.leads_out = true,
+                        match analyzed(transfer, code) {
+                            Some(target) => function.calls.push(target),
+                            None => function.leads_out = true,
                         }
                         return;
                     }

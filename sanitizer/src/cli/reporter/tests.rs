@@ -35,6 +35,18 @@ fn race(reporter: &Reporter, routine: &str, pc: u64) {
     assert!(reporter.race(Box::new(finding), Vec::new()));
 }
 
+/// Has races explained, each of a routine at a place: what becomes of each, and the end.
+fn explained(args: &WatchArgs, races: &[(&str, u64)]) -> (Vec<Fate>, Closing) {
+    let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+    let reporter = Reporter::start(args, false, sender).unwrap();
+    for (routine, pc) in races {
+        race(&reporter, routine, *pc);
+    }
+    let closing = finish(reporter, Duration::MAX);
+    let fates = std::iter::from_fn(|| found.try_recv().ok().map(|explained| explained.fate));
+    (fates.collect(), closing)
+}
+
 /// Check what is told of races that are reported, repeated and suppressed, and that only the first ask for
 /// an exit code.
 #[test]
@@ -45,14 +57,7 @@ fn what_is_suppressed_has_no_consequences() {
     let [output, list] = [&output, &list].map(|path| path.to_str().unwrap());
     let args = options(&["-o", output, "--suppressions", list]);
     let explain = |races: &[(&str, u64)]| {
-        let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
-        let reporter = Reporter::start(&args, false, sender).unwrap();
-        for (routine, pc) in races {
-            race(&reporter, routine, *pc);
-        }
-        let closing = finish(reporter, Duration::MAX);
-        let fates: Vec<Fate> =
-            std::iter::from_fn(|| found.try_recv().ok().map(|explained| explained.fate)).collect();
+        let (fates, closing) = explained(&args, races);
         let reports = std::fs::read_to_string(output).unwrap();
         let written = reports.matches("SUMMARY: ").count() as u64;
         assert_eq!(closing.tally.unique, written);
@@ -79,14 +84,7 @@ fn what_is_known_has_no_consequences() {
     let path = file.to_str().unwrap();
     let explain = |words: &[&str], races: &[(&str, u64)]| {
         let args = options(&[&["--format", "json", "-o", path], words].concat());
-        let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
-        let reporter = Reporter::start(&args, false, sender).unwrap();
-        for (routine, pc) in races {
-            race(&reporter, routine, *pc);
-        }
-        let closing = finish(reporter, Duration::MAX);
-        let fates: Vec<Fate> =
-            std::iter::from_fn(|| found.try_recv().ok().map(|explained| explained.fate)).collect();
+        let (fates, closing) = explained(&args, races);
         (fates, closing.exit_code(Some(9)).unwrap())
     };
     let first = explain(&[], &[("strlen", 1)]);

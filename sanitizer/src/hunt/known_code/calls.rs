@@ -1,7 +1,7 @@
 //! Calls that turn out to be of memory routines after their functions were looked at: the library was not there yet, or the program had not
 //! bound the call.
 
-use super::{KnownCode, LOOK};
+use super::{KnownCode, LOOK, analyzed};
 use crate::{
     hunt::{access_site::AccessSite, stint::Stint, strategy::CodeView},
     insn::x86_64::{StaticSite, static_sites},
@@ -43,7 +43,7 @@ impl KnownCode {
                 return;
             };
             if code.routine(transfer).is_none() {
-                leads_out = true;
+                leads_out |= analyzed(transfer, code).is_none();
             } else if let Ok(offset) = u32::try_from(pc.wrapping_sub(start))
                 && function.sites[function.first_from(offset)..]
                     .first()
