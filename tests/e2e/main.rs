@@ -1,6 +1,7 @@
 //! End-to-end tests: gwp-race on real programs, on the real kernel.
 
 mod builds;
+mod builds_that_fail;
 mod catalogue;
 mod conduct;
 mod conformance;
@@ -12,6 +13,7 @@ mod execs;
 mod explain;
 mod faults;
 mod files;
+mod identity;
 mod known_addresses;
 mod lent;
 mod limits;

@@ -10,6 +10,12 @@ pub struct Race {
     pub schema: u32,
     /// What names the race.
     pub fingerprint: String,
+    /// What names it in other builds, too.
+    #[serde(default)]
+    pub identity: Identity,
+    /// Whether the baseline has it.
+    #[serde(default)]
+    pub known: bool,
     /// `plain-plain` or `plain-atomic`.
     pub verdict: String,
     /// The process.
@@ -22,6 +28,15 @@ pub struct Race {
     pub notes: Vec<String>,
 }
 
+/// What names a race in other builds, too.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Identity {
+    /// The places.
+    pub race: String,
+    /// The functions.
+    pub issue: String,
+}
+
 /// What is at the address of a race.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Location {
@@ -29,6 +44,9 @@ pub struct Location {
     pub kind: String,
     /// Its name.
     pub name: Option<String>,
+    /// Of a variable: which member.
+    #[serde(default)]
+    pub member: Option<String>,
 }
 
 /// One side of a race.

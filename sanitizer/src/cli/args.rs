@@ -63,7 +63,8 @@ const RUN_EXAMPLES: &str = "Examples:
   gwp-race run --error-exitcode 66 -- ./test-suite        # for CI
 
 Exit code: that of the program; 128+N when signal N killed it; N of --error-exitcode when a race
-was found, 66 when --halt-on-race ended the program without it; 125 when gwp-race itself failed,
+was found, 66 when --halt-on-race ended the program without it; 67 and 68 when too little was
+watched by --require-metadata and --min-stalls, and the program itself succeeded; 125 when gwp-race itself failed,
 126 or 127 when the program could not be started; 2 for wrong options.";
 
 const ATTACH_EXAMPLES: &str = "Examples:
@@ -148,6 +149,13 @@ pub struct WatchArgs {
     /// Exit with this code when a race was found.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub error_exitcode: Option<u8>,
+    /// Exit with code 67 when nothing that was executed carries metadata, so that no race could be found (default: yes with
+    /// --error-exitcode).
+    #[arg(long, value_enum, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    pub require_metadata: Option<YesNo>,
+    /// Exit with code 68 when fewer stalls than this were made.
+    #[arg(long, value_name = "N")]
+    pub min_stalls: Option<u64>,
     /// Write to this file, by function, which access sites were sampled, as comma-separated values.
     #[arg(long, value_name = "FILE")]
     pub coverage: Option<PathBuf>,
@@ -157,6 +165,10 @@ pub struct WatchArgs {
     /// Do not report races that this file names, one `race:pattern` a line.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
+    /// Races of this file, which an earlier run with --format json has written, are known: only others count for --error-exitcode,
+    /// --halt-on-race and --max-races.
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
     /// What to do with a plain access that races with an atomic one.
     #[arg(long, value_enum, default_value_t = Mixed::Report)]
     pub mixed: Mixed,

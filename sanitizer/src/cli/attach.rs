@@ -10,6 +10,7 @@ use tokio::{
 
 use super::{
     args::AttachArgs,
+    enough::Lack,
     session::{Happening, Session},
     time_limit::TimeLimit,
 };
@@ -71,9 +72,14 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
             args.pid
         );
     }
-    let code = session
-        .finish()
-        .await
-        .exit_code(args.watch.error_exitcode)?;
+    let closing = session.finish().await;
+    let seen = closing.seen;
+    let mut code = closing.exit_code(args.watch.error_exitcode)?;
+    if code.is_none()
+        && let Some(lack) = Lack::of(&args.watch, seen)
+    {
+        tracing::error!("{lack}");
+        code = Some(lack.exit_code());
+    }
     Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from))
 }

@@ -8,6 +8,7 @@ mod covered;
 pub mod decisions;
 mod descendants;
 pub mod doctor;
+mod enough;
 pub mod inspect;
 pub mod link;
 mod not_executable;

@@ -1,6 +1,8 @@
 //! The reporting thread: unwinds, symbolizes, deduplicates, suppresses and writes, so that
 //! reading gigabytes of debug information delays nothing else.
 
+mod beforehand;
+mod closing;
 mod coverage_file;
 mod work;
 
@@ -22,11 +24,13 @@ use crate::kernel::rights::as_caller;
 use crate::reader::{Client, Program};
 use crate::report::{
     Deduper, Elsewhere, Finding, JsonWriter, LookedAt, MapInfo, ModuleInfo, RecordStderr,
-    ReportWriter, Summary, Suppressions, TextWriter, is_own_descriptor, open_output,
+    ReportWriter, Summary, TextWriter, is_own_descriptor, open_output,
 };
 use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
 
+use beforehand::Beforehand;
+pub use closing::{Closing, Tally};
 use coverage_file::CoverageFile;
 use work::lock;
 
@@ -49,17 +53,6 @@ enum Work {
     Finish(Box<Summary>),
 }
 
-/// What has been found so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
-    /// Different races reported.
-    pub unique: u64,
-    /// All, with repeats.
-    pub total: u64,
-    /// Suppressed by the user's file.
-    pub suppressed: u64,
-}
-
 /// What became of a race that was caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -67,6 +60,8 @@ pub enum Fate {
     Reported(u64),
     /// It was reported before.
     Repeated,
+    /// An earlier run has found it: it was told, and counts for nothing.
+    Known,
     /// The user does not want to hear of it: to everybody but the figures it is as if it had not been caught.
     Suppressed,
     /// Debug information shows that it is none.
@@ -82,30 +77,6 @@ pub struct Explained {
     pub cpu_ns: u64,
     /// What became of it.
     pub fate: Fate,
-}
-
-/// What there is to say when all is written.
-#[derive(Debug, Default)]
-pub struct Closing {
-    /// What has been found.
-    pub tally: Tally,
-    /// The first failure to write, which has been told.
-    pub failure: Option<anyhow::Error>,
-}
-
-impl Closing {
-    /// The exit code of gwp-race itself: that of `--error-exitcode` where a race was reported, even if not to
-    /// where it should have been.
-    ///
-    /// # Errors
-    /// No race asks for that code, and something could not be written.
-    pub fn exit_code(self, of_races: Option<u8>) -> anyhow::Result<Option<u8>> {
-        match (of_races, self.failure) {
-            (Some(code), _) if self.tally.unique > 0 => Ok(Some(code)),
-            (_, Some(failure)) => Err(failure),
-            (_, None) => Ok(None),
-        }
-    }
 }
 
 /// A handle on the reporting thread.
@@ -134,7 +105,7 @@ struct State {
     files: Arc<Mutex<Client>>,
     base: Symbolizer,
     symbolizers: HashMap<u32, Symbolizer>,
-    suppressions: Option<Suppressions>,
+    beforehand: Beforehand,
     deduper: Deduper,
     writer: Box<dyn ReportWriter>,
     /// For what the file named by the user does not take.
@@ -177,6 +148,8 @@ impl Reporter {
         found: tokio::sync::mpsc::UnboundedSender<Explained>,
         reader: Program,
     ) -> anyhow::Result<Self> {
+        // Before the output is opened, which may be one of these files.
+        let beforehand = Beforehand::read(args)?;
         let to_stderr = || writer(args, Box::new(RecordStderr), "standard error", beside);
         let (writer, resort) = match &args.output {
             Some(path) => {
@@ -191,12 +164,6 @@ impl Reporter {
             }
             None => (to_stderr(), None),
         };
-        let suppressions = args
-            .suppressions
-            .as_deref()
-            .map(|path| as_caller(|| Suppressions::read(path)))
-            .transpose()?
-            .transpose()?;
         let progress = Arc::new(Progress::default());
         let files = Arc::new(Mutex::new(Client::new(reader, Sources::default())));
         let mut state = State {
@@ -204,7 +171,7 @@ impl Reporter {
             base: Symbolizer::over(Arc::clone(&files) as _),
             files,
             symbolizers: HashMap::new(),
-            suppressions,
+            beforehand,
             deduper: Deduper::default(),
             writer,
             resort,
@@ -249,6 +216,7 @@ impl Reporter {
                 let _ = told.send(Closing {
                     tally: state.tally,
                     failure: state.failure,
+                    ..Closing::default()
                 });
             })
             .map_err(|error| anyhow::anyhow!("cannot start a thread: {}", explained(&error)))?;
@@ -354,6 +322,7 @@ impl Reporter {
                     ""
                 }
             )),
+            ..Closing::default()
         }
     }
 }

@@ -54,7 +54,7 @@ fn given_by(program: &OsStr) -> Option<(PathBuf, &'static str)> {
 }
 
 /// The file that the program's name stands for, as execvp(3) finds it.
-fn found(program: &OsStr) -> Option<PathBuf> {
+pub(super) fn found(program: &OsStr) -> Option<PathBuf> {
     if program.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));
     }

@@ -27,6 +27,7 @@ use tracing::{debug, warn};
 
 use super::{
     args::{LaunchArgs, RunArgs},
+    enough::{Lack, carries_metadata},
     passed_on::PassedOn,
     session::{Happening, Left, Session},
     time_limit::TimeLimit,
@@ -113,15 +114,29 @@ pub async fn run(
         attend(args, &mut session, &mut child, &process, signals).await?;
     session.stop().await;
     let left = session.take_left();
+    let was_seen = session.has_watched(pid);
     let closing = session.finish().await;
     if was_watched_to_its_end {
         warn_of(&left);
     }
+    let mut seen = closing.seen;
     if let Some(code) = closing.exit_code(args.watch.error_exitcode)? {
         return Ok(ExitCode::from(code));
     }
     if halted {
         return Ok(ExitCode::from(HALTED));
+    }
+    if Lack::of(&args.watch, seen) == Some(Lack::Metadata) && !was_seen {
+        // It has ended before anybody had looked into it.
+        let program = args.command.first();
+        seen.metadata = program.is_some_and(|program| carries_metadata(program));
+    }
+    if let Some(lack) = Lack::of(&args.watch, seen) {
+        tracing::error!("{lack}");
+        // What a program itself says that has failed says more.
+        if status.success() {
+            return Ok(ExitCode::from(lack.exit_code()));
+        }
     }
     if let Some(signal) = status.signal().filter(|_| service::is_main_process()) {
         // For systemd an end by SIGTERM is a good one, and a code of 143 is a failure.

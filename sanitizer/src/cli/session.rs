@@ -103,6 +103,8 @@ pub struct Session {
     charged_ns: Option<u64>,
     /// Metadata was found in one of them.
     has_analyzed: bool,
+    /// It was found in something that was executed below the first one, watched or not.
+    has_metadata: bool,
     /// The user was told that there is none.
     no_metadata_is_told: bool,
 }
@@ -176,6 +178,7 @@ impl Session {
             has_company: false,
             charged_ns: None,
             has_analyzed: false,
+            has_metadata: false,
             no_metadata_is_told: false,
         })
     }

@@ -5,7 +5,7 @@ use std::{future::pending, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 /// How long it may take until watching begins, at least: seconds on a machine that is busy.
-const BEGINNING: Duration = Duration::from_secs(30);
+const BEGINNING: Duration = Duration::from_secs(10);
 
 /// When watching is over.
 pub struct TimeLimit {
@@ -16,7 +16,7 @@ pub struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// A limit that counts from [`TimeLimit::begin`]; watching that does not begin is over, too, after the same time or half a minute.
+    /// A limit that counts from [`TimeLimit::begin`]; watching that does not begin is over, too, after the same time or ten seconds.
     #[must_use]
     pub fn new(duration: Option<Duration>, now: Instant) -> Self {
         let patience = duration.map(|duration| duration.max(BEGINNING));

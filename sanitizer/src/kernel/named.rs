@@ -112,23 +112,26 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`open_file`], and for what is no UTF-8 or no text by its length.
 pub fn read_text(path: &Path) -> io::Result<String> {
+    read_text_within(path, LONGEST_TEXT)
+}
+
+/// The same of a text of so many bytes at most.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_text_within(path: &Path, longest: u64) -> io::Result<String> {
     let named = Named::find(path)?;
     let mut bytes = Vec::new();
     if named.is_null() {
         return Ok(String::new());
     } else if named.kind.is_fifo() && is_descriptor(path) {
-        let mut pipe = Waiting(named.open_again()?).take(LONGEST_TEXT + 1);
+        let mut pipe = Waiting(named.open_again()?).take(longest + 1);
         pipe.read_to_end(&mut bytes)?;
     } else {
-        named
-            .open()?
-            .take(LONGEST_TEXT + 1)
-            .read_to_end(&mut bytes)?;
+        named.open()?.take(longest + 1).read_to_end(&mut bytes)?;
     }
-    if bytes.len() as u64 > LONGEST_TEXT {
-        let cause = format!(
-            "it has more than {LONGEST_TEXT} bytes, and is no list that somebody has written"
-        );
+    if bytes.len() as u64 > longest {
+        let cause = format!("it has more than {longest} bytes, which is no file of this kind");
         return Err(io::Error::other(cause));
     }
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))

@@ -6,8 +6,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::finding::{Finding, LiveFact, MapInfo, SideFacts};
 use super::fingerprint::{Place, fingerprint, variable};
 use super::hex::{Hex, digits, little_endian};
+use super::identity::identity;
 use super::location;
-use super::model::{Access, CodeBlock, LiveValue, Race, Role, SCHEMA, StackFrame};
+use super::model::{Access, CodeBlock, Identity, LiveValue, Race, Role, SCHEMA, StackFrame};
+use super::thread_start::thread_start;
 use crate::insn::AccessKind;
 use crate::symbols::{Frame, Lack, StackSnapshot, Symbolizer};
 
@@ -25,9 +27,11 @@ pub fn build_race(symbolizer: &mut Symbolizer, finding: &Finding, maps: &[MapInf
         });
     let fingerprint = fingerprint(first, second);
     let exe_build_id = symbolizer.build_id_of(&finding.exe);
-    Race {
+    let mut race = Race {
         schema: SCHEMA,
         fingerprint,
+        identity: Identity::default(),
+        known: false,
         verdict: finding.class,
         pid: finding.pid,
         exe: finding.exe.clone(),
@@ -36,14 +40,16 @@ pub fn build_race(symbolizer: &mut Symbolizer, finding: &Finding, maps: &[MapInf
             .to_string(),
         address: Hex(address),
         size,
-        location: location::classify(symbolizer, finding, maps, address),
+        location: location::classify(symbolizer, finding, maps, (address, size)),
         watch_address: Hex(finding.watch_address),
         watch_size: finding.watch_len,
         value_before: value(&finding.value_before),
         value_after: value(&finding.value_after),
         notes: notes(symbolizer, finding, [&stalled, &racing]),
         accesses: [stalled, racing],
-    }
+    };
+    race.identity = identity(&race);
+    race
 }
 
 fn value(bytes: &[u8]) -> Option<String> {
@@ -119,9 +125,10 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
         pc: Hex(side.pc),
         tid: side.tid,
         thread_name: side.thread_name.clone(),
+        thread_start: thread_start(&frames, stack.truncated),
         module: innermost.and_then(|frame| frame.module.clone()),
         offset: innermost.map_or(Hex(0), |frame| frame.offset),
-        introduced_read: side.introduced_read,
+        introduced_read: side.introduced_read && !symbolizer.is_strict(side.pc),
         stack_truncated: stack.truncated,
         stack: frames,
     }
@@ -146,6 +153,7 @@ impl From<Frame> for StackFrame {
             offset: Hex(frame.offset),
             build_id: (!frame.build_id.is_empty()).then(|| digits(&frame.build_id)),
             function: frame.function,
+            function_line: frame.declared,
             file: frame.file,
             line: frame.line,
             column: frame.column,

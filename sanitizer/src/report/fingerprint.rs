@@ -88,13 +88,15 @@ fn site_key(Place { access, variable }: Place<'_>) -> String {
 /// Tells new races from repeats.
 #[derive(Clone, Debug, Default)]
 pub struct Deduper {
-    seen: HashSet<String>,
+    seen: HashSet<(String, String)>,
 }
 
 impl Deduper {
-    /// Remembers a race; true if it is the first with its fingerprint.
+    /// Remembers a race; true if it is the first with its fingerprint and identity. (The same two instructions may access several
+    /// variables.)
     pub fn record(&mut self, race: &Race) -> bool {
-        self.seen.insert(race.fingerprint.clone())
+        self.seen
+            .insert((race.fingerprint.clone(), race.identity.race.clone()))
     }
 }
 

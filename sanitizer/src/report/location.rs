@@ -13,6 +13,7 @@ impl Location {
         Self {
             kind,
             name: None,
+            member: None,
             offset: None,
             size: None,
             module: None,
@@ -22,16 +23,19 @@ impl Location {
     }
 }
 
-/// What is at a run-time address of the finding's process.
+/// What is at a run-time address of the finding's process, and in so many bytes there.
 #[must_use]
 pub fn classify(
     symbolizer: &Symbolizer,
     finding: &Finding,
     maps: &[MapInfo],
-    address: u64,
+    (address, size): (u64, u32),
 ) -> Location {
     if let Some(global) = symbolizer.global_at(address) {
+        let sides = [&finding.stalled, &finding.racing];
+        let member = |side: &SideFacts| symbolizer.member_at(side.pc, (address, size));
         return Location {
+            member: sides.into_iter().find_map(member),
             name: Some(global.name),
             offset: i64::try_from(global.offset).ok(),
             size: Some(global.size),
@@ -148,7 +152,7 @@ mod tests {
             map(0x7ffe_0000, 0x7fff_0000, "[stack]"),
         ];
         let symbolizer = Symbolizer::new();
-        let at = |address| classify(&symbolizer, &finding, &maps, address);
+        let at = |address| classify(&symbolizer, &finding, &maps, (address, 1));
         assert_eq!(at(0x5010).kind, LocationKind::Heap);
         assert_eq!(at(0x5010).offset, Some(0x10));
         assert_eq!(at(0x1_0004).kind, LocationKind::Mapping);

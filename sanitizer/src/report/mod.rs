@@ -4,6 +4,7 @@
 //! A [`Finding`] holds raw facts; [`build_race`] resolves it to a [`Race`]; a
 //! [`ReportWriter`] prints it at once.
 
+mod baseline;
 mod build;
 pub mod clean;
 pub mod coverage;
@@ -13,9 +14,12 @@ pub mod finding;
 mod fingerprint;
 mod folder;
 mod hex;
+mod identity;
 mod location;
 mod model;
+mod names;
 mod output;
+mod own_code;
 mod record_file;
 mod review;
 #[cfg(test)]
@@ -25,8 +29,10 @@ mod suppress;
 #[cfg(test)]
 mod tests;
 mod text;
+mod thread_start;
 mod writer;
 
+pub use baseline::{Baseline, BaselineError};
 pub use build::build_race;
 pub use coverage::{Coverage, LookedAt};
 pub use doubt::{Doubt, notes_of};
@@ -34,8 +40,11 @@ pub use elsewhere::{Elsewhere, Unanalyzed};
 pub use finding::{Finding, MapInfo, ModuleInfo, RaceClass, SideFacts};
 pub use fingerprint::{Deduper, Place, fingerprint, variable};
 pub use hex::Hex;
+pub use identity::identity;
 pub use location::classify;
-pub use model::{Access, Location, LocationKind, Race, Role, SCHEMA, StackFrame};
+pub use model::{
+    Access, Identity, Location, LocationKind, Race, Role, SCHEMA, StackFrame, ThreadStart,
+};
 pub use output::{OpenError, is_own_descriptor, open_output};
 pub use record_file::{RecordFile, RecordStderr};
 pub use review::review;

@@ -18,6 +18,12 @@ pub struct Race {
     pub schema: u32,
     /// Names the pair of code places; the same in every run of the same build.
     pub fingerprint: String,
+    /// What it is called in other builds as well.
+    #[serde(default)]
+    pub identity: Identity,
+    /// An earlier run had found it, by the baseline that was given.
+    #[serde(default)]
+    pub known: bool,
     /// Which kinds of accesses met.
     pub verdict: RaceClass,
     /// The process.
@@ -46,6 +52,36 @@ pub struct Race {
     pub accesses: [Access; 2],
     /// What a reader must know to judge the report, in sentences.
     pub notes: Vec<String>,
+}
+
+/// What a race is called, the same in other builds as far as each name says (`identity.rs`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The two instructions: `p2:` and 32 hexadecimal digits; none where a module has no build id.
+    pub pair: Option<String>,
+    /// The two places and the variable: `r2:` and 32 hexadecimal digits.
+    pub race: String,
+    /// The two functions: `i2:` and 32 hexadecimal digits.
+    pub issue: String,
+}
+
+impl Identity {
+    /// Whether one of the names is this one.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        self.pair.as_deref() == Some(name) || self.race == name || self.issue == name
+    }
+}
+
+/// The routine with which a thread was started, or the program began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadStart {
+    /// The demangled function.
+    pub function: String,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line in which the function is declared, from 1; that at which it has called where that is not known.
+    pub line: Option<u32>,
 }
 
 /// Which side of a race an access is.
@@ -101,6 +137,9 @@ pub struct Access {
     pub tid: u32,
     /// The thread's name.
     pub thread_name: String,
+    /// What the thread runs, where its stack is known to the end.
+    #[serde(default)]
+    pub thread_start: Option<ThreadStart>,
     /// The module of the instruction.
     pub module: Option<String>,
     /// The instruction's link-time address in the module.
@@ -150,6 +189,9 @@ pub struct StackFrame {
     pub build_id: Option<String>,
     /// The demangled function.
     pub function: Option<String>,
+    /// The line in which the function is declared, from 1.
+    #[serde(default)]
+    pub function_line: Option<u32>,
     /// The source file.
     pub file: Option<String>,
     /// The line, from 1.
@@ -185,6 +227,10 @@ pub struct Location {
     pub kind: LocationKind,
     /// The variable, the thread, or the mapping's name.
     pub name: Option<String>,
+    /// The way from a variable to the bytes that both sides access, by the names of the source: `.last[].hits`. Elements of arrays are not
+    /// told from each other.
+    #[serde(default)]
+    pub member: Option<String>,
     /// Bytes from the start of the variable or the mapping; on a stack, bytes above the
     /// thread's stack pointer where the thread's is known.
     pub offset: Option<i64>,

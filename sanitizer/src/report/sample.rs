@@ -2,7 +2,9 @@
 
 use super::finding::{Finding, RaceClass, SideFacts};
 use super::hex::Hex;
-use super::model::{Access, Location, LocationKind, Race, Role, SCHEMA, StackFrame};
+use super::model::{
+    Access, Identity, Location, LocationKind, Race, Role, SCHEMA, StackFrame, ThreadStart,
+};
 use crate::insn::{AccessKind, Regs};
 
 fn frame(module: &str, function: &str, file: &str, line: u32, offset: u64) -> StackFrame {
@@ -12,6 +14,7 @@ fn frame(module: &str, function: &str, file: &str, line: u32, offset: u64) -> St
         offset: Hex(offset),
         build_id: Some("aabbcc".to_owned()),
         function: Some(function.to_owned()),
+        function_line: None,
         file: Some(file.to_owned()),
         line: Some(line),
         column: Some(5),
@@ -34,6 +37,11 @@ pub(super) fn race() -> Race {
         pc: Hex(0x5555_0000_1139),
         tid: 11,
         thread_name: "worker".to_owned(),
+        thread_start: Some(ThreadStart {
+            function: "main".to_owned(),
+            file: Some("/src/main.c".to_owned()),
+            line: Some(20),
+        }),
         module: Some("/opt/lib/libwork.so".to_owned()),
         offset: Hex(0x1139),
         introduced_read: false,
@@ -54,6 +62,7 @@ pub(super) fn race() -> Race {
         pc: Hex(0x5555_0000_2200),
         tid: 12,
         thread_name: "reader\u{1b}[31m".to_owned(),
+        thread_start: None,
         module: Some("/opt/bin/app".to_owned()),
         offset: Hex(0x2200),
         introduced_read: true,
@@ -70,6 +79,12 @@ pub(super) fn race() -> Race {
     Race {
         schema: SCHEMA,
         fingerprint: "0123456789abcdef0123456789abcdef".to_owned(),
+        identity: Identity {
+            pair: None,
+            race: "r2:00112233445566778899aabbccddeeff".to_owned(),
+            issue: "i2:ffeeddccbbaa99887766554433221100".to_owned(),
+        },
+        known: false,
         verdict: RaceClass::PlainAtomic,
         pid: 10,
         exe: "/opt/bin/app".to_owned(),
@@ -80,6 +95,7 @@ pub(super) fn race() -> Race {
         location: Location {
             kind: LocationKind::Global,
             name: Some("counter".to_owned()),
+            member: None,
             offset: Some(4),
             size: Some(16),
             module: Some("/opt/bin/app".to_owned()),

@@ -31,8 +31,11 @@ pub struct Summary {
     pub hits: u64,
     /// Hits that were no race, by reason.
     pub hits_swallowed: BTreeMap<String, u64>,
-    /// Different races reported.
+    /// Different races reported, without those that are known.
     pub races_unique: u64,
+    /// Different races found that an earlier run had found, by the baseline that was given.
+    #[serde(default)]
+    pub races_known: u64,
     /// Races found, repeats included.
     pub races_total: u64,
     /// Times that an access site was waited at.
@@ -107,11 +110,17 @@ pub struct Summary {
     pub spent_s: BTreeMap<String, f64>,
     /// The slowdown of the target that these account for.
     pub slowdown_percent: f64,
+    /// The same as a share of one CPU since the session began: of a program that is idle most of the time that says more.
+    #[serde(default)]
+    pub one_cpu_percent: f64,
 }
 
 /// A target that has used less CPU time, seconds, has no slowdown in percent that would mean anything: a single stall and what watching
 /// may cost in advance are a large share of it, and would be of no other run.
 const LEAST_CPU_S: f64 = 1.0;
+
+/// A target that has used less CPU time than watching has, as one that is idle does, has none either: it was not slowed down so much.
+const MOST_PERCENT: f64 = 100.0;
 
 /// What takes a smaller share of the time than this is not named, percent.
 const WORTH_TELLING: f64 = 1.0;
@@ -126,10 +135,12 @@ pub fn closing_line(summary: &Summary) -> String {
 }
 
 fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
+    let is_new = if summary.races_known > 0 { "new " } else { "" };
     match (summary.races_unique, summary.races_total) {
         (0, _) => write!(
             out,
-            "gwp-race: no data race was caught, which does not prove that "
+            "gwp-race: no {is_new}data race was caught{}, which does not prove that ",
+            known("only", summary)
         )?,
         (1, 1) => write!(
             out,
@@ -137,12 +148,13 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
         )?,
         (unique, total) => write!(
             out,
-            "gwp-race: {unique} {} caught ({total} times in all); more may exist where ",
+            "gwp-race: {unique} {is_new}{} caught{} ({total} times in all); more may exist where ",
             if unique == 1 {
                 "data race was"
             } else {
                 "data races were"
-            }
+            },
+            known("and", summary)
         )?,
     }
     let none = summary.races_unique == 0;
@@ -150,7 +162,11 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
         out,
         "{}: ",
         if none {
-            "there is none"
+            if summary.races_known > 0 {
+                "there is no other"
+            } else {
+                "there is none"
+            }
         } else {
             "nothing was watched"
         }
@@ -167,6 +183,8 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
             out,
             "; {percent:.1} % of the sampled time was in analyzed code"
         )?,
+        // Sites are found otherwise, and that tells nothing of how much time is spent in such code.
+        None if summary.sites_sampled.unwrap_or(0) > 0 => {}
         None => write!(out, "; no analyzed code was sampled")?,
     }
     if let Some(hottest) = &summary.hottest_unanalyzed
@@ -245,17 +263,24 @@ fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
     )
 }
 
+/// The races of an earlier run that were found again.
+fn known(word: &str, summary: &Summary) -> String {
+    match summary.races_known {
+        0 => String::new(),
+        1 => format!(", {word} 1 known one"),
+        known => format!(", {word} {known} known ones"),
+    }
+}
+
 /// What watching has cost, as a share where there is enough that it is a share of.
 fn slowdown(summary: &Summary) -> String {
     let cpu = seconds(summary.target_cpu_s);
-    if summary.target_cpu_s < LEAST_CPU_S {
+    let (percent, of_one_cpu) = (summary.slowdown_percent, summary.one_cpu_percent);
+    if summary.target_cpu_s < LEAST_CPU_S || percent > MOST_PERCENT {
         let spent = seconds(summary.spent_s.values().sum());
-        format!("watching took {spent} beside {cpu} of CPU time, too short for a percentage")
+        format!("watching took {spent} beside {cpu} of CPU time, {of_one_cpu:.2} % of one CPU")
     } else {
-        format!(
-            "slowdown {:.2} % of {cpu} of CPU time",
-            summary.slowdown_percent
-        )
+        format!("slowdown {percent:.2} % of {cpu} of CPU time, {of_one_cpu:.2} % of one CPU")
     }
 }
 

@@ -5,6 +5,7 @@
 //!   variable's name;
 //! - `race_top:` looks only at the place of each access;
 //! - `called_from_lib:` matches the module of the place of an access, or of its caller.
+//! - `identity:` matches a race by one of its names (`identity.rs`): a type of our own, which ThreadSanitizer refuses.
 //!
 //! Types of other ThreadSanitizer reports (`thread`, `mutex`, `signal`, `deadlock`) are
 //! accepted and have no effect.
@@ -12,6 +13,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::identity::{self, NoName};
 use super::model::{Access, LocationKind, Race, StackFrame};
 use crate::kernel::named;
 
@@ -32,9 +34,22 @@ pub enum SuppressError {
     /// A line is not `type:pattern`.
     #[error(
         "{path}:{line}: {text:?} is no suppression; write TYPE:PATTERN, \
-             where TYPE is race, race_top or called_from_lib"
+             where TYPE is race, race_top or called_from_lib, or \
+             identity:NAME with the name of a race or issue from a report"
     )]
     Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+    },
+    /// An identity is of another version.
+    #[error(
+        "{path}:{line}: {text:?} names races by the rules of another version of gwp-race; take the name from a report of this one"
+    )]
+    Version {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
@@ -49,6 +64,7 @@ enum Scope {
     Race,
     RaceTop,
     CalledFromLib,
+    Identity,
     OtherTool,
 }
 
@@ -95,11 +111,22 @@ impl Suppressions {
                 "race" => Scope::Race,
                 "race_top" => Scope::RaceTop,
                 "called_from_lib" => Scope::CalledFromLib,
+                "identity" => Scope::Identity,
                 "thread" | "mutex" | "signal" | "deadlock" => Scope::OtherTool,
                 _ => return Err(syntax()),
             };
             if pattern.is_empty() {
                 return Err(syntax());
+            }
+            if scope == Scope::Identity {
+                identity::check(pattern).map_err(|wrong| match wrong {
+                    NoName::Form => syntax(),
+                    NoName::Version(_) => SuppressError::Version {
+                        path: path.to_owned(),
+                        line,
+                        text: rule.to_owned(),
+                    },
+                })?;
             }
             rules.push(Rule {
                 scope,
@@ -156,6 +183,7 @@ impl Rule {
                 near.filter_map(|frame| frame.module.as_deref())
                     .any(|module| pattern_matches(&self.pattern, module))
             }),
+            Scope::Identity => race.identity.is(&self.pattern),
             Scope::OtherTool => false,
         }
     }
@@ -251,6 +279,9 @@ mod tests {
         assert!(matches("race:worker.c"));
         assert!(matches("race:^counter$"));
         assert!(!matches("race_top:main"));
+        assert!(matches("identity:r2:00112233445566778899aabbccddeeff"));
+        assert!(matches("identity:i2:ffeeddccbbaa99887766554433221100"));
+        assert!(!matches("identity:r2:ffeeddccbbaa99887766554433221100"));
         assert!(matches("race_top:^bump$"));
         assert!(matches("called_from_lib:libwork.so"));
         assert!(!matches("called_from_lib:bump"));
@@ -271,11 +302,19 @@ mod tests {
     /// Check that errors name file and line and say what to write.
     #[test]
     fn errors_name_the_line() {
-        for text in ["race:x\nbogus:y", "race:x\nrace", "race:x\nrace:"] {
+        for text in [
+            "race:x\nbogus:y",
+            "race:x\nrace",
+            "race:x\nrace:",
+            "race:x\nidentity:main",
+        ] {
             let error = Suppressions::parse(text, Path::new("my.supp")).expect_err(text);
             let message = error.to_string();
             assert!(message.starts_with("my.supp:2: "), "{message}");
             assert!(message.contains("TYPE:PATTERN"), "{message}");
         }
+        let old = "identity:r1:00112233445566778899aabbccddeeff";
+        let error = Suppressions::parse(old, Path::new("my.supp")).expect_err(old);
+        assert!(error.to_string().contains("another version"), "{error}");
     }
 }

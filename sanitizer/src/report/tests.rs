@@ -39,7 +39,7 @@ fn text_report() {
     let expected = "\
 ==================
 WARNING: gwp-race: data race (pid=10)
-  Write of size 4 at 0x555500004010 by thread 'worker' (tid=11) [stalled]:
+  Write of size 4 at 0x555500004010 by thread 'worker' (tid=11) running main /src/main.c:20 [stalled]:
     #0 bump /src/worker.c:7:5 (libwork.so+0x1139) (BuildId: aabbcc) [inlined]
     #1 work /src/worker.c:12:5 (libwork.so+0x1139) (BuildId: aabbcc)
     #2 main /src/main.c:30:5 (app+0x2100) (BuildId: aabbcc)
@@ -53,8 +53,9 @@ WARNING: gwp-race: data race (pid=10)
   Verdict is plain-atomic: one access is atomic, the other is not; both were under way at the same time
   Note: the racing stack is truncated.
   Fingerprint is 0123456789abcdef0123456789abcdef
+  Identity is r2:00112233445566778899aabbccddeeff, issue i2:ffeeddccbbaa99887766554433221100: the same after a rebuild
 
-SUMMARY: gwp-race: data race /src/worker.c:7:5 in bump
+SUMMARY: gwp-race: data race /src/worker.c:7:5 in bump / (/opt/bin/app+0x2200)
 ==================
 ";
     assert_eq!(race_text(&race()), expected);
@@ -79,14 +80,15 @@ fn json_lines() {
     };
     has(
         &value,
-        "type schema fingerprint verdict pid exe build_id time address size location \
+        "type schema fingerprint identity known verdict pid exe build_id time address size location \
          value_before value_after accesses",
     );
     assert_eq!(value["type"], "race");
     assert_eq!(value["schema"], 1);
     assert_eq!(value["verdict"], "plain-atomic");
     assert_eq!(value["address"], "0x555500004010");
-    has(&value["location"], "kind name offset");
+    has(&value["location"], "kind name member offset");
+    has(&value["identity"], "pair race issue");
     assert_eq!(value["location"]["kind"], "global");
     assert_eq!(value["location"]["offset"], 4);
     let accesses = value["accesses"].as_array().expect("an array");
@@ -94,12 +96,15 @@ fn json_lines() {
     for (access, role) in accesses.iter().zip(["stalled", "racing"]) {
         has(
             access,
-            "role kind atomic size address pc tid thread_name module offset stack",
+            "role kind atomic size address pc tid thread_name thread_start module offset stack",
         );
         has(access, "introduced_read stack_truncated");
         assert_eq!(access["role"], role);
         for frame in access["stack"].as_array().expect("an array") {
-            has(frame, "pc module offset function file line column inlined");
+            has(
+                frame,
+                "pc module offset function function_line file line column inlined",
+            );
         }
     }
     assert_eq!(accesses[0]["kind"], "write");
@@ -117,8 +122,8 @@ fn json_lines() {
         .collect();
     fields.sort_unstable();
     let mut contract: Vec<&str> = "type elapsed_s samples stalls hits hits_swallowed \
-        races_unique races_total sites_total sites_sampled watched_s analyzed_percent hottest_unanalyzed \
-        unwatchable_threads threads_created threads_left_alone own_stops times_let_alone let_alone_s not_watched value_changed_unknown_origin target_stopped_s target_cpu_s slowdown_percent \
+        races_unique races_known races_total sites_total sites_sampled watched_s analyzed_percent hottest_unanalyzed \
+        unwatchable_threads threads_created threads_left_alone own_stops times_let_alone let_alone_s not_watched value_changed_unknown_origin target_stopped_s target_cpu_s slowdown_percent one_cpu_percent \
         no_stall site_waits site_waits_met stalls_cut_short watchdog_releases dropped decisions spent_s readers_ended files_not_read"
         .split_whitespace()
         .collect();
@@ -236,7 +241,7 @@ fn write_errors() {
 /// Check that text summaries carry the figures only when asked.
 #[test]
 fn text_summary() {
-    for (stats, lines) in [(false, 1), (true, 29)] {
+    for (stats, lines) in [(false, 1), (true, 30)] {
         let sink = Sink::default();
         let mut writer = TextWriter::new(Box::new(sink.clone()), "memory", stats);
         writer.summary(&Summary::default()).expect("write");

@@ -6,14 +6,24 @@ use std::fmt::{self, Write as _};
 use super::clean::clean;
 use super::finding::RaceClass;
 use super::hex::Hex;
-use super::model::{Access, CodeBlock, LiveValue, Location, LocationKind, Race, Role, StackFrame};
+use super::model::{
+    Access, CodeBlock, Identity, LiveValue, Location, LocationKind, Race, Role, StackFrame,
+    ThreadStart,
+};
+use super::names;
+use super::own_code::own_place;
 use crate::insn::AccessKind;
 
 const RULE: &str = "==================";
 
-/// The report of a race, several lines.
+/// The report of a race: several lines, or one for a race that is known.
 #[must_use]
 pub fn race_text(race: &Race) -> String {
+    if race.known {
+        let places = summary_places(race);
+        let name = &race.identity.race;
+        return format!("gwp-race: known data race (in the baseline, {name}): {places}\n");
+    }
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write_race(&mut out, race);
@@ -40,8 +50,15 @@ fn write_race(out: &mut String, race: &Race) -> fmt::Result {
     for note in &race.notes {
         writeln!(out, "  Note: {note}")?;
     }
-    writeln!(out, "  Fingerprint is {}\n", race.fingerprint)?;
-    writeln!(out, "SUMMARY: gwp-race: data race {}", summary_place(race))?;
+    writeln!(out, "  Fingerprint is {}", race.fingerprint)?;
+    let Identity {
+        race: name, issue, ..
+    } = &race.identity;
+    writeln!(
+        out,
+        "  Identity is {name}, issue {issue}: the same after a rebuild\n"
+    )?;
+    writeln!(out, "SUMMARY: gwp-race: data race {}", summary_places(race))?;
     writeln!(out, "{RULE}")
 }
 
@@ -64,11 +81,12 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
     };
     writeln!(
         out,
-        "  {what} of size {} at {} by thread '{}' (tid={}){call} [{}]:",
+        "  {what} of size {} at {} by thread '{}' (tid={}){}{call} [{}]:",
         access.size,
         padded(access.address),
         clean(&access.thread_name),
         access.tid,
+        runs(access.thread_start.as_ref()),
         access.role.name(),
     )?;
     for (number, frame) in access.stack.iter().enumerate() {
@@ -104,6 +122,26 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
     Ok(())
 }
 
+/// What a thread runs.
+fn runs(start: Option<&ThreadStart>) -> String {
+    let Some(ThreadStart {
+        function,
+        file,
+        line,
+    }) = start
+    else {
+        return String::new();
+    };
+    let mut text = format!(" running {}", clean(function));
+    if let Some(file) = file {
+        let _ = write!(text, " {}", clean(file));
+        if let Some(line) = line {
+            let _ = write!(text, ":{line}");
+        }
+    }
+    text
+}
+
 /// `function file:line:column (module+offset)`, with `<null>` for what is not known.
 fn frame_text(frame: &StackFrame) -> String {
     let function = frame.function.as_deref().map_or("<null>".into(), clean);
@@ -137,10 +175,18 @@ fn source_place(frame: &StackFrame) -> Option<String> {
     Some(text)
 }
 
-/// Where the race is, for the last line: the stalled side's place.
-fn summary_place(race: &Race) -> String {
-    let access = race.stalled();
-    let Some(site) = access.site() else {
+/// Where the race is, for the last line: where in the user's own code each side is, once where both are at the same place.
+pub fn summary_places(race: &Race) -> String {
+    let [stalled, racing] = race.accesses.each_ref().map(summary_place);
+    if stalled == racing {
+        stalled
+    } else {
+        format!("{stalled} / {racing}")
+    }
+}
+
+fn summary_place(access: &Access) -> String {
+    let Some(site) = own_place(access) else {
         return format!("({})", access.pc);
     };
     let place = source_place(site).unwrap_or_else(|| match &site.module {
@@ -158,6 +204,7 @@ fn write_location(out: &mut String, race: &Race) -> fmt::Result {
         kind,
         name,
         offset,
+        member,
         size,
         module,
         module_offset,
@@ -182,6 +229,10 @@ fn write_location(out: &mut String, race: &Race) -> fmt::Result {
             }
             if offset != 0 {
                 write!(out, ", {offset} bytes into it")?;
+            }
+            if let Some(member) = member.as_deref().filter(|member| !member.is_empty()) {
+                let variable = names::variable(&name);
+                write!(out, ": {variable}{}", clean(member))?;
             }
             writeln!(out)
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use gimli::{AttributeValue, DebugInfoOffset, Dwarf, UnitOffset, constants as dw};
 
+use super::entries::Entry;
 use super::reader::Reader;
 use super::split_dwarf::{Missing, SplitDwarf};
 use super::text;
@@ -120,13 +121,62 @@ impl DebugInfo {
         unit: &Unit,
         entry: UnitOffset<usize>,
     ) -> Option<String> {
+        self.first(place, unit, entry, |unit, entry| {
+            let text = |name| {
+                let name = unit.as_ref().attr_string(entry.attr_value(name)?).ok()?;
+                text::of(&name)
+            };
+            text(dw::DW_AT_linkage_name)
+                .or_else(|| text(dw::DW_AT_MIPS_linkage_name))
+                .or_else(|| text(dw::DW_AT_name))
+        })
+    }
+
+    /// The name of the function of an entry within what it belongs to.
+    pub(super) fn short_name(
+        &self,
+        place: Place,
+        unit: &Unit,
+        entry: UnitOffset<usize>,
+    ) -> Option<String> {
+        self.first(place, unit, entry, |unit, entry| {
+            let name = entry.attr_value(dw::DW_AT_name)?;
+            text::of(&unit.as_ref().attr_string(name).ok()?)
+        })
+    }
+
+    /// The line in which the function of an entry is declared: that of its definition, where it has one of its own.
+    pub(super) fn function_line(
+        &self,
+        place: Place,
+        unit: &Unit,
+        entry: UnitOffset<usize>,
+    ) -> Option<u32> {
+        self.first(place, unit, entry, |_, entry| {
+            let line = entry.attr_value(dw::DW_AT_decl_line)?.udata_value()?;
+            line.try_into().ok().filter(|&line| line > 0)
+        })
+    }
+
+    /// What an entry says, or the first that says it of those which it leads to: a copy of a function leads to the function, and
+    /// a definition to its declaration.
+    fn first<T>(
+        &self,
+        place: Place,
+        unit: &Unit,
+        entry: UnitOffset<usize>,
+        says: impl Fn(&Unit, &Entry) -> Option<T>,
+    ) -> Option<T> {
         let mut at = (place, None::<Arc<Unit>>, entry);
         for _ in 0..=MOST_REFERENCES {
             let here = at.1.as_deref().unwrap_or(unit);
-            match self.name_or_reference(here, at.2)? {
-                Name::Is(name) => return Some(name),
-                Name::IsThatOf(reference) => at = self.follow(at.0, at.1.take(), reference)?,
+            let entry = here.unit.entry(at.2).ok()?;
+            if let Some(said) = says(here, &entry) {
+                return Some(said);
             }
+            let origin = entry.attr_value(dw::DW_AT_abstract_origin);
+            let reference = origin.or_else(|| entry.attr_value(dw::DW_AT_specification))?;
+            at = self.follow(at.0, at.1.take(), reference)?;
         }
         None
     }
@@ -162,23 +212,6 @@ impl DebugInfo {
         index.as_ref().ok()
     }
 
-    fn name_or_reference(&self, unit: &Unit, entry: UnitOffset<usize>) -> Option<Name> {
-        let entry = unit.unit.entry(entry).ok()?;
-        let text = |name| {
-            let name = unit.as_ref().attr_string(entry.attr_value(name)?).ok()?;
-            text::of(&name)
-        };
-        let name = text(dw::DW_AT_linkage_name)
-            .or_else(|| text(dw::DW_AT_MIPS_linkage_name))
-            .or_else(|| text(dw::DW_AT_name));
-        if let Some(name) = name {
-            return Some(Name::Is(name));
-        }
-        let origin = entry.attr_value(dw::DW_AT_abstract_origin);
-        let origin = origin.or_else(|| entry.attr_value(dw::DW_AT_specification));
-        origin.map(Name::IsThatOf)
-    }
-
     /// What is kept of it in memory, about.
     pub(super) fn bytes(&self) -> usize {
         let supplementary = match self.supplementary.get() {
@@ -189,11 +222,4 @@ impl DebugInfo {
         let units = kept.iter().filter_map(|(.., unit)| unit.as_ref().ok());
         self.index.bytes() + supplementary + units.map(|unit| unit.bytes()).sum::<usize>()
     }
-}
-
-/// What an entry says of a function's name.
-enum Name {
-    Is(String),
-    /// It is that of another entry.
-    IsThatOf(AttributeValue<Reader>),
 }

@@ -109,6 +109,21 @@ impl<'a> Entries<'a> {
         self.referenced(entry, dw::DW_AT_type)
     }
 
+    /// The type of a variable, which may stand where it is declared.
+    pub(super) fn type_where_declared(&self, variable: &Entry) -> Option<UnitOffset<usize>> {
+        let mut entry = variable.clone();
+        for _ in 0..DEPTH {
+            if entry.attr_value(dw::DW_AT_type).is_some() {
+                return self.type_of(&entry);
+            }
+            let origin = self
+                .referenced(&entry, dw::DW_AT_abstract_origin)
+                .or_else(|| self.referenced(&entry, dw::DW_AT_specification))?;
+            entry = self.at(origin)?;
+        }
+        None
+    }
+
     /// A type without its names and qualifiers.
     pub(super) fn plain(&self, ty: UnitOffset<usize>) -> Option<Entry> {
         let mut entry = self.at(ty)?;

@@ -19,6 +19,8 @@ pub struct Frame {
     pub line: Option<u32>,
     /// The column, from 1.
     pub column: Option<u32>,
+    /// The line in which the function is declared, from 1.
+    pub declared: Option<u32>,
     /// The function was inlined into the next frame of the list, at the same address.
     pub inlined: bool,
 }

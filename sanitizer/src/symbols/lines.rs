@@ -14,6 +14,7 @@ use super::layout::{self, Held, Stopped};
 use super::line_table::{LineTable, Row};
 use super::reader::Reader;
 use super::split_dwarf::SplitDwarf;
+use super::strict;
 use super::too_much::TooMuch;
 use super::types::{self, FunctionResult};
 use super::unit::Unit;
@@ -27,6 +28,8 @@ pub struct SourceFrame {
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,
     pub(super) column: Option<u32>,
+    /// The line in which the function is declared.
+    pub(super) declared: Option<u32>,
 }
 
 /// The line and function tables of a module.
@@ -49,6 +52,10 @@ struct Found<'unit> {
     /// Rows near this one have columns.
     has_columns: bool,
 }
+
+/// What closures are called in Rust's old mangling, all the same, and how debug information names them.
+const CLOSURE: &str = "{{closure}}";
+const NUMBERED_CLOSURE: &str = "{closure#";
 
 /// Bytes around an address whose rows tell whether a compiler writes columns at all.
 const NEAR: u64 = 4096;
@@ -150,6 +157,12 @@ impl Lines {
         self.in_function(addr, types::result_at)?
     }
 
+    /// The name of the source file whose unit has the code at a link-time address, where its compiler is one of which it is known how it
+    /// compiles strictly.
+    pub(super) fn strict_source(&self, addr: u64) -> Option<String> {
+        self.in_function(addr, strict::source)?
+    }
+
     /// What the variables of a thread's function have at bytes. `file` is the one whose lines these are.
     pub(super) fn held_at(
         &self,
@@ -163,6 +176,11 @@ impl Lines {
         self.in_function(addr, |unit, function| {
             layout::held_at(unit, function, locations, stopped, bias, bytes)
         })
+    }
+
+    /// Which member of a global variable some bytes are, by the unit of the code at a link-time address.
+    pub(super) fn member_at(&self, pc: u64, bytes: (u64, u32)) -> Option<String> {
+        self.in_function(pc, |unit, _| layout::member_at(unit, bytes))?
     }
 
     /// Asks about the function at a link-time address.
@@ -226,10 +244,19 @@ impl Lines {
         let entries = entries.chain([found.function]);
         let named = |(place_of_call, entry): (SourceFrame, Option<UnitOffset<usize>>)| {
             let raw = entry.and_then(|entry| self.info.function_name(place, code, entry));
-            let function = raw.as_deref().map(demangle);
+            let mut function = raw.as_deref().map(demangle);
+            if let Some(name) = &mut function
+                && let Some(before) = name.strip_suffix(CLOSURE)
+                && let Some(short) =
+                    entry.and_then(|entry| self.info.short_name(place, code, entry))
+                && short.starts_with(NUMBERED_CLOSURE)
+            {
+                *name = format!("{before}{short}");
+            }
             SourceFrame {
                 qualified: function != raw,
                 function,
+                declared: entry.and_then(|entry| self.info.function_line(place, code, entry)),
                 ..place_of_call
             }
         };

@@ -51,6 +51,7 @@ mod shelf;
 mod source;
 mod split_dwarf;
 mod stack_end;
+mod strict;
 mod symbolizer;
 mod symtab;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::elf_file::ElfFile;
 use super::layout::{Held, Stopped};
 use super::lines::{Lines, SourceFrame};
 use super::split_dwarf::SplitDwarf;
+use super::strict;
 use super::symtab::{Symbol, SymbolTable};
 use super::text::cut;
 use super::too_much::TooMuch;
@@ -125,6 +126,15 @@ impl ModuleFile {
         self.lines()?.result_at(addr)
     }
 
+    /// Whether the code at a link-time address is known to be compiled so that it reads nothing that the source does not.
+    pub(super) fn is_strict(&self, addr: u64) -> bool {
+        let source = self.lines().and_then(|lines| lines.strict_source(addr));
+        let symbols = self.symbols();
+        source.is_some_and(|name| {
+            symbols.is_some_and(|table| table.locals_of(&name, strict::CONSTRUCTOR))
+        })
+    }
+
     /// What the variables of a thread's function have at bytes.
     pub(super) fn held_at(
         &self,
@@ -134,6 +144,11 @@ impl ModuleFile {
     ) -> Option<Held> {
         self.lines()?
             .held_at(self.debug_file(), stopped, bias, bytes)
+    }
+
+    /// Which member of a global variable some bytes are, by the unit of the code at a link-time address.
+    pub(super) fn member_at(&self, pc: u64, bytes: (u64, u32)) -> Option<String> {
+        self.lines()?.member_at(pc, bytes)
     }
 
     /// The function at a link-time address by the symbol table alone, which takes much less time to read

@@ -31,6 +31,8 @@ pub enum Question {
     IsOfNoPlace(u64),
     /// Where the function at an address returns what.
     Result(u64),
+    /// Whether the code at an address is known to be compiled so that it reads nothing that the source does not.
+    IsStrict(u64),
     /// What the variables of a thread's function have at some bytes, of the stack that is told beside.
     Held {
         /// The run-time address of the instruction.
@@ -44,6 +46,13 @@ pub enum Question {
     },
     /// The data object at an address.
     Object(u64),
+    /// Which member of a global variable some bytes are, by the unit of the code at an address.
+    Member {
+        /// Of the code.
+        pc: u64,
+        /// The address and number of the bytes.
+        bytes: (u64, u32),
+    },
     /// The registers of the caller of a frame whose code is at an address, by the stack that is told beside.
     Step(u64, Box<Registers>),
     /// Bytes as the loader maps them at an address; fewer where there are fewer.
@@ -58,8 +67,10 @@ pub enum Answer {
     Function(Option<String>),
     IsOfNoPlace(Option<bool>),
     Result(Option<FunctionResult>),
+    IsStrict(bool),
     Held(Option<Held>),
     Object(Option<Symbol>),
+    Member(Option<String>),
     Step(Option<Step>),
     Bytes(Option<Vec<u8>>),
 }
@@ -87,11 +98,13 @@ impl Answer {
                     ..symbol
                 }))
             }
+            (Self::Member(path), Question::Member { .. }) => Self::Member(path.map(cut)),
             (Self::Bytes(bytes), Question::Bytes(_, len)) => {
                 Self::Bytes(bytes.filter(|bytes| bytes.len() as u64 <= *len))
             }
             (answer @ Self::IsOfNoPlace(_), Question::IsOfNoPlace(_))
             | (answer @ Self::Result(_), Question::Result(_))
+            | (answer @ Self::IsStrict(_), Question::IsStrict(_))
             | (answer @ Self::Held(_), Question::Held { .. })
             | (answer @ Self::Step(_), Question::Step(..)) => answer,
             _ => return None,

@@ -108,6 +108,7 @@ fn answer(file: &ModuleFile, question: &Question, stack: Option<&StackSnapshot>)
         Question::Function(addr) => Answer::Function(file.function_by_symbol(*addr)),
         Question::IsOfNoPlace(addr) => Answer::IsOfNoPlace(file.is_of_no_place(*addr)),
         Question::Result(addr) => Answer::Result(file.result_at(*addr)),
+        Question::IsStrict(addr) => Answer::IsStrict(file.is_strict(*addr)),
         Question::Held {
             pc,
             regs,
@@ -123,6 +124,7 @@ fn answer(file: &ModuleFile, question: &Question, stack: Option<&StackSnapshot>)
             Answer::Held(file.held_at(stopped, *bias, *bytes))
         }
         Question::Object(addr) => Answer::Object(file.object_at(*addr)),
+        Question::Member { pc, bytes } => Answer::Member(file.member_at(*pc, *bytes)),
         Question::Step(lookup, registers) => {
             Answer::Step(file.cfi().step(*lookup, registers, stack?))
         }

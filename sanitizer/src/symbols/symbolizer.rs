@@ -1,18 +1,17 @@
 //! The address space of a process as symbols see it: modules sorted by address, their files
 //! shared.
 
+mod debugged;
 mod here;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::frame::{Frame, GlobalSymbol};
-use super::layout::{Held, Stopped};
 use super::module::{ModuleInfo, StackSnapshot};
 use super::question::{Answer, Files, Lack, Question};
 use super::shelf::Shelf;
 use super::source::{DEFAULT_DEBUG_DIR, Known, Sources};
-use super::types::FunctionResult;
 use super::unwind::{self, Stack};
 use super::unwind_rules::{Registers, Step};
 use super::walked_code::Code;
@@ -246,6 +245,7 @@ impl Symbolizer {
                 file: source.file,
                 line: source.line,
                 column: source.column,
+                declared: source.declared,
                 inlined: depth < outermost,
             })
             .collect()
@@ -277,53 +277,12 @@ impl Symbolizer {
         }
     }
 
-    /// Whether the instruction at a run-time address belongs to no one place of the source, since an optimizer has
-    /// made it of several; None without debug information about it.
-    #[must_use]
-    pub fn is_of_no_place(&self, pc: u64) -> Option<bool> {
-        let (file, addr) = self.place(pc)?;
-        match self.ask(file, Question::IsOfNoPlace(addr), None)? {
-            Answer::IsOfNoPlace(answer) => answer,
-            _ => None,
-        }
-    }
-
-    /// Where the function at a run-time address returns what, by debug information.
-    #[must_use]
-    pub fn result_at(&self, pc: u64) -> Option<FunctionResult> {
-        let (file, addr) = self.place(pc)?;
-        match self.ask(file, Question::Result(addr), None)? {
-            Answer::Result(answer) => answer,
-            _ => None,
-        }
-    }
-
     /// The module at a run-time address and why functions and lines of reports are missing there, if that is known.
     #[must_use]
     pub fn lack(&self, pc: u64) -> Option<(&str, Lack)> {
         let module = self.find(pc)?;
         let lack = lock(&self.files).lack(module.file.as_ref()?)?;
         Some((&module.info.path, lack))
-    }
-
-    /// What the variables of a thread's function have at bytes, by debug information: `bytes` are a run-time address and
-    /// their number.
-    #[must_use]
-    pub fn held_at(&self, stopped: Stopped<'_>, bytes: (u64, u32)) -> Held {
-        let held = || {
-            let module = self.find(stopped.pc)?;
-            let question = Question::Held {
-                pc: stopped.pc,
-                regs: Box::new(*stopped.regs),
-                bias: module.info.bias,
-                bytes,
-            };
-            match self.ask(module.file.as_ref()?, question, Some(stopped.stack))? {
-                Answer::Held(held) => held,
-                _ => None,
-            }
-        };
-        held().unwrap_or_default()
     }
 
     /// The global or static variable at a run-time address.

@@ -21,6 +21,7 @@ const SHN_UNDEF: u16 = 0;
 const STT_NOTYPE: u8 = 0;
 const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
+const STT_FILE: u8 = 4;
 const STT_GNU_IFUNC: u8 = 10;
 const STB_LOCAL: u8 = 0;
 
@@ -139,6 +140,41 @@ impl SymbolTable {
         }
     }
 
+    /// Whether all source files of this name have a local function of that name; false where there is no such file, or not all could be read.
+    pub(super) fn locals_of(&self, file: &str, function: &str) -> bool {
+        let mut symbols = self.symbols.clone();
+        // Whether it was seen in the file in hand, if that is one of these.
+        let mut within = None;
+        let mut files = 0_u32;
+        while !symbols.is_empty() {
+            let Ok([n0, n1, n2, n3, info, ..]) = symbols.read_u8_array::<[u8; SYMBOL_SIZE]>()
+            else {
+                // What was not read may be of such a file.
+                return false;
+            };
+            // Local ones come first.
+            if info >> 4 != STB_LOCAL {
+                break;
+            }
+            let is = |name| {
+                let at = u32::from_le_bytes([n0, n1, n2, n3]);
+                self.name_at(at).as_deref() == Some(name)
+            };
+            match info & 0xf {
+                STT_FILE => {
+                    if within == Some(false) {
+                        return false;
+                    }
+                    within = is(file).then_some(false);
+                    files = files.saturating_add(within.is_some().into());
+                }
+                STT_FUNC if within == Some(false) && is(function) => within = Some(true),
+                _ => {}
+            }
+        }
+        files > 0 && within != Some(false)
+    }
+
     /// What is kept of the table once the symbols around an address are.
     fn around(&self, addr: u64) -> Ref<'_, Kept> {
         let is_known = self.kept.borrow().range.contains(&addr);
@@ -173,7 +209,12 @@ impl SymbolTable {
     }
 
     fn name(&self, entry: &Entry) -> Option<String> {
-        let names = self.names.behind(usize::try_from(entry.name).ok()?);
+        self.name_at(entry.name)
+    }
+
+    /// The name at an offset of the string table.
+    fn name_at(&self, offset: u32) -> Option<String> {
+        let names = self.names.behind(usize::try_from(offset).ok()?);
         text::to_nul(&names).filter(|name| !name.is_empty())
     }
 

@@ -35,6 +35,18 @@ fn race(reporter: &Reporter, routine: &str, pc: u64) {
     assert!(reporter.race(Box::new(finding), Vec::new()));
 }
 
+/// Has races explained, each of a routine at a place: what becomes of each, and the end.
+fn explained(args: &WatchArgs, races: &[(&str, u64)]) -> (Vec<Fate>, Closing) {
+    let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+    let reporter = Reporter::start(args, false, sender).unwrap();
+    for (routine, pc) in races {
+        race(&reporter, routine, *pc);
+    }
+    let closing = finish(reporter, Duration::MAX);
+    let fates = std::iter::from_fn(|| found.try_recv().ok().map(|explained| explained.fate));
+    (fates.collect(), closing)
+}
+
 /// Check what is told of races that are reported, repeated and suppressed, and that only the first ask for
 /// an exit code.
 #[test]
@@ -45,14 +57,7 @@ fn what_is_suppressed_has_no_consequences() {
     let [output, list] = [&output, &list].map(|path| path.to_str().unwrap());
     let args = options(&["-o", output, "--suppressions", list]);
     let explain = |races: &[(&str, u64)]| {
-        let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
-        let reporter = Reporter::start(&args, false, sender).unwrap();
-        for (routine, pc) in races {
-            race(&reporter, routine, *pc);
-        }
-        let closing = finish(reporter, Duration::MAX);
-        let fates: Vec<Fate> =
-            std::iter::from_fn(|| found.try_recv().ok().map(|explained| explained.fate)).collect();
+        let (fates, closing) = explained(&args, races);
         let reports = std::fs::read_to_string(output).unwrap();
         let written = reports.matches("SUMMARY: ").count() as u64;
         assert_eq!(closing.tally.unique, written);
@@ -68,6 +73,35 @@ fn what_is_suppressed_has_no_consequences() {
         Fate::Reported(2),
     ];
     assert_eq!(mixed, (fates.to_vec(), Some(9)));
+}
+
+/// Check that races of the baseline are told, and count for nothing but their own figure, although the report is written over the file
+/// that they were read from.
+#[test]
+fn what_is_known_has_no_consequences() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("races.json");
+    let path = file.to_str().unwrap();
+    let explain = |words: &[&str], races: &[(&str, u64)]| {
+        let args = options(&[&["--format", "json", "-o", path], words].concat());
+        let (fates, closing) = explained(&args, races);
+        (fates, closing.exit_code(Some(9)).unwrap())
+    };
+    let first = explain(&[], &[("strlen", 1)]);
+    assert_eq!(first, (vec![Fate::Reported(1)], Some(9)));
+    let again = explain(&["--baseline", path], &[("strlen", 1), ("strlen", 1)]);
+    assert_eq!(again, (vec![Fate::Known, Fate::Repeated], None));
+    let another = explain(&["--baseline", path], &[("strlen", 1), ("memcpy", 2)]);
+    assert_eq!(another, (vec![Fate::Known, Fate::Reported(1)], Some(9)));
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(written.matches("\"known\":true").count(), 1, "{written}");
+    assert!(
+        written.contains("\"races_unique\":1,\"races_known\":1,"),
+        "{written}"
+    );
+    let args = options(&["--baseline", "/nonexistent.json"]);
+    let (sender, _found) = tokio::sync::mpsc::unbounded_channel();
+    assert!(Reporter::start(&args, false, sender).is_err());
 }
 
 /// Check that the end comes, and says what is lost, although whoever reads a file of the program never answers; what was told before counts.
@@ -139,6 +173,7 @@ fn a_race_goes_before_a_failure() {
             ..Tally::default()
         },
         failure: Some(anyhow::anyhow!("full")),
+        ..Closing::default()
     };
     assert_eq!(closing(1).exit_code(Some(9)).unwrap(), Some(9));
     assert!(closing(1).exit_code(None).is_err());

@@ -62,7 +62,7 @@ impl State {
                         let sizes = [finding.stalled.size, finding.racing.size];
                         race.notes.extend(notes_of(doubts, sizes));
                         self.refuted_at.remove(&(finding.pid, finding.stalled.pc));
-                        self.race(&race)
+                        self.race(race)
                     }
                     Err(reason) => self.refuted(&finding, reason),
                 };
@@ -101,11 +101,16 @@ impl State {
             Work::Finish(mut summary) => {
                 summary.hottest_unanalyzed = self.elsewhere.hottest(summary.samples);
                 summary.races_unique = self.tally.unique;
+                summary.races_known = self.tally.known;
                 summary.races_total = self.tally.total;
                 let figures = self.files().figures().clone();
                 summary.readers_ended = figures.ended;
                 summary.files_not_read = figures.unread;
-                for (line, pattern, races) in self.suppressions.iter().flat_map(Suppressions::used)
+                for (line, pattern, races) in self
+                    .beforehand
+                    .suppressions
+                    .iter()
+                    .flat_map(Suppressions::used)
                 {
                     tracing::info!("line {line} of the suppressions ({pattern}): {races} times");
                 }
@@ -143,22 +148,31 @@ impl State {
     }
 
     /// Reports a race, unless it is suppressed or a repeat.
-    pub(super) fn race(&mut self, race: &Race) -> Fate {
+    fn race(&mut self, mut race: Race) -> Fate {
         if self
+            .beforehand
             .suppressions
             .as_mut()
-            .is_some_and(|list| list.suppresses(race))
+            .is_some_and(|list| list.suppresses(&race))
         {
             self.tally.suppressed += 1;
             return Fate::Suppressed;
         }
         self.tally.total += 1;
-        if !self.deduper.record(race) {
+        if !self.deduper.record(&race) {
             return Fate::Repeated;
+        }
+        race.known = self.beforehand.baseline.knows(&race);
+        if race.known {
+            self.tally.known += 1;
+            if !self.quiet || self.json {
+                self.write(|writer| writer.race(&race));
+            }
+            return Fate::Known;
         }
         self.tally.unique += 1;
         self.progress.unique.store(self.tally.unique, SeqCst);
-        self.write(|writer| writer.race(race));
+        self.write(|writer| writer.race(&race));
         Fate::Reported(self.tally.unique)
     }
 

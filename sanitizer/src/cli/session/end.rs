@@ -7,6 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{debug, warn};
 
 use crate::cli::descendants::Descendants;
+use crate::cli::enough::Seen;
 use crate::cli::link::Message;
 use crate::cli::reporter::Closing;
 use crate::cli::totals::summarized;
@@ -126,6 +127,7 @@ impl Session {
             self.has_begun(pid, None);
         }
         if let Some(descendants) = self.descendants.take() {
+            self.has_metadata |= descendants.have_metadata();
             self.not_watched = descendants.into_not_watched();
         }
     }
@@ -134,6 +136,10 @@ impl Session {
     pub async fn finish(mut self) -> Closing {
         self.warn_of_no_metadata();
         let summary = self.summary();
+        let seen = Seen {
+            metadata: self.has_analyzed || self.has_metadata || !self.not_watched.is_empty(),
+            stalls: summary.stalls,
+        };
         let asked = [
             SignalKind::terminate(),
             SignalKind::interrupt(),
@@ -165,18 +171,23 @@ impl Session {
         let (closing, failure) = tokio::join!(reporter, decision_log);
         Closing {
             failure: closing.failure.or(failure),
+            seen,
             ..closing
         }
     }
 
     fn summary(&self) -> Summary {
         let totals = summarized(&self.watched.sum(), self.starts.spent().as_secs_f64());
+        let end = self.stopped.unwrap_or_else(Instant::now);
+        let elapsed_s = end.duration_since(self.started).as_secs_f64();
+        let spent_s: f64 = totals.spent_s.values().sum();
         Summary {
-            elapsed_s: self
-                .stopped
-                .unwrap_or_else(Instant::now)
-                .duration_since(self.started)
-                .as_secs_f64(),
+            elapsed_s,
+            one_cpu_percent: if elapsed_s > 0.0 {
+                100.0 * spent_s / elapsed_s
+            } else {
+                0.0
+            },
             watchdog_releases: self.releases,
             not_watched: self.not_watched.clone(),
             dropped: self.dropped + totals.dropped,

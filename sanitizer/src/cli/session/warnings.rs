@@ -10,7 +10,7 @@ impl Session {
     pub(super) fn warn_of_no_metadata(&mut self) {
         let first = self.first;
         let descendants = self.descendants.as_ref();
-        let some_have = descendants.is_some_and(Descendants::have_metadata);
+        let some_have = self.has_metadata || descendants.is_some_and(Descendants::have_metadata);
         if !self.has_analyzed
             && !some_have
             && self.not_watched.is_empty()

@@ -117,22 +117,19 @@ impl Engine {
 
     fn take_in(&mut self, scan: Scan) -> Result<(), EngineError> {
         let (modules, changes) = scan?;
-        if changes.changed && changes.unloaded {
+        // Other code may stand at the same addresses now.
+        let is_replaced = changes.changed && changes.unloaded;
+        if is_replaced {
             // By the modules that were there when it was executed; what none of them is known for is told later.
             self.tell_elsewhere(|modules, pc| modules.place(pc).is_some());
         }
         self.modules = modules;
-        if changes.changed {
-            if changes.unloaded {
-                // Other code may stand at the same addresses now.
-                self.pairs.forget();
-                self.tell_coverage_and_forget();
-                self.strategy.forget();
-                self.lines.forget();
-            } else {
-                self.strategy.extend();
-            }
-        } else if changes.bound {
+        if is_replaced {
+            self.pairs.forget();
+            self.tell_coverage_and_forget();
+            self.strategy.forget();
+            self.lines.forget();
+        } else if changes.changed || changes.bound {
             self.strategy.extend();
         }
         if changes.changed {

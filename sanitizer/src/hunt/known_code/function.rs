@@ -11,6 +11,14 @@ use crate::{
 
 use super::{site::AccessSite, variables::Variables};
 
+/// The analyzed function that a call or jump leads to, which nobody has to look at again for where it leads.
+fn analyzed(transfer: Transfer, code: &dyn CodeView) -> Option<u64> {
+    match transfer {
+        Transfer::To(target) => code.is_analyzed(target).then_some(target),
+        Transfer::Through(_) => None,
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Function {
@@ -59,9 +67,7 @@ impl Function {
             } => {
                 if code.routine(transfer).is_some() {
                     function.add(start, pc, AccessSite::CALL, frame);
-                } else if let Transfer::To(target) = transfer
-                    && code.is_analyzed(target)
-                {
+                } else if let Some(target) = analyzed(transfer, code) {
                     function.calls.push(target);
                 } else {
                     function.leads_out = true;
@@ -96,7 +102,7 @@ impl Function {
                 return;
             };
             if code.routine(transfer).is_none() {
-                leads_out = true;
+                leads_out |= analyzed(transfer, code).is_none();
             } else if let Ok(offset) = u32::try_from(pc.wrapping_sub(start))
                 && self.find(offset).is_none()
             {

@@ -29,6 +29,7 @@ pub fn stats_text(summary: &Summary) -> String {
     }
     rows.extend([
         ("races, different", summary.races_unique.to_string()),
+        ("races, known", summary.races_known.to_string()),
         ("races, repeats included", summary.races_total.to_string()),
         ("access sites waited at", summary.site_waits.to_string()),
         (

@@ -35,6 +35,7 @@ fn qualifies_silence() {
         target_stopped_s: 0.5,
         target_cpu_s: 125.0,
         slowdown_percent: 0.4,
+        one_cpu_percent: 1.667,
         ..Summary::default()
     };
     assert_eq!(
@@ -45,19 +46,47 @@ fn qualifies_silence() {
          2 threads could not be watched; 30 of 40 threads that were created could not be held within the budget; \
          threads were let alone 3 times, for 12.5 s in all, as their own signals cost more than the budget; \
          not watched: prog (3 times, too many at a time), test (1 time, ended before it could be watched); of /lib/a.so and 1 other file there are addresses only, as reading debug information failed; 3 hits not reported; the value changed without a \
-         hit 1 time. Threads of the target were stopped for 500.0 ms (slowdown 0.40 % of 125.0 s of CPU time).\n"
+         hit 1 time. Threads of the target were stopped for 500.0 ms (slowdown 0.40 % of 125.0 s of CPU time, 1.67 % of one CPU).\n"
     );
     // Less CPU time than a single stall may take a large share of.
     let short = Summary {
         target_cpu_s: 0.0177,
         spent_s: [("tracer".to_owned(), 0.05), ("stops".to_owned(), 0.0055)].into(),
         slowdown_percent: 313.65,
+        one_cpu_percent: 0.186,
         ..summary.clone()
     };
     assert!(closing_line(&short).ends_with(
-        "stopped for 500.0 ms (watching took 55.5 ms beside 17.7 ms of CPU time, too short for a percentage).\n"
+        "stopped for 500.0 ms (watching took 55.5 ms beside 17.7 ms of CPU time, 0.19 % of one CPU).\n"
     ));
     assert!(!stats_text(&short).contains("313"));
+    // So has one that has waited for hours.
+    let idle = Summary {
+        target_cpu_s: 1.5,
+        spent_s: [("tracer".to_owned(), 16.76)].into(),
+        slowdown_percent: 1117.3,
+        one_cpu_percent: 0.46,
+        analyzed_percent: None,
+        hottest_unanalyzed: None,
+        sites_total: Some(134),
+        sites_sampled: Some(5),
+        ..summary.clone()
+    };
+    let line = closing_line(&idle);
+    assert!(
+        line.ends_with("(watching took 16.8 s beside 1.5 s of CPU time, 0.46 % of one CPU).\n")
+    );
+    assert!(
+        line.contains("5 of 134 access sites sampled") && !line.contains("no analyzed code"),
+        "{line}"
+    );
+    let known = Summary {
+        races_known: 2,
+        ..summary.clone()
+    };
+    assert!(closing_line(&known).starts_with(
+        "gwp-race: no new data race was caught, only 2 known ones, which does not prove that there is no other: "
+    ));
     let found = Summary {
         races_unique: 2,
         races_total: 5,

@@ -119,6 +119,11 @@ impl<'a> Types<'a> {
         self.byte_within(ty, within, depth)
     }
 
+    /// Whether values of a type are without data.
+    pub(super) fn is_without_data(&self, ty: UnitOffset<usize>) -> bool {
+        self.is_empty(ty, DEPTH)
+    }
+
     /// Whether a class has no data, so that nobody copies the byte that it is said to have.
     fn is_empty(&self, ty: UnitOffset<usize>, depth: u32) -> bool {
         let is_empty = || {

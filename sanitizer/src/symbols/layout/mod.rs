@@ -2,6 +2,7 @@
 //! what their types have at these bytes. (DWARF 5, 2.6 and 5.7.)
 
 mod bytes;
+mod path;
 mod variables;
 
 use gimli::{LocationLists, UnitOffset, UnitRef};
@@ -12,6 +13,7 @@ use super::module::StackSnapshot;
 use super::reader::Reader;
 use crate::insn::Regs;
 use bytes::Types;
+pub(super) use path::member_at;
 use variables::Variables;
 
 /// A thread at an access, as far as its variables can be found by it.

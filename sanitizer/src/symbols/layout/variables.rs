@@ -5,7 +5,7 @@ use gimli::{
     constants as dw,
 };
 
-use super::super::entries::{DEPTH, Entries, Entry};
+use super::super::entries::{Entries, Entry};
 use super::super::reader::Reader;
 use super::Stopped;
 
@@ -79,7 +79,7 @@ impl Variables<'_> {
                     });
                 if let Some([operation]) = place.as_deref()
                     && let Some(address) = self.fixed(operation)
-                    && let Some(ty) = self.type_of(entry)
+                    && let Some(ty) = self.entries.type_where_declared(entry)
                 {
                     objects.push((address, ty));
                 }
@@ -101,7 +101,9 @@ impl Variables<'_> {
     /// Where the object of a variable is, or the one to which it points, and its type.
     fn object(&self, variable: &Entry, frame_base: Option<u64>) -> Option<Object> {
         let location = self.expression(variable.attr_value(dw::DW_AT_location)?)?;
-        let ty = self.entries.plain(self.type_of(variable)?)?;
+        let ty = self
+            .entries
+            .plain(self.entries.type_where_declared(variable)?)?;
         let found = match self.operations(location).as_slice() {
             [Operation::Register { register }] => Found::Value(self.register(register.0)?),
             [first] => Found::At(self.computed(first, frame_base)?),
@@ -123,22 +125,6 @@ impl Variables<'_> {
         };
         let target = self.entries.plain(self.entries.type_of(&ty)?)?;
         Some((pointer, target.offset()))
-    }
-
-    /// The type of a variable, which may stand where it is declared.
-    fn type_of(&self, variable: &Entry) -> Option<UnitOffset<usize>> {
-        let mut entry = variable.clone();
-        for _ in 0..DEPTH {
-            if entry.attr_value(dw::DW_AT_type).is_some() {
-                return self.entries.type_of(&entry);
-            }
-            let origin = self
-                .entries
-                .referenced(&entry, dw::DW_AT_abstract_origin)
-                .or_else(|| self.entries.referenced(&entry, dw::DW_AT_specification))?;
-            entry = self.entries.at(origin)?;
-        }
-        None
     }
 
     /// The expression that holds at the instruction.

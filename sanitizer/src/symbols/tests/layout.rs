@@ -67,6 +67,75 @@ fn held(program: &Path, symbolizer: &Symbolizer, function: &str, byte: u64) -> H
     symbolizer.held_at(stopped, (object + byte, 1))
 }
 
+/// Check the ways to members of a variable: those of bases, nested ones, elements of arrays, and where there is none; also of one of which the
+/// optimizer keeps the members apart.
+#[test]
+fn ways_to_members() {
+    const SOURCE: &str = r#"
+#include <atomic>
+struct Header { Header() {} int length; char kind; };
+struct Packet : Header { std::atomic<int> done; struct { long first, second; } each[3]; union { int a; long b; }; unsigned low : 4, high : 9; };
+Packet shared;
+namespace inner { static struct { long hits, misses; } apart; }
+static long plain;
+extern "C" void count(long by) {
+    shared.length++;
+    inner::apart.hits += by;
+    inner::apart.misses++;
+    plain += by;
+    asm volatile("" ::"r"(inner::apart.hits + inner::apart.misses + plain));
+}
+"#;
+    let dir = sources(&[("members.cpp", SOURCE)]);
+    for flags in [
+        ["-O1", "-g", "-gdwarf-5"],
+        ["-O2", "-g", "-gdwarf-4"],
+        ["-O2", "-g", "-gsplit-dwarf"],
+    ] {
+        // In two steps: split debug information stays beside the object.
+        let mut arguments = vec!["-fPIC", "-c", "members.cpp", "-o", "members.o"];
+        arguments.extend(flags);
+        tool(dir.path(), "clang++-22", &arguments);
+        let arguments = ["-shared", "-nostdlib", "members.o", "-o", "members.so"];
+        tool(dir.path(), "clang++-22", &arguments);
+        let program = dir.path().join("members.so");
+        let symbolizer = symbolizer_of(&program);
+        let pc = address(&program, "count");
+        let shared = address(&program, "shared");
+        for (byte, len, expected) in [
+            (0, 4, Some(".length")),
+            (4, 1, Some(".kind")),
+            (0, 8, Some("")),
+            (5, 1, Some("")),
+            (8, 4, Some(".done")),
+            (16, 8, Some(".each[].first")),
+            (40, 4, Some(".each[].second")),
+            (16, 16, Some(".each[]")),
+            (24, 16, Some(".each")),
+            (64, 4, Some("")),
+            (72, 1, Some("")),
+            (4096, 1, None),
+        ] {
+            let found = symbolizer.member_at(pc, (shared + byte, len));
+            assert_eq!(found.as_deref(), expected, "{flags:?} {byte} {len}");
+        }
+        let bytes = std::fs::read(&program).expect("the file is there");
+        let file = object::File::parse(&*bytes).expect("the file parses");
+        let of = |part: &str| {
+            let mut symbols = file.symbols().filter(|symbol| {
+                symbol.name().is_ok_and(|name| name.contains(part)) && symbol.size() > 0
+            });
+            symbols.next().map(|symbol| symbol.address())
+        };
+        let second = of("apartE.1").or_else(|| of("apart.1"));
+        let second = second.or_else(|| of("apart").map(|first| first + 8));
+        let found = symbolizer.member_at(pc, (second.expect("it is there"), 8));
+        assert_eq!(found.as_deref(), Some(".misses"), "{flags:?}");
+        let found = symbolizer.member_at(pc, (of("plain").expect("it is there"), 8));
+        assert_eq!(found.as_deref(), Some(""), "{flags:?}");
+    }
+}
+
 /// Check members, bit fields, arrays, padding at the end, in between and of bases, and atomic members in it.
 #[test]
 fn bytes_of_types() {

@@ -10,6 +10,7 @@ mod hostile;
 mod jail;
 mod layout;
 mod separate;
+mod strict;
 
 use std::path::Path;
 

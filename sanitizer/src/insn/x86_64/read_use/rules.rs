@@ -69,6 +69,11 @@ fn proofs() {
             "cmp dword ptr [rdi], 3\njne 1f\ncmp dword ptr [rdx], 4\njne 1f\nmov [rsi], eax\n1: ret",
             ProvenInPart,
         ),
+        // Before a loop.
+        (
+            "cmp dword ptr [rdi], 3\njne 1f\nmov [rsi], eax\n1: cmp dword ptr [rdx], 0\njne 1b\nret",
+            ProvenInPart,
+        ),
         // Used on both sides of a branch, and behind a loop that keeps it.
         (
             "mov ecx, [rdi]\ntest eax, eax\nje 1f\nmov [rsi], ecx\nret\n1: mov [rdx], ecx\nret",
@@ -133,6 +138,9 @@ fn no_proof() {
         "cmp dword ptr [rdi], 3\njne 1f\nmov dword ptr [rsi], 1\nret\n1: mov dword ptr [rsi], 2\nret",
         // A test taken out of a loop.
         "cmp dword ptr [rdi], 3\njne 2f\n1: mov [rsi], eax\ndec ecx\njne 1b\n2: ret",
+        "cmp dword ptr [rdi], 3\njne 2f\njmp 1f\n1: mov [rsi], eax\ncmp dword ptr [rdx], 0\njne 1b\n2: ret",
+        // What both sides do in the end, by other registers.
+        "cmp dword ptr [rdi], 3\nje 2f\n1: cmp dword ptr [rdx], 0\njne 1b\nmov [rbx], eax\nret\n2: mov [rsi], eax\nret",
         // Not code.
         "ud2",
     ] {
