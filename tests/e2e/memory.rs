@@ -11,6 +11,7 @@ use gwp_race_tests::{
     Watch, binary,
     chaos::target::{Target, program, waited},
     children::{Guarded, named, status_field},
+    machine::Machine,
 };
 use nix::unistd::Pid;
 
@@ -42,6 +43,7 @@ fn limit(pid: Pid, bytes: u64) {
 /// and that the process that it was to watch is as before.
 #[test]
 fn too_little_from_the_start() {
+    let _machine = Machine::shared();
     let mut target = Target::start(&program().unwrap(), 4).unwrap();
     let pid = target.process.pid();
     let mut failures = 0;
@@ -84,6 +86,7 @@ fn too_little_from_the_start() {
 /// target is released, and that the daemon says what has become of the tracer.
 #[test]
 fn none_left_in_the_midst() {
+    let _machine = Machine::shared();
     let mut felt = 0;
     for round in 0..2 * ROUNDS {
         let of_tracer = round % 2 == 0;

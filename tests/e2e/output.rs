@@ -240,8 +240,8 @@ fn terminal() -> (File, PathBuf) {
 /// taken for a file to be read, nor waited for.
 #[test]
 fn terminals_do_not_become_ours() {
-    let (mut master, slave) = terminal();
-    let slave = slave.to_str().unwrap();
+    /// All races may have been told before the terminal is closed.
+    const TRIES: usize = 5;
     let without_terminal = |command: &Command| {
         let mut setsid = Command::new("setsid");
         setsid
@@ -250,38 +250,44 @@ fn terminals_do_not_become_ours() {
             .stdin(Stdio::null());
         setsid
     };
-    let mut command = without_terminal(&run(&["-o", slave], "3"));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut watching = Guarded::new(command.spawn().unwrap());
-    // Something has arrived there.
-    assert!(master.read(&mut [0; 256]).unwrap() > 0);
-    for pid in descendants(watching.pid())
-        .into_iter()
-        .chain([watching.pid()])
-    {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let tty = stat
-            .rsplit(") ")
-            .next()
-            .and_then(|rest| rest.split(' ').nth(4));
-        assert!(tty.is_none_or(|tty| tty == "0"), "{stat}");
-    }
-    drop(master);
-    let status = watching.wait(LIMIT).unwrap();
-    let [stdout, stderr] = {
-        let child = watching.child();
-        let stdout = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
-        [
-            stdout,
-            std::io::read_to_string(child.stderr.take().unwrap()).unwrap(),
-        ]
+    let told_afterwards = || {
+        let (mut master, slave) = terminal();
+        let mut command = without_terminal(&run(&["-o", slave.to_str().unwrap()], "3"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut watching = Guarded::new(command.spawn().unwrap());
+        // Something has arrived there.
+        assert!(master.read(&mut [0; 256]).unwrap() > 0);
+        for pid in descendants(watching.pid())
+            .into_iter()
+            .chain([watching.pid()])
+        {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let tty = stat
+                .rsplit(") ")
+                .next()
+                .and_then(|rest| rest.split(' ').nth(4));
+            assert!(tty.is_none_or(|tty| tty == "0"), "{stat}");
+        }
+        drop(master);
+        let status = watching.wait(LIMIT).unwrap();
+        let [stdout, stderr] = {
+            let child = watching.child();
+            let stdout = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+            [
+                stdout,
+                std::io::read_to_string(child.stderr.take().unwrap()).unwrap(),
+            ]
+        };
+        assert_eq!(stdout, "done\n");
+        let told = reports(&stderr);
+        println!("{told} reports after the terminal was closed");
+        if told > 0 {
+            assert_eq!(status.code(), FAILED, "{stderr}");
+            assert!(stderr.contains("cannot write the report"), "{stderr}");
+        }
+        told
     };
-    assert_eq!(status.code(), FAILED, "{stderr}");
-    assert_eq!(stdout, "done\n");
-    assert!(
-        stderr.contains("cannot write the report") && reports(&stderr) > 0,
-        "{stderr}"
-    );
+    assert!((0..TRIES).any(|_| told_afterwards() > 0));
 
     let (_master, slave) = terminal();
     let scratch = tempfile::tempdir().unwrap();

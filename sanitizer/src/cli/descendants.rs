@@ -348,7 +348,7 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-const fn as_pid(pid: u32) -> nix::unistd::Pid {
+pub const fn as_pid(pid: u32) -> nix::unistd::Pid {
     nix::unistd::Pid::from_raw(pid.cast_signed())
 }
 

@@ -19,7 +19,7 @@ use decision_log::DecisionLog;
 pub use end::Left;
 
 use super::args::{StrategyName, Unanalyzed, WatchArgs, YesNo};
-use super::descendants::{Descendants, start_ticks};
+use super::descendants::{Descendants, as_pid, start_ticks};
 use super::link::{Link, LinkId, Message};
 use super::not_watched::Counts;
 use super::pauses::Pauses;
@@ -28,6 +28,7 @@ use super::spares::Spares;
 use super::starts::Starts;
 use super::told;
 use super::watched::Watched;
+use crate::tracee::threads;
 
 /// How often those are looked after that are ready and have no process.
 const LOOK_AFTER_SPARES: Duration = Duration::from_secs(1);
@@ -295,8 +296,7 @@ async fn next_child(descendants: &mut Option<Descendants>) -> Option<u32> {
     }
 }
 
-/// Whether a process has not ended: of one that is only waited for, no file is left.
+/// Whether a process has not ended. Its first thread may have: by itself, or since another one executes a program and takes its place.
 fn is_alive(pid: u32) -> bool {
-    // Not by the file itself, whose file system may not answer.
-    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+    threads::live_thread(as_pid(pid)).is_ok()
 }

@@ -24,7 +24,7 @@ use crate::kernel::gates::{Gate, Gates};
 use crate::kernel::perf::{Delivery, EventOptions, PerfEvent};
 use crate::kernel::ring::{Ring, RingSize};
 use crate::kernel::{KernelError, cpus, ptrace};
-use crate::tracee::threads::Stat;
+use crate::tracee::{status::Status, threads::Stat};
 
 /// A thread that we hold.
 #[derive(Debug, Default)]
@@ -57,6 +57,9 @@ pub enum Source {
 
 /// How many looks pass, one a second, until watchpoints of the processors are asked for that were refused.
 const PATIENCE: u32 = 30;
+
+/// How often a thread is asked for that is refused for no reason that can be seen.
+const TRIES: usize = 4;
 
 /// The threads of one process, their events, and how those stop them.
 #[derive(Debug)]
@@ -202,7 +205,7 @@ impl Arming {
     /// Fails where it cannot be traced, and stays let alone.
     pub fn take_back(&mut self, tid: u32) -> Result<bool, KernelError> {
         self.let_alone.retain(|&other| other != tid);
-        match ptrace::seize(self.pid, tid) {
+        match self.trace(tid) {
             Ok(()) => {
                 self.threads.insert(tid, Thread::default());
                 Ok(true)
@@ -244,7 +247,7 @@ impl Arming {
         if self.threads.contains_key(&tid) {
             return Ok(true);
         }
-        match ptrace::seize(self.pid, tid) {
+        match self.trace(tid) {
             Ok(()) => {
                 self.unwatchable.remove(&tid);
                 self.let_alone.retain(|&other| other != tid);
@@ -258,6 +261,19 @@ impl Arming {
                 Ok(false)
             }
         }
+    }
+
+    /// Becomes the tracer of a thread. Another one may get this id meanwhile: who executes a program takes the place of the first thread, which is
+    /// refused while it ends.
+    fn trace(&self, tid: u32) -> Result<(), KernelError> {
+        let may_have_changed = || !has_ended(tid) && !is_traced(self.pid, tid);
+        for _ in 1..TRIES {
+            match ptrace::seize(self.pid, tid) {
+                Err(error) if error.is_refusal() && may_have_changed() => {}
+                done => return done,
+            }
+        }
+        ptrace::seize(self.pid, tid)
     }
 
     /// A thread has created another one, which has inherited its events.
@@ -376,6 +392,12 @@ impl Arming {
                 .map(|(address, _size)| address)
         })
     }
+}
+
+/// Whether somebody is the tracer of a thread.
+fn is_traced(pid: u32, tid: u32) -> bool {
+    let [pid, tid] = [pid, tid].map(|id| Pid::from_raw(id.cast_signed()));
+    Status::of_thread(pid, tid).is_ok_and(|status| status.tracer.is_some())
 }
 
 /// A thread that is about to end is refused with `EPERM`. A first one stays in the list while others live, any other is gone by

@@ -213,16 +213,25 @@ mod tests {
         assert!(seize(&child).is_err());
     }
 
-    /// Check that breakpoints in use are missed, and that counting leaves none behind.
+    /// Check that breakpoints in use are missed, and that counting leaves none behind. Other tests may take some of all processors meanwhile.
     #[test]
     fn breakpoints_in_use() {
+        const TRIES: usize = 20;
         let child = PausedChild::start().unwrap();
-        let free = free_breakpoints(child.tid()).unwrap();
-        assert!(free >= 1, "{free}");
-        let taken = PerfEvent::breakpoint(child.tid(), options(NO_SIGNAL)).unwrap();
-        assert_eq!(free_breakpoints(child.tid()).unwrap(), free - 1);
-        drop(taken);
-        assert_eq!(free_breakpoints(child.tid()).unwrap(), free);
+        let free = || free_breakpoints(child.tid()).unwrap();
+        let counts: Vec<[usize; 3]> = (0..TRIES)
+            .map(|_| {
+                let before = free();
+                let taken = PerfEvent::breakpoint(child.tid(), options(NO_SIGNAL));
+                let meanwhile = free();
+                drop(taken);
+                [before, meanwhile, free()]
+            })
+            .collect();
+        let is_right = |&[before, meanwhile, after]: &[usize; 3]| {
+            before >= 1 && meanwhile + 1 == before && after == before
+        };
+        assert!(counts.iter().any(is_right), "{counts:?}");
     }
 
     /// Check that the child goes with its object.

@@ -47,6 +47,10 @@ pub fn live_thread(pid: Pid) -> Result<Pid, TargetError> {
             Err(error) => return Err(error),
         }
     }
+    // The one that executes a program has taken the main thread's place, and its id, meanwhile.
+    if is_alive(pid)? {
+        return Ok(pid);
+    }
     Err(TargetError::Vanished(pid))
 }
 

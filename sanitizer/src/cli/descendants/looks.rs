@@ -44,13 +44,13 @@ impl Descendants {
         relative.due = None;
         if !relative.is_watched {
             // That it has ended is about to be told, or was lost.
-            if threads::live_thread(as_pid(pid)).is_err() {
+            let Ok(thread) = threads::live_thread(as_pid(pid)) else {
                 self.has_ended(pid);
                 return;
-            }
+            };
             // Before anything else: what is found out may be about another one, which has got its id.
             relative.start_ticks = start_ticks(pid);
-            self.judge(pid, &mut relative, now);
+            self.judge(pid, thread.as_raw().cast_unsigned(), &mut relative, now);
         }
         let due = relative.due;
         self.relatives.insert(pid, relative);
@@ -59,12 +59,13 @@ impl Descendants {
         }
     }
 
-    fn judge(&mut self, pid: u32, relative: &mut Relative, now: Instant) {
+    /// `thread`: one that is alive, through which `/proc` tells of the program: the first one may have ended.
+    fn judge(&mut self, pid: u32, thread: u32, relative: &mut Relative, now: Instant) {
         if relative.name.is_empty() {
             relative.name = comm(pid);
         }
         if relative.program.is_none()
-            && let Some(executed) = Executed::by(pid)
+            && let Some(executed) = Executed::by(thread)
         {
             self.executes(relative, executed);
         }
@@ -72,7 +73,7 @@ impl Descendants {
         let inherits = relative.program.is_some_and(|file| {
             let is_covered =
                 relative.covered == Some(true) || self.programs.carries(file) == Carries::Yes;
-            is_covered && !relative.executes && self.programs.is_executed_by(file, pid)
+            is_covered && !relative.executes && self.programs.is_executed_by(file, thread)
         });
         if inherits {
             relative.covered = Some(true);
@@ -82,7 +83,7 @@ impl Descendants {
         let carries = relative.program.map_or(Carries::Hidden, |file| {
             let others = [self.first, std::process::id()];
             self.programs
-                .identify(file, Some(pid), &others, &mut self.files)
+                .identify(file, Some(thread), &others, &mut self.files)
         });
         if carries == Carries::Asked && !self.takes_all {
             self.wait_for_answer(pid);
@@ -109,7 +110,7 @@ impl Descendants {
         // It may execute another program by now, which is about to be told.
         if let Some(file) = relative.program
             && carries != Carries::Yes
-            && !self.programs.is_executed_by(file, pid)
+            && !self.programs.is_executed_by(file, thread)
         {
             relative.due = Some(now + LOOKS[0]);
             return;

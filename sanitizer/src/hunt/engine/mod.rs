@@ -91,7 +91,6 @@ use crate::kernel::perf::Delivery;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::kernel::rights;
-use crate::tracee;
 use crate::tracee::TargetError;
 use crate::tracee::threads::Stat;
 use crate::verdict::Policy;
@@ -303,6 +302,18 @@ pub enum EngineError {
     Foreign(u32),
 }
 
+impl EngineError {
+    /// Whether the process, or the thread that was asked about, is gone.
+    fn is_gone(&self) -> bool {
+        match self {
+            Self::Kernel(error) => error.is_gone(),
+            Self::Target(error) => error.is_vanished(),
+            Self::Gone(_) => true,
+            Self::Modules(_) | Self::Replaced(_) | Self::Foreign(_) => false,
+        }
+    }
+}
+
 impl Engine {
     /// An engine that holds nothing yet. `cpu_before_ns`: CPU time that this process and its watchdog had used before they were to begin.
     #[must_use]
@@ -446,25 +457,6 @@ impl Engine {
         self.check_identity()?;
         self.begin_activity();
         self.outbox.send(&Notice::Seized);
-        Ok(())
-    }
-
-    /// Takes over a running process.
-    ///
-    /// # Errors
-    /// Fails when no thread can be held or no event be opened.
-    pub fn attach(&mut self) -> Result<(), EngineError> {
-        self.check_identity()?;
-        self.check_architecture()?;
-        self.cpu_before = tracee::process::cpu_time(as_pid(self.pid))?;
-        let threads = tracee::threads::list(as_pid(self.pid))?;
-        self.fit_events(threads.len());
-        self.adopt_threads()?;
-        self.begin_activity();
-        if self.arming.is_empty() {
-            return Err(EngineError::Gone(self.pid));
-        }
-        self.begin_watching(false);
         Ok(())
     }
 

@@ -8,7 +8,45 @@ use crate::tracee;
 
 use super::{Engine, EngineError, as_pid};
 
+/// How long a process is tried all of whose threads were gone when they were to be held, and which lives: one of them executes a program.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 impl Engine {
+    /// Takes over a running process.
+    ///
+    /// # Errors
+    /// Fails when no thread can be held or no event be opened.
+    pub fn attach(&mut self) -> Result<(), EngineError> {
+        let since = Instant::now();
+        loop {
+            match self.try_to_attach() {
+                Err(error) if error.is_gone() && self.arming.is_empty() => {
+                    let lives = tracee::threads::live_thread(as_pid(self.pid)).is_ok();
+                    if !lives || since.elapsed() > PATIENCE {
+                        return Err(error);
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn try_to_attach(&mut self) -> Result<(), EngineError> {
+        self.check_identity()?;
+        self.check_architecture()?;
+        self.cpu_before = tracee::process::cpu_time(as_pid(self.pid))?;
+        let threads = tracee::threads::list(as_pid(self.pid))?;
+        self.fit_events(threads.len());
+        self.adopt_threads()?;
+        self.begin_activity();
+        if self.arming.is_empty() {
+            return Err(EngineError::Gone(self.pid));
+        }
+        self.begin_watching(false);
+        Ok(())
+    }
+
     /// Seizes threads and opens their events until two looks agree: a thread created between
     /// its creator's seizing and opening has none by inheritance.
     pub(super) fn adopt_threads(&mut self) -> Result<(), EngineError> {
