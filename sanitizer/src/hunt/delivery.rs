@@ -1,5 +1,9 @@
 //! By which signal threads of a process can be stopped without harm to it.
 
+use std::sync::atomic::Ordering::SeqCst;
+
+use gwp_race_abi::Control;
+
 use crate::{
     kernel::{gates::Gates, perf::Delivery},
     tracee::{TargetError, status::Status},
@@ -29,6 +33,15 @@ pub fn choose_delivery(pid: u32, gates: &Gates) -> Result<Option<Delivery>, Targ
         !status.caught.contains_number(signal) && !status.blocked.contains_number(signal)
     });
     Ok(harmless.map(|signal| Delivery::GateSignal(signal as u8)))
+}
+
+/// Tells the gates how threads are stopped.
+pub fn tell(control: &Control, delivery: Delivery) {
+    let value = match delivery {
+        Delivery::Sigtrap => gwp_race_abi::delivery::SIGTRAP,
+        Delivery::GateSignal(signal) => u32::from(signal),
+    };
+    control.events.delivery.store(u64::from(value), SeqCst);
 }
 
 /// Whether a gate can hold back an event's own SIGTRAP.

@@ -28,7 +28,7 @@ mod ending;
 pub mod engine;
 pub mod known_code;
 mod landing;
-pub mod lines;
+pub mod learned;
 pub mod loader;
 pub mod loss;
 pub mod modules;

@@ -17,7 +17,6 @@ use std::{
     time::Duration,
 };
 
-use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
 use crate::{
@@ -109,11 +108,7 @@ pub fn guard(
 
 /// Closes the stall in hand, so that no later hit counts (invariant I7), and kills the tracer.
 fn release(tracer: u32, gates: &Gates, news: &OwnedFd) -> Result<i32, KernelError> {
-    let control = gates.control();
-    let generation = phase::generation(control.phase.load(SeqCst));
-    control
-        .phase
-        .store(phase::word(generation, phase::CLOSED), SeqCst);
+    gates.phase().close();
     process::kill_child(tracer);
     loop {
         if matches!(process::child_state(tracer)?, ChildState::Ended(_)) {

@@ -6,6 +6,7 @@
 
 mod hit;
 mod load;
+mod phase_word;
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -27,6 +28,7 @@ use super::tables::Tables;
 use super::{KernelError, btf};
 
 pub use hit::{Hit, user_registers};
+pub use phase_word::{Phase, PhaseWord};
 
 pub(super) use load::{is_refusal, shared};
 
@@ -174,9 +176,8 @@ impl Gates {
         if let Home::UserSpace(substitute) = &mut self.home {
             substitute.hits.clear();
         }
-        let generation = phase::generation(self.control().phase.load(SeqCst)) + 1;
-        let closed = phase::word(generation, phase::CLOSED);
-        self.control().phase.store(closed, SeqCst);
+        let generation = self.phase().read().generation() + 1;
+        self.phase().enter(generation, phase::CLOSED);
         let Some(control) = self.control.pointer(0) else {
             return;
         };
@@ -203,6 +204,12 @@ impl Gates {
         // SAFETY: the pointer is into a mapping that lives as long as `self`; all fields that
         // change after loading are atomics.
         unsafe { &*pointer }
+    }
+
+    /// The phase word of the control block.
+    #[must_use]
+    pub fn phase(&self) -> PhaseWord<'_> {
+        PhaseWord::of(self.control())
     }
 
     /// The descriptor of a program, to attach it to an event.

@@ -18,9 +18,6 @@ use tree::Tree;
 /// Lines of a file, without its tests.
 const LONGEST: usize = 400;
 
-/// Files that are longer. None is to be added; one that is short enough by now is to be taken out.
-const LONG: &[&str] = &["sanitizer/src/hunt/engine/mod.rs"];
-
 /// The files with which crates and programs begin.
 const ROOTS: [&str; 9] = [
     "sanitizer/src/lib.rs",
@@ -51,7 +48,7 @@ fn imports_form_no_circles() {
     }
 }
 
-/// Check that files are short enough to be read at once, but for those that are known, and that these still are not.
+/// Check that files are short enough to be read at once.
 #[test]
 fn files_are_short() {
     let mut long = BTreeSet::new();
@@ -64,17 +61,9 @@ fn files_are_short() {
             }
         }
     }
-    let known: BTreeSet<String> = LONG.iter().map(|&file| file.to_owned()).collect();
-    let new: Vec<_> = long.difference(&known).collect();
     assert!(
-        new.is_empty(),
-        "over {LONGEST} lines without their tests: split them by concept: {new:#?}"
-    );
-    let stale: Vec<_> = known.difference(&long).collect();
-    assert!(
-        stale.is_empty(),
-        "short enough by now: take them out of the list in {}: {stale:#?}",
-        file!()
+        long.is_empty(),
+        "over {LONGEST} lines without their tests: split them by concept: {long:#?}"
     );
 }
 

@@ -66,12 +66,12 @@ impl Engine {
         } else {
             0
         };
-        let quiet = self.waiting.quiet.all().zip(&control.site.company.met);
+        let quiet = self.learned.quiet.all().zip(&control.site.company.met);
         for (address, [known, tid]) in quiet {
             known.store(address, SeqCst);
             tid.store(NOBODY, SeqCst);
         }
-        let known = self.waiting.quiet.all().len() as u64;
+        let known = self.learned.quiet.all().len() as u64;
         control.site.company.met_count.store(known, SeqCst);
         control.site.company.unmet.store(0, SeqCst);
         control.site.company.until_ns.store(until, SeqCst);

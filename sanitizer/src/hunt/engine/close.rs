@@ -31,7 +31,7 @@ const MAPPING_CHANGED: &str = "mapping-changed";
 impl Engine {
     /// Ends a stall whose bytes are accessed all the time.
     pub(super) fn cut_stall_short(&mut self) {
-        self.stalls_cut_short += 1;
+        self.figures.stalls_cut_short += 1;
         self.close_stall(None, false);
     }
 
@@ -65,24 +65,22 @@ impl Engine {
         let both_stand = deep.is_some();
         // What stands in the rings while the thread stands still was made meanwhile.
         let _ = self.take_records();
-        let control = self.gates.control();
-        control
-            .phase
-            .store(phase::word(self.generation, phase::CLOSED), SeqCst);
+        self.enter(phase::CLOSED);
         let closed = monotonic_ns();
         self.stood_since(opened, used);
-        self.watched_ns += closed - opened;
+        self.figures.watched_ns += closed - opened;
         (self.strategy).stalled(Duration::from_nanos(closed.saturating_sub(opened)));
         let mut hits = self.complete_hits();
         let recorded = hits.len();
         hits.retain(|hit| early.is_some() || !hit.early);
-        self.count_not_reported(Reason::OutsideStall.name(), recorded - hits.len());
+        self.figures
+            .not_reported(Reason::OutsideStall.name(), recorded - hits.len());
         if hits.iter().any(|hit| hit.early) {
             self.caught_early();
         }
         let since = early.map_or(opened, |early| early.since);
         if !hits.is_empty() && !self.is_still_alias(&watched) {
-            self.count_not_reported(MAPPING_CHANGED, hits.len());
+            self.figures.not_reported(MAPPING_CHANGED, hits.len());
             hits.clear();
         }
         let waiting = match waiting {
@@ -94,15 +92,15 @@ impl Engine {
             .charge_others(self.gates.control(), waiting as u64 * (closed - opened) / 2);
         if hits.is_empty() {
             let mut after = vec![0; before.len()];
-            let read = memory::read_exact(as_pid(self.pid), watched.address, &mut after);
+            let read = memory::read_exact(as_pid(self.program.pid), watched.address, &mut after);
             let trapped = self.counter(Counter::Traps) - self.counter(Counter::HitKernel) != traps;
             if matches!(read, Ok(true)) && after != before && !trapped {
-                self.value_changed += 1;
-                self.lines.shared(watched.address.0);
+                self.figures.value_changed += 1;
+                self.learned.lines.shared(watched.address.0);
             }
             let known = self.gates.control().stall.known_hits.load(SeqCst);
             let outcome = if known != self.generation << KNOWN_BITS {
-                self.lines.shared(watched.address.0);
+                self.learned.lines.shared(watched.address.0);
                 self.outbox.send(&Notice::Repeat(watched.pc));
                 Outcome::Repeat
             } else if waiting > 0 {
@@ -111,7 +109,7 @@ impl Engine {
                 // That nobody was seen to read proves nothing then, nor would it afterwards.
                 Outcome::Blind
             } else {
-                self.waiting.quiet.note(watched.address.0);
+                self.learned.quiet.note(watched.address.0);
                 Outcome::Quiet
             };
             self.came_to(self.decisions.way, site, outcome);
@@ -146,7 +144,7 @@ impl Engine {
             distance: Duration::from_nanos(hit.time_ns.saturating_sub(since)),
         });
         let new: Vec<_> = new.collect();
-        self.lines.shared(watched.address.0);
+        self.learned.lines.shared(watched.address.0);
         let outcome = new.first().copied().map_or(Outcome::Repeat, Outcome::Hit);
         self.came_to(self.decisions.way, site, outcome);
         for other in new.into_iter().skip(1) {
@@ -157,13 +155,11 @@ impl Engine {
         } else {
             self.read_stack(regs.rsp)
         };
-        let name = tracee::threads::name(as_pid(self.pid), as_pid(tid)).unwrap_or_default();
+        let name = tracee::threads::name(as_pid(self.program.pid), as_pid(tid)).unwrap_or_default();
         let behind = watched.behind;
         let control = self.gates.control();
         control.claim.breakpoint.store(behind.0, SeqCst);
-        control
-            .phase
-            .store(phase::word(self.generation, phase::CONFIRM), SeqCst);
+        self.enter(phase::CONFIRM);
         let confirm = Confirm {
             side: StalledSide {
                 tid,
@@ -196,7 +192,7 @@ impl Engine {
         };
         let watch = (stalled.watched.address.0, stalled.watched.len.into());
         let hits = self.gates.hits(self.generation);
-        let pid = as_pid(self.pid);
+        let pid = as_pid(self.program.pid);
         let is_evidence = |hit: &Hit| {
             hit.in_kernel
                 && system_call::of_hit(hit, watch, &memory_of(pid)).is_some()
@@ -209,7 +205,8 @@ impl Engine {
 
     pub(super) fn read_stack(&self, from: u64) -> Vec<u8> {
         let mut stack = vec![0; STANDING_STACK];
-        let len = memory::read(as_pid(self.pid), RuntimeAddr(from), &mut stack).unwrap_or(0);
+        let len =
+            memory::read(as_pid(self.program.pid), RuntimeAddr(from), &mut stack).unwrap_or(0);
         stack.truncate(len);
         stack
     }

@@ -1,6 +1,5 @@
 //! The stalled thread makes its access, and what was caught is judged.
 
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -18,6 +17,7 @@ use crate::kernel::gates::Hit;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::tracee::memory;
+use crate::verdict::Policy;
 use crate::verdict::Reason;
 
 use super::pairs::{Seen, Spot};
@@ -30,12 +30,14 @@ impl Engine {
         // It may need the processor on which this is executed, at a higher priority.
         const PAUSE: Duration = Duration::from_micros(50);
         let until = monotonic_ns() + nanos(TIME);
-        let phase = || phase::of(self.gates.control().phase.load(SeqCst));
         // Without gates its stop would have to be taken.
-        while phase() == phase::CONFIRM && monotonic_ns() < until && self.substitute.is_none() {
+        while self.gates.phase().is(phase::CONFIRM)
+            && monotonic_ns() < until
+            && self.substitute.is_none()
+        {
             std::thread::sleep(PAUSE);
         }
-        phase() == phase::CONFIRMED
+        self.gates.phase().is(phase::CONFIRMED)
     }
 
     /// The owner has made its access, or was not seen to.
@@ -43,8 +45,7 @@ impl Engine {
         let State::Confirm(confirm) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
         };
-        let completed =
-            completed || phase::of(self.gates.control().phase.load(SeqCst)) == phase::CONFIRMED;
+        let completed = completed || self.gates.phase().is(phase::CONFIRMED);
         self.arming.unbreak(confirm.side.tid);
         self.begin_scan(Purpose::Judge { confirm, completed }, false);
     }
@@ -54,29 +55,26 @@ impl Engine {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let circumstances = Circumstances {
-            pid: self.pid,
-            exe: self.exe.clone(),
+            pid: self.program.pid,
+            exe: self.program.exe.clone(),
             stalled_name: confirm.name.clone(),
             clock_offset_ns: (now.as_nanos() as u64).wrapping_sub(monotonic_ns()),
             completed,
             open: confirm.open.clone(),
         };
-        let memory = memory_of(as_pid(self.pid));
+        let memory = memory_of(as_pid(self.program.pid));
+        let policy = Policy {
+            mixed: self.setup.report_mixed,
+            unanalyzed: self.setup.report_unanalyzed,
+        };
         let side = &confirm.side;
         let spot = Spot::new(side.watched.pc, side.call.as_ref());
         for hit in &confirm.hits {
-            match classify(
-                &self.modules,
-                side,
-                hit,
-                &circumstances,
-                &self.policy,
-                &memory,
-            ) {
+            match classify(&self.modules, side, hit, &circumstances, &policy, &memory) {
                 Ok(finding) => {
                     let seen = self.seen(spot, hit);
                     if let Some(reason) = self.pairs.refuted(&seen) {
-                        self.count_not_reported(reason.name(), 1);
+                        self.figures.not_reported(reason.name(), 1);
                         continue;
                     }
                     let is_told_by_pc = self.is_told_by_pc(hit, finding.racing.pc);
@@ -95,7 +93,7 @@ impl Engine {
                     }
                 }
                 Err(reason) => {
-                    *self.not_reported.entry(reason.to_owned()).or_default() += 1;
+                    self.figures.not_reported(reason, 1);
                     // Which bytes they share is another matter each time.
                     let by_chance = [
                         Reason::NotCompleted,

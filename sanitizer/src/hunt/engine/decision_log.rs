@@ -30,6 +30,8 @@ struct Untold {
     is_over: bool,
     /// There was too much of it, which the user is to hear.
     is_cut: bool,
+    /// The round in which some of it was told last.
+    told_in: u64,
 }
 
 impl Untold {
@@ -82,9 +84,9 @@ impl DecisionLog {
 impl Engine {
     /// Tells some of it, while nobody stands still: that takes its time.
     pub(super) fn tell_some_decisions(&mut self) {
-        let all = self.decisions_told != self.rounds;
+        let all = self.decision_log.0.borrow().told_in != self.schedule.round();
         if matches!(self.state, State::Idle | State::Scanning(_)) && self.decision_log.waits(all) {
-            self.decisions_told = self.rounds;
+            self.decision_log.0.borrow_mut().told_in = self.schedule.round();
             self.tell_next_decisions();
         }
     }
@@ -107,7 +109,7 @@ impl Engine {
         if is_cut {
             self.outbox.warn(format!(
                 "the decision log of process {} has an end here: its planner decides more than could be told",
-                self.pid
+                self.program.pid
             ));
         }
         has_room

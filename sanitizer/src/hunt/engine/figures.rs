@@ -1,5 +1,6 @@
 //! What is counted: CPU times, what the budget gets and is charged, and the statistics.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -7,31 +8,54 @@ use gwp_race_abi::Counter;
 
 use crate::hunt::wire::Statistics;
 use crate::kernel::process::monotonic_ns;
-use crate::kernel::process::nanos;
-use crate::tracee;
 
-use super::{Engine, as_pid};
+use super::Engine;
 
 /// To add up the CPU times of so many threads takes some microseconds, while one stands still.
 const MOST_THREADS: usize = 256;
+
+/// What becomes of samples.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    /// How long bytes were watched, ns.
+    pub(super) watched_ns: u64,
+    /// Threads that were stopped for a sample.
+    pub(super) stops: u64,
+    /// Of those, threads that were stalled.
+    pub(super) stalls: u64,
+    /// Those that were ended early, because too many accesses trapped.
+    pub(super) stalls_cut_short: u64,
+    /// Stalls in which the bytes changed, nobody knows by whom.
+    pub(super) value_changed: u64,
+    no_stall: BTreeMap<String, u64>,
+    not_reported: BTreeMap<String, u64>,
+}
+
+impl Figures {
+    /// A sample led to no stall.
+    pub(super) fn no_stall(&mut self, reason: &str) {
+        match self.no_stall.get_mut(reason) {
+            Some(count) => *count += 1,
+            None => drop(self.no_stall.insert(reason.to_owned(), 1)),
+        }
+    }
+
+    /// So many hits were not reported.
+    pub(super) fn not_reported(&mut self, reason: &str, hits: usize) {
+        if hits > 0 {
+            *self.not_reported.entry(reason.to_owned()).or_default() += hits as u64;
+        }
+    }
+}
 
 impl Engine {
     pub(super) fn counter(&self, counter: Counter) -> u64 {
         self.gates.control().counters[counter as usize].load(SeqCst)
     }
 
-    /// CPU time that the target has used while it was watched, and that which samples stand for, ns.
-    fn cpu_used(&self) -> (u64, u64) {
-        let cpu = tracee::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
-        let sampled = self.gates.control().budget.sampled_ns.load(SeqCst);
-        let used = nanos(cpu.saturating_sub(self.cpu_before));
-        // Of one that has ended this moment only that is known which was seen before.
-        (used.max(self.cpu_seen_ns), sampled)
-    }
-
     /// CPU time that the program has used until a stall begins, or ends, ns.
     pub(super) fn used_by_now(&self) -> Option<u64> {
-        (self.arming.len() <= MOST_THREADS).then(|| self.cpu_used().0)
+        (self.arming.len() <= MOST_THREADS).then(|| self.program.cpu_used())
     }
 
     /// A thread stood still from a time until now: learns what that cost the program.
@@ -48,11 +72,12 @@ impl Engine {
 
     /// Brings the budget up to date.
     pub(super) fn settle(&mut self) {
-        let (used, sampled) = self.cpu_used();
-        self.adoption.earn(used.saturating_sub(self.cpu_seen_ns));
-        self.respite.earn(used.saturating_sub(self.cpu_seen_ns));
-        self.cpu_seen_ns = used;
+        let used = self.program.cpu_used();
+        let new = self.program.saw(used);
+        self.adoption.earn(new);
+        self.respite.earn(new);
         let control = self.gates.control();
+        let sampled = control.budget.sampled_ns.load(SeqCst);
         self.budget.earn(control, used, sampled);
         let worked = self.budget.settle(control);
         self.has_worked(worked);
@@ -71,30 +96,30 @@ impl Engine {
 
     pub(super) fn statistics(&self) -> Statistics {
         const NANO: f64 = 1e-9;
-        let (used, sampled) = self.cpu_used();
-        let cpu_s = used.max(sampled) as f64 * NANO;
+        let sampled = self.gates.control().budget.sampled_ns.load(SeqCst);
+        let cpu_s = self.program.cpu_used().max(sampled) as f64 * NANO;
         let [own_stops, times_let_alone] = self.respite.counts();
         Statistics {
             gates: Counter::ALL
                 .iter()
                 .map(|&counter| (counter.name().to_owned(), self.counter(counter)))
                 .collect(),
-            not_reported: self.not_reported.clone(),
-            no_stall: self.no_stall.clone(),
-            stops: self.stops,
+            not_reported: self.figures.not_reported.clone(),
+            no_stall: self.figures.no_stall.clone(),
+            stops: self.figures.stops,
             own_stops,
             times_let_alone,
             let_alone_s: self.respite.alone_ns(monotonic_ns()) as f64 * NANO,
-            stalls: self.stalls,
+            stalls: self.figures.stalls,
             waits: self.waiting.count,
             coverage: self.strategy.coverage(),
             decisions: self.decisions.named(),
-            stalls_cut_short: self.stalls_cut_short,
-            watched_s: self.watched_ns as f64 * NANO,
+            stalls_cut_short: self.figures.stalls_cut_short,
+            watched_s: self.figures.watched_ns as f64 * NANO,
             stopped_s: self.budget.stopped_ns as f64 * NANO,
             spent_s: self.budget.spent_s(self.gates.control()),
             target_cpu_s: cpu_s,
-            value_changed_unknown_origin: self.value_changed,
+            value_changed_unknown_origin: self.figures.value_changed,
             unwatchable_threads: self.arming.unwatchable() as u64,
             dropped_messages: self.outbox.dropped(),
         }

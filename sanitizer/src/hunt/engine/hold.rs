@@ -18,6 +18,7 @@ use crate::hunt::strategy::Patience;
 use crate::hunt::watched;
 use crate::hunt::watched::Watched;
 use crate::hunt::wire::Notice;
+use crate::hunt::wire::Setup;
 use crate::insn::Regs;
 use crate::kernel::KernelError;
 use crate::kernel::gates::Hit;
@@ -30,13 +31,16 @@ use crate::verdict::Reason;
 use super::pairs::Spot;
 use super::waiting::NOT_READY;
 use super::wanted::Early;
-use super::{Engine, Stalled, State, as_pid, latest_end, longest_stall};
+use super::{Engine, Stalled, State, as_pid};
 
 /// Why a thread was only looked at that would have been stalled else.
 const HOLDS_LOCK: &str = "holds-lock";
 
 /// Bytes by which a call moves the stack pointer.
 const RETURN_ADDRESS: u64 = 8;
+
+/// Where accesses are far apart, stalls may be so many times as long as the user's `--stall`.
+const LONGER_STALLS: u32 = 10;
 
 impl Engine {
     pub(super) fn begin_stall(
@@ -82,7 +86,7 @@ impl Engine {
                     _ => Outcome::Unsuitable,
                 };
                 self.came_to(self.decisions.way, site, outcome);
-                self.count_no_stall(reason);
+                self.figures.no_stall(reason);
                 return self.let_go(tid);
             }
         };
@@ -102,27 +106,27 @@ impl Engine {
         let Patience::Hold(patience) = patience else {
             if is_spared {
                 self.came_to(self.decisions.way, site, Outcome::Held);
-                self.count_no_stall(HOLDS_LOCK);
+                self.figures.no_stall(HOLDS_LOCK);
             }
             return self.look_at(tid, site, &watched, early, is_spared);
         };
         if early.is_none() && !self.arming.watchpoints().can_watch(watched.kind) {
             self.came_to(self.decisions.way, site, Outcome::Blind);
-            self.count_no_stall(NOT_READY);
+            self.figures.no_stall(NOT_READY);
             return self.let_go(tid);
         }
         if !self.is_in_memory(watched.address) {
             // Whoever fetches it from where it is must not be waited for while somebody is held.
-            self.count_no_stall("not-in-memory");
+            self.figures.no_stall("not-in-memory");
             return self.let_go(tid);
         }
         let mut before = vec![0; usize::from(watched.len)];
         if !matches!(
-            memory::read_exact(as_pid(self.pid), watched.address, &mut before),
+            memory::read_exact(as_pid(self.program.pid), watched.address, &mut before),
             Ok(true)
         ) {
             // The access is about to fault: that is the program's own business.
-            self.count_no_stall("unmapped");
+            self.figures.no_stall("unmapped");
             return self.let_go(tid);
         }
         if let Some(early) = early {
@@ -144,19 +148,17 @@ impl Engine {
         let traps = counted(Counter::Traps) - counted(Counter::HitKernel);
         let used = self.used_by_now();
         let opened = monotonic_ns();
-        control
-            .phase
-            .store(phase::word(self.generation, phase::STALL), SeqCst);
+        self.enter(phase::STALL);
         let kind = match self.watch_stalled(&watched, early.is_some()) {
             Ok(kind) => kind,
             Err(error) => {
                 self.outbox.send(&Notice::Debug(error.to_string()));
-                self.count_no_stall("watchpoint-failed");
+                self.figures.no_stall("watchpoint-failed");
                 return self.let_go(tid);
             }
         };
         self.site_is_disarmed();
-        self.stalls += 1;
+        self.figures.stalls += 1;
         let usual = Duration::from_nanos(self.setup.stall_ns);
         let stall = patience.min(longest_stall(&self.setup)).max(usual);
         let now = monotonic_ns();
@@ -211,7 +213,7 @@ impl Engine {
     /// Whether what is at an address can be read without fetching it from a file, from swap, or from whoever provides it; where that
     /// cannot be known, it has to be taken for true.
     fn is_in_memory(&self, address: RuntimeAddr) -> bool {
-        let resident = Resident::of(as_pid(self.pid));
+        let resident = Resident::of(as_pid(self.program.pid));
         resident.map_or(true, |resident| resident.has(address))
     }
 
@@ -223,7 +225,7 @@ impl Engine {
         let Some(area) = self.arming.rseq_area(tid) else {
             return false;
         };
-        let pid = as_pid(self.pid);
+        let pid = as_pid(self.program.pid);
         let mut pointer = [0; 8];
         let slot = RuntimeAddr(area).offset(CRITICAL_SECTION);
         if !matches!(memory::read_exact(pid, slot, &mut pointer), Ok(true)) {
@@ -290,7 +292,7 @@ impl Engine {
                 Ok(_) => self.stop_waiting(),
                 Err(error) => {
                     self.outbox.send(&Notice::Debug(error.to_string()));
-                    self.count_no_stall("watchpoint-failed");
+                    self.figures.no_stall("watchpoint-failed");
                     self.stop_waiting();
                 }
             }
@@ -338,4 +340,20 @@ impl Engine {
             stalled.look_at_locks = stalled.look_at_locks.min(stalled.deadline);
         }
     }
+}
+
+/// The longest stall that a strategy may have: within the watchdog's deadline, which also has to hold what
+/// comes before and after.
+pub(super) fn longest_stall(setup: &Setup) -> Duration {
+    let usual = Duration::from_nanos(setup.stall_ns);
+    let deadline = Duration::from_nanos(setup.stop_deadline_ns);
+    usual
+        .saturating_mul(LONGER_STALLS)
+        .min(deadline / 2)
+        .max(usual)
+}
+
+/// How long after its claim a thread's stall ends, at the latest: something of the watchdog's deadline is left for what comes after.
+fn latest_end(setup: &Setup) -> Duration {
+    Duration::from_nanos(setup.stop_deadline_ns / 4 * 3)
 }

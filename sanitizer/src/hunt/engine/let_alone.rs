@@ -49,7 +49,7 @@ impl Engine {
     fn is_dispensable(&self, tid: u32) -> bool {
         let control = self.gates.control();
         let is_idle = matches!(
-            phase::of(control.phase.load(SeqCst)),
+            self.gates.phase().read().phase(),
             phase::IDLE | phase::CLOSED
         );
         self.substitute.is_none()
@@ -61,7 +61,7 @@ impl Engine {
     fn let_alone(&mut self, tid: u32, signal: i32) -> bool {
         if self.own_stops.end_of_process.is_none() {
             // When all are let alone, no tracee tells of the end.
-            self.own_stops.end_of_process = process::end_of(self.pid).ok();
+            self.own_stops.end_of_process = process::end_of(self.program.pid).ok();
         }
         if self.own_stops.end_of_process.is_none() || ptrace::detach(tid, signal).is_err() {
             return false;
@@ -81,7 +81,7 @@ impl Engine {
         if self.arming.are_let_alone().len() == 0 {
             return Ok(());
         }
-        let alive = tracee::threads::list(as_pid(self.pid)).unwrap_or_default();
+        let alive = tracee::threads::list(as_pid(self.program.pid)).unwrap_or_default();
         self.arming
             .keep_let_alone(|tid| alive.contains(&as_pid(tid)));
         let mut tids = self.arming.are_let_alone().collect::<Vec<_>>().into_iter();
@@ -107,7 +107,7 @@ impl Engine {
             // There was none, or it is known by its stop.
             return Ok(());
         }
-        let tid = self.pid;
+        let tid = self.program.pid;
         // It may have been taken back as one of those that were let alone.
         if ptrace::seize(tid, tid).is_ok() || ptrace::has_news(tid).is_ok() {
             self.on_exec(tid)?;

@@ -1,14 +1,14 @@
-//! Locks: who waits for one that a stalled thread holds, and for which locks threads have waited.
+//! Locks: who waits for one that a stalled thread holds, and who holds one for which others have waited.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use gwp_race_abi::LOCKS;
 use gwp_race_abi::lock::{Form, Words};
 use nix::unistd::Pid;
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::learned::WaitedFor;
 use crate::hunt::strategy::{Holders, Wait};
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
@@ -21,8 +21,6 @@ use super::{Engine, State, as_pid};
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// Those for which a thread was seen to wait lately, as the gate wants them, the last one first.
-    waited_for: VecDeque<u64>,
     /// Who holds one is spared: in the wait in hand, or since it was stopped.
     are_spared: bool,
     /// The ids of threads that were asked for, in the pid namespace in which they live.
@@ -30,18 +28,6 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Takes note of a lock.
-    fn note(&mut self, lock: u64) {
-        self.waited_for.retain(|known| *known != lock);
-        self.waited_for.truncate(LOCKS - 1);
-        self.waited_for.push_front(lock);
-    }
-
-    /// Forgets the older half of them: something else may be there by now.
-    pub(super) fn decay(&mut self) {
-        self.waited_for.truncate(self.waited_for.len() / 2);
-    }
-
     /// A thread has ended: another one may get its id.
     pub(super) fn bury(&mut self, tid: u32) {
         self.ids.remove(&tid);
@@ -68,8 +54,6 @@ impl Engine {
     /// Nobody who waits for a lock of the stalled thread can race with it, and there is no reason to let them wait
     /// any longer; but now and then it is worth it for those that forget the lock.
     pub(super) fn look_at_locks(&mut self) {
-        /// How many of 256 such stalls are not cut short.
-        const LOCKED_IN_FULL: u8 = 64;
         let State::Stalled(stalled) = &mut self.state else {
             return;
         };
@@ -79,7 +63,7 @@ impl Engine {
         if let State::Stalled(stalled) = &mut self.state {
             stalled.waiting = waiting;
         }
-        if waiting > 0 && self.random.u8(..) >= LOCKED_IN_FULL {
+        if waiting > 0 && WaitedFor::cuts_short(&mut self.random) {
             self.end_stall(None);
         }
     }
@@ -90,7 +74,7 @@ impl Engine {
         const MOST: usize = 16;
         const TIME: Duration = Duration::from_micros(150);
         let until = monotonic_ns() + nanos(TIME);
-        let pid = as_pid(self.pid);
+        let pid = as_pid(self.program.pid);
         // Of many, others each time.
         let first = self.random.usize(..self.arming.len().max(1));
         let tids = self.arming.tids().skip(first).chain(self.arming.tids());
@@ -108,14 +92,12 @@ impl Engine {
             let form = Form::of(words_at(pid, wait.futex)?, id)?;
             Some(form.word(wait.futex))
         });
-        held.map(|lock| self.locks.note(lock)).count()
+        held.map(|lock| self.learned.locks.note(lock)).count()
     }
 
     /// Whether those are spared, this time, who hold a lock for which others have waited: they would again.
     fn spares(&mut self) -> bool {
-        /// How many of 256 times whoever comes is made to stand, whatever it holds.
-        const ANYBODY: u8 = 64;
-        self.setup.learns && self.random.u8(..) >= ANYBODY
+        self.setup.learns && WaitedFor::spares_holders(&mut self.random)
     }
 
     /// A thread is stopped, not at the site that was waited at: whether it is spared is not decided yet.
@@ -125,14 +107,14 @@ impl Engine {
 
     /// Whether a stopped thread is rather looked at than held, because it holds such a lock.
     pub(super) fn rather_looks(&mut self, tid: u32) -> bool {
-        if !self.locks.are_spared || self.locks.waited_for.is_empty() {
+        if !self.locks.are_spared || self.learned.locks.is_empty() {
             return false;
         }
-        let pid = as_pid(self.pid);
+        let pid = as_pid(self.program.pid);
         let Some(id) = self.locks.innermost_id(pid, tid) else {
             return false;
         };
-        self.locks.waited_for.iter().any(|&lock| {
+        self.learned.locks.all().any(|lock| {
             let (form, futex) = Form::of_word(lock);
             words_at(pid, futex).is_some_and(|words| form.is_held_by(words, id))
         })
@@ -144,7 +126,7 @@ impl Engine {
         self.locks.are_spared = wait.holders != Holders::Take && self.spares();
         let spares = wait.holders == Holders::Spare && self.locks.are_spared;
         let locks = &self.gates.control().site.locks;
-        let known = self.locks.waited_for.iter().copied();
+        let known = self.learned.locks.all();
         for (place, futex) in locks.known.iter().zip(known.chain(std::iter::repeat(0))) {
             place.store(futex, SeqCst);
         }
@@ -172,24 +154,6 @@ fn words_at(pid: Pid, futex: u64) -> Option<Words> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Check that the last locks are remembered, each once.
-    #[test]
-    fn locks_are_remembered() {
-        let mut locks = Locks::default();
-        for futex in 1..=3 * LOCKS as u64 {
-            locks.note(futex);
-            locks.note(1);
-        }
-        assert_eq!(locks.waited_for.len(), LOCKS);
-        assert!(
-            locks
-                .waited_for
-                .iter()
-                .take(2)
-                .eq([1, 3 * LOCKS as u64].iter())
-        );
-    }
 
     /// Check that other words on which threads wait are not taken for locks of theirs: an id that nobody has marked, as
     /// `pthread_join` waits for, a lock word that is a small number, and a mutex that does not tell its owner.

@@ -10,8 +10,9 @@ use crate::hunt::strategy::{Conflict, Outcome};
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
+use super::Engine;
 use super::decisions::Way;
-use super::{Engine, longest_stall};
+use super::hold::longest_stall;
 
 /// Bytes that stay watched without holding anybody.
 #[derive(Clone, Debug)]
@@ -132,9 +133,9 @@ impl Engine {
         self.disarm_site();
         early.extend(self.users());
         if let Some((first, others)) = early.split_first() {
-            self.lines.shared(address);
+            self.learned.lines.shared(address);
             if first.distance <= longest_stall(&self.setup) {
-                self.waiting.quiet.forget(address);
+                self.learned.quiet.forget(address);
             }
             self.came_to(way, site, Outcome::Shared(*first));
             for other in others {

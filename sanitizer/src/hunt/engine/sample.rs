@@ -33,21 +33,15 @@ impl Engine {
     /// Whether the gate has stopped this thread for the sample in hand.
     pub(super) fn is_sample_of(&mut self, tid: u32) -> bool {
         let control = self.gates.control();
-        let word = control.phase.load(SeqCst);
+        let phase = self.gates.phase().read();
         let ours = control.claim.owner.load(SeqCst) == u64::from(tid);
-        match (phase::of(word), &self.state) {
+        match (phase.phase(), &self.state) {
             (phase::CLAIMED, State::Idle) if ours => {
-                let generation = phase::generation(word);
-                let reached = phase::word(generation, phase::REACHED);
                 // The gate may declare the claim void at this very moment.
-                if control
-                    .phase
-                    .compare_exchange(word, reached, SeqCst, SeqCst)
-                    .is_err()
-                {
+                if !self.gates.phase().advance(phase, phase::REACHED) {
                     return false;
                 }
-                self.generation = generation;
+                self.generation = phase.generation();
                 true
             }
             (phase::REACHED, State::Seek { tid: owner, .. }) => *owner == tid,
@@ -59,16 +53,14 @@ impl Engine {
     /// sample will not come, or comes too late.
     pub(super) fn void_claim(&mut self, tid: u32) {
         let control = self.gates.control();
-        let word = control.phase.load(SeqCst);
-        if phase::of(word) == phase::CLAIMED && control.claim.owner.load(SeqCst) == u64::from(tid) {
-            let generation = phase::generation(word);
-            let closed = phase::word(generation, phase::CLOSED);
-            // Another gate may have declared it void at this very moment.
-            let ours = control.phase.compare_exchange(word, closed, SeqCst, SeqCst);
-            if ours.is_ok() {
-                self.generation = generation;
-                self.go_idle();
-            }
+        let phase = self.gates.phase().read();
+        // Another gate may declare it void at this very moment.
+        if phase.phase() == phase::CLAIMED
+            && control.claim.owner.load(SeqCst) == u64::from(tid)
+            && self.gates.phase().advance(phase, phase::CLOSED)
+        {
+            self.generation = phase.generation();
+            self.go_idle();
         }
     }
 
@@ -83,7 +75,7 @@ impl Engine {
         if now.saturating_sub(claimed) < nanos(LATE_STOP) || before == 0 {
             return;
         }
-        if let Some(scheduling) = Scheduling::read(as_pid(self.pid), as_pid(tid)) {
+        if let Some(scheduling) = Scheduling::read(as_pid(self.program.pid), as_pid(tid)) {
             let waited = nanos(scheduling.waited).saturating_sub(before);
             let since = claimed.saturating_add(waited).min(now);
             control.claim.time_ns.store(since, SeqCst);
@@ -93,14 +85,14 @@ impl Engine {
 
     /// A thread of ours stands at a sampled or sought instruction.
     pub(super) fn on_sample(&mut self, tid: u32) {
-        self.stops += 1;
+        self.figures.stops += 1;
         self.waiting.claimed = self.gates.control().claim.time_ns.load(SeqCst);
         self.discount_waiting(tid);
         let Ok(regs) = ptrace::registers(tid) else {
             self.arming.unbreak(tid);
             return self.let_go(tid);
         };
-        let pid = as_pid(self.pid);
+        let pid = as_pid(self.program.pid);
         let read = OnceCell::new();
         let stack = || read.get_or_init(|| sampled_stack(pid, &regs));
         let call = self.routine_call(&regs, &stack);
@@ -132,7 +124,7 @@ impl Engine {
         self.end_turn();
         match self.propose(&regs, call.as_ref(), waited, &stack) {
             Proposal::Pass(reason) => {
-                self.count_no_stall(reason);
+                self.figures.no_stall(reason);
                 self.let_go(tid);
             }
             Proposal::StallHere { site, patience } => {
@@ -191,12 +183,10 @@ impl Engine {
         let control = self.gates.control();
         control.claim.breakpoint.store(at, SeqCst);
         control.stall.traps.store(0, SeqCst);
-        control
-            .phase
-            .store(phase::word(self.generation, phase::SEEK), SeqCst);
+        self.enter(phase::SEEK);
         if let Err(error) = self.arming.break_at(tid, RuntimeAddr(at), &self.gates) {
             self.outbox.send(&Notice::Debug(error.to_string()));
-            self.count_no_stall("breakpoint-failed");
+            self.figures.no_stall("breakpoint-failed");
             // Some may be armed where others are not.
             self.arming.unbreak(tid);
             return self.let_go(tid);
@@ -217,15 +207,10 @@ impl Engine {
     }
 
     pub(super) fn give_up_seek(&mut self, tid: u32, site: u64) {
-        let control = self.gates.control();
-        let seeking = phase::word(self.generation, phase::SEEK);
-        let idle = phase::word(self.generation, phase::IDLE);
+        let phase = self.gates.phase().read();
+        let seeks = phase.phase() == phase::SEEK && phase.generation() == self.generation;
         let now = monotonic_ns();
-        if control
-            .phase
-            .compare_exchange(seeking, idle, SeqCst, SeqCst)
-            .is_err()
-        {
+        if !(seeks && self.gates.phase().advance(phase, phase::IDLE)) {
             if let State::Seek { deadline, void, .. } = &mut self.state
                 && now < *void
             {
@@ -235,19 +220,12 @@ impl Engine {
                 return;
             }
             self.nobody_stands();
-            self.gates.control().phase.store(idle, SeqCst);
+            self.enter(phase::IDLE);
         }
         self.arming.unbreak(tid);
         self.came_to(self.decisions.way, site, Outcome::NotReached);
-        self.count_no_stall("site-not-reached");
+        self.figures.no_stall("site-not-reached");
         self.state = State::Idle;
-    }
-
-    pub(super) fn count_no_stall(&mut self, reason: &str) {
-        match self.no_stall.get_mut(reason) {
-            Some(count) => *count += 1,
-            None => drop(self.no_stall.insert(reason.to_owned(), 1)),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::hunt::wire::Notice;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::pair_cpu_time_ns;
 
-use super::{Confirm, Engine, EngineError, Purpose, SETTLING, State};
+use super::{Confirm, Engine, EngineError, Purpose, State};
 
 /// Why a hit was not reported whose modules could not be looked at in time.
 const MODULES_UNKNOWN: &str = "modules-unknown";
@@ -19,26 +19,18 @@ const MODULES_UNKNOWN: &str = "modules-unknown";
 impl Engine {
     /// Scans the modules for the first time; once they are known, watching begins.
     pub(super) fn begin_watching(&mut self, anew: bool) {
-        self.exe = std::fs::read_link(format!("/proc/{}/exe", self.pid))
-            .map(|path| path.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        self.program.look_at_file();
         self.begin_scan(Purpose::Start, anew);
     }
 
     /// Scans for new modules if no sample is in hand; none is taken meanwhile.
     pub(super) fn scan_when_idle(&mut self) {
-        let control = self.gates.control();
-        let word = control.phase.load(SeqCst);
-        let generation = phase::generation(word);
-        let closed = phase::word(generation, phase::CLOSED);
+        let phase = self.gates.phase().read();
         if matches!(self.state, State::Idle)
-            && phase::of(word) == phase::IDLE
-            && control
-                .phase
-                .compare_exchange(word, closed, SeqCst, SeqCst)
-                .is_ok()
+            && phase.phase() == phase::IDLE
+            && self.gates.phase().advance(phase, phase::CLOSED)
         {
-            self.generation = generation;
+            self.generation = phase.generation();
             self.stop_waiting();
             // Whatever is known of them: none may stay armed for nothing.
             self.arming.watchpoints().unwatch();
@@ -59,17 +51,18 @@ impl Engine {
     }
 
     pub(super) fn is_scan_due(&self) -> bool {
-        monotonic_ns() >= self.next_scan
+        self.schedule.may_scan(monotonic_ns())
     }
 
     /// Asks the loader; what is in hand must be no sample, and no thread stand still for one.
     pub(super) fn begin_scan(&mut self, purpose: Purpose, anew: bool) {
-        let closed = phase::word(self.generation, phase::CLOSED);
-        self.gates.control().phase.store(closed, SeqCst);
+        self.enter(phase::CLOSED);
         self.nobody_stands();
         match &purpose {
-            Purpose::Judge { confirm, .. } => self.loader.scan_to_judge(self.pid, confirm.places()),
-            _ => self.loader.scan(self.pid, anew),
+            Purpose::Judge { confirm, .. } => self
+                .loader
+                .scan_to_judge(self.program.pid, confirm.places()),
+            _ => self.loader.scan(self.program.pid, anew),
         }
         self.state = State::Scanning(purpose);
     }
@@ -83,7 +76,7 @@ impl Engine {
             return Ok(());
         };
         let pause = self.loader.pause(self.setup.max_overhead);
-        self.next_scan = monotonic_ns().saturating_add(pause.as_nanos() as u64);
+        self.schedule.has_scanned(monotonic_ns(), pause);
         let State::Scanning(purpose) = std::mem::replace(&mut self.state, State::Idle) else {
             return Ok(());
         };
@@ -94,16 +87,15 @@ impl Engine {
                     analyzed_modules: self.modules.analyzed(),
                     cpu_ns: pair_cpu_time_ns().saturating_sub(self.cpu_before_start_ns),
                 });
-                self.next_housekeeping = monotonic_ns() + SETTLING.as_nanos() as u64;
+                self.schedule.begin(monotonic_ns());
                 // Reading the modules was start-up, not sampling.
                 self.budget.restart();
-                self.rounds = 0;
             }
             Purpose::Upkeep => match self.take_in(scan) {
                 Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => {}
                 result => {
                     result?;
-                    if self.rounds <= 1 {
+                    if self.schedule.round() <= 1 {
                         // So is what could only be read when they were relocated.
                         self.budget.restart();
                     }
@@ -128,14 +120,13 @@ impl Engine {
             self.pairs.forget();
             self.tell_coverage_and_forget();
             self.strategy.forget();
-            self.lines.forget();
+            self.learned.lines.forget();
         } else if changes.changed || changes.bound {
             self.strategy.extend();
         }
         if changes.changed {
             // The memory routines that new modules call are known when those are relocated.
-            let soon = monotonic_ns() + SETTLING.as_nanos() as u64;
-            self.next_housekeeping = self.next_housekeeping.min(soon);
+            self.schedule.hurry(monotonic_ns());
             self.outbox.send(&Notice::Modules(self.modules.infos()));
         }
         for warning in changes.warnings {
@@ -153,7 +144,8 @@ impl Engine {
         // What was executed there may have been another library's code, and have had another meaning.
         let mut all = confirm.places().into_iter();
         if all.any(|pc| before.is_replaced_in(&self.modules, pc)) {
-            self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
+            self.figures
+                .not_reported(MODULES_UNKNOWN, confirm.hits.len());
         } else {
             self.judge(confirm, completed);
         }
@@ -164,7 +156,7 @@ impl Engine {
         let (confirm, completed) = match std::mem::replace(&mut self.state, State::Idle) {
             State::Confirm(confirm) => {
                 // There is no time for more: what was read of the code before must do.
-                self.loader.scan(self.pid, false);
+                self.loader.scan(self.program.pid, false);
                 (confirm, completed)
             }
             State::Scanning(Purpose::Judge { confirm, completed }) => (confirm, completed),
@@ -172,7 +164,9 @@ impl Engine {
         };
         match self.loader.answer_within(2 * self.last_words()) {
             Some(scan) => self.judge_by(scan, &confirm, completed),
-            None => self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len()),
+            None => self
+                .figures
+                .not_reported(MODULES_UNKNOWN, confirm.hits.len()),
         }
     }
 
@@ -181,16 +175,11 @@ impl Engine {
     pub(super) fn forget_caught(&mut self) {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Confirm(confirm) | State::Scanning(Purpose::Judge { confirm, .. }) => {
-                self.count_not_reported(MODULES_UNKNOWN, confirm.hits.len());
+                self.figures
+                    .not_reported(MODULES_UNKNOWN, confirm.hits.len());
             }
-            State::Stalled(_) => self.count_not_reported(MODULES_UNKNOWN, self.caught()),
+            State::Stalled(_) => self.figures.not_reported(MODULES_UNKNOWN, self.caught()),
             _ => {}
-        }
-    }
-
-    pub(super) fn count_not_reported(&mut self, reason: &str, hits: usize) {
-        if hits > 0 {
-            *self.not_reported.entry(reason.to_owned()).or_default() += hits as u64;
         }
     }
 

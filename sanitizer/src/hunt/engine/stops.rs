@@ -70,7 +70,7 @@ impl Engine {
                 self.charge_own_stop();
             }
             Stop::Other(_) => {
-                let_first_receive(self.pid, tid);
+                let_first_receive(self.program.pid, tid);
                 self.pass_on(tid, 0);
             }
             Stop::Signal(signal) => self.on_signal(tid, signal)?,
@@ -193,7 +193,7 @@ impl Engine {
         let stands_at_breakpoint = |pc: u64| {
             let mut bytes = [0; 2];
             let before = RuntimeAddr(pc.wrapping_sub(1));
-            let read = memory::read(as_pid(self.pid), before, &mut bytes).unwrap_or(0);
+            let read = memory::read(as_pid(self.program.pid), before, &mut bytes).unwrap_or(0);
             let around = bytes.get(..read).unwrap_or_default();
             is_own_breakpoint(pc, around, |pc| self.modules.function_code(pc))
         };
@@ -238,7 +238,7 @@ impl Engine {
             return false;
         }
         // A handler of a fault is a crash handler as a rule; of the others it is just a handler.
-        let status = tracee::status::Status::of_process(as_pid(self.pid));
+        let status = tracee::status::Status::of_process(as_pid(self.program.pid));
         let Ok(status) = status else { return true };
         let caught = status.caught.contains_number(signal);
         let ignored = status.ignored.contains_number(signal);
@@ -260,7 +260,7 @@ impl Engine {
                     release(tid, 0);
                 }
                 Stop::Other(_) => {
-                    let_first_receive(self.pid, tid);
+                    let_first_receive(self.program.pid, tid);
                     release(tid, 0);
                 }
                 Stop::Group(_) => {

@@ -121,7 +121,7 @@ impl Engine {
         if lost > 0 {
             // A clock seldom fills a ring: these are accesses.
             self.add(Counter::Traps, lost);
-            let open = phase::of(self.gates.control().phase.load(SeqCst)) == phase::STALL;
+            let open = self.gates.phase().is(phase::STALL);
             self.add(
                 if open {
                     Counter::HitOverflow
@@ -208,8 +208,7 @@ impl Engine {
 
     /// Whether no sample is in hand, nor was claimed this moment.
     pub(super) fn is_at_rest(&self) -> bool {
-        let word = self.gates.control().phase.load(SeqCst);
-        matches!(self.state, State::Idle) && phase::of(word) == phase::IDLE
+        matches!(self.state, State::Idle) && self.gates.phase().is(phase::IDLE)
     }
 
     /// Whether a signal of ours stops a thread and can do nothing else (invariant I1), as far as can
@@ -220,7 +219,7 @@ impl Engine {
         };
         let signal = i32::from(signal);
         self.arming.holds(tid)
-            && Status::of_thread(as_pid(self.pid), as_pid(tid)).is_ok_and(|status| {
+            && Status::of_thread(as_pid(self.program.pid), as_pid(tid)).is_ok_and(|status| {
                 !status.caught.contains_number(signal) && !status.blocked.contains_number(signal)
             })
     }
@@ -245,21 +244,20 @@ impl Engine {
         let control = self.gates.control();
         let cost = control.budget.trap_cost_ns.load(SeqCst);
         control.budget.spent_ns.fetch_add(cost, SeqCst);
-        let word = control.phase.load(SeqCst);
         let regs = ptrace::registers(tid).unwrap_or_default();
         let has_come = control.claim.owner.load(SeqCst) == u64::from(tid)
             && control.claim.breakpoint.load(SeqCst) == regs.rip;
-        let next = phase::after_arrival(word).filter(|_| has_come);
-        match (next, &self.state) {
-            (Some(next), State::Seek { .. }) if phase::of(next) == phase::REACHED => {
+        let next = self.gates.phase().read().after_arrival();
+        match (next.filter(|_| has_come), &self.state) {
+            (Some(phase::REACHED), State::Seek { .. }) => {
                 control.claim.time_ns.store(now, SeqCst);
                 control.watchdog.standing_since_ns.store(now, SeqCst);
-                control.phase.store(next, SeqCst);
+                self.enter(phase::REACHED);
                 self.arming.note_thread_pointer(tid, regs.fs_base);
                 self.on_sample(tid);
             }
-            (Some(next), State::Confirm(_)) if phase::of(next) == phase::CONFIRMED => {
-                control.phase.store(next, SeqCst);
+            (Some(phase::CONFIRMED), State::Confirm(_)) => {
+                self.enter(phase::CONFIRMED);
                 release(tid, 0);
                 self.end_confirm(true);
             }
@@ -275,9 +273,9 @@ impl Engine {
     fn on_access(&mut self, trap: Trap) {
         self.add(Counter::Traps, 1);
         let control = self.gates.control();
-        let word = control.phase.load(SeqCst);
+        let phase = self.gates.phase().read();
         let watched = control.stall.address.load(SeqCst);
-        if !access::is_of_stall(word, trap.address, watched) {
+        if !access::is_of_stall(phase.word(), trap.address, watched) {
             return self.add(Counter::HitStale, 1);
         }
         control.stall.traps.fetch_add(1, SeqCst);
@@ -308,7 +306,7 @@ impl Engine {
         if control.stall.hits.fetch_add(1, SeqCst) >= HITS as u64 {
             return self.add(Counter::HitOverflow, 1);
         }
-        let pid = as_pid(self.pid);
+        let pid = as_pid(self.program.pid);
         let mut value = [0; 8];
         // What it is now: the access itself was some microseconds ago.
         let _ = memory::read(pid, RuntimeAddr(watched), &mut value);
@@ -319,7 +317,7 @@ impl Engine {
         }
         let fs_base = self.arming.thread_pointer(trap.tid);
         self.gates.keep(Hit {
-            generation: phase::generation(word),
+            generation: phase.generation(),
             time_ns: trap.time_ns,
             tid: trap.tid,
             comm,

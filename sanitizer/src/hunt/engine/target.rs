@@ -66,7 +66,7 @@ impl Engine {
         // What comes behind such an instruction may be ordered by it.
         let plain = ahead.iter().take_while(|step| !may_synchronize(step));
         ahead.truncate(plain.count().max(1));
-        let lines = &self.lines;
+        let lines = &self.learned.lines;
         let sought = match self.decisions.way {
             Way::Wait(Known::Contended) => CONTENDED,
             _ => SITE,
@@ -97,7 +97,7 @@ impl Engine {
             });
             shared.map(|access| access.address)
         });
-        self.lines.used(shared, tid);
+        self.learned.lines.used(shared, tid);
         chosen
     }
 
@@ -129,7 +129,7 @@ impl Engine {
     pub(super) fn is_still_alias(&self, watched: &Watched) -> bool {
         let address = watched.address.0.wrapping_sub(watched.alias);
         watched.alias == 0
-            || Maps::read(as_pid(self.pid))
+            || Maps::read(as_pid(self.program.pid))
                 .is_ok_and(|maps| alias::others(&maps, address).contains(&watched.alias))
     }
 }

@@ -21,7 +21,7 @@ impl Engine {
         loop {
             match self.try_to_attach() {
                 Err(error) if error.is_gone() && self.arming.is_empty() => {
-                    let lives = tracee::threads::live_thread(as_pid(self.pid)).is_ok();
+                    let lives = tracee::threads::live_thread(as_pid(self.program.pid)).is_ok();
                     if !lives || since.elapsed() > PATIENCE {
                         return Err(error);
                     }
@@ -33,15 +33,15 @@ impl Engine {
     }
 
     fn try_to_attach(&mut self) -> Result<(), EngineError> {
-        self.check_identity()?;
-        self.check_architecture()?;
-        self.cpu_before = tracee::process::cpu_time(as_pid(self.pid))?;
-        let threads = tracee::threads::list(as_pid(self.pid))?;
+        self.program.check_identity(self.setup.start_ticks)?;
+        self.program.check_architecture()?;
+        self.program.begin()?;
+        let threads = tracee::threads::list(as_pid(self.program.pid))?;
         self.fit_events(threads.len());
         self.adopt_threads()?;
-        self.begin_activity();
+        self.program.begin_activity(self.arming.tids().collect());
         if self.arming.is_empty() {
-            return Err(EngineError::Gone(self.pid));
+            return Err(EngineError::Gone(self.program.pid));
         }
         self.begin_watching(false);
         Ok(())
@@ -57,7 +57,7 @@ impl Engine {
         let mut looked = Instant::now();
         for _ in 0..PASSES {
             let mut news = false;
-            for tid in tracee::threads::list(as_pid(self.pid))? {
+            for tid in tracee::threads::list(as_pid(self.program.pid))? {
                 let tid = tid.as_raw().cast_unsigned();
                 if self.arming.knows(tid) {
                     continue;
@@ -66,7 +66,7 @@ impl Engine {
                 if self.arming.seize(tid)? {
                     if self.arming.len() == 1 {
                         // As long as one of its threads is traced, the id is nobody else's.
-                        self.check_identity()?;
+                        self.program.check_identity(self.setup.start_ticks)?;
                     }
                     self.open_events(tid)?;
                 }
@@ -90,7 +90,7 @@ impl Engine {
     pub(super) fn take_in_new_threads(&mut self) -> Result<(), EngineError> {
         let allowed = usize::try_from(self.adoption.allowance()).unwrap_or(usize::MAX);
         if allowed > 0 {
-            let tids = tracee::threads::list(as_pid(self.pid)).unwrap_or_default();
+            let tids = tracee::threads::list(as_pid(self.program.pid)).unwrap_or_default();
             let tids = tids.into_iter().map(|tid| tid.as_raw().cast_unsigned());
             let new = tids.filter(|&tid| !self.arming.knows(tid)).take(allowed);
             for tid in new.collect::<Vec<_>>() {

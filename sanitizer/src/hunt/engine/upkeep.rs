@@ -9,7 +9,7 @@ use gwp_race_abi::phase;
 use crate::addr::RuntimeAddr;
 use crate::hunt::budget::Budget;
 use crate::hunt::clocks;
-use crate::hunt::delivery::{LAST_RESORT, choose_delivery};
+use crate::hunt::delivery::{self, LAST_RESORT, choose_delivery};
 use crate::hunt::wire::Notice;
 use crate::kernel::cpus;
 use crate::kernel::process::monotonic_ns;
@@ -17,30 +17,26 @@ use crate::kernel::process::nanos;
 use crate::tracee;
 use crate::tracee::memory;
 use crate::tracee::memory::Resident;
-use crate::tracee::threads::Scheduling;
 
-use super::activity::{self, Activity};
-use super::{DECAY_ROUNDS, Engine, EngineError, Purpose, State, as_pid, set_delivery};
+use super::{Engine, EngineError, Purpose, State, as_pid};
+
+/// Samples that were refused for want of a harmless stop.
+#[derive(Debug, Default)]
+pub(super) struct Unstoppable {
+    /// How many, at the last look.
+    seen: u64,
+    /// That nobody can be stopped.
+    is_told: bool,
+}
 
 impl Engine {
-    pub(super) fn check_architecture(&self) -> Result<(), EngineError> {
-        if tracee::process::Architecture::of(as_pid(self.pid))?.is_x86_64() {
-            Ok(())
-        } else {
-            Err(EngineError::Foreign(self.pid))
-        }
-    }
-
     /// Programs change what they do, and memory is used for something else.
     pub(super) fn forget_some(&mut self) {
         self.strategy.decay();
-        self.lines.decay();
-        self.waiting.quiet.clear();
-        self.locks.decay();
+        self.learned.decay();
     }
 
     pub(super) fn housekeeping(&mut self) -> Result<(), EngineError> {
-        self.rounds += 1;
         self.gates.flush_log();
         self.look_for_exec()?;
         if self.ending.is_some() {
@@ -53,7 +49,7 @@ impl Engine {
         } else if !matches!(self.state, State::Scanning(Purpose::Upkeep)) {
             self.waiting.delays_scan = true;
         }
-        if self.rounds.is_multiple_of(DECAY_ROUNDS) {
+        if self.schedule.decays() {
             self.budget.decay();
             if self.substitute.is_some() {
                 self.forget_some();
@@ -92,7 +88,7 @@ impl Engine {
     /// Lets the strategy look at values, while nobody can be claimed: that takes its time. Nothing is fetched from anywhere
     /// for it.
     fn look_at_values(&mut self) {
-        let pid = as_pid(self.pid);
+        let pid = as_pid(self.program.pid);
         if matches!(self.state, State::Scanning(_))
             && let Ok(resident) = Resident::of(pid)
         {
@@ -108,11 +104,11 @@ impl Engine {
     /// refuse (I1), and another signal must do.
     pub(super) fn choose_delivery(&mut self) -> Result<(), EngineError> {
         let unstoppable = self.counter(Counter::SampleUnstoppable);
-        if unstoppable == self.unstoppable {
+        if unstoppable == self.unstoppable.seen {
             return Ok(());
         }
-        self.unstoppable = unstoppable;
-        let chosen = match choose_delivery(self.pid, &self.gates) {
+        self.unstoppable.seen = unstoppable;
+        let chosen = match choose_delivery(self.program.pid, &self.gates) {
             Ok(Some(chosen)) if chosen != self.arming.delivery() => chosen,
             Ok(None) => {
                 self.cannot_stop();
@@ -125,9 +121,9 @@ impl Engine {
         )));
         self.stop_waiting();
         self.arming.close_events(chosen);
-        set_delivery(self.gates.control(), chosen);
+        delivery::tell(self.gates.control(), chosen);
         self.fit_events(self.arming.known());
-        for tid in tracee::threads::list(as_pid(self.pid))? {
+        for tid in tracee::threads::list(as_pid(self.program.pid))? {
             let tid = tid.as_raw().cast_unsigned();
             if self.arming.seize(tid)? {
                 self.open_events(tid)?;
@@ -138,12 +134,12 @@ impl Engine {
 
     /// Tells once that a program's threads cannot be stopped.
     fn cannot_stop(&mut self) {
-        if !std::mem::replace(&mut self.told_unstoppable, true) {
+        if !std::mem::replace(&mut self.unstoppable.is_told, true) {
             self.outbox.warn(format!(
                 "process {} handles or blocks SIGTRAP, SIGURG and SIGWINCH itself, as all programs of Go do: none of its \
                  threads can be stopped without its noticing, so none is, and no race is found in it; watch the code in a program that leaves one of them \
                  alone (see \"Go\" in docs/compatibility.md)",
-                self.pid
+                self.program.pid
             ));
         }
     }
@@ -153,17 +149,16 @@ impl Engine {
         self.forget_caught();
         self.abandon();
         self.stop_waiting();
-        let closed = phase::word(self.generation, phase::CLOSED);
-        self.gates.control().phase.store(closed, SeqCst);
+        self.enter(phase::CLOSED);
         self.arming.reset_to(tid);
-        self.pid = tid;
-        self.check_architecture()?;
+        self.program.pid = tid;
+        self.program.check_architecture()?;
         let delivery = choose_delivery(tid, &self.gates)?.unwrap_or(LAST_RESORT);
-        self.told_unstoppable = false;
+        self.unstoppable.is_told = false;
         self.outbox
             .send(&Notice::Debug(format!("threads are stopped by {delivery}")));
         self.arming.close_events(delivery);
-        set_delivery(self.gates.control(), delivery);
+        delivery::tell(self.gates.control(), delivery);
         // Nothing is armed, and nobody can be claimed.
         self.gates
             .control()
@@ -175,24 +170,9 @@ impl Engine {
         self.fit_events(1);
         self.budget.forget();
         self.locks.forget();
-        self.begin_activity();
+        self.learned.locks.forget();
+        self.program.begin_activity(self.arming.tids().collect());
         self.open_events(tid)
-    }
-
-    /// What the program has done until now is not what it does.
-    pub(super) fn begin_activity(&mut self) {
-        let pid = as_pid(self.pid);
-        let mut tids: Vec<u32> = self.arming.tids().collect();
-        tids.sort_unstable();
-        let some = tids.iter().take(activity::SOME);
-        let threads = some.filter_map(|&tid| Some((tid, Scheduling::read(pid, as_pid(tid))?)));
-        self.activity = Activity {
-            time_ns: monotonic_ns(),
-            used_ns: self.cpu_seen_ns,
-            threads: threads.collect(),
-            count: tids.len(),
-            dear: 0,
-        };
     }
 
     /// Lets the processors' clocks tick as often as what the program does can pay for, and wants them where those of
@@ -202,7 +182,7 @@ impl Engine {
         const LEAST: Duration = Duration::from_millis(500);
         /// Looks in a row: what a program does at its start is not what it does.
         const LOOKS: u32 = 3;
-        let passed_ns = monotonic_ns().saturating_sub(self.activity.time_ns);
+        let passed_ns = monotonic_ns().saturating_sub(self.program.activity.time_ns);
         // To look takes its time, and somebody may stand still.
         if passed_ns < nanos(LEAST) || !matches!(self.state, State::Idle | State::Scanning(_)) {
             return;
@@ -210,21 +190,21 @@ impl Engine {
         let passed_ns = passed_ns as f64;
         let share = self.setup.max_overhead;
         let ticking = self.arming.ticking_cpus();
-        let before = std::mem::take(&mut self.activity);
-        self.begin_activity();
-        let done = self.activity.since(&before);
-        let used = self.activity.used_ns.saturating_sub(before.used_ns) as f64 / passed_ns;
+        let before = std::mem::take(&mut self.program.activity);
+        self.program.begin_activity(self.arming.tids().collect());
+        let done = self.program.activity.since(&before);
+        let used = self.program.activity.used_ns.saturating_sub(before.used_ns) as f64 / passed_ns;
         if self.substitute.is_none() {
             let waiting = done.map_or(0.0, |done| done.waited * 1e9 / passed_ns);
-            let of = cpus::usable_by(as_pid(self.pid));
+            let of = cpus::usable_by(as_pid(self.program.pid));
             self.budget.program_uses(used, of, waiting);
         }
         if self.arming.may_be_dear()
             && let Some(done) = done
             && clocks::are_dear(done.turns * 1e9 / passed_ns, used, share)
         {
-            self.activity.dear = before.dear + 1;
-            if self.activity.dear >= LOOKS {
+            self.program.activity.dear = before.dear + 1;
+            if self.program.activity.dear >= LOOKS {
                 self.arming.want_cpus();
             }
         }

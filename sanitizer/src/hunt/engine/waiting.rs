@@ -23,7 +23,6 @@ use crate::kernel::process::nanos;
 
 use super::decisions::Way;
 use super::looks::Look;
-use super::quiet::Quiet;
 use super::wanted::Ahead;
 use super::writers::Watching;
 use super::{CLAIM_TIME, Engine, EngineError, State};
@@ -89,8 +88,6 @@ pub(super) struct Waiting {
     pub(super) recorded_early: u64,
     /// When the thread in hand was claimed by a gate.
     pub(super) claimed: u64,
-    /// The last addresses at which nobody came while a thread was stalled.
-    pub(super) quiet: Quiet,
     /// When to look after that again.
     next: u64,
     rest: Duration,
@@ -135,17 +132,14 @@ impl Engine {
         self.end_wait(Outcome::NotReached);
         self.end_watching();
         let control = self.gates.control();
-        let word = control.phase.load(SeqCst);
-        if phase::of(word) == phase::CLAIMED {
+        if self.gates.phase().is(phase::CLAIMED) {
             let since = control.claim.time_ns.load(SeqCst);
             if now.saturating_sub(since) > nanos(CLAIM_TIME) {
                 // Its stop was lost: the thread blocks the signal by now, or has thrown it away.
                 self.void_claim(control.claim.owner.load(SeqCst) as u32);
             }
         }
-        if phase::of(self.gates.control().phase.load(SeqCst)) != phase::IDLE
-            || self.next_housekeeping == 0
-        {
+        if !self.gates.phase().is(phase::IDLE) || !self.schedule.has_begun() {
             self.rest();
             return Ok(());
         }
@@ -162,7 +156,7 @@ impl Engine {
             if now < until {
                 self.wait_when_ready(coming, until);
             } else {
-                self.count_no_stall(NOT_READY);
+                self.figures.no_stall(NOT_READY);
                 self.rest();
             }
             return;

@@ -118,7 +118,7 @@ impl Engine {
         }
         let len = block(wanted, size);
         let control = self.gates.control();
-        let generation = phase::generation(control.phase.load(SeqCst)) + 1;
+        let generation = self.gates.phase().read().generation() + 1;
         control.stall.hits.store(0, SeqCst);
         let since = self.begin_sharing(NOBODY, RuntimeAddr(wanted));
         let control = self.gates.control();
@@ -126,7 +126,7 @@ impl Engine {
         let watchpoints = self.arming.watchpoints();
         if let Err(error) = watchpoints.watch_beside(RuntimeAddr(wanted), len, kind) {
             self.outbox.send(&Notice::Debug(error.to_string()));
-            self.count_no_stall("watchpoint-failed");
+            self.figures.no_stall("watchpoint-failed");
             self.forget_ahead();
             self.strategy.waits_for_any();
             return false;
@@ -175,7 +175,7 @@ impl Engine {
     /// A thread has stopped for something else than what it was claimed for: it may have done anything before it stands where it was.
     pub(super) fn spoils_claim(&mut self, tid: u32) {
         let control = self.gates.control();
-        let is_claimed = phase::of(control.phase.load(SeqCst)) == phase::CLAIMED
+        let is_claimed = self.gates.phase().is(phase::CLAIMED)
             && control.claim.owner.load(SeqCst) == u64::from(tid);
         if let Some(ahead) = self.waiting.ahead.as_mut().filter(|_| is_claimed) {
             ahead.is_spoiled = true;
@@ -207,7 +207,7 @@ impl Engine {
         let lasted = Duration::from_nanos(lasted);
         (self.strategy).watched_ahead(site, address, lasted, &others);
         if !others.is_empty() {
-            self.lines.shared(address);
+            self.learned.lines.shared(address);
         }
     }
 

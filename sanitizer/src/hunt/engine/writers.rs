@@ -42,7 +42,7 @@ impl Engine {
             Err(error) => {
                 self.outbox.send(&Notice::Debug(error.to_string()));
                 self.gates.control().sharing.address.store(0, SeqCst);
-                self.count_no_stall("watchpoint-failed");
+                self.figures.no_stall("watchpoint-failed");
             }
         }
     }

@@ -64,11 +64,11 @@ fn gates_forget_a_process() {
     for field in of_process(control).into_iter().chain(others) {
         field.store(7, SeqCst);
     }
-    control.phase.store(phase::word(5, phase::STALL), SeqCst);
+    gates.phase().enter(5, phase::STALL);
     gates.reset();
     let control = gates.control();
-    let phase = control.phase.load(SeqCst);
-    assert_eq!(phase, phase::word(6, phase::CLOSED));
+    let phase = gates.phase().read();
+    assert_eq!((phase.generation(), phase.phase()), (6, phase::CLOSED));
     assert_eq!(control.namespace.pointer.load(SeqCst), 7);
     assert_eq!(control.namespace.level.load(SeqCst), 7);
     assert_eq!(format!("{:?}", control.offsets), offsets);

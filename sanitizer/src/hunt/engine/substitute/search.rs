@@ -27,7 +27,7 @@ impl Engine {
         };
         let call = self.routine_call(&regs, &|| &snapshot);
         match self.propose(&regs, call.as_ref(), None, &|| &snapshot) {
-            Proposal::Pass(reason) => self.count_no_stall(reason),
+            Proposal::Pass(reason) => self.figures.no_stall(reason),
             Proposal::StallHere { site, patience } => {
                 self.send_to(trap.tid, regs.rip, site, patience);
             }
@@ -38,17 +38,15 @@ impl Engine {
     /// Claims a thread that runs and lets it stop at an instruction.
     fn send_to(&mut self, tid: u32, at: u64, site: u64, patience: Patience) {
         let control = self.gates.control();
-        self.generation = phase::generation(control.phase.load(SeqCst)) + 1;
+        self.generation = self.gates.phase().read().generation() + 1;
         control.claim.owner.store(u64::from(tid), SeqCst);
         control.claim.breakpoint.store(at, SeqCst);
-        control
-            .phase
-            .store(phase::word(self.generation, phase::SEEK), SeqCst);
+        self.enter(phase::SEEK);
         let now = monotonic_ns();
         control.claim.time_ns.store(now, SeqCst);
         if let Err(error) = self.arming.break_at(tid, RuntimeAddr(at), &self.gates) {
             self.outbox.send(&Notice::Debug(error.to_string()));
-            self.count_no_stall("breakpoint-failed");
+            self.figures.no_stall("breakpoint-failed");
             return self.go_idle();
         }
         self.add(Counter::SamplesPassed, 1);
@@ -71,7 +69,7 @@ impl Engine {
     /// What is due: new threads, and the budget, without which the clocks do not run.
     pub(in crate::hunt::engine) fn substitute_on_time(&mut self) -> Result<(), EngineError> {
         let now = monotonic_ns();
-        let is_watching = self.next_housekeeping != 0;
+        let is_watching = self.schedule.has_begun();
         let Some(substitute) = self.substitute.as_mut().filter(|_| is_watching) else {
             return Ok(());
         };
@@ -88,7 +86,7 @@ impl Engine {
         let Some(substitute) = self.substitute.as_mut() else {
             return;
         };
-        let cpu = tracee::process::cpu_time(as_pid(self.pid)).unwrap_or_default();
+        let cpu = tracee::process::cpu_time(as_pid(self.program.pid)).unwrap_or_default();
         let before = substitute
             .paid
             .replace(cpu.max(substitute.paid.unwrap_or_default()));

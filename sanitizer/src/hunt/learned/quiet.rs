@@ -7,11 +7,11 @@ const MOST: usize = 16;
 
 /// The last ones, the last one first.
 #[derive(Debug, Default)]
-pub(super) struct Quiet(VecDeque<u64>);
+pub struct Quiet(VecDeque<u64>);
 
 impl Quiet {
     /// Nobody came while a thread was stalled that was about to access this address.
-    pub(super) fn note(&mut self, address: u64) {
+    pub fn note(&mut self, address: u64) {
         if self.0.contains(&address) {
             return;
         }
@@ -20,17 +20,17 @@ impl Quiet {
     }
 
     /// Somebody uses it after all.
-    pub(super) fn forget(&mut self, address: u64) {
+    pub fn forget(&mut self, address: u64) {
         self.0.retain(|quiet| *quiet != address);
     }
 
     /// Something else may be there by now.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> impl ExactSizeIterator<Item = u64> {
+    pub fn all(&self) -> impl ExactSizeIterator<Item = u64> {
         self.0.iter().copied()
     }
 }

@@ -1,0 +1,168 @@
+//! The process that is watched, and what it has used of the processors.
+
+use std::time::Duration;
+
+use crate::kernel::process::{monotonic_ns, nanos};
+use crate::tracee::TargetError;
+use crate::tracee::process::{Architecture, cpu_time};
+use crate::tracee::threads::{Scheduling, Stat, live_thread};
+
+use super::activity::{self, Activity};
+use super::{EngineError, as_pid};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) pid: u32,
+    /// Its file, where that can be known.
+    pub(super) exe: String,
+    /// CPU time that it had used before it was watched.
+    cpu_before: Duration,
+    /// CPU time that it has used since, at the last look, ns.
+    seen_ns: u64,
+    /// When the clocks were looked after last.
+    pub(super) activity: Activity,
+}
+
+impl Program {
+    pub(super) fn new(pid: u32) -> Self {
+        Self {
+            pid,
+            exe: String::new(),
+            cpu_before: Duration::ZERO,
+            seen_ns: 0,
+            activity: Activity::default(),
+        }
+    }
+
+    /// Whether the process was started when it should have been: ids are used again. One that is held by mistake is let go, untouched, by
+    /// our exit.
+    pub(super) fn check_identity(&self, started: Option<u64>) -> Result<(), EngineError> {
+        let Some(expected) = started else {
+            return Ok(());
+        };
+        match Stat::read(as_pid(self.pid), as_pid(self.pid)) {
+            Ok(stat) if stat.start_ticks != expected => Err(EngineError::Replaced(self.pid)),
+            Err(error) if error.is_vanished() => Err(EngineError::Gone(self.pid)),
+            // Where that is not to be known, the id has to do.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn check_architecture(&self) -> Result<(), EngineError> {
+        if Architecture::of(as_pid(self.pid))?.is_x86_64() {
+            Ok(())
+        } else {
+            Err(EngineError::Foreign(self.pid))
+        }
+    }
+
+    /// It is watched from now on.
+    pub(super) fn begin(&mut self) -> Result<(), TargetError> {
+        self.cpu_before = cpu_time(as_pid(self.pid))?;
+        Ok(())
+    }
+
+    /// Looks what it executes.
+    pub(super) fn look_at_file(&mut self) {
+        let thread = live_thread(as_pid(self.pid)).unwrap_or(as_pid(self.pid));
+        self.exe = std::fs::read_link(format!("/proc/{thread}/exe"))
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default();
+    }
+
+    /// CPU time that it has used while it was watched, ns.
+    pub(super) fn cpu_used(&self) -> u64 {
+        let cpu = cpu_time(as_pid(self.pid)).unwrap_or_default();
+        // Of one that has ended this moment only that is known which was seen before.
+        nanos(cpu.saturating_sub(self.cpu_before)).max(self.seen_ns)
+    }
+
+    /// It was seen to have used so much; what of it is new.
+    pub(super) const fn saw(&mut self, used_ns: u64) -> u64 {
+        let new = used_ns.saturating_sub(self.seen_ns);
+        self.seen_ns = used_ns;
+        new
+    }
+
+    /// What it has done until now is not what it does. `tids`: those of its threads that are held.
+    pub(super) fn begin_activity(&mut self, mut tids: Vec<u32>) {
+        tids.sort_unstable();
+        let some = tids.iter().take(activity::SOME);
+        let threads =
+            some.filter_map(|&tid| Some((tid, Scheduling::read(as_pid(self.pid), as_pid(tid))?)));
+        self.activity = Activity {
+            time_ns: monotonic_ns(),
+            used_ns: self.seen_ns,
+            threads: threads.collect(),
+            count: tids.len(),
+            dear: 0,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use crate::{
+        hunt::{
+            engine::{Engine, Lasting},
+            loader::Loader,
+            strategy::Name,
+            wire::{Outbox, Setup},
+        },
+        kernel::{gates::Gates, perf::Delivery, tables::Tables},
+        tracee::testing::Child,
+    };
+
+    use super::*;
+
+    fn engine(pid: u32, start_ticks: Option<u64>) -> Engine {
+        let setup = Setup {
+            start_ticks,
+            is_child: true,
+            strategy: Name::Clock,
+            seed: 1,
+            ..Setup::usual(pid)
+        };
+        let lasting = Lasting {
+            gates: Gates::in_user_space().unwrap(),
+            loader: Loader::start(Tables::unneeded()).unwrap(),
+            trap_cost_ns: 1000,
+        };
+        let (socket, _) = UnixStream::pair().unwrap();
+        let delivery = Delivery::GateSignal(libc::SIGURG as u8);
+        Engine::new(setup, lasting, delivery, Outbox::new(socket), 0)
+    }
+
+    /// Check that a process which has the id of the one that is meant is not watched, also where that is noticed only once it is held: no
+    /// event is opened, and it runs on.
+    #[test]
+    fn a_process_with_the_same_id_is_let_alone() {
+        let child = Child::run("#include <unistd.h>\nint main() { pause(); }", &[]);
+        child.wait_for_state('S');
+        let pid = child.pid().as_raw().cast_unsigned();
+        let started = Stat::read(child.pid(), child.pid()).unwrap().start_ticks;
+        for expected in [Some(started), None] {
+            Program::new(pid).check_identity(expected).unwrap();
+        }
+        // Not even held.
+        let mut other = engine(pid, Some(started + 1));
+        assert!(matches!(other.attach(), Err(EngineError::Replaced(at)) if at == pid));
+        assert!(other.arming.is_empty());
+        // Held, but nothing more.
+        let held = std::thread::spawn(move || {
+            let mut other = engine(pid, Some(started + 1));
+            let adopted = other.adopt_threads();
+            assert!(matches!(adopted, Err(EngineError::Replaced(at)) if at == pid));
+            assert_eq!(other.arming.ticking_cpus(), 0);
+            other
+                .arming
+                .take_records(|_, _| panic!("events were opened"));
+        });
+        held.join().unwrap();
+        // A thread that traces lets go by its end.
+        child.wait_for_state('S');
+    }
+}
