@@ -5,6 +5,8 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use super::wire::Setup;
 
+/// Where accesses are far apart, stalls may be so many times as long as the user's `--stall`.
+const LONGER_STALLS: u32 = 10;
 /// CPU time of a thread between two clock samples.
 pub const SAMPLE_PERIOD: RangeInclusive<Duration> =
     Duration::from_micros(100)..=Duration::from_secs(3600);
@@ -65,6 +67,24 @@ pub fn check(setup: &Setup, deadline: Duration) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// The longest stall that a strategy may have: within the watchdog's deadline, which also has to hold what
+/// comes before and after.
+#[must_use]
+pub fn longest_stall(setup: &Setup) -> Duration {
+    let usual = Duration::from_nanos(setup.stall_ns);
+    let deadline = Duration::from_nanos(setup.stop_deadline_ns);
+    usual
+        .saturating_mul(LONGER_STALLS)
+        .min(deadline / 2)
+        .max(usual)
+}
+
+/// How long after its claim a thread's stall ends, at the latest: something of the watchdog's deadline is left for what comes after.
+#[must_use]
+pub fn latest_end(setup: &Setup) -> Duration {
+    Duration::from_nanos(setup.stop_deadline_ns / 4 * 3)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use gwp_race_abi::own;
 use gwp_race_abi::phase;
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::bounds::{latest_end, longest_stall};
 use crate::hunt::classify::BEYOND;
 use crate::hunt::routine_call::RoutineCall;
 use crate::hunt::strategy::CodeView as _;
@@ -18,7 +19,6 @@ use crate::hunt::strategy::Patience;
 use crate::hunt::watched;
 use crate::hunt::watched::Watched;
 use crate::hunt::wire::Notice;
-use crate::hunt::wire::Setup;
 use crate::insn::Regs;
 use crate::kernel::KernelError;
 use crate::kernel::gates::Hit;
@@ -38,9 +38,6 @@ const HOLDS_LOCK: &str = "holds-lock";
 
 /// Bytes by which a call moves the stack pointer.
 const RETURN_ADDRESS: u64 = 8;
-
-/// Where accesses are far apart, stalls may be so many times as long as the user's `--stall`.
-const LONGER_STALLS: u32 = 10;
 
 impl Engine {
     pub(super) fn begin_stall(
@@ -340,20 +337,4 @@ impl Engine {
             stalled.look_at_locks = stalled.look_at_locks.min(stalled.deadline);
         }
     }
-}
-
-/// The longest stall that a strategy may have: within the watchdog's deadline, which also has to hold what
-/// comes before and after.
-pub(super) fn longest_stall(setup: &Setup) -> Duration {
-    let usual = Duration::from_nanos(setup.stall_ns);
-    let deadline = Duration::from_nanos(setup.stop_deadline_ns);
-    usual
-        .saturating_mul(LONGER_STALLS)
-        .min(deadline / 2)
-        .max(usual)
-}
-
-/// How long after its claim a thread's stall ends, at the latest: something of the watchdog's deadline is left for what comes after.
-fn latest_end(setup: &Setup) -> Duration {
-    Duration::from_nanos(setup.stop_deadline_ns / 4 * 3)
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use gwp_race_abi::OWN_ACCESSES;
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::bounds::longest_stall;
 use crate::hunt::strategy::{Conflict, Outcome};
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 
 use super::Engine;
 use super::decisions::Way;
-use super::hold::longest_stall;
 
 /// Bytes that stay watched without holding anybody.
 #[derive(Clone, Debug)]
