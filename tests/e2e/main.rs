@@ -13,6 +13,7 @@ mod execs;
 mod explain;
 mod faults;
 mod files;
+mod forms;
 mod identity;
 mod known_addresses;
 mod lent;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The compilers and tools of the tests: the Debian package, and a program of it.
-const TEST_PACKAGES: [(&str, &str); 8] = [
+const TEST_PACKAGES: [(&str, &str); 9] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
     ("musl-tools", "musl-gcc"),
@@ -21,6 +21,7 @@ const TEST_PACKAGES: [(&str, &str); 8] = [
     ("g++", "g++"),
     ("binutils", "strip"),
     ("libcap2-bin", "setcap"),
+    ("cmake", "ctest"),
 ];
 
 /// Installs what is missing.

@@ -4,11 +4,14 @@ mod allowance;
 pub mod args;
 mod asked;
 pub mod attach;
+mod completions;
 mod covered;
 pub mod decisions;
 mod descendants;
 pub mod doctor;
 mod enough;
+pub mod export;
+pub mod form;
 pub mod inspect;
 pub mod link;
 mod not_executable;
@@ -78,7 +81,9 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
             check_filter()?;
             doctor::run(args)
         }
+        Command::Export(args) => export::run(args),
         Command::Decisions(args) => decisions::run(args),
+        Command::Completions { shell } => completions::run(*shell),
         Command::Tracer => {
             leave_to_parent();
             let socket = io::stdin().as_fd().try_clone_to_owned()?;

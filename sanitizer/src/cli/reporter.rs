@@ -7,7 +7,6 @@ mod coverage_file;
 mod work;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::Write;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -15,7 +14,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::args::{Format, Mixed, WatchArgs};
+use super::args::{Mixed, WatchArgs};
+use super::form::Form;
 use crate::hunt::wire::Refuted;
 use crate::kernel::descriptors::own_table;
 use crate::kernel::limits::explained;
@@ -23,8 +23,8 @@ use crate::kernel::process::thread_cpu_time_ns;
 use crate::kernel::rights::as_caller;
 use crate::reader::{Client, Program};
 use crate::report::{
-    Deduper, Elsewhere, Finding, JsonWriter, LookedAt, MapInfo, ModuleInfo, RecordStderr,
-    ReportWriter, Summary, TextWriter, is_own_descriptor, open_output,
+    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, RecordStderr, ReportWriter,
+    Summary, is_own_descriptor, open_output,
 };
 use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
@@ -121,7 +121,8 @@ struct State {
     /// The first failure to write; a standard error that nobody reads is none.
     failure: Option<anyhow::Error>,
     quiet: bool,
-    json: bool,
+    /// A program reads the reports.
+    for_programs: bool,
     coverage: Option<CoverageFile>,
     /// The modules of which it was told what of their tables is left out; with `--verbose` only.
     looked_into: Option<HashSet<(String, Vec<u8>)>>,
@@ -150,8 +151,23 @@ impl Reporter {
     ) -> anyhow::Result<Self> {
         // Before the output is opened, which may be one of these files.
         let beforehand = Beforehand::read(args)?;
-        let to_stderr = || writer(args, Box::new(RecordStderr), "standard error", beside);
-        let (writer, resort) = match &args.output {
+        let form = Form {
+            format: args.format,
+            source_root: args.source_root.as_deref(),
+            stats: args.stats,
+            quiet: args.quiet,
+            has_baseline: args.baseline.is_some(),
+        };
+        let to_stderr =
+            |form: Form<'_>| form.writer(Box::new(RecordStderr), "standard error", beside);
+        // Nobody reads half a document.
+        let resort = to_stderr(if form.is_document() {
+            form.as_text()
+        } else {
+            form
+        });
+        let output = args.output.clone().or_else(|| form.usual_output());
+        let (writer, resort) = match &output {
             Some(path) => {
                 let file = Box::new(as_caller(|| open_output(path))??);
                 let name = if path.as_os_str() == "-" {
@@ -160,9 +176,9 @@ impl Reporter {
                     path.display().to_string()
                 };
                 let beside = beside && is_own_descriptor(path);
-                (writer(args, file, &name, beside), Some(to_stderr()))
+                (form.writer(file, &name, beside), Some(resort))
             }
-            None => (to_stderr(), None),
+            None => (to_stderr(form), None),
         };
         let progress = Arc::new(Progress::default());
         let files = Arc::new(Mutex::new(Client::new(reader, Sources::default())));
@@ -182,7 +198,7 @@ impl Reporter {
             found,
             failure: None,
             quiet: args.quiet,
-            json: args.format == Format::Json,
+            for_programs: form.is_for_programs(),
             coverage: args
                 .coverage
                 .as_deref()
@@ -324,22 +340,6 @@ impl Reporter {
             )),
             ..Closing::default()
         }
-    }
-}
-
-/// Writes reports in the form that was asked for; `beside` the program's output or alone.
-fn writer(
-    args: &WatchArgs,
-    out: Box<dyn Write + Send>,
-    name: &str,
-    beside: bool,
-) -> Box<dyn ReportWriter> {
-    match args.format {
-        Format::Text => {
-            let text = TextWriter::new(out, name, args.stats);
-            Box::new(if beside { text.beside_output() } else { text })
-        }
-        Format::Json => Box::new(JsonWriter::new(out, name)),
     }
 }
 

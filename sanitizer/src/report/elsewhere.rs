@@ -10,6 +10,7 @@ use crate::symbols::Frame;
 
 /// A function that is not analyzed, or code that has no name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unanalyzed {
     /// The function's demangled name, where the symbol table has one.
     pub function: Option<String>,

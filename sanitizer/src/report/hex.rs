@@ -15,6 +15,20 @@ impl fmt::Display for Hex {
     }
 }
 
+#[cfg(test)]
+impl schemars::JsonSchema for Hex {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Hex".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "An address or offset.",
+            "type": "string",
+            "pattern": "^0x[0-9a-f]+$"
+        })
+    }
+}
+
 impl Serialize for Hex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

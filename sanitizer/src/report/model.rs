@@ -13,6 +13,7 @@ pub const SCHEMA: u32 = 1;
 
 /// One data race.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Race {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -56,6 +57,7 @@ pub struct Race {
 
 /// What a race is called, the same in other builds as far as each name says (`identity.rs`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Identity {
     /// The two instructions: `p2:` and 32 hexadecimal digits; none where a module has no build id.
     pub pair: Option<String>,
@@ -75,6 +77,7 @@ impl Identity {
 
 /// The routine with which a thread was started, or the program began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ThreadStart {
     /// The demangled function.
     pub function: String,
@@ -86,6 +89,7 @@ pub struct ThreadStart {
 
 /// Which side of a race an access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Its thread was held just before it.
@@ -107,6 +111,7 @@ impl Role {
 
 /// One side of a race.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Access {
     /// Which side.
     pub role: Role,
@@ -154,6 +159,7 @@ pub struct Access {
 
 /// A basic block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CodeBlock {
     /// Its number within the function.
     pub number: u32,
@@ -165,6 +171,7 @@ pub struct CodeBlock {
 
 /// A live value of a stack map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LiveValue {
     /// The number of the record.
     pub record: u64,
@@ -178,6 +185,7 @@ pub struct LiveValue {
 
 /// One frame of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StackFrame {
     /// The instruction, or for callers an address within the call.
     pub pc: Hex,
@@ -204,6 +212,7 @@ pub struct StackFrame {
 
 /// What kind of memory an address is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LocationKind {
     /// A variable with static storage, named by the symbol table.
@@ -222,6 +231,7 @@ pub enum LocationKind {
 
 /// What is at an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Location {
     /// The kind of memory.
     pub kind: LocationKind,

@@ -14,6 +14,7 @@ pub use stats::stats_text;
 
 /// Figures of one session. The JSON form is a contract with users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
     /// Seconds since the session began.
     pub elapsed_s: f64,

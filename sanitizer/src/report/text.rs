@@ -7,12 +7,10 @@ use super::clean::clean;
 use super::finding::RaceClass;
 use super::hex::Hex;
 use super::model::{
-    Access, CodeBlock, Identity, LiveValue, Location, LocationKind, Race, Role, StackFrame,
-    ThreadStart,
+    Access, CodeBlock, Identity, LiveValue, Location, LocationKind, Race, Role, ThreadStart,
 };
 use super::names;
-use super::own_code::own_place;
-use crate::insn::AccessKind;
+use super::words::{capitalized, file_name, frame_text, padded, summary_places, what};
 
 const RULE: &str = "==================";
 
@@ -63,14 +61,7 @@ fn write_race(out: &mut String, race: &Race) -> fmt::Result {
 }
 
 fn write_access(out: &mut String, access: &Access) -> fmt::Result {
-    let what = match (access.kind, access.atomic) {
-        (AccessKind::Read, false) => "read",
-        (AccessKind::Write, false) => "write",
-        (AccessKind::ReadWrite, false) => "read-write",
-        (AccessKind::Read, true) => "atomic read",
-        (AccessKind::Write, true) => "atomic write",
-        (AccessKind::ReadWrite, true) => "atomic read-write",
-    };
+    let what = what(access);
     let what = match access.role {
         Role::Stalled => capitalized(what),
         Role::Racing => format!("Concurrent {what}"),
@@ -140,63 +131,6 @@ fn runs(start: Option<&ThreadStart>) -> String {
         }
     }
     text
-}
-
-/// `function file:line:column (module+offset)`, with `<null>` for what is not known.
-fn frame_text(frame: &StackFrame) -> String {
-    let function = frame.function.as_deref().map_or("<null>".into(), clean);
-    let source = source_place(frame).unwrap_or_else(|| "<null>".to_owned());
-    let mut text = format!("{function} {source}");
-    match &frame.module {
-        Some(module) => {
-            let _ = write!(text, " ({}+{})", clean(file_name(module)), frame.offset);
-        }
-        None => {
-            let _ = write!(text, " ({})", frame.pc);
-        }
-    }
-    if let Some(build_id) = &frame.build_id {
-        let _ = write!(text, " (BuildId: {build_id})");
-    }
-    if frame.inlined {
-        text.push_str(" [inlined]");
-    }
-    text
-}
-
-fn source_place(frame: &StackFrame) -> Option<String> {
-    let mut text = clean(frame.file.as_deref()?).into_owned();
-    for number in [frame.line, frame.line.and(frame.column)]
-        .into_iter()
-        .flatten()
-    {
-        let _ = write!(text, ":{number}");
-    }
-    Some(text)
-}
-
-/// Where the race is, for the last line: where in the user's own code each side is, once where both are at the same place.
-pub fn summary_places(race: &Race) -> String {
-    let [stalled, racing] = race.accesses.each_ref().map(summary_place);
-    if stalled == racing {
-        stalled
-    } else {
-        format!("{stalled} / {racing}")
-    }
-}
-
-fn summary_place(access: &Access) -> String {
-    let Some(site) = own_place(access) else {
-        return format!("({})", access.pc);
-    };
-    let place = source_place(site).unwrap_or_else(|| match &site.module {
-        Some(module) => format!("({}+{})", clean(module), site.offset),
-        None => format!("({})", site.pc),
-    });
-    match &site.function {
-        Some(function) => format!("{place} in {}", clean(function)),
-        None => place,
-    }
 }
 
 fn write_location(out: &mut String, race: &Race) -> fmt::Result {
@@ -288,26 +222,4 @@ fn write_value(out: &mut String, race: &Race) -> fmt::Result {
         (None, Some(after)) => writeln!(out, "  Value of the watched {watched}: {after} after"),
         (None, None) => Ok(()),
     }
-}
-
-/// Addresses of memory are padded to twelve digits, as ThreadSanitizer does.
-fn padded(address: Hex) -> String {
-    format!("{:#014x}", address.0)
-}
-
-fn capitalized(text: &str) -> String {
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map(|c| c.to_ascii_uppercase())
-        .into_iter()
-        .chain(chars)
-        .collect()
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/')
-        .next()
-        .filter(|name| !name.is_empty())
-        .unwrap_or(path)
 }

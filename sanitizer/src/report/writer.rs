@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::clean::to_json;
-use super::model::Race;
+use super::model::{Race, SCHEMA};
 use super::summary::{Summary, closing_line, stats_text};
 use super::text::race_text;
 
@@ -42,16 +42,38 @@ pub trait ReportWriter: Send {
     fn race(&mut self, race: &Race) -> Result<(), WriteError>;
     /// Writes the summary, which comes last.
     fn summary(&mut self, summary: &Summary) -> Result<(), WriteError>;
+    /// Takes the races that are not written yet: of a form that is one whole, all until the summary.
+    fn take_unwritten(&mut self) -> Vec<Race> {
+        Vec::new()
+    }
 }
 
-struct Output {
+/// Where reports are written.
+pub(super) struct Output {
     out: Box<dyn Write + Send>,
     path: String,
 }
 
 impl Output {
+    /// Writes to `out`, which errors call `path`.
+    pub(super) fn new(out: Box<dyn Write + Send>, path: impl Into<String>) -> Self {
+        let path = path.into();
+        Self { out, path }
+    }
+
+    /// What has become of a report that could not be put together.
+    pub(super) fn failed(
+        &self,
+        error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> WriteError {
+        WriteError {
+            path: self.path.clone(),
+            source: io::Error::other(error),
+        }
+    }
+
     /// One write for each report, so that the target's own output does not get in between.
-    fn write(&mut self, text: &str) -> Result<(), WriteError> {
+    pub(super) fn write(&mut self, text: &str) -> Result<(), WriteError> {
         self.out
             .write_all(text.as_bytes())
             .and_then(|()| self.out.flush())
@@ -75,10 +97,7 @@ impl TextWriter {
     #[must_use]
     pub fn new(out: Box<dyn Write + Send>, path: impl Into<String>, stats: bool) -> Self {
         Self {
-            output: Output {
-                out,
-                path: path.into(),
-            },
+            output: Output::new(out, path),
             stats,
             shared: false,
         }
@@ -121,28 +140,36 @@ impl JsonWriter {
     #[must_use]
     pub fn new(out: Box<dyn Write + Send>, path: impl Into<String>) -> Self {
         Self {
-            output: Output {
-                out,
-                path: path.into(),
-            },
+            output: Output::new(out, path),
         }
     }
 
     fn line(&mut self, line: &Line<'_>) -> Result<(), WriteError> {
-        let mut text = to_json(line).map_err(|error| WriteError {
-            path: self.output.path.clone(),
-            source: io::Error::other(error),
-        })?;
+        let mut text = to_json(line).map_err(|error| self.output.failed(error))?;
         text.push('\n');
         self.output.write(&text)
     }
 }
 
+/// A line of reports in JSON.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Line<'a> {
+    /// A data race.
     Race(&'a Race),
-    Summary(&'a Summary),
+    /// What was done until the end of watching.
+    Summary(Versioned<'a>),
+}
+
+/// A summary with the version of its form.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Versioned<'a> {
+    /// Counts incompatible changes.
+    schema: u32,
+    #[serde(flatten)]
+    summary: &'a Summary,
 }
 
 impl ReportWriter for JsonWriter {
@@ -151,6 +178,80 @@ impl ReportWriter for JsonWriter {
     }
 
     fn summary(&mut self, summary: &Summary) -> Result<(), WriteError> {
-        self.line(&Line::Summary(summary))
+        self.line(&Line::Summary(Versioned {
+            schema: SCHEMA,
+            summary,
+        }))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Something to write to, and what was written.
+    pub fn kept() -> (Box<dyn Write + Send>, impl Fn() -> String) {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let kept = Kept(Arc::clone(&bytes));
+        let read = move || String::from_utf8(bytes.lock().unwrap().clone()).unwrap();
+        (Box::new(kept), read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::generate::SchemaSettings;
+
+    use super::*;
+    use crate::report::sample;
+
+    /// Check that the schema in the documentation is that of the code (`UPDATE_DOCS=1` writes it), and that what is written follows it.
+    #[test]
+    fn json_follows_the_schema() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/report.schema.json");
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let schema = settings
+            .into_generator()
+            .into_root_schema_for::<Line<'static>>();
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &text).unwrap();
+        }
+        let documented = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            documented == text,
+            "UPDATE_DOCS=1 cargo test -p gwp-race --lib json_follows"
+        );
+        let validator = jsonschema::validator_for(schema.as_value()).unwrap();
+        let (out, written) = testing::kept();
+        let mut writer = JsonWriter::new(out, "test");
+        writer.race(&sample::race()).unwrap();
+        writer.summary(&Summary::default()).unwrap();
+        let lines: Vec<serde_json::Value> = (written().lines())
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 2);
+        for line in &lines {
+            let errors: Vec<String> = validator
+                .iter_errors(line)
+                .map(|error| format!("{}: {error}", error.instance_path()))
+                .collect();
+            assert!(errors.is_empty() && line["schema"] == SCHEMA, "{errors:#?}");
+        }
+        let mut wrong = lines[0].clone();
+        wrong["accesses"][0]["kind"] = "song".into();
+        assert!(!validator.is_valid(&wrong));
     }
 }

@@ -123,7 +123,7 @@ impl State {
                         .hits_swallowed
                         .insert("suppressed".to_owned(), self.tally.suppressed);
                 }
-                if !self.quiet || self.json {
+                if !self.quiet || self.for_programs {
                     self.write(|writer| writer.summary(&summary));
                 }
                 if let Some(Err(error)) = self.coverage.as_mut().map(CoverageFile::write) {
@@ -165,7 +165,7 @@ impl State {
         race.known = self.beforehand.baseline.knows(&race);
         if race.known {
             self.tally.known += 1;
-            if !self.quiet || self.json {
+            if !self.quiet || self.for_programs {
                 self.write(|writer| writer.race(&race));
             }
             return Fate::Known;
@@ -198,6 +198,9 @@ impl State {
                     tracing::error!("{error}; what it does not take follows here");
                 }
                 // Beyond this there is nobody to tell; the exit code does.
+                for race in self.writer.take_unwritten() {
+                    let _ = resort.race(&race);
+                }
                 let _ = report(&mut **resort);
             }
             None if error.is_closed() => return,

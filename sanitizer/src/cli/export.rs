@@ -1,0 +1,100 @@
+//! `gwp-race export`: reports that were written as JSON, in another form.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::form::{Form, Format};
+use crate::kernel::rights::as_caller;
+use crate::report::clean::clean;
+use crate::report::{
+    Record, RecordFile, ReportWriter, Summary, WriteError, open_output, read_records,
+};
+
+/// Write reports in another form
+///
+/// `run` and `attach` write one JSON object a line with --format json, as races are found. What they have written so far can be had in another form at any time: of
+/// a server that is watched for weeks, say, of a run that was killed, or of several runs whose files were put together.
+///
+/// The exit code is 0 if all could be read and written, and 1 if not.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  gwp-race run --format json -o races.json -- ./test-suite
+  gwp-race export --format sarif -o races.sarif races.json
+  gwp-race export --format github races.json")]
+pub struct ExportArgs {
+    /// Form of the reports
+    #[arg(long, value_enum)]
+    pub format: Format,
+
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Name source files from this folder in SARIF and annotations [default: $GITHUB_WORKSPACE, else the working directory]
+    #[arg(long, value_name = "FOLDER")]
+    pub source_root: Option<PathBuf>,
+
+    /// The file that --format json has written
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// The file cannot be read, or the reports not be written.
+pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    let read = as_caller(|| read_records(&args.file))??;
+    let has_baseline = read
+        .records
+        .iter()
+        .any(|record| matches!(record, Record::Race(race) if race.known));
+    let form = Form {
+        format: args.format,
+        source_root: args.source_root.as_deref(),
+        stats: false,
+        quiet: false,
+        has_baseline,
+    };
+    let path = args.output.clone().unwrap_or_else(|| PathBuf::from("-"));
+    let name = match path.as_os_str().as_encoded_bytes() {
+        b"-" => "standard output".to_owned(),
+        _ => path.display().to_string(),
+    };
+    let out: RecordFile = as_caller(|| open_output(&path))??;
+    let mut writer = form.writer(Box::new(out), &name, false);
+    let written = write(&read.records, form, &mut *writer);
+    match written {
+        // Who reads has read enough.
+        Err(error) if error.is_closed() && args.output.is_none() => return Ok(ExitCode::SUCCESS),
+        result => result?,
+    }
+    if read.is_cut {
+        let name = args.file.display();
+        let text = format!("the last record of {name} is not complete, and was left out");
+        // There is nobody to tell where standard error is closed.
+        let _ = writeln!(io::stderr(), "gwp-race: {}", clean(&text));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes all races, and what stands at the end of the last run; a document has an end in any case.
+fn write(
+    records: &[Record],
+    form: Form<'_>,
+    writer: &mut dyn ReportWriter,
+) -> Result<(), WriteError> {
+    let mut last = None;
+    for record in records {
+        match record {
+            Record::Race(race) => writer.race(race)?,
+            Record::Summary(summary) => last = Some((**summary).clone()),
+        }
+    }
+    match last.or_else(|| form.is_document().then(Summary::default)) {
+        Some(summary) => writer.summary(&summary),
+        None => Ok(()),
+    }
+}

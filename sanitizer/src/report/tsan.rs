@@ -1,0 +1,185 @@
+//! Races in the literal words of ThreadSanitizer's reports (compiler-rt, `lib/tsan/rtl/tsan_report.cpp`), for tools that look for those.
+//!
+//! What such reports have no words for is left out: the verdict, notes, and names that outlive a rebuild.
+
+use std::fmt::{self, Write as _};
+use std::io::Write;
+
+use super::clean::clean;
+use super::model::{Access, Location, LocationKind, Race};
+use super::summary::Summary;
+use super::words::{capitalized, file_name, frame_text, padded, summary_place, what};
+use super::writer::{Output, ReportWriter, WriteError};
+
+const RULE: &str = "==================";
+
+/// Writes such reports. Races that are known are none of them.
+pub struct TsanWriter {
+    output: Output,
+    told: u64,
+}
+
+impl TsanWriter {
+    /// Writes to `out`, which errors call `path`.
+    #[must_use]
+    pub fn new(out: Box<dyn Write + Send>, path: impl Into<String>) -> Self {
+        Self {
+            output: Output::new(out, path),
+            told: 0,
+        }
+    }
+}
+
+impl ReportWriter for TsanWriter {
+    fn race(&mut self, race: &Race) -> Result<(), WriteError> {
+        if race.known {
+            return Ok(());
+        }
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = write_race(&mut text, race);
+        self.output.write(&text)?;
+        self.told += 1;
+        Ok(())
+    }
+
+    fn summary(&mut self, _: &Summary) -> Result<(), WriteError> {
+        match self.told {
+            0 => Ok(()),
+            told => (self.output).write(&format!("ThreadSanitizer: reported {told} warnings\n")),
+        }
+    }
+}
+
+/// What ThreadSanitizer calls a thread: the program's first one has no number.
+fn thread(race: &Race, access: &Access) -> String {
+    let [stalled, _] = &race.accesses;
+    if access.tid == race.pid {
+        "main thread".to_owned()
+    } else if access.tid == stalled.tid {
+        "thread T1".to_owned()
+    } else {
+        "thread T2".to_owned()
+    }
+}
+
+fn write_race(out: &mut String, race: &Race) -> fmt::Result {
+    writeln!(out, "{RULE}")?;
+    writeln!(
+        out,
+        "WARNING: ThreadSanitizer: data race (pid={})",
+        race.pid
+    )?;
+    for (index, access) in race.accesses.iter().enumerate() {
+        // There are reads and writes only.
+        let what = what(access).replace("read-write", "write");
+        let what = match index {
+            0 => capitalized(&what),
+            _ => format!("Previous {what}"),
+        };
+        let address = padded(access.address);
+        let thread = thread(race, access);
+        writeln!(
+            out,
+            "  {what} of size {} at {address} by {thread}:",
+            access.size
+        )?;
+        for (number, frame) in access.stack.iter().enumerate() {
+            writeln!(out, "    #{number} {}", frame_text(frame))?;
+        }
+        writeln!(out)?;
+    }
+    write_location(out, race)?;
+    for access in &race.accesses {
+        if access.tid != race.pid {
+            let thread = capitalized(&thread(race, access));
+            let name = clean(&access.thread_name);
+            writeln!(out, "  {thread} '{name}' (tid={}, running)\n", access.tid)?;
+        }
+    }
+    let [stalled, _] = &race.accesses;
+    let place = summary_place(stalled);
+    writeln!(out, "SUMMARY: ThreadSanitizer: data race {place}\n{RULE}")
+}
+
+/// Of memory that neither has a name nor is a stack, ThreadSanitizer tells who has allocated it, which is not known here.
+fn write_location(out: &mut String, race: &Race) -> fmt::Result {
+    let Location {
+        kind,
+        name,
+        offset,
+        size,
+        module,
+        module_offset,
+        tid,
+        ..
+    } = &race.location;
+    match kind {
+        LocationKind::Global => {
+            let name = name.as_deref().map_or("".into(), clean);
+            let back = offset.unwrap_or_default().wrapping_neg();
+            let start = super::Hex(race.address.0.wrapping_add_signed(back));
+            let size = size.unwrap_or_default();
+            write!(
+                out,
+                "  Location is global '{name}' of size {size} at {}",
+                padded(start)
+            )?;
+            if let (Some(module), Some(at)) = (module, module_offset) {
+                write!(out, " ({}+{at})", clean(file_name(module)))?;
+            }
+            writeln!(out, "\n")
+        }
+        LocationKind::Stack => {
+            let of = race.accesses.iter().find(|access| Some(access.tid) == *tid);
+            let of = of.map_or_else(|| "main thread".to_owned(), |access| thread(race, access));
+            writeln!(out, "  Location is stack of {of}.\n")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    /// Check the words that tools look for, and that known races are none of them.
+    #[test]
+    fn words() {
+        let race = sample::race();
+        let mut text = String::new();
+        write_race(&mut text, &race).unwrap();
+        let pid = race.pid;
+        let begins = [
+            RULE.to_owned(),
+            format!("WARNING: ThreadSanitizer: data race (pid={pid})"),
+            "  Write of size 4 at 0x".to_owned(),
+            "    #0 bump /src/worker.c:7:5 (libwork.so+0x1139)".to_owned(),
+        ];
+        for (line, begin) in text.lines().zip(begins) {
+            assert!(line.starts_with(&begin), "{line}");
+        }
+        for part in [
+            "\n  Previous ",
+            " by thread T",
+            "\n  Thread T1 'worker' (tid=11, running)\n",
+            "\nSUMMARY: ThreadSanitizer: data race /src/worker.c:7:5 in bump\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let written = |known| {
+            let (out, written) = crate::report::writer::testing::kept();
+            let mut writer = TsanWriter::new(out, "test");
+            let race = Race {
+                known,
+                ..sample::race()
+            };
+            writer.race(&race).unwrap();
+            writer.summary(&Summary::default()).unwrap();
+            written()
+        };
+        assert!(written(false).ends_with("ThreadSanitizer: reported 1 warnings\n"));
+        assert_eq!(written(true), "");
+    }
+}

@@ -1,0 +1,126 @@
+//! Words that several forms of reports have in common.
+
+use std::fmt::Write as _;
+
+use super::clean::clean;
+use super::hex::Hex;
+use super::model::{Access, LocationKind, Race, StackFrame};
+use super::own_code::own_place;
+use crate::insn::AccessKind;
+
+/// What an access does.
+pub(super) const fn what(access: &Access) -> &'static str {
+    match (access.kind, access.atomic) {
+        (AccessKind::Read, false) => "read",
+        (AccessKind::Write, false) => "write",
+        (AccessKind::ReadWrite, false) => "read-write",
+        (AccessKind::Read, true) => "atomic read",
+        (AccessKind::Write, true) => "atomic write",
+        (AccessKind::ReadWrite, true) => "atomic read-write",
+    }
+}
+
+/// `function file:line:column (module+offset)`, with `<null>` for what is not known.
+pub(super) fn frame_text(frame: &StackFrame) -> String {
+    let function = frame.function.as_deref().map_or("<null>".into(), clean);
+    let source = source_place(frame).unwrap_or_else(|| "<null>".to_owned());
+    let mut text = format!("{function} {source}");
+    match &frame.module {
+        Some(module) => {
+            let _ = write!(text, " ({}+{})", clean(file_name(module)), frame.offset);
+        }
+        None => {
+            let _ = write!(text, " ({})", frame.pc);
+        }
+    }
+    if let Some(build_id) = &frame.build_id {
+        let _ = write!(text, " (BuildId: {build_id})");
+    }
+    if frame.inlined {
+        text.push_str(" [inlined]");
+    }
+    text
+}
+
+pub(super) fn source_place(frame: &StackFrame) -> Option<String> {
+    let mut text = clean(frame.file.as_deref()?).into_owned();
+    for number in [frame.line, frame.line.and(frame.column)]
+        .into_iter()
+        .flatten()
+    {
+        let _ = write!(text, ":{number}");
+    }
+    Some(text)
+}
+
+/// Where the race is, for the last line: where in the user's own code each side is, once where both are at the same place.
+pub(super) fn summary_places(race: &Race) -> String {
+    let [stalled, racing] = race.accesses.each_ref().map(summary_place);
+    if stalled == racing {
+        stalled
+    } else {
+        format!("{stalled} / {racing}")
+    }
+}
+
+pub(super) fn summary_place(access: &Access) -> String {
+    let Some(site) = own_place(access) else {
+        return format!("({})", access.pc);
+    };
+    let place = source_place(site).unwrap_or_else(|| match &site.module {
+        Some(module) => format!("({}+{})", clean(module), site.offset),
+        None => format!("({})", site.pc),
+    });
+    match &site.function {
+        Some(function) => format!("{place} in {}", clean(function)),
+        None => place,
+    }
+}
+
+/// Addresses of memory are padded to twelve digits, as ThreadSanitizer does.
+pub(super) fn padded(address: Hex) -> String {
+    format!("{:#014x}", address.0)
+}
+
+pub(super) fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map(|c| c.to_ascii_uppercase())
+        .into_iter()
+        .chain(chars)
+        .collect()
+}
+
+/// The name of a file, without its folder.
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())
+        .unwrap_or(path)
+}
+
+/// A race in one sentence.
+pub(super) fn sentence(race: &Race) -> String {
+    let side = |access: &Access| {
+        let name = clean(&access.thread_name);
+        let mut text = format!("{} by thread '{name}' (tid={})", what(access), access.tid);
+        if let Some(function) = own_place(access).and_then(|frame| frame.function.as_deref()) {
+            let _ = write!(text, " in {}", clean(function));
+        }
+        text
+    };
+    let location = match (race.location.kind, &race.location.name) {
+        (LocationKind::Global, Some(name)) => {
+            let member = race.location.member.as_deref().unwrap_or_default();
+            format!(" on '{}{}'", clean(name), clean(member))
+        }
+        _ => String::new(),
+    };
+    let [stalled, racing] = &race.accesses;
+    format!(
+        "Data race{location}: {}, concurrent {}",
+        side(stalled),
+        side(racing)
+    )
+}
