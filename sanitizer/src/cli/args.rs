@@ -124,88 +124,94 @@ pub struct LaunchArgs {
     pub command: Vec<OsString>,
 }
 
+/// The groups of options in `--help`.
+const REPORTS: &str = "Reports";
+const SAMPLING: &str = "Sampling";
+const ENDING: &str = "When to stop, and exit codes";
+const FILES: &str = "Further files";
+
 /// Options that `run` and `attach` share.
 #[derive(Clone, Debug, Args)]
 pub struct WatchArgs {
     /// Form of the reports.
-    #[arg(help_heading = "Reports", long, value_enum, default_value_t = Format::Text)]
+    #[arg(help_heading = REPORTS, long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// Write reports to this file (-: standard output) instead of standard error.
-    #[arg(help_heading = "Reports", short, long, value_name = "FILE")]
+    #[arg(help_heading = REPORTS, short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Name source files from this folder in SARIF and annotations (default: $GITHUB_WORKSPACE, else the working directory).
-    #[arg(help_heading = "Reports", long, value_name = "FOLDER")]
+    #[arg(help_heading = REPORTS, long, value_name = "FOLDER")]
     pub source_root: Option<PathBuf>,
     /// Stop watching after this time, from when watching begins (a number alone is seconds); the program goes on.
-    #[arg(help_heading = "When to stop, and exit codes", long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(help_heading = ENDING, long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// What sampling may cost, as a share of the program's CPU time.
-    #[arg(help_heading = "Sampling", long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
+    #[arg(help_heading = SAMPLING, long, value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
     pub max_overhead: f64,
     /// How to choose what to stall on.
-    #[arg(help_heading = "Sampling", long, value_enum, default_value_t = StrategyName::Planner)]
+    #[arg(help_heading = SAMPLING, long, value_enum, default_value_t = StrategyName::Planner)]
     pub strategy: StrategyName,
     /// CPU time of a thread between two samples (default: 10ms, or longer where samples cost more than a
     /// tenth of --max-overhead).
-    #[arg(help_heading = "Sampling", long, value_name = "TIME", value_parser = parse_period)]
+    #[arg(help_heading = SAMPLING, long, value_name = "TIME", value_parser = parse_period)]
     pub sample_period: Option<Duration>,
     /// How long a thread is stalled before an access; up to ten times as long where accesses are
     /// rare or two threads were seen to use the bytes.
-    #[arg(help_heading = "Sampling", long, value_name = "TIME", default_value = "500us", value_parser = parse_stall)]
+    #[arg(help_heading = SAMPLING, long, value_name = "TIME", default_value = "500us", value_parser = parse_stall)]
     pub stall: Duration,
     /// How long a thread may be held when gwp-race itself hangs: a watchdog then lets all go.
-    #[arg(help_heading = "Sampling", long, value_name = "TIME", default_value = "20ms", value_parser = parse_deadline)]
+    #[arg(help_heading = SAMPLING, long, value_name = "TIME", default_value = "20ms", value_parser = parse_deadline)]
     pub stop_deadline: Duration,
     /// Stop watching after this many different races.
-    #[arg(help_heading = "When to stop, and exit codes", long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = ENDING, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_races: Option<u64>,
     /// Stop at the first race: `run` ends the program (SIGTERM), `attach` lets it go on.
-    #[arg(help_heading = "When to stop, and exit codes", long)]
+    #[arg(help_heading = ENDING, long)]
     pub halt_on_race: bool,
     /// Exit with this code when a race was found.
-    #[arg(help_heading = "When to stop, and exit codes", long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(help_heading = ENDING, long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub error_exitcode: Option<u8>,
     /// Exit with code 67 when nothing that was executed carries metadata, so that no race could be found (default: yes with
     /// --error-exitcode).
-    #[arg(help_heading = "When to stop, and exit codes", long, value_enum, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    #[arg(help_heading = ENDING, long, value_enum, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub require_metadata: Option<YesNo>,
     /// Exit with code 68 when fewer stalls than this were made.
-    #[arg(help_heading = "When to stop, and exit codes", long, value_name = "N")]
+    #[arg(help_heading = ENDING, long, value_name = "N")]
     pub min_stalls: Option<u64>,
     /// Write to this file, by function, which access sites were sampled, as comma-separated values.
-    #[arg(help_heading = "Further files", long, value_name = "FILE")]
+    #[arg(help_heading = FILES, long, value_name = "FILE")]
     pub coverage: Option<PathBuf>,
     /// Write to this file what the planner hears, is asked and answers (`gwp-race decisions` reads it).
-    #[arg(help_heading = "Further files", long, value_name = "FILE")]
+    #[arg(help_heading = FILES, long, value_name = "FILE")]
     pub decision_log: Option<PathBuf>,
     /// Do not report races that this file names, one `race:pattern` a line.
-    #[arg(help_heading = "Reports", long, value_name = "FILE")]
+    #[arg(help_heading = REPORTS, long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
     /// Races of this file, which an earlier run with --format json has written, are known: only others count for --error-exitcode,
     /// --halt-on-race and --max-races.
-    #[arg(help_heading = "Reports", long, value_name = "FILE")]
+    #[arg(help_heading = REPORTS, long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
     /// What to do with a plain access that races with an atomic one.
-    #[arg(help_heading = "Reports", long, value_enum, default_value_t = Mixed::Report)]
+    #[arg(help_heading = REPORTS, long, value_enum, default_value_t = Mixed::Report)]
     pub mixed: Mixed,
     /// What to do with racing accesses of functions whose metadata says nothing about atomics. (Code without
     /// any metadata is never reported.)
-    #[arg(help_heading = "Reports", long, value_enum, default_value_t = Unanalyzed::Ignore)]
+    #[arg(help_heading = REPORTS, long, value_enum, default_value_t = Unanalyzed::Ignore)]
     pub unanalyzed: Unanalyzed,
     /// Watch what the program starts as well, however deep, where that carries metadata.
-    #[arg(help_heading = "Sampling", long, value_enum, default_value_t = YesNo::Yes)]
+    #[arg(help_heading = SAMPLING, long, value_enum, default_value_t = YesNo::Yes)]
     pub follow_forks: YesNo,
     /// Seed of the random choices (default: another one each time).
-    #[arg(help_heading = "Sampling", long, value_name = "N")]
+    #[arg(help_heading = SAMPLING, long, value_name = "N")]
     pub seed: Option<u64>,
     /// Print all figures at the end.
-    #[arg(help_heading = "Reports", long)]
+    #[arg(help_heading = REPORTS, long)]
     pub stats: bool,
     /// Say more; twice: the gates' debug messages, too.
-    #[arg(help_heading = "Reports", short, long, action = ArgAction::Count, conflicts_with = "quiet")]
+    #[arg(help_heading = REPORTS, short, long, action = ArgAction::Count, conflicts_with = "quiet")]
     pub verbose: u8,
     /// Say nothing but races and errors.
-    #[arg(help_heading = "Reports", short, long)]
+    #[arg(help_heading = REPORTS, short, long)]
     pub quiet: bool,
 }
 

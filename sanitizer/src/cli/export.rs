@@ -1,15 +1,11 @@
 //! `gwp-race export`: reports that were written as JSON, in another form.
 
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::form::{Form, Format};
 use crate::kernel::rights::as_caller;
-use crate::report::clean::clean;
-use crate::report::{
-    Record, RecordFile, ReportWriter, Summary, WriteError, open_output, read_records,
-};
+use crate::report::{Record, ReportWriter, Summary, WriteError, read_records};
 
 /// Write reports in another form
 ///
@@ -54,16 +50,10 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         format: args.format,
         source_root: args.source_root.as_deref(),
         stats: false,
-        quiet: false,
         has_baseline,
     };
-    let path = args.output.clone().unwrap_or_else(|| PathBuf::from("-"));
-    let name = match path.as_os_str().as_encoded_bytes() {
-        b"-" => "standard output".to_owned(),
-        _ => path.display().to_string(),
-    };
-    let out: RecordFile = as_caller(|| open_output(&path))??;
-    let mut writer = form.writer(Box::new(out), &name, false);
+    let path = args.output.as_deref().unwrap_or(Path::new("-"));
+    let mut writer = form.write_to(path, false)?;
     let written = write(&read.records, form, &mut *writer);
     match written {
         // Who reads has read enough.
@@ -72,10 +62,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     }
     if read.is_cut {
         let name = args.file.display();
-        let text = format!("the last record of {name} is not complete, and was left out");
-        // There is nobody to tell where standard error is closed.
-        let _ = writeln!(io::stderr(), "gwp-race: {}", clean(&text));
-        return Ok(ExitCode::FAILURE);
+        anyhow::bail!("the last record of {name} is not complete, and was left out");
     }
     Ok(ExitCode::SUCCESS)
 }

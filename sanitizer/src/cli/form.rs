@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use crate::kernel::rights::as_caller;
 use crate::report::{
     GithubWriter, JsonWriter, ReportWriter, SarifWriter, SourceRoot, TextWriter, TsanWriter,
+    is_own_descriptor, open_output,
 };
 
 /// Forms of reports.
@@ -33,8 +35,6 @@ pub struct Form<'a> {
     pub source_root: Option<&'a Path>,
     /// All figures are wanted.
     pub stats: bool,
-    /// Nothing but races is wanted.
-    pub quiet: bool,
     /// Races of an earlier run are known.
     pub has_baseline: bool,
 }
@@ -74,6 +74,20 @@ impl Form<'_> {
         }
     }
 
+    /// Writes to a file that the user names, or to standard output (`-`); `beside` the output of the program that is watched, where that is one's own descriptor.
+    ///
+    /// # Errors
+    /// Fails when it cannot be opened.
+    pub fn write_to(self, path: &Path, beside: bool) -> anyhow::Result<Box<dyn ReportWriter>> {
+        let file = Box::new(as_caller(|| open_output(path))??);
+        let name = if path.as_os_str() == "-" {
+            "standard output".to_owned()
+        } else {
+            path.display().to_string()
+        };
+        Ok(self.writer(file, &name, beside && is_own_descriptor(path)))
+    }
+
     /// Writes to `out`, which errors call `name`; `beside` the output of the program that is watched, or alone.
     #[must_use]
     pub fn writer(
@@ -93,7 +107,7 @@ impl Form<'_> {
             }
             Format::Json => Box::new(JsonWriter::new(out, name)),
             Format::Sarif => Box::new(SarifWriter::new(out, name, root(), self.has_baseline)),
-            Format::Github => Box::new(GithubWriter::new(out, name, root(), self.quiet)),
+            Format::Github => Box::new(GithubWriter::new(out, name, root())),
             Format::Tsan => Box::new(TsanWriter::new(out, name)),
         }
     }

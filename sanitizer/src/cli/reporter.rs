@@ -20,11 +20,9 @@ use crate::hunt::wire::Refuted;
 use crate::kernel::descriptors::own_table;
 use crate::kernel::limits::explained;
 use crate::kernel::process::thread_cpu_time_ns;
-use crate::kernel::rights::as_caller;
 use crate::reader::{Client, Program};
 use crate::report::{
-    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, RecordStderr, ReportWriter,
-    Summary, is_own_descriptor, open_output,
+    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, RecordStderr, ReportWriter, Summary,
 };
 use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
@@ -155,7 +153,6 @@ impl Reporter {
             format: args.format,
             source_root: args.source_root.as_deref(),
             stats: args.stats,
-            quiet: args.quiet,
             has_baseline: args.baseline.is_some(),
         };
         let to_stderr =
@@ -168,16 +165,7 @@ impl Reporter {
         });
         let output = args.output.clone().or_else(|| form.usual_output());
         let (writer, resort) = match &output {
-            Some(path) => {
-                let file = Box::new(as_caller(|| open_output(path))??);
-                let name = if path.as_os_str() == "-" {
-                    "standard output".to_owned()
-                } else {
-                    path.display().to_string()
-                };
-                let beside = beside && is_own_descriptor(path);
-                (form.writer(file, &name, beside), Some(resort))
-            }
+            Some(path) => (form.write_to(path, beside)?, Some(resort)),
             None => (to_stderr(form), None),
         };
         let progress = Arc::new(Progress::default());

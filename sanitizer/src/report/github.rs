@@ -16,22 +16,15 @@ use super::writer::{Output, ReportWriter, WriteError};
 pub struct GithubWriter {
     output: Output,
     root: SourceRoot,
-    quiet: bool,
 }
 
 impl GithubWriter {
-    /// Writes to `out`, which errors call `path`. Files below `root` are named from there. `quiet`: without a closing line.
+    /// Writes to `out`, which errors call `path`. Files below `root` are named from there.
     #[must_use]
-    pub fn new(
-        out: Box<dyn Write + Send>,
-        path: impl Into<String>,
-        root: SourceRoot,
-        quiet: bool,
-    ) -> Self {
+    pub fn new(out: Box<dyn Write + Send>, path: impl Into<String>, root: SourceRoot) -> Self {
         Self {
             output: Output::new(out, path),
             root,
-            quiet,
         }
     }
 }
@@ -43,9 +36,6 @@ impl ReportWriter for GithubWriter {
     }
 
     fn summary(&mut self, summary: &Summary) -> Result<(), WriteError> {
-        if self.quiet {
-            return Ok(());
-        }
         let line = closing_line(summary);
         let text = format!("::notice title=gwp-race::{}\n", data(line.trim_end()));
         self.output.write(&text)

@@ -16,7 +16,6 @@ use serde_sarif::sarif::{
 };
 
 use super::clean::clean;
-use super::finding::RaceClass;
 use super::model::{Access, Race, StackFrame};
 use super::own_code::own_place;
 use super::source_root::SourceRoot;
@@ -144,10 +143,6 @@ fn result(race: &Race, root: &SourceRoot, has_baseline: bool) -> SarifResult {
             prints.insert(format!("gwpRace/{key}/v{version}"), name.to_owned());
         }
     }
-    let verdict = match race.verdict {
-        RaceClass::PlainPlain => "plain-plain",
-        RaceClass::PlainAtomic => "plain-atomic",
-    };
     let mut result = SarifResult::builder()
         .rule_id(RULE)
         .rule_index(0)
@@ -167,8 +162,8 @@ fn result(race: &Race, root: &SourceRoot, has_baseline: bool) -> SarifResult {
         ])
         .partial_fingerprints(prints)
         .properties(bag([
-            ("verdict", json!(verdict)),
-            ("address", json!(race.address.to_string())),
+            ("verdict", json!(race.verdict)),
+            ("address", json!(race.address)),
             ("size", json!(race.size)),
             ("pid", json!(race.pid)),
             ("executable", json!(race.exe)),

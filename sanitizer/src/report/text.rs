@@ -5,12 +5,11 @@ use std::fmt::{self, Write as _};
 
 use super::clean::clean;
 use super::finding::RaceClass;
-use super::hex::Hex;
 use super::model::{
     Access, CodeBlock, Identity, LiveValue, Location, LocationKind, Race, Role, ThreadStart,
 };
 use super::names;
-use super::words::{capitalized, file_name, frame_text, padded, summary_places, what};
+use super::words::{capitalized, frame_text, global, padded, summary_places, what};
 
 const RULE: &str = "==================";
 
@@ -140,9 +139,8 @@ fn write_location(out: &mut String, race: &Race) -> fmt::Result {
         offset,
         member,
         size,
-        module,
-        module_offset,
         tid,
+        ..
     } = &race.location;
     let name = name.as_deref().map_or("".into(), clean);
     let offset = offset.unwrap_or_default();
@@ -150,17 +148,7 @@ fn write_location(out: &mut String, race: &Race) -> fmt::Result {
     let address = padded(race.address);
     match kind {
         LocationKind::Global => {
-            let start = padded(Hex(race
-                .address
-                .0
-                .wrapping_add_signed(offset.wrapping_neg())));
-            write!(
-                out,
-                "  Location is global '{name}' of size {size} at {start}"
-            )?;
-            if let (Some(module), Some(at)) = (module, module_offset) {
-                write!(out, " ({}+{at})", clean(file_name(module)))?;
-            }
+            write!(out, "  Location is {}", global(race))?;
             if offset != 0 {
                 write!(out, ", {offset} bytes into it")?;
             }

@@ -6,9 +6,9 @@ use std::fmt::{self, Write as _};
 use std::io::Write;
 
 use super::clean::clean;
-use super::model::{Access, Location, LocationKind, Race};
+use super::model::{Access, LocationKind, Race};
 use super::summary::Summary;
-use super::words::{capitalized, file_name, frame_text, padded, summary_place, what};
+use super::words::{capitalized, frame_text, global, padded, summary_place, what};
 use super::writer::{Output, ReportWriter, WriteError};
 
 const RULE: &str = "==================";
@@ -104,34 +104,14 @@ fn write_race(out: &mut String, race: &Race) -> fmt::Result {
 
 /// Of memory that neither has a name nor is a stack, ThreadSanitizer tells who has allocated it, which is not known here.
 fn write_location(out: &mut String, race: &Race) -> fmt::Result {
-    let Location {
-        kind,
-        name,
-        offset,
-        size,
-        module,
-        module_offset,
-        tid,
-        ..
-    } = &race.location;
-    match kind {
-        LocationKind::Global => {
-            let name = name.as_deref().map_or("".into(), clean);
-            let back = offset.unwrap_or_default().wrapping_neg();
-            let start = super::Hex(race.address.0.wrapping_add_signed(back));
-            let size = size.unwrap_or_default();
-            write!(
-                out,
-                "  Location is global '{name}' of size {size} at {}",
-                padded(start)
-            )?;
-            if let (Some(module), Some(at)) = (module, module_offset) {
-                write!(out, " ({}+{at})", clean(file_name(module)))?;
-            }
-            writeln!(out, "\n")
-        }
+    let location = &race.location;
+    match location.kind {
+        LocationKind::Global => writeln!(out, "  Location is {}\n", global(race)),
         LocationKind::Stack => {
-            let of = race.accesses.iter().find(|access| Some(access.tid) == *tid);
+            let of = race
+                .accesses
+                .iter()
+                .find(|access| Some(access.tid) == location.tid);
             let of = of.map_or_else(|| "main thread".to_owned(), |access| thread(race, access));
             writeln!(out, "  Location is stack of {of}.\n")
         }

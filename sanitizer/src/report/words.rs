@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::clean::clean;
 use super::hex::Hex;
-use super::model::{Access, LocationKind, Race, StackFrame};
+use super::model::{Access, Location, LocationKind, Race, StackFrame};
 use super::own_code::own_place;
 use crate::insn::AccessKind;
 
@@ -123,4 +123,25 @@ pub(super) fn sentence(race: &Race) -> String {
         side(stalled),
         side(racing)
     )
+}
+
+/// The variable at which a race is, with its size and where it begins.
+pub(super) fn global(race: &Race) -> String {
+    let Location {
+        name,
+        offset,
+        size,
+        module,
+        module_offset,
+        ..
+    } = &race.location;
+    let name = name.as_deref().map_or("".into(), clean);
+    let back = offset.unwrap_or_default().wrapping_neg();
+    let start = padded(Hex(race.address.0.wrapping_add_signed(back)));
+    let size = size.unwrap_or_default();
+    let mut text = format!("global '{name}' of size {size} at {start}");
+    if let (Some(module), Some(at)) = (module, module_offset) {
+        let _ = write!(text, " ({}+{at})", clean(file_name(module)));
+    }
+    text
 }
