@@ -14,6 +14,7 @@ mod ci;
 mod demo;
 mod durations;
 mod ebpf;
+mod failures;
 mod fixture;
 mod fuzz;
 mod kernels;

@@ -5,6 +5,7 @@ use anyhow::Result;
 use crate::{
     build,
     durations::Durations,
+    failures::Failures,
     paths,
     steps::{step, step_with, testing_cargo},
 };
@@ -22,7 +23,7 @@ pub struct Options {
 /// this, and a race is hidden by the threads not running at the same time.
 const TESTS_AT_ONCE: usize = 2;
 
-/// Builds what is needed, runs the tests, and tells which have taken longest.
+/// Builds what is needed, runs the tests, and tells which have taken longest and what those said that failed.
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
     build::faulty()?;
@@ -42,9 +43,12 @@ pub fn run(options: &Options) -> Result<()> {
     command.env("GWP_RACE_BIN", binary);
     command.env("GWP_RACE_FULL", if options.full { "1" } else { "0" });
     let mut durations = Durations::new(TESTS_AT_ONCE);
+    let mut failures = Failures::default();
     let result = step_with("running the tests", &mut command, &mut |line, now| {
         durations.hear(line, now);
+        failures.hear(line);
     });
     durations.print();
+    print!("{}", failures.text());
     result
 }
