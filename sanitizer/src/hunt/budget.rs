@@ -34,6 +34,8 @@ const SAVINGS: Duration = Duration::from_millis(20);
 
 /// The share of the budget that may go into samples, whatever comes of them.
 const SAMPLES_SHARE: f64 = 0.1;
+/// The share that looking after the program may take, which finds nothing itself.
+const UPKEEP_SHARE: f64 = 0.1;
 /// Limits of the time between two samples.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 const LONGEST_PERIOD: Duration = Duration::from_millis(100);
@@ -42,6 +44,8 @@ const LONGEST_PERIOD: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Budget {
     charged_cpu_ns: u64,
+    /// What the tracer does now is start-up, which is no cost of sampling.
+    is_start_up: bool,
     /// The watchdog's CPU time, as far as it is charged, ns.
     guard_cpu_ns: u64,
     share: f64,
@@ -121,6 +125,7 @@ impl Budget {
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
         let budget = Self {
             charged_cpu_ns: cpu_time_ns(),
+            is_start_up: false,
             guard_cpu_ns: parent_cpu_time_ns().unwrap_or_default(),
             share,
             cpus: std::thread::available_parallelism().map_or(1, usize::from) as f64,
@@ -139,14 +144,41 @@ impl Budget {
         budget
     }
 
-    /// What the tracer has done until now (start-up, reading metadata) is not charged.
-    pub fn restart(&mut self) {
-        self.charged_cpu_ns = cpu_time_ns();
-        self.guard_cpu_ns = parent_cpu_time_ns().unwrap_or_default();
+    /// What the tracer does from now on is start-up, and not charged.
+    pub fn begin_start_up(&mut self, control: &Control) {
+        self.settle(control);
+        self.is_start_up = true;
+    }
+
+    /// Start-up has ended, if it was under way; what was done until now and not yet charged was a part of it.
+    pub fn end_start_up(&mut self) {
+        if std::mem::take(&mut self.is_start_up) {
+            self.charged_cpu_ns = cpu_time_ns();
+            self.guard_cpu_ns = parent_cpu_time_ns().unwrap_or_default();
+        }
+    }
+
+    /// How long the program is not to be looked after again where it took so much work, ns.
+    #[must_use]
+    pub fn rest_after(&self, worked: u64) -> Duration {
+        let charged = Duration::from_nanos(scaled(worked, self.work_share())).as_secs_f64();
+        let rest = charged / (self.income() * UPKEEP_SHARE);
+        Duration::try_from_secs_f64(rest).unwrap_or(Duration::MAX)
+    }
+
+    /// What comes in, seconds of a second.
+    fn income(&self) -> f64 {
+        /// Of a processor: what a program that does nothing is thought to use, and one of which nothing is known.
+        const LEAST: f64 = 0.01;
+        const USUAL: f64 = 1.0;
+        self.share * self.used.map_or(USUAL, |(_, cpus)| cpus.max(LEAST))
     }
 
     /// Charges the CPU time that the watchdog, this process's parent, has used since the last time.
     pub fn charge_guard(&mut self, control: &Control) {
+        if self.is_start_up {
+            return;
+        }
         let used = parent_cpu_time_ns().unwrap_or_default();
         let worked = used.saturating_sub(self.guard_cpu_ns);
         self.guard_cpu_ns = used.max(self.guard_cpu_ns);
@@ -167,16 +199,12 @@ impl Budget {
     /// What is left, and what comes in; a thread that is worth it may cost so much more.
     #[must_use]
     pub fn purse(&self, control: &Control, credit: Duration) -> Purse {
-        /// Of a processor: what a program that does nothing is thought to use, and one of which nothing is known.
-        const LEAST: f64 = 0.01;
-        const USUAL: f64 = 1.0;
         let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64();
         let [earned, spent] = [&control.budget.earned_ns, &control.budget.spent_ns]
             .map(|ns| seconds(ns.load(SeqCst)));
-        let cpus = self.used.map_or(USUAL, |(_, cpus)| cpus.max(LEAST));
         Purse {
             left_s: earned - spent,
-            income: self.share * cpus,
+            income: self.income(),
             most_s: SAVINGS.as_secs_f64(),
             credit_s: credit.as_secs_f64(),
         }
@@ -266,7 +294,10 @@ impl Budget {
     /// Charges the CPU time that the tracer has used since the last time, and cuts savings. The result is that time, ns.
     pub fn settle(&mut self, control: &Control) -> u64 {
         let used = cpu_time_ns();
-        let since = used.saturating_sub(self.charged_cpu_ns);
+        let since = match self.is_start_up {
+            true => 0,
+            false => used.saturating_sub(self.charged_cpu_ns),
+        };
         let worked = scaled(since, self.work_share());
         self.charged_cpu_ns = used;
         self.worked_ns += worked;

@@ -63,6 +63,48 @@ fn stops_are_charged_by_loss() {
     assert_eq!(spent(&mut budget), 2 * STOOD);
 }
 
+/// Check that start-up is not charged, however often it is settled meanwhile, and that what comes before and after it is.
+#[test]
+fn start_up_is_free() {
+    const WORK: u64 = 3_000_000;
+    let gates = Gates::in_user_space().unwrap();
+    let control = gates.control();
+    let mut budget = budget(control);
+    let work = || {
+        let end = cpu_time_ns() + WORK;
+        while cpu_time_ns() < end {}
+    };
+    let spent = || control.budget.spent_ns.load(SeqCst);
+    work();
+    budget.begin_start_up(control);
+    let before = spent();
+    assert!(before >= WORK);
+    for _ in 0..3 {
+        work();
+        assert_eq!(budget.settle(control), 0);
+        budget.charge_guard(control);
+    }
+    budget.end_start_up();
+    assert_eq!(spent(), before);
+    work();
+    assert!(budget.settle(control) >= WORK);
+    assert!(spent() >= before + WORK);
+}
+
+/// Check that upkeep takes a tenth of the budget, the more seldom the less the program does.
+#[test]
+fn upkeep_is_paid_for() {
+    const WORKED: u64 = 1_000_000;
+    let gates = Gates::in_user_space().unwrap();
+    let mut budget = budget(gates.control());
+    for cpus in [2.0, 1.0, 0.1, 0.0] {
+        budget.program_uses(cpus, 2, 0.0);
+        let charged = WORKED as f64 * 1e-9 * budget.work_share();
+        let earned = 0.01 * cpus.max(0.01) * budget.rest_after(WORKED).as_secs_f64();
+        assert!((charged / earned - UPKEEP_SHARE).abs() < 1e-6, "{cpus}");
+    }
+}
+
 /// Check that no more is advanced than the first second earns, and not more than a program of an ample budget needs.
 #[test]
 fn little_is_advanced() {

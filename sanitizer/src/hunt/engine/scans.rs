@@ -58,6 +58,9 @@ impl Engine {
     pub(super) fn begin_scan(&mut self, purpose: Purpose, anew: bool) {
         self.enter(phase::CLOSED);
         self.nobody_stands();
+        if self.is_start_up(&purpose) {
+            self.budget.begin_start_up(self.gates.control());
+        }
         match &purpose {
             Purpose::Judge { confirm, .. } => self
                 .loader
@@ -88,23 +91,25 @@ impl Engine {
                     cpu_ns: pair_cpu_time_ns().saturating_sub(self.cpu_before_start_ns),
                 });
                 self.schedule.begin(monotonic_ns());
-                // Reading the modules was start-up, not sampling.
-                self.budget.restart();
             }
             Purpose::Upkeep => match self.take_in(scan) {
                 Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => {}
-                result => {
-                    result?;
-                    if self.schedule.round() <= 1 {
-                        // So is what could only be read when they were relocated.
-                        self.budget.restart();
-                    }
-                }
+                result => result?,
             },
             Purpose::Judge { confirm, completed } => self.judge_by(scan, &confirm, completed),
         }
+        self.budget.end_start_up();
         self.go_idle();
         Ok(())
+    }
+
+    /// Reading the modules is start-up, not sampling; so is what can only be read when they are relocated.
+    const fn is_start_up(&self, purpose: &Purpose) -> bool {
+        match purpose {
+            Purpose::Start => true,
+            Purpose::Upkeep => self.schedule.round() <= 1,
+            Purpose::Judge { .. } => false,
+        }
     }
 
     fn take_in(&mut self, scan: Scan) -> Result<(), EngineError> {

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use crate::kernel::process::nanos;
 
-/// How often they are.
+/// How often there is a round.
 pub(super) const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// How seldom the program is looked at, at most, where that takes much of what it earns. Code that is loaded, and handlers of
+/// signals that are installed, are seen this late then.
+const LONGEST_REST: Duration = Duration::from_secs(4);
 /// What has just been mapped is relocated by then, as a rule.
 const SETTLING: Duration = Duration::from_millis(100);
-/// Rounds between two decays of what the strategy has learned.
-const DECAY_ROUNDS: u64 = 10;
+/// Time between two decays of what was learned.
+const DECAY: Duration = Duration::from_secs(10);
 
 /// See the module. Times are CLOCK_MONOTONIC, ns.
 #[derive(Debug, Default)]
@@ -20,6 +23,10 @@ pub(super) struct Schedule {
     scan: u64,
     /// Rounds since the program began.
     rounds: u64,
+    /// Before this time the program is not looked at, because that was dear.
+    look: u64,
+    /// When something is forgotten next.
+    decay: u64,
 }
 
 impl Schedule {
@@ -27,6 +34,8 @@ impl Schedule {
     pub(super) fn begin(&mut self, now: u64) {
         self.housekeeping = Some(now + nanos(SETTLING));
         self.rounds = 0;
+        self.look = 0;
+        self.decay = now + nanos(DECAY);
     }
 
     /// Whether it has.
@@ -43,6 +52,7 @@ impl Schedule {
     pub(super) fn hurry(&mut self, now: u64) {
         let soon = now + nanos(SETTLING);
         self.housekeeping = self.housekeeping.map(|due| due.min(soon));
+        self.look = self.look.min(soon);
     }
 
     /// Whether a round is due, which is begun.
@@ -55,14 +65,30 @@ impl Schedule {
         is_due
     }
 
+    /// Whether the program is to be looked at in this round.
+    pub(super) const fn looks(&self, now: u64) -> bool {
+        now >= self.look
+    }
+
+    /// To look at the program was so dear that it is not done again for so long, if that is not too long.
+    pub(super) fn rest(&mut self, now: u64, rest: Duration) {
+        // The next round may be a little early.
+        let rest = rest.min(LONGEST_REST).saturating_sub(HOUSEKEEPING / 2);
+        self.look = now + nanos(rest);
+    }
+
     /// The number of the present round.
     pub(super) const fn round(&self) -> u64 {
         self.rounds
     }
 
-    /// Whether it is one in which something is forgotten.
-    pub(super) const fn decays(&self) -> bool {
-        self.rounds.is_multiple_of(DECAY_ROUNDS)
+    /// Whether something is to be forgotten in this round.
+    pub(super) fn decays(&mut self, now: u64) -> bool {
+        let is_due = now >= self.decay;
+        if is_due {
+            self.decay = now + nanos(DECAY);
+        }
+        is_due
     }
 
     /// The modules were scanned: not again before this pause.
@@ -97,14 +123,32 @@ mod tests {
         assert_eq!(schedule.due(), Some(2 * SECOND + SECOND / 10));
         schedule.hurry(3 * SECOND);
         assert_eq!(schedule.due(), Some(2 * SECOND + SECOND / 10));
-        let mut decays = Vec::new();
-        for round in 1..=20 {
-            assert!(schedule.round() == round || schedule.begins_round((9 + round) * SECOND));
-            decays.extend(schedule.decays().then_some(schedule.round()));
-        }
-        assert_eq!(decays, [10, 20]);
         schedule.begin(SECOND);
         assert_eq!(schedule.round(), 0);
+    }
+
+    /// Check that the program is looked at more seldom where that is dear, but not for ever, and not where there are new modules.
+    #[test]
+    fn dear_looks() {
+        let mut schedule = Schedule::default();
+        schedule.begin(0);
+        assert!(schedule.looks(SECOND / 10));
+        for (rest_ms, looks) in [(0, 1), (1400, 1), (2100, 2), (60_000, 4)] {
+            schedule.rest(0, Duration::from_millis(rest_ms));
+            let first = (1..10).find(|&round| schedule.looks(round * SECOND));
+            assert_eq!(first, Some(looks), "{rest_ms}");
+        }
+        schedule.hurry(SECOND);
+        assert!(!schedule.looks(SECOND) && schedule.looks(2 * SECOND));
+    }
+
+    /// Check that things are forgotten each ten seconds, however far apart rounds are.
+    #[test]
+    fn decays() {
+        let mut schedule = Schedule::default();
+        schedule.begin(0);
+        let mut decays = |now| schedule.decays(now * SECOND);
+        assert!(!decays(9) && decays(11) && !decays(20) && decays(24));
     }
 
     /// Check that a dear scan has a pause after it.

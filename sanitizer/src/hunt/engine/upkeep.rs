@@ -1,4 +1,4 @@
-//! What the engine keeps up beside its samples, about once a second: delivery, clocks, values, and what was missed.
+//! What the engine keeps up beside its samples, once a second, or less often where that is dear: delivery, clocks, values, and what was missed.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use crate::hunt::clocks;
 use crate::hunt::delivery::{self, LAST_RESORT, choose_delivery};
 use crate::hunt::wire::Notice;
 use crate::kernel::cpus;
+use crate::kernel::process::cpu_time_ns;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::nanos;
 use crate::tracee;
@@ -44,12 +45,14 @@ impl Engine {
         }
         // What the program does once a second would never be met if each wait ended then.
         let is_free = self.is_at_rest() && !self.waiting.is_under_way();
-        if self.substitute.is_some() || is_free {
+        if !self.schedule.looks(monotonic_ns()) {
+            // It was looked at not long ago.
+        } else if self.substitute.is_some() || is_free {
             self.look_after_program()?;
         } else if !matches!(self.state, State::Scanning(Purpose::Upkeep)) {
             self.waiting.delays_scan = true;
         }
-        if self.schedule.decays() {
+        if self.schedule.decays(monotonic_ns()) {
             self.budget.decay();
             if self.substitute.is_some() {
                 self.forget_some();
@@ -66,6 +69,7 @@ impl Engine {
 
     /// Looks for what is new in the program: modules, values, threads, how it uses the processors. That takes its time.
     pub(super) fn look_after_program(&mut self) -> Result<(), EngineError> {
+        let begun = cpu_time_ns();
         if matches!(self.state, State::Idle) {
             self.choose_delivery()?;
             self.scan_when_idle();
@@ -82,6 +86,9 @@ impl Engine {
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.take_in_new_threads()?;
         self.take_back()?;
+        let worked = cpu_time_ns().saturating_sub(begun);
+        self.schedule
+            .rest(monotonic_ns(), self.budget.rest_after(worked));
         Ok(())
     }
 

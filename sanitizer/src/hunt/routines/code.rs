@@ -1,6 +1,7 @@
 //! What of a module's code belongs to a routine: the function at its entry, and what that runs on
 //! into. C libraries share tails between the variants of a routine, and enter one from another.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::{
@@ -23,19 +24,26 @@ const PADDING: usize = 64;
 pub struct Code<'image> {
     image: &'image Image,
     frames: &'image CallFrames,
-    symbols: Vec<FunctionSymbol<'image>>,
+    /// Read where unwind tables do not tell: a library may have thousands.
+    symbols: OnceCell<Vec<FunctionSymbol<'image>>>,
 }
 
 impl<'image> Code<'image> {
     /// Those of a file and its unwind tables.
     #[must_use]
-    pub fn new(image: &'image Image, frames: &'image CallFrames) -> Self {
+    pub const fn new(image: &'image Image, frames: &'image CallFrames) -> Self {
         Self {
             image,
             frames,
-            // Where one is missing, another one seems to go on.
-            symbols: image.all_functions().unwrap_or_default(),
+            symbols: OnceCell::new(),
         }
+    }
+
+    /// Those of the symbol table, sorted by address.
+    fn symbols(&self) -> &[FunctionSymbol<'image>] {
+        // Where one is missing, another one seems to go on.
+        let all = || self.image.all_functions().unwrap_or_default();
+        self.symbols.get_or_init(all)
     }
 
     /// The function around an address: what one entry of the unwind tables describes, or else
@@ -43,14 +51,13 @@ impl<'image> Code<'image> {
     #[must_use]
     pub fn function(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
         self.frames.extent(address).or_else(|| {
-            let after = self
-                .symbols
-                .partition_point(|symbol| symbol.address <= address);
-            let start = self.symbols.get(after.checked_sub(1)?)?.address;
-            let aliases = self.symbols.get(..after)?.iter().rev();
+            let symbols = self.symbols();
+            let after = symbols.partition_point(|symbol| symbol.address <= address);
+            let start = symbols.get(after.checked_sub(1)?)?.address;
+            let aliases = symbols.get(..after)?.iter().rev();
             let aliases = aliases.take_while(|symbol| symbol.address == start);
             let size = match aliases.map(|symbol| symbol.size).max()? {
-                0 => self.length(start, self.symbols.get(after))?,
+                0 => self.length(start, symbols.get(after))?,
                 size => size,
             };
             let end = start.offset(size.cast_signed());
