@@ -30,6 +30,7 @@ mod resources;
 mod results;
 mod silence;
 mod soak;
+mod sources;
 mod split;
 mod strategies;
 mod survival;

@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::form::Format;
 use crate::hunt::bounds::{self, SAMPLE_PERIOD, STALL, STOP_DEADLINE};
+use crate::report::MappedPrefix;
 
 /// Catches data races of programs in production in the act, and explains them.
 ///
@@ -142,6 +143,9 @@ pub struct WatchArgs {
     /// Name source files from this folder in SARIF and annotations (default: $GITHUB_WORKSPACE, else the working directory).
     #[arg(help_heading = REPORTS, long, value_name = "FOLDER")]
     pub source_root: Option<PathBuf>,
+    /// Source files whose names begin with FROM are below TO on this machine: for the lines and names in reports (may be given several times).
+    #[arg(help_heading = REPORTS, long, value_name = "FROM=TO")]
+    pub source_map: Vec<MappedPrefix>,
     /// Stop watching after this time, from when watching begins (a number alone is seconds); the program goes on.
     #[arg(help_heading = ENDING, long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,

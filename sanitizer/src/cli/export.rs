@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use super::form::{Form, Format};
 use crate::kernel::rights::as_caller;
-use crate::report::{Record, ReportWriter, Summary, WriteError, read_records};
+use crate::report::{
+    MappedPrefix, Record, ReportWriter, SourceMap, Summary, WriteError, read_records,
+};
 
 /// Write reports in another form
 ///
@@ -31,6 +33,10 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FOLDER")]
     pub source_root: Option<PathBuf>,
 
+    /// Source files whose names begin with FROM are below TO on this machine: for their names in SARIF and annotations (may be given several times)
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<MappedPrefix>,
+
     /// The file that --format json has written
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -46,9 +52,11 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         .records
         .iter()
         .any(|record| matches!(record, Record::Race(race) if race.known));
+    let map = SourceMap::new(&args.source_map);
     let form = Form {
         format: args.format,
         source_root: args.source_root.as_deref(),
+        source_map: &map,
         stats: false,
         has_baseline,
     };

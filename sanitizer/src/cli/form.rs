@@ -7,8 +7,8 @@ use clap::ValueEnum;
 
 use crate::kernel::rights::as_caller;
 use crate::report::{
-    GithubWriter, JsonWriter, ReportWriter, SarifWriter, SourceRoot, TextWriter, TsanWriter,
-    is_own_descriptor, open_output,
+    GithubWriter, JsonWriter, ReportWriter, SarifWriter, SourceMap, SourceRoot, TextWriter,
+    TsanWriter, is_own_descriptor, open_output,
 };
 
 /// Forms of reports.
@@ -33,6 +33,8 @@ pub struct Form<'a> {
     pub format: Format,
     /// From where source files are named.
     pub source_root: Option<&'a Path>,
+    /// Where they are on this machine.
+    pub source_map: &'a SourceMap,
     /// All figures are wanted.
     pub stats: bool,
     /// Races of an earlier run are known.
@@ -97,8 +99,9 @@ impl Form<'_> {
         beside: bool,
     ) -> Box<dyn ReportWriter> {
         let root = || {
-            self.source_root
-                .map_or_else(SourceRoot::usual, SourceRoot::absolute)
+            let root = self.source_root;
+            root.map_or_else(SourceRoot::usual, SourceRoot::absolute)
+                .mapped(self.source_map)
         };
         match self.format {
             Format::Text => {

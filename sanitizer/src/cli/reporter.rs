@@ -4,6 +4,7 @@
 mod beforehand;
 mod closing;
 mod coverage_file;
+mod source_files;
 mod work;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,9 +21,11 @@ use crate::hunt::wire::Refuted;
 use crate::kernel::descriptors::own_table;
 use crate::kernel::limits::explained;
 use crate::kernel::process::thread_cpu_time_ns;
+use crate::kernel::rights::FileRights;
 use crate::reader::{Client, Program};
 use crate::report::{
-    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, RecordStderr, ReportWriter, Summary,
+    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, RecordStderr, ReportWriter,
+    SourceMap, Summary,
 };
 use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
@@ -30,6 +33,7 @@ use crate::verdict::Reason;
 use beforehand::Beforehand;
 pub use closing::{Closing, Tally};
 use coverage_file::CoverageFile;
+use source_files::SourceFiles;
 use work::lock;
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
@@ -41,7 +45,7 @@ const REST: Duration = Duration::from_secs(60);
 
 /// Work for the reporting thread.
 enum Work {
-    Modules(u32, Vec<ModuleInfo>),
+    Modules(u32, Vec<ModuleInfo>, Option<FileRights>),
     Race(Box<Finding>, Vec<MapInfo>),
     Repeat(u32, u64),
     Coverage(u32, Vec<LookedAt>),
@@ -103,6 +107,7 @@ struct State {
     files: Arc<Mutex<Client>>,
     base: Symbolizer,
     symbolizers: HashMap<u32, Symbolizer>,
+    source_files: SourceFiles,
     beforehand: Beforehand,
     deduper: Deduper,
     writer: Box<dyn ReportWriter>,
@@ -149,9 +154,12 @@ impl Reporter {
     ) -> anyhow::Result<Self> {
         // Before the output is opened, which may be one of these files.
         let beforehand = Beforehand::read(args)?;
+        let map = SourceMap::new(&args.source_map);
+        let source_files = SourceFiles::new(map.clone())?;
         let form = Form {
             format: args.format,
             source_root: args.source_root.as_deref(),
+            source_map: &map,
             stats: args.stats,
             has_baseline: args.baseline.is_some(),
         };
@@ -175,6 +183,7 @@ impl Reporter {
             base: Symbolizer::over(Arc::clone(&files) as _),
             files,
             symbolizers: HashMap::new(),
+            source_files,
             beforehand,
             deduper: Deduper::default(),
             writer,
@@ -235,10 +244,10 @@ impl Reporter {
         })
     }
 
-    /// A process's modules are these now.
-    pub fn modules(&self, pid: u32, modules: Vec<ModuleInfo>) {
+    /// A process's modules are these now, and these its rights over files, as far as they are known.
+    pub fn modules(&self, pid: u32, modules: Vec<ModuleInfo>, rights: Option<FileRights>) {
         // The thread ends only after `finish`.
-        let _ = self.work.send(Work::Modules(pid, modules));
+        let _ = self.work.send(Work::Modules(pid, modules, rights));
     }
 
     /// A race was caught; false where too many wait to be explained, and this one is dropped.
@@ -349,7 +358,7 @@ impl State {
 
     /// CPU time that has been used to explain, here and by whoever reads, ns.
     fn used_ns(&self) -> u64 {
-        thread_cpu_time_ns() + self.files().cpu_ns()
+        thread_cpu_time_ns() + self.files().cpu_ns() + self.source_files.cpu_ns
     }
 }
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io::Write as _, os::unix::net::UnixStream};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::hunt::strategy::Name;
+use crate::kernel::rights::FileRights;
 use crate::report::LookedAt;
 use crate::report::finding::{Finding, MapInfo, ModuleInfo};
 
@@ -145,8 +146,8 @@ pub enum Notice {
         /// CPU time that the tracer and its watchdog have used since they told of it last, ns.
         cpu_ns: u64,
     },
-    /// The modules of the target have changed; all of them.
-    Modules(Vec<ModuleInfo>),
+    /// The modules of the target have changed; all of them, and what it may do with files at this moment.
+    Modules(Vec<ModuleInfo>, Option<FileRights>),
     /// A race was caught.
     Race(Box<Finding>, Vec<MapInfo>),
     /// A race that was told before was caught again in this process.

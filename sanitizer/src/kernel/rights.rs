@@ -10,6 +10,8 @@
 //! The administrator lends all of them to those whom he names: by a file that is root's, and that others may not execute
 //! (`chgrp GROUP`, `chmod 750`), as the capturing helpers of network sniffers have it.
 
+mod of_process;
+
 use std::{
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
@@ -18,6 +20,8 @@ use std::{
 use nix::unistd::{getegid, geteuid, getgid, getuid};
 
 use super::{KernelError, setcap::for_others};
+
+pub use of_process::FileRights;
 
 /// Numbers of `include/uapi/linux/capability.h`.
 pub const CAP_SYS_PTRACE: u32 = 19;

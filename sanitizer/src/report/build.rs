@@ -158,6 +158,7 @@ impl From<Frame> for StackFrame {
             line: frame.line,
             column: frame.column,
             inlined: frame.inlined,
+            source: None,
         }
     }
 }

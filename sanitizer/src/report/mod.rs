@@ -10,6 +10,7 @@ pub mod clean;
 pub mod coverage;
 mod doubt;
 mod elsewhere;
+mod excerpt;
 pub mod finding;
 mod fingerprint;
 mod folder;
@@ -27,6 +28,7 @@ mod review;
 #[cfg(test)]
 pub(crate) mod sample;
 mod sarif;
+mod source_map;
 mod source_root;
 mod summary;
 mod suppress;
@@ -50,13 +52,16 @@ pub use hex::Hex;
 pub use identity::identity;
 pub use location::classify;
 pub use model::{
-    Access, Identity, Location, LocationKind, Race, Role, SCHEMA, StackFrame, ThreadStart,
+    Access, Excerpt, Identity, Location, LocationKind, Race, Role, SCHEMA, SourceLine, StackFrame,
+    ThreadStart,
 };
 pub use output::{OpenError, is_own_descriptor, open_output};
+pub use own_code::own_frame;
 pub use record_file::{RecordFile, RecordStderr};
 pub use records::{Record, Records, RecordsError, read_records};
 pub use review::review;
 pub use sarif::SarifWriter;
+pub use source_map::{MappedPrefix, SourceMap};
 pub use source_root::SourceRoot;
 pub use summary::{Summary, closing_line, stats_text};
 pub use suppress::{SuppressError, Suppressions};

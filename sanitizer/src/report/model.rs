@@ -208,6 +208,29 @@ pub struct StackFrame {
     pub column: Option<u32>,
     /// Whether the function was inlined into the next frame.
     pub inlined: bool,
+    /// The source around the line, at the innermost frame of the user's own code, where the file is at hand.
+    #[serde(default)]
+    pub source: Option<Excerpt>,
+}
+
+/// Some lines of a source file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Excerpt {
+    /// The line and those beside it, in their order.
+    pub lines: Vec<SourceLine>,
+    /// The file was changed after the program was built: these may be other lines than those that were compiled.
+    pub changed: bool,
+}
+
+/// A line of a source file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SourceLine {
+    /// Its number, from 1.
+    pub line: u32,
+    /// What is in it, as it is in the file: tabs, and other characters that are not seen, included. Of long lines the beginning.
+    pub text: String,
 }
 
 /// What kind of memory an address is in.

@@ -73,12 +73,20 @@ pub fn is_own(frame: &StackFrame) -> bool {
 /// The frame that a programmer would look at first: the innermost one of his own code, or the place of the access where none is known to be.
 #[must_use]
 pub fn own_place(access: &Access) -> Option<&StackFrame> {
-    let inner = access.stack.get(access.library_frames()..)?;
+    access.stack.get(own_frame(access)?)
+}
+
+/// Its number in the stack.
+#[must_use]
+pub fn own_frame(access: &Access) -> Option<usize> {
+    let libraries = access.library_frames();
+    let mut inner = access.stack.iter().enumerate().skip(libraries);
     // A race within a library that was itself built to be watched is the library's.
-    let own = inner
-        .iter()
-        .find(|frame| is_own(frame) && frame.function.is_some());
-    own.or_else(|| access.site())
+    let own = inner.find(|(_, frame)| is_own(frame) && frame.function.is_some());
+    let count = access.stack.len();
+    own.map(|(number, _)| number)
+        .or_else(|| (libraries < count).then_some(libraries))
+        .or_else(|| (count > 0).then_some(0))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::finding::{Finding, RaceClass, SideFacts};
 use super::hex::Hex;
 use super::model::{
-    Access, Identity, Location, LocationKind, Race, Role, SCHEMA, StackFrame, ThreadStart,
+    Access, Excerpt, Identity, Location, LocationKind, Race, Role, SCHEMA, SourceLine, StackFrame,
+    ThreadStart,
 };
 use crate::insn::{AccessKind, Regs};
 
@@ -19,11 +20,12 @@ fn frame(module: &str, function: &str, file: &str, line: u32, offset: u64) -> St
         line: Some(line),
         column: Some(5),
         inlined: false,
+        source: None,
     }
 }
 
 /// A complete race.
-pub(super) fn race() -> Race {
+pub(crate) fn race() -> Race {
     let stalled = Access {
         role: Role::Stalled,
         kind: AccessKind::Write,
@@ -49,6 +51,13 @@ pub(super) fn race() -> Race {
         stack: vec![
             StackFrame {
                 inlined: true,
+                source: Some(Excerpt {
+                    lines: vec![SourceLine {
+                        line: 7,
+                        text: "    counter++;".to_owned(),
+                    }],
+                    changed: true,
+                }),
                 ..frame("/opt/lib/libwork.so", "bump", "/src/worker.c", 7, 0x1139)
             },
             frame("/opt/lib/libwork.so", "work", "/src/worker.c", 12, 0x1139),

@@ -41,6 +41,9 @@ fn text_report() {
 WARNING: gwp-race: data race (pid=10)
   Write of size 4 at 0x555500004010 by thread 'worker' (tid=11) running main /src/main.c:20 [stalled]:
     #0 bump /src/worker.c:7:5 (libwork.so+0x1139) (BuildId: aabbcc) [inlined]
+         7 |     counter++;
+           |     ^
+           (changed since the program was built)
     #1 work /src/worker.c:12:5 (libwork.so+0x1139) (BuildId: aabbcc)
     #2 main /src/main.c:30:5 (app+0x2100) (BuildId: aabbcc)
 
@@ -103,7 +106,7 @@ fn json_lines() {
         for frame in access["stack"].as_array().expect("an array") {
             has(
                 frame,
-                "pc module offset function function_line file line column inlined",
+                "pc module offset function function_line file line column inlined source",
             );
         }
     }

@@ -4,6 +4,7 @@
 use std::fmt::{self, Write as _};
 
 use super::clean::clean;
+use super::excerpt::write_excerpt;
 use super::finding::RaceClass;
 use super::model::{
     Access, CodeBlock, Identity, LiveValue, Location, LocationKind, Race, Role, ThreadStart,
@@ -81,6 +82,7 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
     )?;
     for (number, frame) in access.stack.iter().enumerate() {
         writeln!(out, "    #{number} {}", frame_text(frame))?;
+        write_excerpt(out, frame)?;
     }
     if let Some(block) = &access.block {
         let CodeBlock {

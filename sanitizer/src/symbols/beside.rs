@@ -23,6 +23,14 @@ pub struct FileIdentity {
     modified: (i64, i64),
 }
 
+impl FileIdentity {
+    /// Whether another file was modified after this one, by the seconds and nanoseconds of both.
+    #[must_use]
+    pub fn is_before(&self, modified: (i64, i64)) -> bool {
+        self.modified < modified
+    }
+}
+
 /// A file that was opened, and what tells it from others.
 #[derive(Debug)]
 pub struct Opened {

@@ -73,6 +73,12 @@ impl Source {
         &self.name
     }
 
+    /// Where names in it lead; nothing where they lead nowhere.
+    #[must_use]
+    pub fn root(&self) -> Option<&Root> {
+        self.root.as_deref()
+    }
+
     fn key(&self) -> FileKey {
         let root = self.root.as_deref().map(Root::identity);
         (self.opened.identity, root)

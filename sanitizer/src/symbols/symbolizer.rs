@@ -11,7 +11,7 @@ use super::frame::{Frame, GlobalSymbol};
 use super::module::{ModuleInfo, StackSnapshot};
 use super::question::{Answer, Files, Lack, Question};
 use super::shelf::Shelf;
-use super::source::{DEFAULT_DEBUG_DIR, Known, Sources};
+use super::source::{DEFAULT_DEBUG_DIR, Known, Source, Sources};
 use super::unwind::{self, Stack};
 use super::unwind_rules::{Registers, Step};
 use super::walked_code::Code;
@@ -146,6 +146,12 @@ impl Symbolizer {
     #[must_use]
     pub fn module_at(&self, addr: u64) -> Option<&ModuleInfo> {
         self.find(addr).map(|m| &m.info)
+    }
+
+    /// The file at a run-time address, where it is open.
+    #[must_use]
+    pub fn source_at(&self, addr: u64) -> Option<&Source> {
+        Some(&self.find(addr)?.file.as_ref()?.source)
     }
 
     /// The build id of the first module with that path; empty where unknown.

@@ -3,6 +3,7 @@
 
 pub mod descendants;
 pub mod error;
+mod file_rights;
 mod mapped_file;
 pub mod maps;
 pub mod memory;
@@ -14,6 +15,7 @@ pub mod status;
 pub mod threads;
 
 pub use error::TargetError;
+pub use file_rights::file_rights;
 pub use mapped_file::{
     CodeFile, CodeFiles, FileIdentity, MappedFileError, ServedFile, code_files, identity,
 };

@@ -7,6 +7,7 @@ use nix::unistd::{Pid, Uid};
 use super::error::TargetError;
 use super::procfs;
 use super::signals::{Disposition, SignalSet};
+use crate::kernel::rights::FileRights;
 
 /// How the system calls of a thread are filtered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +120,22 @@ impl Status {
             },
         })
     }
+}
+
+/// By what a thread asks for files, of the text of its status file. `pid` is for messages.
+pub(super) fn file_rights(pid: Pid, text: &[u8]) -> Result<FileRights, TargetError> {
+    /// The columns of `Uid` and `Gid`: real, effective, saved, of files.
+    const OF_FILES: usize = 3;
+    let text = String::from_utf8_lossy(text);
+    let fields = Fields { pid, text: &text };
+    let groups = fields.required("Groups")?;
+    let numbers: Result<_, _> = groups.split_whitespace().map(str::parse).collect();
+    Ok(FileRights {
+        user: fields.number("Uid", OF_FILES)?,
+        group: fields.number("Gid", OF_FILES)?,
+        groups: numbers.map_err(|_| fields.malformed("Groups", groups))?,
+        capabilities: fields.mask("CapEff")?,
+    })
 }
 
 /// The `Name:\tvalue` lines of the file.

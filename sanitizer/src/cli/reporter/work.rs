@@ -48,8 +48,9 @@ impl State {
 
     pub(super) fn handle(&mut self, work: Work) {
         match work {
-            Work::Modules(pid, modules) => {
+            Work::Modules(pid, modules, rights) => {
                 self.tell_left_out(&modules);
+                self.source_files.set_rights(pid, rights);
                 self.symbolizer(pid).set_modules(&modules);
             }
             Work::Race(finding, maps) => {
@@ -96,6 +97,7 @@ impl State {
             }
             Work::Forget(pid) => {
                 self.symbolizers.remove(&pid);
+                self.source_files.forget(pid);
                 self.refuted_at.retain(|&(of, _), _| of != pid);
             }
             Work::Finish(mut summary) => {
@@ -161,6 +163,9 @@ impl State {
         self.tally.total += 1;
         if !self.deduper.record(&race) {
             return Fate::Repeated;
+        }
+        if let Some(symbolizer) = self.symbolizers.get(&race.pid) {
+            self.source_files.add_to(&mut race, symbolizer);
         }
         race.known = self.beforehand.baseline.knows(&race);
         if race.known {

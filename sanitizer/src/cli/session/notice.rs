@@ -61,7 +61,7 @@ impl Session {
                 }
                 return (pid == self.first).then_some(Happening::Watching);
             }
-            Notice::Modules(modules) => self.reporter.modules(pid, modules),
+            Notice::Modules(modules, rights) => self.reporter.modules(pid, modules, rights),
             Notice::Race(finding, maps) => {
                 if !self.reporter.race(finding, maps) {
                     self.dropped += 1;

@@ -10,8 +10,9 @@ use crate::hunt::modules::{ModuleSet, Place, RefreshError};
 use crate::hunt::wire::Notice;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::process::pair_cpu_time_ns;
+use crate::tracee;
 
-use super::{Confirm, Engine, EngineError, Purpose, State};
+use super::{Confirm, Engine, EngineError, Purpose, State, as_pid};
 
 /// Why a hit was not reported whose modules could not be looked at in time.
 const MODULES_UNKNOWN: &str = "modules-unknown";
@@ -132,7 +133,10 @@ impl Engine {
         if changes.changed {
             // The memory routines that new modules call are known when those are relocated.
             self.schedule.hurry(monotonic_ns());
-            self.outbox.send(&Notice::Modules(self.modules.infos()));
+            // Here, where the process is held and its id nobody else's.
+            let rights = tracee::file_rights(as_pid(self.program.pid)).unwrap_or_default();
+            let modules = self.modules.infos();
+            self.outbox.send(&Notice::Modules(modules, rights));
         }
         for warning in changes.warnings {
             self.outbox.warn(warning);

@@ -65,6 +65,14 @@ impl Root {
         Self::at(Path::new("/"), None, "/".into())
     }
 
+    /// A folder that the user has named, as a root: whatever names in it are looked up, none leads out of it.
+    ///
+    /// # Errors
+    /// Fails where it is none, or may not be searched.
+    pub fn folder(path: &Path) -> Result<Self, ForeignError> {
+        Self::at(path, None, path.to_owned())
+    }
+
     fn at(path: &Path, id: Option<u32>, name: PathBuf) -> Result<Self, ForeignError> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let fd = open(path, flags, Mode::empty()).map_err(|cause| failed("open", path, cause))?;
