@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use gwp_race::cli::{self, args::Cli};
+use gwp_race::cli::{self, args};
 
 fn main() -> ExitCode {
-    let command = Cli::parse();
+    let command = args::parse();
     match cli::main(&command) {
         Ok(code) => code,
         Err(error) => cli::fail(&error, &command),

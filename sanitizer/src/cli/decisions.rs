@@ -26,7 +26,9 @@ use crate::kernel::rights::as_caller;
   gwp-race decisions server.log | less
   gwp-race decisions --replay server.log")]
 pub struct DecisionsArgs {
-    /// Compare the answers with those of a planner that hears the same, instead of showing the log
+    /// Compare the answers instead of showing the log
+    ///
+    /// They are compared with those of a planner that hears the same.
     #[arg(long)]
     pub replay: bool,
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::form::{Form, Format};
 use crate::kernel::rights::as_caller;
 use crate::report::{
-    MappedPrefix, Record, ReportWriter, SourceMap, Summary, WriteError, read_records,
+    MappedPrefix, Record, ReportWriter, SourceMap, Summary, Suppressions, WriteError, read_records,
 };
 
 /// Write reports in another form
@@ -21,21 +21,33 @@ use crate::report::{
   gwp-race export --format sarif -o races.sarif races.json
   gwp-race export --format github races.json")]
 pub struct ExportArgs {
-    /// Form of the reports
-    #[arg(long, value_enum)]
+    /// Form (--help lists them)
+    ///
+    /// The form of the reports.
+    #[arg(long, value_enum, value_name = "FORM")]
     pub format: Format,
 
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Name source files from this folder in SARIF and annotations [default: $GITHUB_WORKSPACE, else the working directory]
+    /// Name source files from this folder
+    ///
+    /// In SARIF and annotations, source files are named from this folder (default: $GITHUB_WORKSPACE, else the working directory).
     #[arg(long, value_name = "FOLDER")]
     pub source_root: Option<PathBuf>,
 
-    /// Source files whose names begin with FROM are below TO on this machine: for their names in SARIF and annotations (may be given several times)
+    /// Sources whose names begin with FROM are below TO
+    ///
+    /// On this machine: for their names in SARIF and annotations (may be given several times).
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<MappedPrefix>,
+
+    /// Leave out races that this file names
+    ///
+    /// The file has one rule a line, as that of `run --suppressions`.
+    #[arg(long, value_name = "FILE")]
+    pub suppressions: Option<PathBuf>,
 
     /// The file that --format json has written
     #[arg(value_name = "FILE")]
@@ -47,7 +59,14 @@ pub struct ExportArgs {
 /// # Errors
 /// The file cannot be read, or the reports not be written.
 pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let read = as_caller(|| read_records(&args.file))??;
+    let mut read = as_caller(|| read_records(&args.file))??;
+    if let Some(path) = &args.suppressions {
+        let mut suppressions = as_caller(|| Suppressions::read(path))??;
+        read.records.retain(|record| match record {
+            Record::Race(race) => !suppressions.suppresses(race),
+            Record::Summary(_) => true,
+        });
+    }
     let has_baseline = read
         .records
         .iter()

@@ -1,14 +1,15 @@
 //! The forms of reports.
 
 use std::io::Write;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
 use crate::kernel::rights::as_caller;
 use crate::report::{
-    GithubWriter, JsonWriter, ReportWriter, SarifWriter, SourceMap, SourceRoot, TextWriter,
-    TsanWriter, is_own_descriptor, open_output,
+    DescriptorError, GithubWriter, JsonWriter, ReportWriter, SarifWriter, SourceMap, SourceRoot,
+    TextWriter, TsanWriter, is_own_descriptor, open_descriptor, open_output,
 };
 
 /// Forms of reports.
@@ -88,6 +89,20 @@ impl Form<'_> {
             path.display().to_string()
         };
         Ok(self.writer(file, &name, beside && is_own_descriptor(path)))
+    }
+
+    /// Writes to a descriptor that gwp-race was started with; `beside` the output of the program that is watched, where that has it as well.
+    ///
+    /// # Errors
+    /// Fails when it cannot be written to.
+    pub fn write_to_descriptor(
+        self,
+        number: RawFd,
+        beside: bool,
+    ) -> Result<Box<dyn ReportWriter>, DescriptorError> {
+        let file = Box::new(open_descriptor(number)?);
+        let name = format!("descriptor {number}");
+        Ok(self.writer(file, &name, beside && number <= 2))
     }
 
     /// Writes to `out`, which errors call `name`; `beside` the output of the program that is watched, or alone.

@@ -69,16 +69,17 @@ const BUILD_HINT: &str = "build it with clang -fexperimental-sanitize-metadata=a
   gwp-race inspect libserver.a ./*.so    each file in an archive, and some libraries
   gwp-race inspect ./4711                a file whose name is a number")]
 pub struct InspectArgs {
-    /// ELF files, linked or not, archives of them, or the ids of processes
+    /// ELF files, archives of them, or ids of processes
     ///
+    /// Files may be linked or not.
     /// The sections of an object file are shown at addresses of their own, one behind the other;
     /// --json tells which. Of an archive each member is shown, of a process each module.
     #[arg(value_name = "FILE|PID", required = true)]
     pub targets: Vec<String>,
 
-    /// List every covered function, every atomic instruction and every entry of other tables
+    /// List every function, instruction and entry
     ///
-    /// One line each: link address, size, features and the symbol's name as the linker has it.
+    /// Every covered function, every atomic instruction and every entry of other tables, one line each: link address, size, features and the symbol's name as the linker has it.
     #[arg(long)]
     pub list: bool,
 
@@ -86,20 +87,20 @@ pub struct InspectArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Decode this section, which `!pcsections` metadata in LLVM's IR has made
+    /// Decode this section of `!pcsections`
     ///
-    /// Nothing in a file tells what the entries of such a section hold, so it is said here: the
+    /// `!pcsections` metadata in LLVM's IR has made it; the form is NAME[!C]=ENTRY[|ENTRY]. Nothing in a file tells what the entries of such a section hold, so it is said here: the
     /// section's name, with !C where the IR has it; `instruction` or `function`; `pc64` for
     /// -mcmodel=medium and large; and the sizes of the constants, in the bytes that they take in
     /// memory, with an r in front (r8) where they are no integers. Entries of several kinds have | in
     /// between, and where only some of them have !C, it stands behind `instruction` or
     /// `function`. Can be given more than once.
-    #[arg(long, value_name = "NAME[!C]=ENTRY[|ENTRY]")]
+    #[arg(long, value_name = "NAME=ENTRY")]
     pub pc_section: Vec<PcSectionDescription>,
 
-    /// Decode the sections that this file describes, one a line as in --pc-section
+    /// Decode the sections that this file describes
     ///
-    /// Empty lines, and lines that begin with #, say nothing.
+    /// One a line as in --pc-section. Empty lines, and lines that begin with #, say nothing.
     #[arg(long, value_name = "FILE")]
     pub pc_sections: Option<PathBuf>,
 }

@@ -14,6 +14,7 @@ pub mod export;
 pub mod form;
 pub mod inspect;
 pub mod link;
+pub mod man;
 mod not_executable;
 mod not_watched;
 mod passed_on;
@@ -26,6 +27,7 @@ pub mod session;
 mod spares;
 mod starts;
 mod stdout;
+pub mod suppress;
 mod time_limit;
 mod totals;
 mod watched;
@@ -82,7 +84,9 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
             doctor::run(args)
         }
         Command::Export(args) => export::run(args),
+        Command::Suppress(args) => suppress::run(args),
         Command::Decisions(args) => decisions::run(args),
+        Command::Man(args) => man::run(args),
         Command::Completions { shell } => completions::run(*shell),
         Command::Tracer => {
             leave_to_parent();

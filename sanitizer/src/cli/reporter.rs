@@ -171,10 +171,11 @@ impl Reporter {
         } else {
             form
         });
-        let output = args.output.clone().or_else(|| form.usual_output());
-        let (writer, resort) = match &output {
-            Some(path) => (form.write_to(path, beside)?, Some(resort)),
-            None => (to_stderr(form), None),
+        let path = args.output.clone().or_else(|| form.usual_output());
+        let (writer, resort) = match (args.output_fd, &path) {
+            (Some(number), _) => (form.write_to_descriptor(number, beside)?, Some(resort)),
+            (None, Some(path)) => (form.write_to(path, beside)?, Some(resort)),
+            (None, None) => (to_stderr(form), None),
         };
         let progress = Arc::new(Progress::default());
         let files = Arc::new(Mutex::new(Client::new(reader, Sources::default())));

@@ -122,6 +122,16 @@ pub fn is_inherited(number: RawFd) -> nix::Result<bool> {
     nix::errno::Errno::result(flags).map(|flags| flags & libc::FD_CLOEXEC == 0)
 }
 
+/// Programs that are executed from now on do not inherit what is open under a number.
+///
+/// # Errors
+/// `EBADF` where nothing is.
+pub fn close_for_others(number: RawFd) -> nix::Result<()> {
+    // SAFETY: fcntl with F_SETFD touches no memory, and the flag changes nothing for this process.
+    let result = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    nix::errno::Errno::result(result).map(drop)
+}
+
 /// Another descriptor of what is open under a number, which later programs do not inherit.
 ///
 /// # Errors

@@ -4,16 +4,16 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl, open, openat};
+use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{FileStat, Mode, fstat};
 
+use super::descriptor::{own_descriptor, same_descriptor};
 use super::folder::{Folder, FolderError};
 use super::record_file::RecordFile;
-use crate::kernel::descriptors::{closed_at_start, duplicate, is_inherited};
 
 /// Why a report file could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -165,55 +165,6 @@ fn judge(path: &Path, folder: &Folder, stat: &FileStat) -> Result<(), OpenError>
     }
 }
 
-/// Whether the path names one of our own descriptors, where the program that we start writes as well.
-#[must_use]
-pub fn is_own_descriptor(path: &Path) -> bool {
-    own_descriptor(path).is_some()
-}
-
-/// The number of the own descriptor that the path names: `-` is standard output, and shells have names of the
-/// kernel for `>(command)`, which nobody else can lay links to.
-fn own_descriptor(path: &Path) -> Option<RawFd> {
-    let path = path.to_str()?;
-    if path == "-" {
-        return Some(1);
-    }
-    let number = |name: &str| {
-        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
-        is_number.then(|| name.parse().ok())?
-    };
-    if let Some(name) = path.strip_prefix("/proc/self/fd/") {
-        return number(name);
-    }
-    match path.strip_prefix("/dev/")? {
-        "stdout" => Some(1),
-        "stderr" => Some(2),
-        name => number(name.strip_prefix("fd/")?),
-    }
-}
-
-/// Another descriptor of the same open file. To open it by its name anew would begin at another place of it, so
-/// that the program that writes there as well would write over the reports.
-fn same_descriptor(number: RawFd) -> Result<File, Errno> {
-    let is_closed = number
-        .try_into()
-        .is_ok_and(|bit: u32| closed_at_start().checked_shr(bit).unwrap_or(0) & 1 == 1);
-    if is_closed {
-        return Err(Errno::EBADF);
-    }
-    if !is_inherited(number)? {
-        // One that this process has opened for itself.
-        return Err(Errno::EBADF);
-    }
-    let copy = duplicate(number)
-        .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EBADF)))?;
-    let mode = OFlag::from_bits_truncate(fcntl(&copy, FcntlArg::F_GETFL)?);
-    match mode & OFlag::O_ACCMODE {
-        OFlag::O_RDONLY => Err(Errno::EBADF),
-        _ => Ok(File::from(copy)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -328,46 +279,5 @@ mod tests {
         assert!(matches!(error, OpenError::ForeignFile { .. }), "{error}");
         open_output(&theirs.join("report")).expect("its owner's file");
         open_output(&theirs.join("new")).expect("a new file");
-    }
-
-    /// Check that what a shell calls `/dev/fd/N` is written to, and nothing that looks like it.
-    #[test]
-    fn own_descriptors() {
-        use std::io::{Read as _, Write as _, pipe};
-        use std::os::fd::AsRawFd as _;
-        let (mut reader, writer) = pipe().expect("pipe");
-        let inherited = |fd: RawFd| {
-            let fd = duplicate(fd).expect("duplicate");
-            fcntl(&fd, FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).expect("fcntl");
-            fd
-        };
-        let own = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
-        let error = open_output(&own).expect_err("one that was not inherited");
-        assert!(matches!(error, OpenError::Open { .. }), "{error}");
-        let copy = inherited(writer.as_raw_fd());
-        drop(writer);
-        let writer = copy;
-        let path = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
-        let mut file = open_output(&path).expect("open");
-        file.write_all(b"a race\n").expect("write");
-        drop((file, writer));
-        let mut text = String::new();
-        reader.read_to_string(&mut text).expect("read");
-        assert_eq!(text, "a race\n");
-        assert_eq!(own_descriptor(Path::new("-")), Some(1));
-        let (reader, _writer) = pipe().expect("pipe");
-        let reader = inherited(reader.as_raw_fd());
-        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
-        let error = open_output(&path).expect_err("for reading only");
-        assert!(matches!(error, OpenError::Open { .. }), "{error}");
-        for path in [
-            "/dev/fd/",
-            "/dev/fd/0/../x",
-            "/dev/fd/1x",
-            "/dev/stdout/",
-            "dev/stdout",
-        ] {
-            assert_eq!(own_descriptor(Path::new(path)), None, "{path}");
-        }
     }
 }

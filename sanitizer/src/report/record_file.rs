@@ -4,8 +4,9 @@
 //! and renamed when all is over. Instead a record that could not be written to its end, because the
 //! disk is full, is cut off again: what is in the file is whole.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 /// How long to wait for a reader that has not read yet, where the descriptor itself does not wait.
@@ -23,6 +24,18 @@ impl RecordFile {
     /// Appends to a file that was opened for appending; `regular`: as opposed to pipes and devices.
     pub(super) const fn new(file: File, regular: bool) -> Self {
         Self { file, regular }
+    }
+
+    /// Lets everybody read it, as what is installed for all; else it is the user's alone.
+    ///
+    /// # Errors
+    /// Fails where fchmod(2) does.
+    pub fn let_all_read(&self) -> io::Result<()> {
+        let mode = Permissions::from_mode(0o644);
+        if self.regular {
+            self.file.set_permissions(mode)?;
+        }
+        Ok(())
     }
 
     /// Cuts off what was written of a record since the file had the length `before`, unless others

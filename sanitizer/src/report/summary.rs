@@ -1,6 +1,7 @@
 //! The closing summary: what was done, what it cost, and how much silence is worth.
 
 mod stats;
+mod unused;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -9,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::clean::clean;
 use super::elsewhere::Unanalyzed;
+use super::suppress::UnusedRule;
 
 pub use stats::stats_text;
+pub use unused::unused_lines;
 
 /// Figures of one session. The JSON form is a contract with users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -98,6 +101,9 @@ pub struct Summary {
     /// The files that are not read any more for that, and why; of many some. Reports have addresses only there.
     #[serde(default)]
     pub files_not_read: BTreeMap<String, String>,
+    /// Rules of the suppressions file that have matched no race, where so much was watched that this tells something.
+    #[serde(default)]
+    pub suppressions_unused: Vec<UnusedRule>,
     /// Stalls in which the value changed and no watchpoint fired.
     pub value_changed_unknown_origin: u64,
     /// Seconds that threads of the target were stopped, summed over the threads.

@@ -5,13 +5,18 @@
 //!   variable's name;
 //! - `race_top:` looks only at the place of each access;
 //! - `called_from_lib:` matches the module of the place of an access, or of its caller.
-//! - `identity:` matches a race by one of its names (`identity.rs`): a type of our own, which ThreadSanitizer refuses.
+//! - `identity:` matches a race by one of its names (`identity.rs`), and `build_id:` by the build of the module of the place of an
+//!   access: types of our own, which ThreadSanitizer refuses.
 //!
 //! Types of other ThreadSanitizer reports (`thread`, `mutex`, `signal`, `deadlock`) are
 //! accepted and have no effect.
 
+mod pattern;
+
 use std::io;
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use super::identity::{self, NoName};
 use super::model::{Access, LocationKind, Race, StackFrame};
@@ -35,7 +40,8 @@ pub enum SuppressError {
     #[error(
         "{path}:{line}: {text:?} is no suppression; write TYPE:PATTERN, \
              where TYPE is race, race_top or called_from_lib, or \
-             identity:NAME with the name of a race or issue from a report"
+             identity:NAME with the name of a race or issue from a report, or \
+             build_id:HEX with at least {SHORTEST_BUILD_ID} of its digits"
     )]
     Syntax {
         /// The file.
@@ -59,18 +65,24 @@ pub enum SuppressError {
     },
 }
 
+/// Digits of a build id that a rule must give: fewer would name builds by accident.
+const SHORTEST_BUILD_ID: usize = 8;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Race,
     RaceTop,
     CalledFromLib,
     Identity,
+    BuildId,
     OtherTool,
 }
 
 #[derive(Clone, Debug)]
 struct Rule {
     scope: Scope,
+    /// As it stands in the file.
+    text: String,
     pattern: String,
     line: usize,
     hits: u64,
@@ -79,7 +91,20 @@ struct Rule {
 /// The rules of a suppressions file.
 #[derive(Clone, Debug, Default)]
 pub struct Suppressions {
+    path: PathBuf,
     rules: Vec<Rule>,
+}
+
+/// A rule that has matched no race of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UnusedRule {
+    /// The file, as the user has named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The rule, as it stands there.
+    pub rule: String,
 }
 
 impl Suppressions {
@@ -112,6 +137,7 @@ impl Suppressions {
                 "race_top" => Scope::RaceTop,
                 "called_from_lib" => Scope::CalledFromLib,
                 "identity" => Scope::Identity,
+                "build_id" => Scope::BuildId,
                 "thread" | "mutex" | "signal" | "deadlock" => Scope::OtherTool,
                 _ => return Err(syntax()),
             };
@@ -128,23 +154,42 @@ impl Suppressions {
                     },
                 })?;
             }
+            if scope == Scope::BuildId && !is_build_id(pattern) {
+                return Err(syntax());
+            }
             rules.push(Rule {
                 scope,
+                text: rule.to_owned(),
                 pattern: pattern.to_owned(),
                 line,
                 hits: 0,
             });
         }
-        Ok(Self { rules })
+        let path = path.to_owned();
+        Ok(Self { path, rules })
     }
 
-    /// Whether a race is suppressed; counts the rule that says so.
+    /// Whether a race is suppressed; counts all rules that say so.
     pub fn suppresses(&mut self, race: &Race) -> bool {
-        let Some(rule) = self.rules.iter_mut().find(|rule| rule.matches(race)) else {
-            return false;
+        let mut is_suppressed = false;
+        for rule in self.rules.iter_mut().filter(|rule| rule.matches(race)) {
+            rule.hits += 1;
+            is_suppressed = true;
+        }
+        is_suppressed
+    }
+
+    /// The rules that could have matched a race, and have matched none.
+    #[must_use]
+    pub fn unused(&self) -> Vec<UnusedRule> {
+        let file = self.path.display().to_string();
+        let unused = |rule: &&Rule| rule.hits == 0 && rule.scope != Scope::OtherTool;
+        let told = |rule: &Rule| UnusedRule {
+            file: file.clone(),
+            line: rule.line,
+            rule: rule.text.clone(),
         };
-        rule.hits += 1;
-        true
+        self.rules.iter().filter(unused).map(told).collect()
     }
 
     /// The rules that suppressed something: line in the file, pattern, how often.
@@ -154,6 +199,11 @@ impl Suppressions {
             .filter(|rule| rule.hits > 0)
             .map(|rule| (rule.line, rule.pattern.as_str(), rule.hits))
     }
+}
+
+fn is_build_id(pattern: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    pattern.len() >= SHORTEST_BUILD_ID && pattern.bytes().all(is_digit)
 }
 
 impl Rule {
@@ -181,9 +231,14 @@ impl Rule {
                     .filter(|frame| !frame.inlined)
                     .take(2);
                 near.filter_map(|frame| frame.module.as_deref())
-                    .any(|module| pattern_matches(&self.pattern, module))
+                    .any(|module| pattern::matches(&self.pattern, module))
             }),
             Scope::Identity => race.identity.is(&self.pattern),
+            Scope::BuildId => {
+                let sites = race.accesses.iter().filter_map(Access::site);
+                let mut builds = sites.filter_map(|site| site.build_id.as_deref());
+                builds.any(|build| build.starts_with(&self.pattern))
+            }
             Scope::OtherTool => false,
         }
     }
@@ -192,7 +247,7 @@ impl Rule {
         [&frame.function, &frame.file, &frame.module]
             .into_iter()
             .flatten()
-            .any(|text| pattern_matches(&self.pattern, text))
+            .any(|text| pattern::matches(&self.pattern, text))
     }
 
     fn matches_variable(&self, race: &Race) -> bool {
@@ -201,120 +256,9 @@ impl Rule {
                 .location
                 .name
                 .as_deref()
-                .is_some_and(|n| pattern_matches(&self.pattern, n))
+                .is_some_and(|n| pattern::matches(&self.pattern, n))
     }
-}
-
-/// The sanitizers' pattern: a substring, with `*` for any run of characters, `^` at the
-/// beginning and `$` at the end as anchors (compiler-rt, `TemplateMatch`).
-fn pattern_matches(pattern: &str, text: &str) -> bool {
-    let (pattern, from_start) = match pattern.strip_prefix('^') {
-        Some(rest) => (rest, true),
-        None => (pattern, false),
-    };
-    let (pattern, to_end) = match pattern.strip_suffix('$') {
-        Some(rest) => (rest, true),
-        None => (pattern, false),
-    };
-    let mut parts: Vec<&str> = pattern.split('*').collect();
-    let mut rest = text;
-    if from_start && !parts.is_empty() {
-        match rest.strip_prefix(parts.remove(0)) {
-            Some(after) => rest = after,
-            None => return false,
-        }
-        if parts.is_empty() {
-            return !to_end || rest.is_empty();
-        }
-    }
-    let last = if to_end { parts.pop() } else { None };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
-            None => return false,
-        }
-    }
-    last.is_none_or(|last| rest.ends_with(last))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::sample::race;
-
-    /// Check the pattern language.
-    #[test]
-    fn patterns() {
-        for (pattern, text, expected) in [
-            ("foo", "a::foobar", true),
-            ("^foo", "a::foobar", false),
-            ("^foo", "foobar", true),
-            ("bar$", "foobar", true),
-            ("foo$", "foobar", false),
-            ("^foo$", "foo", true),
-            ("^foo$", "foofoo", false),
-            ("f*r", "a foo bar", true),
-            ("r*f", "foo bar", false),
-            ("^f*r$", "foobar", true),
-            ("^f*r$", "foobars", false),
-            ("^f*f$", "f", false),
-            ("^*bar", "foobar", true),
-            ("foo*$", "foobar", true),
-            ("*", "", true),
-            ("ü*ß", "über Straße", true),
-        ] {
-            assert_eq!(pattern_matches(pattern, text), expected, "{pattern} {text}");
-        }
-    }
-
-    /// Check each type against a race, and that comments and other tools' types do nothing.
-    #[test]
-    fn types() {
-        let matches = |text: &str| {
-            let mut suppressions =
-                Suppressions::parse(text, Path::new("supp")).expect("a good file");
-            suppressions.suppresses(&race())
-        };
-        assert!(matches("race:main"));
-        assert!(matches("race:worker.c"));
-        assert!(matches("race:^counter$"));
-        assert!(!matches("race_top:main"));
-        assert!(matches("identity:r2:00112233445566778899aabbccddeeff"));
-        assert!(matches("identity:i2:ffeeddccbbaa99887766554433221100"));
-        assert!(!matches("identity:r2:ffeeddccbbaa99887766554433221100"));
-        assert!(matches("race_top:^bump$"));
-        assert!(matches("called_from_lib:libwork.so"));
-        assert!(!matches("called_from_lib:bump"));
-        assert!(!matches("# race:main\n\n  thread:main\nmutex:main\n"));
-        assert!(matches("  race:main  \r\n"));
-    }
-
-    /// Check that used rules are counted with their lines.
-    #[test]
-    fn counts_uses() {
-        let mut suppressions =
-            Suppressions::parse("race:nothing\nrace:main", Path::new("supp")).expect("good");
-        assert!(suppressions.suppresses(&race()));
-        assert!(suppressions.suppresses(&race()));
-        assert_eq!(suppressions.used().collect::<Vec<_>>(), [(2, "main", 2)]);
-    }
-
-    /// Check that errors name file and line and say what to write.
-    #[test]
-    fn errors_name_the_line() {
-        for text in [
-            "race:x\nbogus:y",
-            "race:x\nrace",
-            "race:x\nrace:",
-            "race:x\nidentity:main",
-        ] {
-            let error = Suppressions::parse(text, Path::new("my.supp")).expect_err(text);
-            let message = error.to_string();
-            assert!(message.starts_with("my.supp:2: "), "{message}");
-            assert!(message.contains("TYPE:PATTERN"), "{message}");
-        }
-        let old = "identity:r1:00112233445566778899aabbccddeeff";
-        let error = Suppressions::parse(old, Path::new("my.supp")).expect_err(old);
-        assert!(error.to_string().contains("another version"), "{error}");
-    }
-}
+mod tests;

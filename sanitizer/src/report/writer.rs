@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::clean::to_json;
 use super::model::{Race, SCHEMA};
-use super::summary::{Summary, closing_line, stats_text};
+use super::summary::{Summary, closing_line, stats_text, unused_lines};
 use super::text::race_text;
 
 /// A report could not be written.
@@ -125,6 +125,7 @@ impl ReportWriter for TextWriter {
         if self.stats {
             text.push_str(&stats_text(summary));
         }
+        text.push_str(&unused_lines(summary));
         text.push_str(&closing_line(summary));
         self.output.write(&text)
     }

@@ -28,13 +28,13 @@ pub use check::{Check, Status};
 ///
 /// The exit code is 0 where races can be caught and 1 where they cannot; warnings do not count.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   gwp-race doctor                  this machine
   gwp-race doctor ./server         ... and whether ./server can be watched
   sudo gwp-race doctor 4711        ... and whether process 4711 can
   gwp-race doctor --json | jq '.checks[] | select(.status != \"ok\")'")]
 pub struct DoctorArgs {
-    /// A program (a path, or a name in PATH) or the id of a running process
+    /// A program (a path, or a name in PATH) or a process's id
     #[arg(value_name = "FILE|PID")]
     pub subject: Option<String>,
 

@@ -14,6 +14,9 @@ use crate::verdict::Reason;
 
 use super::{CoverageFile, Explained, Fate, State, Work};
 
+/// A run with fewer stalls that has caught nothing has not looked for races enough to say that a suppression names none.
+const ENOUGH_STALLS: u64 = 100;
+
 pub(super) fn lock(files: &Mutex<Client>) -> MutexGuard<'_, Client> {
     files.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -116,6 +119,12 @@ impl State {
                 {
                     tracing::info!("line {line} of the suppressions ({pattern}): {races} times");
                 }
+                let suppressions = self.beforehand.suppressions.as_ref();
+                let caught = self.tally.total + self.tally.suppressed;
+                let is_enough = caught > 0 || summary.stalls >= ENOUGH_STALLS;
+                summary.suppressions_unused = suppressions
+                    .filter(|_| is_enough)
+                    .map_or_else(Vec::new, Suppressions::unused);
                 for (reason, hits) in &self.refuted {
                     let name = reason.name().to_owned();
                     *summary.hits_swallowed.entry(name).or_default() += hits;
