@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::{
+    errno::Errno,
+    sys::signal::kill,
+    unistd::{Pid, SysconfVar, sysconf},
+};
 
 use super::error::TargetError;
 use super::procfs;
@@ -35,8 +39,24 @@ pub fn list(pid: Pid) -> Result<Vec<Pid>, TargetError> {
 /// A thread that is alive, for what is reached through any thread of the process: normally
 /// the main thread, another one where the main thread has exited before the others.
 ///
-/// `/proc/ID` and the system calls that look at an address space accept any thread's id.
+/// `/proc/ID` and the system calls that look at an address space accept any thread's id. A thread that executes a program takes
+/// the main thread's place and id, and while it does there may be none to be seen: as long as there is such a process, it is
+/// looked for more than once.
 pub fn live_thread(pid: Pid) -> Result<Pid, TargetError> {
+    const LOOKS: usize = 3;
+    const BETWEEN_LOOKS: Duration = Duration::from_micros(300);
+    // Zombies exist, too. Whoever may not send signals to it is told so.
+    let exists = || kill(pid, None) != Err(Errno::ESRCH);
+    for _ in 1..LOOKS {
+        match look_for_live_thread(pid) {
+            Err(error) if error.is_vanished() && exists() => std::thread::sleep(BETWEEN_LOOKS),
+            done => return done,
+        }
+    }
+    look_for_live_thread(pid)
+}
+
+fn look_for_live_thread(pid: Pid) -> Result<Pid, TargetError> {
     if is_alive(pid)? {
         return Ok(pid);
     }
@@ -46,10 +66,6 @@ pub fn live_thread(pid: Pid) -> Result<Pid, TargetError> {
             Ok(false) | Err(TargetError::Vanished(_)) => {}
             Err(error) => return Err(error),
         }
-    }
-    // The one that executes a program has taken the main thread's place, and its id, meanwhile.
-    if is_alive(pid)? {
-        return Ok(pid);
     }
     Err(TargetError::Vanished(pid))
 }

@@ -9,7 +9,9 @@ use crate::tracee;
 use super::{Engine, EngineError, as_pid};
 
 /// How long a process is tried all of whose threads were gone when they were to be held, and which lives: one of them executes a program.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long one is tried that does not seem to live.
+const PATIENCE_WITH_THE_DEAD: Duration = Duration::from_millis(20);
 
 impl Engine {
     /// Takes over a running process.
@@ -21,8 +23,11 @@ impl Engine {
         loop {
             match self.try_to_attach() {
                 Err(error) if error.is_gone() && self.arming.is_empty() => {
-                    let lives = tracee::threads::live_thread(as_pid(self.program.pid)).is_ok();
-                    if !lives || since.elapsed() > PATIENCE {
+                    let patience = match tracee::threads::live_thread(as_pid(self.program.pid)) {
+                        Ok(_) => PATIENCE,
+                        Err(_) => PATIENCE_WITH_THE_DEAD,
+                    };
+                    if since.elapsed() > patience {
                         return Err(error);
                     }
                     std::thread::sleep(Duration::from_millis(1));
