@@ -35,6 +35,7 @@ mod silence;
 mod soak;
 mod sources;
 mod split;
+mod status;
 mod strategies;
 mod survival;
 mod system_calls;

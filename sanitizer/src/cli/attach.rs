@@ -1,5 +1,6 @@
 //! `gwp-race attach`: watches a running process and leaves it running.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use nix::unistd::Pid;
@@ -12,9 +13,23 @@ use super::{
     args::AttachArgs,
     enough::Lack,
     session::{Happening, Session},
+    status::are_reports_read,
     time_limit::TimeLimit,
 };
+use crate::kernel::terminal::is_controlled;
+use crate::report::{clean::clean_message, status_line::Stderr};
 use crate::tracee::{process::check_is_program, status::Status};
+
+/// What is about to be watched.
+fn attaching(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = name.trim_end();
+    let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+    match program {
+        Ok(program) => format!("attaching to process {pid} ({name}, {})", program.display()),
+        Err(_) => format!("attaching to process {pid} ({name})"),
+    }
+}
 
 /// Watches a running process until it ends, the time is over, or a signal says so.
 ///
@@ -36,6 +51,13 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut figures = signal(SignalKind::user_defined1())?;
+    let had_terminal = is_controlled();
+    if !args.watch.quiet && !are_reports_read(&args.watch) {
+        let text = attaching(args.pid);
+        // There is nobody to tell where standard error is closed.
+        let _ = writeln!(Stderr, "gwp-race: {}", clean_message(&text));
+    }
     session.watch(args.pid, false)?;
     let mut limit = TimeLimit::new(args.watch.duration, Instant::now());
     let mut is_over = false;
@@ -46,7 +68,14 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
                 break;
             }
             _ = terminate.recv() => break,
-            _ = hangup.recv() => break,
+            // A terminal that has hung up is gone by now; else somebody has moved the report away.
+            _ = hangup.recv() => {
+                if !session.can_reopen() || is_controlled() != had_terminal {
+                    break;
+                }
+                session.reopen();
+            }
+            _ = figures.recv() => session.tell_figures(),
             _ = interrupt.recv() => break,
             happening = session.next() => match happening {
                 Happening::Race(unique) => {

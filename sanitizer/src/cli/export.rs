@@ -80,7 +80,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         has_baseline,
     };
     let path = args.output.as_deref().unwrap_or(Path::new("-"));
-    let mut writer = form.write_to(path, false)?;
+    let (mut writer, _) = form.write_to(path, false)?;
     let written = write(&read.records, form, &mut *writer);
     match written {
         // Who reads has read enough.

@@ -8,8 +8,8 @@ use clap::ValueEnum;
 
 use crate::kernel::rights::as_caller;
 use crate::report::{
-    DescriptorError, GithubWriter, JsonWriter, ReportWriter, SarifWriter, SourceMap, SourceRoot,
-    TextWriter, TsanWriter, is_own_descriptor, open_descriptor, open_output,
+    DescriptorError, GithubWriter, JsonWriter, ReportWriter, SarifWriter, SharedFile, SourceMap,
+    SourceRoot, TextWriter, TsanWriter, is_own_descriptor, open_descriptor, open_output,
 };
 
 /// Forms of reports.
@@ -64,6 +64,12 @@ impl Form<'_> {
         matches!(self.format, Format::Json | Format::Sarif)
     }
 
+    /// A program reads what is written in this form, whoever else does.
+    #[must_use]
+    pub fn is_read_by_programs(format: Format) -> bool {
+        format != Format::Text
+    }
+
     /// Where reports go if nobody says so, unless that is standard error: programs that start tests under ThreadSanitizer tell it by its options.
     #[must_use]
     pub fn usual_output(self) -> Option<PathBuf> {
@@ -77,18 +83,24 @@ impl Form<'_> {
         }
     }
 
-    /// Writes to a file that the user names, or to standard output (`-`); `beside` the output of the program that is watched, where that is one's own descriptor.
+    /// Writes to a file that the user names, which can be exchanged, or to standard output (`-`); `beside` the output of the program that is watched, where that is one's own descriptor.
     ///
     /// # Errors
     /// Fails when it cannot be opened.
-    pub fn write_to(self, path: &Path, beside: bool) -> anyhow::Result<Box<dyn ReportWriter>> {
-        let file = Box::new(as_caller(|| open_output(path))??);
+    pub fn write_to(
+        self,
+        path: &Path,
+        beside: bool,
+    ) -> anyhow::Result<(Box<dyn ReportWriter>, SharedFile)> {
+        let file = SharedFile::new(as_caller(|| open_output(path))??);
         let name = if path.as_os_str() == "-" {
             "standard output".to_owned()
         } else {
             path.display().to_string()
         };
-        Ok(self.writer(file, &name, beside && is_own_descriptor(path)))
+        let out = Box::new(file.clone());
+        let writer = self.writer(out, &name, beside && is_own_descriptor(path));
+        Ok((writer, file))
     }
 
     /// Writes to a descriptor that gwp-race was started with; `beside` the output of the program that is watched, where that has it as well.

@@ -26,6 +26,7 @@ pub mod run;
 pub mod session;
 mod spares;
 mod starts;
+mod status;
 mod stdout;
 pub mod suppress;
 mod time_limit;
@@ -52,7 +53,7 @@ use crate::kernel::{
     requests::{Witness, leave_to_parent},
     rights::settle,
 };
-use crate::report::clean::clean_message;
+use crate::report::{clean::clean_message, status_line::Stderr};
 
 /// Runs a command.
 ///
@@ -118,7 +119,7 @@ pub fn fail(error: &anyhow::Error, cli: &Cli) -> ExitCode {
         text = format!("{text}; {limits}");
     }
     // There is nobody to tell where standard error is closed.
-    let _ = writeln!(io::stderr(), "gwp-race: {}", clean_message(&text));
+    let _ = writeln!(Stderr, "gwp-race: {}", clean_message(&text));
     match cli.command {
         Command::Run(_) => ExitCode::from(run::FAILED),
         _ => ExitCode::FAILURE,
@@ -174,7 +175,7 @@ fn log_to_stderr(args: &WatchArgs) {
     };
     tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(io::stderr)
+        .with_writer(|| Stderr)
         // Colours are not built in: to ask for them on a terminal would be answered by a panic, or a line of the logger's own.
         .with_ansi(false)
         .with_target(false)

@@ -4,13 +4,14 @@
 mod beforehand;
 mod closing;
 mod coverage_file;
+mod report_file;
 mod source_files;
 mod work;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -33,6 +34,7 @@ use crate::verdict::Reason;
 use beforehand::Beforehand;
 pub use closing::{Closing, Tally};
 use coverage_file::CoverageFile;
+use report_file::ReportFile;
 use source_files::SourceFiles;
 use work::lock;
 
@@ -52,6 +54,7 @@ enum Work {
     CoverageIsCut(u32),
     Elsewhere(u32, Vec<(u64, u64)>),
     Forget(u32),
+    Reopen,
     Finish(Box<Summary>),
 }
 
@@ -90,13 +93,15 @@ pub struct Reporter {
     closing: oneshot::Receiver<Closing>,
     /// Coverage is wanted.
     covers: bool,
+    /// Reports go to a file that can be opened anew.
+    can_reopen: bool,
 }
 
 /// What the thread is about, should it not come to an end.
 #[derive(Default)]
 struct Progress {
-    /// Different races reported.
-    unique: AtomicU64,
+    /// What was found.
+    tally: Mutex<Tally>,
     /// It is writing: whoever reads may take his time.
     is_writing: AtomicBool,
 }
@@ -111,6 +116,8 @@ struct State {
     beforehand: Beforehand,
     deduper: Deduper,
     writer: Box<dyn ReportWriter>,
+    /// What it writes to, where that can be opened anew.
+    report_file: Option<ReportFile>,
     /// For what the file named by the user does not take.
     resort: Option<Box<dyn ReportWriter>>,
     tally: Tally,
@@ -172,11 +179,17 @@ impl Reporter {
             form
         });
         let path = args.output.clone().or_else(|| form.usual_output());
-        let (writer, resort) = match (args.output_fd, &path) {
+        let mut report_file = None;
+        let (writer, resort) = match (args.output_fd, path) {
             (Some(number), _) => (form.write_to_descriptor(number, beside)?, Some(resort)),
-            (None, Some(path)) => (form.write_to(path, beside)?, Some(resort)),
+            (None, Some(path)) => {
+                let (writer, file) = form.write_to(&path, beside)?;
+                report_file = ReportFile::new(path, file);
+                (writer, Some(resort))
+            }
             (None, None) => (to_stderr(form), None),
         };
+        let can_reopen = report_file.is_some();
         let progress = Arc::new(Progress::default());
         let files = Arc::new(Mutex::new(Client::new(reader, Sources::default())));
         let mut state = State {
@@ -188,6 +201,7 @@ impl Reporter {
             beforehand,
             deduper: Deduper::default(),
             writer,
+            report_file,
             resort,
             tally: Tally::default(),
             mixed: args.mixed == Mixed::Report,
@@ -242,6 +256,7 @@ impl Reporter {
             progress,
             closing,
             covers: args.coverage.is_some(),
+            can_reopen,
         })
     }
 
@@ -284,6 +299,23 @@ impl Reporter {
         let _ = self.work.send(Work::Elsewhere(pid, counted));
     }
 
+    /// What was found until now.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.progress.tally()
+    }
+
+    /// Whether reports go to a file that can be moved away.
+    #[must_use]
+    pub const fn can_reopen(&self) -> bool {
+        self.can_reopen
+    }
+
+    /// The file was moved away: what comes goes to a new one of its name.
+    pub fn reopen(&self) {
+        let _ = self.work.send(Work::Reopen);
+    }
+
     /// A process has ended, and all was told of it: its id may be another one's from now on.
     pub fn forget(&self, pid: u32) {
         let _ = self.work.send(Work::Forget(pid));
@@ -320,7 +352,7 @@ impl Reporter {
                 }
             }
         };
-        let unique = self.progress.unique.load(SeqCst);
+        let Tally { unique, .. } = self.progress.tally();
         let waiting = self.waiting.load(SeqCst);
         Closing {
             tally: Tally {
@@ -338,6 +370,16 @@ impl Reporter {
             )),
             ..Closing::default()
         }
+    }
+}
+
+impl Progress {
+    fn tally(&self) -> Tally {
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, tally: Tally) {
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = tally;
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod decision_log;
 mod end;
+mod live;
 mod notice;
 mod tracers;
 mod warnings;
@@ -26,6 +27,7 @@ use super::pauses::Pauses;
 use super::reporter::{Explained, Fate, Reporter};
 use super::spares::Spares;
 use super::starts::Starts;
+use super::status::Status;
 use super::told;
 use super::watched::Watched;
 use crate::tracee::threads;
@@ -67,6 +69,7 @@ pub struct Session {
     started: Instant,
     reporter: Reporter,
     decision_log: Option<DecisionLog>,
+    status: Status,
     /// The tracers, whether they have a process or not.
     links: HashMap<LinkId, Link>,
     next_link: LinkId,
@@ -154,6 +157,7 @@ impl Session {
             left: Vec::new(),
             reporter,
             decision_log,
+            status: Status::new(args, first.is_none()),
             args: args.clone(),
             first: first.unwrap_or_default(),
             started: Instant::now(),
@@ -221,6 +225,7 @@ impl Session {
                 _ = self.spares_tick.tick(), if self.spares.are_some() => {
                     self.look_after_spares();
                 }
+                () = self.status.is_due() => self.draw_status(),
                 Some(Explained { pid, cpu_ns, fate }) = self.found.recv() => {
                     if let Some(link) = self.link_of(pid) {
                         link.charge(cpu_ns);

@@ -36,6 +36,7 @@ pub mod setcap;
 pub mod settings;
 pub mod shared;
 pub mod tables;
+pub mod terminal;
 mod time_namespace;
 
 pub use error::KernelError;

@@ -32,6 +32,7 @@ pub(crate) mod sample;
 mod sarif;
 mod source_map;
 mod source_root;
+pub mod status_line;
 mod summary;
 mod suppress;
 #[cfg(test)]
@@ -58,16 +59,16 @@ pub use model::{
     Access, Excerpt, Identity, Location, LocationKind, Race, Role, SCHEMA, SourceLine, StackFrame,
     ThreadStart,
 };
-pub use output::{OpenError, open_output};
+pub use output::{OpenError, open_output, reopen_output};
 pub use own_code::own_frame;
-pub use record_file::{RecordFile, RecordStderr};
+pub use record_file::{RecordFile, RecordStderr, SharedFile};
 pub use records::{Record, Records, RecordsError, read_records};
 pub use review::review;
 pub use rule::{is_called, rule};
 pub use sarif::SarifWriter;
 pub use source_map::{MappedPrefix, SourceMap};
 pub use source_root::SourceRoot;
-pub use summary::{Summary, closing_line, stats_text, unused_lines};
+pub use summary::{Summary, closing_line, figures_text, stats_text, status_text, unused_lines};
 pub use suppress::{SuppressError, Suppressions, UnusedRule};
 pub use text::race_text;
 pub use tsan::TsanWriter;

@@ -76,6 +76,15 @@ pub enum OpenError {
 /// Creates or empties the file that `-o` names: mode 0600 less the umask, never through a symbolic
 /// link that may be another user's, nor onto another user's file or one with several names.
 pub fn open_output(path: &Path) -> Result<RecordFile, OpenError> {
+    open_as(path, true)
+}
+
+/// The same for a file that was moved away meanwhile: what has its name by now is not emptied. Who asks for this without having moved anything loses nothing.
+pub fn reopen_output(path: &Path) -> Result<RecordFile, OpenError> {
+    open_as(path, false)
+}
+
+fn open_as(path: &Path, is_emptied: bool) -> Result<RecordFile, OpenError> {
     let path_buf = || path.to_owned();
     let fail = |source: io::Error| OpenError::Open {
         path: path_buf(),
@@ -116,7 +125,7 @@ pub fn open_output(path: &Path) -> Result<RecordFile, OpenError> {
     let file = File::from(file.map_err(fail_call)?);
     // Emptied only after it is known what it is.
     let is_file = file.metadata().map_err(fail)?.is_file();
-    if is_file {
+    if is_file && is_emptied {
         file.set_len(0).map_err(fail)?;
     }
     Ok(RecordFile::new(file, is_file))
@@ -190,6 +199,27 @@ mod tests {
             .expect("write");
         assert_eq!(fs::read(&path).expect("read"), b"short");
         open_output(Path::new("/dev/null")).expect("a device");
+    }
+
+    /// Check that what was opened anew keeps what it has, that a file which was moved away gets a new one of its name, and that links are refused as ever.
+    #[test]
+    fn opens_anew() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("report");
+        let append = |text: &[u8]| reopen_output(&path).expect("open").write_all(text);
+        open_output(&path)
+            .expect("open")
+            .write_all(b"1")
+            .expect("write");
+        append(b"2").expect("write");
+        assert_eq!(fs::read(&path).expect("read"), b"12");
+        fs::rename(&path, dir.path().join("report.1")).expect("rename");
+        append(b"3").expect("write");
+        assert_eq!(fs::read(&path).expect("read"), b"3");
+        fs::remove_file(&path).expect("remove");
+        symlink(dir.path().join("report.1"), &path).expect("symlink");
+        let error = reopen_output(&path).expect_err("symbolic link");
+        assert!(matches!(error, OpenError::SymbolicLink { .. }), "{error}");
     }
 
     /// Check that links are refused and what they point to is untouched.

@@ -7,7 +7,10 @@
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use super::status_line::erase_within;
 
 /// How long to wait for a reader that has not read yet, where the descriptor itself does not wait.
 const READER: Duration = Duration::from_millis(10);
@@ -73,6 +76,43 @@ impl Write for RecordFile {
     }
 }
 
+/// A file that can be exchanged for another one between two records.
+#[derive(Clone, Debug)]
+pub struct SharedFile(Arc<Mutex<RecordFile>>);
+
+impl SharedFile {
+    /// Begins with this one.
+    #[must_use]
+    pub fn new(file: RecordFile) -> Self {
+        Self(Arc::new(Mutex::new(file)))
+    }
+
+    /// What comes from now on is written to another one.
+    pub fn exchange(&self, file: RecordFile) {
+        *self.lock() = file;
+    }
+
+    /// Whether it is a file, as opposed to pipes, devices, and what gwp-race was started with.
+    #[must_use]
+    pub fn is_regular(&self) -> bool {
+        self.lock().regular
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RecordFile> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for SharedFile {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        self.lock().write(record)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Writes a record, in more than one piece if need be; `written` counts what has been.
 ///
 /// A descriptor that is shared with others may have been switched to non-blocking by one of them: a
@@ -98,6 +138,7 @@ impl Write for RecordStderr {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         // Held through all pieces of a record, so that no other thread's words get in between.
         let mut stderr = io::stderr().lock();
+        erase_within(&mut stderr);
         write_whole(&mut stderr, record, &mut 0).map(|()| record.len())
     }
 

@@ -1,6 +1,7 @@
 //! The closing summary: what was done, what it cost, and how much silence is worth.
 
 mod stats;
+mod status;
 mod unused;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use super::clean::clean;
 use super::elsewhere::Unanalyzed;
 use super::suppress::UnusedRule;
 
-pub use stats::stats_text;
+pub use stats::{figures_text, stats_text};
+pub use status::status_text;
 pub use unused::unused_lines;
 
 /// Figures of one session. The JSON form is a contract with users.

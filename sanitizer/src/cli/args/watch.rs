@@ -32,6 +32,11 @@ pub struct WatchArgs {
     /// The shell has opened it: `--output-fd 3 3> FILE`. The program does not get it.
     #[arg(help_heading = REPORTS, long, value_name = "N", conflicts_with = "output", value_parser = clap::value_parser!(i32).range(1..))]
     pub output_fd: Option<RawFd>,
+    /// Status line on a terminal (attach: yes).
+    ///
+    /// Show on the terminal that standard error is how watching goes (default: yes with attach, and no with run, whose program writes there as well).
+    #[arg(help_heading = REPORTS, long, value_enum, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    pub status: Option<YesNo>,
     /// Name source files from this folder.
     ///
     /// In SARIF and annotations, source files are named from this folder (default: $GITHUB_WORKSPACE, else the working directory).

@@ -66,7 +66,9 @@ impl State {
                         let sizes = [finding.stalled.size, finding.racing.size];
                         race.notes.extend(notes_of(doubts, sizes));
                         self.refuted_at.remove(&(finding.pid, finding.stalled.pc));
-                        self.race(race)
+                        let fate = self.race(race);
+                        self.progress.tell(self.tally);
+                        fate
                     }
                     Err(reason) => self.refuted(&finding, reason),
                 };
@@ -96,6 +98,11 @@ impl State {
                 let symbolizer = self.symbolizer(pid).clone();
                 for (pc, samples) in counted {
                     self.elsewhere.add(symbolizer.frame_by_symbol(pc), samples);
+                }
+            }
+            Work::Reopen => {
+                if let Some(file) = &self.report_file {
+                    file.reopen();
                 }
             }
             Work::Forget(pid) => {
@@ -185,7 +192,6 @@ impl State {
             return Fate::Known;
         }
         self.tally.unique += 1;
-        self.progress.unique.store(self.tally.unique, SeqCst);
         self.write(|writer| writer.race(&race));
         Fate::Reported(self.tally.unique)
     }

@@ -84,6 +84,7 @@ impl Session {
     /// Disarms and releases everything; what the tracers still say is taken in.
     pub async fn stop(&mut self) {
         self.stopping = true;
+        self.status.end();
         if let Some(descendants) = &mut self.descendants {
             let left = descendants.finish().into_iter();
             self.left.extend(left.map(|(pid, name)| Left { pid, name }));
@@ -140,11 +141,11 @@ impl Session {
             metadata: self.has_analyzed || self.has_metadata || !self.not_watched.is_empty(),
             stalls: summary.stalls,
         };
-        let asked = [
-            SignalKind::terminate(),
-            SignalKind::interrupt(),
-            SignalKind::hangup(),
-        ];
+        let mut asked = vec![SignalKind::terminate(), SignalKind::interrupt()];
+        // It may be meant for the report file.
+        if !self.can_reopen() {
+            asked.push(SignalKind::hangup());
+        }
         let mut asked: Vec<_> = asked.into_iter().flat_map(signal).collect();
         let heard = std::future::poll_fn(move |context| {
             let heard = asked
@@ -176,7 +177,7 @@ impl Session {
         }
     }
 
-    fn summary(&self) -> Summary {
+    pub(super) fn summary(&self) -> Summary {
         let totals = summarized(&self.watched.sum(), self.starts.spent().as_secs_f64());
         let end = self.stopped.unwrap_or_else(Instant::now);
         let elapsed_s = end.duration_since(self.started).as_secs_f64();

@@ -9,6 +9,16 @@ use super::{Summary, seconds, slowdown};
 /// All figures, one a line: what `--stats` prints.
 #[must_use]
 pub fn stats_text(summary: &Summary) -> String {
+    text("summary", summary)
+}
+
+/// All figures in the midst of a session.
+#[must_use]
+pub fn figures_text(summary: &Summary) -> String {
+    text("figures so far", summary)
+}
+
+fn text(title: &str, summary: &Summary) -> String {
     let unknown = || "unknown".to_owned();
     let mut rows = vec![
         ("elapsed", seconds(summary.elapsed_s)),
@@ -98,7 +108,7 @@ pub fn stats_text(summary: &Summary) -> String {
         rows.push(("spent", format!("{} ({what})", seconds(*spent))));
     }
     rows.push(("cost", slowdown(summary)));
-    let mut out = "gwp-race: summary\n".to_owned();
+    let mut out = format!("gwp-race: {title}\n");
     for (label, value) in rows {
         let _ = writeln!(out, "  {label:<28}{}", clean(&value));
     }

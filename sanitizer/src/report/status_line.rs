@@ -1,0 +1,54 @@
+//! The line on a terminal that tells how watching goes, and what is written to standard error beside it.
+//!
+//! The line is drawn with the cursor back at its beginning, so that whoever else writes to the terminal writes over it. Whatever gwp-race itself says erases it
+//! first, under the lock of standard error.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// "Erase in line": from the cursor to the end (ECMA-48, EL).
+const ERASE: &[u8] = b"\x1b[K";
+
+/// Something stands there. Only touched under the lock of standard error.
+static IS_DRAWN: AtomicBool = AtomicBool::new(false);
+
+/// Draws the line anew, cut to so many columns. The text has no control characters.
+pub fn draw(text: &str, columns: usize) {
+    let mut out = io::stderr().lock();
+    let text: String = text.chars().take(columns.saturating_sub(1)).collect();
+    let mut line = format!("\r{text}").into_bytes();
+    line.extend_from_slice(ERASE);
+    line.push(b'\r');
+    // A terminal that is gone is no failure.
+    if out.write_all(&line).is_ok() {
+        IS_DRAWN.store(true, Relaxed);
+    }
+}
+
+/// Erases the line, where there is one.
+pub fn erase() {
+    erase_within(&mut io::stderr().lock());
+}
+
+/// Erases it for whoever holds the lock of standard error.
+pub(super) fn erase_within(out: &mut io::StderrLock<'_>) {
+    if IS_DRAWN.swap(false, Relaxed) {
+        let _ = out.write_all(ERASE);
+    }
+}
+
+/// Standard error for messages, which erase the line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut out = io::stderr().lock();
+        erase_within(&mut out);
+        out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
