@@ -4,14 +4,15 @@
 mod beforehand;
 mod closing;
 mod coverage_file;
+mod progress;
 mod report_file;
 mod source_files;
 mod work;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -34,6 +35,7 @@ use crate::verdict::Reason;
 use beforehand::Beforehand;
 pub use closing::{Closing, Tally};
 use coverage_file::CoverageFile;
+use progress::Progress;
 use report_file::ReportFile;
 use source_files::SourceFiles;
 use work::lock;
@@ -95,15 +97,6 @@ pub struct Reporter {
     covers: bool,
     /// Reports go to a file that can be opened anew.
     can_reopen: bool,
-}
-
-/// What the thread is about, should it not come to an end.
-#[derive(Default)]
-struct Progress {
-    /// What was found.
-    tally: Mutex<Tally>,
-    /// It is writing: whoever reads may take his time.
-    is_writing: AtomicBool,
 }
 
 struct State {
@@ -342,7 +335,7 @@ impl Reporter {
                 },
                 () = &mut hurry => break "it was told to end".to_owned(),
                 () = tokio::time::sleep(SLICE) => {
-                    if !self.progress.is_writing.load(SeqCst) {
+                    if !self.progress.is_writing() {
                         left = left.saturating_sub(SLICE);
                     }
                     if left.is_zero() {
@@ -370,16 +363,6 @@ impl Reporter {
             )),
             ..Closing::default()
         }
-    }
-}
-
-impl Progress {
-    fn tally(&self) -> Tally {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tell(&self, tally: Tally) {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = tally;
     }
 }
 

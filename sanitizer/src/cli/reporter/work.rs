@@ -1,6 +1,6 @@
 //! What the reporting thread does with what it is given.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::hunt::code_tables::CodeTables;
 use crate::hunt::wire::Refuted;
@@ -202,9 +202,9 @@ impl State {
         &mut self,
         report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>,
     ) {
-        self.progress.is_writing.store(true, SeqCst);
+        self.progress.set_writing(true);
         self.try_write(report);
-        self.progress.is_writing.store(false, SeqCst);
+        self.progress.set_writing(false);
     }
 
     fn try_write(&mut self, report: impl Fn(&mut dyn ReportWriter) -> Result<(), WriteError>) {
