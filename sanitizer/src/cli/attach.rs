@@ -18,14 +18,17 @@ use super::{
 };
 use crate::kernel::terminal::is_controlled;
 use crate::report::{clean::clean_message, status_line::Stderr};
-use crate::tracee::{process::check_is_program, status::Status};
+use crate::tracee::{
+    process::{check_is_program, executed},
+    status::Status,
+    threads,
+};
 
 /// What is about to be watched.
 fn attaching(pid: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let name = name.trim_end();
-    let program = std::fs::read_link(format!("/proc/{pid}/exe"));
-    match program {
+    let id = Pid::from_raw(pid.cast_signed());
+    let name = threads::name(id, id).unwrap_or_default();
+    match executed(id) {
         Ok(program) => format!("attaching to process {pid} ({name}, {})", program.display()),
         Err(_) => format!("attaching to process {pid} ({name})"),
     }

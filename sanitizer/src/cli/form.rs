@@ -64,12 +64,6 @@ impl Form<'_> {
         matches!(self.format, Format::Json | Format::Sarif)
     }
 
-    /// A program reads what is written in this form, whoever else does.
-    #[must_use]
-    pub fn is_read_by_programs(format: Format) -> bool {
-        format != Format::Text
-    }
-
     /// Where reports go if nobody says so, unless that is standard error: programs that start tests under ThreadSanitizer tell it by its options.
     #[must_use]
     pub fn usual_output(self) -> Option<PathBuf> {

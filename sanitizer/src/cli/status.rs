@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::args::{WatchArgs, YesNo};
-use super::form::Form;
+use super::form::Format;
 use crate::kernel::terminal::columns_of_stderr;
 use crate::report::status_line::{draw, erase};
 use crate::report::{Summary, status_text};
@@ -66,7 +66,7 @@ fn is_wanted(args: &WatchArgs, shares: bool) -> bool {
 /// Whether reports go to standard error in a form that programs read.
 #[must_use]
 pub fn are_reports_read(args: &WatchArgs) -> bool {
-    args.output.is_none() && args.output_fd.is_none() && Form::is_read_by_programs(args.format)
+    args.output.is_none() && args.output_fd.is_none() && args.format != Format::Text
 }
 
 #[cfg(test)]

@@ -298,9 +298,18 @@ impl Access {
     /// the caller of a memory routine such as memcpy, or of the library that makes a system call.
     #[must_use]
     pub fn site(&self) -> Option<&StackFrame> {
-        self.stack
-            .get(self.library_frames())
-            .or_else(|| self.stack.first())
+        self.stack.get(self.site_number()?)
+    }
+
+    /// Its number in the stack.
+    #[must_use]
+    pub fn site_number(&self) -> Option<usize> {
+        let libraries = self.library_frames();
+        match self.stack.len() {
+            0 => None,
+            count if libraries < count => Some(libraries),
+            _ => Some(0),
+        }
     }
 
     /// How many of the innermost frames are those of a library that makes the access for its caller.

@@ -79,14 +79,12 @@ pub fn own_place(access: &Access) -> Option<&StackFrame> {
 /// Its number in the stack.
 #[must_use]
 pub fn own_frame(access: &Access) -> Option<usize> {
-    let libraries = access.library_frames();
-    let mut inner = access.stack.iter().enumerate().skip(libraries);
+    let frames = access.stack.iter().enumerate();
+    let mut inner = frames.skip(access.library_frames());
     // A race within a library that was itself built to be watched is the library's.
     let own = inner.find(|(_, frame)| is_own(frame) && frame.function.is_some());
-    let count = access.stack.len();
     own.map(|(number, _)| number)
-        .or_else(|| (libraries < count).then_some(libraries))
-        .or_else(|| (count > 0).then_some(0))
+        .or_else(|| access.site_number())
 }
 
 #[cfg(test)]

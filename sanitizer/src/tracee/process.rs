@@ -1,6 +1,7 @@
 //! What is true of a process as a whole.
 
 use std::io::{self, Read as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::time::{clock_getcpuclockid, clock_gettime};
@@ -35,6 +36,15 @@ pub fn check_is_program(pid: Pid) -> Result<(), TargetError> {
         }
         result => result.map(drop),
     }
+}
+
+/// The name of the file that a process executes, as it is in that process's mount namespace: a file that was deleted has a mark behind it (proc_pid_exe(5)).
+///
+/// # Errors
+/// Fails where the process has ended or may not be looked into.
+pub fn executed(pid: Pid) -> Result<PathBuf, TargetError> {
+    let link = path(live_thread(pid)?, "exe");
+    std::fs::read_link(&link).map_err(|error| TargetError::from_io(pid, &link, error))
 }
 
 /// CPU time that all threads of a process have used so far, exited ones too, in user and

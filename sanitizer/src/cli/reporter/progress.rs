@@ -1,9 +1,10 @@
 //! What the reporting thread is about and has found, for others to see at any time, also should it not come to an end.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
 
 use super::Tally;
+use super::work::lock;
 
 /// See the module.
 #[derive(Default)]
@@ -16,11 +17,11 @@ pub(super) struct Progress {
 impl Progress {
     /// What was found.
     pub(super) fn tally(&self) -> Tally {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.tally)
     }
 
     pub(super) fn tell(&self, tally: Tally) {
-        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = tally;
+        *lock(&self.tally) = tally;
     }
 
     pub(super) fn is_writing(&self) -> bool {

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::hunt::code_tables::CodeTables;
 use crate::hunt::wire::Refuted;
 use crate::image::Image;
-use crate::reader::Client;
 use crate::report::{
     Finding, ModuleInfo, Race, ReportWriter, Suppressions, WriteError, build_race, notes_of, review,
 };
@@ -17,8 +16,9 @@ use super::{CoverageFile, Explained, Fate, State, Work};
 /// A run with fewer stalls that has caught nothing has not looked for races enough to say that a suppression names none.
 const ENOUGH_STALLS: u64 = 100;
 
-pub(super) fn lock(files: &Mutex<Client>) -> MutexGuard<'_, Client> {
-    files.lock().unwrap_or_else(PoisonError::into_inner)
+/// Takes a lock, also where somebody has panicked who held it.
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::tracee::TargetError;
-use crate::tracee::process::{Architecture, cpu_time};
-use crate::tracee::threads::{Scheduling, Stat, live_thread};
+use crate::tracee::process::{Architecture, cpu_time, executed};
+use crate::tracee::threads::{Scheduling, Stat};
 
 use super::activity::{self, Activity};
 use super::{EngineError, as_pid};
@@ -65,8 +65,7 @@ impl Program {
 
     /// Looks what it executes.
     pub(super) fn look_at_file(&mut self) {
-        let thread = live_thread(as_pid(self.pid)).unwrap_or(as_pid(self.pid));
-        self.exe = std::fs::read_link(format!("/proc/{thread}/exe"))
+        self.exe = executed(as_pid(self.pid))
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default();
     }
