@@ -4,38 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use crate::hunt::adoption::Adoption;
 use crate::hunt::arming::Arming;
 use crate::hunt::budget::Budget;
-use crate::hunt::clock::Clock;
 use crate::hunt::delivery;
-use crate::hunt::learned::Learned;
 use crate::hunt::loader::Loader;
-use crate::hunt::plan::Planner;
-use crate::hunt::plan::choose::ByWorth;
-use crate::hunt::plan::log::Logged;
-use crate::hunt::planned::Planned;
-use crate::hunt::respite::Respite;
-use crate::hunt::strategy::{Name, Strategy};
+use crate::hunt::strategy::Name;
 use crate::hunt::wire::{Notice, Outbox, Setup};
 use crate::kernel::gates::Gates;
 use crate::kernel::perf::Delivery;
 use crate::kernel::rights;
 
-use super::coverage;
-use super::decision_log::DecisionLog;
-use super::decisions::Decisions;
-use super::figures::Figures;
-use super::let_alone::OwnStops;
-use super::locks::Locks;
-use super::pairs::Pairs;
-use super::program::Program;
-use super::schedule::Schedule;
-use super::state::State;
+use super::adviser::Adviser;
+use super::crew::Crew;
+use super::rig::{CLAIM_TIME, Figures, Program, Rig};
+use super::sampler::Sampler;
 use super::substitute::Substitute;
-use super::upkeep::Unstoppable;
-use super::waiting::Waiting;
-use super::{CLAIM_TIME, Engine, EngineError};
+use super::upkeep::Upkeep;
+use super::{Engine, EngineError};
 
 /// What an engine needs that lasts longer than its process, and is another one's when that has ended.
 pub struct Lasting {
@@ -109,54 +94,48 @@ impl Engine {
             // To wait at a site is to stop whoever comes there: what that costs only a gate can bound.
             setup.strategy = Name::Clock;
         }
-        let decision_log = DecisionLog::default();
+        let adviser = Adviser::new(&setup, random);
         let engine = Self {
-            program: Program::new(setup.pid),
-            cpu_before_start_ns: cpu_before_ns,
-            trap_cost_ns,
-            arming,
-            modules: Arc::default(),
-            loader,
-            budget,
-            adoption: Adoption::new(setup.max_overhead),
-            respite: Respite::new(setup.max_overhead),
-            own_stops: OwnStops::default(),
-            strategy: strategy_of(&setup, random.u64(..), &decision_log),
-            waiting: Waiting::default(),
-            locks: Locks::default(),
-            learned: Learned::default(),
-            decisions: Decisions::default(),
-            decision_log,
-            coverage_told: coverage::Told::default(),
-            random,
-            gates,
-            outbox,
-            state: State::Idle,
-            generation,
-            schedule: Schedule::default(),
-            unstoppable: Unstoppable::default(),
-            figures: Figures::default(),
-            period_ns,
+            sampler: Sampler::new(generation),
+            crew: Crew::new(setup.max_overhead),
             substitute: substitutes.then(|| Substitute::new(setup.max_overhead)),
-            pairs: Pairs::default(),
+            upkeep: Upkeep::new(cpu_before_ns),
+            rig: Rig {
+                program: Program::new(setup.pid),
+                arming,
+                modules: Arc::default(),
+                loader,
+                gates,
+                budget,
+                figures: Figures::default(),
+                outbox,
+                setup,
+            },
+            adviser,
             ending: None,
-            setup,
         };
         // Where there are gates, what may claim a thread is decided when the program is known.
-        engine.clock_may_claim(substitutes);
-        engine.allow_threads();
+        engine.rig.clock_may_claim(substitutes);
+        engine.crew.allow_threads(&engine.rig);
         engine
     }
 
     /// What is left for another process, when this one has ended: nobody is held, and no event open.
     #[must_use]
-    pub fn into_lasting(mut self) -> Lasting {
-        self.arming.close_events(self.arming.delivery());
-        self.gates.reset();
+    pub fn into_lasting(self) -> Lasting {
+        let Rig {
+            mut arming,
+            mut gates,
+            loader,
+            ..
+        } = self.rig;
+        let trap_cost_ns = gates.control().budget.trap_cost_ns.load(SeqCst);
+        arming.close_events(arming.delivery());
+        gates.reset();
         Lasting {
-            gates: self.gates,
-            loader: self.loader,
-            trap_cost_ns: self.trap_cost_ns,
+            gates,
+            loader,
+            trap_cost_ns,
         }
     }
 
@@ -166,29 +145,16 @@ impl Engine {
     /// # Errors
     /// Fails when the process cannot be held.
     pub fn launch(&mut self) -> Result<(), EngineError> {
-        if !self.arming.seize(self.program.pid)? {
-            return Err(EngineError::Gone(self.program.pid));
+        if !self.rig.arming.seize(self.rig.program.pid)? {
+            return Err(EngineError::Gone(self.rig.program.pid));
         }
-        self.program.check_identity(self.setup.start_ticks)?;
-        self.program.begin_activity(self.arming.tids().collect());
-        self.outbox.send(&Notice::Seized);
+        self.rig
+            .program
+            .check_identity(self.rig.setup.start_ticks)?;
+        self.rig
+            .program
+            .begin_activity(self.rig.arming.tids().collect());
+        self.rig.outbox.send(&Notice::Seized);
         Ok(())
     }
-}
-
-fn strategy_of(setup: &Setup, seed: u64, log: &DecisionLog) -> Box<dyn Strategy> {
-    match setup.strategy {
-        Name::Clock if !setup.learns => Box::new(Clock::new(seed).without_learning()),
-        Name::Clock => Box::new(Clock::new(seed)),
-        Name::Planner => Box::new(Planned::new(planner_of(setup, seed, log), seed)),
-    }
-}
-
-fn planner_of(setup: &Setup, seed: u64, log: &DecisionLog) -> Box<dyn Planner> {
-    let planner = ByWorth::new(seed);
-    if !setup.decision_log {
-        return Box::new(planner);
-    }
-    let log = log.clone();
-    Box::new(Logged::new(planner, seed, move |record| log.add(&record)))
 }

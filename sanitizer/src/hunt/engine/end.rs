@@ -6,13 +6,14 @@ use gwp_race_abi::phase;
 
 use crate::hunt::wire::{Ending, Notice};
 
-use super::{Engine, State};
+use super::Engine;
+use super::sampler::State;
 
 impl Engine {
     /// How long a thread that is about to receive a signal which may crash it waits for what is still to be told.
     #[must_use]
     pub const fn last_words(&self) -> Duration {
-        Duration::from_nanos(self.setup.stop_deadline_ns / 4)
+        Duration::from_nanos(self.rig.setup.stop_deadline_ns / 4)
     }
 
     /// Disarms everything and tells the last numbers. The threads are released by the exit of
@@ -22,23 +23,27 @@ impl Engine {
             return;
         }
         self.ending = Some(ending);
-        let _ = self.take_records();
+        let _ = self.rig.take_records(false);
         // What is still to be told may take a while: nobody stands still for it.
-        match &self.state {
-            State::Stalled(_) if self.caught() > 0 => self.end_stall(None),
-            State::Stalled(stalled) => self.let_go(stalled.tid),
+        match &self.sampler.state {
+            State::Stalled(_) if self.rig.caught() > 0 => {
+                self.sampler
+                    .end_stall(&mut self.rig, &mut self.adviser, None)
+            }
+            State::Stalled(stalled) => self.sampler.let_go(&mut self.rig, stalled.thread.tid),
             _ => {}
         }
-        let completed = matches!(self.state, State::Confirm(_)) && self.is_confirmed_soon();
-        self.enter(phase::CLOSED);
-        self.arming.close_events(self.arming.delivery());
-        self.site_is_disarmed();
+        let completed =
+            matches!(self.sampler.state, State::Confirm(_)) && self.rig.is_confirmed_soon();
+        self.sampler.enter(&self.rig, phase::CLOSED);
+        self.rig.arming.close_events(self.rig.arming.delivery());
+        self.sampler.waiting.site_is_disarmed(&self.rig);
         self.judge_last(completed);
-        self.gates.flush_log();
-        self.tell_coverage();
-        self.tell_elsewhere(|_, _| true);
-        self.tell_last_decisions();
+        self.rig.gates.flush_log();
+        self.adviser.tell_coverage(&mut self.rig);
+        self.rig.tell_elsewhere(|_, _| true);
+        self.adviser.tell_last_decisions(&mut self.rig);
         let statistics = self.statistics();
-        self.outbox.send(&Notice::Ended(ending, statistics));
+        self.rig.outbox.send(&Notice::Ended(ending, statistics));
     }
 }

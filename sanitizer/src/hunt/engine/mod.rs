@@ -10,126 +10,70 @@
 //!
 //! Only the gate moves IDLE, CLAIMED, SEEK and CONFIRM on; only the engine moves the others. A
 //! stall is CLOSED before its thread can move (invariant I7).
+//!
+//! The engine is made of parts, each of which knows only those before it:
+//!
+//! | part | what it is |
+//! | --- | --- |
+//! | [`rig::Rig`] | what all work with: the program, the events on its threads, the gates, what is charged, counted and told |
+//! | [`adviser::Adviser`] | the strategy, what is learned beside it, and what is told of its decisions |
+//! | [`waiting::Waiting`] | what is waited for, or only looked at, while no sample is in hand |
+//! | [`sampler::Sampler`] | the sample in hand |
+//! | [`crew::Crew`] | the program's threads: who is taken in, who is let alone, and what they cost |
+//! | [`substitute::Substitute`] | what is looked after where there are no gates |
+//! | [`upkeep::Upkeep`] | what is looked after in any case, and when |
+//!
+//! [`Engine`] itself only says whose turn it is: what stops, what gates tell, what is due.
 
-mod activity;
-mod arrival;
+mod adviser;
+mod attach;
 mod begin;
-mod close;
-mod confirm;
-mod coverage;
-mod decision_log;
-mod decisions;
+mod crew;
 mod end;
 mod error;
 mod events;
-mod figures;
-mod first_thread;
-mod hold;
 mod let_alone;
-mod locks;
-mod looks;
-mod pairs;
-mod program;
-mod release;
-mod sample;
+mod rig;
+mod sampler;
 mod scans;
 mod schedule;
-mod state;
 mod stops;
 mod substitute;
-mod target;
-mod threads;
 mod upkeep;
 mod waiting;
-mod wanted;
-mod writers;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
-use crate::hunt::adoption::Adoption;
-use crate::hunt::arming::Arming;
-use crate::hunt::budget::Budget;
-use crate::hunt::learned::Learned;
 use crate::hunt::loader::Loader;
-use crate::hunt::modules::ModuleSet;
-use crate::hunt::respite::Respite;
-use crate::hunt::strategy::Strategy;
-use crate::hunt::wire::Ending;
-use crate::hunt::wire::Outbox;
-use crate::hunt::wire::Refuted;
-use crate::hunt::wire::Setup;
+use crate::hunt::strategy::Outcome;
+use crate::hunt::wire::{Ending, Outbox, Refuted};
 use crate::kernel::gates::Gates;
-use crate::kernel::process::monotonic_ns;
+use crate::kernel::process::{monotonic_ns, nanos};
+
+use adviser::Adviser;
+use crew::Crew;
+use rig::{CLAIM_TIME, Rig};
+use sampler::Sampler;
+use schedule::HOUSEKEEPING;
+use substitute::Substitute;
+use upkeep::Upkeep;
 
 pub use begin::Lasting;
 pub use error::EngineError;
 
-use decision_log::DecisionLog;
-use decisions::Decisions;
-use figures::Figures;
-use let_alone::OwnStops;
-use locks::Locks;
-use pairs::Pairs;
-use program::Program;
-use release::release;
-use schedule::{HOUSEKEEPING, Schedule};
-use state::{Confirm, Purpose, Stalled, State};
-use substitute::Substitute;
-use upkeep::Unstoppable;
-use waiting::Waiting;
-
-/// A thread that does not come to the site it was sent to within this time is let alone.
-const SEEK_TIME: Duration = Duration::from_millis(2);
-/// A stalled thread that has not made its access this long after its release is given up.
-const CONFIRM_TIME: Duration = Duration::from_millis(50);
-/// A stop takes less as a rule, from the gate's decision until the tracer has taken it.
-const LATE_STOP: Duration = Duration::from_micros(500);
-/// A claim whose stop has not come by then is void.
-const CLAIM_TIME: Duration = Duration::from_millis(100);
-/// A gate that is writing a record needs microseconds; after this its record is given up.
-const RECORD_TIME: Duration = Duration::from_millis(1);
-/// Stack bytes kept of a thread that stands still.
-const STANDING_STACK: usize = 256 * 1024;
-
 /// See the module.
 pub struct Engine {
-    setup: Setup,
-    /// CPU time of this process and its watchdog that does not count as that of this start, ns.
-    cpu_before_start_ns: u64,
-    program: Program,
-    gates: Gates,
-    trap_cost_ns: u64,
-    arming: Arming,
-    modules: Arc<ModuleSet>,
-    loader: Loader,
-    budget: Budget,
-    adoption: Adoption,
-    respite: Respite,
-    own_stops: OwnStops,
-    strategy: Box<dyn Strategy>,
-    waiting: Waiting,
-    locks: Locks,
-    learned: Learned,
-    decisions: Decisions,
-    decision_log: DecisionLog,
-    coverage_told: coverage::Told,
-    random: fastrand::Rng,
-    outbox: Outbox,
-    state: State,
-    /// The generation of the sample in hand.
-    generation: u64,
-    schedule: Schedule,
-    /// CPU time between clock samples of a thread, ns.
-    period_ns: u64,
-    unstoppable: Unstoppable,
-    figures: Figures,
+    rig: Rig,
+    adviser: Adviser,
+    sampler: Sampler,
+    crew: Crew,
     /// Where there are no gates.
     substitute: Option<Substitute>,
-    pairs: Pairs,
+    upkeep: Upkeep,
     ending: Option<Ending>,
 }
 
@@ -137,33 +81,40 @@ impl Engine {
     /// Whether the process is to be launched, not attached to.
     #[must_use]
     pub const fn is_launch(&self) -> bool {
-        self.setup.launch
+        self.rig.setup.launch
     }
 
     /// Tells the watchdog that the next look at the tracees comes after this time.
     pub fn announce_heartbeat(&self, after: Duration) {
         let at = monotonic_ns().saturating_add(after.as_nanos() as u64);
-        self.gates.control().watchdog.heartbeat_ns.store(at, SeqCst);
+        self.rig
+            .gates
+            .control()
+            .watchdog
+            .heartbeat_ns
+            .store(at, SeqCst);
     }
 
     /// Charges what others have worked for this target.
     pub fn charge(&mut self, ns: u64) {
-        self.budget.charge_explaining(self.gates.control(), ns);
+        self.rig
+            .budget
+            .charge_explaining(self.rig.gates.control(), ns);
     }
 
     /// Says whether other processes are watched as well.
     pub fn has_company(&mut self, has: bool) {
-        self.budget.has_company(has);
+        self.rig.budget.has_company(has);
     }
 
     /// Tells every race with its stacks again, once: one of them was dropped.
     pub fn tell_again(&mut self) {
-        self.pairs.forget_told();
+        self.sampler.pairs.forget_told();
     }
 
     /// What was told of two places is no race.
     pub fn refute(&mut self, refuted: Refuted) {
-        self.pairs.refute(refuted);
+        self.sampler.pairs.refute(refuted);
     }
 
     /// How the engine has ended, once it has.
@@ -174,41 +125,37 @@ impl Engine {
 
     /// The socket to the daemon.
     pub const fn outbox(&mut self) -> &mut Outbox {
-        &mut self.outbox
+        &mut self.rig.outbox
     }
 
     /// The loader.
     #[must_use]
     pub const fn loader(&self) -> &Loader {
-        &self.loader
+        &self.rig.loader
     }
 
     /// The gates.
     #[must_use]
     pub const fn gates(&self) -> &Gates {
-        &self.gates
+        &self.rig.gates
     }
 
     /// How long the engine may sleep.
     #[must_use]
     pub fn sleep(&self) -> Duration {
-        let deadline = match (&self.state, self.schedule.due()) {
+        let Some(round) = self.upkeep.schedule.due() else {
             // Before the first scan of the modules nothing is due.
-            (State::Idle | State::Scanning(_), None) => return HOUSEKEEPING,
-            (State::Idle | State::Scanning(_), Some(round))
-                if let Some(substitute) = &self.substitute =>
-            {
-                substitute.due().min(round)
-            }
-            (State::Idle, Some(round)) if self.arming.is_empty() => round,
-            (State::Idle, Some(round)) => round.min(self.waiting.due()),
-            (State::Scanning(_), Some(round)) => round,
-            (State::Seek { deadline, .. }, _) => *deadline,
-            (State::Stalled(stalled), _) => stalled.look_at_locks.min(stalled.deadline),
-            (State::Confirm(confirm), _) => confirm.deadline,
+            return self.sampler.state.due().map_or(HOUSEKEEPING, left);
         };
-        let due = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
-        due.min(HOUSEKEEPING)
+        let deadline = match (self.sampler.state.due(), &self.substitute) {
+            (Some(deadline), _) => deadline,
+            (None, Some(substitute)) => substitute.due().min(round),
+            (None, None) if self.sampler.state.is_idle() && !self.rig.arming.is_empty() => {
+                self.sampler.waiting.due().min(round)
+            }
+            (None, None) => round,
+        };
+        left(deadline)
     }
 
     /// Handles all stops and events that have come, then what is due.
@@ -223,38 +170,93 @@ impl Engine {
         self.on_events()?;
         self.on_scan()?;
         self.on_time()?;
-        let worked = self.budget.settle(self.gates.control());
-        self.has_worked(worked);
-        self.substitute_on_time()?;
-        self.tell_some_decisions();
+        let worked = self.rig.budget.settle(self.rig.gates.control());
+        self.crew.has_worked(worked);
+        let holds_nobody = self.sampler.state.holds_nobody();
+        if let Some(substitute) = &mut self.substitute
+            && self.upkeep.schedule.has_begun()
+        {
+            substitute.on_time(&mut self.rig, &mut self.crew, holds_nobody)?;
+        }
+        if self.sampler.state.holds_nobody() {
+            let round = self.upkeep.schedule.round();
+            self.adviser.tell_some_decisions(&mut self.rig, round);
+        }
         Ok(())
     }
 
     fn on_time(&mut self) -> Result<(), EngineError> {
         let now = monotonic_ns();
-        match &self.state {
-            State::Seek {
-                tid,
-                site,
-                deadline,
-                ..
-            } if now >= *deadline => {
-                let (tid, site) = (*tid, *site);
-                self.give_up_seek(tid, site);
-            }
-            State::Stalled(stalled) if now >= stalled.deadline => self.end_stall(None),
-            State::Stalled(stalled) if now >= stalled.look_at_locks => self.look_at_locks(),
-            State::Confirm(confirm) if now >= confirm.deadline => self.end_confirm(false),
-            State::Idle if self.substitute.is_none() && !self.arming.is_empty() => {
-                self.tend_wait(now)?;
-            }
-            _ => {}
+        let Self { rig, adviser, .. } = self;
+        if !self.sampler.on_time(rig, adviser, now)
+            && self.substitute.is_none()
+            && !self.rig.arming.is_empty()
+        {
+            self.tend_wait(now)?;
         }
-        if self.schedule.begins_round(now) {
+        if self.upkeep.schedule.begins_round(now) {
             self.housekeeping()?;
         }
         Ok(())
     }
+
+    /// Ends a wait that has lasted long enough, and begins the next one, or looks after the program where that is due.
+    pub fn tend_wait(&mut self, now: u64) -> Result<(), EngineError> {
+        if !self.sampler.state.is_idle() || now < self.sampler.waiting.due() {
+            return Ok(());
+        }
+        // From here on no gate claims a thread, and none waits for what takes its time.
+        self.rig.clock_may_claim(false);
+        self.sampler
+            .waiting
+            .end_probe(&mut self.rig, &mut self.adviser);
+        self.sampler
+            .waiting
+            .end_wait(&mut self.rig, &mut self.adviser, Outcome::NotReached);
+        self.sampler
+            .waiting
+            .end_watching(&mut self.rig, &mut self.adviser);
+        let control = self.rig.gates.control();
+        if self.rig.gates.phase().is(phase::CLAIMED) {
+            let since = control.claim.time_ns.load(SeqCst);
+            if now.saturating_sub(since) > nanos(CLAIM_TIME) {
+                // Its stop was lost: the thread blocks the signal by now, or has thrown it away.
+                self.sampler
+                    .void_claim(&self.rig, control.claim.owner.load(SeqCst) as u32);
+            }
+        }
+        if !self.rig.gates.phase().is(phase::IDLE) || !self.upkeep.schedule.has_begun() {
+            self.sampler.waiting.rest();
+            return Ok(());
+        }
+        if self.sampler.waiting.delays_scan {
+            return self.look_after_program();
+        }
+        let Self {
+            rig,
+            adviser,
+            crew,
+            sampler,
+            ..
+        } = self;
+        let waiting = &mut sampler.waiting;
+        if !waiting.goes_on(rig, adviser, now) {
+            waiting.tell_news(rig, adviser);
+            // What the tracer has just done is to be paid first.
+            crew.settle(rig);
+            waiting.begin(rig, adviser, now);
+        }
+        if waiting.at.is_some() {
+            // Whoever was created before may be gone when somebody is waited for.
+            crew.allow_threads(rig);
+        }
+        Ok(())
+    }
+}
+
+/// How long it may be slept until a time, CLOCK_MONOTONIC, ns.
+fn left(until: u64) -> Duration {
+    Duration::from_nanos(until.saturating_sub(monotonic_ns())).min(HOUSEKEEPING)
 }
 
 const fn as_pid(id: u32) -> Pid {

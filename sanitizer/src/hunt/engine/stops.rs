@@ -1,18 +1,18 @@
 //! What the target's threads stop for: ours, and what is the target's own and passed on.
 
-use crate::addr::RuntimeAddr;
-use crate::hunt::trap_origin::is_own_breakpoint;
+use std::sync::atomic::Ordering::SeqCst;
+
+use gwp_race_abi::{Counter, phase};
+
 use crate::hunt::wire::Ending;
-use crate::kernel::perf::Delivery;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::kernel::ptrace::Stop;
-use crate::tracee;
-use crate::tracee::memory;
 
-use super::first_thread::let_first_receive;
-use super::pairs::Spot;
-use super::{Engine, EngineError, State, as_pid, release};
+use super::crew::let_first_receive;
+use super::rig::release;
+use super::sampler::{Spot, State};
+use super::{Engine, EngineError};
 
 impl Engine {
     /// Handles all stops that have come.
@@ -20,7 +20,7 @@ impl Engine {
         for tid in ptrace::reaped() {
             self.bury(tid);
         }
-        self.begin_own_stops();
+        self.crew.begin_own_stops();
         loop {
             match ptrace::peek() {
                 Ok(Some((tid, stop))) => self.on_stop(tid, stop)?,
@@ -43,7 +43,7 @@ impl Engine {
 
     pub(super) fn on_stop(&mut self, tid: u32, stop: Stop) -> Result<(), EngineError> {
         if !matches!(stop, Stop::Signal(_)) {
-            self.spoils_claim(tid);
+            self.sampler.waiting.spoils_claim(&self.rig, tid);
         }
         match stop {
             Stop::Exited => {
@@ -53,24 +53,24 @@ impl Engine {
                 // among what the gates have told.
                 self.on_events()?;
                 self.bury(tid);
-                self.adoption.saw_end();
+                self.crew.adoption.saw_end();
             }
             Stop::Exec => {
                 acknowledge_exec(tid);
                 self.begin_anew(tid)?;
-                self.charge_own_stop();
+                self.crew.charge_own_stop(&mut self.rig);
             }
             Stop::Group(_) => {
-                self.void_claim(tid);
+                self.sampler.void_claim(&self.rig, tid);
                 // Taken first, because a thread that is listened to cannot be taken.
                 let _ = ptrace::take(tid);
                 if ptrace::listen(tid).is_err() {
                     release(tid, 0);
                 }
-                self.charge_own_stop();
+                self.crew.charge_own_stop(&mut self.rig);
             }
             Stop::Other(_) => {
-                let_first_receive(self.program.pid, tid);
+                let_first_receive(self.rig.program.pid, tid);
                 self.pass_on(tid, 0);
             }
             Stop::Signal(signal) => self.on_signal(tid, signal)?,
@@ -102,71 +102,75 @@ impl Engine {
     /// A thread has ended, and its end was noted.
     pub(super) fn bury(&mut self, tid: u32) {
         // Its ring goes with it.
-        let _ = self.take_records();
-        self.arming.forget(tid);
-        self.locks.bury(tid);
-        self.void_claim(tid);
-        self.abandon_if_owner(tid);
+        if self.rig.take_records(false).is_code_unknown {
+            self.scan_for_code();
+        }
+        self.rig.arming.forget(tid);
+        self.adviser.locks.bury(tid);
+        self.sampler.void_claim(&self.rig, tid);
+        self.sampler.abandon_if_owner(&mut self.rig, tid);
     }
 
     /// A thread is about to receive a signal: ours, or one of the target's own.
     pub(super) fn on_signal(&mut self, tid: u32, signal: i32) -> Result<(), EngineError> {
-        if self.is_of_breakpoint(tid, signal) {
+        if self.rig.is_of_breakpoint(tid, signal) {
             return self.on_breakpoint(tid);
         }
-        if signal == self.our_signal() {
-            if self.is_sample_of(tid) {
+        if signal == self.rig.our_signal() {
+            if self.sampler.is_sample_of(&self.rig, tid) {
                 // Taken: the kernel forgets the signal, and holds the thread.
                 if self.take_signal(tid)? {
-                    self.on_sample(tid);
-                } else if !matches!(self.state, State::Scanning(_)) {
+                    self.sampler
+                        .on_sample(&mut self.rig, &mut self.adviser, tid);
+                } else if !matches!(self.sampler.state, State::Scanning(_)) {
                     // Gone. (One that executes another program has begun anew.)
-                    self.abandon();
-                    self.go_idle();
+                    self.sampler.abandon(&mut self.rig);
+                    self.sampler.go_idle(&self.rig);
                 }
                 return Ok(());
             }
-            if let State::Stalled(stalled) = &self.state
+            if let State::Stalled(stalled) = &self.sampler.state
                 && !stalled.has_caught
             {
-                let spot = Spot::new(stalled.watched.pc, stalled.call.as_ref());
-                let hits = self.gates.hits(self.generation);
+                let spot = Spot::new(stalled.watched.pc, stalled.thread.call.as_ref());
+                let hits = self.rig.gates.hits(self.sampler.generation);
                 let hit = hits.iter().find(|hit| hit.tid == tid && hit.stopping);
-                if let Some(hit) = hit.filter(|_| stalled.tid != tid).cloned() {
+                if let Some(hit) = hit.filter(|_| stalled.thread.tid != tid).cloned() {
                     if !self.take_signal(tid)? {
                         return Ok(());
                     }
                     // While it stands, more of its stack can be had than a gate can copy.
-                    let known = self.is_known(spot, &hit);
-                    let deep = (!known).then(|| (tid, self.read_stack(hit.regs.rsp)));
+                    let known = self.sampler.is_known(&self.rig, spot, &hit);
+                    let deep = (!known).then(|| (tid, self.rig.read_stack(hit.regs.rsp)));
                     let since = hit.time_ns;
-                    if self.goes_on_past(&hit) {
-                        self.has_caught(deep);
-                        self.shorten_stall();
+                    if self.rig.goes_on_past(&hit) {
+                        self.sampler.has_caught(deep);
+                        self.sampler.shorten_stall();
                         release(tid, 0);
                     } else {
-                        self.end_stall(deep);
+                        self.sampler
+                            .end_stall(&mut self.rig, &mut self.adviser, deep);
                         release(tid, 0);
-                        self.nobody_stands();
+                        self.rig.nobody_stands();
                     }
                     let stood = monotonic_ns().saturating_sub(since);
-                    self.budget.charge_stop(self.gates.control(), stood);
+                    self.rig.budget.charge_stop(self.rig.gates.control(), stood);
                     return Ok(());
                 }
             }
         }
-        self.spoils_claim(tid);
-        if self.is_stray(tid, signal) {
+        self.sampler.waiting.spoils_claim(&self.rig, tid);
+        if self.rig.is_stray(tid, signal) {
             if self.take_signal(tid)? {
                 release(tid, 0);
             }
             return Ok(());
         }
-        if matches!(&self.state, State::Confirm(confirm) if confirm.side.tid == tid) {
+        if matches!(&self.sampler.state, State::Confirm(confirm) if confirm.side.tid == tid) {
             // A handler may lead the thread away from its access and back past it.
-            self.end_confirm(false);
+            self.sampler.end_confirm(&mut self.rig, false);
         }
-        if self.may_crash(signal) {
+        if self.rig.may_crash(signal) {
             // The signal was only looked at: when we are gone, the kernel delivers it.
             self.end(Ending::FatalSignal(signal));
             return Ok(());
@@ -175,78 +179,41 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn our_signal(&self) -> i32 {
-        match self.arming.delivery() {
-            Delivery::Sigtrap => libc::SIGTRAP,
-            Delivery::GateSignal(signal) => i32::from(signal),
+    /// The reach gate: has the owner of the sample come to its access site, or passed it? What counts
+    /// is where the thread stands, not when the signal was sent.
+    fn on_breakpoint(&mut self, tid: u32) -> Result<(), EngineError> {
+        let now = monotonic_ns();
+        if !self.take_signal(tid)? {
+            // Gone, or executing another program: the rest is told of next.
+            return Ok(());
         }
-    }
-
-    /// A signal of ours that comes when nobody waits for it any more: not the target's. It may
-    /// come after the delivery was changed, and breakpoints can raise it under either.
-    pub(super) fn is_stray(&self, tid: u32, signal: i32) -> bool {
-        if signal != libc::SIGTRAP {
-            // Ignored by the target anyway, or the gates would not have sent it: passing it on
-            // is as good as swallowing it.
-            return false;
-        }
-        let stands_at_breakpoint = |pc: u64| {
-            let mut bytes = [0; 2];
-            let before = RuntimeAddr(pc.wrapping_sub(1));
-            let read = memory::read(as_pid(self.program.pid), before, &mut bytes).unwrap_or(0);
-            let around = bytes.get(..read).unwrap_or_default();
-            is_own_breakpoint(pc, around, |pc| self.modules.function_code(pc))
-        };
-        let Ok(info) = ptrace::signal_info(tid) else {
-            return false;
-        };
-        match info.code {
-            ptrace::TRAP_PERF => info.perf_data == self.arming.cookie(),
-            // A debug exception with an empty status register: seen once in millions of hits.
-            // Only the program's own breakpoint instructions do the same.
-            ptrace::TRAP_BRKPT => !stands_at_breakpoint(info.address),
-            // One that a gate has sent by itself. An `int3` looks the same.
-            ptrace::SI_KERNEL => {
-                ptrace::registers(tid).is_ok_and(|regs| !stands_at_breakpoint(regs.rip))
+        let control = self.rig.gates.control();
+        let cost = control.budget.trap_cost_ns.load(SeqCst);
+        control.budget.spent_ns.fetch_add(cost, SeqCst);
+        let regs = ptrace::registers(tid).unwrap_or_default();
+        let has_come = control.claim.owner.load(SeqCst) == u64::from(tid)
+            && control.claim.breakpoint.load(SeqCst) == regs.rip;
+        let next = self.rig.gates.phase().read().after_arrival();
+        match (next.filter(|_| has_come), &self.sampler.state) {
+            (Some(phase::REACHED), State::Seek { .. }) => {
+                control.claim.time_ns.store(now, SeqCst);
+                control.watchdog.standing_since_ns.store(now, SeqCst);
+                self.sampler.enter(&self.rig, phase::REACHED);
+                self.rig.arming.note_thread_pointer(tid, regs.fs_base);
+                self.sampler
+                    .on_sample(&mut self.rig, &mut self.adviser, tid);
             }
-            _ => false,
+            (Some(phase::CONFIRMED), State::Confirm(_)) => {
+                self.sampler.enter(&self.rig, phase::CONFIRMED);
+                release(tid, 0);
+                self.sampler.end_confirm(&mut self.rig, true);
+            }
+            _ => {
+                self.rig.add(Counter::ReachSwallowed, 1);
+                release(tid, 0);
+            }
         }
-    }
-
-    pub(super) fn may_crash(&self, signal: i32) -> bool {
-        const CORE_DUMPING: [i32; 10] = [
-            libc::SIGQUIT,
-            libc::SIGILL,
-            libc::SIGTRAP,
-            libc::SIGABRT,
-            libc::SIGBUS,
-            libc::SIGFPE,
-            libc::SIGSEGV,
-            libc::SIGSYS,
-            libc::SIGXCPU,
-            libc::SIGXFSZ,
-        ];
-        const FAULTS: [i32; 6] = [
-            libc::SIGILL,
-            libc::SIGABRT,
-            libc::SIGBUS,
-            libc::SIGFPE,
-            libc::SIGSEGV,
-            libc::SIGSYS,
-        ];
-        if !CORE_DUMPING.contains(&signal) {
-            return false;
-        }
-        // A handler of a fault is a crash handler as a rule; of the others it is just a handler.
-        let status = tracee::status::Status::of_process(as_pid(self.program.pid));
-        let Ok(status) = status else { return true };
-        let caught = status.caught.contains_number(signal);
-        let ignored = status.ignored.contains_number(signal);
-        if caught {
-            FAULTS.contains(&signal)
-        } else {
-            !ignored
-        }
+        Ok(())
     }
 
     /// Passes on what stops the target's threads while nothing is armed any more; false when a
@@ -260,7 +227,7 @@ impl Engine {
                     release(tid, 0);
                 }
                 Stop::Other(_) => {
-                    let_first_receive(self.program.pid, tid);
+                    let_first_receive(self.rig.program.pid, tid);
                     release(tid, 0);
                 }
                 Stop::Group(_) => {
@@ -270,11 +237,11 @@ impl Engine {
                     }
                 }
                 Stop::Signal(signal)
-                    if self.is_stray(tid, signal) || self.is_of_breakpoint(tid, signal) =>
+                    if self.rig.is_stray(tid, signal) || self.rig.is_of_breakpoint(tid, signal) =>
                 {
                     release(tid, 0);
                 }
-                Stop::Signal(signal) if self.may_crash(signal) => return false,
+                Stop::Signal(signal) if self.rig.may_crash(signal) => return false,
                 Stop::Signal(signal) => release(tid, signal),
             }
         }

@@ -1,31 +1,67 @@
 //! Which bytes a stall watches: those of an access that the thread is about to make.
 
-use std::sync::atomic::Ordering::SeqCst;
-
 use gwp_race_abi::own;
 
 use crate::addr::RuntimeAddr;
-use crate::hunt::alias;
-use crate::hunt::strategy::CodeView as _;
-use crate::hunt::strategy::Known;
+use crate::hunt::classify::BEYOND;
+use crate::hunt::engine::rig::{Rig, Standing};
+use crate::hunt::strategy::{CodeView as _, Known};
 use crate::hunt::watched;
 use crate::hunt::watched::Watched;
-use crate::insn::MemAccess;
-use crate::insn::Regs;
-use crate::insn::x86_64::Upcoming;
-use crate::insn::x86_64::upcoming;
+use crate::insn::x86_64::{Upcoming, upcoming};
+use crate::insn::{MemAccess, Regs};
 use crate::kernel::perf::WatchKind;
 use crate::pcmeta::Atomicity;
-use crate::tracee::maps::Maps;
+use crate::verdict::Reason;
 
+use super::Adviser;
 use super::decisions::Way;
-use super::{Engine, as_pid};
 
-impl Engine {
+/// Bytes by which a call moves the stack pointer.
+const RETURN_ADDRESS: u64 = 8;
+
+impl Adviser {
+    /// Chooses what to watch of what a thread is about to access that stands at a site. `is_fixed`: only what it accesses there.
+    pub fn choose(
+        &mut self,
+        rig: &mut Rig,
+        thread: &Standing,
+        site: u64,
+        is_fixed: bool,
+    ) -> Result<Watched, watched::Unsuitable> {
+        let Standing { tid, regs, call } = thread;
+        if rig.in_rseq(*tid, regs) {
+            return Err("restartable-sequence");
+        }
+        let contract = rig.modules.routines().contract(regs.rip);
+        match (call, contract) {
+            (Some(call), Some(contract)) => {
+                let behind = RuntimeAddr(call.return_address);
+                // As the gate has it, which looks at the call.
+                let frame = match self.strategy.own_frame(site) {
+                    0 => 0,
+                    frame => frame + RETURN_ADDRESS,
+                };
+                let is_own = |_, address| own::is_own(address, regs.rsp, regs.fs_base, frame);
+                watched::choose_in_call(contract, regs, behind, is_own, &mut self.random)
+            }
+            (None, _) if rig.modules.is_routine(regs.rip) => Err(Reason::UnanalyzedCaller.name()),
+            (None, _) => self.choose_ahead(rig, *tid, regs, is_fixed),
+            (Some(call), None) => {
+                let watched = self.choose_ahead(rig, *tid, regs, true)?;
+                if call.may_be_beyond(watched.access.kind) {
+                    return Err(BEYOND);
+                }
+                Ok(watched)
+            }
+        }
+    }
+
     /// Chooses one of the accesses that a thread is certain to make next, and takes note of what all of them use.
     /// What leads to a memory routine, or stands in one, is taken as it is.
-    pub(super) fn choose_ahead(
+    fn choose_ahead(
         &mut self,
+        rig: &mut Rig,
         tid: u32,
         regs: &Regs,
         is_fixed: bool,
@@ -38,16 +74,16 @@ impl Engine {
         const CONTENDED: f64 = 16.0;
         /// The same of what the thread's callers keep on its stack, against all other memory: they seldom share it.
         const OWN_STACK: f64 = 0.5;
-        let own_stack = regs.rsp..self.stack_end(regs);
+        let own_stack = regs.rsp..rig.stack_end(regs);
         let strategy = &self.strategy;
         let is_own = |pc: u64, address: u64| {
             own::is_own(address, regs.rsp, regs.fs_base, strategy.own_frame(pc))
         };
-        let learns = self.setup.learns;
+        let learns = rig.setup.learns;
         let limit = if is_fixed || !learns { 1 } else { AHEAD };
         let can = [WatchKind::Writes, WatchKind::ReadsAndWrites]
-            .map(|kind| (kind, self.arming.watchpoints().are_for(kind)));
-        let modules = &self.modules;
+            .map(|kind| (kind, rig.arming.watchpoints().are_for(kind)));
+        let modules = &rig.modules;
         let mut ahead = upcoming(modules.code(regs.rip), regs, limit);
         let may_synchronize = |step: &&Upcoming| {
             let (Some(place), Ok(accesses)) = (modules.place(step.pc), &step.accesses) else {
@@ -101,19 +137,12 @@ impl Engine {
         chosen
     }
 
-    /// Has the gate keep accesses by libraries, where they may be results that the program has called for.
-    pub(super) fn keep_results(&self, watched: RuntimeAddr) {
-        let may_hold_results = self.modules.may_hold_results(watched.0);
-        let keep = &self.gates.control().evidence.keep_results;
-        keep.store(u64::from(may_hold_results), SeqCst);
-    }
-
     /// Where memory is mapped at several addresses, each of them is watched as often: others may reach it there.
-    pub(super) fn watch_aliases(&mut self, watched: Watched) -> Watched {
+    pub fn watch_aliases(&mut self, rig: &Rig, watched: Watched) -> Watched {
         // Whether one is still there is asked of all mappings.
-        let aliases = match self.loader.is_dear() {
+        let aliases = match rig.loader.is_dear() {
             true => Vec::new(),
-            false => self.modules.aliases(watched.address.0),
+            false => rig.modules.aliases(watched.address.0),
         };
         if aliases.is_empty() {
             return watched;
@@ -121,15 +150,7 @@ impl Engine {
         let choice = self.random.usize(..=aliases.len());
         let chosen = aliases.get(choice).map(|alias| watched.elsewhere(*alias));
         chosen
-            .filter(|watched| self.is_still_alias(watched))
+            .filter(|watched| rig.is_still_alias(watched))
             .unwrap_or(watched)
-    }
-
-    /// Whether the bytes that are watched are those that are about to be accessed, as of now: mappings change.
-    pub(super) fn is_still_alias(&self, watched: &Watched) -> bool {
-        let address = watched.address.0.wrapping_sub(watched.alias);
-        watched.alias == 0
-            || Maps::read(as_pid(self.program.pid))
-                .is_ok_and(|maps| alias::others(&maps, address).contains(&watched.alias))
     }
 }

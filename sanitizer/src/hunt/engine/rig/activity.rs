@@ -3,35 +3,35 @@
 use crate::tracee::threads::Scheduling;
 
 /// Threads that are looked at: to read of one takes some microseconds.
-pub(super) const SOME: usize = 16;
+pub const SOME: usize = 16;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Activity {
+pub struct Activity {
     /// Then, CLOCK_MONOTONIC.
-    pub(super) time_ns: u64,
+    pub time_ns: u64,
     /// CPU time that it has used while it was watched.
-    pub(super) used_ns: u64,
+    pub used_ns: u64,
     /// What the scheduler says of some threads' lives, in the order of their ids.
-    pub(super) threads: Vec<(u32, Scheduling)>,
+    pub threads: Vec<(u32, Scheduling)>,
     /// How many threads there were.
-    pub(super) count: usize,
+    pub count: usize,
     /// Looks in a row at which events on them were dear.
-    pub(super) dear: u32,
+    pub dear: u32,
 }
 
 /// What all threads have done between two times.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Done {
+pub struct Done {
     /// How often they were given a processor.
-    pub(super) turns: f64,
+    pub turns: f64,
     /// How long they have waited for one, seconds.
-    pub(super) waited: f64,
+    pub waited: f64,
 }
 
 impl Activity {
     /// What was done since, by all threads as much as by those that were looked at both times; nothing where there are none.
-    pub(super) fn since(&self, before: &Self) -> Option<Done> {
+    pub fn since(&self, before: &Self) -> Option<Done> {
         let (mut known, mut turns, mut waited) = (0_usize, 0, 0.0);
         for (tid, now) in &self.threads {
             let same = before.threads.binary_search_by_key(tid, |(tid, _)| *tid);

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use crate::hunt::engine::rig::Rig;
 use crate::hunt::strategy::{Conflict, Known, Outcome};
 use crate::hunt::wire::Notice;
 
-use super::Engine;
+use super::Adviser;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Decisions {
+pub struct Decisions {
     /// By how it came to a place, and what came of it.
     counts: BTreeMap<(Way, &'static str), u64>,
     /// How it came to the place of the sample in hand.
-    pub(super) way: Way,
+    pub way: Way,
 }
 
 impl Default for Decisions {
@@ -27,7 +28,7 @@ impl Default for Decisions {
 
 /// How it came to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub enum Way {
     /// The clock has stopped a thread somewhere.
     Sample,
     /// It was waited at a site of which this was known.
@@ -55,7 +56,7 @@ const EARLY: &str = "early";
 
 impl Decisions {
     /// The counts by name.
-    pub(super) fn named(&self) -> BTreeMap<String, u64> {
+    pub fn named(&self) -> BTreeMap<String, u64> {
         let names = self.counts.iter();
         names
             .map(|((way, outcome), count)| (format!("{}: {outcome}", way.name()), *count))
@@ -63,9 +64,9 @@ impl Decisions {
     }
 }
 
-impl Engine {
+impl Adviser {
     /// A variable was watched for who writes it.
-    pub(super) fn saw_writers(&mut self, variable: u64, writers: &[Conflict]) {
+    pub fn saw_writers(&mut self, rig: &mut Rig, variable: u64, writers: &[Conflict]) {
         let outcome = if writers.is_empty() {
             UNWRITTEN
         } else {
@@ -76,45 +77,33 @@ impl Engine {
             .counts
             .entry((Way::Variable, outcome))
             .or_default() += 1;
-        if self.setup.explain {
+        if rig.setup.explain {
             let places: Vec<_> = writers
                 .iter()
-                .map(|writer| format!(" before {}", self.named_place(writer.behind)))
+                .map(|writer| format!(" before {}", rig.named_place(writer.behind)))
                 .collect();
-            let variable = self.named_place(variable);
+            let variable = rig.named_place(variable);
             let text = format!(
                 "{variable} ({}): {outcome}{}",
                 Way::Variable.name(),
                 places.join(",")
             );
-            self.outbox.send(&Notice::Decision(text));
+            rig.outbox.send(&Notice::Decision(text));
         }
     }
 
     /// Somebody was caught when the thread in hand was claimed; told beside what came of it.
-    pub(super) fn caught_early(&mut self) {
+    pub fn caught_early(&mut self) {
         let counted = (self.decisions.way, EARLY);
         *self.decisions.counts.entry(counted).or_default() += 1;
     }
 
-    /// An address in a module, as people are told of it.
-    fn named_place(&self, address: u64) -> String {
-        self.modules.place(address).map_or_else(
-            || format!("{address:#x}"),
-            |place| {
-                let path = &place.module.module.path;
-                let file = path.file_name().unwrap_or_default().to_string_lossy();
-                format!("{file}+{:#x}", place.link.0)
-            },
-        )
-    }
-
     /// Something came of a place that the strategy has chosen.
-    pub(super) fn came_to(&mut self, way: Way, site: u64, outcome: Outcome) {
+    pub fn came_to(&mut self, rig: &mut Rig, way: Way, site: u64, outcome: Outcome) {
         let counts = &mut self.decisions.counts;
         *counts.entry((way, outcome.name())).or_default() += 1;
-        if self.setup.explain {
-            let place = self.named_place(site);
+        if rig.setup.explain {
+            let place = rig.named_place(site);
             let distance = match outcome {
                 Outcome::Shared(conflict) => {
                     format!(", {:.1} ms apart", conflict.distance.as_secs_f64() * 1e3)
@@ -122,7 +111,7 @@ impl Engine {
                 _ => String::new(),
             };
             let text = format!("{place} ({}): {}{distance}", way.name(), outcome.name());
-            self.outbox.send(&Notice::Decision(text));
+            rig.outbox.send(&Notice::Decision(text));
         }
         self.strategy.outcome(site, outcome);
     }

@@ -2,30 +2,31 @@
 
 use std::time::Duration;
 
+use crate::hunt::engine::{EngineError, as_pid};
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::tracee::TargetError;
 use crate::tracee::process::{Architecture, cpu_time, executed};
 use crate::tracee::threads::{Scheduling, Stat};
 
-use super::activity::{self, Activity};
-use super::{EngineError, as_pid};
+use super::activity;
+use super::activity::Activity;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Program {
-    pub(super) pid: u32,
+pub struct Program {
+    pub pid: u32,
     /// Its file, where that can be known.
-    pub(super) exe: String,
+    pub exe: String,
     /// CPU time that it had used before it was watched.
     cpu_before: Duration,
     /// CPU time that it has used since, at the last look, ns.
     seen_ns: u64,
     /// When the clocks were looked after last.
-    pub(super) activity: Activity,
+    pub activity: Activity,
 }
 
 impl Program {
-    pub(super) fn new(pid: u32) -> Self {
+    pub fn new(pid: u32) -> Self {
         Self {
             pid,
             exe: String::new(),
@@ -37,7 +38,7 @@ impl Program {
 
     /// Whether the process was started when it should have been: ids are used again. One that is held by mistake is let go, untouched, by
     /// our exit.
-    pub(super) fn check_identity(&self, started: Option<u64>) -> Result<(), EngineError> {
+    pub fn check_identity(&self, started: Option<u64>) -> Result<(), EngineError> {
         let Some(expected) = started else {
             return Ok(());
         };
@@ -49,7 +50,7 @@ impl Program {
         }
     }
 
-    pub(super) fn check_architecture(&self) -> Result<(), EngineError> {
+    pub fn check_architecture(&self) -> Result<(), EngineError> {
         if Architecture::of(as_pid(self.pid))?.is_x86_64() {
             Ok(())
         } else {
@@ -58,34 +59,34 @@ impl Program {
     }
 
     /// It is watched from now on.
-    pub(super) fn begin(&mut self) -> Result<(), TargetError> {
+    pub fn begin(&mut self) -> Result<(), TargetError> {
         self.cpu_before = cpu_time(as_pid(self.pid))?;
         Ok(())
     }
 
     /// Looks what it executes.
-    pub(super) fn look_at_file(&mut self) {
+    pub fn look_at_file(&mut self) {
         self.exe = executed(as_pid(self.pid))
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default();
     }
 
     /// CPU time that it has used while it was watched, ns.
-    pub(super) fn cpu_used(&self) -> u64 {
+    pub fn cpu_used(&self) -> u64 {
         let cpu = cpu_time(as_pid(self.pid)).unwrap_or_default();
         // Of one that has ended this moment only that is known which was seen before.
         nanos(cpu.saturating_sub(self.cpu_before)).max(self.seen_ns)
     }
 
     /// It was seen to have used so much; what of it is new.
-    pub(super) const fn saw(&mut self, used_ns: u64) -> u64 {
+    pub const fn saw(&mut self, used_ns: u64) -> u64 {
         let new = used_ns.saturating_sub(self.seen_ns);
         self.seen_ns = used_ns;
         new
     }
 
     /// What it has done until now is not what it does. `tids`: those of its threads that are held.
-    pub(super) fn begin_activity(&mut self, mut tids: Vec<u32>) {
+    pub fn begin_activity(&mut self, mut tids: Vec<u32>) {
         tids.sort_unstable();
         let some = tids.iter().take(activity::SOME);
         let threads =
@@ -149,14 +150,15 @@ mod tests {
         // Not even held.
         let mut other = engine(pid, Some(started + 1));
         assert!(matches!(other.attach(), Err(EngineError::Replaced(at)) if at == pid));
-        assert!(other.arming.is_empty());
+        assert!(other.rig.arming.is_empty());
         // Held, but nothing more.
         let held = std::thread::spawn(move || {
             let mut other = engine(pid, Some(started + 1));
             let adopted = other.adopt_threads();
             assert!(matches!(adopted, Err(EngineError::Replaced(at)) if at == pid));
-            assert_eq!(other.arming.ticking_cpus(), 0);
+            assert_eq!(other.rig.arming.ticking_cpus(), 0);
             other
+                .rig
                 .arming
                 .take_records(|_, _| panic!("events were opened"));
         });

@@ -6,32 +6,27 @@
 //! on comes by that breakpoint before it stands there once more), and not to have stopped for anything else. All else is a thread that has come to the site, and nothing is known of
 //! what came before its stall.
 
-use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use gwp_race_abi::{NOBODY, phase};
 
-use crate::{
-    addr::RuntimeAddr,
-    hunt::{
-        strategy::{CodeView as _, Conflict, Wait},
-        watched::Watched,
-        wire::Notice,
-    },
-    insn::{
-        Regs,
-        x86_64::{AddressForm, extent},
-    },
-    kernel::{
-        perf::WatchKind,
-        process::{monotonic_ns, nanos},
-    },
-};
+use crate::addr::RuntimeAddr;
+use crate::hunt::engine::adviser::Adviser;
+use crate::hunt::engine::rig::Rig;
+use crate::hunt::strategy::{CodeView as _, Conflict, Wait};
+use crate::hunt::watched::Watched;
+use crate::hunt::wire::Notice;
+use crate::insn::Regs;
+use crate::insn::x86_64::{AddressForm, extent};
+use crate::kernel::perf::WatchKind;
+use crate::kernel::process::{monotonic_ns, nanos};
 
-use super::Engine;
+use super::Waiting;
 
 /// Bytes that are watched while it is waited for a thread that is about to access them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ahead {
+pub struct Ahead {
     /// The site that is waited at.
     site: u64,
     /// The first byte that is watched, how many are, and for what accesses.
@@ -51,11 +46,11 @@ pub(super) struct Ahead {
 
 /// The bytes of a stall that were watched before it, and what is known of the claim of its thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Early {
+pub struct Early {
     /// When the thread was claimed: since then it stands.
-    pub(super) since: u64,
+    pub since: u64,
     /// What stood at the first watched bytes right before.
-    pub(super) before: u64,
+    pub before: u64,
 }
 
 /// What an address that is wanted is for the instruction at a site.
@@ -85,18 +80,17 @@ fn block(address: u64, size: u32) -> u8 {
     [8, 4, 2].into_iter().find(fits).unwrap_or(1)
 }
 
-impl Engine {
-    /// Tells the strategy that addresses can be watched before a thread comes, as long as that is so.
-    pub(super) fn tell_of_ahead(&mut self) {
-        if self.arming.watchpoints().are_by_cpu() && self.substitute.is_none() {
-            self.strategy.can_watch_ahead();
-        }
-    }
-
+impl Waiting {
     /// Has the gate claim only a thread that is about to access what is wanted, and watches that from now on, before anybody can be claimed. Whether it does; else
     /// any thread is claimed that comes.
-    pub(super) fn wait_for_wanted(&mut self, wait: &Wait, form: Option<AddressForm>) -> bool {
-        let site = &self.gates.control().site;
+    pub fn wait_for_wanted(
+        &mut self,
+        rig: &mut Rig,
+        adviser: &mut Adviser,
+        wait: &Wait,
+        form: Option<AddressForm>,
+    ) -> bool {
+        let site = &rig.gates.control().site;
         site.wanted.size.store(0, SeqCst);
         let Some(wanted) = wait.wanted else {
             return false;
@@ -106,37 +100,37 @@ impl Engine {
         } else {
             WatchKind::Writes
         };
-        let extent = extent(self.modules.code(wait.at), wait.at);
+        let extent = extent(rig.modules.code(wait.at), wait.at);
         let (size, asks) = match matches(form, extent, wanted) {
             Match::ByGate(size) => (size, true),
             Match::Always(size) => (size, false),
             Match::Unknown => (0, false),
         };
-        if size == 0 || !self.arming.watchpoints().have_others_beside(kind) {
-            self.strategy.waits_for_any();
+        if size == 0 || !rig.arming.watchpoints().have_others_beside(kind) {
+            adviser.strategy.waits_for_any();
             return false;
         }
         let len = block(wanted, size);
-        let control = self.gates.control();
-        let generation = self.gates.phase().read().generation() + 1;
+        let control = rig.gates.control();
+        let generation = rig.gates.phase().read().generation() + 1;
         control.stall.hits.store(0, SeqCst);
-        let since = self.begin_sharing(NOBODY, RuntimeAddr(wanted));
-        let control = self.gates.control();
+        let since = self.begin_sharing(rig, NOBODY, RuntimeAddr(wanted));
+        let control = rig.gates.control();
         control.sharing.ahead.store(generation, SeqCst);
-        let watchpoints = self.arming.watchpoints();
+        let watchpoints = rig.arming.watchpoints();
         if let Err(error) = watchpoints.watch_beside(RuntimeAddr(wanted), len, kind) {
-            self.outbox.send(&Notice::Debug(error.to_string()));
-            self.figures.no_stall("watchpoint-failed");
-            self.forget_ahead();
-            self.strategy.waits_for_any();
+            rig.outbox.send(&Notice::Debug(error.to_string()));
+            rig.figures.no_stall("watchpoint-failed");
+            self.forget_ahead(rig);
+            adviser.strategy.waits_for_any();
             return false;
         }
-        let site = &self.gates.control().site;
+        let site = &rig.gates.control().site;
         site.wanted.address.store(wanted, SeqCst);
         let size = if asks { size.into() } else { 0 };
         site.wanted.size.store(size, SeqCst);
-        self.waiting.recorded_early = generation;
-        self.waiting.ahead = Some(Ahead {
+        self.recorded_early = generation;
+        self.ahead = Some(Ahead {
             site: wait.site,
             address: wanted,
             len,
@@ -151,41 +145,41 @@ impl Engine {
     }
 
     /// Nothing is watched in advance any more, or what is, is for something else.
-    pub(super) fn forget_ahead(&mut self) {
-        self.waiting.ahead = None;
-        let sharing = &self.gates.control().sharing;
+    pub fn forget_ahead(&mut self, rig: &Rig) {
+        self.ahead = None;
+        let sharing = &rig.gates.control().sharing;
         sharing.address.store(0, SeqCst);
         sharing.ahead.store(0, SeqCst);
     }
 
     /// Enough was seen of who uses what is watched in advance; it is still waited for whoever is about to access it. False where nothing is.
-    pub(super) fn end_ahead(&mut self) -> bool {
-        let Some(ahead) = &mut self.waiting.ahead else {
+    pub fn end_ahead(&mut self, rig: &mut Rig) -> bool {
+        let Some(ahead) = &mut self.ahead else {
             return false;
         };
         let lasted = monotonic_ns().saturating_sub(ahead.since);
         ahead.lasted.get_or_insert(lasted);
-        let sharing = &self.gates.control().sharing;
+        let sharing = &rig.gates.control().sharing;
         sharing.address.store(0, SeqCst);
         sharing.ahead.store(0, SeqCst);
-        self.arming.watchpoints().unwatch_beside();
+        rig.arming.watchpoints().unwatch_beside();
         true
     }
 
     /// A thread has stopped for something else than what it was claimed for: it may have done anything before it stands where it was.
-    pub(super) fn spoils_claim(&mut self, tid: u32) {
-        let control = self.gates.control();
-        let is_claimed = self.gates.phase().is(phase::CLAIMED)
+    pub fn spoils_claim(&mut self, rig: &Rig, tid: u32) {
+        let control = rig.gates.control();
+        let is_claimed = rig.gates.phase().is(phase::CLAIMED)
             && control.claim.owner.load(SeqCst) == u64::from(tid);
-        if let Some(ahead) = self.waiting.ahead.as_mut().filter(|_| is_claimed) {
+        if let Some(ahead) = self.ahead.as_mut().filter(|_| is_claimed) {
             ahead.is_spoiled = true;
         }
     }
 
     /// Tells the strategy who has used what was watched in advance, but for the thread that has come (with the time): its own accesses are no conflict.
     /// Where nobody has, it is unknown whose they would be one with, unless two have used it.
-    pub(super) fn tell_ahead(&mut self, came: Option<(u32, u64)>) {
-        let Some(ahead) = &mut self.waiting.ahead else {
+    pub fn tell_ahead(&mut self, rig: &mut Rig, adviser: &mut Adviser, came: Option<(u32, u64)>) {
+        let Some(ahead) = &mut self.ahead else {
             return;
         };
         if std::mem::replace(&mut ahead.is_told, true) {
@@ -200,31 +194,33 @@ impl Engine {
         } = *ahead;
         let until = came.map_or_else(monotonic_ns, |(_, claimed)| claimed);
         let lasted = lasted.unwrap_or_else(|| until.saturating_sub(since));
-        let users = self.users_by_thread();
+        let users = rig.users_by_thread();
         let Some(others) = others(&users, came.map(|(tid, _)| tid)) else {
             return;
         };
         let lasted = Duration::from_nanos(lasted);
-        (self.strategy).watched_ahead(site, address, lasted, &others);
+        (adviser.strategy).watched_ahead(site, address, lasted, &others);
         if !others.is_empty() {
-            self.learned.lines.shared(address);
+            adviser.learned.lines.shared(address);
         }
     }
 
     /// What a thread that stands is about to access was watched in advance, if it provably stands there since its claim. `watched` is what would
     /// be watched of it else.
-    pub(super) fn stands_since_claim(
+    pub fn stands_since_claim(
         &self,
+        rig: &Rig,
+        generation: u64,
         ahead: &Ahead,
         regs: &Regs,
         watched: &Watched,
     ) -> Option<(Watched, Early)> {
-        let claim = &self.gates.control().claim;
+        let claim = &rig.gates.control().claim;
         let access = watched.access;
         let end = access.address.checked_add(access.size.into())?;
         let is_inside =
             access.address <= ahead.address && ahead.address + u64::from(ahead.len) <= end;
-        let stands = ahead.generation == self.generation
+        let stands = ahead.generation == generation
             && ahead.lasted.is_none()
             && !ahead.is_spoiled
             && claim.again.load(SeqCst) == 0
@@ -234,7 +230,7 @@ impl Engine {
             && ahead.site == regs.rip
             && ahead.kind == watched.kind;
         let early = Early {
-            since: self.waiting.claimed,
+            since: self.claimed,
             before: claim.value.load(SeqCst),
         };
         let watched = Watched {
@@ -246,28 +242,18 @@ impl Engine {
         (stands && is_inside).then_some((watched, early))
     }
 
-    /// Others who were seen to access the bytes since the claim of a thread that is only looked at.
-    pub(super) fn early_users(&self, early: &Early) -> Vec<Conflict> {
-        let hits = self.complete_hits().into_iter().filter(|hit| hit.early);
-        hits.map(|hit| Conflict {
-            behind: hit.regs.rip,
-            distance: Duration::from_nanos(hit.time_ns.saturating_sub(early.since)),
-        })
-        .collect()
-    }
-
     /// For how long it is waited at the site.
-    pub(super) fn waited_ns(&self) -> u64 {
-        let since = self.waiting.last.map(|(_, since)| since);
+    pub fn waited_ns(&self) -> u64 {
+        let since = self.last.map(|(_, since)| since);
         since.map_or(0, |since| monotonic_ns().saturating_sub(since))
     }
 
     /// Where it was waited for one address in vain, it is told for how long.
-    pub(super) fn tell_waited(&mut self, wait: &Wait) {
+    pub fn tell_waited(&mut self, adviser: &mut Adviser, wait: &Wait) {
         if wait.wanted.is_some() {
             let most = nanos(wait.time);
             let waited = Duration::from_nanos(self.waited_ns().min(most));
-            self.strategy.waited(waited);
+            adviser.strategy.waited(waited);
         }
     }
 }

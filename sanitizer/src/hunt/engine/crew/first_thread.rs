@@ -7,10 +7,11 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::kernel::ptrace::{self, Stop};
+use crate::hunt::engine::as_pid;
+use crate::hunt::engine::rig::release;
+use crate::kernel::ptrace;
+use crate::kernel::ptrace::Stop;
 use crate::tracee::status::Status;
-
-use super::{as_pid, release};
 
 /// How long another thread stands for the first one, at most.
 const PATIENCE: Duration = Duration::from_millis(3);
@@ -25,7 +26,7 @@ fn is_to_receive(status: &Status) -> bool {
 }
 
 /// Before a thread goes on that stands for no signal: lets the first one of its process go first, if that is about to receive one.
-pub(super) fn let_first_receive(pid: u32, tid: u32) {
+pub fn let_first_receive(pid: u32, tid: u32) {
     if tid == pid {
         return;
     }

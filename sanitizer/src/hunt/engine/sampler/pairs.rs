@@ -1,11 +1,14 @@
 //! Pairs of places that have met in a stall, and what came of it.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use gwp_race_abi::KNOWN;
 
-use crate::hunt::{routine_call::RoutineCall, wire::Refuted};
+use crate::hunt::classify::racing_call;
+use crate::hunt::modules::ModuleSet;
+use crate::hunt::routine_call::RoutineCall;
+use crate::hunt::wire::Refuted;
+use crate::kernel::gates::Hit;
 use crate::verdict::Reason;
 
 /// Pairs remembered; beyond that they are told with stacks again.
@@ -14,34 +17,43 @@ const MEMORY: usize = 1 << 14;
 /// Two places, as they are seen when a stall ends: of the stalled thread, and of the racing thread
 /// after its access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Seen {
-    pub(super) stalled: Spot,
-    pub(super) racing: Spot,
+pub struct Seen {
+    pub stalled: Spot,
+    pub racing: Spot,
+}
+
+impl Seen {
+    /// What a hit shows of the stall of a thread that stands somewhere.
+    pub fn of(stalled: Spot, hit: &Hit, modules: &ModuleSet) -> Self {
+        let call = racing_call(modules, hit);
+        let racing = Spot::new(hit.regs.rip, call.as_ref());
+        Self { stalled, racing }
+    }
 }
 
 /// A program counter, and where the memory routine returns to that it is in: many call the same
 /// routine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Spot {
+pub struct Spot {
     pc: u64,
     returns_to: Option<u64>,
 }
 
 impl Spot {
-    pub(super) fn new(pc: u64, call: Option<&RoutineCall>) -> Self {
+    pub fn new(pc: u64, call: Option<&RoutineCall>) -> Self {
         let returns_to = call.map(|call| call.return_address);
         Self { pc, returns_to }
     }
 
     /// Where a strategy finds the code that has made the access.
-    pub(super) fn behind(self) -> u64 {
+    pub fn behind(self) -> u64 {
         self.returns_to.unwrap_or(self.pc)
     }
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Pairs {
+pub struct Pairs {
     /// Those that were told with stacks; repeats are only counted.
     told: HashSet<Seen>,
     /// Those that are no evidence of a race, whatever is seen of them.
@@ -55,17 +67,17 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// Whether it was told.
-    pub(super) fn is_told(&self, seen: &Seen) -> bool {
+    pub fn is_told(&self, seen: &Seen) -> bool {
         self.told.contains(seen)
     }
 
     /// Whether nothing new can come of it.
-    pub(super) fn is_settled(&self, seen: &Seen) -> bool {
+    pub fn is_settled(&self, seen: &Seen) -> bool {
         self.is_told(seen) || self.refused.contains(seen)
     }
 
     /// It is told now; whether that is news. `is_told_by_pc`: no other access traps at the racing program counter.
-    pub(super) fn tell(&mut self, seen: Seen, is_told_by_pc: bool) -> bool {
+    pub fn tell(&mut self, seen: Seen, is_told_by_pc: bool) -> bool {
         if self.told.len() >= MEMORY {
             self.forget_told();
         }
@@ -81,7 +93,7 @@ impl Pairs {
     }
 
     /// It could not be told.
-    pub(super) fn take_back(&mut self, seen: &Seen) {
+    pub fn take_back(&mut self, seen: &Seen) {
         self.told.remove(seen);
         if let Some(partners) = self.partners.get_mut(&seen.stalled) {
             partners.retain(|pc| *pc != seen.racing.pc);
@@ -89,7 +101,7 @@ impl Pairs {
     }
 
     /// What was told is no race: it is told again where the next one might be one.
-    pub(super) fn refute(&mut self, refuted: Refuted) {
+    pub fn refute(&mut self, refuted: Refuted) {
         let is_meant =
             |seen: &Seen| (seen.stalled.pc, seen.racing.pc) == (refuted.stalled, refuted.racing);
         let told: Vec<Seen> = self.told.iter().copied().filter(is_meant).collect();
@@ -103,12 +115,12 @@ impl Pairs {
     }
 
     /// Why two places have no race, if that is known.
-    pub(super) fn refuted(&self, seen: &Seen) -> Option<Reason> {
+    pub fn refuted(&self, seen: &Seen) -> Option<Reason> {
         self.refuted.get(seen).copied()
     }
 
     /// It is no evidence.
-    pub(super) fn refuse(&mut self, seen: Seen) {
+    pub fn refuse(&mut self, seen: Seen) {
         if self.refused.len() >= MEMORY {
             self.refused.clear();
         }
@@ -116,18 +128,18 @@ impl Pairs {
     }
 
     /// Where others are after accesses of which it was told that they race with the one of a stalled thread.
-    pub(super) fn partners(&self, stalled: Spot) -> &[u64] {
+    pub fn partners(&self, stalled: Spot) -> &[u64] {
         self.partners.get(&stalled).map_or(&[], Vec::as_slice)
     }
 
     /// All are to be told again.
-    pub(super) fn forget_told(&mut self) {
+    pub fn forget_told(&mut self) {
         self.told.clear();
         self.partners.clear();
     }
 
     /// Other code may stand at the same addresses now.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.forget_told();
         self.refused.clear();
         self.refuted.clear();

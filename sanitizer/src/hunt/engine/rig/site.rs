@@ -3,19 +3,19 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use gwp_race_abi::{NO_REGISTER, NOBODY};
+use gwp_race_abi::{HELD_TRAPS, NO_REGISTER, NOBODY, UNMET_TRAPS};
 
-use crate::hunt::strategy::{CodeView as _, Wait};
+use crate::hunt::learned::Quiet;
+use crate::hunt::strategy::{CodeView as _, Outcome, Wait};
 use crate::insn::x86_64::{AddressForm, address_form};
-use crate::kernel::process::monotonic_ns;
-use crate::kernel::process::nanos;
+use crate::kernel::process::{monotonic_ns, nanos};
 
-use super::Engine;
+use super::Rig;
 
-impl Engine {
+impl Rig {
     /// Tells the gate how to compute the address that is accessed at a site, and lets whoever is about to access what only it uses pass
-    /// there; how, if it is that of an access, not of a routine's.
-    pub(super) fn tell_address(&self, wait: &Wait) -> Option<AddressForm> {
+    /// there; how, if it is that of an access, not of a routine's. `frame`: the bytes above the stack pointer that only it uses.
+    pub fn tell_address(&self, wait: &Wait, frame: u64) -> Option<AddressForm> {
         let modules = &self.modules;
         let code = modules.code(wait.at);
         let routine = modules.routine_at(wait.at);
@@ -34,7 +34,6 @@ impl Engine {
         };
         let site = &self.gates.control().site;
         site.own.traps.store(0, SeqCst);
-        let frame = self.strategy.own_frame(wait.at);
         site.own.frame.store(frame, SeqCst);
         let passes_own = form.is_some() && frame > 0;
         site.own.passes.store(u64::from(passes_own), SeqCst);
@@ -57,7 +56,7 @@ impl Engine {
 
     /// Of those who come to a site the gate claims for a while only one that is about to access what another thread
     /// has accessed there a moment before: of many objects, those that are in use by several threads.
-    pub(super) fn wait_for_company(&self, wait: &Wait, has_form: bool) {
+    pub fn wait_for_company(&self, wait: &Wait, has_form: bool, quiet: &Quiet) {
         /// How long, at most: most sites that are reached often have shown some such object by then.
         const TIME: Duration = Duration::from_millis(10);
         let control = self.gates.control();
@@ -66,14 +65,38 @@ impl Engine {
         } else {
             0
         };
-        let quiet = self.learned.quiet.all().zip(&control.site.company.met);
-        for (address, [known, tid]) in quiet {
-            known.store(address, SeqCst);
+        let known = quiet.all().zip(&control.site.company.met);
+        for (address, [place, tid]) in known {
+            place.store(address, SeqCst);
             tid.store(NOBODY, SeqCst);
         }
-        let known = self.learned.quiet.all().len() as u64;
+        let known = quiet.all().len() as u64;
         control.site.company.met_count.store(known, SeqCst);
         control.site.company.unmet.store(0, SeqCst);
         control.site.company.until_ns.store(until, SeqCst);
+    }
+
+    /// Nobody was claimed at the site that is waited at: mostly because of locks, or since they used what is their own, or for
+    /// this reason.
+    pub fn unless_let_pass(&self, outcome: Outcome) -> Outcome {
+        let control = self.gates.control();
+        let wanted = &control.site.wanted.size;
+        let unmet = control.site.company.unmet.load(SeqCst);
+        if wanted.load(SeqCst) != 0 && unmet >= UNMET_TRAPS {
+            // Who came was not wanted.
+            return Outcome::NotReached;
+        }
+        let held = control.site.locks.held.load(SeqCst);
+        let own = control.site.own.traps.load(SeqCst);
+        // Those beyond the ones that do not count as traps.
+        let others = control.site.traps.load(SeqCst);
+        let others = others.saturating_sub(held.saturating_sub(HELD_TRAPS));
+        if own > held && 2 * own > others {
+            Outcome::Unsuitable
+        } else if held > others {
+            Outcome::Held
+        } else {
+            outcome
+        }
     }
 }

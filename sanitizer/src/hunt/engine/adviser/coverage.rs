@@ -3,17 +3,18 @@
 
 use std::collections::HashMap;
 
+use crate::hunt::engine::rig::Rig;
 use crate::hunt::wire::Notice;
 use crate::report::LookedAt;
 
-use super::Engine;
+use super::Adviser;
 
 /// Functions in a message.
 const SOME: usize = 4096;
 
 /// What was told of the functions of the present modules.
 #[derive(Debug, Default)]
-pub(super) struct Told(HashMap<u64, LookedAt>);
+pub struct Told(HashMap<u64, LookedAt>);
 
 impl Told {
     /// What was not told yet.
@@ -28,24 +29,24 @@ impl Told {
     }
 }
 
-impl Engine {
+impl Adviser {
     /// Tells which functions were looked at since the last time.
-    pub(super) fn tell_coverage(&mut self) {
-        if !self.setup.coverage {
+    pub fn tell_coverage(&mut self, rig: &mut Rig) {
+        if !rig.setup.coverage {
             return;
         }
         let news = self.coverage_told.news(self.strategy.looked_at());
         for some in news.chunks(SOME) {
             // Whoever does not listen may do so the next time.
-            if self.outbox.send(&Notice::Coverage(some.to_vec())) {
+            if rig.outbox.send(&Notice::Coverage(some.to_vec())) {
                 self.coverage_told.add(some);
             }
         }
     }
 
     /// Tells it for the last time, before the strategy forgets: other functions may stand at these addresses now.
-    pub(super) fn tell_coverage_and_forget(&mut self) {
-        self.tell_coverage();
+    pub fn tell_coverage_and_forget(&mut self, rig: &mut Rig) {
+        self.tell_coverage(rig);
         self.coverage_told = Told::default();
     }
 }

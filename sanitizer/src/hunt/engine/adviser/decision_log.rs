@@ -2,24 +2,23 @@
 //! ended from outside has told all but what came last. A daemon that does not read is not waited for: what it is told of decisions has an end then, and it has room for
 //! the rest.
 
-use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 
-use crate::hunt::{
-    plan::log::{
-        Record,
-        file::{BODY, encode},
-    },
-    wire::Notice,
-};
+use crate::hunt::engine::rig::Rig;
+use crate::hunt::plan::log::Record;
+use crate::hunt::plan::log::file::{BODY, encode};
+use crate::hunt::wire::Notice;
 
-use super::{Engine, State};
+use super::Adviser;
 
 /// What is not told yet takes no more memory, bytes.
 const MOST: usize = 16 << 20;
 
 /// What is still to be told, of one process; shared with whoever adds to it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DecisionLog(Rc<RefCell<Untold>>);
+pub struct DecisionLog(Rc<RefCell<Untold>>);
 
 #[derive(Debug, Default)]
 struct Untold {
@@ -61,7 +60,7 @@ impl Untold {
 
 impl DecisionLog {
     /// Adds a record; nothing after the last one of the hunt.
-    pub(super) fn add(&self, record: &Record) {
+    pub fn add(&self, record: &Record) {
         self.0.borrow_mut().add(record, MOST);
     }
 
@@ -81,35 +80,35 @@ impl DecisionLog {
     }
 }
 
-impl Engine {
-    /// Tells some of it, while nobody stands still: that takes its time.
-    pub(super) fn tell_some_decisions(&mut self) {
-        let all = self.decision_log.0.borrow().told_in != self.schedule.round();
-        if matches!(self.state, State::Idle | State::Scanning(_)) && self.decision_log.waits(all) {
-            self.decision_log.0.borrow_mut().told_in = self.schedule.round();
-            self.tell_next_decisions();
+impl Adviser {
+    /// Tells some of it, in this round; nobody may stand still, because it takes its time.
+    pub fn tell_some_decisions(&mut self, rig: &mut Rig, round: u64) {
+        let all = self.decision_log.0.borrow().told_in != round;
+        if self.decision_log.waits(all) {
+            self.decision_log.0.borrow_mut().told_in = round;
+            self.tell_next_decisions(rig);
         }
     }
 
     /// Tells the last of it: the hunt is over.
-    pub(super) fn tell_last_decisions(&mut self) {
-        if self.setup.decision_log {
+    pub fn tell_last_decisions(&mut self, rig: &mut Rig) {
+        if rig.setup.decision_log {
             self.decision_log.add(&Record::Ended);
-            while self.decision_log.waits(true) && self.tell_next_decisions() {}
+            while self.decision_log.waits(true) && self.tell_next_decisions(rig) {}
         }
     }
 
     /// Tells a body, if there is room for one beside what matters more.
-    fn tell_next_decisions(&mut self) -> bool {
-        let has_room = self.outbox.has_room(self.decision_log.next_len());
+    fn tell_next_decisions(&mut self, rig: &mut Rig) -> bool {
+        let has_room = rig.outbox.has_room(self.decision_log.next_len());
         if has_room && let Some(body) = self.decision_log.next() {
-            self.outbox.send(&Notice::DecisionLog(body));
+            rig.outbox.send(&Notice::DecisionLog(body));
         }
         let is_cut = std::mem::take(&mut self.decision_log.0.borrow_mut().is_cut);
         if is_cut {
-            self.outbox.warn(format!(
+            rig.outbox.warn(format!(
                 "the decision log of process {} has an end here: its planner decides more than could be told",
-                self.program.pid
+                rig.program.pid
             ));
         }
         has_room

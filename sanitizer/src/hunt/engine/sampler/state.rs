@@ -1,16 +1,14 @@
 //! What is in hand, and how far it is.
 
 use crate::hunt::classify::StalledSide;
-use crate::hunt::routine_call::RoutineCall;
+use crate::hunt::engine::rig::Standing;
+use crate::hunt::engine::waiting::Early;
 use crate::hunt::strategy::Patience;
 use crate::hunt::watched::Watched;
-use crate::insn::Regs;
 use crate::kernel::gates::Hit;
 
-use super::wanted::Early;
-
 /// What is in hand.
-pub(super) enum State {
+pub enum State {
     Idle,
     /// The owner runs to an access site.
     Seek {
@@ -30,8 +28,29 @@ pub(super) enum State {
     Scanning(Purpose),
 }
 
+impl State {
+    pub const fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle)
+    }
+
+    /// Whether no thread is held, or was for what is in hand: there is time.
+    pub const fn holds_nobody(&self) -> bool {
+        matches!(self, Self::Idle | Self::Scanning(_))
+    }
+
+    /// When what is in hand has lasted long enough, CLOCK_MONOTONIC, ns; nothing where it does not end by itself.
+    pub fn due(&self) -> Option<u64> {
+        match self {
+            Self::Idle | Self::Scanning(_) => None,
+            Self::Seek { deadline, .. } => Some(*deadline),
+            Self::Stalled(stalled) => Some(stalled.look_at_locks.min(stalled.deadline)),
+            Self::Confirm(confirm) => Some(confirm.deadline),
+        }
+    }
+}
+
 /// What a scan of the modules is for.
-pub(super) enum Purpose {
+pub enum Purpose {
     /// To begin: the process is new to us, or executes another program.
     Start,
     /// To see what is new.
@@ -44,45 +63,54 @@ pub(super) enum Purpose {
     },
 }
 
-pub(super) struct Stalled {
-    pub(super) tid: u32,
+/// A thread is held.
+pub struct Stalled {
+    pub thread: Standing,
     /// What the strategy calls the place.
-    pub(super) site: u64,
-    pub(super) regs: Regs,
-    pub(super) call: Option<RoutineCall>,
-    pub(super) watched: Watched,
+    pub site: u64,
+    pub watched: Watched,
     /// Only writes trap, and reads were to, as well.
-    pub(super) is_blind_to_reads: bool,
-    pub(super) before: Vec<u8>,
+    pub is_blind_to_reads: bool,
+    pub before: Vec<u8>,
     /// The bytes were watched when it was claimed, and it stands since then.
-    pub(super) early: Option<Early>,
-    pub(super) opened: u64,
+    pub early: Option<Early>,
+    pub opened: u64,
     /// CPU time that the program had used by then, ns, where that was looked at.
-    pub(super) used: Option<u64>,
+    pub used: Option<u64>,
     /// Traps counted before it.
-    pub(super) traps: u64,
+    pub traps: u64,
     /// When to look whether others wait for a lock that it holds.
-    pub(super) look_at_locks: u64,
+    pub look_at_locks: u64,
     /// So many were seen to.
-    pub(super) waiting: usize,
+    pub waiting: usize,
     /// A racing thread was stopped as well.
-    pub(super) has_caught: bool,
+    pub has_caught: bool,
     /// Its whole stack, where it goes on again.
-    pub(super) deep: Option<(u32, Vec<u8>)>,
-    pub(super) deadline: u64,
+    pub deep: Option<(u32, Vec<u8>)>,
+    pub deadline: u64,
 }
 
-pub(super) struct Confirm {
-    pub(super) side: StalledSide,
-    pub(super) hits: Vec<Hit>,
-    pub(super) name: String,
-    pub(super) open: std::ops::Range<u64>,
-    pub(super) deadline: u64,
+impl Stalled {
+    /// Since when accesses count, CLOCK_MONOTONIC, ns.
+    pub fn since(&self) -> u64 {
+        self.early.map_or(self.opened, |early| early.since)
+    }
+}
+
+/// Somebody was caught, and the thread that was held goes on.
+pub struct Confirm {
+    pub side: StalledSide,
+    pub hits: Vec<Hit>,
+    /// Of its thread.
+    pub name: String,
+    /// Since when accesses count, and until when, CLOCK_MONOTONIC, ns.
+    pub open: std::ops::Range<u64>,
+    pub deadline: u64,
 }
 
 impl Confirm {
     /// Where the threads stood.
-    pub(super) fn places(&self) -> Vec<u64> {
+    pub fn places(&self) -> Vec<u64> {
         let racing = self.hits.iter().map(|hit| hit.regs.rip);
         racing.chain([self.side.regs.rip]).collect()
     }

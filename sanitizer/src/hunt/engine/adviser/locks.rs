@@ -8,19 +8,20 @@ use gwp_race_abi::lock::{Form, Words};
 use nix::unistd::Pid;
 
 use crate::addr::RuntimeAddr;
+use crate::hunt::engine::as_pid;
+use crate::hunt::engine::rig::Rig;
 use crate::hunt::learned::WaitedFor;
 use crate::hunt::strategy::{Holders, Wait};
-use crate::kernel::process::monotonic_ns;
-use crate::kernel::process::nanos;
+use crate::kernel::process::{monotonic_ns, nanos};
 use crate::tracee::memory;
 use crate::tracee::status::Status;
 use crate::tracee::threads::waits_for_lock;
 
-use super::{Engine, State, as_pid};
+use super::Adviser;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Locks {
+pub struct Locks {
     /// Who holds one is spared: in the wait in hand, or since it was stopped.
     are_spared: bool,
     /// The ids of threads that were asked for, in the pid namespace in which they live.
@@ -29,12 +30,12 @@ pub(super) struct Locks {
 
 impl Locks {
     /// A thread has ended: another one may get its id.
-    pub(super) fn bury(&mut self, tid: u32) {
+    pub fn bury(&mut self, tid: u32) {
         self.ids.remove(&tid);
     }
 
     /// Forgets all.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         *self = Self::default();
     }
 
@@ -50,35 +51,18 @@ impl Locks {
     }
 }
 
-impl Engine {
-    /// Nobody who waits for a lock of the stalled thread can race with it, and there is no reason to let them wait
-    /// any longer; but now and then it is worth it for those that forget the lock.
-    pub(super) fn look_at_locks(&mut self) {
-        let State::Stalled(stalled) = &mut self.state else {
-            return;
-        };
-        stalled.look_at_locks = stalled.deadline;
-        let tid = stalled.tid;
-        let waiting = self.waiting_for_locks_of(tid);
-        if let State::Stalled(stalled) = &mut self.state {
-            stalled.waiting = waiting;
-        }
-        if waiting > 0 && WaitedFor::cuts_short(&mut self.random) {
-            self.end_stall(None);
-        }
-    }
-
+impl Adviser {
     /// How many threads wait for a lock that a stopped one holds, of a part of all threads where there are many.
-    pub(super) fn waiting_for_locks_of(&mut self, tid: u32) -> usize {
+    pub fn waiting_for_locks_of(&mut self, rig: &mut Rig, tid: u32) -> usize {
         /// Threads looked at, and how long: each takes some microseconds, and the stopped one waits.
         const MOST: usize = 16;
         const TIME: Duration = Duration::from_micros(150);
         let until = monotonic_ns() + nanos(TIME);
-        let pid = as_pid(self.program.pid);
+        let pid = as_pid(rig.program.pid);
         // Of many, others each time.
-        let first = self.random.usize(..self.arming.len().max(1));
-        let tids = self.arming.tids().skip(first).chain(self.arming.tids());
-        let others = tids.take(self.arming.len()).filter(|&other| other != tid);
+        let first = self.random.usize(..rig.arming.len().max(1));
+        let tids = rig.arming.tids().skip(first).chain(rig.arming.tids());
+        let others = tids.take(rig.arming.len()).filter(|&other| other != tid);
         let others = others.take(MOST).take_while(|_| monotonic_ns() < until);
         let waits = others.filter_map(|other| waits_for_lock(pid, as_pid(other)));
         let waits: Vec<_> = waits.collect();
@@ -96,21 +80,21 @@ impl Engine {
     }
 
     /// Whether those are spared, this time, who hold a lock for which others have waited: they would again.
-    fn spares(&mut self) -> bool {
-        self.setup.learns && WaitedFor::spares_holders(&mut self.random)
+    fn spares(&mut self, rig: &Rig) -> bool {
+        rig.setup.learns && WaitedFor::spares_holders(&mut self.random)
     }
 
     /// A thread is stopped, not at the site that was waited at: whether it is spared is not decided yet.
-    pub(super) fn decide_on_holders(&mut self) {
-        self.locks.are_spared = self.spares();
+    pub fn decide_on_holders(&mut self, rig: &Rig) {
+        self.locks.are_spared = self.spares(rig);
     }
 
     /// Whether a stopped thread is rather looked at than held, because it holds such a lock.
-    pub(super) fn rather_looks(&mut self, tid: u32) -> bool {
+    pub fn rather_looks(&mut self, rig: &Rig, tid: u32) -> bool {
         if !self.locks.are_spared || self.learned.locks.is_empty() {
             return false;
         }
-        let pid = as_pid(self.program.pid);
+        let pid = as_pid(rig.program.pid);
         let Some(id) = self.locks.innermost_id(pid, tid) else {
             return false;
         };
@@ -122,10 +106,10 @@ impl Engine {
 
     /// Of those who come to a site, and would be made to stand there, the gate claims, as a rule, none who holds a lock for
     /// which others have waited.
-    pub(super) fn spare_holders(&mut self, wait: &Wait) {
-        self.locks.are_spared = wait.holders != Holders::Take && self.spares();
+    pub fn spare_holders(&mut self, rig: &Rig, wait: &Wait) {
+        self.locks.are_spared = wait.holders != Holders::Take && self.spares(rig);
         let spares = wait.holders == Holders::Spare && self.locks.are_spared;
-        let locks = &self.gates.control().site.locks;
+        let locks = &rig.gates.control().site.locks;
         let known = self.learned.locks.all();
         for (place, futex) in locks.known.iter().zip(known.chain(std::iter::repeat(0))) {
             place.store(futex, SeqCst);

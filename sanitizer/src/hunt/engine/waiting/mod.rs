@@ -1,0 +1,306 @@
+//! Waiting at an access site while no sample is in hand: for any thread that comes there.
+//!
+//! The watchpoints of threads serve as breakpoints meanwhile, processors have some of their own; the gate claims
+//! a thread as a clock sample does.
+//! What is waited for next, or done instead, the strategy says.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use crate::addr::RuntimeAddr;
+use crate::hunt::engine::adviser::{Adviser, Way};
+use crate::hunt::engine::rig::{CREDIT, Rig};
+use crate::hunt::strategy::{Outcome, Step, Unexplained, Wait};
+use crate::hunt::wire::Notice;
+use crate::kernel::perf::WatchKind;
+use crate::kernel::process::{monotonic_ns, nanos};
+
+use looks::Look;
+use wanted::Ahead;
+use writers::Watching;
+
+mod looks;
+mod wanted;
+mod writers;
+
+pub use wanted::Early;
+
+/// The budget is asked again after this time, then after twice as long each time: a program that does
+/// nothing earns nothing, and is not to be looked at all the time.
+const SHORTEST_REST: Duration = Duration::from_millis(5);
+const LONGEST_REST: Duration = Duration::from_millis(640);
+
+/// How long the events may take until they are ready for a site, and how often that is looked at. A grace period
+/// of RCU on all processors takes less, as a rule.
+const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
+const PREPARATION: Duration = Duration::from_millis(2);
+
+/// Why a site was not waited at, or a thread not stalled.
+pub const NOT_READY: &str = "watchpoint-not-ready";
+
+/// How many of 256 clock samples watch for all accesses, where that has to be known before: that of a thread which is
+/// about to read is for nothing then.
+const ALL_ACCESSES: u8 = 85;
+
+/// What is waited for next.
+#[derive(Clone, Copy, Debug)]
+enum Coming {
+    /// A clock sample, for so long.
+    Sample(Duration, WatchKind),
+    /// A thread at a site.
+    Site(Wait),
+    /// Nobody: it is watched who writes a variable.
+    Writers(Unexplained),
+}
+
+impl Coming {
+    /// A clock sample, for so long. It is unknown what is going to be watched; who writes is of interest in any case.
+    fn sample(time: Duration, random: &mut fastrand::Rng) -> Self {
+        let kind = if random.u8(..) < ALL_ACCESSES {
+            WatchKind::ReadsAndWrites
+        } else {
+            WatchKind::Writes
+        };
+        Self::Sample(time, kind)
+    }
+
+    /// What the other threads' accesses are going to be watched for.
+    const fn kind(&self) -> WatchKind {
+        match self {
+            Self::Sample(_, kind) => *kind,
+            Self::Site(wait) if wait.writes => WatchKind::ReadsAndWrites,
+            Self::Site(_) | Self::Writers(_) => WatchKind::Writes,
+        }
+    }
+}
+
+/// What the engine knows of its waiting.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    /// The site that is waited at, and until when.
+    pub at: Option<(Wait, u64)>,
+    /// The last one that was, and since when: a thread may have been claimed there when the wait was ended.
+    pub last: Option<(Wait, u64)>,
+    /// What is waited for as soon as the events are ready for it, and until when that may take.
+    coming: Option<(Coming, u64)>,
+    /// The site whose bytes stay watched.
+    pub shared: Option<Look>,
+    /// The variable that is watched, while no site is waited at.
+    pub watching: Option<Watching>,
+    /// What is watched in advance, for the thread that is waited for.
+    pub ahead: Option<Ahead>,
+    /// The last generation for which accesses may have been recorded before its stall.
+    pub recorded_early: u64,
+    /// When the thread in hand was claimed by a gate.
+    pub claimed: u64,
+    /// When to look after that again.
+    next: u64,
+    rest: Duration,
+    /// The events are breakpoints on a site, or watch bytes without a stall.
+    pub armed: bool,
+    /// The strategy is to forget a part of what it knows, when nobody can be claimed: that takes its time.
+    pub decays: bool,
+    /// It is to be looked after the program, as soon as nobody is waited for.
+    pub delays_scan: bool,
+    /// Clock samples of which the strategy was told the places.
+    seen: u64,
+    /// How often a site was waited at.
+    pub count: u64,
+}
+
+impl Waiting {
+    /// Whether a site is waited at, or bytes are watched.
+    pub const fn is_under_way(&self) -> bool {
+        self.at.is_some() || self.shared.is_some() || self.watching.is_some()
+    }
+
+    /// When the engine has to look after it.
+    pub const fn due(&self) -> u64 {
+        match (&self.at, &self.shared, &self.watching) {
+            (Some((_, until)), ..)
+            | (None, Some(Look { until, .. }), _)
+            | (None, None, Some(Watching { until, .. })) => *until,
+            (None, None, None) => self.next,
+        }
+    }
+}
+
+impl Waiting {
+    /// Goes on preparing the next wait; false if none is prepared.
+    pub fn goes_on(&mut self, rig: &mut Rig, adviser: &mut Adviser, now: u64) -> bool {
+        let Some((coming, until)) = self.coming.take() else {
+            return false;
+        };
+        if now < until {
+            self.wait_when_ready(rig, adviser, coming, until);
+        } else {
+            rig.figures.no_stall(NOT_READY);
+            self.rest();
+        }
+        true
+    }
+
+    /// What is to be told and forgotten before the next decision.
+    pub fn tell_news(&mut self, rig: &Rig, adviser: &mut Adviser) {
+        if std::mem::take(&mut self.decays) {
+            adviser.forget_some();
+        }
+        self.tell_seen(rig, adviser);
+    }
+
+    /// Begins the next wait.
+    pub fn begin(&mut self, rig: &mut Rig, adviser: &mut Adviser, now: u64) {
+        let until = now.saturating_add(nanos(LONGEST_PREPARATION));
+        adviser.tell_of_ahead(rig);
+        let means = rig.means();
+        let step = (adviser.strategy).step(Duration::from_nanos(now), &means, &*rig.modules);
+        self.follow(rig, adviser, step, until);
+    }
+
+    /// Does what the strategy wants to be done next.
+    fn follow(&mut self, rig: &mut Rig, adviser: &mut Adviser, step: Step, until: u64) {
+        self.rest = SHORTEST_REST;
+        let coming = match step {
+            Step::Sample(time) => Coming::sample(time, &mut adviser.random),
+            Step::Wait(wait) => Coming::Site(wait),
+            Step::Watch(variable) => Coming::Writers(variable),
+            Step::Rest(time) => {
+                let time = time.clamp(SHORTEST_REST, LONGEST_REST);
+                self.next = monotonic_ns().saturating_add(nanos(time));
+                return;
+            }
+        };
+        self.wait_when_ready(rig, adviser, coming, until);
+    }
+
+    /// Waits, now or when the events have been made ready to watch who else accesses the bytes.
+    fn wait_when_ready(
+        &mut self,
+        rig: &mut Rig,
+        adviser: &mut Adviser,
+        coming: Coming,
+        until: u64,
+    ) {
+        let now = monotonic_ns();
+        if !rig.arming.watchpoints().prepare(coming.kind()) {
+            self.coming = Some((coming, until));
+            self.next = now.saturating_add(nanos(PREPARATION));
+            return;
+        }
+        match coming {
+            Coming::Sample(time, _) => {
+                rig.clock_may_claim(true);
+                self.next = now.saturating_add(nanos(time));
+            }
+            Coming::Site(wait) => self.wait_at(rig, adviser, wait),
+            Coming::Writers(variable) => {
+                self.watch_for_writers(rig, adviser, variable);
+                if self.watching.is_none() {
+                    self.disarm_site(rig);
+                    self.rest();
+                }
+            }
+        }
+    }
+
+    /// Arms the events at a site.
+    fn wait_at(&mut self, rig: &mut Rig, adviser: &mut Adviser, wait: Wait) {
+        adviser.spare_holders(rig, &wait);
+        let control = rig.gates.control();
+        control.site.skip.store(wait.skip, SeqCst);
+        control.site.credit_ns.store(nanos(CREDIT), SeqCst);
+        control.site.traps.store(0, SeqCst);
+        control.site.not_held.store(0, SeqCst);
+        control.site.first_ns.store(0, SeqCst);
+        let form = rig.tell_address(&wait, adviser.strategy.own_frame(wait.at));
+        rig.wait_for_company(&wait, form.is_some(), &adviser.learned.quiet);
+        self.wait_for_wanted(rig, adviser, &wait, form);
+        rig.gates.control().site.at.store(wait.at, SeqCst);
+        self.armed = true;
+        self.count += 1;
+        if let Err(error) = rig.arming.watchpoints().break_at(RuntimeAddr(wait.at)) {
+            rig.outbox.send(&Notice::Debug(error.to_string()));
+            self.disarm_site(rig);
+            adviser.came_to(rig, Way::Wait(wait.known), wait.site, Outcome::Unsuitable);
+            self.rest();
+            return;
+        }
+        let now = monotonic_ns();
+        let until = now + nanos(wait.time);
+        self.at = Some((wait, until));
+        self.last = Some((wait, now));
+    }
+
+    /// The site that is waited at is passed all the time.
+    pub fn site_is_busy(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
+        // Nobody shall be claimed while the events are disarmed.
+        rig.clock_may_claim(false);
+        self.end_wait(rig, adviser, Outcome::TooOften);
+    }
+
+    /// Does not wait any more; what came of it is said to the strategy.
+    pub fn end_wait(&mut self, rig: &mut Rig, adviser: &mut Adviser, outcome: Outcome) {
+        if let Some((wait, _)) = self.at.take() {
+            self.tell_ahead(rig, adviser, None);
+            self.tell_waited(adviser, &wait);
+            self.disarm_site(rig);
+            let outcome = rig.unless_let_pass(outcome);
+            adviser.came_to(rig, Way::Wait(wait.known), wait.site, outcome);
+        }
+    }
+
+    /// A thread was claimed: what is next is decided when it goes on.
+    pub fn end_turn(&mut self, rig: &Rig) {
+        rig.clock_may_claim(false);
+        self.coming = None;
+        self.next = 0;
+    }
+
+    /// Gives up waiting for a reason that says nothing about the site.
+    pub fn stop_waiting(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
+        self.at = None;
+        self.coming = None;
+        self.shared = None;
+        self.tell_writers(rig, adviser);
+        self.disarm_site(rig);
+    }
+
+    /// The events are breakpoints no more, but watch something, or were closed.
+    pub fn site_is_disarmed(&mut self, rig: &Rig) {
+        self.armed = false;
+        rig.gates.control().site.at.store(0, SeqCst);
+        self.forget_ahead(rig);
+    }
+
+    pub fn disarm_site(&mut self, rig: &mut Rig) {
+        if self.armed {
+            self.site_is_disarmed(rig);
+            rig.arming.watchpoints().unwatch();
+        }
+    }
+
+    /// Nothing is done for a short time.
+    pub fn pause(&mut self) {
+        self.next = monotonic_ns().saturating_add(nanos(SHORTEST_REST));
+    }
+
+    pub fn rest(&mut self) {
+        let rest = self.rest.clamp(SHORTEST_REST, LONGEST_REST);
+        self.rest = rest * 2;
+        self.next = monotonic_ns() + nanos(rest);
+    }
+
+    /// Tells the strategy where threads were seen since the last time.
+    fn tell_seen(&mut self, rig: &Rig, adviser: &mut Adviser) {
+        let samples = &rig.gates.control().samples;
+        let count = samples.seen_count.load(SeqCst);
+        let kept = samples.seen.len() as u64;
+        let first = self.seen.max(count.saturating_sub(kept));
+        for place in first..count {
+            let index = (place % kept) as usize;
+            let pc = samples.seen.get(index).map_or(0, |pc| pc.load(SeqCst));
+            adviser.strategy.seen(pc, &*rig.modules);
+        }
+        self.seen = count;
+    }
+}
