@@ -246,7 +246,7 @@ impl Engine {
             crew.settle(rig);
             waiting.begin(rig, adviser, now);
         }
-        if waiting.at.is_some() {
+        if waiting.is_at_site() {
             // Whoever was created before may be gone when somebody is waited for.
             crew.allow_threads(rig);
         }

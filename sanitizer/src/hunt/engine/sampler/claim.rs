@@ -79,9 +79,7 @@ impl Sampler {
             let thread = Standing { tid, regs, call };
             return self.begin_stall(rig, adviser, thread, site, patience);
         }
-        self.waiting.at = None;
-        self.waiting.shared = None;
-        self.waiting.tell_writers(rig, adviser);
+        self.waiting.break_off(rig, adviser);
         let came = self.waiting.last.take();
         let came = came.filter(|(wait, _)| wait.at == regs.rip);
         self.waiting

@@ -197,9 +197,7 @@ impl Sampler {
         });
         let waiting = &mut self.waiting;
         if waiting.begin_probe(rig, adviser, *site, tid, watched.address, is_locked) {
-            if let Some(look) = &mut waiting.shared {
-                look.early = users;
-            }
+            waiting.were_used_early(users);
             match rig.watch_stalled(watched, early.is_some()) {
                 Ok(kind) if kind == watched.kind => {}
                 // Who reads would not be seen.

@@ -11,7 +11,7 @@ use crate::hunt::engine::rig::Rig;
 use crate::hunt::strategy::{Conflict, Outcome};
 use crate::kernel::process::{monotonic_ns, nanos};
 
-use super::Waiting;
+use super::{Doing, Waiting};
 
 /// Bytes that stay watched without holding anybody.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Look {
     /// before one of them gets it.
     is_locked: bool,
     /// Who used them since the thread was claimed, where they were watched by then.
-    pub early: Vec<Conflict>,
+    early: Vec<Conflict>,
 }
 
 impl Waiting {
@@ -48,7 +48,7 @@ impl Waiting {
         };
         rig.gates.control().site.at.store(0, SeqCst);
         let now = self.begin_sharing(rig, u64::from(tid), address);
-        self.shared = Some(Look {
+        self.doing = Doing::Looking(Look {
             site,
             way: adviser.decisions.way,
             until: now + nanos(time),
@@ -56,6 +56,13 @@ impl Waiting {
             early: Vec::new(),
         });
         true
+    }
+
+    /// The bytes that stay watched were used by these since the thread was claimed.
+    pub fn were_used_early(&mut self, users: Vec<Conflict>) {
+        if let Doing::Looking(look) = &mut self.doing {
+            look.early = users;
+        }
     }
 
     /// Has the gate tell from now on who else than this thread uses the bytes at an address; the time.
@@ -86,7 +93,7 @@ impl Waiting {
             return;
         }
         self.end_probe(rig, adviser);
-        let is_watching = self.watching.is_some();
+        let is_watching = matches!(self.doing, Doing::Watching(_));
         self.end_watching(rig, adviser);
         if is_watching {
             // What is written all the time is not watched all the time.
@@ -96,15 +103,18 @@ impl Waiting {
 
     /// Tells the strategy what was seen of the bytes that stayed watched.
     pub fn end_probe(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
-        let Some(Look {
+        let Look {
             site,
             way,
             is_locked,
             mut early,
             ..
-        }) = self.shared.take()
-        else {
-            return;
+        } = match std::mem::take(&mut self.doing) {
+            Doing::Looking(look) => look,
+            other => {
+                self.doing = other;
+                return;
+            }
         };
         let address = rig.gates.control().sharing.address.load(SeqCst);
         self.disarm_site(rig);

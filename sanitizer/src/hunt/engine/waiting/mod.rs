@@ -74,19 +74,28 @@ impl Coming {
     }
 }
 
+/// What is done while no sample is in hand. Times are CLOCK_MONOTONIC, ns.
+#[derive(Debug, Default)]
+enum Doing {
+    /// Nothing but waiting for a clock sample, or for what there is to spend.
+    #[default]
+    Nothing,
+    /// The events are made ready for something, which may take until then.
+    Preparing(Coming, u64),
+    /// It is waited at a site, until then.
+    AtSite(Wait, u64),
+    /// Bytes stay watched for who uses them.
+    Looking(Look),
+    /// A variable is watched for who writes it.
+    Watching(Watching),
+}
+
 /// What the engine knows of its waiting.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// The site that is waited at, and until when.
-    pub at: Option<(Wait, u64)>,
-    /// The last one that was, and since when: a thread may have been claimed there when the wait was ended.
+    doing: Doing,
+    /// The last site that was waited at, and since when: a thread may have been claimed there when the wait was ended.
     pub last: Option<(Wait, u64)>,
-    /// What is waited for as soon as the events are ready for it, and until when that may take.
-    coming: Option<(Coming, u64)>,
-    /// The site whose bytes stay watched.
-    pub shared: Option<Look>,
-    /// The variable that is watched, while no site is waited at.
-    pub watching: Option<Watching>,
     /// What is watched in advance, for the thread that is waited for.
     pub ahead: Option<Ahead>,
     /// The last generation for which accesses may have been recorded before its stall.
@@ -111,16 +120,24 @@ pub struct Waiting {
 impl Waiting {
     /// Whether a site is waited at, or bytes are watched.
     pub const fn is_under_way(&self) -> bool {
-        self.at.is_some() || self.shared.is_some() || self.watching.is_some()
+        matches!(
+            self.doing,
+            Doing::AtSite(..) | Doing::Looking(_) | Doing::Watching(_)
+        )
+    }
+
+    /// Whether it is waited at a site.
+    pub const fn is_at_site(&self) -> bool {
+        matches!(self.doing, Doing::AtSite(..))
     }
 
     /// When the engine has to look after it.
     pub const fn due(&self) -> u64 {
-        match (&self.at, &self.shared, &self.watching) {
-            (Some((_, until)), ..)
-            | (None, Some(Look { until, .. }), _)
-            | (None, None, Some(Watching { until, .. })) => *until,
-            (None, None, None) => self.next,
+        match &self.doing {
+            Doing::AtSite(_, until)
+            | Doing::Looking(Look { until, .. })
+            | Doing::Watching(Watching { until, .. }) => *until,
+            Doing::Nothing | Doing::Preparing(..) => self.next,
         }
     }
 }
@@ -128,9 +145,10 @@ impl Waiting {
 impl Waiting {
     /// Goes on preparing the next wait; false if none is prepared.
     pub fn goes_on(&mut self, rig: &mut Rig, adviser: &mut Adviser, now: u64) -> bool {
-        let Some((coming, until)) = self.coming.take() else {
+        let Doing::Preparing(coming, until) = self.doing else {
             return false;
         };
+        self.doing = Doing::Nothing;
         if now < until {
             self.wait_when_ready(rig, adviser, coming, until);
         } else {
@@ -183,7 +201,7 @@ impl Waiting {
     ) {
         let now = monotonic_ns();
         if !rig.arming.watchpoints().prepare(coming.kind()) {
-            self.coming = Some((coming, until));
+            self.doing = Doing::Preparing(coming, until);
             self.next = now.saturating_add(nanos(PREPARATION));
             return;
         }
@@ -194,8 +212,8 @@ impl Waiting {
             }
             Coming::Site(wait) => self.wait_at(rig, adviser, wait),
             Coming::Writers(variable) => {
-                self.watch_for_writers(rig, adviser, variable);
-                if self.watching.is_none() {
+                self.watch_for_writers(rig, variable);
+                if !self.is_under_way() {
                     self.disarm_site(rig);
                     self.rest();
                 }
@@ -227,7 +245,7 @@ impl Waiting {
         }
         let now = monotonic_ns();
         let until = now + nanos(wait.time);
-        self.at = Some((wait, until));
+        self.doing = Doing::AtSite(wait, until);
         self.last = Some((wait, now));
     }
 
@@ -240,7 +258,8 @@ impl Waiting {
 
     /// Does not wait any more; what came of it is said to the strategy.
     pub fn end_wait(&mut self, rig: &mut Rig, adviser: &mut Adviser, outcome: Outcome) {
-        if let Some((wait, _)) = self.at.take() {
+        if let Doing::AtSite(wait, _) = self.doing {
+            self.doing = Doing::Nothing;
             self.tell_ahead(rig, adviser, None);
             self.tell_waited(adviser, &wait);
             self.disarm_site(rig);
@@ -252,16 +271,18 @@ impl Waiting {
     /// A thread was claimed: what is next is decided when it goes on.
     pub fn end_turn(&mut self, rig: &Rig) {
         rig.clock_may_claim(false);
-        self.coming = None;
         self.next = 0;
+    }
+
+    /// Nothing is done any more: what was seen of a variable's writers is told, all else is for nothing.
+    pub fn break_off(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
+        self.tell_writers(rig, adviser);
+        self.doing = Doing::Nothing;
     }
 
     /// Gives up waiting for a reason that says nothing about the site.
     pub fn stop_waiting(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
-        self.at = None;
-        self.coming = None;
-        self.shared = None;
-        self.tell_writers(rig, adviser);
+        self.break_off(rig, adviser);
         self.disarm_site(rig);
     }
 

@@ -13,7 +13,7 @@ use crate::hunt::wire::Notice;
 use crate::kernel::perf::WatchKind;
 use crate::kernel::process::{monotonic_ns, nanos};
 
-use super::Waiting;
+use super::{Doing, Waiting};
 
 /// How long it is watched, if nothing ends that before.
 const WATCHED: Duration = Duration::from_millis(500);
@@ -28,18 +28,13 @@ pub struct Watching {
 
 impl Waiting {
     /// Watches who writes a variable, if the watchpoints can do that now.
-    pub fn watch_for_writers(
-        &mut self,
-        rig: &mut Rig,
-        _adviser: &mut Adviser,
-        unexplained: Unexplained,
-    ) {
+    pub fn watch_for_writers(&mut self, rig: &mut Rig, unexplained: Unexplained) {
         let Unexplained { variable, byte } = unexplained;
         let since = self.begin_sharing(rig, NOBODY, RuntimeAddr(byte));
         let watchpoints = rig.arming.watchpoints();
         match watchpoints.watch_beside(RuntimeAddr(byte), 1, WatchKind::Writes) {
             Ok(()) => {
-                self.watching = Some(Watching {
+                self.doing = Doing::Watching(Watching {
                     variable,
                     since,
                     until: since.saturating_add(nanos(WATCHED)),
@@ -55,18 +50,18 @@ impl Waiting {
 
     /// Does not watch a variable any more.
     pub fn end_watching(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
-        if self.watching.is_none() {
-            return;
+        if matches!(self.doing, Doing::Watching(_)) {
+            self.tell_writers(rig, adviser);
+            self.disarm_site(rig);
         }
-        self.tell_writers(rig, adviser);
-        self.disarm_site(rig);
     }
 
     /// Tells the strategy who was seen to write the variable that was watched. What is still armed tells nothing from here on.
     pub fn tell_writers(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
-        let Some(watching) = self.watching.take() else {
+        let Doing::Watching(watching) = self.doing else {
             return;
         };
+        self.doing = Doing::Nothing;
         let Watching { variable, .. } = watching;
         let control = rig.gates.control();
         control.sharing.address.store(0, SeqCst);
