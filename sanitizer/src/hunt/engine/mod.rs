@@ -15,15 +15,15 @@
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | [`rig::Rig`] | what all work with: the program, the events on its threads, the gates, what is charged, counted and told |
-//! | [`adviser::Adviser`] | the strategy, what is learned beside it, and what is told of its decisions |
-//! | [`waiting::Waiting`] | what is waited for, or only looked at, while no sample is in hand |
-//! | [`sampler::Sampler`] | the sample in hand |
-//! | [`crew::Crew`] | the program's threads: who is taken in, who is let alone, and what they cost |
-//! | [`substitute::Substitute`] | what is looked after where there are no gates |
-//! | [`upkeep::Upkeep`] | what is looked after in any case, and when |
+//! | `rig::Rig` | what all work with: the program, the events on its threads, the gates, what is charged, counted and told |
+//! | `adviser::Adviser` | the strategy, what is learned beside it, and what is told of its decisions |
+//! | `waiting::Waiting` | what is waited for, or only looked at, while no sample is in hand |
+//! | `sampler::Sampler` | the sample in hand |
+//! | `crew::Crew` | the program's threads: who is taken in, who is let alone, and what they cost |
+//! | `substitute::Substitute` | what is looked after where there are no gates |
+//! | `upkeep::Upkeep` | what is looked after in any case, and when |
 //!
-//! [`Engine`] itself only says whose turn it is: what stops, what gates tell, what is due.
+//! `Engine` itself only says whose turn it is: what stops, what gates tell, what is due.
 
 mod adviser;
 mod attach;
