@@ -129,6 +129,7 @@ impl Engine {
             loader,
             ..
         } = self.rig;
+        // Before the gates forget it.
         let trap_cost_ns = gates.control().budget.trap_cost_ns.load(SeqCst);
         arming.close_events(arming.delivery());
         gates.reset();

@@ -83,8 +83,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes in what the rings hold, and does what follows from it.
+    /// Takes in what the rings hold, where there are no gates, and does what follows from it.
     fn read_rings(&mut self) {
+        if self.rig.has_gates() {
+            return;
+        }
         let may_claim = self.sampler.is_at_rest(&self.rig);
         let records = self.rig.take_records(may_claim);
         if records.is_code_unknown {

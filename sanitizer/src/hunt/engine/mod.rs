@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// Ends a wait that has lasted long enough, and begins the next one, or looks after the program where that is due.
-    pub fn tend_wait(&mut self, now: u64) -> Result<(), EngineError> {
+    fn tend_wait(&mut self, now: u64) -> Result<(), EngineError> {
         if !self.sampler.state.is_idle() || now < self.sampler.waiting.due() {
             return Ok(());
         }

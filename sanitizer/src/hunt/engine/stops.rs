@@ -102,7 +102,8 @@ impl Engine {
     /// A thread has ended, and its end was noted.
     pub(super) fn bury(&mut self, tid: u32) {
         // Its ring goes with it.
-        if self.rig.take_records(false).is_code_unknown {
+        let may_claim = self.sampler.is_at_rest(&self.rig);
+        if self.rig.take_records(may_claim).is_code_unknown {
             self.scan_for_code();
         }
         self.rig.arming.forget(tid);

@@ -101,7 +101,7 @@ impl Wired {
         }
     }
 
-    /// As `engine/waiting.rs` asks.
+    /// As `engine/waiting/` asks.
     fn choose(&mut self, now: Duration, purse: &Purse) -> Deed {
         let means = Means {
             purse: *purse,
