@@ -17,7 +17,7 @@ use crate::kernel::process::{cpu_time_ns, nanos, parent_cpu_time_ns};
 
 /// What is charged for a nanosecond that the tracer worked where the target uses all processors: more than one, for
 /// what cannot be timed from inside (interrupts, cold caches, the watchdog's turn, exits to a hypervisor).
-pub(super) const SEEN_AND_UNSEEN: f64 = 2.4;
+pub const SEEN_AND_UNSEEN: f64 = 2.4;
 
 /// What is charged for a stop beside the time that the thread stood, for the same reasons.
 const UNSEEN_OF_STOP: Duration = Duration::from_micros(150);

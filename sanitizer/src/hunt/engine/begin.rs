@@ -95,7 +95,7 @@ impl Engine {
             setup.strategy = Name::Clock;
         }
         let adviser = Adviser::new(&setup, random);
-        let engine = Self {
+        let mut engine = Self {
             sampler: Sampler::new(generation),
             crew: Crew::new(setup.max_overhead),
             substitute: substitutes.then(|| Substitute::new(setup.max_overhead)),
@@ -117,6 +117,7 @@ impl Engine {
         // Where there are gates, what may claim a thread is decided when the program is known.
         engine.rig.clock_may_claim(substitutes);
         engine.crew.allow_threads(&engine.rig);
+        engine.begin_start_up();
         engine
     }
 

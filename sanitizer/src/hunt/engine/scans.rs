@@ -91,8 +91,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Reading the modules is start-up, not sampling.
-    fn begin_start_up(&mut self) {
+    /// To hold the program, to open its events, and to read the modules is start-up, not sampling.
+    pub(super) fn begin_start_up(&mut self) {
         let control = self.rig.gates.control();
         self.rig.budget.begin_start_up(control);
     }

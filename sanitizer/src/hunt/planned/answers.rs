@@ -20,7 +20,7 @@ use crate::report::LookedAt;
 impl Strategy for Planned {
     fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Step {
         self.now = now;
-        self.tell(means.spent_s, code);
+        self.tell(means, code);
         let action = self.planner.decide(now, &means.purse);
         let (step, then) = match action.deed {
             Deed::Wait {
@@ -106,8 +106,8 @@ impl Strategy for Planned {
         self.diary.watched(variable, part, writers);
     }
 
-    fn seen(&mut self, pc: u64, code: &dyn CodeView) {
-        self.code.executes(pc, code);
+    fn seen(&mut self, pc: u64, _: &dyn CodeView) {
+        self.code.note(pc, Vec::new);
     }
 
     fn extend(&mut self) {

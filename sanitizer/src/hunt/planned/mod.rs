@@ -6,6 +6,7 @@
 mod answers;
 mod code;
 mod diary;
+mod study;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use super::{
 use crate::hunt::stint::Timekeeper;
 use code::Code;
 use diary::{Asked, Diary};
+use study::Study;
 
 /// How often an object is waited for that several threads use, where that has shown a race before.
 const MEETS_AGAIN: f64 = 0.4;
@@ -57,6 +59,7 @@ pub struct Planned {
     diary: Diary,
     hand: Option<Hand>,
     now: Duration,
+    study: Study,
     /// Sites whose bytes others were seen to use, and those that have raced.
     contended: HashSet<u64>,
     raced: HashSet<u64>,
@@ -76,6 +79,7 @@ impl Planned {
             diary: Diary::default(),
             hand: None,
             now: Duration::ZERO,
+            study: Study::default(),
             contended: HashSet::new(),
             raced: HashSet::new(),
             watches_ahead: false,
@@ -95,7 +99,7 @@ impl Planned {
     }
 
     /// Tells what has come of the action in hand, and what is new in the code.
-    fn tell(&mut self, spent_s: f64, code: &dyn CodeView) {
+    fn tell(&mut self, means: &Means, code: &dyn CodeView) {
         if self.code.known.is_full() {
             // Which costs some repeated tries.
             self.forget();
@@ -112,10 +116,7 @@ impl Planned {
                 Then::LetGo => Duration::ZERO,
             });
         let told = self.diary.tell(Asked { wait, look }, &mut self.code, code);
-        self.code.look(code);
-        for what in self.code.news(code) {
-            self.observe(None, what);
-        }
+        self.read_code(means.purse.income, code);
         let Some(hand) = hand else {
             return;
         };
@@ -129,8 +130,20 @@ impl Planned {
             self.note(&what);
             self.observe(of, what);
         }
-        let cost = (spent_s - hand.spent_s).max(0.0);
+        let cost = (means.spent_s - hand.spent_s).max(0.0);
         self.observe(Some(&hand.action), What::Cost(cost));
+    }
+
+    /// Looks at some more code, where there is time for it, and tells what is new of it.
+    fn read_code(&mut self, income: f64, code: &dyn CodeView) {
+        let begun = self.code.timekeeper.begin();
+        if self.study.has_time(self.now, income) {
+            self.code.look(code);
+        }
+        for what in self.code.news(code) {
+            self.observe(None, what);
+        }
+        self.study.took(begun.elapsed());
     }
 
     /// Takes note of who uses what others use.
