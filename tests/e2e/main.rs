@@ -7,6 +7,7 @@ mod conduct;
 mod conformance;
 mod coverage;
 mod cut_files;
+mod decision_words;
 mod decisions;
 mod descendants;
 mod execs;

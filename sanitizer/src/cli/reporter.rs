@@ -4,6 +4,8 @@
 mod beforehand;
 mod closing;
 mod coverage_file;
+mod fate;
+mod places;
 mod progress;
 mod report_file;
 mod source_files;
@@ -19,7 +21,6 @@ use tokio::sync::oneshot;
 
 use super::args::{Mixed, WatchArgs};
 use super::form::Form;
-use crate::hunt::wire::Refuted;
 use crate::kernel::descriptors::own_table;
 use crate::kernel::limits::explained;
 use crate::kernel::process::thread_cpu_time_ns;
@@ -35,6 +36,8 @@ use crate::verdict::Reason;
 use beforehand::Beforehand;
 pub use closing::{Closing, Tally};
 use coverage_file::CoverageFile;
+pub use fate::{Explained, Fate};
+use places::Places;
 use progress::Progress;
 use report_file::ReportFile;
 use source_files::SourceFiles;
@@ -43,6 +46,9 @@ use work::lock;
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
 /// that finds no place here is caught again.
 const MOST_WAITING: usize = 64;
+
+/// Decisions that wait to be told at most.
+const MOST_UNTOLD: usize = 1000;
 
 /// The process that reads debug information ends when nobody has asked it anything for so long.
 const REST: Duration = Duration::from_secs(60);
@@ -55,35 +61,10 @@ enum Work {
     Coverage(u32, Vec<LookedAt>),
     CoverageIsCut(u32),
     Elsewhere(u32, Vec<(u64, u64)>),
+    Decision(u32, String),
     Forget(u32),
     Reopen,
     Finish(Box<Summary>),
-}
-
-/// What became of a race that was caught.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It was reported; it is the Nth that was.
-    Reported(u64),
-    /// It was reported before.
-    Repeated,
-    /// An earlier run has found it: it was told, and counts for nothing.
-    Known,
-    /// The user does not want to hear of it: to everybody but the figures it is as if it had not been caught.
-    Suppressed,
-    /// Debug information shows that it is none.
-    Refuted(Refuted),
-}
-
-/// A race was looked at.
-#[derive(Clone, Copy, Debug)]
-pub struct Explained {
-    /// The process that it was caught in.
-    pub pid: u32,
-    /// CPU time that it took, ns.
-    pub cpu_ns: u64,
-    /// What became of it.
-    pub fate: Fate,
 }
 
 /// A handle on the reporting thread.
@@ -91,6 +72,8 @@ pub struct Reporter {
     work: mpsc::Sender<Work>,
     /// Races that wait to be explained.
     waiting: Arc<AtomicUsize>,
+    /// Decisions that wait to be told.
+    untold: Arc<AtomicUsize>,
     progress: Arc<Progress>,
     closing: oneshot::Receiver<Closing>,
     /// Coverage is wanted.
@@ -130,6 +113,7 @@ struct State {
     /// The modules of which it was told what of their tables is left out; with `--verbose` only.
     looked_into: Option<HashSet<(String, Vec<u8>)>>,
     elsewhere: Elsewhere,
+    places: Places,
 }
 
 impl Reporter {
@@ -211,10 +195,12 @@ impl Reporter {
                 .transpose()?,
             looked_into: (args.verbose > 0).then(HashSet::new),
             elsewhere: Elsewhere::default(),
+            places: Places::default(),
         };
         let (work, queue) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let taken = Arc::clone(&waiting);
+        let untold = Arc::new(AtomicUsize::new(0));
+        let taken = [&waiting, &untold].map(Arc::clone);
         let (told, closing) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
         std::thread::Builder::new()
@@ -226,9 +212,12 @@ impl Reporter {
                 }
                 let _ = ready.send(());
                 while let Some(item) = state.next(&queue) {
-                    if matches!(item, Work::Race(..)) {
-                        taken.fetch_sub(1, SeqCst);
-                    }
+                    let [races, decisions] = &taken;
+                    match item {
+                        Work::Race(..) => races.fetch_sub(1, SeqCst),
+                        Work::Decision(..) => decisions.fetch_sub(1, SeqCst),
+                        _ => 0,
+                    };
                     state.handle(item);
                 }
                 // It is gone when we are.
@@ -246,6 +235,7 @@ impl Reporter {
         Ok(Self {
             work,
             waiting,
+            untold,
             progress,
             closing,
             covers: args.coverage.is_some(),
@@ -290,6 +280,16 @@ impl Reporter {
     /// Clock samples of a process were at these program counters, outside analyzed functions.
     pub fn elsewhere(&self, pid: u32, counted: Vec<(u64, u64)>) {
         let _ = self.work.send(Work::Elsewhere(pid, counted));
+    }
+
+    /// Something was decided in a process, to be told with the names of the places. Where too much waits for that, it is told as it is.
+    pub fn decision(&self, pid: u32, text: String) {
+        if self.untold.load(SeqCst) >= MOST_UNTOLD {
+            tracing::info!("{text}");
+            return;
+        }
+        self.untold.fetch_add(1, SeqCst);
+        let _ = self.work.send(Work::Decision(pid, text));
     }
 
     /// What was found until now.

@@ -68,8 +68,11 @@ pub use rule::{is_called, rule};
 pub use sarif::SarifWriter;
 pub use source_map::{MappedPrefix, SourceMap};
 pub use source_root::SourceRoot;
-pub use summary::{Summary, closing_line, figures_text, stats_text, status_text, unused_lines};
+pub use summary::{
+    Summary, advice, closing_line, figures_text, stats_text, status_text, unused_lines,
+};
 pub use suppress::{SuppressError, Suppressions, UnusedRule};
 pub use text::race_text;
 pub use tsan::TsanWriter;
+pub use words::place_of;
 pub use writer::{JsonWriter, ReportWriter, TextWriter, WriteError};

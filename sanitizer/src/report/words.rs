@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use super::clean::clean;
 use super::hex::Hex;
 use super::model::{Access, Location, LocationKind, Race, StackFrame};
-use super::own_code::own_place;
+use super::own_code::{is_own, own_place};
 use crate::insn::AccessKind;
+use crate::symbols::Frame;
 
 /// What an access does.
 pub(super) const fn what(access: &Access) -> &'static str {
@@ -144,4 +145,18 @@ pub(super) fn global(race: &Race) -> String {
         let _ = write!(text, " ({}+{at})", clean(file_name(module)));
     }
     text
+}
+
+/// What a reader finds code by: function and line of the innermost frame of his own code, or of the innermost one; nothing where neither is known.
+#[must_use]
+pub fn place_of(frames: Vec<Frame>) -> Option<String> {
+    let frames: Vec<StackFrame> = frames.into_iter().map(StackFrame::from).collect();
+    let mut named = frames.iter().filter(|frame| frame.function.is_some());
+    let frame = named.find(|frame| is_own(frame)).or(frames.first())?;
+    let function = frame
+        .function
+        .as_deref()
+        .map(|name| clean(name).into_owned());
+    let words: Vec<String> = function.into_iter().chain(source_place(frame)).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::clean::to_json;
 use super::model::{Race, SCHEMA};
-use super::summary::{Summary, closing_line, stats_text, unused_lines};
+use super::summary::{Summary, advice, closing_line, stats_text, unused_lines};
 use super::text::race_text;
 
 /// A report could not be written.
@@ -127,6 +127,7 @@ impl ReportWriter for TextWriter {
         }
         text.push_str(&unused_lines(summary));
         text.push_str(&closing_line(summary));
+        text.push_str(&advice(summary));
         self.output.write(&text)
     }
 }

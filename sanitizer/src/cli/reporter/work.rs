@@ -100,6 +100,13 @@ impl State {
                     self.elsewhere.add(symbolizer.frame_by_symbol(pc), samples);
                 }
             }
+            Work::Decision(pid, text) => {
+                let before = self.used_ns();
+                let symbolizer = self.symbolizer(pid).clone();
+                let text = self.places.named(&symbolizer, &text);
+                self.places.worked(self.used_ns().saturating_sub(before));
+                tracing::info!("{text}");
+            }
             Work::Reopen => {
                 if let Some(file) = &self.report_file {
                     file.reopen();

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::report::clean::clean;
 
-use super::{Summary, seconds, slowdown};
+use super::cost::Cost;
+use super::{Summary, advice, seconds};
 
 /// All figures, one a line: what `--stats` prints.
 #[must_use]
@@ -12,10 +13,10 @@ pub fn stats_text(summary: &Summary) -> String {
     text("summary", summary)
 }
 
-/// All figures in the midst of a session.
+/// All figures in the midst of a session, and what to change.
 #[must_use]
 pub fn figures_text(summary: &Summary) -> String {
-    text("figures so far", summary)
+    text("figures so far", summary) + &advice(summary)
 }
 
 fn text(title: &str, summary: &Summary) -> String {
@@ -107,7 +108,7 @@ fn text(title: &str, summary: &Summary) -> String {
     for (what, spent) in &summary.spent_s {
         rows.push(("spent", format!("{} ({what})", seconds(*spent))));
     }
-    rows.push(("cost", slowdown(summary)));
+    rows.push(("cost", Cost(summary).in_full()));
     let mut out = format!("gwp-race: {title}\n");
     for (label, value) in rows {
         let _ = writeln!(out, "  {label:<28}{}", clean(&value));
