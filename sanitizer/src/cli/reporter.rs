@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use super::args::{Mixed, WatchArgs};
 use super::form::Form;
+use crate::hunt::wire::Decision;
 use crate::kernel::descriptors::own_table;
 use crate::kernel::limits::explained;
 use crate::kernel::process::thread_cpu_time_ns;
@@ -61,7 +62,7 @@ enum Work {
     Coverage(u32, Vec<LookedAt>),
     CoverageIsCut(u32),
     Elsewhere(u32, Vec<(u64, u64)>),
-    Decision(u32, String),
+    Decision(u32, Decision),
     Forget(u32),
     Reopen,
     Finish(Box<Summary>),
@@ -282,14 +283,14 @@ impl Reporter {
         let _ = self.work.send(Work::Elsewhere(pid, counted));
     }
 
-    /// Something was decided in a process, to be told with the names of the places. Where too much waits for that, it is told as it is.
-    pub fn decision(&self, pid: u32, text: String) {
+    /// Something was decided in a process, to be told with the names of the places. Where too much waits for that, it is told without.
+    pub fn decision(&self, pid: u32, decision: Decision) {
         if self.untold.load(SeqCst) >= MOST_UNTOLD {
-            tracing::info!("{text}");
+            tracing::info!("{}", places::unnamed(&decision));
             return;
         }
         self.untold.fetch_add(1, SeqCst);
-        let _ = self.work.send(Work::Decision(pid, text));
+        let _ = self.work.send(Work::Decision(pid, decision));
     }
 
     /// What was found until now.

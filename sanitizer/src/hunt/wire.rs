@@ -117,6 +117,23 @@ pub struct Refuted {
     pub reason: crate::verdict::Reason,
 }
 
+/// A place that the strategy has chosen, and what came of it. The words are explained in `docs/how-it-works.md`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Run-time address of an instruction, or of a variable.
+    pub at: u64,
+    /// It is that of a variable.
+    pub is_variable: bool,
+    /// How it came to the place, a word.
+    pub way: String,
+    /// What came of it, a word.
+    pub outcome: String,
+    /// How much later another thread has used the same bytes, ns, where it was only looked who does.
+    pub later_ns: Option<u64>,
+    /// Run-time addresses behind the instructions that were seen to write a variable.
+    pub writers: Vec<u64>,
+}
+
 /// Why a tracer has let its target go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
@@ -159,7 +176,7 @@ pub enum Notice {
     /// Something the user should know.
     Warning(String),
     /// What the strategy has decided, and what came of it.
-    Decision(String),
+    Decision(Decision),
     /// Some of the functions that were looked at.
     Coverage(Vec<LookedAt>),
     /// What the planner has heard, was asked and has answered: records as [`encode`](super::plan::log::file::encode) makes them, one behind the other.

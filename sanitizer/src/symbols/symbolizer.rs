@@ -4,7 +4,7 @@
 mod debugged;
 mod here;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::frame::{Frame, GlobalSymbol};
@@ -152,20 +152,6 @@ impl Symbolizer {
     #[must_use]
     pub fn source_at(&self, addr: u64) -> Option<&Source> {
         Some(&self.find(addr)?.file.as_ref()?.source)
-    }
-
-    /// The module whose file has that name; nothing where there are several, or none.
-    #[must_use]
-    pub fn module_named(&self, name: &str) -> Option<&ModuleInfo> {
-        let file_name =
-            |info: &ModuleInfo| Path::new(&info.path).file_name() == Some(name.as_ref());
-        let mut named = self
-            .modules
-            .iter()
-            .map(|m| &m.info)
-            .filter(|&info| file_name(info));
-        let first = named.next()?;
-        named.next().is_none().then_some(first)
     }
 
     /// The build id of the first module with that path; empty where unknown.

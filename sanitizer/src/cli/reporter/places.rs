@@ -1,11 +1,13 @@
-//! What `-v` tells of decisions, with functions, lines and variables in front of the offsets that tracers tell.
+//! What `-v` tells of decisions, with functions, lines and variables for the addresses that tracers tell.
 //!
 //! Whoever asks for it wants to hear what is tried, and pays for it beside the budget: within limits, since reading debug information may take long.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
-use crate::report::place_of;
+use crate::hunt::wire::Decision;
+use crate::report::{ModuleInfo, place_of};
 use crate::symbols::Symbolizer;
 
 /// So many places are named.
@@ -36,10 +38,21 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// A decision with names, as far as they are known: `server+0x1430 (contended): hit` becomes
+    /// A decision as people are told of it, with names as far as they are known:
     /// `count_hit /src/server.c:70:9 (server+0x1430), contended: hit`.
-    pub(super) fn named(&mut self, symbolizer: &Symbolizer, text: &str) -> String {
-        told(text, &mut |place, what| self.name(symbolizer, place, what))
+    pub(super) fn told(&mut self, symbolizer: &Symbolizer, decision: &Decision) -> String {
+        told(decision, &mut |address, what| {
+            let Some(module) = symbolizer.module_at(address) else {
+                return bare(address);
+            };
+            let file = Path::new(&module.path).file_name().unwrap_or_default();
+            let offset = address.wrapping_sub(module.bias);
+            let place = format!("{}+{offset:#x}", file.to_string_lossy());
+            match self.name(symbolizer, module, address, what) {
+                Some(name) => format!("{name} ({place})"),
+                None => place,
+            }
+        })
     }
 
     /// Takes note of how long that took, ns of CPU time.
@@ -47,14 +60,15 @@ impl Places {
         self.worked_ns += ns;
     }
 
-    fn name(&mut self, symbolizer: &Symbolizer, place: &Place<'_>, what: What) -> Option<String> {
-        let module = symbolizer.module_named(place.file)?;
-        let key = (
-            module.path.clone(),
-            module.build_id.clone(),
-            place.offset,
-            what,
-        );
+    fn name(
+        &mut self,
+        symbolizer: &Symbolizer,
+        module: &ModuleInfo,
+        address: u64,
+        what: What,
+    ) -> Option<String> {
+        let offset = address.wrapping_sub(module.bias);
+        let key = (module.path.clone(), module.build_id.clone(), offset, what);
         if let Some(name) = self.known.get(&key) {
             return name.clone();
         }
@@ -67,7 +81,6 @@ impl Places {
             }
             return None;
         }
-        let address = place.offset.wrapping_add(module.bias);
         let name = match what {
             What::Instruction => place_of(symbolizer.frames(address)),
             // Not the next one, which may be of another line.
@@ -85,114 +98,89 @@ impl Places {
     }
 }
 
-/// A place as tracers tell it: `server+0x1430`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place<'a> {
-    text: &'a str,
-    file: &'a str,
-    offset: u64,
+/// A decision without names: there is no time for them.
+pub(super) fn unnamed(decision: &Decision) -> String {
+    told(decision, &mut |address, _| bare(address))
 }
 
-impl<'a> Place<'a> {
-    /// Nothing for what is in no file (`0x7f0012345678`).
-    fn parse(text: &'a str) -> Option<Self> {
-        let (file, offset) = text.rsplit_once("+0x")?;
-        let offset = u64::from_str_radix(offset, 16).ok()?;
-        (!file.is_empty()).then_some(Self { text, file, offset })
-    }
+fn bare(address: u64) -> String {
+    format!("{address:#x}")
 }
 
-/// The way by which a tracer comes to a variable, and what it tells of those who write it.
-const VARIABLE: &str = "variable";
-const BEFORE: &str = " before ";
-
-/// A decision with the names that `name` gives to places. It is `PLACE (WAY): OUTCOME`, and of a variable behind that ` before PLACE` for each instruction that
-/// was seen to write it, with commas between.
-fn told(text: &str, name: &mut dyn FnMut(&Place<'_>, What) -> Option<String>) -> String {
-    // Names of files may have anything; ways and outcomes have none of this.
-    let Some((rest, outcome)) = text.rsplit_once("): ") else {
-        return text.to_owned();
-    };
-    let Some((place, way)) = rest.rsplit_once(" (") else {
-        return text.to_owned();
-    };
-    let mut with_name = |text: &str, what| match Place::parse(text) {
-        Some(place) => match name(&place, what) {
-            Some(name) => format!("{name} ({})", place.text),
-            None => text.to_owned(),
-        },
-        None => text.to_owned(),
-    };
-    let what = if way == VARIABLE {
+/// A decision with what `place` calls each place.
+fn told(decision: &Decision, place: &mut dyn FnMut(u64, What) -> String) -> String {
+    let Decision {
+        at,
+        is_variable,
+        way,
+        outcome,
+        later_ns,
+        writers,
+    } = decision;
+    let what = if *is_variable {
         What::Variable
     } else {
         What::Instruction
     };
-    let place = with_name(place, what);
-    let mut parts = outcome.split(BEFORE);
-    let mut outcome = parts.next().unwrap_or_default().to_owned();
-    for writer in parts {
-        let (writer, comma) = match writer.strip_suffix(',') {
-            Some(writer) => (writer, ","),
-            None => (writer, ""),
-        };
-        let writer = with_name(writer, What::EndOfInstruction);
-        outcome.push_str(&format!("{BEFORE}{writer}{comma}"));
-    }
-    format!("{place}, {way}: {outcome}")
+    let chosen = place(*at, what);
+    let later = later_ns.map_or_else(String::new, |later| {
+        format!(", {:.1} ms apart", Duration::from_nanos(later).as_secs_f64() * 1e3)
+    });
+    let writers = writers.iter();
+    let writers: Vec<String> = writers
+        .map(|writer| format!(" before {}", place(*writer, What::EndOfInstruction)))
+        .collect();
+    format!("{chosen}, {way}: {outcome}{later}{}", writers.join(","))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Check that each place of a decision gets its name, that those without one stay, and that names of files may look like anything.
+    fn decision(at: u64, way: &str, outcome: &str) -> Decision {
+        Decision {
+            at,
+            is_variable: false,
+            way: way.to_owned(),
+            outcome: outcome.to_owned(),
+            later_ns: None,
+            writers: Vec::new(),
+        }
+    }
+
+    /// Check how decisions are told: of instructions, with what came how much later, and of variables, with all that write them.
     #[test]
-    fn decisions_are_named() {
+    fn decisions_in_words() {
         let mut asked = Vec::new();
-        let mut named = |text: &str| {
-            told(text, &mut |place, what| {
-                asked.push((place.file.to_owned(), place.offset, what));
-                (place.file != "libx.so").then(|| format!("f{:x} a.c:7", place.offset))
+        let mut words = |decision: &Decision| {
+            told(decision, &mut |address, what| {
+                asked.push((address, what));
+                format!("f{address:x}")
             })
         };
-        for (text, expected) in [
-            (
-                "server+0x1430 (contended): hit",
-                "f1430 a.c:7 (server+0x1430), contended: hit",
-            ),
-            (
-                "server+0x1430 (unknown): shared, 1.5 ms apart",
-                "f1430 a.c:7 (server+0x1430), unknown: shared, 1.5 ms apart",
-            ),
-            (
-                "libx.so+0x10 (unknown): not-reached",
-                "libx.so+0x10, unknown: not-reached",
-            ),
-            (
-                "0x7f0012345678 (clock): quiet",
-                "0x7f0012345678, clock: quiet",
-            ),
-            (
-                "a (x): b+0x1 c+0x20 (clock): quiet",
-                "f20 a.c:7 (a (x): b+0x1 c+0x20), clock: quiet",
-            ),
-            (
-                "server+0x4098 (variable): written before server+0x1434, before libx.so+0x5, before 0x7f00",
-                "f4098 a.c:7 (server+0x4098), variable: written before f1434 a.c:7 (server+0x1434), before libx.so+0x5, before 0x7f00",
-            ),
-            (
-                "server+0x4098 (variable): unwritten",
-                "f4098 a.c:7 (server+0x4098), variable: unwritten",
-            ),
-            ("something else", "something else"),
-        ] {
-            assert_eq!(named(text), expected);
-        }
-        assert_eq!(asked[0], ("server".to_owned(), 0x1430, What::Instruction));
-        let writer = ("server".to_owned(), 0x1434, What::EndOfInstruction);
-        assert!(asked.contains(&writer), "{asked:?}");
-        assert!(asked.contains(&("server".to_owned(), 0x4098, What::Variable)));
+        let hit = decision(0x1430, "contended", "hit");
+        assert_eq!(words(&hit), "f1430, contended: hit");
+        let shared = Decision {
+            later_ns: Some(1_540_000),
+            ..decision(1, "unknown", "shared")
+        };
+        assert_eq!(words(&shared), "f1, unknown: shared, 1.5 ms apart");
+        let written = Decision {
+            is_variable: true,
+            writers: vec![0x10, 0x20],
+            ..decision(0x4098, "variable", "written")
+        };
+        let expected = "f4098, variable: written before f10, before f20";
+        assert_eq!(words(&written), expected);
+        let expected = [
+            (0x1430, What::Instruction),
+            (1, What::Instruction),
+            (0x4098, What::Variable),
+            (0x10, What::EndOfInstruction),
+            (0x20, What::EndOfInstruction),
+        ];
+        assert_eq!(asked, expected);
+        assert_eq!(unnamed(&hit), "0x1430, contended: hit");
     }
 
     /// Check with this program's own symbols that functions are named with their lines, and that an end comes to it: by the number of places, and by the work.
@@ -201,28 +189,29 @@ mod tests {
         let mut symbolizer = Symbolizer::new();
         symbolizer.add_module(&own_module());
         let file = own_module().path.rsplit('/').next().unwrap().to_owned();
-        let offset = (names_have_limits as fn() as usize as u64) - own_module().bias;
-        let decision = |offset: u64| format!("{file}+{offset:#x} (clock): quiet");
+        let here = names_have_limits as fn() as usize as u64;
+        let quiet = |at| decision(at, "clock", "quiet");
         let mut places = Places::default();
-        let told = places.named(&symbolizer, &decision(offset));
+        let told = places.told(&symbolizer, &quiet(here));
         assert!(
             told.contains("names_have_limits") && told.contains("places.rs:"),
             "{told}"
         );
         for other in 1..2 * MOST as u64 {
-            places.named(&symbolizer, &decision(other));
+            places.told(&symbolizer, &quiet(own_module().start + other));
         }
         assert_eq!(places.known.len(), MOST);
         assert!(places.is_over);
-        assert_eq!(places.named(&symbolizer, &decision(offset)), told);
+        assert_eq!(places.told(&symbolizer, &quiet(here)), told);
+        assert_eq!(places.told(&symbolizer, &quiet(8)), "0x8, clock: quiet");
         let mut places = Places::default();
         places.worked(u64::MAX);
-        let told = places.named(&symbolizer, &decision(offset));
+        let told = places.told(&symbolizer, &quiet(here));
         assert!(told.starts_with(&file) && places.known.is_empty(), "{told}");
     }
 
     /// The module that this test is in.
-    fn own_module() -> crate::report::ModuleInfo {
+    fn own_module() -> ModuleInfo {
         let maps = crate::tracee::Maps::read(nix::unistd::Pid::this()).unwrap();
         let exe = std::env::current_exe().unwrap().canonicalize().unwrap();
         let of_exe: Vec<_> = maps
@@ -230,7 +219,7 @@ mod tests {
             .filter(|map| *map.name == *exe.as_os_str())
             .collect();
         let (first, last) = (of_exe[0], of_exe[of_exe.len() - 1]);
-        crate::report::ModuleInfo {
+        ModuleInfo {
             path: exe.to_string_lossy().into_owned(),
             via: crate::kernel::foreign::Via::Root {
                 id: std::process::id(),

@@ -100,10 +100,10 @@ impl State {
                     self.elsewhere.add(symbolizer.frame_by_symbol(pc), samples);
                 }
             }
-            Work::Decision(pid, text) => {
+            Work::Decision(pid, decision) => {
                 let before = self.used_ns();
                 let symbolizer = self.symbolizer(pid).clone();
-                let text = self.places.named(&symbolizer, &text);
+                let text = self.places.told(&symbolizer, &decision);
                 self.places.worked(self.used_ns().saturating_sub(before));
                 tracing::info!("{text}");
             }

@@ -73,7 +73,7 @@ impl Session {
             Notice::Repeat(stalled) => self.reporter.repeat(pid, stalled),
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Warning(text) => warn!("{text}"),
-            Notice::Decision(text) => self.reporter.decision(pid, text),
+            Notice::Decision(decision) => self.reporter.decision(pid, decision),
             Notice::Coverage(functions) => {
                 debug!(
                     "process {pid}: {} functions were looked at",
