@@ -26,8 +26,8 @@ use crate::kernel::process::thread_cpu_time_ns;
 use crate::kernel::rights::FileRights;
 use crate::reader::{Client, Program};
 use crate::report::{
-    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, RecordStderr, ReportWriter,
-    SourceMap, Summary,
+    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, Programs, RecordStderr,
+    ReportWriter, SourceMap, Summary,
 };
 use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
@@ -38,7 +38,7 @@ use coverage_file::CoverageFile;
 use progress::Progress;
 use report_file::ReportFile;
 use source_files::SourceFiles;
-use work::lock;
+use work::{Work, lock};
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
 /// that finds no place here is caught again.
@@ -46,19 +46,6 @@ const MOST_WAITING: usize = 64;
 
 /// The process that reads debug information ends when nobody has asked it anything for so long.
 const REST: Duration = Duration::from_secs(60);
-
-/// Work for the reporting thread.
-enum Work {
-    Modules(u32, Vec<ModuleInfo>, Option<FileRights>),
-    Race(Box<Finding>, Vec<MapInfo>),
-    Repeat(u32, u64),
-    Coverage(u32, Vec<LookedAt>),
-    CoverageIsCut(u32),
-    Elsewhere(u32, Vec<(u64, u64)>),
-    Forget(u32),
-    Reopen,
-    Finish(Box<Summary>),
-}
 
 /// What became of a race that was caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,12 +111,13 @@ struct State {
     /// The first failure to write; a standard error that nobody reads is none.
     failure: Option<anyhow::Error>,
     quiet: bool,
-    /// A program reads the reports.
-    for_programs: bool,
+    /// Known races and the end are written in any case.
+    is_complete: bool,
     coverage: Option<CoverageFile>,
     /// The modules of which it was told what of their tables is left out; with `--verbose` only.
     looked_into: Option<HashSet<(String, Vec<u8>)>>,
     elsewhere: Elsewhere,
+    programs: Programs,
 }
 
 impl Reporter {
@@ -203,7 +191,7 @@ impl Reporter {
             found,
             failure: None,
             quiet: args.quiet,
-            for_programs: form.is_for_programs(),
+            is_complete: form.is_complete(),
             coverage: args
                 .coverage
                 .as_deref()
@@ -211,6 +199,7 @@ impl Reporter {
                 .transpose()?,
             looked_into: (args.verbose > 0).then(HashSet::new),
             elsewhere: Elsewhere::default(),
+            programs: Programs::default(),
         };
         let (work, queue) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -253,10 +242,16 @@ impl Reporter {
         })
     }
 
-    /// A process's modules are these now, and these its rights over files, as far as they are known.
-    pub fn modules(&self, pid: u32, modules: Vec<ModuleInfo>, rights: Option<FileRights>) {
+    /// A process's modules are these now, these its rights over files, as far as they are known, and it executes `exe` (empty where that is not known).
+    pub fn modules(
+        &self,
+        pid: u32,
+        modules: Vec<ModuleInfo>,
+        rights: Option<FileRights>,
+        exe: String,
+    ) {
         // The thread ends only after `finish`.
-        let _ = self.work.send(Work::Modules(pid, modules, rights));
+        let _ = self.work.send(Work::Modules(pid, modules, rights, exe));
     }
 
     /// A race was caught; false where too many wait to be explained, and this one is dropped.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::report::clean::clean;
 
-use super::{Summary, seconds, slowdown};
+use super::closing::slowdown;
+use super::{Summary, seconds};
 
 /// All figures, one a line: what `--stats` prints.
 #[must_use]
@@ -19,6 +20,15 @@ pub fn figures_text(summary: &Summary) -> String {
 }
 
 fn text(title: &str, summary: &Summary) -> String {
+    let mut out = format!("gwp-race: {title}\n");
+    for (label, value) in rows(summary) {
+        let _ = writeln!(out, "  {label:<28}{}", clean(&value));
+    }
+    out
+}
+
+/// All figures: what each is called, and its value.
+pub(in crate::report) fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
     let mut rows = vec![
         ("elapsed", seconds(summary.elapsed_s)),
@@ -108,9 +118,5 @@ fn text(title: &str, summary: &Summary) -> String {
         rows.push(("spent", format!("{} ({what})", seconds(*spent))));
     }
     rows.push(("cost", slowdown(summary)));
-    let mut out = format!("gwp-race: {title}\n");
-    for (label, value) in rows {
-        let _ = writeln!(out, "  {label:<28}{}", clean(&value));
-    }
-    out
+    rows
 }
