@@ -17,6 +17,7 @@ mod files;
 mod forms;
 mod handed_descriptors;
 mod help;
+mod html;
 mod identity;
 mod known_addresses;
 mod lent;

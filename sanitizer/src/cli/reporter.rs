@@ -28,8 +28,8 @@ use crate::kernel::process::thread_cpu_time_ns;
 use crate::kernel::rights::FileRights;
 use crate::reader::{Client, Program};
 use crate::report::{
-    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, RecordStderr, ReportWriter,
-    SourceMap, Summary,
+    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, Programs, RecordStderr,
+    ReportWriter, SourceMap, Summary,
 };
 use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
@@ -42,7 +42,7 @@ use places::Places;
 use progress::Progress;
 use report_file::ReportFile;
 use source_files::SourceFiles;
-use work::lock;
+use work::{Work, lock};
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
 /// that finds no place here is caught again.
@@ -108,13 +108,14 @@ struct State {
     /// The first failure to write; a standard error that nobody reads is none.
     failure: Option<anyhow::Error>,
     quiet: bool,
-    /// A program reads the reports.
-    for_programs: bool,
+    /// Known races and the end are written in any case.
+    is_complete: bool,
     coverage: Option<CoverageFile>,
     /// The modules of which it was told what of their tables is left out; with `--verbose` only.
     looked_into: Option<HashSet<(String, Vec<u8>)>>,
     elsewhere: Elsewhere,
     places: Places,
+    programs: Programs,
 }
 
 impl Reporter {
@@ -188,7 +189,7 @@ impl Reporter {
             found,
             failure: None,
             quiet: args.quiet,
-            for_programs: form.is_for_programs(),
+            is_complete: form.is_complete(),
             coverage: args
                 .coverage
                 .as_deref()
@@ -197,6 +198,7 @@ impl Reporter {
             looked_into: (args.verbose > 0).then(HashSet::new),
             elsewhere: Elsewhere::default(),
             places: Places::default(),
+            programs: Programs::default(),
         };
         let (work, queue) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -244,10 +246,16 @@ impl Reporter {
         })
     }
 
-    /// A process's modules are these now, and these its rights over files, as far as they are known.
-    pub fn modules(&self, pid: u32, modules: Vec<ModuleInfo>, rights: Option<FileRights>) {
+    /// A process's modules are these now, these its rights over files, as far as they are known, and it executes `exe` (empty where that is not known).
+    pub fn modules(
+        &self,
+        pid: u32,
+        modules: Vec<ModuleInfo>,
+        rights: Option<FileRights>,
+        exe: String,
+    ) {
         // The thread ends only after `finish`.
-        let _ = self.work.send(Work::Modules(pid, modules, rights));
+        let _ = self.work.send(Work::Modules(pid, modules, rights, exe));
     }
 
     /// A race was caught; false where too many wait to be explained, and this one is dropped.

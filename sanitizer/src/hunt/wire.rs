@@ -163,8 +163,8 @@ pub enum Notice {
         /// CPU time that the tracer and its watchdog have used since they told of it last, ns.
         cpu_ns: u64,
     },
-    /// The modules of the target have changed; all of them, and what it may do with files at this moment.
-    Modules(Vec<ModuleInfo>, Option<FileRights>),
+    /// The modules of the target have changed; all of them, what it may do with files at this moment, and the file that it executes (empty where that is not known).
+    Modules(Vec<ModuleInfo>, Option<FileRights>, String),
     /// A race was caught.
     Race(Box<Finding>, Vec<MapInfo>),
     /// A race that was told before was caught again in this process.

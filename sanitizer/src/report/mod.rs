@@ -1,4 +1,4 @@
-//! Races as they are reported: the model, its text and JSON forms, fingerprints,
+//! Races as they are reported: the model, its forms for people and for programs, fingerprints,
 //! suppressions, and the closing summary.
 //!
 //! A [`Finding`] holds raw facts; [`build_race`] resolves it to a [`Race`]; a
@@ -17,12 +17,14 @@ mod fingerprint;
 mod folder;
 mod github;
 mod hex;
+mod html;
 mod identity;
 mod location;
 mod model;
 mod names;
 mod output;
 mod own_code;
+mod programs;
 mod record_file;
 mod records;
 mod review;
@@ -53,6 +55,7 @@ pub use finding::{Finding, MapInfo, ModuleInfo, RaceClass, SideFacts};
 pub use fingerprint::{Deduper, Place, fingerprint, variable};
 pub use github::GithubWriter;
 pub use hex::Hex;
+pub use html::HtmlWriter;
 pub use identity::{NoName, identity};
 pub use location::classify;
 pub use model::{
@@ -61,6 +64,7 @@ pub use model::{
 };
 pub use output::{OpenError, open_output, reopen_output};
 pub use own_code::own_frame;
+pub use programs::{Programs, WatchedProgram};
 pub use record_file::{RecordFile, RecordStderr, SharedFile};
 pub use records::{Record, Records, RecordsError, read_records};
 pub use review::review;

@@ -74,6 +74,10 @@ impl ReportWriter for SarifWriter {
         Ok(())
     }
 
+    fn without_summary(&mut self) -> Result<(), WriteError> {
+        self.summary(&Summary::default())
+    }
+
     fn take_unwritten(&mut self) -> Vec<Race> {
         std::mem::take(&mut self.races)
     }

@@ -13,10 +13,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::elsewhere::Unanalyzed;
+use super::programs::WatchedProgram;
 use super::suppress::UnusedRule;
 
 pub use closing::closing_line;
 pub use limit::advice;
+pub(super) use closing::{cost, limits, outcome, watched};
+pub(super) use stats::rows;
 pub use stats::{figures_text, stats_text};
 pub use status::status_text;
 pub use unused::unused_lines;
@@ -25,6 +28,9 @@ pub use unused::unused_lines;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
+    /// The programs that were watched: the first 64 different ones.
+    #[serde(default)]
+    pub programs: Vec<WatchedProgram>,
     /// Seconds since the session began.
     pub elapsed_s: f64,
     /// Samples taken: times a strategy could have stopped a thread.

@@ -42,6 +42,10 @@ pub trait ReportWriter: Send {
     fn race(&mut self, race: &Race) -> Result<(), WriteError>;
     /// Writes the summary, which comes last.
     fn summary(&mut self, summary: &Summary) -> Result<(), WriteError>;
+    /// Ends what has no summary, as of a run that was killed: only a form that is one whole has anything to write.
+    fn without_summary(&mut self) -> Result<(), WriteError> {
+        Ok(())
+    }
     /// Takes the races that are not written yet: of a form that is one whole, all until the summary.
     fn take_unwritten(&mut self) -> Vec<Race> {
         Vec::new()

@@ -5,16 +5,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::hunt::code_tables::CodeTables;
 use crate::hunt::wire::Refuted;
 use crate::image::Image;
+use crate::kernel::rights::FileRights;
 use crate::report::{
-    Finding, ModuleInfo, Race, ReportWriter, Suppressions, WriteError, build_race, notes_of, review,
+    Finding, LookedAt, MapInfo, ModuleInfo, Race, ReportWriter, Summary, Suppressions, WriteError,
+    build_race, notes_of, review,
 };
 use crate::symbols::Symbolizer;
 use crate::verdict::Reason;
 
-use super::{CoverageFile, Explained, Fate, State, Work};
+use super::{CoverageFile, Explained, Fate, State};
 
 /// A run with fewer stalls that has caught nothing has not looked for races enough to say that a suppression names none.
 const ENOUGH_STALLS: u64 = 100;
+
+/// Work for the reporting thread.
+pub(super) enum Work {
+    Modules(u32, Vec<ModuleInfo>, Option<FileRights>, String),
+    Race(Box<Finding>, Vec<MapInfo>),
+    Repeat(u32, u64),
+    Coverage(u32, Vec<LookedAt>),
+    CoverageIsCut(u32),
+    Elsewhere(u32, Vec<(u64, u64)>),
+    Forget(u32),
+    Reopen,
+    Finish(Box<Summary>),
+}
 
 /// Takes a lock, also where somebody has panicked who held it.
 pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -51,10 +66,13 @@ impl State {
 
     pub(super) fn handle(&mut self, work: Work) {
         match work {
-            Work::Modules(pid, modules, rights) => {
+            Work::Modules(pid, modules, rights, exe) => {
                 self.tell_left_out(&modules);
                 self.source_files.set_rights(pid, rights);
                 self.symbolizer(pid).set_modules(&modules);
+                let file = modules.iter().find(|module| module.path == exe);
+                let build_id = file.map_or(&[][..], |file| &file.build_id);
+                self.programs.add(pid, &exe, build_id);
             }
             Work::Race(finding, maps) => {
                 let before = self.used_ns();
@@ -115,9 +133,11 @@ impl State {
             Work::Forget(pid) => {
                 self.symbolizers.remove(&pid);
                 self.source_files.forget(pid);
+                self.programs.forget(pid);
                 self.refuted_at.retain(|&(of, _), _| of != pid);
             }
             Work::Finish(mut summary) => {
+                summary.programs = self.programs.list();
                 summary.hottest_unanalyzed = self.elsewhere.hottest(summary.samples);
                 summary.races_unique = self.tally.unique;
                 summary.races_known = self.tally.known;
@@ -148,7 +168,7 @@ impl State {
                         .hits_swallowed
                         .insert("suppressed".to_owned(), self.tally.suppressed);
                 }
-                if !self.quiet || self.for_programs {
+                if !self.quiet || self.is_complete {
                     self.write(|writer| writer.summary(&summary));
                 }
                 if let Some(Err(error)) = self.coverage.as_mut().map(CoverageFile::write) {
@@ -193,7 +213,7 @@ impl State {
         race.known = self.beforehand.baseline.knows(&race);
         if race.known {
             self.tally.known += 1;
-            if !self.quiet || self.for_programs {
+            if !self.quiet || self.is_complete {
                 self.write(|writer| writer.race(&race));
             }
             return Fate::Known;

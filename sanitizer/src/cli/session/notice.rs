@@ -61,7 +61,9 @@ impl Session {
                 }
                 return (pid == self.first).then_some(Happening::Watching);
             }
-            Notice::Modules(modules, rights) => self.reporter.modules(pid, modules, rights),
+            Notice::Modules(modules, rights, exe) => {
+                self.reporter.modules(pid, modules, rights, exe);
+            }
             Notice::Race(finding, maps) => {
                 if !self.reporter.race(finding, maps) {
                     self.dropped += 1;

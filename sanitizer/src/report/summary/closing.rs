@@ -1,12 +1,11 @@
 //! The closing line: what was found, and what finding nothing is worth.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
 
 use crate::report::clean::clean;
 
 use super::cost::Cost;
-use super::reach::write_reach;
+use super::reach::reach;
 use super::{Summary, count, seconds};
 
 /// The hits of races that the user does not want to hear of, among those that were swallowed.
@@ -15,122 +14,126 @@ const SUPPRESSED: &str = "suppressed";
 /// One line that says what was found, and what finding nothing is worth.
 #[must_use]
 pub fn closing_line(summary: &Summary) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = write_closing(&mut out, summary);
-    clean(out.trim_end()).into_owned() + "\n"
+    let mut text = format!("gwp-race: {}: {}", outcome(summary), watched(summary));
+    for limit in limits(summary) {
+        text.push_str("; ");
+        text.push_str(&limit);
+    }
+    text.push_str(". ");
+    text.push_str(&cost(summary));
+    clean(&text).into_owned() + "\n"
 }
 
-fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
+/// What was caught, and that it need not be all.
+pub(in crate::report) fn outcome(summary: &Summary) -> String {
     let is_new = if summary.races_known > 0 { "new " } else { "" };
     let are_suppressed = summary.hits_swallowed.get(SUPPRESSED) > Some(&0);
     match (summary.races_unique, summary.races_total) {
-        (0, _) => write!(
-            out,
-            "gwp-race: no {is_new}data race was caught{}{}, which does not prove that ",
+        (0, _) => format!(
+            "no {is_new}data race was caught{}{}, which does not prove that {}",
             if are_suppressed {
                 " beside suppressed ones"
             } else {
                 ""
             },
-            known("only", summary)
-        )?,
-        (1, 1) => write!(
-            out,
-            "gwp-race: 1 data race was caught; more may exist where "
-        )?,
-        (unique, total) => write!(
-            out,
-            "gwp-race: {unique} {is_new}{} caught{} ({total} times in all); more may exist where ",
+            known("only", summary),
+            if summary.races_known > 0 || are_suppressed {
+                "there is no other"
+            } else {
+                "there is none"
+            }
+        ),
+        (1, 1) => "1 data race was caught; more may exist where nothing was watched".to_owned(),
+        (unique, total) => format!(
+            "{unique} {is_new}{} caught{} ({total} times in all); more may exist where nothing was watched",
             if unique == 1 {
                 "data race was"
             } else {
                 "data races were"
             },
             known("and", summary)
-        )?,
+        ),
     }
-    let none = summary.races_unique == 0;
-    write!(
-        out,
-        "{}: ",
-        if none {
-            if summary.races_known > 0 || are_suppressed {
-                "there is no other"
-            } else {
-                "there is none"
-            }
-        } else {
-            "nothing was watched"
-        }
-    )?;
-    write!(
-        out,
+}
+
+/// How much was watched.
+pub(in crate::report) fn watched(summary: &Summary) -> String {
+    format!(
         "memory was watched for {} of {} ({})",
         seconds(summary.watched_s),
         seconds(summary.elapsed_s),
         count(summary.stalls, "stall"),
-    )?;
-    write_reach(out, summary)?;
+    )
+}
+
+/// What limits that, each in some words.
+pub(in crate::report) fn limits(summary: &Summary) -> Vec<String> {
+    let code = reach(summary).into_iter();
+    code.chain(of_threads(summary))
+        .chain(not_watched(&summary.not_watched))
+        .chain(of_findings(summary))
+        .collect()
+}
+
+/// Which threads could not be held.
+fn of_threads(summary: &Summary) -> Vec<String> {
+    let mut limits = Vec::new();
     if summary.unwatchable_threads > 0 {
-        write!(
-            out,
-            "; {} could not be watched",
-            count(summary.unwatchable_threads, "thread")
-        )?;
+        let threads = count(summary.unwatchable_threads, "thread");
+        limits.push(format!("{threads} could not be watched"));
     }
     if summary.threads_left_alone > 0 {
-        write!(
-            out,
-            "; {} of {} that were created could not be held within the budget",
+        limits.push(format!(
+            "{} of {} that were created could not be held within the budget",
             summary.threads_left_alone,
             count(summary.threads_created, "thread")
-        )?;
+        ));
     }
     if summary.times_let_alone > 0 {
-        write!(
-            out,
-            "; threads were let alone {}, for {} in all, as their own signals cost more than the budget",
+        limits.push(format!(
+            "threads were let alone {}, for {} in all, as their own signals cost more than the budget",
             count(summary.times_let_alone, "time"),
             seconds(summary.let_alone_s)
-        )?;
+        ));
     }
-    write_not_watched(out, &summary.not_watched)?;
+    limits
+}
+
+/// What was caught, or might have been, and is not told.
+fn of_findings(summary: &Summary) -> Vec<String> {
+    let mut limits = Vec::new();
     if summary.watchdog_releases > 0 {
-        write!(
-            out,
-            "; the watchdog released the target {}",
-            count(summary.watchdog_releases, "time")
-        )?;
+        let times = count(summary.watchdog_releases, "time");
+        limits.push(format!("the watchdog released the target {times}"));
     }
     if summary.dropped > 0 {
-        write!(out, "; {} dropped", count(summary.dropped, "finding"))?;
+        limits.push(format!("{} dropped", count(summary.dropped, "finding")));
     }
     if let Some(name) = summary.files_not_read.keys().next() {
         let others = match summary.files_not_read.len() - 1 {
             0 => String::new(),
             others => format!(" and {}", count(others as u64, "other file")),
         };
-        write!(
-            out,
-            "; of {name}{others} there are addresses only, as reading debug information failed"
-        )?;
+        limits.push(format!(
+            "of {name}{others} there are addresses only, as reading debug information failed"
+        ));
     }
     let swallowed: u64 = summary.hits_swallowed.values().sum();
     if swallowed > 0 {
-        write!(out, "; {} not reported", count(swallowed, "hit"))?;
+        limits.push(format!("{} not reported", count(swallowed, "hit")));
     }
     if summary.value_changed_unknown_origin > 0 {
-        write!(
-            out,
-            "; the value changed without a hit {}",
-            count(summary.value_changed_unknown_origin, "time")
-        )?;
+        let times = count(summary.value_changed_unknown_origin, "time");
+        limits.push(format!("the value changed without a hit {times}"));
     }
+    limits
+}
+
+/// What watching has cost.
+pub(in crate::report) fn cost(summary: &Summary) -> String {
     let stopped = seconds(summary.target_stopped_s);
-    writeln!(
-        out,
-        ". Threads of the target were stopped for {stopped} ({}).",
+    format!(
+        "Threads of the target were stopped for {stopped} ({}).",
         Cost(summary).in_full()
     )
 }
@@ -144,15 +147,9 @@ fn known(word: &str, summary: &Summary) -> String {
     }
 }
 
-/// Names the processes that were not watched, the most frequent first.
-fn write_not_watched(
-    out: &mut String,
-    not_watched: &BTreeMap<String, BTreeMap<String, u64>>,
-) -> fmt::Result {
+/// The processes that were not watched, the most frequent first; nothing where there are none.
+fn not_watched(not_watched: &BTreeMap<String, BTreeMap<String, u64>>) -> Option<String> {
     const MOST: usize = 3;
-    if not_watched.is_empty() {
-        return Ok(());
-    }
     let mut all: Vec<(u64, &str, &str)> = not_watched
         .iter()
         .flat_map(|(name, reasons)| {
@@ -160,6 +157,9 @@ fn write_not_watched(
             reasons.map(move |(reason, &count)| (count, name.as_str(), reason.as_str()))
         })
         .collect();
+    if all.is_empty() {
+        return None;
+    }
     all.sort_by_key(|&(count, ..)| std::cmp::Reverse(count));
     let told: Vec<String> = all
         .iter()
@@ -170,11 +170,11 @@ fn write_not_watched(
         })
         .collect();
     let more: u64 = all.iter().skip(MOST).map(|(count, ..)| count).sum();
-    write!(out, "; not watched: {}", told.join(", "))?;
+    let mut text = format!("not watched: {}", told.join(", "));
     if more > 0 {
-        write!(out, " and {more} more")?;
+        text += &format!(" and {more} more");
     }
-    Ok(())
+    Some(text)
 }
 
 /// Why a process was not watched, in words.

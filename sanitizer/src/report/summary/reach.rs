@@ -4,8 +4,6 @@
 //! Samples and stalls are two ways to look: samples say where time is spent, and threads are stalled as well where no sample ever was (the planner waits for
 //! them with breakpoints). So that no sample was in analyzed code says nothing where threads were stalled there.
 
-use std::fmt::{self, Write as _};
-
 use super::{Summary, count};
 
 /// What takes a smaller share of the time than this is not named, percent.
@@ -65,53 +63,42 @@ impl Reach {
     }
 }
 
-/// Writes it as parts of a sentence, each behind a semicolon.
-pub(super) fn write_reach(out: &mut String, summary: &Summary) -> fmt::Result {
+/// It, as parts of a sentence.
+pub(super) fn reach(summary: &Summary) -> Vec<String> {
     let Reach { share, sites } = Reach::of(summary);
-    let has_share = match share {
-        Share::Percent(percent) => {
-            write!(
-                out,
-                "; {percent:.1} % of the sampled time was in analyzed code"
-            )?;
-            true
-        }
+    let share = match share {
+        Share::Percent(percent) => Some(format!(
+            "{percent:.1} % of the sampled time was in analyzed code"
+        )),
         Share::Hardly => {
-            write!(
-                out,
-                "; less than 0.1 % of the sampled time was in analyzed code"
-            )?;
-            true
+            Some("less than 0.1 % of the sampled time was in analyzed code".to_owned())
         }
-        Share::None => {
-            write!(out, "; no analyzed code was sampled")?;
-            true
-        }
-        Share::Untold => false,
+        Share::None => Some("no analyzed code was sampled".to_owned()),
+        Share::Untold => None,
     };
     let hottest = summary.hottest_unanalyzed.as_ref();
-    if let Some(hottest) = hottest.filter(|hottest| hottest.percent >= WORTH_TELLING) {
-        let (percent, name) = (hottest.percent, hottest.name());
-        if has_share {
-            write!(out, " ({percent:.1} % in {name}, which is not analyzed)")?;
-        } else {
-            write!(
-                out,
-                "; {percent:.1} % of the sampled time was in {name}, which is not analyzed"
-            )?;
-        }
-    }
-    match sites {
+    let hottest = hottest.filter(|hottest| hottest.percent >= WORTH_TELLING);
+    let time = match (share, hottest) {
+        (share, None) => share,
+        (Some(share), Some(hottest)) => Some(format!(
+            "{share} ({:.1} % in {}, which is not analyzed)",
+            hottest.percent,
+            hottest.name()
+        )),
+        (None, Some(hottest)) => Some(format!(
+            "{:.1} % of the sampled time was in {}, which is not analyzed",
+            hottest.percent,
+            hottest.name()
+        )),
+    };
+    let sites = match sites {
         Sites::Stalled(sampled, total) => {
-            write!(
-                out,
-                "; {sampled} of {} sampled",
-                count(total, "access site")
-            )
+            Some(format!("{sampled} of {} sampled", count(total, "access site")))
         }
-        Sites::Known(total) => write!(out, "; {} known", count(total, "access site")),
-        Sites::Untold => Ok(()),
-    }
+        Sites::Known(total) => Some(format!("{} known", count(total, "access site"))),
+        Sites::Untold => None,
+    };
+    time.into_iter().chain(sites).collect()
 }
 
 #[cfg(test)]
@@ -120,9 +107,8 @@ mod tests {
     use crate::report::{Hex, Unanalyzed};
 
     fn told(summary: &Summary) -> String {
-        let mut text = String::new();
-        write_reach(&mut text, summary).unwrap();
-        text
+        let parts = reach(summary).into_iter();
+        parts.map(|part| format!("; {part}")).collect()
     }
 
     /// Check what is said for each combination of figures.

@@ -20,6 +20,15 @@ pub fn figures_text(summary: &Summary) -> String {
 }
 
 fn text(title: &str, summary: &Summary) -> String {
+    let mut out = format!("gwp-race: {title}\n");
+    for (label, value) in rows(summary) {
+        let _ = writeln!(out, "  {label:<28}{}", clean(&value));
+    }
+    out
+}
+
+/// All figures: what each is called, and its value.
+pub(in crate::report) fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
     let mut rows = vec![
         ("elapsed", seconds(summary.elapsed_s)),
@@ -109,9 +118,5 @@ fn text(title: &str, summary: &Summary) -> String {
         rows.push(("spent", format!("{} ({what})", seconds(*spent))));
     }
     rows.push(("cost", Cost(summary).in_full()));
-    let mut out = format!("gwp-race: {title}\n");
-    for (label, value) in rows {
-        let _ = writeln!(out, "  {label:<28}{}", clean(&value));
-    }
-    out
+    rows
 }
