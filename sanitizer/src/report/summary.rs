@@ -17,8 +17,8 @@ use super::programs::WatchedProgram;
 use super::suppress::UnusedRule;
 
 pub use closing::closing_line;
-pub use limit::advice;
 pub(super) use closing::{cost, limits, outcome, watched};
+pub use limit::advice;
 pub(super) use stats::rows;
 pub use stats::{figures_text, stats_text};
 pub use status::status_text;

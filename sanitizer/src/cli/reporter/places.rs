@@ -124,7 +124,10 @@ fn told(decision: &Decision, place: &mut dyn FnMut(u64, What) -> String) -> Stri
     };
     let chosen = place(*at, what);
     let later = later_ns.map_or_else(String::new, |later| {
-        format!(", {:.1} ms apart", Duration::from_nanos(later).as_secs_f64() * 1e3)
+        format!(
+            ", {:.1} ms apart",
+            Duration::from_nanos(later).as_secs_f64() * 1e3
+        )
     });
     let writers = writers.iter();
     let writers: Vec<String> = writers

@@ -8,7 +8,7 @@ use askama::Template;
 use super::race::RaceView;
 use crate::report::clean::clean;
 use crate::report::model::Race;
-use crate::report::summary::{Summary, cost, limits, outcome, rows, unused_lines, watched};
+use crate::report::summary::{Summary, advice, cost, limits, outcome, rows, unused_lines, watched};
 use crate::report::words::{capitalized, file_name};
 
 /// See the module.
@@ -103,8 +103,8 @@ fn run(races: &[Race], summary: &Summary) -> RunView {
         capitalized(&watched(summary)),
         cost(summary)
     );
-    let unused = unused_lines(summary);
-    let unused = unused
+    let others = unused_lines(summary) + &advice(summary);
+    let others = others
         .lines()
         .map(|line| line.trim_start_matches("gwp-race: "));
     let limits = limits(summary);
@@ -112,7 +112,7 @@ fn run(races: &[Race], summary: &Summary) -> RunView {
     let figures = rows(summary).into_iter();
     RunView {
         sentences: clean(&sentences).into_owned(),
-        limits: limits.chain(unused.map(str::to_owned)).collect(),
+        limits: limits.chain(others.map(str::to_owned)).collect(),
         figures: figures
             .map(|(label, value)| (label, clean(&value).into_owned()))
             .collect(),

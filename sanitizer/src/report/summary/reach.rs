@@ -92,9 +92,10 @@ pub(super) fn reach(summary: &Summary) -> Vec<String> {
         )),
     };
     let sites = match sites {
-        Sites::Stalled(sampled, total) => {
-            Some(format!("{sampled} of {} sampled", count(total, "access site")))
-        }
+        Sites::Stalled(sampled, total) => Some(format!(
+            "{sampled} of {} sampled",
+            count(total, "access site")
+        )),
         Sites::Known(total) => Some(format!("{} known", count(total, "access site"))),
         Sites::Untold => None,
     };
