@@ -8,6 +8,7 @@ mod fate;
 mod places;
 mod progress;
 mod report_file;
+mod sightings;
 mod source_files;
 mod work;
 
@@ -41,6 +42,8 @@ pub use fate::{Explained, Fate};
 use places::Places;
 use progress::Progress;
 use report_file::ReportFile;
+pub use sightings::Meeting;
+use sightings::Sightings;
 use source_files::SourceFiles;
 use work::{Work, lock};
 
@@ -53,20 +56,6 @@ const MOST_UNTOLD: usize = 1000;
 
 /// The process that reads debug information ends when nobody has asked it anything for so long.
 const REST: Duration = Duration::from_secs(60);
-
-/// Work for the reporting thread.
-enum Work {
-    Modules(u32, Vec<ModuleInfo>, Option<FileRights>),
-    Race(Box<Finding>, Vec<MapInfo>),
-    Repeat(u32, u64),
-    Coverage(u32, Vec<LookedAt>),
-    CoverageIsCut(u32),
-    Elsewhere(u32, Vec<(u64, u64)>),
-    Decision(u32, Decision),
-    Forget(u32),
-    Reopen,
-    Finish(Box<Summary>),
-}
 
 /// A handle on the reporting thread.
 pub struct Reporter {
@@ -115,6 +104,7 @@ struct State {
     looked_into: Option<HashSet<(String, Vec<u8>)>>,
     elsewhere: Elsewhere,
     places: Places,
+    sightings: Sightings,
     programs: Programs,
 }
 
@@ -198,6 +188,7 @@ impl Reporter {
             looked_into: (args.verbose > 0).then(HashSet::new),
             elsewhere: Elsewhere::default(),
             places: Places::default(),
+            sightings: Sightings::default(),
             programs: Programs::default(),
         };
         let (work, queue) = mpsc::channel();
@@ -271,9 +262,8 @@ impl Reporter {
     }
 
     /// A race that was told before was caught again.
-    /// `stalled` is the run-time address of the stalled access in the process `pid`.
-    pub fn repeat(&self, pid: u32, stalled: u64) {
-        let _ = self.work.send(Work::Repeat(pid, stalled));
+    pub fn repeat(&self, meeting: Meeting) {
+        let _ = self.work.send(Work::Repeat(meeting));
     }
 
     /// These functions of a process were looked at.

@@ -168,9 +168,13 @@ pub enum Notice {
     /// A race was caught.
     Race(Box<Finding>, Vec<MapInfo>),
     /// A race that was told before was caught again in this process.
-    ///
-    /// Run-time address of the stalled access.
-    Repeat(u64),
+    Repeat {
+        /// Run-time address of the stalled access.
+        stalled: u64,
+        /// Where the racing thread was after its access or, where it had called a memory routine, where that returns to
+        /// ([`Finding::racing_place`](crate::report::Finding::racing_place)).
+        racing: u64,
+    },
     /// eBPF is not permitted, as this text says: the gates' work is done in user space.
     WithoutGates(String),
     /// Something the user should know.

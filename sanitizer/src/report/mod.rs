@@ -32,6 +32,7 @@ mod rule;
 #[cfg(test)]
 pub(crate) mod sample;
 mod sarif;
+mod sighting;
 mod source_map;
 mod source_root;
 pub mod status_line;
@@ -70,6 +71,7 @@ pub use records::{Record, Records, RecordsError, read_records};
 pub use review::review;
 pub use rule::{is_called, rule};
 pub use sarif::SarifWriter;
+pub use sighting::Sighting;
 pub use source_map::{MappedPrefix, SourceMap};
 pub use source_root::SourceRoot;
 pub use summary::{

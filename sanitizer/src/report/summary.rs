@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::elsewhere::Unanalyzed;
+use super::model::Race;
 use super::programs::WatchedProgram;
+use super::sighting::Sighting;
 use super::suppress::UnusedRule;
 
 pub use closing::closing_line;
@@ -54,6 +56,9 @@ pub struct Summary {
     pub races_known: u64,
     /// Races found, repeats included.
     pub races_total: u64,
+    /// How often each race was caught, in the order in which they were caught first.
+    #[serde(default)]
+    pub sightings: Vec<Sighting>,
     /// Times that an access site was waited at.
     #[serde(default)]
     pub site_waits: u64,
@@ -141,6 +146,14 @@ pub struct Summary {
     /// Whether anything that was executed carries metadata, as far as is known; `None` where that was not told.
     #[serde(default)]
     pub metadata_seen: Option<bool>,
+}
+
+impl Summary {
+    /// How often a race was caught, where that is known.
+    pub(super) fn sighting(&self, race: &Race) -> Option<&Sighting> {
+        let mut sightings = self.sightings.iter();
+        sightings.find(|sighting| sighting.fingerprint == race.fingerprint)
+    }
 }
 
 fn seconds(seconds: f64) -> String {

@@ -1,9 +1,10 @@
 //! What the reporting thread does with what it is given.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use crate::hunt::code_tables::CodeTables;
-use crate::hunt::wire::Refuted;
+use crate::hunt::wire::{Decision, Refuted};
 use crate::image::Image;
 use crate::kernel::rights::FileRights;
 use crate::report::{
@@ -13,6 +14,7 @@ use crate::report::{
 use crate::symbols::Symbolizer;
 use crate::verdict::Reason;
 
+use super::sightings::{Again, Meeting};
 use super::{CoverageFile, Explained, Fate, State};
 
 /// A run with fewer stalls that has caught nothing has not looked for races enough to say that a suppression names none.
@@ -22,10 +24,11 @@ const ENOUGH_STALLS: u64 = 100;
 pub(super) enum Work {
     Modules(u32, Vec<ModuleInfo>, Option<FileRights>, String),
     Race(Box<Finding>, Vec<MapInfo>),
-    Repeat(u32, u64),
+    Repeat(Meeting),
     Coverage(u32, Vec<LookedAt>),
     CoverageIsCut(u32),
     Elsewhere(u32, Vec<(u64, u64)>),
+    Decision(u32, Decision),
     Forget(u32),
     Reopen,
     Finish(Box<Summary>),
@@ -84,7 +87,7 @@ impl State {
                         let sizes = [finding.stalled.size, finding.racing.size];
                         race.notes.extend(notes_of(doubts, sizes));
                         self.refuted_at.remove(&(finding.pid, finding.stalled.pc));
-                        let fate = self.race(race);
+                        let fate = self.race(race, Meeting::of(&finding));
                         self.progress.tell(self.tally);
                         fate
                     }
@@ -97,10 +100,7 @@ impl State {
                     fate,
                 });
             }
-            Work::Repeat(pid, stalled) => match self.refuted_at.get(&(pid, stalled)) {
-                Some(&reason) => *self.refuted.entry(reason).or_default() += 1,
-                None => self.tally.total += 1,
-            },
+            Work::Repeat(meeting) => self.repeat(meeting),
             Work::Coverage(pid, functions) => {
                 let symbolizer = self.symbolizer(pid).clone();
                 if let Some(file) = &mut self.coverage {
@@ -134,6 +134,7 @@ impl State {
                 self.symbolizers.remove(&pid);
                 self.source_files.forget(pid);
                 self.programs.forget(pid);
+                self.sightings.forget(pid);
                 self.refuted_at.retain(|&(of, _), _| of != pid);
             }
             Work::Finish(mut summary) => {
@@ -142,6 +143,7 @@ impl State {
                 summary.races_unique = self.tally.unique;
                 summary.races_known = self.tally.known;
                 summary.races_total = self.tally.total;
+                summary.sightings = self.sightings.all();
                 let figures = self.files().figures().clone();
                 summary.readers_ended = figures.ended;
                 summary.files_not_read = figures.unread;
@@ -192,8 +194,21 @@ impl State {
         })
     }
 
+    /// What was told of a place was caught again.
+    fn repeat(&mut self, meeting: Meeting) {
+        if let Some(&reason) = self.refuted_at.get(&(meeting.pid, meeting.stalled)) {
+            *self.refuted.entry(reason).or_default() += 1;
+            return;
+        }
+        let now = humantime::format_rfc3339_nanos(SystemTime::now()).to_string();
+        match self.sightings.again(meeting, &now) {
+            Again::Suppressed => self.tally.suppressed += 1,
+            Again::Race | Again::Unknown => self.tally.total += 1,
+        }
+    }
+
     /// Reports a race, unless it is suppressed or a repeat.
-    fn race(&mut self, mut race: Race) -> Fate {
+    fn race(&mut self, mut race: Race, meeting: Meeting) -> Fate {
         if self
             .beforehand
             .suppressions
@@ -201,9 +216,11 @@ impl State {
             .is_some_and(|list| list.suppresses(&race))
         {
             self.tally.suppressed += 1;
+            self.sightings.suppressed(meeting);
             return Fate::Suppressed;
         }
         self.tally.total += 1;
+        self.sightings.saw(meeting, &race);
         if !self.deduper.record(&race) {
             return Fate::Repeated;
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tracing::{debug, info, warn};
 
 use crate::cli::link::LinkId;
+use crate::cli::reporter::Meeting;
 use crate::hunt::wire::{Ending, Notice};
 use crate::kernel::process::thread_cpu_time_ns;
 
@@ -72,7 +73,13 @@ impl Session {
                     }
                 }
             }
-            Notice::Repeat(stalled) => self.reporter.repeat(pid, stalled),
+            Notice::Repeat { stalled, racing } => {
+                self.reporter.repeat(Meeting {
+                    pid,
+                    stalled,
+                    racing,
+                });
+            }
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Warning(text) => warn!("{text}"),
             Notice::Decision(decision) => self.reporter.decision(pid, decision),

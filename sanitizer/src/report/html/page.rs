@@ -56,7 +56,7 @@ impl Page {
             run: summary.map(|summary| run(races, summary)),
             races: (1..)
                 .zip(races)
-                .map(|(number, race)| RaceView::new(number, race, has_baseline))
+                .map(|(number, race)| RaceView::new(number, race, has_baseline, summary))
                 .collect(),
         }
     }

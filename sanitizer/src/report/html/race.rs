@@ -4,6 +4,7 @@ use super::side::SideView;
 use crate::report::clean::clean;
 use crate::report::model::Race;
 use crate::report::rule::rule;
+use crate::report::summary::Summary;
 use crate::report::words::{
     bare_clock, capitalized, location, sentence, summary_places, value, verdict, what,
 };
@@ -31,7 +32,13 @@ pub(super) struct RaceView {
 }
 
 impl RaceView {
-    pub(super) fn new(number: usize, race: &Race, has_baseline: bool) -> Self {
+    /// `summary`: of the run, where it has ended.
+    pub(super) fn new(
+        number: usize,
+        race: &Race,
+        has_baseline: bool,
+        summary: Option<&Summary>,
+    ) -> Self {
         let state = if race.known { "known" } else { "new" };
         Self {
             number,
@@ -39,7 +46,7 @@ impl RaceView {
             sentence: sentence(race),
             state: (has_baseline || race.known).then_some(state),
             known: race.known,
-            facts: facts(race),
+            facts: facts(race, summary),
             sides: race.accesses.each_ref().map(SideView::new),
             time: clean(&race.time).into_owned(),
             clock: bare_clock(&race.time).map(str::to_owned),
@@ -53,7 +60,7 @@ impl RaceView {
     }
 }
 
-fn facts(race: &Race) -> Vec<(&'static str, String)> {
+fn facts(race: &Race, summary: Option<&Summary>) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("Verdict", verdict(race.verdict).to_owned()),
         (
@@ -65,6 +72,8 @@ fn facts(race: &Race) -> Vec<(&'static str, String)> {
     facts.extend(value(race).map(|value| ("Watched", clean(&value).into_owned())));
     let exe = clean(&race.exe);
     facts.push(("Process", format!("{exe} (pid={})", race.pid)));
+    let sighting = summary.and_then(|summary| summary.sighting(race));
+    facts.extend(sighting.map(|sighting| ("Caught", clean(&sighting.told()).into_owned())));
     facts
 }
 

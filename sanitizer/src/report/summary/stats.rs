@@ -118,5 +118,8 @@ pub(in crate::report) fn rows(summary: &Summary) -> Vec<(&'static str, String)> 
         rows.push(("spent", format!("{} ({what})", seconds(*spent))));
     }
     rows.push(("cost", Cost(summary).in_full()));
+    for race in &summary.sightings {
+        rows.push(("caught", format!("{} {}", race.fingerprint, race.told())));
+    }
     rows
 }
