@@ -105,6 +105,7 @@ fn json_in_other_forms() {
         ("text", "WARNING: gwp-race: data race (pid="),
         ("tsan", "WARNING: ThreadSanitizer: data race (pid="),
         ("github", "::error file=many_races.c,line="),
+        ("html", "<article id=\"race-"),
         ("sarif", "\"ruleId\":\"data-race\""),
         ("json", "\"type\":\"race\""),
     ];

@@ -411,7 +411,7 @@ fn closed_descriptors_stay_closed() {
 /// Check that names which a program chooses move no cursor, turn no letters round and begin no line, in whatever they are told.
 #[test]
 fn names_do_nothing_to_a_terminal() {
-    const HOSTILE: &str = "a\nWARN forged \x1b[31m\u{202e}\u{9b}2Jb";
+    const HOSTILE: &str = "a\ngwp-race: error: forged \x1b[31m\u{202e}\u{9b}2Jb";
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join(HOSTILE);
     fs::copy(built("conduct/many_races.c"), &program).unwrap();
@@ -449,7 +449,9 @@ fn names_do_nothing_to_a_terminal() {
         let unseen = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!text.contains(unseen), "{text:?}");
         assert!(
-            !text.lines().any(|line| line.starts_with("WARN forged")),
+            !text
+                .lines()
+                .any(|line| line.starts_with("gwp-race: error: forged")),
             "{text}"
         );
     }

@@ -21,9 +21,44 @@ fn a_terminal_is_like_a_file() {
     let program = lines.iter().position(|line| *line == "terminal");
     lines.remove(program.unwrap_or_else(|| panic!("the program had none: {said}")));
     assert!(!lines.is_empty(), "gwp-race said nothing");
-    let is_own = |line: &&str| {
-        let mut beginnings = ["INFO ", "WARN ", "gwp-race: "].into_iter();
-        line.is_empty() || beginnings.any(|beginning| line.trim_start().starts_with(beginning))
-    };
+    let is_own = |line: &&str| line.is_empty() || line.starts_with("gwp-race: ");
     assert!(lines.iter().all(is_own), "{said:?}");
+}
+
+/// Check that wrong options, a warning and a failure begin alike.
+#[test]
+fn messages_begin_with_the_name() {
+    let said = |words: &[&str]| {
+        let mut command = Command::new(gwp_race());
+        let output = command.args(words).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    for (words, code, beginning) in [
+        (&["run", "--no-such-option"][..], 2, "gwp-race: error: "),
+        (&["attach", "0"], 2, "gwp-race: error: "),
+        (&["inspect", "/nonexistent"], 1, "gwp-race: error: "),
+        (&["run", "--", "/nonexistent"], 127, "gwp-race: error: "),
+        (
+            &["run", "--follow-forks", "no", "--", "sleep", "1"],
+            0,
+            "gwp-race: warning: nothing in process",
+        ),
+        (
+            &["run", "--require-metadata", "--", "true"],
+            67,
+            "gwp-race: error: nothing that was executed carries metadata",
+        ),
+    ] {
+        let (found, text) = said(words);
+        assert_eq!(found, Some(code), "{words:?}: {text}");
+        assert!(
+            text.lines().any(|line| line.starts_with(beginning)),
+            "{words:?}: {text}"
+        );
+        assert!(
+            !text.contains("WARN ") && !text.contains("ERROR "),
+            "{text}"
+        );
+    }
 }

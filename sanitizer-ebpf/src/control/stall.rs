@@ -16,6 +16,8 @@ pub struct Stall {
     /// Addresses behind accesses of which it is known that they race with the one of the stalled thread; 0 where
     /// there are no more.
     pub known: [AtomicU64; KNOWN],
+    /// For each of them the last generation in whose stall it was made.
+    pub known_met: [AtomicU64; KNOWN],
     /// `generation << KNOWN_BITS | count`: those of them that were made during the stall of that generation.
     pub known_hits: AtomicU64,
     /// 1: of each place one access is recorded in a stall; further ones count as known.

@@ -82,8 +82,9 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         return kernel_access(control, word, address, tid, shares, is_early);
     }
     // Of what is early it is not certain yet that it is of a stall.
-    if !shares && !is_early && is_known(control, pc) {
-        count_known(control, tid, phase::generation(word));
+    let generation = phase::generation(word);
+    if !shares && !is_early && meets_known(control, pc, generation) {
+        count_known(control, tid, generation);
         return swallow(control, Counter::HitKnown);
     }
     // The program counter is that of the next instruction: one byte back is in the function.
@@ -118,9 +119,9 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
     // A routine has many callers.
     if atomic::load(&control.stall.places_once) != 0
         && flags & FunctionEntry::MEM_ROUTINE == 0
-        && is_recorded(phase::generation(word), pc)
+        && is_recorded(generation, pc)
     {
-        count_known(control, tid, phase::generation(word));
+        count_known(control, tid, generation);
         return swallow(control, Counter::HitKnown);
     }
     let Some((record, index)) = next_record(control) else {
@@ -204,9 +205,15 @@ fn count_known(control: &Control, tid: u32, generation: u64) {
     }
 }
 
-/// Whether it is known that the access before this address races with the one of the stalled thread.
+/// Whether it is known that the access before this address races with the one of the stalled thread of a generation, which is noted.
 #[inline(always)]
-fn is_known(control: &Control, pc: u64) -> bool {
-    let mut known = control.stall.known.iter();
-    known.any(|known| atomic::load(known) == pc)
+fn meets_known(control: &Control, pc: u64, generation: u64) -> bool {
+    let mut known = control.stall.known.iter().zip(&control.stall.known_met);
+    known.any(|(known, met)| {
+        let is_met = atomic::load(known) == pc;
+        if is_met {
+            atomic::store(met, generation);
+        }
+        is_met
+    })
 }

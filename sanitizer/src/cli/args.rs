@@ -2,11 +2,13 @@
 
 mod watch;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, io::Write as _, path::PathBuf};
 
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::form::Format;
+use super::messages::of_arguments;
+use super::wanted::Wanted;
 
 pub use watch::{Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo};
 
@@ -89,7 +91,8 @@ const COMPLETIONS_EXAMPLES: &str = "Examples:
 
 const ATTACH_EXAMPLES: &str = "Examples:
   gwp-race attach 4711
-  gwp-race attach --duration 60s --stats $(pidof server)
+  gwp-race attach server
+  gwp-race attach --duration 60s --stats $(pidof -s server)
 
 Ctrl-C, SIGTERM and the end of --duration release the process without stopping it.";
 
@@ -110,9 +113,11 @@ pub struct AttachArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub watch: WatchArgs,
-    /// The process to watch.
-    #[arg(value_name = "PID", value_parser = parse_pid)]
-    pub pid: u32,
+    /// The process to watch: its id, or its name.
+    ///
+    /// A name must be that of one process alone: of its program's file, without folders, or what ps -e calls it.
+    #[arg(value_name = "PID|NAME", value_parser = Wanted::parse)]
+    pub process: Wanted,
 }
 
 /// Write the manual pages
@@ -144,17 +149,22 @@ pub struct LaunchArgs {
     pub command: Vec<OsString>,
 }
 
-fn parse_pid(text: &str) -> Result<u32, String> {
-    const MOST: u32 = i32::MAX.cast_unsigned();
-    let pid = text.parse().ok().filter(|pid| (1..=MOST).contains(pid));
-    pid.ok_or_else(|| "give the id of a process, which `pgrep -a NAME` finds".to_owned())
-}
-
 /// Reads this process's command line; ends the process where that is wrong, or asks for help.
 #[must_use]
 pub fn parse() -> Cli {
-    let matches = brief(Cli::command()).get_matches();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    let matches = brief(Cli::command()).try_get_matches();
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| refuse(&error))
+}
+
+/// Ends the process as clap would, but with a message that begins as all others do.
+fn refuse(error: &clap::Error) -> ! {
+    let Some(text) = of_arguments(error) else {
+        error.exit();
+    };
+    // There is nobody to tell where standard error is closed.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    std::process::exit(error.exit_code());
 }
 
 /// `-h` tells an option a line: the words that an option takes are explained by `--help` alone.

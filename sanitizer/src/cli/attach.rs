@@ -1,6 +1,5 @@
 //! `gwp-race attach`: watches a running process and leaves it running.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use nix::unistd::Pid;
@@ -12,17 +11,14 @@ use tokio::{
 use super::{
     args::AttachArgs,
     enough::Lack,
+    messages::tell,
     session::{Happening, Session},
     status::are_reports_read,
     time_limit::TimeLimit,
+    wanted::{caution, namespace},
 };
 use crate::kernel::terminal::is_controlled;
-use crate::report::{clean::clean_message, status_line::Stderr};
-use crate::tracee::{
-    process::{check_is_program, executed},
-    status::Status,
-    threads,
-};
+use crate::tracee::{process::executed, threads};
 
 /// What is about to be watched.
 fn attaching(pid: u32) -> String {
@@ -39,29 +35,22 @@ fn attaching(pid: u32) -> String {
 /// # Errors
 /// Fails when the process cannot be held or a report not be written.
 pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
-    let tid = Pid::from_raw(args.pid.cast_signed());
-    // The threads of a process have files, too, although no listing shows them.
-    if let Ok(status) = Status::of_process(tid)
-        && status.tgid != tid
-    {
-        let process = status.tgid;
-        anyhow::bail!(
-            "{tid} is a thread of process {process}; watch that: gwp-race attach {process}"
-        );
-    }
-    check_is_program(tid)?;
-    let mut session = Session::new(&args.watch, Some(args.pid))?;
+    let found = args.process.find()?;
+    let pid = found.pid;
+    let mut session = Session::new(&args.watch, Some(pid))?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut figures = signal(SignalKind::user_defined1())?;
     let had_terminal = is_controlled();
     if !args.watch.quiet && !are_reports_read(&args.watch) {
-        let text = attaching(args.pid);
-        // There is nobody to tell where standard error is closed.
-        let _ = writeln!(Stderr, "gwp-race: {}", clean_message(&text));
+        tell(&attaching(pid));
     }
-    session.watch(args.pid, false)?;
+    if let Some(text) = caution(pid, namespace(pid).as_deref()) {
+        tracing::warn!("{text}");
+    }
+    found.check_lives()?;
+    session.watch(pid, false)?;
     let mut limit = TimeLimit::new(args.watch.duration, Instant::now());
     let mut is_over = false;
     loop {
@@ -88,9 +77,9 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
                     }
                 }
                 Happening::Failed(text) => anyhow::bail!(text),
-                Happening::AllEnded if session.has_watched(args.pid) => break,
+                Happening::AllEnded if session.has_watched(pid) => break,
                 Happening::AllEnded => {
-                    anyhow::bail!("process {} has ended before it could be watched", args.pid)
+                    anyhow::bail!("process {pid} has ended before it could be watched; list what runs with `ps -e`")
                 }
                 Happening::Watching => limit.begin(Instant::now()),
                 Happening::Seized => {}
@@ -98,10 +87,9 @@ pub async fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
         }
     }
     session.stop().await;
-    if is_over && !session.has_watched(args.pid) {
+    if is_over && !session.has_watched(pid) {
         anyhow::bail!(
-            "process {} could not be watched in time: the machine may be overloaded (see `uptime`); try again, with -v, or give it a longer --duration",
-            args.pid
+            "process {pid} could not be watched in time: the machine may be overloaded (see `uptime`); try again, with -v, or give it a longer --duration"
         );
     }
     let closing = session.finish().await;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::form::{Form, Format};
 use crate::kernel::rights::as_caller;
 use crate::report::{
-    MappedPrefix, Record, ReportWriter, SourceMap, Summary, Suppressions, WriteError, read_records,
+    MappedPrefix, Record, ReportWriter, SourceMap, Suppressions, WriteError, read_records,
 };
 
 /// Write reports in another form
@@ -18,6 +18,7 @@ use crate::report::{
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   gwp-race run --format json -o races.json -- ./test-suite
+  gwp-race export --format html -o races.html races.json
   gwp-race export --format sarif -o races.sarif races.json
   gwp-race export --format github races.json")]
 pub struct ExportArgs {
@@ -81,7 +82,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     };
     let path = args.output.as_deref().unwrap_or(Path::new("-"));
     let (mut writer, _) = form.write_to(path, false)?;
-    let written = write(&read.records, form, &mut *writer);
+    let written = write(&read.records, &mut *writer);
     match written {
         // Who reads has read enough.
         Err(error) if error.is_closed() && args.output.is_none() => return Ok(ExitCode::SUCCESS),
@@ -94,21 +95,17 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes all races, and what stands at the end of the last run; a document has an end in any case.
-fn write(
-    records: &[Record],
-    form: Form<'_>,
-    writer: &mut dyn ReportWriter,
-) -> Result<(), WriteError> {
+/// Writes all races, and what stands at the end of the last run.
+fn write(records: &[Record], writer: &mut dyn ReportWriter) -> Result<(), WriteError> {
     let mut last = None;
     for record in records {
         match record {
             Record::Race(race) => writer.race(race)?,
-            Record::Summary(summary) => last = Some((**summary).clone()),
+            Record::Summary(summary) => last = Some(summary),
         }
     }
-    match last.or_else(|| form.is_document().then(Summary::default)) {
-        Some(summary) => writer.summary(&summary),
-        None => Ok(()),
+    match last {
+        Some(summary) => writer.summary(summary),
+        None => writer.without_summary(),
     }
 }

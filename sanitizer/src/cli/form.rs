@@ -8,8 +8,8 @@ use clap::ValueEnum;
 
 use crate::kernel::rights::as_caller;
 use crate::report::{
-    DescriptorError, GithubWriter, JsonWriter, ReportWriter, SarifWriter, SharedFile, SourceMap,
-    SourceRoot, TextWriter, TsanWriter, is_own_descriptor, open_descriptor, open_output,
+    DescriptorError, GithubWriter, HtmlWriter, JsonWriter, ReportWriter, SarifWriter, SharedFile,
+    SourceMap, SourceRoot, TextWriter, TsanWriter, is_own_descriptor, open_descriptor, open_output,
 };
 
 /// Forms of reports.
@@ -19,6 +19,8 @@ pub enum Format {
     Text,
     /// One JSON object a line.
     Json,
+    /// One page for a browser, which needs nothing else; written at the end.
+    Html,
     /// SARIF 2.1.0, for code hosts and editors; one document, written at the end.
     Sarif,
     /// Annotations of a run of GitHub Actions.
@@ -54,14 +56,14 @@ impl Form<'_> {
 
     /// Reports are written as they come; else the whole is one document.
     #[must_use]
-    pub fn is_document(self) -> bool {
-        self.format == Format::Sarif
+    pub const fn is_document(self) -> bool {
+        matches!(self.format, Format::Html | Format::Sarif)
     }
 
-    /// A program reads them, which is to be told of known races and of the end in any case.
+    /// Known races and the end belong into it, however little the user wants to be told: a program reads it, or it is one whole.
     #[must_use]
-    pub const fn is_for_programs(self) -> bool {
-        matches!(self.format, Format::Json | Format::Sarif)
+    pub const fn is_complete(self) -> bool {
+        self.is_document() || matches!(self.format, Format::Json)
     }
 
     /// Where reports go if nobody says so, unless that is standard error: programs that start tests under ThreadSanitizer tell it by its options.
@@ -130,6 +132,7 @@ impl Form<'_> {
                 Box::new(if beside { text.beside_output() } else { text })
             }
             Format::Json => Box::new(JsonWriter::new(out, name)),
+            Format::Html => Box::new(HtmlWriter::new(out, name, self.has_baseline)),
             Format::Sarif => Box::new(SarifWriter::new(out, name, root(), self.has_baseline)),
             Format::Github => Box::new(GithubWriter::new(out, name, root())),
             Format::Tsan => Box::new(TsanWriter::new(out, name)),

@@ -8,6 +8,8 @@ mod oracle;
 mod pc_section;
 mod probes;
 mod process;
+#[cfg(test)]
+mod schema;
 mod small_tables;
 mod source;
 mod stack_map;
@@ -23,7 +25,6 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use nix::unistd::Pid;
-use serde_json::json;
 
 use super::stdout::{is_broken_pipe, written};
 use super::told;
@@ -34,8 +35,8 @@ use crate::pcmeta::PcSectionDescription;
 use crate::report::clean::clean;
 use crate::symbols::{CallFrames, ModuleInfo, debug_image, load_metadata};
 
-use listed::write_line;
 use module::Module;
+use module::json::write_not_shown;
 use source::Files;
 use tables::Tables;
 
@@ -271,8 +272,7 @@ impl Inspection<'_> {
     /// Tells why something cannot be shown.
     fn error(&mut self, name: &str, error: &str) -> anyhow::Result<()> {
         if self.args.json {
-            let line = json!({"type": "module", "file": name, "error": error});
-            write_line(&line, &mut self.out)?;
+            write_not_shown(name, error, self.out)?;
         } else if error.starts_with(&format!("{name}: ")) {
             writeln!(self.out, "{}", clean(error))?;
         } else {

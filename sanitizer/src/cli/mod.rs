@@ -15,8 +15,10 @@ pub mod form;
 pub mod inspect;
 pub mod link;
 pub mod man;
+mod messages;
 mod not_executable;
 mod not_watched;
+mod panics;
 mod passed_on;
 mod pauses;
 mod programs;
@@ -31,19 +33,15 @@ mod stdout;
 pub mod suppress;
 mod time_limit;
 mod totals;
+mod wanted;
 mod watched;
 
-use std::{
-    error::Error,
-    io::{self, Write as _},
-    os::fd::AsFd as _,
-    process::ExitCode,
-};
+use std::{error::Error, io, os::fd::AsFd as _, process::ExitCode};
 
 use anyhow::Context as _;
-use args::{Cli, Command, WatchArgs};
+use args::{Cli, Command};
+use messages::log_to_stderr;
 use tracing::debug;
-use tracing_subscriber::{filter::LevelFilter, fmt::format};
 
 use crate::kernel::{
     barred::deadly_calls,
@@ -53,19 +51,19 @@ use crate::kernel::{
     requests::{Witness, leave_to_parent},
     rights::settle,
 };
-use crate::report::{clean::clean_message, status_line::Stderr};
 
 /// Runs a command.
 ///
 /// # Errors
 /// Fails with what the user is to be told.
 pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
+    panics::tell_as(process_of(&cli.command));
     settle()?;
     outlive_signals();
     match &cli.command {
         Command::Run(args) => {
             keep_private();
-            log_to_stderr(&args.watch);
+            log_to_stderr(args.watch.quiet, args.watch.verbose);
             check_filter()?;
             let files = enough_files()?;
             let witness = Witness::start();
@@ -74,7 +72,7 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Attach(args) => {
             keep_private();
-            log_to_stderr(&args.watch);
+            log_to_stderr(args.watch.quiet, args.watch.verbose);
             check_filter()?;
             enough_files()?;
             runtime()?.block_on(attach::run(args))
@@ -108,6 +106,17 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// What the process is called that carries out a command.
+const fn process_of(command: &Command) -> &'static str {
+    match command {
+        Command::Tracer => "a tracer, or its watchdog,",
+        Command::Reader => "the process that reads debug information",
+        Command::Copier => "the process that asks file systems",
+        Command::Launch(_) => "the process that becomes the program",
+        _ => "gwp-race",
+    }
+}
+
 /// Tells the user of a failure; the code to exit with.
 #[must_use]
 pub fn fail(error: &anyhow::Error, cli: &Cli) -> ExitCode {
@@ -118,8 +127,7 @@ pub fn fail(error: &anyhow::Error, cli: &Cli) -> ExitCode {
     {
         text = format!("{text}; {limits}");
     }
-    // There is nobody to tell where standard error is closed.
-    let _ = writeln!(Stderr, "gwp-race: {}", clean_message(&text));
+    messages::tell_error(&text);
     match cli.command {
         Command::Run(_) => ExitCode::from(run::FAILED),
         _ => ExitCode::FAILURE,
@@ -164,31 +172,4 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-}
-
-fn log_to_stderr(args: &WatchArgs) {
-    let level = match (args.quiet, args.verbose) {
-        (true, _) => LevelFilter::ERROR,
-        (false, 0) => LevelFilter::WARN,
-        (false, 1) => LevelFilter::INFO,
-        (false, _) => LevelFilter::DEBUG,
-    };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(|| Stderr)
-        // Colours are not built in: to ask for them on a terminal would be answered by a panic, or a line of the logger's own.
-        .with_ansi(false)
-        .with_target(false)
-        .fmt_fields(format::debug_fn(|writer, field, value| {
-            let text = clean_message(&format!("{value:?}"));
-            if field.name() == "message" {
-                write!(writer, "{text}")
-            } else {
-                write!(writer, "{field}={text}")
-            }
-        }))
-        .without_time()
-        // It would tell standard error that standard error cannot be written to, by a panic.
-        .log_internal_errors(false)
-        .init();
 }

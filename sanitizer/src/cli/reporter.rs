@@ -4,8 +4,11 @@
 mod beforehand;
 mod closing;
 mod coverage_file;
+mod fate;
+mod places;
 mod progress;
 mod report_file;
+mod sightings;
 mod source_files;
 mod work;
 
@@ -19,15 +22,15 @@ use tokio::sync::oneshot;
 
 use super::args::{Mixed, WatchArgs};
 use super::form::Form;
-use crate::hunt::wire::Refuted;
+use crate::hunt::wire::Decision;
 use crate::kernel::descriptors::own_table;
 use crate::kernel::limits::explained;
 use crate::kernel::process::thread_cpu_time_ns;
 use crate::kernel::rights::FileRights;
 use crate::reader::{Client, Program};
 use crate::report::{
-    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, RecordStderr, ReportWriter,
-    SourceMap, Summary,
+    Deduper, Elsewhere, Finding, LookedAt, MapInfo, ModuleInfo, Programs, RecordStderr,
+    ReportWriter, SourceMap, Summary,
 };
 use crate::symbols::{Sources, Symbolizer};
 use crate::verdict::Reason;
@@ -35,62 +38,32 @@ use crate::verdict::Reason;
 use beforehand::Beforehand;
 pub use closing::{Closing, Tally};
 use coverage_file::CoverageFile;
+pub use fate::{Explained, Fate};
+use places::Places;
 use progress::Progress;
 use report_file::ReportFile;
+pub use sightings::Meeting;
+use sightings::Sightings;
 use source_files::SourceFiles;
-use work::lock;
+use work::{Work, lock};
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
 /// that finds no place here is caught again.
 const MOST_WAITING: usize = 64;
 
+/// Decisions that wait to be told at most.
+const MOST_UNTOLD: usize = 1000;
+
 /// The process that reads debug information ends when nobody has asked it anything for so long.
 const REST: Duration = Duration::from_secs(60);
-
-/// Work for the reporting thread.
-enum Work {
-    Modules(u32, Vec<ModuleInfo>, Option<FileRights>),
-    Race(Box<Finding>, Vec<MapInfo>),
-    Repeat(u32, u64),
-    Coverage(u32, Vec<LookedAt>),
-    CoverageIsCut(u32),
-    Elsewhere(u32, Vec<(u64, u64)>),
-    Forget(u32),
-    Reopen,
-    Finish(Box<Summary>),
-}
-
-/// What became of a race that was caught.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It was reported; it is the Nth that was.
-    Reported(u64),
-    /// It was reported before.
-    Repeated,
-    /// An earlier run has found it: it was told, and counts for nothing.
-    Known,
-    /// The user does not want to hear of it: to everybody but the figures it is as if it had not been caught.
-    Suppressed,
-    /// Debug information shows that it is none.
-    Refuted(Refuted),
-}
-
-/// A race was looked at.
-#[derive(Clone, Copy, Debug)]
-pub struct Explained {
-    /// The process that it was caught in.
-    pub pid: u32,
-    /// CPU time that it took, ns.
-    pub cpu_ns: u64,
-    /// What became of it.
-    pub fate: Fate,
-}
 
 /// A handle on the reporting thread.
 pub struct Reporter {
     work: mpsc::Sender<Work>,
     /// Races that wait to be explained.
     waiting: Arc<AtomicUsize>,
+    /// Decisions that wait to be told.
+    untold: Arc<AtomicUsize>,
     progress: Arc<Progress>,
     closing: oneshot::Receiver<Closing>,
     /// Coverage is wanted.
@@ -124,12 +97,15 @@ struct State {
     /// The first failure to write; a standard error that nobody reads is none.
     failure: Option<anyhow::Error>,
     quiet: bool,
-    /// A program reads the reports.
-    for_programs: bool,
+    /// Known races and the end are written in any case.
+    is_complete: bool,
     coverage: Option<CoverageFile>,
     /// The modules of which it was told what of their tables is left out; with `--verbose` only.
     looked_into: Option<HashSet<(String, Vec<u8>)>>,
     elsewhere: Elsewhere,
+    places: Places,
+    sightings: Sightings,
+    programs: Programs,
 }
 
 impl Reporter {
@@ -203,7 +179,7 @@ impl Reporter {
             found,
             failure: None,
             quiet: args.quiet,
-            for_programs: form.is_for_programs(),
+            is_complete: form.is_complete(),
             coverage: args
                 .coverage
                 .as_deref()
@@ -211,10 +187,14 @@ impl Reporter {
                 .transpose()?,
             looked_into: (args.verbose > 0).then(HashSet::new),
             elsewhere: Elsewhere::default(),
+            places: Places::default(),
+            sightings: Sightings::default(),
+            programs: Programs::default(),
         };
         let (work, queue) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let taken = Arc::clone(&waiting);
+        let untold = Arc::new(AtomicUsize::new(0));
+        let taken = [&waiting, &untold].map(Arc::clone);
         let (told, closing) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
         std::thread::Builder::new()
@@ -226,9 +206,12 @@ impl Reporter {
                 }
                 let _ = ready.send(());
                 while let Some(item) = state.next(&queue) {
-                    if matches!(item, Work::Race(..)) {
-                        taken.fetch_sub(1, SeqCst);
-                    }
+                    let [races, decisions] = &taken;
+                    match item {
+                        Work::Race(..) => races.fetch_sub(1, SeqCst),
+                        Work::Decision(..) => decisions.fetch_sub(1, SeqCst),
+                        _ => 0,
+                    };
                     state.handle(item);
                 }
                 // It is gone when we are.
@@ -246,6 +229,7 @@ impl Reporter {
         Ok(Self {
             work,
             waiting,
+            untold,
             progress,
             closing,
             covers: args.coverage.is_some(),
@@ -253,10 +237,16 @@ impl Reporter {
         })
     }
 
-    /// A process's modules are these now, and these its rights over files, as far as they are known.
-    pub fn modules(&self, pid: u32, modules: Vec<ModuleInfo>, rights: Option<FileRights>) {
+    /// A process's modules are these now, these its rights over files, as far as they are known, and it executes `exe` (empty where that is not known).
+    pub fn modules(
+        &self,
+        pid: u32,
+        modules: Vec<ModuleInfo>,
+        rights: Option<FileRights>,
+        exe: String,
+    ) {
         // The thread ends only after `finish`.
-        let _ = self.work.send(Work::Modules(pid, modules, rights));
+        let _ = self.work.send(Work::Modules(pid, modules, rights, exe));
     }
 
     /// A race was caught; false where too many wait to be explained, and this one is dropped.
@@ -272,9 +262,8 @@ impl Reporter {
     }
 
     /// A race that was told before was caught again.
-    /// `stalled` is the run-time address of the stalled access in the process `pid`.
-    pub fn repeat(&self, pid: u32, stalled: u64) {
-        let _ = self.work.send(Work::Repeat(pid, stalled));
+    pub fn repeat(&self, meeting: Meeting) {
+        let _ = self.work.send(Work::Repeat(meeting));
     }
 
     /// These functions of a process were looked at.
@@ -290,6 +279,16 @@ impl Reporter {
     /// Clock samples of a process were at these program counters, outside analyzed functions.
     pub fn elsewhere(&self, pid: u32, counted: Vec<(u64, u64)>) {
         let _ = self.work.send(Work::Elsewhere(pid, counted));
+    }
+
+    /// Something was decided in a process, to be told with the names of the places. Where too much waits for that, it is told without.
+    pub fn decision(&self, pid: u32, decision: Decision) {
+        if self.untold.load(SeqCst) >= MOST_UNTOLD {
+            tracing::info!("{}", places::unnamed(&decision));
+            return;
+        }
+        self.untold.fetch_add(1, SeqCst);
+        let _ = self.work.send(Work::Decision(pid, decision));
     }
 
     /// What was found until now.

@@ -314,3 +314,6 @@ pub trait Strategy {
     /// What came of the stall, or of the attempt, at a site that it has proposed.
     fn outcome(&mut self, site: u64, outcome: Outcome);
 }
+
+#[cfg(test)]
+mod tests;

@@ -117,6 +117,23 @@ pub struct Refuted {
     pub reason: crate::verdict::Reason,
 }
 
+/// A place that the strategy has chosen, and what came of it. The words are explained in `docs/how-it-works.md`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Run-time address of an instruction, or of a variable.
+    pub at: u64,
+    /// It is that of a variable.
+    pub is_variable: bool,
+    /// How it came to the place, a word.
+    pub way: String,
+    /// What came of it, a word.
+    pub outcome: String,
+    /// How much later another thread has used the same bytes, ns, where it was only looked who does.
+    pub later_ns: Option<u64>,
+    /// Run-time addresses behind the instructions that were seen to write a variable.
+    pub writers: Vec<u64>,
+}
+
 /// Why a tracer has let its target go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
@@ -146,20 +163,24 @@ pub enum Notice {
         /// CPU time that the tracer and its watchdog have used since they told of it last, ns.
         cpu_ns: u64,
     },
-    /// The modules of the target have changed; all of them, and what it may do with files at this moment.
-    Modules(Vec<ModuleInfo>, Option<FileRights>),
+    /// The modules of the target have changed; all of them, what it may do with files at this moment, and the file that it executes (empty where that is not known).
+    Modules(Vec<ModuleInfo>, Option<FileRights>, String),
     /// A race was caught.
     Race(Box<Finding>, Vec<MapInfo>),
     /// A race that was told before was caught again in this process.
-    ///
-    /// Run-time address of the stalled access.
-    Repeat(u64),
+    Repeat {
+        /// Run-time address of the stalled access.
+        stalled: u64,
+        /// Where the racing thread was after its access or, where it had called a memory routine, where that returns to
+        /// ([`Finding::racing_place`](crate::report::Finding::racing_place)).
+        racing: u64,
+    },
     /// eBPF is not permitted, as this text says: the gates' work is done in user space.
     WithoutGates(String),
     /// Something the user should know.
     Warning(String),
     /// What the strategy has decided, and what came of it.
-    Decision(String),
+    Decision(Decision),
     /// Some of the functions that were looked at.
     Coverage(Vec<LookedAt>),
     /// What the planner has heard, was asked and has answered: records as [`encode`](super::plan::log::file::encode) makes them, one behind the other.

@@ -101,6 +101,23 @@ pub(super) fn write_excerpt(out: &mut String, frame: &StackFrame) -> fmt::Result
     Ok(())
 }
 
+/// A line as it is shown, in three parts: what is before the column of the access, the character there, and the rest. All is in the first part where the
+/// line has none that is known.
+pub(super) fn marked(frame: &StackFrame, line: &SourceLine) -> [String; 3] {
+    let text = &line.text;
+    let whole = shown(text);
+    let column = frame.column.filter(|_| frame.line == Some(line.line));
+    let Some(before) = column.and_then(|column| before(text, column)) else {
+        return [whole, String::new(), String::new()];
+    };
+    let rest = text.get(before.len()..).unwrap_or_default();
+    let character = rest.chars().next().map_or(0, char::len_utf8);
+    let until = text.get(..before.len() + character).unwrap_or(text);
+    let [from, to] = [before, until].map(shown_width);
+    let part = |from: usize, to: usize| whole.chars().skip(from).take(to - from).collect();
+    [part(0, from), part(from, to), part(to, usize::MAX)]
+}
+
 /// What is in a line before a column; nothing where it has no such column, or that was cut off.
 fn before(text: &str, column: u32) -> Option<&str> {
     let at = usize::try_from(column).ok()?.checked_sub(1)?;
@@ -242,5 +259,40 @@ mod tests {
         assert_eq!(written(7, Some(1), ""), "         7 |\n");
         // In the middle of a character.
         assert!(written(7, Some(3), "aé").ends_with("|  ^\n"));
+    }
+
+    /// Check which character is marked, among tabs, characters of several bytes and such as are not seen; and that none is where the column is not of the line.
+    #[test]
+    fn the_column_is_marked() {
+        let parts = |text: &str, column| {
+            let frame = StackFrame {
+                line: Some(7),
+                column,
+                ..StackFrame::default()
+            };
+            let line = SourceLine {
+                line: 7,
+                text: text.to_owned(),
+            };
+            marked(&frame, &line)
+        };
+        assert_eq!(parts("a = b;", Some(5)), ["a = ", "b", ";"]);
+        assert_eq!(parts("\tx++;", Some(2)), ["    ", "x", "++;"]);
+        assert_eq!(parts("\tx", Some(1)), ["", "    ", "x"]);
+        assert_eq!(parts("é\u{202e}x", Some(6)), ["é\\u{202e}", "x", ""]);
+        assert_eq!(parts("é\u{202e}x", Some(3)), ["é", "\\u{202e}", "x"]);
+        for column in [None, Some(0), Some(2)] {
+            assert_eq!(parts("x", column), ["x", "", ""]);
+        }
+        let elsewhere = StackFrame {
+            line: Some(8),
+            column: Some(1),
+            ..StackFrame::default()
+        };
+        let line = SourceLine {
+            line: 7,
+            text: "x".to_owned(),
+        };
+        assert_eq!(marked(&elsewhere, &line), ["x", "", ""]);
     }
 }

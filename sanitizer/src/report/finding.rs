@@ -137,3 +137,14 @@ pub struct Finding {
     /// The watched bytes after the racing access; empty where they could not be read.
     pub value_after: Vec<u8>,
 }
+
+impl Finding {
+    /// By which run-time address it is told again where the racing thread was: behind its access or, where it had called a memory routine, where that
+    /// returns to.
+    #[must_use]
+    pub fn racing_place(&self) -> u64 {
+        let routine = self.racing.routine.as_ref();
+        let behind = routine.and(self.racing.returns_to);
+        behind.unwrap_or(self.racing.regs.rip)
+    }
+}

@@ -7,7 +7,7 @@ use std::io::Write;
 use super::model::Race;
 use super::own_code::own_place;
 use super::source_root::SourceRoot;
-use super::summary::{Summary, closing_line};
+use super::summary::{Summary, advice, closing_line};
 use super::text::race_text;
 use super::words::sentence;
 use super::writer::{Output, ReportWriter, WriteError};
@@ -36,8 +36,8 @@ impl ReportWriter for GithubWriter {
     }
 
     fn summary(&mut self, summary: &Summary) -> Result<(), WriteError> {
-        let line = closing_line(summary);
-        let text = format!("::notice title=gwp-race::{}\n", data(line.trim_end()));
+        let said = closing_line(summary) + &advice(summary);
+        let text = format!("::notice title=gwp-race::{}\n", data(said.trim_end()));
         self.output.write(&text)
     }
 }

@@ -1,4 +1,4 @@
-//! Races as they are reported: the model, its text and JSON forms, fingerprints,
+//! Races as they are reported: the model, its forms for people and for programs, fingerprints,
 //! suppressions, and the closing summary.
 //!
 //! A [`Finding`] holds raw facts; [`build_race`] resolves it to a [`Race`]; a
@@ -17,12 +17,14 @@ mod fingerprint;
 mod folder;
 mod github;
 mod hex;
+mod html;
 mod identity;
 mod location;
 mod model;
 mod names;
 mod output;
 mod own_code;
+mod programs;
 mod record_file;
 mod records;
 mod review;
@@ -30,6 +32,7 @@ mod rule;
 #[cfg(test)]
 pub(crate) mod sample;
 mod sarif;
+mod sighting;
 mod source_map;
 mod source_root;
 pub mod status_line;
@@ -53,6 +56,7 @@ pub use finding::{Finding, MapInfo, ModuleInfo, RaceClass, SideFacts};
 pub use fingerprint::{Deduper, Place, fingerprint, variable};
 pub use github::GithubWriter;
 pub use hex::Hex;
+pub use html::HtmlWriter;
 pub use identity::{NoName, identity};
 pub use location::classify;
 pub use model::{
@@ -61,15 +65,20 @@ pub use model::{
 };
 pub use output::{OpenError, open_output, reopen_output};
 pub use own_code::own_frame;
+pub use programs::{Programs, WatchedProgram};
 pub use record_file::{RecordFile, RecordStderr, SharedFile};
 pub use records::{Record, Records, RecordsError, read_records};
 pub use review::review;
 pub use rule::{is_called, rule};
 pub use sarif::SarifWriter;
+pub use sighting::Sighting;
 pub use source_map::{MappedPrefix, SourceMap};
 pub use source_root::SourceRoot;
-pub use summary::{Summary, closing_line, figures_text, stats_text, status_text, unused_lines};
+pub use summary::{
+    Summary, advice, closing_line, figures_text, stats_text, status_text, unused_lines,
+};
 pub use suppress::{SuppressError, Suppressions, UnusedRule};
 pub use text::race_text;
 pub use tsan::TsanWriter;
+pub use words::place_of;
 pub use writer::{JsonWriter, ReportWriter, TextWriter, WriteError};

@@ -74,13 +74,22 @@ impl ReportWriter for SarifWriter {
         Ok(())
     }
 
+    fn without_summary(&mut self) -> Result<(), WriteError> {
+        self.summary(&Summary::default())
+    }
+
     fn take_unwritten(&mut self) -> Vec<Race> {
         std::mem::take(&mut self.races)
     }
 }
 
 fn document(races: &[Race], summary: &Summary, root: &SourceRoot, has_baseline: bool) -> Sarif {
-    let results = races.iter().map(|race| result(race, root, has_baseline));
+    let results = races.iter().map(|race| {
+        let mut result = result(race, root, has_baseline);
+        let sighting = summary.sighting(race);
+        result.occurrence_count = sighting.map(|sighting| sighting.times.cast_signed());
+        result
+    });
     let figures = serde_json::to_value(summary).unwrap_or_default();
     let driver = ToolComponent::builder()
         .name("gwp-race")

@@ -37,6 +37,17 @@ pub(super) fn erase_within(out: &mut io::StderrLock<'_>) {
     }
 }
 
+/// Writes a text for whoever may hold the lock of standard error himself, and has no time to give it back: who has panicked.
+pub fn last_words(text: &str) {
+    let mut bytes = Vec::new();
+    if IS_DRAWN.swap(false, Relaxed) {
+        bytes.extend_from_slice(ERASE);
+    }
+    bytes.extend_from_slice(text.as_bytes());
+    // There is nobody to tell where that is closed.
+    let _ = nix::unistd::write(io::stderr(), &bytes);
+}
+
 /// Standard error for messages, which erase the line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stderr;

@@ -1,18 +1,27 @@
 //! The closing summary: what was done, what it cost, and how much silence is worth.
 
+mod closing;
+mod cost;
+mod limit;
+mod reach;
 mod stats;
 mod status;
 mod unused;
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
-use super::clean::clean;
 use super::elsewhere::Unanalyzed;
+use super::model::Race;
+use super::programs::WatchedProgram;
+use super::sighting::Sighting;
 use super::suppress::UnusedRule;
 
+pub use closing::closing_line;
+pub(super) use closing::{cost, limits, outcome, watched};
+pub use limit::advice;
+pub(super) use stats::rows;
 pub use stats::{figures_text, stats_text};
 pub use status::status_text;
 pub use unused::unused_lines;
@@ -21,6 +30,9 @@ pub use unused::unused_lines;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary {
+    /// The programs that were watched: the first 64 different ones.
+    #[serde(default)]
+    pub programs: Vec<WatchedProgram>,
     /// Seconds since the session began.
     pub elapsed_s: f64,
     /// Samples taken: times a strategy could have stopped a thread.
@@ -44,6 +56,9 @@ pub struct Summary {
     pub races_known: u64,
     /// Races found, repeats included.
     pub races_total: u64,
+    /// How often each race was caught, in the order in which they were caught first.
+    #[serde(default)]
+    pub sightings: Vec<Sighting>,
     /// Times that an access site was waited at.
     #[serde(default)]
     pub site_waits: u64,
@@ -122,221 +137,22 @@ pub struct Summary {
     /// The same as a share of one CPU since the session began: of a program that is idle most of the time that says more.
     #[serde(default)]
     pub one_cpu_percent: f64,
+    /// What sampling may cost at most, as a share of the target's CPU time; 0 where that was not told.
+    #[serde(default)]
+    pub max_overhead_percent: f64,
+    /// CPU time of a thread between two samples, seconds, where the user has set it.
+    #[serde(default)]
+    pub sample_period_s: Option<f64>,
+    /// Whether anything that was executed carries metadata, as far as is known; `None` where that was not told.
+    #[serde(default)]
+    pub metadata_seen: Option<bool>,
 }
 
-/// A target that has used less CPU time, seconds, has no slowdown in percent that would mean anything: a single stall and what watching
-/// may cost in advance are a large share of it, and would be of no other run.
-const LEAST_CPU_S: f64 = 1.0;
-
-/// A target that has used less CPU time than watching has, as one that is idle does, has none either: it was not slowed down so much.
-const MOST_PERCENT: f64 = 100.0;
-
-/// What takes a smaller share of the time than this is not named, percent.
-const WORTH_TELLING: f64 = 1.0;
-
-/// One line that says what was found, and what finding nothing is worth.
-#[must_use]
-pub fn closing_line(summary: &Summary) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = write_closing(&mut out, summary);
-    clean(out.trim_end()).into_owned() + "\n"
-}
-
-fn write_closing(out: &mut String, summary: &Summary) -> fmt::Result {
-    let is_new = if summary.races_known > 0 { "new " } else { "" };
-    match (summary.races_unique, summary.races_total) {
-        (0, _) => write!(
-            out,
-            "gwp-race: no {is_new}data race was caught{}, which does not prove that ",
-            known("only", summary)
-        )?,
-        (1, 1) => write!(
-            out,
-            "gwp-race: 1 data race was caught; more may exist where "
-        )?,
-        (unique, total) => write!(
-            out,
-            "gwp-race: {unique} {is_new}{} caught{} ({total} times in all); more may exist where ",
-            if unique == 1 {
-                "data race was"
-            } else {
-                "data races were"
-            },
-            known("and", summary)
-        )?,
-    }
-    let none = summary.races_unique == 0;
-    write!(
-        out,
-        "{}: ",
-        if none {
-            if summary.races_known > 0 {
-                "there is no other"
-            } else {
-                "there is none"
-            }
-        } else {
-            "nothing was watched"
-        }
-    )?;
-    write!(
-        out,
-        "memory was watched for {} of {} ({})",
-        seconds(summary.watched_s),
-        seconds(summary.elapsed_s),
-        count(summary.stalls, "stall"),
-    )?;
-    match summary.analyzed_percent {
-        Some(percent) => write!(
-            out,
-            "; {percent:.1} % of the sampled time was in analyzed code"
-        )?,
-        // Sites are found otherwise, and that tells nothing of how much time is spent in such code.
-        None if summary.sites_sampled.unwrap_or(0) > 0 => {}
-        None => write!(out, "; no analyzed code was sampled")?,
-    }
-    if let Some(hottest) = &summary.hottest_unanalyzed
-        && hottest.percent >= WORTH_TELLING
-    {
-        let (percent, name) = (hottest.percent, hottest.name());
-        write!(out, " ({percent:.1} % in {name}, which is not analyzed)")?;
-    }
-    if let (Some(sampled), Some(total)) = (summary.sites_sampled, summary.sites_total) {
-        write!(
-            out,
-            "; {sampled} of {} sampled",
-            count(total, "access site")
-        )?;
-    }
-    if summary.unwatchable_threads > 0 {
-        write!(
-            out,
-            "; {} could not be watched",
-            count(summary.unwatchable_threads, "thread")
-        )?;
-    }
-    if summary.threads_left_alone > 0 {
-        write!(
-            out,
-            "; {} of {} that were created could not be held within the budget",
-            summary.threads_left_alone,
-            count(summary.threads_created, "thread")
-        )?;
-    }
-    if summary.times_let_alone > 0 {
-        write!(
-            out,
-            "; threads were let alone {}, for {} in all, as their own signals cost more than the budget",
-            count(summary.times_let_alone, "time"),
-            seconds(summary.let_alone_s)
-        )?;
-    }
-    write_not_watched(out, &summary.not_watched)?;
-    if summary.watchdog_releases > 0 {
-        write!(
-            out,
-            "; the watchdog released the target {}",
-            count(summary.watchdog_releases, "time")
-        )?;
-    }
-    if summary.dropped > 0 {
-        write!(out, "; {} dropped", count(summary.dropped, "finding"))?;
-    }
-    if let Some(name) = summary.files_not_read.keys().next() {
-        let others = match summary.files_not_read.len() - 1 {
-            0 => String::new(),
-            others => format!(" and {}", count(others as u64, "other file")),
-        };
-        write!(
-            out,
-            "; of {name}{others} there are addresses only, as reading debug information failed"
-        )?;
-    }
-    let swallowed: u64 = summary.hits_swallowed.values().sum();
-    if swallowed > 0 {
-        write!(out, "; {} not reported", count(swallowed, "hit"))?;
-    }
-    if summary.value_changed_unknown_origin > 0 {
-        write!(
-            out,
-            "; the value changed without a hit {}",
-            count(summary.value_changed_unknown_origin, "time")
-        )?;
-    }
-    let stopped = seconds(summary.target_stopped_s);
-    writeln!(
-        out,
-        ". Threads of the target were stopped for {stopped} ({}).",
-        slowdown(summary)
-    )
-}
-
-/// The races of an earlier run that were found again.
-fn known(word: &str, summary: &Summary) -> String {
-    match summary.races_known {
-        0 => String::new(),
-        1 => format!(", {word} 1 known one"),
-        known => format!(", {word} {known} known ones"),
-    }
-}
-
-/// What watching has cost, as a share where there is enough that it is a share of.
-fn slowdown(summary: &Summary) -> String {
-    let cpu = seconds(summary.target_cpu_s);
-    let (percent, of_one_cpu) = (summary.slowdown_percent, summary.one_cpu_percent);
-    if summary.target_cpu_s < LEAST_CPU_S || percent > MOST_PERCENT {
-        let spent = seconds(summary.spent_s.values().sum());
-        format!("watching took {spent} beside {cpu} of CPU time, {of_one_cpu:.2} % of one CPU")
-    } else {
-        format!("slowdown {percent:.2} % of {cpu} of CPU time, {of_one_cpu:.2} % of one CPU")
-    }
-}
-
-/// Names the processes that were not watched, the most frequent first.
-fn write_not_watched(
-    out: &mut String,
-    not_watched: &BTreeMap<String, BTreeMap<String, u64>>,
-) -> fmt::Result {
-    const MOST: usize = 3;
-    if not_watched.is_empty() {
-        return Ok(());
-    }
-    let mut all: Vec<(u64, &str, &str)> = not_watched
-        .iter()
-        .flat_map(|(name, reasons)| {
-            let reasons = reasons.iter();
-            reasons.map(move |(reason, &count)| (count, name.as_str(), reason.as_str()))
-        })
-        .collect();
-    all.sort_by_key(|&(count, ..)| std::cmp::Reverse(count));
-    let told: Vec<String> = all
-        .iter()
-        .take(MOST)
-        .map(|(times, name, reason)| {
-            let times = count(*times, "time");
-            format!("{name} ({times}, {})", told_reason(reason))
-        })
-        .collect();
-    let more: u64 = all.iter().skip(MOST).map(|(count, ..)| count).sum();
-    write!(out, "; not watched: {}", told.join(", "))?;
-    if more > 0 {
-        write!(out, " and {more} more")?;
-    }
-    Ok(())
-}
-
-/// Why a process was not watched, in words.
-fn told_reason(reason: &str) -> &str {
-    match reason {
-        "ended-early" => "ended before it could be watched",
-        "limit" => "too many at a time",
-        "refused" => "could not be held",
-        "unidentified" => {
-            "its file was gone, or its file system did not answer, before it was known whether it has metadata"
-        }
-        "untold" => "too much happened at a time to be told of it",
-        other => other,
+impl Summary {
+    /// How often a race was caught, where that is known.
+    pub(super) fn sighting(&self, race: &Race) -> Option<&Sighting> {
+        let mut sightings = self.sightings.iter();
+        sightings.find(|sighting| sighting.fingerprint == race.fingerprint)
     }
 }
 

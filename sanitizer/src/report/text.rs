@@ -5,12 +5,10 @@ use std::fmt::{self, Write as _};
 
 use super::clean::clean;
 use super::excerpt::write_excerpt;
-use super::finding::RaceClass;
-use super::model::{
-    Access, CodeBlock, Identity, LiveValue, Location, LocationKind, Race, Role, ThreadStart,
+use super::model::{Access, CodeBlock, Identity, LiveValue, Race, Role};
+use super::words::{
+    capitalized, frame_text, location, padded, routine, summary_places, value, verdict, what,
 };
-use super::names;
-use super::words::{capitalized, frame_text, global, padded, summary_places, what};
 
 const RULE: &str = "==================";
 
@@ -35,16 +33,11 @@ fn write_race(out: &mut String, race: &Race) -> fmt::Result {
         write_access(out, access)?;
         writeln!(out)?;
     }
-    write_location(out, race)?;
-    write_value(out, race)?;
-    let verdict = match race.verdict {
-        RaceClass::PlainPlain => "plain-plain: neither access is atomic",
-        RaceClass::PlainAtomic => "plain-atomic: one access is atomic, the other is not",
-    };
-    writeln!(
-        out,
-        "  Verdict is {verdict}; both were under way at the same time"
-    )?;
+    writeln!(out, "  Location is {}", location(race))?;
+    if let Some(value) = value(race) {
+        writeln!(out, "  Value of the watched {value}")?;
+    }
+    writeln!(out, "  Verdict is {}", verdict(race.verdict))?;
     for note in &race.notes {
         writeln!(out, "  Note: {note}")?;
     }
@@ -70,6 +63,10 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
         Some(call) => format!(" in the system call {call}(2)"),
         None => String::new(),
     };
+    let starts = match &access.thread_start {
+        Some(start) => format!(" running {}", routine(start)),
+        None => String::new(),
+    };
     writeln!(
         out,
         "  {what} of size {} at {} by thread '{}' (tid={}){}{call} [{}]:",
@@ -77,7 +74,7 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
         padded(access.address),
         clean(&access.thread_name),
         access.tid,
-        runs(access.thread_start.as_ref()),
+        starts,
         access.role.name(),
     )?;
     for (number, frame) in access.stack.iter().enumerate() {
@@ -112,104 +109,4 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
         writeln!(out, "    [the stack goes on]")?;
     }
     Ok(())
-}
-
-/// What a thread runs.
-fn runs(start: Option<&ThreadStart>) -> String {
-    let Some(ThreadStart {
-        function,
-        file,
-        line,
-    }) = start
-    else {
-        return String::new();
-    };
-    let mut text = format!(" running {}", clean(function));
-    if let Some(file) = file {
-        let _ = write!(text, " {}", clean(file));
-        if let Some(line) = line {
-            let _ = write!(text, ":{line}");
-        }
-    }
-    text
-}
-
-fn write_location(out: &mut String, race: &Race) -> fmt::Result {
-    let Location {
-        kind,
-        name,
-        offset,
-        member,
-        size,
-        tid,
-        ..
-    } = &race.location;
-    let name = name.as_deref().map_or("".into(), clean);
-    let offset = offset.unwrap_or_default();
-    let size = size.unwrap_or_default();
-    let address = padded(race.address);
-    match kind {
-        LocationKind::Global => {
-            write!(out, "  Location is {}", global(race))?;
-            if offset != 0 {
-                write!(out, ", {offset} bytes into it")?;
-            }
-            if let Some(member) = member.as_deref().filter(|member| !member.is_empty()) {
-                let variable = names::variable(&name);
-                write!(out, ": {variable}{}", clean(member))?;
-            }
-            writeln!(out)
-        }
-        LocationKind::Heap => {
-            writeln!(
-                out,
-                "  Location is heap memory at {address}, {offset} bytes into [heap]"
-            )
-        }
-        LocationKind::Stack => {
-            let tid = tid.unwrap_or(race.pid);
-            if name.is_empty() {
-                writeln!(
-                    out,
-                    "  Location is stack of main thread (tid={tid}) at {address}"
-                )
-            } else {
-                writeln!(
-                    out,
-                    "  Location is stack of thread '{name}' (tid={tid}) at {address}"
-                )
-            }
-        }
-        LocationKind::Mapping => {
-            writeln!(
-                out,
-                "  Location is mapping '{name}' at {address}, offset {offset:#x}"
-            )
-        }
-        LocationKind::Anonymous => writeln!(
-            out,
-            "  Location is anonymous memory at {address} (allocator or mmap), {offset} bytes \
-             into a mapping of size {size}"
-        ),
-        LocationKind::Unknown => writeln!(out, "  Location is unknown memory at {address}"),
-    }
-}
-
-fn write_value(out: &mut String, race: &Race) -> fmt::Result {
-    let watched = format!(
-        "{} bytes at {}",
-        race.watch_size,
-        padded(race.watch_address)
-    );
-    match (&race.value_before, &race.value_after) {
-        (Some(before), Some(after)) => {
-            writeln!(
-                out,
-                "  Value of the watched {watched}: {before} before, {after} after"
-            )
-        }
-        (Some(before), None) => writeln!(out, "  Value of the watched {watched}: {before} before"),
-        (None, Some(after)) => writeln!(out, "  Value of the watched {watched}: {after} after"),
-        (None, None) => Ok(()),
-    }
 }

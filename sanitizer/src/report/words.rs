@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 
 use super::clean::clean;
+use super::finding::RaceClass;
 use super::hex::Hex;
-use super::model::{Access, Location, LocationKind, Race, StackFrame};
-use super::own_code::own_place;
+use super::model::{Access, Location, LocationKind, Race, StackFrame, ThreadStart};
+use super::names;
+use super::own_code::{is_own, own_place};
 use crate::insn::AccessKind;
+use crate::symbols::Frame;
 
 /// What an access does.
 pub(super) const fn what(access: &Access) -> &'static str {
@@ -92,6 +95,15 @@ pub(super) fn capitalized(text: &str) -> String {
         .collect()
 }
 
+/// The time of day of a time by RFC 3339, without its date and what is less than a millisecond: `03:04:05.000`.
+pub(super) fn bare_clock(time: &str) -> Option<&str> {
+    const LENGTH: usize = "03:04:05.000".len();
+    let (_, clock) = time.split_once('T')?;
+    let clock = clock.get(..LENGTH)?;
+    let is_one = |c: char| c.is_ascii_digit() || matches!(c, ':' | '.');
+    clock.chars().all(is_one).then_some(clock)
+}
+
 /// The name of a file, without its folder.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/')
@@ -144,4 +156,110 @@ pub(super) fn global(race: &Race) -> String {
         let _ = write!(text, " ({}+{at})", clean(file_name(module)));
     }
     text
+}
+
+/// What a reader finds code by: function and line of the innermost frame of his own code, or of the innermost one; nothing where neither is known.
+#[must_use]
+pub fn place_of(frames: Vec<Frame>) -> Option<String> {
+    let frames: Vec<StackFrame> = frames.into_iter().map(StackFrame::from).collect();
+    let mut named = frames.iter().filter(|frame| frame.function.is_some());
+    let frame = named.find(|frame| is_own(frame)).or(frames.first())?;
+    let function = frame
+        .function
+        .as_deref()
+        .map(|name| clean(name).into_owned());
+    let words: Vec<String> = function.into_iter().chain(source_place(frame)).collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// What a thread runs, and where that is.
+pub(super) fn routine(start: &ThreadStart) -> String {
+    let ThreadStart {
+        function,
+        file,
+        line,
+    } = start;
+    let mut text = clean(function).into_owned();
+    if let Some(file) = file {
+        let _ = write!(text, " {}", clean(file));
+        if let Some(line) = line {
+            let _ = write!(text, ":{line}");
+        }
+    }
+    text
+}
+
+/// What is at the address of a race.
+pub(super) fn location(race: &Race) -> String {
+    let Location {
+        kind,
+        name,
+        offset,
+        member,
+        size,
+        tid,
+        ..
+    } = &race.location;
+    let name = name.as_deref().map_or("".into(), clean);
+    let offset = offset.unwrap_or_default();
+    let size = size.unwrap_or_default();
+    let address = padded(race.address);
+    match kind {
+        LocationKind::Global => {
+            let mut text = global(race);
+            if offset != 0 {
+                let _ = write!(text, ", {offset} bytes into it");
+            }
+            if let Some(member) = member.as_deref().filter(|member| !member.is_empty()) {
+                let variable = names::variable(&name);
+                let _ = write!(text, ": {variable}{}", clean(member));
+            }
+            text
+        }
+        LocationKind::Heap => {
+            format!("heap memory at {address}, {offset} bytes into [heap]")
+        }
+        LocationKind::Stack => {
+            let tid = tid.unwrap_or(race.pid);
+            if name.is_empty() {
+                format!("stack of main thread (tid={tid}) at {address}")
+            } else {
+                format!("stack of thread '{name}' (tid={tid}) at {address}")
+            }
+        }
+        LocationKind::Mapping => {
+            format!("mapping '{name}' at {address}, offset {offset:#x}")
+        }
+        LocationKind::Anonymous => format!(
+            "anonymous memory at {address} (allocator or mmap), {offset} bytes into a mapping of size {size}"
+        ),
+        LocationKind::Unknown => format!("unknown memory at {address}"),
+    }
+}
+
+/// How many bytes were watched, and what they held, as far as that is known.
+pub(super) fn value(race: &Race) -> Option<String> {
+    let watched = format!(
+        "{} bytes at {}",
+        race.watch_size,
+        padded(race.watch_address)
+    );
+    match (&race.value_before, &race.value_after) {
+        (Some(before), Some(after)) => Some(format!("{watched}: {before} before, {after} after")),
+        (Some(before), None) => Some(format!("{watched}: {before} before")),
+        (None, Some(after)) => Some(format!("{watched}: {after} after")),
+        (None, None) => None,
+    }
+}
+
+/// Which kinds of accesses met, and that they did.
+pub(super) const fn verdict(class: RaceClass) -> &'static str {
+    match class {
+        RaceClass::PlainPlain => {
+            "plain-plain: neither access is atomic; both were under way at the same time"
+        }
+        RaceClass::PlainAtomic => {
+            "plain-atomic: one access is atomic, the other is not; both were under way at the same time"
+        }
+    }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::clean::to_json;
 use super::model::{Race, SCHEMA};
-use super::summary::{Summary, closing_line, stats_text, unused_lines};
+use super::summary::{Summary, advice, closing_line, stats_text, unused_lines};
 use super::text::race_text;
 
 /// A report could not be written.
@@ -42,6 +42,10 @@ pub trait ReportWriter: Send {
     fn race(&mut self, race: &Race) -> Result<(), WriteError>;
     /// Writes the summary, which comes last.
     fn summary(&mut self, summary: &Summary) -> Result<(), WriteError>;
+    /// Ends what has no summary, as of a run that was killed: only a form that is one whole has anything to write.
+    fn without_summary(&mut self) -> Result<(), WriteError> {
+        Ok(())
+    }
     /// Takes the races that are not written yet: of a form that is one whole, all until the summary.
     fn take_unwritten(&mut self) -> Vec<Race> {
         Vec::new()
@@ -127,6 +131,7 @@ impl ReportWriter for TextWriter {
         }
         text.push_str(&unused_lines(summary));
         text.push_str(&closing_line(summary));
+        text.push_str(&advice(summary));
         self.output.write(&text)
     }
 }

@@ -1,6 +1,7 @@
 //! A live process, read from the outside through `/proc`: maps, modules, threads, memory.
 //! Nothing here stops or changes the target. The formats are proc_pid_*(5)'s.
 
+pub mod called;
 pub mod descendants;
 pub mod error;
 mod file_rights;
@@ -13,6 +14,7 @@ pub(crate) mod procfs;
 pub mod signals;
 pub mod status;
 pub mod threads;
+pub mod traced;
 
 pub use error::TargetError;
 pub use file_rights::file_rights;

@@ -12,6 +12,7 @@ use crate::symbols::ModuleInfo;
 use crate::tracee::process::{Architecture, check_is_program};
 use crate::tracee::signals::Disposition;
 use crate::tracee::status::Status;
+use crate::tracee::traced::Tracer;
 use crate::tracee::{Maps, Modules, TargetError, memory, threads};
 
 /// The signals that a gate can send, as nobody minds them: ignored by default.
@@ -37,7 +38,7 @@ fn look(pid: Pid) -> Result<Vec<Check>, TargetError> {
     check_is_program(pid)?;
     let status = Status::of_process(pid)?;
     let tids = threads::list(pid)?;
-    let mut checks = vec![state(pid, &status, tids.len()), tracer(&status)];
+    let mut checks = vec![state(pid, &status, tids.len()), tracer(pid)];
     if status.tgid != pid {
         checks.push(Check::fail(
             "process id",
@@ -81,17 +82,28 @@ fn state(pid: Pid, status: &Status, threads: usize) -> Check {
     }
 }
 
-fn tracer(status: &Status) -> Check {
+fn tracer(pid: Pid) -> Check {
     let name = "traced by";
-    let Some(tracer) = status.tracer else {
+    let Some(tracer) = Tracer::of(pid) else {
         return Check::ok(name, "nobody");
     };
-    let comm = threads::name(tracer, tracer).unwrap_or_else(|_| "unknown".to_owned());
-    Check::fail(
-        name,
-        format!("{comm} ({tracer}); a process has one tracer at most"),
-        format!("end that debugger, strace or gwp-race: kill {tracer}"),
-    )
+    let Tracer {
+        process,
+        name: comm,
+        gwp_race,
+    } = tracer;
+    match gwp_race {
+        Some(other) => Check::fail(
+            name,
+            format!("another gwp-race ({other}); a process has one tracer at most"),
+            format!("end that gwp-race: kill {other}"),
+        ),
+        None => Check::fail(
+            name,
+            format!("{comm} ({process}); a process has one tracer at most"),
+            format!("end that debugger or strace: kill {process}"),
+        ),
+    }
 }
 
 /// Reading its memory needs the very permission that tracing it does

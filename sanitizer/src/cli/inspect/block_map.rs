@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::listed::{Listed, write_line};
 use super::source::Source;
@@ -11,19 +10,42 @@ use super::symbols::Symbol;
 use crate::pcmeta::{BlockMap, BlockMapFeatures, BlockMapSummary, FunctionBlocks};
 
 /// What the sections hold, as JSON.
-pub(super) fn summary(sections: &[BlockMapSummary]) -> Value {
-    let sections = sections.iter().map(|section| {
-        json!({
-            "name": section.name,
-            "bytes": section.bytes,
-            "versions": section.versions,
-            "features": section.features.names().collect::<Vec<_>>(),
-            "functions": section.functions,
-            "blocks": section.blocks,
-            "discarded": section.discarded,
-        })
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct BlockMapLine {
+    sections: Vec<BlockMapSectionLine>,
+}
+
+/// A section of a block map.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct BlockMapSectionLine {
+    name: String,
+    /// Its size in the file.
+    bytes: u64,
+    /// The versions of its entries.
+    versions: Vec<u8>,
+    /// The features that any of its entries has.
+    features: Vec<&'static str>,
+    functions: usize,
+    blocks: usize,
+    /// Blocks of code that the linker discarded.
+    discarded: usize,
+}
+
+pub(super) fn summary(sections: &[BlockMapSummary]) -> BlockMapLine {
+    let sections = sections.iter().map(|section| BlockMapSectionLine {
+        name: section.name.clone(),
+        bytes: section.bytes,
+        versions: section.versions.clone(),
+        features: section.features.names().collect(),
+        functions: section.functions,
+        blocks: section.blocks,
+        discarded: section.discarded,
     });
-    json!({"sections": sections.collect::<Vec<_>>()})
+    BlockMapLine {
+        sections: sections.collect(),
+    }
 }
 
 /// What the sections hold, as a line of text.
@@ -66,7 +88,7 @@ pub(super) fn write_list(
     BlockMap::for_each(source.files.blocks(), |function| {
         if outcome.is_ok() {
             outcome = if json {
-                write_line(&line(source, function), out).map_err(Into::into)
+                write_line("block-map-function", &line(source, function), out).map_err(Into::into)
             } else {
                 write_text(source, function, out)
             };
@@ -77,57 +99,66 @@ pub(super) fn write_list(
     outcome
 }
 
-/// A function as a line of JSON.
+/// A function with its blocks.
 #[derive(Serialize)]
-#[serde(bound = "Listed<F>: Serialize, Listed<R>: Serialize, Listed<P>: Serialize")]
-struct FunctionLine<'data, F, R, P> {
-    #[serde(rename = "type")]
-    kind: &'static str,
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct BlockMapFunctionLine<'data> {
     file: &'data str,
     address: Option<u64>,
     symbol: Option<Symbol<'data>>,
     version: u8,
-    features: Listed<F>,
+    features: Listed<'data, &'static str>,
+    /// How often it was entered when it was profiled.
     entry_count: Option<u64>,
-    ranges: Listed<R>,
-    profile: Listed<P>,
+    ranges: Listed<'data, RangeLine<'data>>,
+    /// Of each block in their order, where it was profiled.
+    profile: Listed<'data, ProfileLine<'data>>,
 }
 
+/// A piece of code that a function is in.
 #[derive(Serialize)]
-#[serde(bound = "Listed<B>: Serialize")]
-struct RangeLine<B> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RangeLine<'data> {
     address: u64,
     block_count: u32,
-    blocks: Listed<B>,
+    blocks: Listed<'data, BlockLine<'data>>,
 }
 
+/// A basic block.
 #[derive(Serialize)]
-#[serde(bound = "Listed<F>: Serialize")]
-struct BlockLine<'data, F> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct BlockLine<'data> {
     id: u32,
+    /// From the beginning of its range.
     offset: u32,
+    /// Bytes.
     size: u32,
-    flags: Listed<F>,
+    flags: Listed<'data, &'static str>,
+    /// Where its calls end, from its beginning.
     callsite_ends: &'data [u32],
     hash: Option<u64>,
 }
 
+/// How often a block was executed when it was profiled.
 #[derive(Serialize)]
-#[serde(bound = "Listed<S>: Serialize")]
-struct ProfileLine<S> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ProfileLine<'data> {
     frequency: Option<u64>,
     post_link_frequency: Option<u32>,
-    successors: Listed<S>,
+    successors: Listed<'data, SuccessorLine>,
 }
 
+/// A block that comes after another.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SuccessorLine {
     id: u32,
+    /// In units of 2^-31.
     probability: u32,
     post_link_frequency: Option<u32>,
 }
 
-fn line(source: &Source<'_>, function: &FunctionBlocks) -> impl Serialize {
+fn line<'a>(source: &'a Source<'a>, function: &'a FunctionBlocks) -> BlockMapFunctionLine<'a> {
     let address = function.ranges().first().map(|range| range.base);
     let ranges = function.ranges().iter().map(|range| {
         let blocks = (function.blocks(range).iter()).zip(function.callsite_ends(range));
@@ -158,8 +189,7 @@ fn line(source: &Source<'_>, function: &FunctionBlocks) -> impl Serialize {
             successors: Listed::new(successors),
         }
     });
-    FunctionLine {
-        kind: "block-map-function",
+    BlockMapFunctionLine {
         file: source.name,
         address: address.map(|address| address.0),
         symbol: address.and_then(|address| source.symbol(address)),

@@ -1,16 +1,13 @@
 //! One module in `inspect`: the summary of the detector's metadata in it, and the list of what the
 //! metadata says.
 
+pub(super) mod json;
+
 use std::io::Write;
 use std::sync::LazyLock;
 
-use serde::Serialize;
-use serde_json::json;
-
 use super::BUILD_HINT;
-use super::listed::{Listed, write_line};
 use super::source::{Files, Source};
-use super::symbols::Symbol;
 use super::tables::Tables;
 use crate::image::Image;
 use crate::pcmeta::{Format, Function, Metadata, MetadataError, SectionKind, SectionSummary};
@@ -183,127 +180,6 @@ impl<'data> Module<'data> {
         }
         Ok(())
     }
-
-    /// The addresses that the sections of an object file are given.
-    fn layout(&self) -> serde_json::Value {
-        let sections = self.image.sections().filter(|section| section.is_allocated);
-        let sections = sections.map(|section| {
-            json!({
-                "index": section.index,
-                "name": section.name,
-                "address": section.address.0,
-                "size": section.size,
-            })
-        });
-        sections.collect()
-    }
-
-    /// Writes the module's line; with all that is in it, where a source is given.
-    fn write_json(&self, source: Option<&Source<'_>>, out: &mut dyn Write) -> anyhow::Result<()> {
-        let bytes = self.metadata_bytes();
-        let sections = self.metadata.sections().iter().map(|section| {
-            json!({
-                "name": section.name,
-                "kind": match section.kind {
-                    SectionKind::Covered => "covered",
-                    SectionKind::Atomics => "atomics",
-                },
-                "formats": section.formats.iter().map(|format| json!({
-                    "version": format.version,
-                    "pointer_sized": format.pointer_sized,
-                })).collect::<Vec<_>>(),
-                "bytes": section.bytes,
-                "entries": section.entries,
-                "discarded": section.discarded,
-                "empty": section.empty,
-            })
-        });
-        let mut line = json!({
-            "type": "module",
-            "file": self.name,
-            "build_id": self.image.build_id().map(|id| {
-                id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-            }),
-            "section_headers": self.image.has_section_headers(),
-            "object": self.image.is_object(),
-            "sections": sections.collect::<Vec<_>>(),
-            "functions_covered": self.covered,
-            "functions_analyzed": self.analyzed,
-            "function_parts": self.metadata.fragment_count(),
-            "atomics": self.metadata.atomic_count(),
-            "metadata_bytes": bytes,
-            "metadata_percent": percent(bytes, self.image.data().len() as u64),
-            "code_bytes": self.code_bytes,
-            "analyzed_bytes": self.analyzed_bytes,
-            "analyzed_percent": percent(self.analyzed_bytes, self.code_bytes),
-            "tables": self.tables.summary(),
-        });
-        if self.image.is_debug_only() {
-            line["debug_only"] = true.into();
-        }
-        if let Some(debug) = self.files.used_debug() {
-            line["debug_file"] = debug.name().to_string_lossy().into();
-        }
-        if !self.errors.is_empty() {
-            line["errors"] = self.errors.clone().into();
-        }
-        if self.image.is_object() {
-            line["layout"] = self.layout();
-        }
-        let Some(source) = source else {
-            return Ok(write_line(&line, out)?);
-        };
-        let functions = self.metadata.functions().map(|function| FunctionLine {
-            address: function.start.0,
-            size: function.size(),
-            version: function.version,
-            features: function.features.to_string(),
-            stack_args_size: self.metadata.stack_args_size(function.start),
-            analyzed: function.is_analyzed(),
-            part_of: self.metadata.whole_of(function.start).map(|whole| whole.0),
-            symbol: source.symbol(function.start),
-        });
-        let atomics = self.metadata.atomics().map(|pc| AtomicLine {
-            address: pc.0,
-            symbol: source.symbol(pc),
-        });
-        let line = ListedModule {
-            module: line,
-            function_list: Listed::new(functions),
-            atomic_list: Listed::new(atomics),
-        };
-        Ok(write_line(&line, out)?)
-    }
-}
-
-/// A module's line with all that is in the module.
-#[derive(Serialize)]
-#[serde(bound = "Listed<F>: Serialize, Listed<A>: Serialize")]
-struct ListedModule<F, A> {
-    #[serde(flatten)]
-    module: serde_json::Value,
-    function_list: Listed<F>,
-    atomic_list: Listed<A>,
-}
-
-#[derive(Serialize)]
-struct FunctionLine<'data> {
-    address: u64,
-    size: u64,
-    version: u8,
-    features: String,
-    stack_args_size: Option<u32>,
-    analyzed: bool,
-    /// Of a part that was laid out apart: where the function begins.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    part_of: Option<u64>,
-    symbol: Option<Symbol<'data>>,
-}
-
-#[derive(Serialize)]
-struct AtomicLine<'data> {
-    address: u64,
-    symbol: Option<Symbol<'data>>,
 }
 
 /// Sections of one name as one: an object file may have one for each function.

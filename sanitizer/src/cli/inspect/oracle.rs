@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{InspectArgs, inspect};
+use super::{InspectArgs, inspect, schema};
 use crate::pcmeta::testing::Workshop;
 
 impl Workshop {
@@ -33,7 +33,7 @@ impl Workshop {
         };
         inspect(&args, &mut out).unwrap();
         (String::from_utf8(out).unwrap().lines())
-            .map(|line| serde_json::from_str(line).unwrap())
+            .map(schema::parsed)
             .filter(|line: &Value| types.contains(&line["type"].as_str().unwrap()))
             .collect()
     }

@@ -2,21 +2,57 @@
 
 use std::io::Write;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::listed::write_line;
 use super::source::Source;
+use super::symbols::Symbol;
 use crate::pcmeta::{PcConstant, PcSection};
 
-/// What the sections hold, as JSON.
-pub(super) fn summary(section: &PcSection) -> Value {
-    json!({
-        "name": section.description().name,
-        "description": section.description().to_string(),
-        "bytes": section.section_bytes(),
-        "entries": section.entry_count(),
-        "discarded": section.discarded(),
-    })
+/// What the sections of a name hold, as JSON.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct PcSectionSummary {
+    name: String,
+    /// What the user has said of their entries.
+    description: String,
+    /// Their size in the file.
+    bytes: usize,
+    entries: usize,
+    /// Those of code that the linker discarded.
+    discarded: usize,
+}
+
+/// An entry.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct EntryLine<'data> {
+    file: &'data str,
+    section: &'data str,
+    address: u64,
+    symbol: Option<Symbol<'data>>,
+    /// Of a function: bytes.
+    size: Option<u64>,
+    constants: Vec<ConstantLine>,
+}
+
+/// A constant: a number, or of more than eight bytes these in hexadecimal, as they are in the file.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum ConstantLine {
+    Number(u64),
+    Wide(String),
+}
+
+pub(super) fn summary(section: &PcSection) -> PcSectionSummary {
+    PcSectionSummary {
+        name: section.description().name.clone(),
+        description: section.description().to_string(),
+        bytes: section.section_bytes(),
+        entries: section.entry_count(),
+        discarded: section.discarded(),
+    }
 }
 
 /// What the sections hold, as a line of text.
@@ -30,11 +66,10 @@ pub(super) fn write_summary(section: &PcSection, out: &mut dyn Write) -> anyhow:
     Ok(())
 }
 
-/// A constant as JSON: a number, or of more than eight bytes the bytes as they are in the file.
-fn constant(constant: &PcConstant) -> Value {
+fn constant(constant: &PcConstant) -> ConstantLine {
     match constant {
-        PcConstant::Number(number) => (*number).into(),
-        PcConstant::Wide(bytes) => hex(bytes).into(),
+        PcConstant::Number(number) => ConstantLine::Number(*number),
+        PcConstant::Wide(bytes) => ConstantLine::Wide(hex(bytes)),
     }
 }
 
@@ -53,16 +88,15 @@ pub(super) fn write_list(
     for entry in section.entries() {
         let symbol = source.symbol(entry.pc);
         if json {
-            let line = json!({
-                "type": "pc-section-entry",
-                "file": source.name,
-                "section": name,
-                "address": entry.pc.0,
-                "symbol": symbol,
-                "size": entry.size,
-                "constants": entry.constants.iter().map(constant).collect::<Vec<_>>(),
-            });
-            write_line(&line, out)?;
+            let line = EntryLine {
+                file: source.name,
+                section: name,
+                address: entry.pc.0,
+                symbol,
+                size: entry.size,
+                constants: entry.constants.iter().map(constant).collect(),
+            };
+            write_line("pc-section-entry", &line, out)?;
             continue;
         }
         write!(out, "  {name:8} {:#012x}", entry.pc)?;

@@ -2,21 +2,82 @@
 
 use std::io::Write;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::report::clean::clean;
 
 use super::listed::write_line;
 use super::source::Source;
+use super::symbols::Symbol;
 use crate::pcmeta::{InlineSite, ProbeKind, PseudoProbe, PseudoProbes};
 
 /// What the sections hold, as JSON.
-pub(super) fn summary(probes: &PseudoProbes) -> Value {
-    json!({
-        "bytes": probes.section_bytes(),
-        "functions": probes.function_count(),
-        "probes": probes.probe_count(),
-    })
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ProbesSummary {
+    /// Their size in the file.
+    bytes: usize,
+    functions: usize,
+    probes: usize,
+}
+
+/// A probe.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ProbeLine<'data> {
+    file: &'data str,
+    /// The instruction that it is at, where the file tells.
+    address: Option<u64>,
+    symbol: Option<Symbol<'data>>,
+    /// The number of the function of the source that it is of.
+    function: u64,
+    function_name: Option<&'data str>,
+    /// Its number in that function.
+    index: u32,
+    kind: ProbeKindLine,
+    /// Tells copies of it apart.
+    discriminator: u32,
+    /// Where the function was inlined, from the outside in.
+    inlined: Vec<InlineSiteLine<'data>>,
+}
+
+/// What a probe stands for.
+#[derive(Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum ProbeKindLine {
+    Block,
+    IndirectCall,
+    DirectCall,
+}
+
+impl ProbeKindLine {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::IndirectCall => "indirect-call",
+            Self::DirectCall => "direct-call",
+        }
+    }
+}
+
+/// Where a function was inlined.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct InlineSiteLine<'data> {
+    /// The number of the function that it was inlined into.
+    caller: u64,
+    caller_name: Option<&'data str>,
+    /// The number of the probe of the call.
+    index: u32,
+}
+
+pub(super) fn summary(probes: &PseudoProbes) -> ProbesSummary {
+    ProbesSummary {
+        bytes: probes.section_bytes(),
+        functions: probes.function_count(),
+        probes: probes.probe_count(),
+    }
 }
 
 /// What the sections hold, as a line of text.
@@ -39,7 +100,8 @@ pub(super) fn write_list(
     PseudoProbes::for_each(source.files.probes(), |probe, sites| {
         if outcome.is_ok() {
             outcome = if json {
-                write_line(&line(probes, source, probe, sites), out).map_err(Into::into)
+                write_line("pseudo-probe", &line(probes, source, probe, sites), out)
+                    .map_err(Into::into)
             } else {
                 write_text(probes, probe, sites, out)
             };
@@ -54,39 +116,36 @@ fn name(probes: &PseudoProbes, number: u64) -> Option<&str> {
     probes.function(number).map(|function| &*function.name)
 }
 
-fn kind(probe: &PseudoProbe) -> &'static str {
+const fn kind(probe: &PseudoProbe) -> ProbeKindLine {
     match probe.kind {
-        ProbeKind::Block => "block",
-        ProbeKind::IndirectCall => "indirect-call",
-        ProbeKind::DirectCall => "direct-call",
+        ProbeKind::Block => ProbeKindLine::Block,
+        ProbeKind::IndirectCall => ProbeKindLine::IndirectCall,
+        ProbeKind::DirectCall => ProbeKindLine::DirectCall,
     }
 }
 
-fn line(
-    probes: &PseudoProbes,
-    source: &Source<'_>,
+fn line<'a>(
+    probes: &'a PseudoProbes,
+    source: &'a Source<'a>,
     probe: &PseudoProbe,
     sites: &[InlineSite],
-) -> Value {
-    let sites = sites.iter().map(|site| {
-        json!({
-            "caller": site.caller,
-            "caller_name": name(probes, site.caller),
-            "index": site.index,
-        })
+) -> ProbeLine<'a> {
+    let sites = sites.iter().map(|site| InlineSiteLine {
+        caller: site.caller,
+        caller_name: name(probes, site.caller),
+        index: site.index,
     });
-    json!({
-        "type": "pseudo-probe",
-        "file": source.name,
-        "address": probe.address.map(|address| address.0),
-        "symbol": probe.address.and_then(|address| source.symbol(address)),
-        "function": probe.function,
-        "function_name": name(probes, probe.function),
-        "index": probe.index,
-        "kind": kind(probe),
-        "discriminator": probe.discriminator,
-        "inlined": sites.collect::<Vec<_>>(),
-    })
+    ProbeLine {
+        file: source.name,
+        address: probe.address.map(|address| address.0),
+        symbol: probe.address.and_then(|address| source.symbol(address)),
+        function: probe.function,
+        function_name: name(probes, probe.function),
+        index: probe.index,
+        kind: kind(probe),
+        discriminator: probe.discriminator,
+        inlined: sites.collect(),
+    }
 }
 
 fn write_text(
@@ -106,7 +165,7 @@ fn write_text(
     write!(
         out,
         " {} {}:{}",
-        kind(probe),
+        kind(probe).name(),
         function(probe.function),
         probe.index
     )?;

@@ -3,29 +3,121 @@
 
 use std::io::Write;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::listed::write_line;
 use super::source::Source;
+use super::symbols::Symbol;
 use crate::pcmeta::{Coverage, CoveragePoint, FaultKind, FaultMaps, StackSizes};
 
 /// Stack sizes as JSON.
-pub(super) fn stack_sizes(sizes: &StackSizes) -> Value {
-    json!({"bytes": sizes.section_bytes(), "functions": sizes.sizes().len()})
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct StackSizesSummary {
+    /// The size of their sections.
+    bytes: usize,
+    functions: usize,
 }
 
 /// Instructions that may fault as JSON.
-pub(super) fn faults(maps: &FaultMaps) -> Value {
-    json!({
-        "bytes": maps.section_bytes(),
-        "functions": maps.function_count(),
-        "faults": maps.faults().len(),
-    })
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FaultsSummary {
+    /// The size of their section.
+    bytes: usize,
+    functions: usize,
+    faults: usize,
 }
 
 /// Points of coverage as JSON.
-pub(super) fn coverage(coverage: &Coverage) -> Value {
-    json!({"points": coverage.points().len(), "function_entries": function_entries(coverage)})
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct CoverageSummary {
+    points: usize,
+    /// Those that are entries of functions.
+    function_entries: usize,
+}
+
+/// The size of a function's frame.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct StackSizeLine<'data> {
+    file: &'data str,
+    address: u64,
+    symbol: Option<Symbol<'data>>,
+    /// Bytes.
+    size: u64,
+}
+
+/// An instruction that may fault.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FaultLine<'data> {
+    file: &'data str,
+    address: u64,
+    symbol: Option<Symbol<'data>>,
+    /// Where its function begins.
+    function: u64,
+    kind: FaultKindLine,
+    /// Where the program goes on then.
+    handler: u64,
+    handler_symbol: Option<Symbol<'data>>,
+}
+
+/// What an instruction that may fault does.
+#[derive(Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum FaultKindLine {
+    Load,
+    LoadStore,
+    Store,
+}
+
+impl FaultKindLine {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::LoadStore => "load-store",
+            Self::Store => "store",
+        }
+    }
+}
+
+/// A point of coverage.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct PointLine<'data> {
+    file: &'data str,
+    /// Its number in the table.
+    index: usize,
+    address: u64,
+    symbol: Option<Symbol<'data>>,
+    /// It is the entry of a function.
+    function_entry: bool,
+    flags: u64,
+}
+
+pub(super) fn stack_sizes(sizes: &StackSizes) -> StackSizesSummary {
+    StackSizesSummary {
+        bytes: sizes.section_bytes(),
+        functions: sizes.sizes().len(),
+    }
+}
+
+pub(super) fn faults(maps: &FaultMaps) -> FaultsSummary {
+    FaultsSummary {
+        bytes: maps.section_bytes(),
+        functions: maps.function_count(),
+        faults: maps.faults().len(),
+    }
+}
+
+pub(super) fn coverage(coverage: &Coverage) -> CoverageSummary {
+    CoverageSummary {
+        points: coverage.points().len(),
+        function_entries: function_entries(coverage),
+    }
 }
 
 fn function_entries(coverage: &Coverage) -> usize {
@@ -72,14 +164,13 @@ pub(super) fn write_list(
     for size in sizes.sizes() {
         let symbol = source.symbol(size.function);
         if json {
-            let line = json!({
-                "type": "stack-size",
-                "file": source.name,
-                "address": size.function.0,
-                "symbol": symbol,
-                "size": size.size,
-            });
-            write_line(&line, out)?;
+            let line = StackSizeLine {
+                file: source.name,
+                address: size.function.0,
+                symbol,
+                size: size.size,
+            };
+            write_line("stack-size", &line, out)?;
         } else {
             let symbol = symbol.unwrap_or_default();
             writeln!(
@@ -91,29 +182,29 @@ pub(super) fn write_list(
     }
     for fault in maps.faults() {
         let kind = match fault.kind {
-            FaultKind::Load => "load",
-            FaultKind::LoadStore => "load-store",
-            FaultKind::Store => "store",
+            FaultKind::Load => FaultKindLine::Load,
+            FaultKind::LoadStore => FaultKindLine::LoadStore,
+            FaultKind::Store => FaultKindLine::Store,
         };
         let (symbol, handler) = (source.symbol(fault.pc()), source.symbol(fault.handler_pc()));
         if json {
-            let line = json!({
-                "type": "fault",
-                "file": source.name,
-                "address": fault.pc().0,
-                "symbol": symbol,
-                "function": fault.function.0,
-                "kind": kind,
-                "handler": fault.handler_pc().0,
-                "handler_symbol": handler,
-            });
-            write_line(&line, out)?;
+            let line = FaultLine {
+                file: source.name,
+                address: fault.pc().0,
+                symbol,
+                function: fault.function.0,
+                kind,
+                handler: fault.handler_pc().0,
+                handler_symbol: handler,
+            };
+            write_line("fault", &line, out)?;
         } else {
             let (symbol, handler) = (symbol.unwrap_or_default(), handler.unwrap_or_default());
             writeln!(
                 out,
-                "  fault    {:#012x} {kind} {symbol}, goes on at {:#x} {handler}",
+                "  fault    {:#012x} {} {symbol}, goes on at {:#x} {handler}",
                 fault.pc(),
+                kind.name(),
                 fault.handler_pc()
             )?;
         }
@@ -133,16 +224,15 @@ fn write_point(
 ) -> anyhow::Result<()> {
     let symbol = source.symbol(point.pc);
     if json {
-        let line = json!({
-            "type": "coverage-point",
-            "file": source.name,
-            "index": index,
-            "address": point.pc.0,
-            "symbol": symbol,
-            "function_entry": point.is_function_entry(),
-            "flags": point.flags,
-        });
-        write_line(&line, out)?;
+        let line = PointLine {
+            file: source.name,
+            index,
+            address: point.pc.0,
+            symbol,
+            function_entry: point.is_function_entry(),
+            flags: point.flags,
+        };
+        write_line("coverage-point", &line, out)?;
     } else {
         let entry = if point.is_function_entry() {
             " entry"

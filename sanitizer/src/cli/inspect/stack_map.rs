@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::listed::{Listed, write_line};
 use super::source::Source;
@@ -12,16 +11,35 @@ use crate::image::Machine;
 use crate::pcmeta::{LiveValue, Location, StackMapRecord, StackMaps, dwarf_register_name};
 
 /// What the maps hold, as JSON.
-pub(super) fn summary(maps: &StackMaps) -> Value {
-    let list = maps.maps().map(|map| {
-        json!({
-            "version": map.header.version,
-            "functions": map.header.functions,
-            "constants": map.header.constants,
-            "records": map.header.records,
-        })
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct StackMapsSummary {
+    /// The size of the section.
+    bytes: usize,
+    maps: Vec<MapSummary>,
+}
+
+/// What a map holds.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MapSummary {
+    version: u8,
+    functions: usize,
+    constants: usize,
+    records: usize,
+}
+
+pub(super) fn summary(maps: &StackMaps) -> StackMapsSummary {
+    let list = maps.maps().map(|map| MapSummary {
+        version: map.header.version,
+        functions: map.header.functions,
+        constants: map.header.constants,
+        records: map.header.records,
     });
-    json!({"bytes": maps.section_bytes(), "maps": list.collect::<Vec<_>>()})
+    StackMapsSummary {
+        bytes: maps.section_bytes(),
+        maps: list.collect(),
+    }
 }
 
 /// What the maps hold, as a line of text.
@@ -53,23 +71,20 @@ pub(super) fn write_list(
 ) -> anyhow::Result<()> {
     for (index, map) in maps.maps().enumerate() {
         if json {
-            let functions = map.functions().map(|function| {
-                json!({
-                    "address": function.address.0,
-                    "symbol": source.symbol(function.address),
-                    "stack_size": function.stack_size,
-                    "record_count": function.record_count,
-                })
+            let functions = map.functions().map(|function| MapFunctionLine {
+                address: function.address.0,
+                symbol: source.symbol(function.address),
+                stack_size: function.stack_size,
+                record_count: function.record_count,
             });
             let line = MapLine {
-                kind: "stack-map",
                 file: source.name,
                 map: index,
                 version: map.header.version,
                 functions: Listed::new(functions),
                 constants: Listed::new(map.constants()),
             };
-            write_line(&line, out)?;
+            write_line("stack-map", &line, out)?;
         } else {
             for function in map.functions() {
                 let (address, symbol) = (function.address, source.symbol(function.address));
@@ -88,7 +103,7 @@ pub(super) fn write_list(
         }
         for record in map.records() {
             if json {
-                write_line(&line(source, index, &record), out)?;
+                write_line("stack-map-record", &line(source, index, &record), out)?;
             } else {
                 write_text(source, &record, out)?;
             }
@@ -99,39 +114,54 @@ pub(super) fn write_list(
 
 /// A map without its records.
 #[derive(Serialize)]
-#[serde(bound = "Listed<F>: Serialize, Listed<C>: Serialize")]
-struct MapLine<'data, F, C> {
-    #[serde(rename = "type")]
-    kind: &'static str,
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct MapLine<'data> {
     file: &'data str,
+    /// Its number in the file.
     map: usize,
     version: u8,
-    functions: Listed<F>,
-    constants: Listed<C>,
+    functions: Listed<'data, MapFunctionLine<'data>>,
+    constants: Listed<'data, u64>,
 }
 
-/// A record as a line of JSON.
+/// A function of a map.
 #[derive(Serialize)]
-#[serde(bound = "Listed<L>: Serialize, Listed<O>: Serialize")]
-struct RecordLine<'data, L, O> {
-    #[serde(rename = "type")]
-    kind: &'static str,
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MapFunctionLine<'data> {
+    address: u64,
+    symbol: Option<Symbol<'data>>,
+    /// Bytes of its frame, where that does not change while it runs.
+    stack_size: Option<u64>,
+    record_count: Option<u64>,
+}
+
+/// A record of a map.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct RecordLine<'data> {
     file: &'data str,
+    /// The number of its map.
     map: usize,
     id: u64,
+    /// Where its function begins.
     function: Option<u64>,
+    /// From there.
     offset: u32,
     address: Option<u64>,
     symbol: Option<Symbol<'data>>,
     flags: u16,
-    locations: Listed<L>,
-    live_outs: Listed<O>,
+    /// The live values.
+    locations: Listed<'data, LocationLine>,
+    /// Registers that are needed after it.
+    live_outs: Listed<'data, LiveOutLine>,
 }
 
 /// A live value; what its kind does not have is left out.
 #[derive(Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LocationLine {
-    kind: &'static str,
+    kind: LocationKindLine,
+    /// Bytes.
     size: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<u32>,
@@ -141,21 +171,42 @@ struct LocationLine {
     place: Option<PlaceLine>,
 }
 
+/// What a live value is.
+#[derive(Clone, Copy, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum LocationKindLine {
+    /// In a register.
+    #[default]
+    Register,
+    /// An address: register and offset.
+    Direct,
+    /// At an address: register and offset.
+    Indirect,
+    /// A constant.
+    Constant,
+    /// A constant of the map, by its index.
+    ConstantIndex,
+}
+
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PlaceLine {
     register: u16,
     register_name: String,
     offset: i32,
 }
 
+/// A register that is needed.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LiveOutLine {
     register: u16,
     register_name: String,
     size: u8,
 }
 
-fn line(source: &Source<'_>, map: usize, record: &StackMapRecord) -> impl Serialize {
+fn line<'a>(source: &'a Source<'a>, map: usize, record: &'a StackMapRecord) -> RecordLine<'a> {
     let machine = source.image.machine();
     let locations = record.locations.iter().map(move |location| {
         let place = |register, offset| {
@@ -171,27 +222,27 @@ fn line(source: &Source<'_>, map: usize, record: &StackMapRecord) -> impl Serial
         };
         match location.value {
             LiveValue::Register { register, offset } => LocationLine {
-                kind: "register",
+                kind: LocationKindLine::Register,
                 place: place(register, offset),
                 ..line
             },
             LiveValue::Direct { register, offset } => LocationLine {
-                kind: "direct",
+                kind: LocationKindLine::Direct,
                 place: place(register, offset),
                 ..line
             },
             LiveValue::Indirect { register, offset } => LocationLine {
-                kind: "indirect",
+                kind: LocationKindLine::Indirect,
                 place: place(register, offset),
                 ..line
             },
             LiveValue::Constant(value) => LocationLine {
-                kind: "constant",
+                kind: LocationKindLine::Constant,
                 value: Some(value.into()),
                 ..line
             },
             LiveValue::LargeConstant { index, value } => LocationLine {
-                kind: "constant-index",
+                kind: LocationKindLine::ConstantIndex,
                 index: Some(index),
                 value: Some(value.into()),
                 ..line
@@ -204,7 +255,6 @@ fn line(source: &Source<'_>, map: usize, record: &StackMapRecord) -> impl Serial
         size: live_out.size,
     });
     RecordLine {
-        kind: "stack-map-record",
         file: source.name,
         map,
         id: record.id,

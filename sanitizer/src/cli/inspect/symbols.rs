@@ -79,6 +79,19 @@ impl Serialize for Symbol<'_> {
 }
 
 #[cfg(test)]
+impl schemars::JsonSchema for Symbol<'_> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Symbol".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A function's name as the linker has it, and `+0x` with the distance from its start in hexadecimal where there is one.",
+            "type": "string"
+        })
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

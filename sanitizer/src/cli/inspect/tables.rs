@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::source::{Files, Source};
 use super::{block_map, pc_section, probes, small_tables, stack_map};
@@ -11,6 +11,26 @@ use crate::pcmeta::{
     BlockMap, BlockMapSummary, Coverage, FaultMaps, OnError, PcSection, PcSectionDescription,
     PseudoProbes, StackMaps, StackSizes, TableError,
 };
+
+/// The tables about code that a file carries; kinds that are not there are left out.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct TablesSummary {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_map: Option<block_map::BlockMapLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack_maps: Option<stack_map::StackMapsSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack_sizes: Option<small_tables::StackSizesSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    faults: Option<small_tables::FaultsSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<small_tables::CoverageSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pseudo_probes: Option<probes::ProbesSummary>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pc_sections: Vec<pc_section::PcSectionSummary>,
+}
 
 /// All tables of a file.
 pub(super) struct Tables {
@@ -87,31 +107,19 @@ impl Tables {
         read.any(|one| one == description) || unread.any(|one| one == description)
     }
 
-    /// What there is, as a value of the module's line; absent kinds are left out.
-    pub(super) fn summary(&self) -> Value {
-        let mut summary = json!({});
-        if !self.block_map.is_empty() {
-            summary["block_map"] = block_map::summary(&self.block_map);
+    /// What there is, as a value of the module's line.
+    pub(super) fn summary(&self) -> TablesSummary {
+        let sections = self.pc_sections.iter().map(pc_section::summary);
+        TablesSummary {
+            block_map: (!self.block_map.is_empty()).then(|| block_map::summary(&self.block_map)),
+            stack_maps: (!self.stack_maps.is_empty()).then(|| stack_map::summary(&self.stack_maps)),
+            stack_sizes: (!self.stack_sizes.is_empty())
+                .then(|| small_tables::stack_sizes(&self.stack_sizes)),
+            faults: (!self.fault_maps.is_empty()).then(|| small_tables::faults(&self.fault_maps)),
+            coverage: (!self.coverage.is_empty()).then(|| small_tables::coverage(&self.coverage)),
+            pseudo_probes: (!self.probes.is_empty()).then(|| probes::summary(&self.probes)),
+            pc_sections: sections.collect(),
         }
-        if !self.stack_maps.is_empty() {
-            summary["stack_maps"] = stack_map::summary(&self.stack_maps);
-        }
-        if !self.stack_sizes.is_empty() {
-            summary["stack_sizes"] = small_tables::stack_sizes(&self.stack_sizes);
-        }
-        if !self.fault_maps.is_empty() {
-            summary["faults"] = small_tables::faults(&self.fault_maps);
-        }
-        if !self.coverage.is_empty() {
-            summary["coverage"] = small_tables::coverage(&self.coverage);
-        }
-        if !self.probes.is_empty() {
-            summary["pseudo_probes"] = probes::summary(&self.probes);
-        }
-        if !self.pc_sections.is_empty() {
-            summary["pc_sections"] = self.pc_sections.iter().map(pc_section::summary).collect();
-        }
-        summary
     }
 
     pub(super) fn write_summary(&self, out: &mut dyn Write) -> anyhow::Result<()> {

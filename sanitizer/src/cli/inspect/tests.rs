@@ -67,10 +67,7 @@ fn lines(target: &str, list: bool) -> Vec<serde_json::Value> {
     let mut out = Vec::new();
     inspect(&args(target, list, true), &mut out).unwrap();
     let lines = String::from_utf8(out).unwrap();
-    lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    lines.lines().map(schema::parsed).collect()
 }
 
 #[test]
@@ -202,7 +199,7 @@ fn described_sections_are_decoded() {
     let mut out = Vec::new();
     assert!(inspect(&asked, &mut out).unwrap());
     let lines: Vec<serde_json::Value> = (String::from_utf8(out).unwrap().lines())
-        .map(|line| serde_json::from_str(line).unwrap())
+        .map(schema::parsed)
         .collect();
     let [module, entries @ ..] = &lines[..] else {
         panic!()
@@ -392,7 +389,7 @@ fn several_files_are_shown() {
     let error = inspect(&asked, &mut out).unwrap_err().to_string();
     assert!(error.starts_with("1 of 3 cannot be inspected"), "{error}");
     let lines: Vec<serde_json::Value> = (String::from_utf8(out).unwrap().lines())
-        .map(|line| serde_json::from_str(line).unwrap())
+        .map(schema::parsed)
         .collect();
     assert_eq!(lines.len(), 3);
     let error = lines[0]["error"].as_str().unwrap();

@@ -119,7 +119,7 @@ fn the_end_does_not_wait_for_files() {
     race(&reporter, "memcpy", 1);
     assert_eq!(found.blocking_recv().unwrap().fate, Fate::Reported(1));
     let own = std::env::current_exe().unwrap();
-    reporter.modules(finding().pid, vec![module(own)], None);
+    reporter.modules(finding().pid, vec![module(own)], None, String::new());
     race(&reporter, "memset", 2);
     let closing = finish(reporter, Duration::from_millis(300));
     assert_eq!(closing.tally.unique, 1);
@@ -142,7 +142,12 @@ fn who_tells_asks_no_served_file_system() {
     let (sender, _found) = tokio::sync::mpsc::unbounded_channel();
     // The copier would be this program, which is none.
     let reporter = Reporter::start(&args, false, sender).unwrap();
-    reporter.modules(finding().pid, vec![module(folder.join("program"))], None);
+    reporter.modules(
+        finding().pid,
+        vec![module(folder.join("program"))],
+        None,
+        String::new(),
+    );
     race(&reporter, "memset", 2);
     let closing = finish(reporter, Duration::MAX);
     assert_eq!(closing.tally.unique, 1);

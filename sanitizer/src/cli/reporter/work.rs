@@ -1,20 +1,38 @@
 //! What the reporting thread does with what it is given.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use crate::hunt::code_tables::CodeTables;
-use crate::hunt::wire::Refuted;
+use crate::hunt::wire::{Decision, Refuted};
 use crate::image::Image;
+use crate::kernel::rights::FileRights;
 use crate::report::{
-    Finding, ModuleInfo, Race, ReportWriter, Suppressions, WriteError, build_race, notes_of, review,
+    Finding, LookedAt, MapInfo, ModuleInfo, Race, ReportWriter, Summary, Suppressions, WriteError,
+    build_race, notes_of, review,
 };
 use crate::symbols::Symbolizer;
 use crate::verdict::Reason;
 
-use super::{CoverageFile, Explained, Fate, State, Work};
+use super::sightings::{Again, Meeting};
+use super::{CoverageFile, Explained, Fate, State};
 
 /// A run with fewer stalls that has caught nothing has not looked for races enough to say that a suppression names none.
 const ENOUGH_STALLS: u64 = 100;
+
+/// Work for the reporting thread.
+pub(super) enum Work {
+    Modules(u32, Vec<ModuleInfo>, Option<FileRights>, String),
+    Race(Box<Finding>, Vec<MapInfo>),
+    Repeat(Meeting),
+    Coverage(u32, Vec<LookedAt>),
+    CoverageIsCut(u32),
+    Elsewhere(u32, Vec<(u64, u64)>),
+    Decision(u32, Decision),
+    Forget(u32),
+    Reopen,
+    Finish(Box<Summary>),
+}
 
 /// Takes a lock, also where somebody has panicked who held it.
 pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -51,10 +69,13 @@ impl State {
 
     pub(super) fn handle(&mut self, work: Work) {
         match work {
-            Work::Modules(pid, modules, rights) => {
+            Work::Modules(pid, modules, rights, exe) => {
                 self.tell_left_out(&modules);
                 self.source_files.set_rights(pid, rights);
                 self.symbolizer(pid).set_modules(&modules);
+                let file = modules.iter().find(|module| module.path == exe);
+                let build_id = file.map_or(&[][..], |file| &file.build_id);
+                self.programs.add(pid, &exe, build_id);
             }
             Work::Race(finding, maps) => {
                 let before = self.used_ns();
@@ -66,7 +87,7 @@ impl State {
                         let sizes = [finding.stalled.size, finding.racing.size];
                         race.notes.extend(notes_of(doubts, sizes));
                         self.refuted_at.remove(&(finding.pid, finding.stalled.pc));
-                        let fate = self.race(race);
+                        let fate = self.race(race, Meeting::of(&finding));
                         self.progress.tell(self.tally);
                         fate
                     }
@@ -79,10 +100,7 @@ impl State {
                     fate,
                 });
             }
-            Work::Repeat(pid, stalled) => match self.refuted_at.get(&(pid, stalled)) {
-                Some(&reason) => *self.refuted.entry(reason).or_default() += 1,
-                None => self.tally.total += 1,
-            },
+            Work::Repeat(meeting) => self.repeat(meeting),
             Work::Coverage(pid, functions) => {
                 let symbolizer = self.symbolizer(pid).clone();
                 if let Some(file) = &mut self.coverage {
@@ -100,6 +118,13 @@ impl State {
                     self.elsewhere.add(symbolizer.frame_by_symbol(pc), samples);
                 }
             }
+            Work::Decision(pid, decision) => {
+                let before = self.used_ns();
+                let symbolizer = self.symbolizer(pid).clone();
+                let text = self.places.told(&symbolizer, &decision);
+                self.places.worked(self.used_ns().saturating_sub(before));
+                tracing::info!("{text}");
+            }
             Work::Reopen => {
                 if let Some(file) = &self.report_file {
                     file.reopen();
@@ -108,13 +133,17 @@ impl State {
             Work::Forget(pid) => {
                 self.symbolizers.remove(&pid);
                 self.source_files.forget(pid);
+                self.programs.forget(pid);
+                self.sightings.forget(pid);
                 self.refuted_at.retain(|&(of, _), _| of != pid);
             }
             Work::Finish(mut summary) => {
+                summary.programs = self.programs.list();
                 summary.hottest_unanalyzed = self.elsewhere.hottest(summary.samples);
                 summary.races_unique = self.tally.unique;
                 summary.races_known = self.tally.known;
                 summary.races_total = self.tally.total;
+                summary.sightings = self.sightings.all();
                 let figures = self.files().figures().clone();
                 summary.readers_ended = figures.ended;
                 summary.files_not_read = figures.unread;
@@ -141,7 +170,7 @@ impl State {
                         .hits_swallowed
                         .insert("suppressed".to_owned(), self.tally.suppressed);
                 }
-                if !self.quiet || self.for_programs {
+                if !self.quiet || self.is_complete {
                     self.write(|writer| writer.summary(&summary));
                 }
                 if let Some(Err(error)) = self.coverage.as_mut().map(CoverageFile::write) {
@@ -165,8 +194,21 @@ impl State {
         })
     }
 
+    /// What was told of a place was caught again.
+    fn repeat(&mut self, meeting: Meeting) {
+        if let Some(&reason) = self.refuted_at.get(&(meeting.pid, meeting.stalled)) {
+            *self.refuted.entry(reason).or_default() += 1;
+            return;
+        }
+        let now = humantime::format_rfc3339_nanos(SystemTime::now()).to_string();
+        match self.sightings.again(meeting, &now) {
+            Again::Suppressed => self.tally.suppressed += 1,
+            Again::Race | Again::Unknown => self.tally.total += 1,
+        }
+    }
+
     /// Reports a race, unless it is suppressed or a repeat.
-    fn race(&mut self, mut race: Race) -> Fate {
+    fn race(&mut self, mut race: Race, meeting: Meeting) -> Fate {
         if self
             .beforehand
             .suppressions
@@ -174,9 +216,11 @@ impl State {
             .is_some_and(|list| list.suppresses(&race))
         {
             self.tally.suppressed += 1;
+            self.sightings.suppressed(meeting);
             return Fate::Suppressed;
         }
         self.tally.total += 1;
+        self.sightings.saw(meeting, &race);
         if !self.deduper.record(&race) {
             return Fate::Repeated;
         }
@@ -186,7 +230,7 @@ impl State {
         race.known = self.beforehand.baseline.knows(&race);
         if race.known {
             self.tally.known += 1;
-            if !self.quiet || self.for_programs {
+            if !self.quiet || self.is_complete {
                 self.write(|writer| writer.race(&race));
             }
             return Fate::Known;

@@ -138,7 +138,7 @@ impl Session {
         self.warn_of_no_metadata();
         let summary = self.summary();
         let seen = Seen {
-            metadata: self.has_analyzed || self.has_metadata || !self.not_watched.is_empty(),
+            metadata: summary.metadata_seen == Some(true),
             stalls: summary.stalls,
         };
         let mut asked = vec![SignalKind::terminate(), SignalKind::interrupt()];
@@ -183,16 +183,34 @@ impl Session {
         let elapsed_s = end.duration_since(self.started).as_secs_f64();
         let spent_s: f64 = totals.spent_s.values().sum();
         Summary {
+            metadata_seen: Some(self.has_seen_metadata(&totals)),
             elapsed_s,
             one_cpu_percent: if elapsed_s > 0.0 {
                 100.0 * spent_s / elapsed_s
             } else {
                 0.0
             },
+            max_overhead_percent: 100.0 * self.args.max_overhead,
+            sample_period_s: self.args.sample_period.map(|period| period.as_secs_f64()),
             watchdog_releases: self.releases,
             not_watched: self.not_watched.clone(),
             dropped: self.dropped + totals.dropped,
             ..totals
         }
+    }
+
+    /// Whether anything that was executed carries metadata, as far as is known by now, of the session whose figures these are. What is loaded later than at the
+    /// start is known by what was seen of its code alone.
+    fn has_seen_metadata(&self, totals: &Summary) -> bool {
+        let descendants = self.descendants.as_ref();
+        let has_sites = totals.sites_total.is_some_and(|sites| sites > 0);
+        let was_sampled = totals.analyzed_percent.is_some_and(|percent| percent > 0.0);
+        self.has_analyzed
+            || self.has_metadata
+            || descendants.is_some_and(Descendants::have_metadata)
+            || !self.not_watched.is_empty()
+            || has_sites
+            || was_sampled
+            || totals.stalls > 0
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tracing::{debug, info, warn};
 
 use crate::cli::link::LinkId;
+use crate::cli::reporter::Meeting;
 use crate::hunt::wire::{Ending, Notice};
 use crate::kernel::process::thread_cpu_time_ns;
 
@@ -61,7 +62,9 @@ impl Session {
                 }
                 return (pid == self.first).then_some(Happening::Watching);
             }
-            Notice::Modules(modules, rights) => self.reporter.modules(pid, modules, rights),
+            Notice::Modules(modules, rights, exe) => {
+                self.reporter.modules(pid, modules, rights, exe);
+            }
             Notice::Race(finding, maps) => {
                 if !self.reporter.race(finding, maps) {
                     self.dropped += 1;
@@ -70,10 +73,16 @@ impl Session {
                     }
                 }
             }
-            Notice::Repeat(stalled) => self.reporter.repeat(pid, stalled),
+            Notice::Repeat { stalled, racing } => {
+                self.reporter.repeat(Meeting {
+                    pid,
+                    stalled,
+                    racing,
+                });
+            }
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Warning(text) => warn!("{text}"),
-            Notice::Decision(text) => info!("{text}"),
+            Notice::Decision(decision) => self.reporter.decision(pid, decision),
             Notice::Coverage(functions) => {
                 debug!(
                     "process {pid}: {} functions were looked at",

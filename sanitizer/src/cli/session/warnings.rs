@@ -9,21 +9,19 @@ impl Session {
     /// Said once, where it is so.
     pub(super) fn warn_of_no_metadata(&mut self) {
         let first = self.first;
-        let descendants = self.descendants.as_ref();
-        let some_have = self.has_metadata || descendants.is_some_and(Descendants::have_metadata);
-        if !self.has_analyzed
-            && !some_have
-            && self.not_watched.is_empty()
-            && self.first_was_watched
-            && !std::mem::replace(&mut self.no_metadata_is_told, true)
+        if self.first_was_watched
+            && !self.has_analyzed
+            && !self.no_metadata_is_told
+            && self.summary().metadata_seen == Some(false)
         {
+            self.no_metadata_is_told = true;
             let all = if self.descendants.is_some() {
                 ", and of what it started until now"
             } else {
                 ""
             };
             warn!(
-                "nothing in process {first}{all} carries metadata, so no race can be found; compile it with \
+                "nothing in process {first}{all} carries metadata, so no race can be found unless it loads something that does; compile it with \
                  clang -fexperimental-sanitize-metadata=atomics (see `gwp-race doctor {first}`)"
             );
         }

@@ -121,7 +121,8 @@ impl Engine {
             // Here, where the process is held and its id nobody else's.
             let rights = tracee::file_rights(as_pid(self.rig.program.pid)).unwrap_or_default();
             let modules = self.rig.modules.infos();
-            self.rig.outbox.send(&Notice::Modules(modules, rights));
+            let exe = self.rig.program.exe.clone();
+            self.rig.outbox.send(&Notice::Modules(modules, rights, exe));
         }
         for warning in changes.warnings {
             self.rig.outbox.warn(warning);

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::report::clean::clean;
 
-use super::{Summary, seconds, slowdown};
+use super::cost::Cost;
+use super::{Summary, advice, seconds};
 
 /// All figures, one a line: what `--stats` prints.
 #[must_use]
@@ -12,13 +13,22 @@ pub fn stats_text(summary: &Summary) -> String {
     text("summary", summary)
 }
 
-/// All figures in the midst of a session.
+/// All figures in the midst of a session, and what to change.
 #[must_use]
 pub fn figures_text(summary: &Summary) -> String {
-    text("figures so far", summary)
+    text("figures so far", summary) + &advice(summary)
 }
 
 fn text(title: &str, summary: &Summary) -> String {
+    let mut out = format!("gwp-race: {title}\n");
+    for (label, value) in rows(summary) {
+        let _ = writeln!(out, "  {label:<28}{}", clean(&value));
+    }
+    out
+}
+
+/// All figures: what each is called, and its value.
+pub(in crate::report) fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
     let mut rows = vec![
         ("elapsed", seconds(summary.elapsed_s)),
@@ -107,10 +117,9 @@ fn text(title: &str, summary: &Summary) -> String {
     for (what, spent) in &summary.spent_s {
         rows.push(("spent", format!("{} ({what})", seconds(*spent))));
     }
-    rows.push(("cost", slowdown(summary)));
-    let mut out = format!("gwp-race: {title}\n");
-    for (label, value) in rows {
-        let _ = writeln!(out, "  {label:<28}{}", clean(&value));
+    rows.push(("cost", Cost(summary).in_full()));
+    for race in &summary.sightings {
+        rows.push(("caught", format!("{} {}", race.fingerprint, race.told())));
     }
-    out
+    rows
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{LEAST_CPU_S, Summary, count};
+use super::cost::Cost;
+use super::{Summary, count};
 
-/// One line without an end: the time, stalls, access sites, the slowdown once it means something, and races.
+/// One line without an end: the time, stalls, access sites, the slowdown (or a share of one CPU, as long as it means nothing), and races.
 #[must_use]
 pub fn status_text(summary: &Summary) -> String {
     let mut text = format!(
@@ -16,8 +17,8 @@ pub fn status_text(summary: &Summary) -> String {
     if let (Some(sampled), Some(total)) = (summary.sites_sampled, summary.sites_total) {
         let _ = write!(text, ", {sampled} of {}", count(total, "access site"));
     }
-    if summary.target_cpu_s >= LEAST_CPU_S {
-        let _ = write!(text, ", slowdown {:.2} %", summary.slowdown_percent);
+    if let Some(cost) = Cost(summary).in_short() {
+        let _ = write!(text, ", {cost}");
     }
     let _ = write!(text, ", {}", count(summary.races_unique, "race"));
     text
@@ -38,7 +39,7 @@ fn elapsed(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Check that the line tells what is known, and no slowdown of a program that has hardly run.
+    /// Check that the line tells what is known, and no slowdown of a program that has hardly run, or less than what watches it.
     #[test]
     fn tells_what_is_known() {
         let mut summary = Summary::default();
@@ -53,6 +54,12 @@ mod tests {
         assert_eq!(
             status_text(&summary),
             "gwp-race: 3:07, 1 stall, 3 of 780 access sites, slowdown 0.85 %, 1 race"
+        );
+        summary.slowdown_percent = 1117.3;
+        summary.one_cpu_percent = 0.46;
+        assert_eq!(
+            status_text(&summary),
+            "gwp-race: 3:07, 1 stall, 3 of 780 access sites, 0.46 % of one CPU, 1 race"
         );
         assert_eq!(elapsed(93_787.0), "26:03:07");
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::hunt::engine::rig::Rig;
 use crate::hunt::strategy::{Conflict, Known, Outcome};
-use crate::hunt::wire::Notice;
+use crate::hunt::wire::{Decision, Notice};
+use crate::kernel::process::nanos;
 
 use super::Adviser;
 
@@ -78,17 +79,14 @@ impl Adviser {
             .entry((Way::Variable, outcome))
             .or_default() += 1;
         if rig.setup.explain {
-            let places: Vec<_> = writers
-                .iter()
-                .map(|writer| format!(" before {}", rig.named_place(writer.behind)))
-                .collect();
-            let variable = rig.named_place(variable);
-            let text = format!(
-                "{variable} ({}): {outcome}{}",
-                Way::Variable.name(),
-                places.join(",")
-            );
-            rig.outbox.send(&Notice::Decision(text));
+            rig.outbox.send(&Notice::Decision(Decision {
+                at: variable,
+                is_variable: true,
+                way: Way::Variable.name().to_owned(),
+                outcome: outcome.to_owned(),
+                later_ns: None,
+                writers: writers.iter().map(|writer| writer.behind).collect(),
+            }));
         }
     }
 
@@ -103,15 +101,18 @@ impl Adviser {
         let counts = &mut self.decisions.counts;
         *counts.entry((way, outcome.name())).or_default() += 1;
         if rig.setup.explain {
-            let place = rig.named_place(site);
-            let distance = match outcome {
-                Outcome::Shared(conflict) => {
-                    format!(", {:.1} ms apart", conflict.distance.as_secs_f64() * 1e3)
-                }
-                _ => String::new(),
+            let later_ns = match outcome {
+                Outcome::Shared(conflict) => Some(nanos(conflict.distance)),
+                _ => None,
             };
-            let text = format!("{place} ({}): {}{distance}", way.name(), outcome.name());
-            rig.outbox.send(&Notice::Decision(text));
+            rig.outbox.send(&Notice::Decision(Decision {
+                at: site,
+                is_variable: false,
+                way: way.name().to_owned(),
+                outcome: outcome.name().to_owned(),
+                later_ns,
+                writers: Vec::new(),
+            }));
         }
         self.strategy.outcome(site, outcome);
     }

@@ -116,16 +116,4 @@ impl Rig {
     pub fn goes_on_past(&self, hit: &Hit) -> bool {
         self.takes_places_once() && self.is_told_by_pc(hit, hit.regs.rip.wrapping_sub(1))
     }
-
-    /// An address in a module, as people are told of it.
-    pub fn named_place(&self, address: u64) -> String {
-        self.modules.place(address).map_or_else(
-            || format!("{address:#x}"),
-            |place| {
-                let path = &place.module.module.path;
-                let file = path.file_name().unwrap_or_default().to_string_lossy();
-                format!("{file}+{:#x}", place.link.0)
-            },
-        )
-    }
 }

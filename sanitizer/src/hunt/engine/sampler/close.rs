@@ -68,6 +68,7 @@ impl Sampler {
         rig.figures.watched_ns += lasted;
         adviser.strategy.stalled(Duration::from_nanos(lasted));
         let hits = self.evidence(rig, adviser, &stalled);
+        self.tell_known(rig, stalled.watched.pc);
         let waiting = match stalled.waiting {
             // Where another one stands as well, it was short.
             0 if !both_stand => adviser.waiting_for_locks_of(rig, stalled.thread.tid),
@@ -100,6 +101,17 @@ impl Sampler {
         hits
     }
 
+    /// Tells which known partners of the access at `stalled` have come to a stall that has ended, whom the gate has let pass.
+    fn tell_known(&self, rig: &mut Rig, stalled: u64) {
+        let stall = &rig.gates.control().stall;
+        let known = stall.known.iter().zip(&stall.known_met);
+        let met = known.filter(|(_, met)| met.load(SeqCst) == self.generation);
+        let racing: Vec<u64> = met.map(|(known, _)| known.load(SeqCst)).collect();
+        for racing in racing {
+            rig.outbox.send(&Notice::Repeat { stalled, racing });
+        }
+    }
+
     /// Nobody has come to a stall. The bytes may stay watched, where that is worth it.
     fn end_unmet(
         &mut self,
@@ -127,7 +139,6 @@ impl Sampler {
         let known = rig.gates.control().stall.known_hits.load(SeqCst);
         let outcome = if known != self.generation << KNOWN_BITS {
             adviser.learned.lines.shared(watched.address.0);
-            rig.outbox.send(&Notice::Repeat(watched.pc));
             Outcome::Repeat
         } else if is_waited_for {
             Outcome::Locked

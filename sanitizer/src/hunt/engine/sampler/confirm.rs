@@ -49,7 +49,10 @@ impl Confirm {
                     }
                     let is_told_by_pc = rig.is_told_by_pc(hit, finding.racing.pc);
                     if !pairs.tell(seen, is_told_by_pc) && !rig.setup.full_repeats {
-                        rig.outbox.send(&Notice::Repeat(side.watched.pc));
+                        rig.outbox.send(&Notice::Repeat {
+                            stalled: side.watched.pc,
+                            racing: seen.racing.behind(),
+                        });
                     } else {
                         let addresses = [
                             finding.stalled.address,

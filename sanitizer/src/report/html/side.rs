@@ -1,0 +1,129 @@
+//! One side of a race as the page shows it: the thread, the access, and the stack.
+
+use crate::report::clean::clean;
+use crate::report::excerpt::marked;
+use crate::report::model::{Access, Excerpt, LiveValue, Role, StackFrame};
+use crate::report::words::{capitalized, file_name, padded, routine, source_place, what};
+
+/// See the module.
+pub(super) struct SideView {
+    /// `stalled` or `racing`.
+    pub(super) role: &'static str,
+    pub(super) title: String,
+    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) frames: Vec<FrameView>,
+    /// The stack goes on.
+    pub(super) is_cut: bool,
+}
+
+pub(super) struct FrameView {
+    pub(super) number: usize,
+    pub(super) function: Option<String>,
+    pub(super) place: Option<String>,
+    /// `module+offset`, or the address where no module is known.
+    pub(super) code: String,
+    pub(super) build_id: Option<String>,
+    pub(super) inlined: bool,
+    pub(super) source: Option<SourceView>,
+}
+
+pub(super) struct SourceView {
+    pub(super) lines: Vec<LineView>,
+    pub(super) changed: bool,
+}
+
+pub(super) struct LineView {
+    pub(super) number: u32,
+    /// The access is in this line.
+    pub(super) is_here: bool,
+    pub(super) before: String,
+    /// The character at the column.
+    pub(super) marked: String,
+    pub(super) after: String,
+}
+
+impl SideView {
+    pub(super) fn new(access: &Access) -> Self {
+        let what = what(access);
+        let title = match access.role {
+            Role::Stalled => capitalized(what),
+            Role::Racing => format!("Concurrent {what}"),
+        };
+        Self {
+            role: access.role.name(),
+            title: format!("{title} of size {}", access.size),
+            facts: facts(access),
+            frames: (0..)
+                .zip(&access.stack)
+                .map(|(number, frame)| FrameView::new(number, frame))
+                .collect(),
+            is_cut: access.stack_truncated,
+        }
+    }
+}
+
+fn facts(access: &Access) -> Vec<(&'static str, String)> {
+    let name = clean(&access.thread_name);
+    let mut facts = vec![("Thread", format!("'{name}' (tid={})", access.tid))];
+    facts.extend((access.thread_start.iter()).map(|start| ("Runs", routine(start))));
+    facts.push(("Address", padded(access.address)));
+    facts.push(("Instruction", access.pc.to_string()));
+    let call = access.system_call.iter();
+    facts.extend(call.map(|call| ("System call", format!("{}(2)", clean(call)))));
+    facts.extend(access.block.iter().map(|block| {
+        let (number, size, address) = (block.number, block.size, block.address);
+        let text = format!("{number}: {size} bytes at {address}");
+        ("Basic block", text)
+    }));
+    facts.extend(access.live_values.iter().map(|live| ("Live", lives(live))));
+    facts
+}
+
+fn lives(live: &LiveValue) -> String {
+    let LiveValue {
+        record,
+        place,
+        size,
+        value,
+    } = live;
+    let place = clean(place);
+    let value = value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    format!("{place} = {value}, {size} bytes (stack map {record})")
+}
+
+impl FrameView {
+    fn new(number: usize, frame: &StackFrame) -> Self {
+        let name = |name: &String| clean(name).into_owned();
+        Self {
+            number,
+            function: frame.function.as_ref().map(name),
+            place: source_place(frame),
+            code: match &frame.module {
+                Some(module) => format!("{}+{}", clean(file_name(module)), frame.offset),
+                None => frame.pc.to_string(),
+            },
+            build_id: frame.build_id.as_ref().map(name),
+            inlined: frame.inlined,
+            source: (frame.source.as_ref()).map(|source| SourceView::new(frame, source)),
+        }
+    }
+}
+
+impl SourceView {
+    fn new(frame: &StackFrame, excerpt: &Excerpt) -> Self {
+        let lines = excerpt.lines.iter().map(|line| {
+            let [before, marked, after] = marked(frame, line);
+            LineView {
+                number: line.line,
+                is_here: frame.line == Some(line.line),
+                before,
+                marked,
+                after,
+            }
+        });
+        Self {
+            lines: lines.collect(),
+            changed: excerpt.changed,
+        }
+    }
+}
