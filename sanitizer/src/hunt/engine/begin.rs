@@ -16,7 +16,7 @@ use crate::kernel::rights;
 
 use super::adviser::Adviser;
 use super::crew::Crew;
-use super::rig::{CLAIM_TIME, Figures, Program, Rig};
+use super::rig::{CLAIM_TIME, Figures, Program, Rig, period_ns};
 use super::sampler::Sampler;
 use super::substitute::Substitute;
 use super::upkeep::Upkeep;
@@ -72,9 +72,7 @@ impl Engine {
             .timeout_ns
             .store(CLAIM_TIME.as_nanos() as u64, SeqCst);
         delivery::tell(control, delivery);
-        let period_ns = setup
-            .sample_period_ns
-            .unwrap_or_else(|| Budget::usual_period_ns(setup.max_overhead, trap_cost_ns));
+        let period_ns = period_ns(&setup, trap_cost_ns);
         let budget = Budget::new(
             control,
             period_ns,

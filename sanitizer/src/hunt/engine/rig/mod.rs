@@ -43,6 +43,10 @@ const MOST_THREADS: usize = 256;
 /// What a thread that comes to a site may cost before it was earned.
 pub const CREDIT: Duration = Duration::from_millis(5);
 
+/// Why there is no stall where something could not be armed.
+pub const BREAKPOINT_FAILED: &str = "breakpoint-failed";
+pub const WATCHPOINT_FAILED: &str = "watchpoint-failed";
+
 /// A thread that stands.
 pub struct Standing {
     pub tid: u32,
@@ -73,8 +77,7 @@ impl Rig {
     /// CPU time between clock samples of a thread, ns.
     pub fn period_ns(&self) -> u64 {
         let trap_cost_ns = self.gates.control().budget.trap_cost_ns.load(SeqCst);
-        let chosen = self.setup.sample_period_ns;
-        chosen.unwrap_or_else(|| Budget::usual_period_ns(self.setup.max_overhead, trap_cost_ns))
+        period_ns(&self.setup, trap_cost_ns)
     }
 
     pub fn counter(&self, counter: Counter) -> u64 {
@@ -144,9 +147,15 @@ impl Rig {
         self.counter(Counter::Traps) - self.counter(Counter::HitKernel)
     }
 
-    /// A watchpoint could not be armed, which is told; what it is counted as.
-    pub fn watchpoint_failed(&mut self, error: &KernelError) -> &'static str {
+    /// Something could not be armed, which is told; there is no stall for this reason.
+    pub fn cannot_arm(&mut self, error: &KernelError, reason: &'static str) {
         self.outbox.send(&Notice::Debug(error.to_string()));
-        "watchpoint-failed"
+        self.figures.no_stall(reason);
     }
+}
+
+/// CPU time between clock samples of a thread, ns, where a trap costs so much, ns.
+pub fn period_ns(setup: &Setup, trap_cost_ns: u64) -> u64 {
+    let chosen = setup.sample_period_ns;
+    chosen.unwrap_or_else(|| Budget::usual_period_ns(setup.max_overhead, trap_cost_ns))
 }

@@ -31,6 +31,25 @@ impl Rig {
             .charge_stop(control, monotonic_ns().saturating_sub(claimed));
         release(tid, 0);
     }
+
+    /// A thread that a gate has claimed may have had to wait for a processor before it came to its
+    /// stop. Then it has not stood still since, and others have had the time.
+    pub fn discount_waiting(&self, tid: u32) {
+        let control = self.gates.control();
+        let claimed = control.claim.time_ns.load(SeqCst);
+        let now = monotonic_ns();
+        // Without gates, and where the kernel does not count, it is 0.
+        let before = control.claim.run_delay_ns.load(SeqCst);
+        if now.saturating_sub(claimed) < nanos(LATE_STOP) || before == 0 {
+            return;
+        }
+        if let Some(scheduling) = Scheduling::read(as_pid(self.program.pid), as_pid(tid)) {
+            let waited = nanos(scheduling.waited).saturating_sub(before);
+            let since = claimed.saturating_add(waited).min(now);
+            control.claim.time_ns.store(since, SeqCst);
+            control.watchdog.standing_since_ns.store(since, SeqCst);
+        }
+    }
 }
 
 /// Lets a stopped thread go on. One that is gone needs nothing, and one that SIGKILL has woken
@@ -52,25 +71,4 @@ pub fn release(tid: u32, signal: i32) {
 /// Whether a thread stands still for its tracer.
 fn stands(tid: u32) -> bool {
     Stat::read(as_pid(tid), as_pid(tid)).is_ok_and(|stat| stat.state == 't')
-}
-
-impl Rig {
-    /// A thread that a gate has claimed may have had to wait for a processor before it came to its
-    /// stop. Then it has not stood still since, and others have had the time.
-    pub fn discount_waiting(&self, tid: u32) {
-        let control = self.gates.control();
-        let claimed = control.claim.time_ns.load(SeqCst);
-        let now = monotonic_ns();
-        // Without gates, and where the kernel does not count, it is 0.
-        let before = control.claim.run_delay_ns.load(SeqCst);
-        if now.saturating_sub(claimed) < nanos(LATE_STOP) || before == 0 {
-            return;
-        }
-        if let Some(scheduling) = Scheduling::read(as_pid(self.program.pid), as_pid(tid)) {
-            let waited = nanos(scheduling.waited).saturating_sub(before);
-            let since = claimed.saturating_add(waited).min(now);
-            control.claim.time_ns.store(since, SeqCst);
-            control.watchdog.standing_since_ns.store(since, SeqCst);
-        }
-    }
 }

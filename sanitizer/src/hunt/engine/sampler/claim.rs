@@ -10,9 +10,8 @@ use nix::unistd::Pid;
 use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::{Adviser, Way};
 use crate::hunt::engine::as_pid;
-use crate::hunt::engine::rig::{CLAIM_TIME, Rig, Standing, release};
+use crate::hunt::engine::rig::{BREAKPOINT_FAILED, Rig, Standing, release};
 use crate::hunt::strategy::{Outcome, Patience, Proposal};
-use crate::hunt::wire::Notice;
 use crate::insn::Regs;
 use crate::kernel::calibrate::SAMPLED_STACK;
 use crate::kernel::process::monotonic_ns;
@@ -119,8 +118,7 @@ impl Sampler {
         control.stall.traps.store(0, SeqCst);
         self.enter(rig, phase::SEEK);
         if let Err(error) = rig.arming.break_at(tid, RuntimeAddr(at), &rig.gates) {
-            rig.outbox.send(&Notice::Debug(error.to_string()));
-            rig.figures.no_stall("breakpoint-failed");
+            rig.cannot_arm(&error, BREAKPOINT_FAILED);
             // Some may be armed where others are not.
             rig.arming.unbreak(tid);
             return self.let_go(rig, tid);
@@ -129,13 +127,7 @@ impl Sampler {
         let claimed = rig.gates.control().claim.time_ns.load(SeqCst);
         rig.budget
             .charge_stop(rig.gates.control(), now.saturating_sub(claimed));
-        self.state = State::Seek {
-            tid,
-            site,
-            patience,
-            deadline: now + SEEK_TIME.as_nanos() as u64,
-            void: now + CLAIM_TIME.as_nanos() as u64,
-        };
+        self.state = State::seek(tid, site, patience, now, SEEK_TIME);
         rig.nobody_stands();
         release(tid, 0);
     }

@@ -8,12 +8,13 @@ use gwp_race_abi::{KNOWN_BITS, phase};
 use crate::hunt::bounds::{latest_end, longest_stall};
 use crate::hunt::engine::adviser::Adviser;
 use crate::hunt::engine::as_pid;
-use crate::hunt::engine::rig::{Rig, Standing};
+use crate::hunt::engine::rig::{Rig, Standing, WATCHPOINT_FAILED};
 use crate::hunt::engine::waiting::{Early, NOT_READY};
 use crate::hunt::learned::WaitedFor;
 use crate::hunt::strategy::{Outcome, Patience};
 use crate::hunt::watched;
 use crate::hunt::watched::Watched;
+use crate::hunt::wire::Notice;
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::tracee::memory;
 
@@ -130,7 +131,10 @@ impl Sampler {
         let opened = monotonic_ns();
         self.enter(rig, phase::STALL);
         let armed = rig.watch_stalled(&watched, early.is_some());
-        let kind = armed.map_err(|error| rig.watchpoint_failed(&error))?;
+        let kind = armed.map_err(|error| {
+            rig.outbox.send(&Notice::Debug(error.to_string()));
+            WATCHPOINT_FAILED
+        })?;
         self.waiting.site_is_disarmed(rig);
         rig.figures.stalls += 1;
         let (look_at_locks, deadline) = times(rig, patience);
@@ -203,8 +207,7 @@ impl Sampler {
                 // Who reads would not be seen.
                 Ok(_) => waiting.stop_waiting(rig, adviser),
                 Err(error) => {
-                    let reason = rig.watchpoint_failed(&error);
-                    rig.figures.no_stall(reason);
+                    rig.cannot_arm(&error, WATCHPOINT_FAILED);
                     waiting.stop_waiting(rig, adviser);
                 }
             }

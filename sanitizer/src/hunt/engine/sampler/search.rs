@@ -8,9 +8,8 @@ use gwp_race_abi::{Counter, phase};
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::Adviser;
-use crate::hunt::engine::rig::{CLAIM_TIME, Rig};
+use crate::hunt::engine::rig::{BREAKPOINT_FAILED, Rig};
 use crate::hunt::strategy::{Patience, Proposal};
-use crate::hunt::wire::Notice;
 use crate::kernel::gates::user_registers;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ring::Trap;
@@ -52,18 +51,11 @@ impl Sampler {
         let now = monotonic_ns();
         control.claim.time_ns.store(now, SeqCst);
         if let Err(error) = rig.arming.break_at(tid, RuntimeAddr(at), &rig.gates) {
-            rig.outbox.send(&Notice::Debug(error.to_string()));
-            rig.figures.no_stall("breakpoint-failed");
+            rig.cannot_arm(&error, BREAKPOINT_FAILED);
             return self.go_idle(rig);
         }
         rig.add(Counter::SamplesPassed, 1);
-        self.state = State::Seek {
-            tid,
-            site,
-            patience,
-            deadline: now + SEARCH_TIME.as_nanos() as u64,
-            void: now + CLAIM_TIME.as_nanos() as u64,
-        };
+        self.state = State::seek(tid, site, patience, now, SEARCH_TIME);
         // From here on it may stand still at any time.
         rig.gates
             .control()

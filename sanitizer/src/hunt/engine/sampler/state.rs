@@ -1,11 +1,14 @@
 //! What is in hand, and how far it is.
 
+use std::time::Duration;
+
 use crate::hunt::classify::StalledSide;
-use crate::hunt::engine::rig::Standing;
+use crate::hunt::engine::rig::{CLAIM_TIME, Standing};
 use crate::hunt::engine::waiting::Early;
 use crate::hunt::strategy::Patience;
 use crate::hunt::watched::Watched;
 use crate::kernel::gates::Hit;
+use crate::kernel::process::nanos;
 
 /// What is in hand.
 pub enum State {
@@ -29,6 +32,17 @@ pub enum State {
 }
 
 impl State {
+    /// A thread runs to a site from now on (CLOCK_MONOTONIC, ns), and is let alone where it has not come there within this time.
+    pub fn seek(tid: u32, site: u64, patience: Patience, now: u64, time: Duration) -> Self {
+        Self::Seek {
+            tid,
+            site,
+            patience,
+            deadline: now + nanos(time),
+            void: now + nanos(CLAIM_TIME),
+        }
+    }
+
     pub const fn is_idle(&self) -> bool {
         matches!(self, Self::Idle)
     }

@@ -13,10 +13,9 @@ use gwp_race_abi::{NOBODY, phase};
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::Adviser;
-use crate::hunt::engine::rig::Rig;
+use crate::hunt::engine::rig::{Rig, WATCHPOINT_FAILED};
 use crate::hunt::strategy::{CodeView as _, Conflict, Wait};
 use crate::hunt::watched::Watched;
-use crate::hunt::wire::Notice;
 use crate::insn::Regs;
 use crate::insn::x86_64::{AddressForm, extent};
 use crate::kernel::perf::WatchKind;
@@ -119,8 +118,7 @@ impl Waiting {
         control.sharing.ahead.store(generation, SeqCst);
         let watchpoints = rig.arming.watchpoints();
         if let Err(error) = watchpoints.watch_beside(RuntimeAddr(wanted), len, kind) {
-            rig.outbox.send(&Notice::Debug(error.to_string()));
-            rig.figures.no_stall("watchpoint-failed");
+            rig.cannot_arm(&error, WATCHPOINT_FAILED);
             self.forget_ahead(rig);
             adviser.strategy.waits_for_any();
             return false;

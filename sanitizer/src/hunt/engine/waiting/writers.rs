@@ -7,9 +7,8 @@ use gwp_race_abi::{NOBODY, TRAPS_PER_STALL};
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::Adviser;
-use crate::hunt::engine::rig::Rig;
+use crate::hunt::engine::rig::{Rig, WATCHPOINT_FAILED};
 use crate::hunt::strategy::Unexplained;
-use crate::hunt::wire::Notice;
 use crate::kernel::perf::WatchKind;
 use crate::kernel::process::{monotonic_ns, nanos};
 
@@ -41,9 +40,8 @@ impl Waiting {
                 });
             }
             Err(error) => {
-                rig.outbox.send(&Notice::Debug(error.to_string()));
+                rig.cannot_arm(&error, WATCHPOINT_FAILED);
                 rig.gates.control().sharing.address.store(0, SeqCst);
-                rig.figures.no_stall("watchpoint-failed");
             }
         }
     }
