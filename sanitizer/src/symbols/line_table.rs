@@ -1,6 +1,7 @@
 //! Line tables (DWARF 5, 6.2), read row by row: a program of a few bytes makes millions of rows, and one of them is
 //! wanted.
 
+mod marks;
 mod names;
 
 use std::ops::{ControlFlow, Range};
@@ -10,6 +11,8 @@ use gimli::{Dwarf, Encoding, Error, Format, Reader as _, Section as _, UnitRef, 
 use super::reader::Reader;
 use super::text;
 use super::too_much::TooMuch;
+
+pub(super) use marks::Marks;
 
 /// Registers of the state machine as a row shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +100,19 @@ impl LineTable {
         })
     }
 
-    /// Makes the rows, one after the other, until `take` has enough of them.
-    fn run(&self, mut take: impl FnMut(Row) -> ControlFlow<()>) -> gimli::Result<()> {
-        let mut program = self.program.clone();
-        let mut row = Row::FIRST;
+    /// Makes the rows of the rest of a program, one after the other, until `take` has enough of them; it is told how many
+    /// bytes are left. May be called again with what is then left, and in the registers.
+    fn run(
+        &self,
+        program: &mut Reader,
+        row: &mut Row,
+        mut take: impl FnMut(Row, usize) -> ControlFlow<()>,
+    ) -> gimli::Result<()> {
         while !program.is_empty() {
             let opcode = program.read_u8()?;
             if let Some(special) = opcode.checked_sub(self.opcode_base) {
-                self.advance_special(&mut row, special);
-                if take(row).is_break() {
+                self.advance_special(row, special);
+                if take(*row, program.len()).is_break() {
                     break;
                 }
                 continue;
@@ -113,13 +120,13 @@ impl LineTable {
             match dw::DwLns(opcode) {
                 dw::DwLns(0) => {
                     if let Some(ControlFlow::Break(())) =
-                        self.run_extended(&mut program, &mut row, &mut take)?
+                        self.run_extended(program, row, &mut take)?
                     {
                         break;
                     }
                 }
                 dw::DW_LNS_copy => {
-                    if take(row).is_break() {
+                    if take(*row, program.len()).is_break() {
                         break;
                     }
                 }
@@ -135,7 +142,7 @@ impl LineTable {
                 dw::DW_LNS_set_column => row.column = program.read_uleb128()? as u32,
                 dw::DW_LNS_const_add_pc => {
                     let steps = (u8::MAX - self.opcode_base) / self.line_range;
-                    self.advance(&mut row, steps);
+                    self.advance(row, steps);
                 }
                 dw::DW_LNS_fixed_advance_pc => {
                     row.address = row.address.wrapping_add(program.read_u16()?.into());
@@ -161,7 +168,7 @@ impl LineTable {
         &self,
         program: &mut Reader,
         row: &mut Row,
-        take: &mut impl FnMut(Row) -> ControlFlow<()>,
+        take: &mut impl FnMut(Row, usize) -> ControlFlow<()>,
     ) -> gimli::Result<Option<ControlFlow<()>>> {
         let length = program.read_uleb128()?;
         let length = usize::try_from(length).map_err(|_| Error::UnsupportedOffset)?;
@@ -172,7 +179,7 @@ impl LineTable {
         match dw::DwLne(operation.read_u8()?) {
             dw::DW_LNE_end_sequence => {
                 row.ends_sequence = true;
-                let taken = take(*row);
+                let taken = take(*row, program.len());
                 *row = Row::FIRST;
                 Ok(Some(taken))
             }
@@ -195,38 +202,6 @@ impl LineTable {
         row.address = row.address.wrapping_add(bytes);
     }
 
-    /// The row of a link-time address, and whether any row within `near` bytes of it has a column.
-    pub(super) fn row_at(&self, addr: u64, near: u64) -> Result<Option<(Row, bool)>, TooMuch> {
-        let around = addr.saturating_sub(near)..addr.saturating_add(near);
-        let mut has_columns = false;
-        let (mut start, mut candidate, mut found) = (None, None, None);
-        let run = self.run(|row| {
-            has_columns |= around.contains(&row.address) && row.line > 0 && row.column > 0;
-            if row.ends_sequence {
-                // No code is at address 0: there are the functions that the linker left out.
-                if start.is_some_and(|start| start > 0) && addr < row.address {
-                    found = found.or(candidate);
-                }
-                (start, candidate) = (None, None);
-            } else {
-                start.get_or_insert(row.address);
-                if row.address <= addr {
-                    candidate = Some(row);
-                }
-            }
-            match found.is_some() && near == 0 {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        });
-        match (found, run.map_err(TooMuch::from)) {
-            // A table that is damaged further behind.
-            (Some(row), Ok(()) | Err(TooMuch::Damaged)) => Ok(Some((row, has_columns))),
-            (_, Err(error)) => Err(error),
-            (None, Ok(())) => Ok(None),
-        }
-    }
-
     /// Gives the addresses of each sequence of rows, of at most `most` of them.
     pub(super) fn sequences(
         &self,
@@ -234,7 +209,8 @@ impl LineTable {
         most: usize,
     ) -> Result<(), TooMuch> {
         let (mut start, mut given) = (None, 0);
-        self.run(|row| {
+        let (mut program, mut registers) = (self.program.clone(), Row::FIRST);
+        self.run(&mut program, &mut registers, |row, _| {
             if !row.ends_sequence {
                 start.get_or_insert(row.address);
             } else if let Some(start) = start.take().filter(|&start| start < row.address) {

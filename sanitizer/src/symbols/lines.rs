@@ -120,10 +120,7 @@ impl Lines {
             };
             let code = self.info.code(&unit);
             let function = self.answer(code.1.function_at(addr)).flatten();
-            let row = unit.line_table.and_then(|offset| {
-                let table = LineTable::open(&unit.dwarf, offset, unit.unit.encoding());
-                self.answer(table.and_then(|table| table.row_at(addr, near)))?
-            });
+            let row = self.answer(unit.row_at(addr, near)).flatten();
             if function.is_some() || row.is_some() {
                 let found = Found {
                     unit: &unit,

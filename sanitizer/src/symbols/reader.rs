@@ -245,6 +245,15 @@ impl gimli::Reader for Reader {
         Ok(String::from_utf8_lossy(&self.copy()?).into_owned().into())
     }
 
+    fn read_u8(&mut self) -> Result<u8> {
+        if self.len == 0 || !effort::spend(1) {
+            return Err(self.eof());
+        }
+        let byte = self.next_bytes()?.first().copied();
+        self.advance(1);
+        byte.ok_or_else(|| self.eof())
+    }
+
     fn read_slice(&mut self, buffer: &mut [u8]) -> Result<()> {
         if buffer.len() > self.len || !effort::spend(buffer.len()) {
             return Err(self.eof());

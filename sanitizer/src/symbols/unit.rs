@@ -1,12 +1,13 @@
 //! One unit of debug information: read without its file table, which takes much room and is not asked for, and within
 //! bounds.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gimli::{Dwarf, Reader as _, Unit as GimliUnit, UnitHeader, UnitOffset, UnitRef};
 
 use super::abbreviations;
 use super::functions::Functions;
+use super::line_table::{LineTable, Marks, Row};
 use super::reader::Reader;
 use super::too_much::TooMuch;
 
@@ -47,6 +48,7 @@ pub(super) struct Unit {
     pub(super) unit: GimliUnit<Reader>,
     /// Where its line table is in the section of line tables.
     pub(super) line_table: Option<usize>,
+    line_marks: Mutex<Marks>,
     functions: OnceLock<Result<Functions, TooMuch>>,
     /// The unit in another file that has the rest of it.
     pub(super) split: OnceLock<Option<Box<Unit>>>,
@@ -72,6 +74,7 @@ impl Unit {
             dwarf: Arc::clone(dwarf),
             unit,
             line_table,
+            line_marks: Mutex::default(),
             functions: OnceLock::new(),
             split: OnceLock::new(),
         })
@@ -91,6 +94,19 @@ impl Unit {
         }
     }
 
+    /// The row of its line table for a link-time address, and whether any row within `near` bytes of it has a column.
+    pub(super) fn row_at(&self, addr: u64, near: u64) -> Result<Option<(Row, bool)>, TooMuch> {
+        let Some(offset) = self.line_table else {
+            return Ok(None);
+        };
+        let table = LineTable::open(&self.dwarf, offset, self.unit.encoding())?;
+        let mut marks = self
+            .line_marks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        table.row_at(addr, near, &mut marks)
+    }
+
     /// What is kept of it in memory, about.
     pub(super) fn bytes(&self) -> usize {
         /// A table of abbreviations as compilers make it.
@@ -100,6 +116,7 @@ impl Unit {
             _ => 0,
         };
         let split = self.split.get().and_then(Option::as_ref);
-        USUAL + functions + split.map_or(0, |unit| unit.bytes())
+        let marks = (self.line_marks.lock()).unwrap_or_else(PoisonError::into_inner);
+        USUAL + functions + marks.bytes() + split.map_or(0, |unit| unit.bytes())
     }
 }
