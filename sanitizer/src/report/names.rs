@@ -13,7 +13,7 @@ const OPERATORS: [&str; 17] = [
 #[must_use]
 pub fn function(name: &str) -> String {
     let name = name.replace("(anonymous namespace)", "{anonymous}");
-    let name = name.split(" [clone ").next().unwrap_or_default();
+    let name = name.split(" (.").next().unwrap_or_default();
     let bare = without_groups(without_suffix(name));
     let bare = bare.trim();
     let bare = [" const", " volatile", " &&", " &"]
@@ -127,7 +127,13 @@ fn operator(rest: &str, before: &str) -> Option<usize> {
     let after = rest.get(WORD.len()..)?;
     let blank = after.len() - after.trim_start().len();
     let after = after.trim_start();
-    let operator = OPERATORS.iter().find(|name| after.starts_with(**name))?;
+    let operator = OPERATORS.iter().find(|name| {
+        let rest = after.strip_prefix(**name);
+        // `operator<<a>` is an instance of `operator<`.
+        rest.is_some_and(|rest| {
+            **name != "<<" || rest.starts_with(['(', '<', ' ']) || rest.is_empty()
+        })
+    })?;
     Some(WORD.len() + blank + operator.len())
 }
 
@@ -178,8 +184,8 @@ mod tests {
                 "{anonymous}::run",
             ),
             (
-                "tick()::{lambda(int)#2}::operator()(int) const",
-                "tick::{lambda#2}::operator()",
+                "tick()::'lambda0'(int)::operator()(int) const",
+                "tick::'lambda0'::operator()",
             ),
             (
                 "std::ostream& operator<< <char>(std::ostream&)",
@@ -191,10 +197,12 @@ mod tests {
                 "A::operator unsigned long",
             ),
             ("A::operator->() const", "A::operator->"),
+            ("bool operator<<<char>(a, b)", "operator<<"),
+            ("bool operator<<char>(a, b)", "operator<"),
             ("operator new[](unsigned long)", "operator new[]"),
             ("serve.llvm.1234567", "serve"),
             ("serve.part.0.cold", "serve"),
-            ("work(int) [clone .isra.0]", "work"),
+            ("work(int) (.isra.0)", "work"),
             (
                 "core::ptr::drop_in_place::<alloc::vec::Vec<u8>>",
                 "core::ptr::drop_in_place",
