@@ -28,7 +28,38 @@ pub fn function(name: &str) -> String {
         .get(..until)
         .and_then(|before| before.rfind(' '))
         .map_or(0, |blank| blank + 1);
-    bare.get(begins..).unwrap_or_default().trim().to_owned()
+    unnamed(bare.get(begins..).unwrap_or_default().trim())
+}
+
+/// What has no name of its own, by its number, as names were written when the first identities were stored: `{lambda#2}` for `'lambda0'`.
+fn unnamed(name: &str) -> String {
+    const KINDS: [(&str, &str); 2] = [("'lambda", "{lambda#"), ("'unnamed", "{unnamed type#")];
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(quote) = rest.find('\'') {
+        let (before, quoted) = rest.split_at(quote);
+        out.push_str(before);
+        let of_kind = |(begins, words): &(&str, &'static str)| {
+            let (number, rest) = quoted.strip_prefix(*begins)?.split_once('\'')?;
+            let number = match number {
+                "" => 1,
+                number => number.parse::<u64>().ok()?.checked_add(2)?,
+            };
+            Some((*words, number, rest))
+        };
+        rest = match KINDS.iter().find_map(of_kind) {
+            Some((words, number, rest)) => {
+                out.push_str(&format!("{words}{number}}}"));
+                rest
+            }
+            None => {
+                out.push('\'');
+                quoted.get(1..).unwrap_or_default()
+            }
+        };
+    }
+    out.push_str(rest);
+    out
 }
 
 /// A variable without the numbers that compilers append: to the parts that they split one into, and to those of several functions.
@@ -185,7 +216,7 @@ mod tests {
             ),
             (
                 "tick()::'lambda0'(int)::operator()(int) const",
-                "tick::'lambda0'::operator()",
+                "tick::{lambda#2}::operator()",
             ),
             (
                 "std::ostream& operator<< <char>(std::ostream&)",
@@ -197,6 +228,12 @@ mod tests {
                 "A::operator unsigned long",
             ),
             ("A::operator->() const", "A::operator->"),
+            ("f()::'lambda'()", "f::{lambda#1}"),
+            ("f()::'unnamed7'::g(char) const", "f::{unnamed type#9}::g"),
+            (
+                "core::str::<impl 'a>::'lambda",
+                "core::str::<impl 'a>::'lambda",
+            ),
             ("bool operator<<<char>(a, b)", "operator<<"),
             ("bool operator<<char>(a, b)", "operator<"),
             ("operator new[](unsigned long)", "operator new[]"),
