@@ -144,3 +144,23 @@ fn help_has_examples() {
         assert!(help.contains("gwp-race "), "{command}: {help}");
     }
 }
+
+/// Check that memory which malloc has given is told as a block with its size, and how far into it the bytes are.
+#[test]
+fn reports_tell_of_blocks_of_the_heap() {
+    /// Catching a race takes luck.
+    const TRIES: u32 = 5;
+    let program = Program::new("races/heap_block.c");
+    let built = compile::program(&program, Configuration::USUAL).unwrap();
+    let caught = (1..=TRIES).find_map(|attempt| {
+        let outcome = Watch::aggressive()
+            .run(&built, &["20"], Until::Race)
+            .unwrap();
+        println!("try {attempt}: {:?}", outcome.report.summary);
+        outcome.report.races.into_iter().next()
+    });
+    let location = caught.expect("the race is caught").location;
+    assert_eq!(location.kind, "heap-block");
+    // 104 bytes were asked for, which is what a block of that size has.
+    assert_eq!((location.offset, location.size), (Some(40), Some(104)));
+}

@@ -47,6 +47,10 @@ pub struct Location {
     /// Of a variable: which member.
     #[serde(default)]
     pub member: Option<String>,
+    /// How many bytes from its beginning.
+    pub offset: Option<i64>,
+    /// Its size in bytes.
+    pub size: Option<u64>,
 }
 
 /// One side of a race.

@@ -4,6 +4,7 @@
 use crate::{
     addr::LinkAddr,
     hunt::{
+        heap_block,
         landing::may_land,
         modules::{ModuleSet, Place},
         routine_call::{self, RoutineCall},
@@ -195,6 +196,7 @@ pub fn classify(
             .into_iter()
             .take(len as usize)
             .collect(),
+        heap_block: heap_block::of_accesses(modules, [&first, &second], memory),
     })
 }
 

@@ -26,6 +26,7 @@ pub mod code_tables;
 pub mod delivery;
 mod ending;
 pub mod engine;
+pub mod heap_block;
 pub mod known_code;
 mod landing;
 pub mod learned;

@@ -136,6 +136,17 @@ pub struct Finding {
     pub value_before: Vec<u8>,
     /// The watched bytes after the racing access; empty where they could not be read.
     pub value_after: Vec<u8>,
+    /// The block of a heap in which both accesses are, where that is certain.
+    pub heap_block: Option<HeapBlock>,
+}
+
+/// A block of a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeapBlock {
+    /// Its first byte's run-time address: what the allocator has given.
+    pub address: u64,
+    /// How many bytes of it may be used: what the program has asked for, and what that was rounded up by.
+    pub size: u64,
 }
 
 impl Finding {

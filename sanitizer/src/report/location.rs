@@ -51,6 +51,14 @@ pub fn classify(
     let Some(map) = map else {
         return Location::new(LocationKind::Unknown);
     };
+    let is_for_blocks = map.name.is_empty() || map.name.starts_with('[');
+    if let Some(block) = finding.heap_block.filter(|_| is_for_blocks) {
+        return Location {
+            offset: i64::try_from(address.wrapping_sub(block.address)).ok(),
+            size: Some(block.size),
+            ..Location::new(LocationKind::HeapBlock)
+        };
+    }
     let in_mapping = Location {
         name: (!map.name.is_empty()).then(|| map.name.clone()),
         offset: i64::try_from(address.wrapping_sub(map.start)).ok(),
@@ -119,6 +127,7 @@ fn is_on_stack(side: &SideFacts, map: Option<&MapInfo>, address: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::finding::HeapBlock;
     use crate::report::sample::finding;
 
     fn map(start: u64, end: u64, name: &str) -> MapInfo {
@@ -152,6 +161,19 @@ mod tests {
             map(0x7ffe_0000, 0x7fff_0000, "[stack]"),
         ];
         let symbolizer = Symbolizer::new();
+        // A block is told where blocks may be.
+        let in_block = Finding {
+            heap_block: Some(HeapBlock {
+                address: 0x5000,
+                size: 40,
+            }),
+            ..finding.clone()
+        };
+        let block = classify(&symbolizer, &in_block, &maps, (0x5010, 1));
+        assert_eq!(block.kind, LocationKind::HeapBlock);
+        assert_eq!((block.offset, block.size), (Some(0x10), Some(40)));
+        let file = classify(&symbolizer, &in_block, &maps, (0x1_0004, 1));
+        assert_eq!(file.kind, LocationKind::Mapping);
         let at = |address| classify(&symbolizer, &finding, &maps, (address, 1));
         assert_eq!(at(0x5010).kind, LocationKind::Heap);
         assert_eq!(at(0x5010).offset, Some(0x10));

@@ -240,6 +240,8 @@ pub struct SourceLine {
 pub enum LocationKind {
     /// A variable with static storage, named by the symbol table.
     Global,
+    /// A block that an allocator has given.
+    HeapBlock,
     /// The program break's mapping, `[heap]`.
     Heap,
     /// A thread's stack.
@@ -264,10 +266,10 @@ pub struct Location {
     /// told from each other.
     #[serde(default)]
     pub member: Option<String>,
-    /// Bytes from the start of the variable or the mapping; on a stack, bytes above the
+    /// Bytes from the start of the variable, the block or the mapping; on a stack, bytes above the
     /// thread's stack pointer where the thread's is known.
     pub offset: Option<i64>,
-    /// The variable's or mapping's size in bytes.
+    /// The variable's or mapping's size in bytes; of a block, how many may be used of it.
     pub size: Option<u64>,
     /// A variable's module.
     pub module: Option<String>,

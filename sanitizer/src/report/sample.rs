@@ -171,5 +171,6 @@ pub(crate) fn finding() -> Finding {
         racing,
         value_before: vec![1, 0, 0, 0, 0, 0, 0, 0],
         value_after: vec![1, 0, 0, 0, 0, 0, 0, 0],
+        heap_block: None,
     }
 }

@@ -216,6 +216,10 @@ pub(super) fn location(race: &Race) -> String {
             }
             text
         }
+        LocationKind::HeapBlock => {
+            let start = padded(Hex(race.address.0.wrapping_sub(offset.cast_unsigned())));
+            format!("heap block of size {size} at {start}, {offset} bytes into it")
+        }
         LocationKind::Heap => {
             format!("heap memory at {address}, {offset} bytes into [heap]")
         }
