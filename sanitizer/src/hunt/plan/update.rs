@@ -13,6 +13,7 @@ use super::{
     event::{AddressId, Event, FunctionId, LetGo, SiteId, VariableId, What},
     posterior::{Beta, Gamma},
     prior,
+    profiles::Profiles,
     samples::Samples,
     trust::Kind,
 };
@@ -45,6 +46,8 @@ pub struct Knowledge {
     of_object: BTreeMap<Object, Counts>,
     /// What has come of samples.
     pub samples: Samples,
+    /// What has come of profiles.
+    pub profiles: Profiles,
     /// Races found.
     pub(super) races: f64,
     /// Logarithms of how soon others came, s, at each site once.
@@ -61,6 +64,9 @@ pub struct Knowledge {
 impl Knowledge {
     /// An action has begun.
     pub fn begin(&mut self, now: Duration, action: Action) {
+        if matches!(action.deed, Deed::Profile { .. }) {
+            self.profiles.begin(now.as_secs_f64());
+        }
         self.hand = Some(action);
         self.since_s = now.as_secs_f64();
         self.held_s = None;
@@ -70,16 +76,19 @@ impl Knowledge {
     /// Takes note of what has happened.
     pub fn update(&mut self, now: Duration, event: &Event) {
         let now = now.as_secs_f64();
-        let hand = self.hand.filter(|hand| event.of == Some(hand.id));
+        let hand = self.hand.clone();
+        let hand = hand.as_ref().filter(|hand| event.of == Some(hand.id));
         match &event.what {
             What::Code(facts) => self.catalogue.add(facts),
             What::CodeGone => {
                 *self = Self {
                     watches_ahead: self.watches_ahead,
+                    profiles: self.profiles.forgotten(),
                     ..Self::default()
                 };
             }
             What::WatchesAhead => self.watches_ahead = true,
+            What::Profiles { apart } => self.profiles.are_to_be_had(*apart),
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {
                     self.catalogue.seen(number);
@@ -136,6 +145,15 @@ impl Knowledge {
             What::Watched {
                 variable, writers, ..
             } => self.watched(now, *variable, writers),
+            What::Profiled {
+                lasted,
+                arrivals,
+                met,
+                cost_s,
+            } => {
+                let found = self.profiled(now, *lasted, arrivals, met);
+                self.profiles.end(found, *cost_s);
+            }
             What::Cost(cost) => {
                 let is_of_site =
                     hand.is_some_and(|hand| matches!(hand.deed, Deed::Wait { wanted: None, .. }));
@@ -144,9 +162,11 @@ impl Knowledge {
                     None if is_of_site => add(&mut self.waits, *cost),
                     None => {}
                 }
-                if hand.is_some_and(|hand| matches!(hand.deed, Deed::Sample { .. })) {
-                    let time_s = (now - self.since_s).max(0.0);
-                    self.samples.took(now, time_s, *cost);
+                let time_s = (now - self.since_s).max(0.0);
+                match hand.map(|hand| &hand.deed) {
+                    Some(Deed::Sample { .. }) => self.samples.took(now, time_s, *cost),
+                    Some(Deed::Profile { .. }) => self.profiles.took(time_s),
+                    _ => {}
                 }
                 self.hand = None;
             }
@@ -158,7 +178,7 @@ impl Knowledge {
         &mut self,
         now: f64,
         site: SiteId,
-        hand: Option<Action>,
+        hand: Option<&Action>,
         change: impl FnOnce(&mut Counts),
     ) {
         match self.wanted(site, hand) {
@@ -172,11 +192,15 @@ impl Knowledge {
     }
 
     /// Which of the addresses that may be at hand at a site was wanted there; `None` where anybody was who comes.
-    pub(super) fn wanted(&self, site: SiteId, hand: Option<Action>) -> Option<(Number, AddressId)> {
-        let Some(Deed::Wait {
+    pub(super) fn wanted(
+        &self,
+        site: SiteId,
+        hand: Option<&Action>,
+    ) -> Option<(Number, AddressId)> {
+        let Some(&Deed::Wait {
             wanted: Some(address),
             ..
-        }) = hand.map(|hand| hand.deed)
+        }) = hand.map(|hand| &hand.deed)
         else {
             return None;
         };
@@ -187,14 +211,24 @@ impl Knowledge {
 
     /// Counts something at a site, and where that counts as well.
     pub(super) fn count(&mut self, now: f64, site: SiteId, change: impl FnOnce(&mut Counts)) {
-        let Some(number) = self.catalogue.number(site) else {
-            return;
-        };
+        if let Some(number) = self.catalogue.number(site) {
+            let mut seen = Counts::default();
+            change(&mut seen);
+            self.count_seen(now, number, seen, true);
+        }
+    }
+
+    /// The same. `tells_of_class`: if it is the first that is seen of a site, others that were never tried may be thought to be like it.
+    pub(super) fn count_seen(
+        &mut self,
+        now: f64,
+        number: Number,
+        seen: Counts,
+        tells_of_class: bool,
+    ) {
         let Some(facts) = self.catalogue.facts(number).copied() else {
             return;
         };
-        let mut seen = Counts::default();
-        change(&mut seen);
         let is_first = !self.sites.contains_key(&number);
         if is_first {
             let class = self.catalogue.class(number);
@@ -238,16 +272,21 @@ impl Knowledge {
             add(self.of_object.entry(object).or_default(), news);
         }
         // Of a class first tries are of interest.
-        if is_first || tries <= 1.0 {
+        if tells_of_class && (is_first || tries <= 1.0) {
             add(&mut self.of_class[class], seen);
         }
+    }
+
+    /// Whether anything was seen at a site.
+    pub(super) fn is_tried(&self, number: Number) -> bool {
+        self.sites.contains_key(&number)
     }
 
     /// What is known of a site, in a word.
     pub(super) fn kind(&self, number: Number) -> Kind {
         if self.contended.contains(&number) {
             Kind::Contended
-        } else if self.sites.contains_key(&number) {
+        } else if self.is_tried(number) {
             Kind::Tried
         } else {
             Kind::Untried

@@ -44,7 +44,7 @@ impl Planner for Again {
 
     fn decide(&mut self, _now: Duration, purse: &Purse) -> Action {
         let deed = if purse.left_s > 0.0 {
-            self.deed
+            self.deed.clone()
         } else {
             Deed::Rest {
                 time: Duration::from_secs_f64(purse.until_left_s()),

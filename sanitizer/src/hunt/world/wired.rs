@@ -223,6 +223,8 @@ impl Planner for Wired {
             What::LetGo { .. }
             | What::Executes(_)
             | What::WatchesAhead
+            | What::Profiles { .. }
+            | What::Profiled { .. }
             | What::About { .. }
             | What::Passed { .. }
             | What::Threads(_)

@@ -170,11 +170,11 @@ fn differences_are_told() {
     let Record::Decided(_, _, action) = &mut changed[at] else {
         unreachable!()
     };
-    let before = *action;
+    let before = action.clone();
     action.deed = Deed::Rest {
         time: Duration::from_millis(77),
     };
-    let after = *action;
+    let after = action.clone();
     let told = difference(&changed);
     assert_eq!((told.process, told.record), (PROCESS, at as u64 + 1));
     assert_eq!(
@@ -322,7 +322,7 @@ fn garbage_is_refused() {
         b"\n",
         b"\x7fELF\x02\x01\x01",
         b"gwp-race",
-        b"gwp-race decisions 1",
+        b"gwp-race decisions 2",
         &[0xff; 100],
     ] {
         let error = read(nonsense).unwrap_err();
@@ -332,7 +332,7 @@ fn garbage_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        other.contains("17") && other.contains("reads version 1"),
+        other.contains("17") && other.contains("reads version 2"),
         "{other}"
     );
 
