@@ -239,7 +239,9 @@ impl Catalogue {
 
 /// The values of a map, those from a key on first.
 fn around<K: Ord + Copy, V>(map: &BTreeMap<K, V>, from: K) -> impl Iterator<Item = &V> {
-    map.range(from..).chain(map.range(..from)).map(|(_, value)| value)
+    map.range(from..)
+        .chain(map.range(..from))
+        .map(|(_, value)| value)
 }
 
 #[cfg(test)]

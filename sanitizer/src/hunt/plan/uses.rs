@@ -159,7 +159,13 @@ impl Knowledge {
     }
 
     /// Two threads use an address, at these sites.
-    pub(super) fn are_shared(&mut self, now: f64, site: SiteId, address: AddressId, users: &[Partner]) {
+    pub(super) fn are_shared(
+        &mut self,
+        now: f64,
+        site: SiteId,
+        address: AddressId,
+        users: &[Partner],
+    ) {
         let sites = users.iter().map(|user| user.site).chain([site]);
         for side in sites.collect::<Vec<_>>() {
             let Some(number) = self.catalogue.number(side) else {

@@ -2,11 +2,11 @@
 
 use crate::hunt::plan::event::MemberId;
 
+use super::large::large_server;
 use super::program::{
     After::{Rate, Within},
     Area, Comes, Order, Program,
 };
-use super::large::large_server;
 use super::small::{borders, forgotten_sum, forgotten_task};
 use super::surroundings::{ordered, surround, usual};
 

@@ -122,7 +122,8 @@ impl Wired {
                 variable: variable_at(unexplained.variable),
                 at_most: WATCHED,
             },
-            Step::Rest(time) => Deed::Rest { time },
+            // It is told of nothing that can be probed.
+            Step::Profile(_, time) | Step::Rest(time) => Deed::Rest { time },
         }
     }
 

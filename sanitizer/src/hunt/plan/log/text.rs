@@ -131,7 +131,10 @@ pub(super) fn deed_in_words(deed: &Deed) -> String {
         }
         Deed::Profile { sites, at_most } => {
             let (first, count) = (places(&sites[..sites.len().min(1)]), sites.len());
-            format!("profile {count} sites, {first} first, for {}", time(*at_most))
+            format!(
+                "profile {count} sites, {first} first, for {}",
+                time(*at_most)
+            )
         }
         Deed::Rest { time: rest } => format!("rest for {}", time(*rest)),
     }
@@ -248,8 +251,14 @@ fn what_in_words(what: &What) -> String {
             cost_s,
         } => {
             let (sites, lasted) = (arrivals.len(), time(*lasted));
-            let reached = arrivals.iter().filter(|arrivals| arrivals.count > 0).count();
-            let count: u64 = arrivals.iter().map(|arrivals| u64::from(arrivals.count)).sum();
+            let reached = arrivals
+                .iter()
+                .filter(|arrivals| arrivals.count > 0)
+                .count();
+            let count: u64 = arrivals
+                .iter()
+                .map(|arrivals| u64::from(arrivals.count))
+                .sum();
             let met = if met.is_empty() {
                 "nobody met".to_owned()
             } else {
