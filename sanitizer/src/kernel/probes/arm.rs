@@ -1,6 +1,7 @@
 //! The thread that arms the probes of a burst, waits and removes them.
 
 use std::{
+    collections::BTreeSet,
     os::fd::{AsFd as _, BorrowedFd, RawFd},
     sync::{
         atomic::Ordering::SeqCst,
@@ -25,6 +26,8 @@ const LOOK: Duration = Duration::from_micros(500);
 pub(super) struct Task {
     pub(super) burst: u64,
     pub(super) order: Order,
+    /// The one before was for another process, or another program of it.
+    pub(super) is_another_process: bool,
 }
 
 /// Gives the calling thread a table of descriptors of its own, with the program in it, whose number this is, and with the bell and the maps: probes end
@@ -49,8 +52,12 @@ pub(super) fn serve(
     orders: &Receiver<Task>,
     outcomes: &Sender<Result<Outcome, BurstError>>,
 ) {
+    let mut probed = BTreeSet::new();
     for task in orders {
-        let outcome = burst(shared, program, &task);
+        if task.is_another_process {
+            probed.clear();
+        }
+        let outcome = burst(shared, program, &task, &mut probed);
         if outcomes.send(outcome).is_err() {
             return;
         }
@@ -58,11 +65,16 @@ pub(super) fn serve(
     }
 }
 
-fn burst(shared: &Shared, program: BorrowedFd<'_>, task: &Task) -> Result<Outcome, BurstError> {
+fn burst(
+    shared: &Shared,
+    program: BorrowedFd<'_>,
+    task: &Task,
+    probed: &mut BTreeSet<u64>,
+) -> Result<Outcome, BurstError> {
     let begun_ns = process::thread_cpu_time_ns();
-    let Task { burst, order } = task;
+    let Task { burst, order, .. } = task;
     let text = Text::of(order.pid, &order.mapping)?;
-    let (probes, offsets) = text.suitable(&order.probes)?;
+    let (probes, offsets) = text.suitable(&order.probes, probed)?;
     let places = 0..u32::try_from(probes.len()).unwrap_or(0);
     let cookies: Vec<u64> = places.map(|place| cookie(*burst, place)).collect();
     shared.prepare(order, &probes);

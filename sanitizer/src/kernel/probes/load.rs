@@ -106,6 +106,7 @@ impl Probes {
             thread: None,
             is_busy: false,
             bursts: 0,
+            pid: 0,
         })
     }
 }

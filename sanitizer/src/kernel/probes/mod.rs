@@ -1,7 +1,7 @@
 //! Bursts: for some milliseconds the kernel's probes (uprobes) stand at many places of a process at once, and a program notes who comes there and which address he
 //! is about to use. Nobody is stopped, and no signal is sent.
 //!
-//! What the kernel does for it: each probed page of code gets a private copy in the process, with `int3` at the place, and is the file's own again when
+//! What the kernel does for it: each probed page of code gets a private copy in the process, with `int3` at the place, and has the file's bytes again when
 //! the probe is removed, also where whoever holds it is killed. Arming and removing take the process's `mmap_lock` for writing, and wait for grace periods of RCU
 //! (some 40 ms). So a thread of its own does both, with a table of descriptors of its own: who dies meanwhile does not wait for it, either, and those that he
 //! holds are let go at once.
@@ -38,8 +38,12 @@ pub const MOST_PROBES: usize = abi::PROBES;
 /// Pages of code that get private copies for one burst, at most.
 pub const MOST_PAGES: usize = 64;
 
-/// No burst lasts longer, whatever is asked for.
-const LONGEST: Duration = Duration::from_millis(100);
+/// Pages of code that get private copies in one process, at most. The kernel does not always take them back: from Linux 6.15 on it leaves such a page, which has the same bytes as
+/// the file then, where anybody else refers to it at that moment (`__uprobe_write` in `kernel/events/uprobes.c`), and that is so for new ones.
+pub const MOST_COPIES: usize = 1024;
+
+/// No burst lasts longer, whatever is asked for: should whoever has asked for it hang, it ends all the same.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A place to look at.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +65,7 @@ pub struct Order {
     pub mapping: Range<u64>,
     /// At most [`MOST_PROBES`]; of further ones, and of those on more pages than [`MOST_PAGES`], nothing is seen.
     pub probes: Vec<Probe>,
-    /// From when all are armed until nothing is noted any more: 100 ms at most.
+    /// From when all are armed until nothing is noted any more: a minute at most.
     pub duration: Duration,
     /// So many hits of one probe are noted: what comes more often is hot, and let alone.
     pub hits_per_probe: u64,
@@ -120,6 +124,8 @@ pub struct Probes {
     thread: Option<Thread>,
     is_busy: bool,
     bursts: u64,
+    /// The process of the last burst.
+    pid: u32,
 }
 
 struct Thread {
@@ -154,8 +160,10 @@ impl Probes {
         self.bursts += 1;
         self.shared.stop.store(false, SeqCst);
         let duration = order.duration.min(LONGEST);
+        let last = std::mem::replace(&mut self.pid, order.pid);
         let sent = thread.orders.send(arm::Task {
             burst: self.bursts,
+            is_another_process: last != order.pid,
             order: Order { duration, ..order },
         });
         // Where it has ended, another one takes its place next time.
@@ -197,6 +205,12 @@ impl Probes {
         self.is_busy
     }
 
+    /// Whether all probes of a burst stand, and the program notes who comes to them.
+    #[must_use]
+    pub fn is_noting(&self) -> bool {
+        self.shared.control().burst.load(SeqCst) != 0
+    }
+
     /// Readable when a burst is over.
     #[must_use]
     pub fn news(&self) -> BorrowedFd<'_> {
@@ -218,6 +232,11 @@ impl Probes {
         };
         self.is_busy = false;
         Some(outcome)
+    }
+
+    /// The process executes another program now: none of its pages had probes.
+    pub const fn forget(&mut self) {
+        self.pid = 0;
     }
 
     /// Ends a burst now, if there is one: nothing is noted from here on, and its probes are being removed.

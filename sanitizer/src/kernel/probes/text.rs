@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-use super::{MOST_PAGES, MOST_PROBES, Probe};
+use super::{MOST_COPIES, MOST_PAGES, MOST_PROBES, Probe};
 
 const PAGE: u64 = 4096;
 
@@ -57,8 +57,8 @@ pub(super) struct Text {
     offset: u64,
     file: File,
     memory: File,
-    /// What is not the file's any more.
-    changed: Vec<Range<u64>>,
+    /// Pages that are not the file's any more, whatever is in them.
+    copies: Vec<Range<u64>>,
 }
 
 impl Text {
@@ -86,7 +86,7 @@ impl Text {
             offset,
             file,
             memory: open(pid, "mem")?,
-            changed: scan(&pages, mapping, Wanted::Changed)?,
+            copies: scan(&pages, mapping, Wanted::Copies)?,
         })
     }
 
@@ -94,18 +94,26 @@ impl Text {
         &self.file
     }
 
-    /// Those of the places that may be probed, and where in the file they are.
+    /// Those of the places that may be probed, and where in the file they are. `probed` are the pages of the process that had probes before, by their numbers, and
+    /// those of the burst are added: of new ones there may be so many at most.
     ///
     /// # Errors
     /// When none is left.
-    pub(super) fn suitable(&self, probes: &[Probe]) -> Result<(Vec<Probe>, Vec<u64>), Obstacle> {
+    pub(super) fn suitable(
+        &self,
+        probes: &[Probe],
+        probed: &mut BTreeSet<u64>,
+    ) -> Result<(Vec<Probe>, Vec<u64>), Obstacle> {
         let mut pages = BTreeSet::new();
         let suitable = probes.iter().filter(|probe| {
             let page = probe.pc.0 / PAGE;
-            let has_room = pages.len() < MOST_PAGES || pages.contains(&page);
+            let has_room = pages.contains(&page)
+                || pages.len() < MOST_PAGES
+                    && (probed.contains(&page) || probed.len() < MOST_COPIES);
             let is_suitable = has_room && self.is_suitable(probe.pc.0);
             if is_suitable {
                 pages.insert(page);
+                probed.insert(page);
             }
             is_suitable
         });
@@ -122,27 +130,40 @@ impl Text {
         self.offset.checked_add(pc.checked_sub(self.mapping.start)?)
     }
 
-    /// Whether what stands there may be probed, and is the same in the file and in the process: the kernel emulates what the file says.
+    /// Whether what stands there may be probed, and is the same in the file and in the process: the kernel emulates what the file says. A page in which anything
+    /// differs is the program's own affair.
     fn is_suitable(&self, pc: u64) -> bool {
-        if !self.mapping.contains(&pc) || self.changed.iter().any(|pages| pages.contains(&pc)) {
+        let Some(offset) = self.offset_of(pc).filter(|_| self.mapping.contains(&pc)) else {
             return false;
-        }
+        };
         let room = usize::try_from(self.mapping.end - pc).unwrap_or(usize::MAX);
         let code = |file: &File, at: u64| {
-            let mut bytes = vec![0; room.min(MAX_INSTRUCTION_LEN)];
-            let read = file.read_at(&mut bytes, at).ok()?;
-            bytes.truncate(read);
-            let length = length(&bytes)?;
-            bytes.truncate(length);
+            let mut bytes = read_at(file, at, room.min(MAX_INSTRUCTION_LEN))?;
+            bytes.truncate(length(&bytes)?);
             Some(bytes)
         };
-        let in_file = self
-            .offset_of(pc)
-            .and_then(|offset| code(&self.file, offset));
-        in_file.is_some_and(|in_file| {
-            may_be_probed(&in_file) && code(&self.memory, pc).as_ref() == Some(&in_file)
-        })
+        let Some(in_file) = code(&self.file, offset).filter(|code| may_be_probed(code)) else {
+            return false;
+        };
+        let into_page = pc % PAGE;
+        let is_copy = self.copies.iter().any(|pages| pages.contains(&pc));
+        let page = |file: &File, at: u64| read_at(file, at - into_page, PAGE as usize);
+        let is_the_files = !is_copy
+            || page(&self.file, offset).is_some_and(|mut page_of_file| {
+                // Behind the end of a file there are zeros in memory.
+                page_of_file.resize(PAGE as usize, 0);
+                page(&self.memory, pc) == Some(page_of_file)
+            });
+        is_the_files && code(&self.memory, pc) == Some(in_file)
     }
+}
+
+/// So many bytes, or fewer where a file ends.
+fn read_at(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
+    let mut read = vec![0; bytes];
+    let count = file.read_at(&mut read, at).ok()?;
+    read.truncate(count);
+    Some(read)
 }
 
 fn failed(call: &'static str, path: PathBuf, source: std::io::Error) -> KernelError {
@@ -206,8 +227,8 @@ fn has_shadow_stack(status: &str) -> bool {
 enum Wanted {
     /// Mapped as huge ones.
     Huge,
-    /// There, and not the file's: the program has written to them, or a debugger, or another's probe.
-    Changed,
+    /// There, and not the file's: written to, by the program, a debugger or a probe.
+    Copies,
 }
 
 /// `struct pm_scan_arg` of `include/uapi/linux/fs.h`.
@@ -262,8 +283,8 @@ fn scan(
     };
     match wanted {
         Wanted::Huge => (scan.category_mask, scan.return_mask) = (HUGE, HUGE),
-        Wanted::Changed => {
-            // The file's pages are never swapped out, but copies of them are.
+        Wanted::Copies => {
+            // The file's pages are never swapped out, but copies of them may be.
             scan.category_inverted = FILE;
             scan.category_mask = FILE;
             scan.category_anyof_mask = PRESENT | SWAPPED;
@@ -292,7 +313,35 @@ fn scan(
 
 #[cfg(test)]
 mod tests {
+    use memmap2::{Advice, MmapMut};
+
     use super::*;
+
+    /// Check that pages of code that are huge are found, and others not.
+    #[test]
+    fn huge_pages() {
+        const LENGTH: usize = 8 << 20;
+        let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+        if setting.is_ok_and(|setting| setting.contains("[never]")) {
+            return;
+        }
+        let pages = open(std::process::id(), "pagemap").unwrap();
+        let mut memory = MmapMut::map_anon(LENGTH).unwrap();
+        memory.advise(Advice::HugePage).unwrap();
+        let start = memory.as_ptr() as u64;
+        let all = start..start + LENGTH as u64;
+        assert_eq!(scan(&pages, &all, Wanted::Huge).unwrap(), []);
+        memory.fill(1);
+        let huge = scan(&pages, &all, Wanted::Huge).unwrap();
+        assert!(
+            !huge.is_empty()
+                && huge
+                    .iter()
+                    .all(|pages| all.start <= pages.start && pages.end <= all.end)
+        );
+        // No file has them.
+        assert_eq!(scan(&pages, &all, Wanted::Copies).unwrap(), [all]);
+    }
 
     /// Check which mappings may be probed.
     #[test]
