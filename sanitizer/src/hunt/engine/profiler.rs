@@ -147,11 +147,19 @@ impl Profiler {
         });
     }
 
-    /// The program is another one, or is to be let alone: what is armed is removed.
+    /// Watching ends: what is armed is removed, and what was noted is for nothing.
     pub fn stop(&mut self) {
         self.is_stale = true;
         if let Some(probes) = &self.probes {
             probes.stop();
+        }
+    }
+
+    /// The process executes another program.
+    pub fn forget(&mut self) {
+        self.stop();
+        if let Some(probes) = &mut self.probes {
+            probes.forget();
         }
     }
 }

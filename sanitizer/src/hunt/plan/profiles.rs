@@ -294,3 +294,159 @@ impl Knowledge {
         self.contend(met.first, &[met.then]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::plan::{
+        action::{Action, ActionId, Deed},
+        event::{AddressId, Event, FunctionId, MemberId, Partner, SiteFacts, What},
+    };
+
+    const APART: Duration = Duration::from_millis(250);
+
+    /// A program of so many sites: pairs of functions with a member in common; of each fourth site it cannot be noted who comes.
+    fn program(sites: u64) -> Knowledge {
+        let facts = |site: u64| SiteFacts {
+            site: SiteId(site),
+            function: FunctionId(site),
+            writes: site.is_multiple_of(2),
+            variable: None,
+            member: Some(MemberId(8 * (site / 2) as u32)),
+            can_be_probed: site % 4 != 3,
+        };
+        let facts: Vec<_> = (0..sites).map(facts).collect();
+        let mut known = Knowledge::default();
+        hear(&mut known, 0.0, None, What::Profiles { apart: APART });
+        hear(&mut known, 0.0, None, What::Code(facts.into()));
+        for site in 0..sites {
+            hear(&mut known, 0.0, None, What::Seen(SiteId(site)));
+        }
+        known
+    }
+
+    fn hear(known: &mut Knowledge, now: f64, of: Option<ActionId>, what: What) {
+        known.update(Duration::from_secs_f64(now), &Event { of, what });
+    }
+
+    /// Begins what was drafted: its sites.
+    fn begin(known: &mut Knowledge, now: f64, random: &mut fastrand::Rng) -> Vec<SiteId> {
+        assert!(known.draft_profile(now, random));
+        let (sites, ..) = known.profiles.draw(random).expect("there is a draft");
+        let action = Action {
+            id: ActionId(1),
+            deed: Deed::Profile {
+                sites: std::sync::Arc::clone(&sites),
+                at_most: LENGTH,
+            },
+        };
+        known.begin(Duration::from_secs_f64(now), action);
+        sites.to_vec()
+    }
+
+    /// A profile of all these, to each of which so many came, of whom none has met others.
+    fn profiled(sites: &[SiteId], count: u32) -> What {
+        let arrivals = sites.iter().map(|&site| Arrivals {
+            site,
+            count,
+            met: 0,
+        });
+        What::Profiled {
+            lasted: LENGTH,
+            arrivals: arrivals.collect(),
+            met: Vec::new(),
+            cost_s: 1e-3,
+        }
+    }
+
+    /// Check that those sites are drawn of which it can be noted who comes, partners together, not too many and none twice; and that none are while it was not said that they may be, or too soon after
+    /// the last time.
+    #[test]
+    fn sites_are_drawn() {
+        let random = &mut fastrand::Rng::with_seed(1);
+        assert!(!Knowledge::default().draft_profile(0.0, random));
+        let mut known = program(400);
+        let sites = begin(&mut known, 1.0, random);
+        assert_eq!(sites.len(), MOST);
+        let mut once = sites.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), MOST);
+        assert!(sites.iter().all(|site| site.0 % 4 != 3));
+        let partners = sites.iter().filter(|site| {
+            let partner = SiteId(site.0 ^ 1);
+            partner.0 % 4 == 3 || sites.contains(&partner)
+        });
+        // That of the last one may have found no place.
+        assert!(partners.count() >= MOST - 1);
+        assert!(!known.draft_profile(1.1, random));
+        assert!(known.draft_profile(1.3, random));
+    }
+
+    /// Check that there is less and less to be expected where nobody meets anybody, that what was profiled is left for what was not, and that a place to which too many
+    /// come is let alone.
+    #[test]
+    fn they_stop_by_themselves() {
+        let random = &mut fastrand::Rng::with_seed(1);
+        let mut known = program(100);
+        let mut expected = Vec::new();
+        for round in 0..20 {
+            let now = 1.0 + f64::from(round);
+            assert!(known.draft_profile(now, random), "{round}");
+            expected.push(known.profiles.expected());
+            let sites = begin(&mut known, now, random);
+            hear(&mut known, now, None, profiled(&sites, 2));
+            if !known.draft_profile(now + 0.5, random) {
+                break;
+            }
+        }
+        let last = expected.last().expect("there was one");
+        assert!(*last < expected[0] / 20.0, "{expected:?}");
+
+        let mut known = program(100);
+        let sites = begin(&mut known, 1.0, random);
+        hear(&mut known, 1.0, None, profiled(&sites, BUSY));
+        let others = begin(&mut known, 2.0, random);
+        assert!(others.iter().all(|site| !sites.contains(site)));
+    }
+
+    /// Check that two threads that have met make both sites known as such that others use, with their address; that how often somebody comes counts, and of a site at which nobody has met anybody, that it is used by
+    /// others less likely.
+    #[test]
+    fn meetings_are_evidence() {
+        let mut known = program(8);
+        let before = known.belief(4, 0.0);
+        let arrivals = [(0, 6, 3), (1, 2, 2), (4, 20, 0)].map(|(site, count, met)| Arrivals {
+            site: SiteId(site),
+            count,
+            met,
+        });
+        let address = AddressId(0x1000);
+        let met = Met {
+            first: SiteId(0),
+            address,
+            then: Partner {
+                site: SiteId(1),
+                after: Duration::from_micros(100),
+            },
+        };
+        let what = What::Profiled {
+            lasted: LENGTH,
+            arrivals: arrivals.into(),
+            met: vec![met],
+            cost_s: 1e-3,
+        };
+        hear(&mut known, 0.0, None, what);
+        assert_eq!(known.contended, [0, 1]);
+        for number in [0, 1] {
+            assert!(known.addresses.find(number, address).is_some());
+            assert!(known.belief(number, 0.0).sigma.mean() > before.sigma.mean());
+        }
+        let after = known.belief(4, 0.0);
+        assert!(after.sigma.mean() < before.sigma.mean());
+        assert!(after.lambda.mean() > 1000.0);
+        let counts = known.counts(0, 0.0);
+        assert!((counts.used - 0.5).abs() < 1e-9 && counts.came == 6.0);
+        assert!(!known.is_tried(2));
+    }
+}

@@ -46,7 +46,13 @@ pub enum Who {
 
 impl Who {
     /// All that are compared.
-    pub const ALL: [Self; 4] = [Self::Uniform, Self::Executed, Self::Planner, Self::Oracle];
+    pub const ALL: [Self; 5] = [
+        Self::Uniform,
+        Self::Executed,
+        Self::Unprofiled,
+        Self::Planner,
+        Self::Oracle,
+    ];
 
     /// Its name.
     #[must_use]
