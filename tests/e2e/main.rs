@@ -27,6 +27,7 @@ mod memory;
 mod namespaces;
 mod output;
 mod permissions;
+mod probes;
 mod races;
 mod reader;
 mod refusals;
