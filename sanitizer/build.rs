@@ -9,12 +9,12 @@ use std::{
     process::ExitCode,
 };
 
-/// Names the object file of the gates, where it is not at its usual place; that of the descent is beside it.
+/// Names the object file of the gates, where it is not at its usual place; the others are beside it.
 const OBJECT_VARIABLE: &str = "GWP_RACE_EBPF_OBJECT";
 /// Where `cargo xtask build` leaves the objects, seen from this package.
 const USUAL_PLACE: &str = "../sanitizer-ebpf/target/bpfel-unknown-none/release";
 /// Their names.
-const OBJECTS: [&str; 2] = ["gates", "descent"];
+const OBJECTS: [&str; 3] = ["gates", "descent", "probes"];
 
 fn main() -> ExitCode {
     match OBJECTS.into_iter().try_for_each(embed) {
@@ -40,7 +40,7 @@ fn embed(name: &str) -> Result<(), String> {
             fs::read(&named).map_err(|cause| {
                 format!(
                     "{OBJECT_VARIABLE} stands for {}: {cause}; name a file that has the other \
-                     object beside it, or unset it",
+                     objects beside it, or unset it",
                     named.display()
                 )
             })?

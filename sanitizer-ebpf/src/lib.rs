@@ -19,6 +19,7 @@ pub mod descent;
 pub mod lock;
 pub mod own;
 pub mod phase;
+pub mod probes;
 pub mod sample;
 pub mod system_call;
 

@@ -28,6 +28,7 @@ mod namespaces;
 mod output;
 mod packaging;
 mod permissions;
+mod probes;
 mod races;
 mod reader;
 mod refusals;

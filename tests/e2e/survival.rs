@@ -10,6 +10,8 @@ use gwp_race_tests::{
 const KILLS: usize = 300;
 /// The same in the full run.
 const KILLS_IN_FULL: usize = 1000;
+/// Of so many kills, one at least is to come while probes of the kernel stand, where there are any.
+const PROBED: usize = 20;
 /// Of so many kills, one may coincide with a trap that the virtual machine has spoilt.
 const RARE: usize = 50;
 /// What the random instants begin with, unless `GWP_RACE_SEED` says otherwise.
@@ -41,6 +43,12 @@ fn kill_and_examine(ways: &[Way], share: fn(usize) -> usize) {
         tally.sampling() * 2 >= kills,
         "only {} of {kills} kills fell into sampling",
         tally.sampling()
+    );
+    let has_gates = !ways.contains(&Way::RunWithoutRights);
+    assert!(
+        !has_gates || tally.probed >= kills / PROBED,
+        "only {} of {kills} kills came while probes stood",
+        tally.probed
     );
 }
 

@@ -42,6 +42,8 @@ pub fn summarized(sum: &Statistics, starts_s: f64) -> Summary {
     summary.target_stopped_s = sum.stopped_s;
     summary.dropped = sum.dropped_messages;
     summary.unwatchable_threads = sum.unwatchable_threads;
+    summary.probe_bursts = sum.probe_bursts;
+    summary.probe_hits = sum.probe_hits;
     summary.own_stops = sum.own_stops;
     summary.times_let_alone = sum.times_let_alone;
     summary.let_alone_s = sum.let_alone_s;

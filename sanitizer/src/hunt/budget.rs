@@ -285,6 +285,13 @@ impl Budget {
         control.budget.spent_ns.fetch_add(ns, SeqCst);
     }
 
+    /// Charges what a burst of probes has cost: threads came to them, which took so long, ns. The work for it is a part of the tracer's, and so is charged with that.
+    /// The result is what it has cost in all, ns.
+    pub fn charge_burst(&self, control: &Control, hits_ns: u64, worked_ns: u64) -> u64 {
+        control.budget.spent_ns.fetch_add(hits_ns, SeqCst);
+        hits_ns + scaled(worked_ns, self.work_share())
+    }
+
     /// Charges CPU time that the daemon has used, mostly to explain what was found, ns.
     pub fn charge_explaining(&mut self, control: &Control, ns: u64) {
         self.explained_ns += ns;

@@ -8,7 +8,7 @@ mod place;
 mod routines;
 mod shelf;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use nix::unistd::Pid;
 
@@ -244,6 +244,13 @@ impl ModuleSet {
     pub fn mapping_end(&self, address: u64) -> Option<u64> {
         let mapping = self.last.as_ref()?.maps().find(RuntimeAddr(address))?;
         Some(mapping.end.0)
+    }
+
+    /// The mapping that holds an address, as of the last look.
+    #[must_use]
+    pub fn mapping(&self, address: u64) -> Option<Range<u64>> {
+        let mapping = self.last.as_ref()?.maps().find(RuntimeAddr(address))?;
+        Some(mapping.start.0..mapping.end.0)
     }
 
     /// How far away the same memory as at an address is mapped as well, as of the last look.

@@ -8,7 +8,10 @@ use gwp_race_abi::own;
 
 use super::plan::purse::Purse;
 use super::values::Read;
-use crate::insn::{Regs, Transfer, x86_64::leads_to};
+use crate::insn::{
+    Regs, Transfer,
+    x86_64::{Recipe, leads_to},
+};
 use crate::report::LookedAt;
 
 /// A thread that a sample has stopped, as a strategy sees it.
@@ -68,7 +71,7 @@ pub struct Means {
 }
 
 /// What to do next.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Lets a clock sample claim a thread, for so long.
     Sample(Duration),
@@ -76,8 +79,47 @@ pub enum Step {
     Wait(Wait),
     /// Watches who writes a variable.
     Watch(Unexplained),
+    /// Has it noted who comes to these sites, for so long.
+    Profile(Vec<SiteProbe>, Duration),
     /// Nothing, for so long.
     Rest(Duration),
+}
+
+/// Where a thread can be seen on its way to an access by a probe of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteProbe {
+    /// The access.
+    pub site: u64,
+    /// The instruction that is probed.
+    pub pc: u64,
+    /// How to compute there what will be accessed.
+    pub recipe: Recipe,
+}
+
+/// What was noted at sites.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Noted {
+    /// For how long.
+    pub lasted: Duration,
+    /// The sites, and how often somebody came.
+    pub arrivals: Vec<(u64, u64)>,
+    /// Who was about to access what.
+    pub uses: Vec<NotedUse>,
+    /// What it has cost of the budget, s.
+    pub cost_s: f64,
+}
+
+/// A thread was about to make an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotedUse {
+    /// The site.
+    pub site: u64,
+    /// The thread.
+    pub tid: u32,
+    /// When, CLOCK_MONOTONIC, ns.
+    pub at_ns: u64,
+    /// Where.
+    pub address: u64,
 }
 
 /// A variable whose value changes, to be watched for who writes it.
@@ -276,6 +318,10 @@ pub trait Strategy {
     fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Step;
     /// A wait may be for one address from now on ([`Wait::wanted`]), where its site's instruction tells what it accesses.
     fn can_watch_ahead(&mut self) {}
+    /// It can be noted who comes to sites ([`Step::Profile`]) from now on, so long after each other at least.
+    fn can_profile(&mut self, _apart: Duration) {}
+    /// That was noted at sites, of which it was asked some time ago.
+    fn profiled(&mut self, _noted: &Noted) {}
     /// The wait that was asked for last is for whichever thread comes: its address cannot be waited for.
     fn waits_for_any(&mut self) {}
     /// It was waited for so long for one address in vain, whose outcome is told next.

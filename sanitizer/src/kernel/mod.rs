@@ -24,6 +24,7 @@ pub mod origin;
 pub mod passing;
 pub mod perf;
 pub mod probe;
+pub mod probes;
 pub mod process;
 pub mod ptrace;
 mod reaper;

@@ -83,6 +83,12 @@ pub struct Summary {
     pub hottest_unanalyzed: Option<Unanalyzed>,
     /// Threads that could not be watched.
     pub unwatchable_threads: u64,
+    /// Bursts of the kernel's probes, in each of which it was noted for some milliseconds who comes to some dozens of access sites.
+    #[serde(default)]
+    pub probe_bursts: u64,
+    /// Threads that came to such probes.
+    #[serde(default)]
+    pub probe_hits: u64,
     /// Threads that the program has created while it was watched, as far as a gate tells.
     #[serde(default)]
     pub threads_created: u64,

@@ -1,7 +1,8 @@
 //! Killing gwp-race at random instants, and finding out whether its target took harm: none may
-//! die, stand still, stay traced, keep a breakpoint, or have a system call interrupted.
+//! die, stand still, stay traced, keep a breakpoint or a probe, or have a system call interrupted.
 
 mod blow;
+mod code;
 pub mod fault;
 pub mod random;
 mod round;
@@ -55,8 +56,34 @@ pub struct Mix {
     pub blow: Blow,
 }
 
+/// How gwp-race chooses what to stop.
+#[derive(Clone, Copy, Debug)]
+struct Strategy {
+    /// In tables.
+    name: &'static str,
+    options: &'static [&'static str],
+    /// The blow comes while the kernel's probes stand, if they come to.
+    has_probes: bool,
+}
+
 /// What the kills take turns in. Without eBPF all come to the clock strategy.
-const STRATEGIES: [&str; 2] = ["planner", "clock"];
+const STRATEGIES: [Strategy; 3] = [
+    Strategy {
+        name: "planner",
+        options: &["--strategy", "planner"],
+        has_probes: false,
+    },
+    Strategy {
+        name: "probes",
+        options: &["--strategy", "planner", "--probes", "yes"],
+        has_probes: true,
+    },
+    Strategy {
+        name: "clock",
+        options: &["--strategy", "clock"],
+        has_probes: false,
+    },
+];
 
 /// Few threads, more than processors, and more than a tracer can look after in passing.
 const THREADS: [usize; 3] = [2, 50, 500];
@@ -80,15 +107,16 @@ pub fn unleash(ways: &[Way], kills: usize, seed: u64) -> Result<Tally> {
     let mut strategies = STRATEGIES.into_iter().cycle();
     for (number, &mix) in mixes.iter().enumerate() {
         for strategy in strategies.by_ref().take(share(number)) {
-            let watch = Watch::aggressive().option(&["--strategy", strategy]);
+            let watch = Watch::aggressive().option(strategy.options);
+            let (name, has_probes) = (strategy.name, strategy.has_probes);
             let record = match mix.way {
                 Way::Run | Way::RunHandled | Way::RunWithoutRights => {
-                    round::run(mix, watch, &mut random)
+                    round::run(mix, has_probes, watch, &mut random)
                 }
-                Way::Attach => round::attach(mix, &watch, &mut attached, &mut random),
+                Way::Attach => round::attach(mix, has_probes, &watch, &mut attached, &mut random),
             };
-            let record = record.with_context(|| format!("{mix:?}, --strategy {strategy}"))?;
-            tally.add(mix, strategy, record);
+            let record = record.with_context(|| format!("{mix:?}, {name}"))?;
+            tally.add(mix, name, record);
         }
     }
     if let Some(target) = attached {

@@ -20,6 +20,7 @@ use nix::{
 use super::{
     Mix, Record, Way,
     blow::is_alive,
+    code,
     random::Random,
     target::{Board, Target, program, waited},
 };
@@ -36,6 +37,8 @@ const EARLY: u64 = 8;
 const STARTING: Duration = Duration::from_millis(400);
 /// A gwp-race that has caught nothing after this is killed all the same.
 const SWING: Duration = Duration::from_secs(4);
+/// Probes may take so long to stand once more; the blow comes then all the same.
+const PROBING: Duration = Duration::from_secs(2);
 /// Any instant of this span after it has caught the race is as good as another.
 const INSTANTS: Duration = Duration::from_millis(30);
 /// How long the processes of a killed gwp-race may take to end.
@@ -122,8 +125,8 @@ impl Drop for Round {
     }
 }
 
-/// Kills a gwp-race that has started its target.
-pub fn run(mix: Mix, watch: Watch, random: &mut Random) -> Result<Record> {
+/// Kills a gwp-race that has started its target; `has_probes`: while probes stand there, if it is sampling.
+pub fn run(mix: Mix, has_probes: bool, watch: Watch, random: &mut Random) -> Result<Record> {
     let program = program()?;
     let mut board = Board::new(mix.threads)?;
     let report = board.beside("report");
@@ -142,9 +145,11 @@ pub fn run(mix: Mix, watch: Watch, random: &mut Random) -> Result<Record> {
     let mut gwp_race = round.start(command)?;
     let sampling = in_full_swing(&report, random);
     let target = round.executing(&program);
+    let probed = target.is_some_and(|pid| is_probed(pid, sampling && has_probes));
     let stood = mix.blow.deal(gwp_race.pid(), target, random)?;
     let mut record = Record {
         sampling,
+        probed,
         stood,
         ..Record::default()
     };
@@ -164,6 +169,7 @@ pub fn run(mix: Mix, watch: Watch, random: &mut Random) -> Result<Record> {
 /// Kills a gwp-race that was attached to a target, which serves for as long as it is well.
 pub fn attach(
     mix: Mix,
+    has_probes: bool,
     watch: &Watch,
     kept: &mut Option<Target>,
     random: &mut Random,
@@ -184,9 +190,11 @@ pub fn attach(
     let _ = fs::remove_file(&report);
     let mut gwp_race = round.start(watch.attach_command(pid, &report))?;
     let sampling = in_full_swing(&report, random);
+    let probed = is_probed(pid, sampling && has_probes);
     let stood = mix.blow.deal(gwp_race.pid(), Some(pid), random)?;
     let mut record = Record {
         sampling,
+        probed,
         stood,
         ..Record::default()
     };
@@ -229,6 +237,11 @@ fn in_full_swing(report: &Path, random: &mut Random) -> bool {
     }
     std::thread::sleep(random.below(INSTANTS));
     reported()
+}
+
+/// Whether a probe stands in the target, where that is waited for.
+fn is_probed(target: Pid, is_wanted: bool) -> bool {
+    is_wanted && code::is_probed(target, PROBING)
 }
 
 /// How a target, told to end, has died; `None` when it has ended as it should.

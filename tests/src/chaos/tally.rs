@@ -9,6 +9,8 @@ use super::Mix;
 pub struct Record {
     /// gwp-race had caught the target's race before, so it was sampling.
     pub sampling: bool,
+    /// Probes of the kernel stood in the target when the blow came.
+    pub probed: bool,
     /// How the target has died, if it has.
     pub death: Option<String>,
     /// What else was wrong with it, if anything was.
@@ -46,6 +48,8 @@ pub struct Tally {
     sums: BTreeMap<Mix, Sum>,
     strategies: BTreeMap<&'static str, Sum>,
     lost_traps: u64,
+    /// Kills that came while probes of the kernel stood.
+    pub probed: usize,
     /// Targets that ended by a trap whose DR6 the virtual machine lost.
     pub ended_by_machine: usize,
     /// What went wrong, a line each.
@@ -58,13 +62,13 @@ impl Tally {
         let sum = self.sums.entry(mix).or_default();
         sum.add(&record);
         self.strategies.entry(strategy).or_default().add(&record);
+        self.probed += usize::from(record.probed);
         self.lost_traps += record.lost_traps;
         self.ended_by_machine += usize::from(record.ended_by_machine);
         for what in record.death.into_iter().chain(record.harm) {
             let number = sum.kills;
-            self.failures.push(format!(
-                "{mix:?}, --strategy {strategy}, kill {number}: {what}"
-            ));
+            self.failures
+                .push(format!("{mix:?}, {strategy}, kill {number}: {what}"));
         }
     }
 
@@ -129,9 +133,10 @@ impl fmt::Display for Tally {
         let total = |of: fn(&Sum) -> usize| self.sums.values().map(of).sum::<usize>();
         write!(
             f,
-            "{} kills, {} of them while sampling: {} deaths, {} hangs",
+            "{} kills, {} of them while sampling, {} while probes stood: {} deaths, {} hangs",
             self.kills(),
             self.sampling(),
+            self.probed,
             total(|sum| sum.deaths),
             total(|sum| sum.harmed),
         )

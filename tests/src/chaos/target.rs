@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+use super::code;
 use crate::{
     Configuration, Program,
     children::{Guarded, status_field, threads},
@@ -130,10 +131,10 @@ impl Board {
         if !waited(|| self.is_ready())? {
             return Ok(Some("it does not come to create its threads".to_owned()));
         }
-        // A tracer outlives its daemon by a moment.
+        // A tracer outlives its daemon by a moment, and its probes themselves.
         let mut wrong = None;
         waited(|| {
-            wrong = held(pid);
+            wrong = held(pid).or_else(|| code::wrong(pid));
             Ok(wrong.is_none())
         })?;
         if wrong.is_some() {

@@ -14,6 +14,9 @@ const SAMPLING: &str = "Sampling";
 const ENDING: &str = "When to stop, and exit codes";
 const FILES: &str = "Further files";
 
+/// Whether sites are probed where nobody has said.
+const PROBES: YesNo = YesNo::No;
+
 /// Options that `run` and `attach` share.
 #[derive(Clone, Debug, Args)]
 pub struct WatchArgs {
@@ -62,6 +65,13 @@ pub struct WatchArgs {
     /// How to choose what to stall on.
     #[arg(help_heading = SAMPLING, long, value_enum, value_name = "planner|clock", default_value_t = StrategyName::Planner)]
     pub strategy: StrategyName,
+    /// Probe dozens of access sites at a time.
+    ///
+    /// Let the kernel note for 2 ms at a time who comes to dozens of access sites, by probes (uprobes): which ones two threads use is known sooner so. Nobody is stopped for it, but pages
+    /// of the program's code get private copies, code that reads itself sees the probes, and threads that map memory wait for them (docs/safety.md). It needs Linux 6.10 or newer and
+    /// eBPF.
+    #[arg(help_heading = SAMPLING, long, value_enum, value_name = "yes|no", default_value_t = PROBES)]
+    pub probes: YesNo,
     /// CPU time between samples (10ms, or longer).
     ///
     /// CPU time of a thread between two samples (default: 10ms, or longer where samples cost more than a tenth of --max-overhead).

@@ -7,7 +7,7 @@ use tracing::{debug, info, warn};
 use super::{Happening, STOP_TIME, Session, is_alive};
 use crate::{
     cli::{
-        args::{Mixed, StrategyName, Unanalyzed},
+        args::{Mixed, StrategyName, Unanalyzed, YesNo},
         descendants::start_ticks,
         link::{Death, Link, LinkId, tracer_died},
         not_watched::Reason,
@@ -79,6 +79,7 @@ impl Session {
             explain: self.args.verbose >= 1,
             coverage: self.args.coverage.is_some(),
             decision_log: self.decision_log.is_some(),
+            probes: self.args.probes == YesNo::Yes,
         };
         if pid == self.first
             && let Some(descendants) = &mut self.descendants

@@ -16,6 +16,7 @@ use crate::kernel::rights;
 
 use super::adviser::Adviser;
 use super::crew::Crew;
+use super::profiler::Profiler;
 use super::rig::{CLAIM_TIME, Figures, Program, Rig, period_ns};
 use super::sampler::Sampler;
 use super::substitute::Substitute;
@@ -93,6 +94,7 @@ impl Engine {
             setup.strategy = Name::Clock;
         }
         let adviser = Adviser::new(&setup, random);
+        let (profiler, refusal) = Profiler::new(setup.probes && !substitutes, &gates);
         let mut engine = Self {
             sampler: Sampler::new(generation),
             crew: Crew::new(setup.max_overhead),
@@ -110,8 +112,12 @@ impl Engine {
                 setup,
             },
             adviser,
+            profiler,
             ending: None,
         };
+        if let Some(refusal) = refusal {
+            engine.rig.outbox.send(&refusal);
+        }
         // Where there are gates, what may claim a thread is decided when the program is known.
         engine.rig.clock_may_claim(substitutes);
         engine.crew.allow_threads(&engine.rig);

@@ -23,6 +23,7 @@ impl Engine {
             return;
         }
         self.ending = Some(ending);
+        self.profiler.stop();
         let _ = self.rig.take_records(false);
         // What is still to be told may take a while: nobody stands still for it.
         match &self.sampler.state {

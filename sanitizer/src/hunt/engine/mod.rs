@@ -17,6 +17,7 @@
 //! | --- | --- |
 //! | `rig::Rig` | what all work with: the program, the events on its threads, the gates, what is charged, counted and told |
 //! | `adviser::Adviser` | the strategy, what is learned beside it, and what is told of its decisions |
+//! | `profiler::Profiler` | sites at which it is noted who comes, beside all else |
 //! | `waiting::Waiting` | what is waited for, or only looked at, while no sample is in hand |
 //! | `sampler::Sampler` | the sample in hand |
 //! | `crew::Crew` | the program's threads: who is taken in, who is let alone, and what they cost |
@@ -33,6 +34,7 @@ mod end;
 mod error;
 mod events;
 mod let_alone;
+mod profiler;
 mod rig;
 mod sampler;
 mod scans;
@@ -56,6 +58,7 @@ use crate::kernel::process::{monotonic_ns, nanos};
 
 use adviser::Adviser;
 use crew::Crew;
+use profiler::Profiler;
 use rig::{CLAIM_TIME, Rig};
 use sampler::Sampler;
 use schedule::HOUSEKEEPING;
@@ -69,6 +72,7 @@ pub use error::EngineError;
 pub struct Engine {
     rig: Rig,
     adviser: Adviser,
+    profiler: Profiler,
     sampler: Sampler,
     crew: Crew,
     /// Where there are no gates.
@@ -235,16 +239,18 @@ impl Engine {
         let Self {
             rig,
             adviser,
+            profiler,
             crew,
             sampler,
             ..
         } = self;
+        profiler.tend(rig, adviser);
         let waiting = &mut sampler.waiting;
         if !waiting.goes_on(rig, adviser, now) {
             waiting.tell_news(rig, adviser);
             // What the tracer has just done is to be paid first.
             crew.settle(rig);
-            waiting.begin(rig, adviser, now);
+            waiting.begin(rig, adviser, profiler, now);
         }
         if waiting.is_at_site() {
             // Whoever was created before may be gone when somebody is waited for.

@@ -142,6 +142,7 @@ impl Engine {
     /// A thread stands at the end of an exec. It is armed; the modules are read when it runs again.
     pub(super) fn on_exec(&mut self, tid: u32) -> Result<(), EngineError> {
         self.begin_start_up();
+        self.profiler.forget();
         self.sampler.forget_caught(&mut self.rig);
         self.sampler.abandon(&mut self.rig);
         self.sampler
@@ -211,6 +212,8 @@ impl Engine {
             let_alone_s: self.crew.respite.alone_ns(monotonic_ns()) as f64 * NANO,
             stalls: self.rig.figures.stalls,
             waits: self.sampler.waiting.count,
+            probe_bursts: self.profiler.bursts,
+            probe_hits: self.profiler.hits,
             coverage: self.adviser.strategy.coverage(),
             decisions: self.adviser.decisions.named(),
             stalls_cut_short: self.rig.figures.stalls_cut_short,

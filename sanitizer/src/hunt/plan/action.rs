@@ -1,14 +1,17 @@
 //! What a planner can ask for.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 pub use super::id::ActionId;
-use super::id::{AddressId, SiteId, VariableId};
+use super::{
+    id::{AddressId, SiteId, VariableId},
+    lists::{as_list, of_list},
+};
 
 /// What to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     /// The name under which its events come back.
     pub id: ActionId,
@@ -17,7 +20,7 @@ pub struct Action {
 }
 
 /// The things that can be done. One at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Deed {
     /// Waits at an access site for whichever thread comes there first.
     Wait {
@@ -42,6 +45,14 @@ pub enum Deed {
     Watch {
         /// The variable.
         variable: VariableId,
+        /// For so long at most.
+        at_most: Duration,
+    },
+    /// Has the kernel note who comes to any of these sites, and what it is about to access there. Nobody is stopped.
+    Profile {
+        /// The sites.
+        #[serde(serialize_with = "as_list", deserialize_with = "of_list")]
+        sites: Arc<[SiteId]>,
         /// For so long at most.
         at_most: Duration,
     },

@@ -137,6 +137,24 @@ impl Catalogue {
         self.untried.get(class).map_or(&[], Vec::as_slice)
     }
 
+    /// A site, others that may access the same bytes, and then those that are next to these: of its object and of the ones after it, or of its function and the ones after
+    /// it, where nothing is called by a name or a member.
+    pub fn akin(&self, number: Number) -> impl Iterator<Item = Number> + '_ {
+        let facts = self.facts(number);
+        let object = facts.and_then(object_of);
+        let function = facts.filter(|_| object.is_none());
+        let objects = object.map(|first| around(&self.of_object, first));
+        let functions = function.map(|facts| around(&self.of_function, facts.function));
+        let of_objects = objects.into_iter().flatten();
+        let lists = of_objects.chain(functions.into_iter().flatten());
+        // Of the site's own list those after it come first, and those before it next.
+        lists.flat_map(move |list| {
+            let at = list.iter().position(|site| *site == number);
+            let (before, from) = list.split_at(at.unwrap_or(0));
+            from.iter().chain(before).copied()
+        })
+    }
+
     /// A thread was seen right beside a site.
     pub fn seen(&mut self, number: Number) {
         /// Sites before and after it that are beside as well.
@@ -219,6 +237,13 @@ impl Catalogue {
     }
 }
 
+/// The values of a map, those from a key on first.
+fn around<K: Ord + Copy, V>(map: &BTreeMap<K, V>, from: K) -> impl Iterator<Item = &V> {
+    map.range(from..)
+        .chain(map.range(..from))
+        .map(|(_, value)| value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +255,7 @@ mod tests {
             writes: site.is_multiple_of(2),
             variable: site.is_multiple_of(3).then_some(VariableId(site / 12)),
             member: None,
+            can_be_probed: true,
         }
     }
 

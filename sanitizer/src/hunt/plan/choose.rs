@@ -13,6 +13,7 @@ use super::{
     pace::Pace,
     posterior::Beta,
     prior,
+    profiles::LENGTH,
     purse::Purse,
     trust::{KINDS, Kind, Trust},
     update::Knowledge,
@@ -51,7 +52,7 @@ struct Hand {
 }
 
 /// What is thought of doing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Choice {
     worth: f64,
     deed: Deed,
@@ -87,6 +88,7 @@ impl ByWorth {
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
+        choices.extend(self.of_profiles(now, &price));
         let trust = self.trust.map(|trust| trust.at(now));
         for choice in &mut choices {
             choice.worth *= choice.kind.map_or(1.0, |kind| trust[kind as usize]);
@@ -104,6 +106,7 @@ impl ByWorth {
                 then,
                 wanted,
             } => self.expected(site, at_most, then, wanted, now),
+            Deed::Profile { .. } => self.known.profiles.expected() * self.known.yields(),
             // That of a sample shows when a thread stands; and a watch finds no race.
             _ => 0.0,
         };
@@ -314,6 +317,24 @@ impl ByWorth {
     }
 }
 
+impl ByWorth {
+    /// Some dozens of sites that are noted for a short time.
+    fn of_profiles(&mut self, now: f64, price: &Price) -> Option<Choice> {
+        if !self.known.draft_profile(now, &mut self.random) {
+            return None;
+        }
+        let (sites, found, time_s, cost_s) = self.known.profiles.draw(&mut self.random)?;
+        Some(Choice {
+            worth: found * self.known.yields() / price.cost(time_s, cost_s),
+            deed: Deed::Profile {
+                sites,
+                at_most: LENGTH,
+            },
+            kind: None,
+        })
+    }
+}
+
 fn wait(site: SiteId, plan: Plan, kind: Kind) -> Choice {
     Choice {
         kind: Some(kind),
@@ -361,7 +382,7 @@ impl Planner for ByWorth {
             id: self.last,
             deed,
         };
-        self.known.begin(now, action);
+        self.known.begin(now, action.clone());
         action
     }
 

@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::id::ActionId;
 pub use super::id::{AddressId, FunctionId, MemberId, SiteId, VariableId};
+use super::lists::{as_list, of_list};
 
 /// What the code tells of a site before anybody comes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub struct SiteFacts {
     pub variable: Option<VariableId>,
     /// The member that it accesses, if it goes by a pointer.
     pub member: Option<MemberId>,
+    /// The kernel can note who comes there, and what it is about to access.
+    pub can_be_probed: bool,
 }
 
 /// Something that has happened.
@@ -40,6 +43,11 @@ pub enum What {
     CodeGone,
     /// A wait may be for one address, which is watched from its beginning on. Where this was not heard, it is to be waited for any thread.
     WatchesAhead,
+    /// Sites can be profiled, all of them for a short time; so long after each other at least. Where this was not heard, none is to be.
+    Profiles {
+        /// From the beginning of one time to that of the next one.
+        apart: Duration,
+    },
     /// A thread was seen right beside a site; nobody was stopped.
     Seen(SiteId),
     /// The same, in a function, but beside none of its sites.
@@ -122,6 +130,17 @@ pub enum What {
         /// Who did, the first one first.
         writers: Vec<Partner>,
     },
+    /// It was noted who came to some sites, and what it was about to access. Nobody was stopped.
+    Profiled {
+        /// For how long.
+        lasted: Duration,
+        /// Who came to the sites: to those of which that is known.
+        arrivals: Vec<Arrivals>,
+        /// Who has used what another thread has used before, each two sites once.
+        met: Vec<Met>,
+        /// What it has cost of the budget, s. That may be known only when something else is in hand.
+        cost_s: f64,
+    },
     /// It is over with the action of the event's id; it has cost so much of the budget, in seconds.
     Cost(f64),
 }
@@ -148,6 +167,28 @@ pub struct Partner {
     pub after: Duration,
 }
 
+/// Who came to a site while that was noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrivals {
+    /// The site.
+    pub site: SiteId,
+    /// How often somebody came.
+    pub count: u32,
+    /// How often to access what another thread has accessed meanwhile, too, at one of the sites; and one of the two to write.
+    pub met: u32,
+}
+
+/// Two threads were about to access the same bytes, one after the other, and at least one of them to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
+    /// Where the first one was.
+    pub first: SiteId,
+    /// What it was about to access.
+    pub address: AddressId,
+    /// Who came then.
+    pub then: Partner,
+}
+
 /// How a stall has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StallEnd {
@@ -159,12 +200,4 @@ pub enum StallEnd {
     Known(Vec<Partner>),
     /// Others were waiting for a lock that the thread held.
     Locked,
-}
-
-fn as_list<S: Serializer>(sites: &[SiteFacts], serializer: S) -> Result<S::Ok, S::Error> {
-    sites.serialize(serializer)
-}
-
-fn of_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[SiteFacts]>, D::Error> {
-    Vec::deserialize(deserializer).map(Arc::from)
 }

@@ -65,12 +65,19 @@ priors! {
     YIELD_WEIGHT = 6.0, "sites", "How many such sites that counts for.";
     SAMPLE = 0.05, "races", "What comes of a thread that a sample has stopped, by and by.";
     SAMPLE_WEIGHT = 4.0, "samples", "How many samples that counts for.";
+    PROFILE = 0.05, "sites", "Sites whose bytes others are seen to use, of each to which somebody is to be expected in a profile and of which nothing is known.";
+    PROFILE_WEIGHT = 10.0, "sites", "How many such sites that counts for.";
+    PROFILE_UNUSED = 0.5, "looks", "How much of a look that speaks against others' use counts a profile in which somebody came and met nobody.";
+    PROFILE_MET = 0.1, "accesses", "How many of others' accesses one that was noted in a profile counts for, where it is learned how soon they come: who comes later is not seen in so short a time.";
+    PROFILED = 0.3, "", "What a next profile tells of a site is worth so much of the last one, if somebody came in that.";
+    PROFILED_NOBODY = 0.5, "", "The same, if nobody did.";
     CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
     TRUST = 1.0, "races", "How many races have to be expected of choices of one kind, until what has come of them counts as much as the model.";
     COST_WAIT = 0.0005, "s", "What it costs of the budget to wait for somebody.";
     COST_STOP = 0.0015, "s", "What it costs to stop somebody, besides the time for which one stands.";
     COST_TRAP = 0.00001, "s", "What it costs when somebody is let pass, or uses what is watched.";
-    COST_WEIGHT = 4.0, "times", "How many times these two count for.";
+    COST_PROFILE = 0.0015, "s", "What a profile costs.";
+    COST_WEIGHT = 4.0, "times", "How many times these count for.";
     HALF_LIFE = 900.0, "s", "The time in which half of what was seen is forgotten.";
 }
 

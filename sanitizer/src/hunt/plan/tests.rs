@@ -29,6 +29,7 @@ fn facts(site: u64) -> SiteFacts {
         writes: site.is_multiple_of(2),
         variable: (site < 4).then_some(VariableId(site / 4)),
         member: None,
+        can_be_probed: true,
     }
 }
 

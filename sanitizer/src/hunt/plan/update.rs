@@ -1,18 +1,18 @@
 //! What is known of the program: the only place where events are read.
 
+mod thought;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     action::{Action, Deed},
-    addresses::{Addresses, Known},
-    belief::{AtHand, Belief, Circumstances, MEETS_S, shown, uses},
-    catalogue::{
-        CLASSES, Catalogue, Number, Object, is_related, kind, kind_index, nearness, object_of,
-    },
+    addresses::Addresses,
+    belief::{Circumstances, shown, uses},
+    catalogue::{CLASSES, Catalogue, Number, Object, kind, kind_index, object_of},
     counts::Counts,
     event::{AddressId, Event, FunctionId, LetGo, SiteId, VariableId, What},
-    posterior::{Beta, Gamma},
     prior,
+    profiles::Profiles,
     samples::Samples,
     trust::Kind,
 };
@@ -45,6 +45,8 @@ pub struct Knowledge {
     of_object: BTreeMap<Object, Counts>,
     /// What has come of samples.
     pub samples: Samples,
+    /// What has come of profiles.
+    pub profiles: Profiles,
     /// Races found.
     pub(super) races: f64,
     /// Logarithms of how soon others came, s, at each site once.
@@ -61,6 +63,9 @@ pub struct Knowledge {
 impl Knowledge {
     /// An action has begun.
     pub fn begin(&mut self, now: Duration, action: Action) {
+        if matches!(action.deed, Deed::Profile { .. }) {
+            self.profiles.begin(now.as_secs_f64());
+        }
         self.hand = Some(action);
         self.since_s = now.as_secs_f64();
         self.held_s = None;
@@ -70,16 +75,19 @@ impl Knowledge {
     /// Takes note of what has happened.
     pub fn update(&mut self, now: Duration, event: &Event) {
         let now = now.as_secs_f64();
-        let hand = self.hand.filter(|hand| event.of == Some(hand.id));
+        let hand = self.hand.clone();
+        let hand = hand.as_ref().filter(|hand| event.of == Some(hand.id));
         match &event.what {
             What::Code(facts) => self.catalogue.add(facts),
             What::CodeGone => {
                 *self = Self {
                     watches_ahead: self.watches_ahead,
+                    profiles: self.profiles.forgotten(),
                     ..Self::default()
                 };
             }
             What::WatchesAhead => self.watches_ahead = true,
+            What::Profiles { apart } => self.profiles.are_to_be_had(*apart),
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {
                     self.catalogue.seen(number);
@@ -136,6 +144,15 @@ impl Knowledge {
             What::Watched {
                 variable, writers, ..
             } => self.watched(now, *variable, writers),
+            What::Profiled {
+                lasted,
+                arrivals,
+                met,
+                cost_s,
+            } => {
+                let found = self.profiled(now, *lasted, arrivals, met);
+                self.profiles.end(found, *cost_s);
+            }
             What::Cost(cost) => {
                 let is_of_site =
                     hand.is_some_and(|hand| matches!(hand.deed, Deed::Wait { wanted: None, .. }));
@@ -144,9 +161,11 @@ impl Knowledge {
                     None if is_of_site => add(&mut self.waits, *cost),
                     None => {}
                 }
-                if hand.is_some_and(|hand| matches!(hand.deed, Deed::Sample { .. })) {
-                    let time_s = (now - self.since_s).max(0.0);
-                    self.samples.took(now, time_s, *cost);
+                let time_s = (now - self.since_s).max(0.0);
+                match hand.map(|hand| &hand.deed) {
+                    Some(Deed::Sample { .. }) => self.samples.took(now, time_s, *cost),
+                    Some(Deed::Profile { .. }) => self.profiles.took(time_s),
+                    _ => {}
                 }
                 self.hand = None;
             }
@@ -158,7 +177,7 @@ impl Knowledge {
         &mut self,
         now: f64,
         site: SiteId,
-        hand: Option<Action>,
+        hand: Option<&Action>,
         change: impl FnOnce(&mut Counts),
     ) {
         match self.wanted(site, hand) {
@@ -172,11 +191,15 @@ impl Knowledge {
     }
 
     /// Which of the addresses that may be at hand at a site was wanted there; `None` where anybody was who comes.
-    pub(super) fn wanted(&self, site: SiteId, hand: Option<Action>) -> Option<(Number, AddressId)> {
-        let Some(Deed::Wait {
+    pub(super) fn wanted(
+        &self,
+        site: SiteId,
+        hand: Option<&Action>,
+    ) -> Option<(Number, AddressId)> {
+        let Some(&Deed::Wait {
             wanted: Some(address),
             ..
-        }) = hand.map(|hand| hand.deed)
+        }) = hand.map(|hand| &hand.deed)
         else {
             return None;
         };
@@ -187,14 +210,24 @@ impl Knowledge {
 
     /// Counts something at a site, and where that counts as well.
     pub(super) fn count(&mut self, now: f64, site: SiteId, change: impl FnOnce(&mut Counts)) {
-        let Some(number) = self.catalogue.number(site) else {
-            return;
-        };
+        if let Some(number) = self.catalogue.number(site) {
+            let mut seen = Counts::default();
+            change(&mut seen);
+            self.count_seen(now, number, seen, true);
+        }
+    }
+
+    /// The same. `tells_of_class`: if it is the first that is seen of a site, others that were never tried may be thought to be like it.
+    pub(super) fn count_seen(
+        &mut self,
+        now: f64,
+        number: Number,
+        seen: Counts,
+        tells_of_class: bool,
+    ) {
         let Some(facts) = self.catalogue.facts(number).copied() else {
             return;
         };
-        let mut seen = Counts::default();
-        change(&mut seen);
         let is_first = !self.sites.contains_key(&number);
         if is_first {
             let class = self.catalogue.class(number);
@@ -238,119 +271,25 @@ impl Knowledge {
             add(self.of_object.entry(object).or_default(), news);
         }
         // Of a class first tries are of interest.
-        if is_first || tries <= 1.0 {
+        if tells_of_class && (is_first || tries <= 1.0) {
             add(&mut self.of_class[class], seen);
         }
+    }
+
+    /// Whether anything was seen at a site.
+    pub(super) fn is_tried(&self, number: Number) -> bool {
+        self.sites.contains_key(&number)
     }
 
     /// What is known of a site, in a word.
     pub(super) fn kind(&self, number: Number) -> Kind {
         if self.contended.contains(&number) {
             Kind::Contended
-        } else if self.sites.contains_key(&number) {
+        } else if self.is_tried(number) {
             Kind::Tried
         } else {
             Kind::Untried
         }
-    }
-
-    /// What was seen at a site.
-    #[must_use]
-    pub fn counts(&self, number: Number, now: f64) -> Counts {
-        let counts = self.sites.get(&number).copied().unwrap_or_default();
-        counts.at(now, prior::HALF_LIFE)
-    }
-
-    /// Whether somebody comes to an untried site of a class within a first wait.
-    #[must_use]
-    pub fn comes(&self, class: usize, now: f64) -> Beta {
-        let odds = match nearness(class) {
-            0 => prior::COMES_UNSEEN,
-            1 => prior::COMES_EXECUTES,
-            _ => prior::COMES_BESIDE,
-        };
-        let seen = self.of_class[class].at(now, prior::HALF_LIFE);
-        Beta::prior(odds, prior::COMES_WEIGHT).with(seen.came, seen.missed)
-    }
-
-    /// Whether others use the bytes of sites that name, and write, as those of a class do.
-    fn uses_of_kind(&self, class: usize, now: f64) -> Beta {
-        let seen = self.uses[kind_index(class)].at(now, prior::HALF_LIFE);
-        Beta {
-            yes: seen.used,
-            no: seen.unused,
-        }
-    }
-
-    /// What is known beside a site's own counts.
-    #[must_use]
-    pub fn around(&self, number: Number, now: f64) -> Circumstances {
-        let Some(facts) = self.catalogue.facts(number) else {
-            return Circumstances::default();
-        };
-        let class = self.catalogue.class(number);
-        let at = |counts: Option<&Counts>| {
-            let counts = counts.copied().unwrap_or_default();
-            counts.at(now, prior::HALF_LIFE)
-        };
-        let object = object_of(facts);
-        Circumstances {
-            comes: self.comes(class, now).mean(),
-            uses: self.uses_of_kind(class, now),
-            writes: facts.writes,
-            names: kind(class).0,
-            meets_s: self.meets_s(),
-            is_related: is_related(class),
-            of_kind: at(self.of_kind.get(usize::from(facts.writes))),
-            of_function: at(self.of_function.get(&facts.function)),
-            of_object: at(object.and_then(|object| self.of_object.get(&object))),
-        }
-    }
-
-    /// How soon others come, s, as a rule.
-    fn meets_s(&self) -> f64 {
-        let (sum, count) = self.meets;
-        let mean = (MEETS_S.ln() * prior::MEETS_POOL + sum) / (prior::MEETS_POOL + count);
-        mean.exp()
-    }
-
-    /// What is thought of a site.
-    #[must_use]
-    pub fn belief(&self, number: Number, now: f64) -> Belief {
-        Belief::of(&self.counts(number, now), &self.around(number, now))
-    }
-
-    /// What is thought of an address that may be at hand at a site, where somebody comes so often.
-    #[must_use]
-    pub fn at_hand(&self, number: Number, known: &Known, lambda: Gamma, now: f64) -> AtHand {
-        let own = known.counts.at(now, prior::HALF_LIFE);
-        AtHand::of(&own, &self.addresses.all(now, number), lambda)
-    }
-
-    /// What it is worth to look at a site: what was seen already does not have to be seen again.
-    #[must_use]
-    pub fn look(&self, number: Number, now: f64) -> f64 {
-        let counts = self.counts(number, now);
-        self.yields() / (1.0 + counts.used + counts.unused).powi(2)
-    }
-
-    /// Races that a site brings by and by, once others were seen to use its bytes.
-    #[must_use]
-    pub fn yields(&self) -> f64 {
-        let races = prior::YIELD * prior::YIELD_WEIGHT + self.races;
-        races / (prior::YIELD_WEIGHT + self.contended.len() as f64)
-    }
-
-    /// What it costs to wait, and to stop somebody, s.
-    #[must_use]
-    pub fn costs(&self) -> (f64, f64) {
-        let mean = |first: f64, (sum, count): (f64, f64)| {
-            (first * prior::COST_WEIGHT + sum) / (prior::COST_WEIGHT + count)
-        };
-        (
-            mean(prior::COST_WAIT, self.waits),
-            mean(prior::COST_STOP, self.stops),
-        )
     }
 }
 

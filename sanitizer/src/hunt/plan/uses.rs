@@ -20,7 +20,7 @@ impl Knowledge {
         site: SiteId,
         lasted: Duration,
         end: &StallEnd,
-        hand: Option<Action>,
+        hand: Option<&Action>,
     ) {
         let lasted_s = lasted.as_secs_f64();
         let is_ahead = is_ahead(hand);
@@ -80,7 +80,7 @@ impl Knowledge {
         site: SiteId,
         users: &[Partner],
         late_s: f64,
-        hand: Option<Action>,
+        hand: Option<&Action>,
     ) {
         let Some(first) = users.first() else {
             let unused = if late_s > 0.0 {
@@ -131,9 +131,16 @@ impl Knowledge {
 
     /// Others use the bytes of a site, and so do these.
     fn have_users(&mut self, now: f64, site: SiteId, users: &[Partner]) {
-        self.contends(site);
         for user in users {
             self.count(now, user.site, |counts| counts.used += 1.0);
+        }
+        self.contend(site, users);
+    }
+
+    /// These use the same bytes.
+    pub(super) fn contend(&mut self, site: SiteId, users: &[Partner]) {
+        self.contends(site);
+        for user in users {
             self.contends(user.site);
         }
         let facts = self.catalogue.facts_of(site);
@@ -152,7 +159,13 @@ impl Knowledge {
     }
 
     /// Two threads use an address, at these sites.
-    fn are_shared(&mut self, now: f64, site: SiteId, address: AddressId, users: &[Partner]) {
+    pub(super) fn are_shared(
+        &mut self,
+        now: f64,
+        site: SiteId,
+        address: AddressId,
+        users: &[Partner],
+    ) {
         let sites = users.iter().map(|user| user.site).chain([site]);
         for side in sites.collect::<Vec<_>>() {
             let Some(number) = self.catalogue.number(side) else {
@@ -219,9 +232,9 @@ impl Knowledge {
 }
 
 /// Whether the bytes at hand were watched before the thread came.
-fn is_ahead(hand: Option<Action>) -> bool {
+fn is_ahead(hand: Option<&Action>) -> bool {
     matches!(
-        hand.map(|hand| hand.deed),
+        hand.map(|hand| &hand.deed),
         Some(Deed::Wait {
             wanted: Some(_),
             ..

@@ -9,21 +9,22 @@ use super::{
             event::{AddressId, SiteId, What},
         },
         strategy::{
-            CodeView, Conflict, Means, Outcome, Proposal, Sample, Step, Strategy, Unexplained,
+            CodeView, Conflict, Means, Noted, Outcome, Proposal, Sample, Step, Strategy,
+            Unexplained,
         },
         values::Read,
     },
-    Code, Diary, Hand, LONGEST_REST, Planned,
+    Diary, Hand, LONGEST_REST, Planned, profile,
 };
-use crate::report::LookedAt;
+use crate::{hunt::known_code::site::AccessSite, report::LookedAt};
 
 impl Strategy for Planned {
     fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Step {
         self.now = now;
         self.tell(means, code);
         let action = self.planner.decide(now, &means.purse);
-        let (step, then) = match action.deed {
-            Deed::Wait {
+        let (step, then) = match &action.deed {
+            &Deed::Wait {
                 site,
                 at_most,
                 then,
@@ -32,7 +33,7 @@ impl Strategy for Planned {
                 let wait = self.wait_at(site.0, at_most, then, wanted, means);
                 (Step::Wait(wait), then)
             }
-            Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
+            &Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
             Deed::Watch { variable, .. } => {
                 let byte = self.code.known.variables.changed_byte(variable.0);
                 let watch = Unexplained {
@@ -41,7 +42,11 @@ impl Strategy for Planned {
                 };
                 (Step::Watch(watch), Then::LetGo)
             }
-            Deed::Rest { time } => (Step::Rest(time.min(LONGEST_REST)), Then::LetGo),
+            Deed::Profile { sites, at_most } => {
+                let probes = sites.iter().filter_map(|site| self.code.probe(site.0));
+                (Step::Profile(probes.collect(), *at_most), Then::LetGo)
+            }
+            &Deed::Rest { time } => (Step::Rest(time.min(LONGEST_REST)), Then::LetGo),
         };
         self.hand = Some(Hand {
             action,
@@ -56,8 +61,8 @@ impl Strategy for Planned {
     fn propose(&mut self, sample: &Sample<'_>, code: &dyn CodeView) -> Proposal {
         let pc = sample.regs.rip;
         self.code.note(pc, || (sample.stack)());
-        match self.hand.as_ref().map(|hand| hand.action.deed) {
-            Some(Deed::Wait { site, .. }) if site.0 == pc => self.come(site, sample, code),
+        match self.hand.as_ref().map(|hand| &hand.action.deed) {
+            Some(&Deed::Wait { site, .. }) if site.0 == pc => self.come(site, sample, code),
             Some(Deed::Sample { .. }) => self.sampled(sample, code),
             _ => Proposal::Pass("no-site-here"),
         }
@@ -78,6 +83,25 @@ impl Strategy for Planned {
         if !std::mem::replace(&mut self.watches_ahead, true) {
             self.observe(None, What::WatchesAhead);
         }
+    }
+
+    fn can_profile(&mut self, apart: Duration) {
+        if !std::mem::replace(&mut self.code.has_probes, true) {
+            self.observe(None, What::Profiles { apart });
+        }
+    }
+
+    fn profiled(&mut self, noted: &Noted) {
+        let known = &self.code.known;
+        let writes = |site| {
+            known
+                .get(site)
+                .is_some_and(|site| site.has(AccessSite::WRITES))
+        };
+        let what = profile::told(noted, writes);
+        self.note_profile(&what);
+        // Something else is in hand by now.
+        self.observe(None, what);
     }
 
     fn waits_for_any(&mut self) {
@@ -115,7 +139,7 @@ impl Strategy for Planned {
     }
 
     fn forget(&mut self) {
-        self.code = Code::new(self.random.u64(..), self.code.timekeeper);
+        self.code = self.code.forgotten(self.random.u64(..));
         self.diary = Diary::default();
         self.hand = None;
         self.contended.clear();

@@ -1,6 +1,9 @@
 //! What the planner is told of the target's code: its sites, and where threads were seen.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::{
     hunt::{
@@ -8,9 +11,9 @@ use crate::{
         plan::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId, What},
         return_addresses::return_addresses,
         stint::Timekeeper,
-        strategy::{CodeView, Conflict},
+        strategy::{CodeView, Conflict, SiteProbe},
     },
-    insn::x86_64::member,
+    insn::x86_64::{Approaches, member},
 };
 
 /// Samples that are kept until they are looked at.
@@ -28,6 +31,9 @@ pub(super) struct Code {
     seen: Vec<u64>,
     /// Variables that change, of which it was told.
     changing: HashSet<u64>,
+    /// It is of interest where sites can be probed; and where they can.
+    pub(super) has_probes: bool,
+    probes: HashMap<u64, SiteProbe>,
     pub(super) timekeeper: Timekeeper,
 }
 
@@ -40,7 +46,42 @@ impl Code {
             noted: Vec::new(),
             seen: Vec::new(),
             changing: HashSet::new(),
+            has_probes: false,
+            probes: HashMap::new(),
             timekeeper,
+        }
+    }
+
+    /// Nothing of it is known any more.
+    pub(super) fn forgotten(&self, number: u64) -> Self {
+        Self {
+            has_probes: self.has_probes,
+            ..Self::new(number, self.timekeeper)
+        }
+    }
+
+    /// Where threads can be seen on their way to a site.
+    pub(super) fn probe(&self, site: u64) -> Option<SiteProbe> {
+        self.probes.get(&site).copied()
+    }
+
+    /// Finds that for all accesses of a function.
+    fn find_probes(&mut self, start: u64, code: &dyn CodeView) {
+        let Some((start, code)) = code.function(start).filter(|_| self.has_probes) else {
+            return;
+        };
+        let approaches = Approaches::of(start, code);
+        for (site, known) in self.known.sites_in(start) {
+            if known.has(AccessSite::CALL) {
+                continue;
+            }
+            // Behind a conditional jump he may go another way, and would be counted here: rather one where he cannot.
+            let points = approaches.to(site).points;
+            let certain = points.iter().find(|point| point.is_certain);
+            if let Some(point) = certain.or(points.first()) {
+                let (pc, recipe) = (point.pc, point.recipe);
+                self.probes.insert(site, SiteProbe { site, pc, recipe });
+            }
         }
     }
 
@@ -82,6 +123,7 @@ impl Code {
     pub(super) fn news(&mut self, code: &dyn CodeView) -> Vec<What> {
         let mut news = Vec::new();
         for start in self.known.take_new() {
+            self.find_probes(start, code);
             let sites = self.known.sites_in(start);
             let facts = sites.map(|(at, site)| self.facts(start, at, site, code));
             let facts: Arc<[SiteFacts]> = facts.collect();
@@ -116,6 +158,7 @@ impl Code {
             writes: site.has(AccessSite::WRITES | AccessSite::CALL),
             variable,
             member: member.map(|member| MemberId(member.distance)),
+            can_be_probed: self.probes.contains_key(&at),
         }
     }
 

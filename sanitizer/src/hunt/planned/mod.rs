@@ -6,6 +6,7 @@
 mod answers;
 mod code;
 mod diary;
+mod profile;
 mod study;
 #[cfg(test)]
 mod tests;
@@ -169,6 +170,17 @@ impl Planned {
             if has_raced {
                 self.raced.insert(site);
             }
+        }
+    }
+
+    /// The same, of a profile.
+    fn note_profile(&mut self, what: &What) {
+        let What::Profiled { met, .. } = what else {
+            return;
+        };
+        for SiteId(site) in met.iter().flat_map(|met| [met.first, met.then.site]) {
+            self.contended.insert(site);
+            self.code.known.shares(site);
         }
     }
 

@@ -34,7 +34,9 @@ pub enum Who {
     Executed,
     /// The model of the program.
     Planner,
-    /// The same, where nothing can be watched before a thread comes: as in the engine.
+    /// The same, where sites cannot be profiled.
+    Unprofiled,
+    /// The same, where nothing can be watched before a thread comes either: as it is put into the engine's terms.
     Plain,
     /// That by way of the engine's terms: what is wired in.
     Wired,
@@ -44,7 +46,13 @@ pub enum Who {
 
 impl Who {
     /// All that are compared.
-    pub const ALL: [Self; 4] = [Self::Uniform, Self::Executed, Self::Planner, Self::Oracle];
+    pub const ALL: [Self; 5] = [
+        Self::Uniform,
+        Self::Executed,
+        Self::Unprofiled,
+        Self::Planner,
+        Self::Oracle,
+    ];
 
     /// Its name.
     #[must_use]
@@ -53,6 +61,7 @@ impl Who {
             Self::Uniform => "uniform",
             Self::Executed => "prototype",
             Self::Planner => "planner",
+            Self::Unprofiled => "without profiles",
             Self::Plain => "plain",
             Self::Wired => "wired",
             Self::Oracle => "oracle",
@@ -69,19 +78,27 @@ impl Who {
             Self::Uniform => Box::new(ByChance::uniform(seed)),
             Self::Executed => Box::new(ByChance::executed(seed)),
             Self::Planner => Box::new(ByWorth::new(seed)),
-            Self::Plain => Box::new(Plain(ByWorth::new(seed))),
+            Self::Unprofiled => {
+                let is_heard = |what: &What| !matches!(what, What::Profiles { .. });
+                Box::new(Deaf(ByWorth::new(seed), is_heard))
+            }
+            Self::Plain => {
+                let is_heard =
+                    |what: &What| !matches!(what, What::Profiles { .. } | What::WatchesAhead);
+                Box::new(Deaf(ByWorth::new(seed), is_heard))
+            }
             Self::Wired => Box::new(Wired::new(seed)),
             Self::Oracle => Box::new(Oracle::new(program, conditions.costs)),
         }
     }
 }
 
-/// Does not hear that anything can be watched before a thread comes.
-struct Plain(ByWorth);
+/// Does not hear of some things that can be done.
+struct Deaf(ByWorth, fn(&What) -> bool);
 
-impl Planner for Plain {
+impl Planner for Deaf {
     fn observe(&mut self, now: Duration, event: &Event) {
-        if event.what != What::WatchesAhead {
+        if (self.1)(&event.what) {
             self.0.observe(now, event);
         }
     }

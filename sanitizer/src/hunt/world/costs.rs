@@ -13,6 +13,10 @@ pub struct Costs {
     pub arm_s: f64,
     /// A stop, besides the time for which the thread stands: wake-ups, the tracer's work, what cannot be seen of it, s.
     pub stop_s: f64,
+    /// A profile of some dozens of sites, without who comes there, s.
+    pub profile_s: f64,
+    /// One arrival at a site that is profiled, s.
+    pub hit_s: f64,
     /// Arming is not over before this time, s.
     pub delay_s: f64,
     /// CPU time between two samples of a processor, s.
@@ -20,12 +24,14 @@ pub struct Costs {
 }
 
 /// The machine of docs/benchmarks.md, virtual within a virtual one: a trap takes 13 us; arming and disarming 0.17 ms, for each of which 2.4 times
-/// as much is charged; a stop 0.15 ms that nobody sees, and 0.07 ms in the kernel, and as much for arming again.
+/// as much is charged; a stop 0.15 ms that nobody sees, and 0.07 ms in the kernel, and as much for arming again. A profile takes 0.65 ms, which is charged so, too.
 pub const NESTED: Costs = Costs {
     name: "nested VM",
     trap_s: 13.2e-6,
     arm_s: 0.41e-3,
     stop_s: 0.63e-3,
+    profile_s: 1.56e-3,
+    hit_s: 0.4e-6,
     delay_s: 0.35e-3,
     sample_s: 10e-3,
 };
@@ -36,10 +42,14 @@ pub const BARE: Costs = Costs {
     trap_s: 1.5e-6,
     arm_s: 0.06e-3,
     stop_s: 0.12e-3,
+    profile_s: 0.3e-3,
+    hit_s: 0.15e-6,
     delay_s: 0.05e-3,
     sample_s: 10e-3,
 };
 
+/// Profiles are so far apart, from beginning to beginning: each changes the program's mappings, and whoever changes them himself waits for that.
+pub const PROFILES_APART: Duration = Duration::from_millis(250);
 /// Traps of one stall or look, at most: from then on nobody is watched any more.
 pub const MOST_TRAPS: f64 = 64.0;
 /// Threads that come to a site and are not wanted, after which it is no longer waited at; and those that hold a lock for which others have waited.

@@ -2,6 +2,7 @@
 
 use crate::hunt::plan::event::MemberId;
 
+use super::large::large_server;
 use super::program::{
     After::{Rate, Within},
     Area, Comes, Order, Program,
@@ -13,7 +14,7 @@ use super::surroundings::{ordered, surround, usual};
 pub type Family = fn(seed: u64) -> Program;
 
 /// All of them.
-pub const ALL: [Family; 21] = [
+pub const ALL: [Family; 22] = [
     hot,
     apart_by_milliseconds,
     apart_by_20_milliseconds,
@@ -35,6 +36,7 @@ pub const ALL: [Family; 21] = [
     borders,
     forgotten_sum,
     forgotten_task,
+    large_server,
 ];
 
 /// Threads that increment one variable, so far apart.

@@ -212,7 +212,7 @@ impl Planner for Oracle<'_> {
 
     fn decide(&mut self, now: Duration, purse: &Purse) -> Action {
         self.next = self.next.next();
-        let stands = self.stands.filter(|(_, until)| now < *until);
+        let stands = self.stands.clone().filter(|(_, until)| now < *until);
         let deed = if purse.left_s <= 0.0 {
             let time = Duration::from_secs_f64(purse.until_left_s());
             Deed::Rest { time }
@@ -221,7 +221,7 @@ impl Planner for Oracle<'_> {
         } else {
             let best = self.best(now.as_secs_f64(), purse.income);
             let deed = best.unwrap_or(Deed::Rest { time: STANDS });
-            self.stands = Some((deed, now + STANDS));
+            self.stands = Some((deed.clone(), now + STANDS));
             deed
         };
         Action {

@@ -11,7 +11,7 @@ use crate::hunt::plan::{
 
 use super::{
     arrival::{Arrival, Bytes},
-    costs::{CREDIT_S, Costs, MOST_ADVANCE_S, MOST_TRAPS, SAVINGS_S},
+    costs::{CREDIT_S, Costs, MOST_ADVANCE_S, MOST_TRAPS, PROFILES_APART, SAVINGS_S},
     program::{Meeting, Program, exponential},
 };
 
@@ -52,6 +52,8 @@ pub struct Run {
     pub looks: u64,
     /// How often it was waited somewhere.
     pub waits: u64,
+    /// How often sites were profiled.
+    pub profiles: u64,
 }
 
 /// Partners that a look remembers.
@@ -94,6 +96,8 @@ pub(super) struct World<'a> {
     cpu: Vec<f64>,
     next_values: f64,
     samples_due: f64,
+    /// When sites may be profiled again, s.
+    pub(super) next_profile: f64,
     /// Sites at which threads hold locks of which it is known.
     pub(super) locks: BTreeSet<usize>,
     /// What was seen of bytes that were watched in advance.
@@ -132,6 +136,7 @@ impl<'a> World<'a> {
             of_site,
             next_values: 5.0,
             samples_due: 0.0,
+            next_profile: 0.0,
             locks: BTreeSet::new(),
             passed: None,
             after: None,
@@ -179,6 +184,8 @@ impl<'a> World<'a> {
     fn tell_of_code(&self, planner: &mut dyn Planner) {
         let facts: Vec<_> = self.program.sites.iter().map(|site| site.facts).collect();
         tell(planner, self.time(), None, What::WatchesAhead);
+        let apart = PROFILES_APART;
+        tell(planner, self.time(), None, What::Profiles { apart });
         tell(planner, self.time(), None, What::Code(facts.into()));
     }
 
@@ -236,8 +243,8 @@ impl<'a> World<'a> {
 
     fn act(&mut self, action: &Action, planner: &mut dyn Planner) {
         let before = self.run.spent_s;
-        let what = match action.deed {
-            Deed::Wait {
+        let what = match &action.deed {
+            &Deed::Wait {
                 site,
                 at_most,
                 then,
@@ -258,7 +265,7 @@ impl<'a> World<'a> {
                     Err(nobody) => nobody,
                 }
             }
-            Deed::Sample { at_most, then } => match self.sample(at_most.as_secs_f64()) {
+            &Deed::Sample { at_most, then } => match self.sample(at_most.as_secs_f64()) {
                 Ok(index) => {
                     let arrival = Arrival {
                         index,
@@ -269,7 +276,8 @@ impl<'a> World<'a> {
                 }
                 Err(nobody) => Some(nobody),
             },
-            Deed::Watch { variable, at_most } => self.watch(variable, at_most.as_secs_f64()),
+            &Deed::Watch { variable, at_most } => self.watch(variable, at_most.as_secs_f64()),
+            Deed::Profile { sites, at_most } => self.profile(sites, at_most.as_secs_f64()),
             Deed::Rest { time } => {
                 const LEAST_S: f64 = 1e-3;
                 self.now += time.as_secs_f64().max(LEAST_S);

@@ -24,12 +24,7 @@ impl World<'_> {
     pub(super) fn stop(&mut self, index: usize, bytes: Bytes, then: Then) -> What {
         self.spend(self.hunt.costs.stop_s);
         let site = id(index);
-        let area = self.program.sites.get(index).and_then(|site| site.area);
-        let part = match (area, bytes.is_of_area) {
-            (Some(area), true) => 1.0 / area.share,
-            (Some(_), false) => 0.0,
-            (None, _) => 1.0,
-        };
+        let part = self.part_at_hand(index, bytes);
         // All of them are about the same bytes.
         let chance = self.random.f64();
         let mut others = Vec::new();
@@ -69,6 +64,16 @@ impl World<'_> {
                 site,
                 why: LetGo::Wanted,
             },
+        }
+    }
+
+    /// How much likelier than at the site as a whole it is that others use these bytes.
+    pub(super) fn part_at_hand(&self, index: usize, bytes: Bytes) -> f64 {
+        let area = self.program.sites.get(index).and_then(|site| site.area);
+        match (area, bytes.is_of_area) {
+            (Some(area), true) => 1.0 / area.share,
+            (Some(_), false) => 0.0,
+            (None, _) => 1.0,
         }
     }
 

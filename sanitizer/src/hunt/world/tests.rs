@@ -1,6 +1,6 @@
 //! Whether the world keeps its own rules.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use crate::hunt::plan::{
     Planner,
@@ -10,7 +10,7 @@ use crate::hunt::plan::{
 };
 
 use super::{
-    costs::{BARE, MOST_ADVANCE_S, NESTED},
+    costs::{BARE, MOST_ADVANCE_S, NESTED, PROFILES_APART},
     families,
     oracle::Oracle,
     program::{After, Comes, Order, Program},
@@ -44,7 +44,7 @@ impl Planner for Again {
 
     fn decide(&mut self, _now: Duration, purse: &Purse) -> Action {
         let deed = if purse.left_s > 0.0 {
-            self.deed
+            self.deed.clone()
         } else {
             Deed::Rest {
                 time: Duration::from_secs_f64(purse.until_left_s()),
@@ -268,6 +268,52 @@ fn who_is_wanted_is_waited_for() {
     );
     let (of_wanted, passed) = shown(Some(area.address(2)));
     assert!(of_wanted == 1.0 && passed > 20, "{of_wanted}, {passed}");
+}
+
+/// Check what a profile shows: who comes, to sites that can be probed; who uses the same bytes, where both can be; and that it is not to be had more often than there is one.
+#[test]
+fn what_profiles_show() {
+    let mut program = Program::new("pairs", "");
+    for _ in 0..8 {
+        let sites = [false, true].map(|writes| program.pointing(None, writes, Comes::Rate(2000.0)));
+        program.meet(sites, 1.0, [After::Rate(5000.0); 2], Order::Other);
+    }
+    let dead = program.pointing(None, true, Comes::Never);
+    never_found(&mut program);
+    let sites: Vec<_> = (0..=dead).map(|site| SiteId(site as u64)).collect();
+    let profile = Deed::Profile {
+        sites: sites.into(),
+        at_most: Duration::from_millis(2),
+    };
+    let (run, heard) = heard(&program, profile);
+    assert!(run.stalls == 0 && run.finds.is_empty());
+    let most = 60.0 / PROFILES_APART.as_secs_f64() + 1.0;
+    assert!(run.profiles > 10 && run.profiles as f64 <= most);
+    let is_probed = |site: SiteId| program.sites[site.0 as usize].facts.can_be_probed;
+    let (mut came, mut pairs) = (0, BTreeSet::new());
+    let mut count = 0;
+    for what in &heard {
+        let What::Profiled { arrivals, met, .. } = what else {
+            continue;
+        };
+        count += 1;
+        for one in arrivals {
+            assert!(is_probed(one.site) && one.met <= one.count);
+            assert!(one.site.0 != dead as u64 || one.count == 0);
+            came += one.count;
+        }
+        for met in met {
+            assert!(is_probed(met.first) && is_probed(met.then.site));
+            pairs.insert((met.first.0, met.then.site.0));
+        }
+    }
+    assert_eq!(count, run.profiles);
+    let of = |site: usize| program.sites[site].facts.can_be_probed;
+    let probed = (0..16).filter(|site| of(*site)).count() as f64;
+    let each = f64::from(came) / (probed * run.profiles as f64);
+    assert!((3.0..5.0).contains(&each), "{each}");
+    let both = (0..16).filter(|site| of(*site) && of(site ^ 1)).count();
+    assert!(both > 0 && pairs.len() == both, "{pairs:?}");
 }
 
 /// Check that what begins later is not met before.

@@ -122,7 +122,8 @@ impl Wired {
                 variable: variable_at(unexplained.variable),
                 at_most: WATCHED,
             },
-            Step::Rest(time) => Deed::Rest { time },
+            // It is told of nothing that can be probed.
+            Step::Profile(_, time) | Step::Rest(time) => Deed::Rest { time },
         }
     }
 
@@ -223,6 +224,8 @@ impl Planner for Wired {
             What::LetGo { .. }
             | What::Executes(_)
             | What::WatchesAhead
+            | What::Profiles { .. }
+            | What::Profiled { .. }
             | What::About { .. }
             | What::Passed { .. }
             | What::Threads(_)

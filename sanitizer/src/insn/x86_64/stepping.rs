@@ -19,7 +19,7 @@ use super::{accesses_before, attribute};
 use crate::insn::{AccessKind, MemAccess, Regs, Undetermined};
 
 /// Loops, library routines, floating point, vectors, thread-local data, atomics and strings.
-const PROGRAM: &str = r#"
+pub(super) const PROGRAM: &str = r#"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ int main(void) {
 }
 "#;
 
-const STEPS: u32 = 60_000;
+pub(super) const STEPS: u32 = 60_000;
 
 pub(super) fn recorded(pid: Pid) -> Regs {
     crate::kernel::ptrace::registers(pid.as_raw().cast_unsigned())
@@ -123,7 +123,7 @@ impl Tracee {
         Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"))
     }
 
-    fn word(&self, address: u64) -> Option<u64> {
+    pub(super) fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.memory.read_exact_at(&mut bytes, address).ok()?;
         Some(u64::from_le_bytes(bytes))

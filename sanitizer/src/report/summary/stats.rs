@@ -56,6 +56,8 @@ pub(in crate::report) fn rows(summary: &Summary) -> Vec<(&'static str, String)> 
             "with an object in common",
             summary.site_waits_met.to_string(),
         ),
+        ("bursts of probes", summary.probe_bursts.to_string()),
+        ("hits of probes", summary.probe_hits.to_string()),
         (
             "access sites",
             summary.sites_total.map_or_else(unknown, |n| n.to_string()),

@@ -19,6 +19,8 @@ fn qualifies_silence() {
         unwatchable_threads: 2,
         threads_created: 40,
         threads_left_alone: 30,
+        probe_bursts: 12,
+        probe_hits: 345,
         own_stops: 9000,
         times_let_alone: 3,
         let_alone_s: 12.5,
@@ -101,5 +103,6 @@ fn qualifies_silence() {
     assert!(figures.contains("  hits swallowed              3 (both-atomic)\n"));
     assert!(figures.contains("  file not read               /lib/b.so: it hangs\n"));
     assert!(figures.contains("  readers ended               7\n"));
+    assert!(figures.contains("  bursts of probes            12\n"));
     assert!(figures.contains("  samples without a stall     7 (no-access-ahead)\n"));
 }

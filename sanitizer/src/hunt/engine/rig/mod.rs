@@ -120,6 +120,12 @@ impl Rig {
         }
     }
 
+    /// Charges a burst of probes; what it has cost in all, ns.
+    pub fn charge_burst(&self, hits_ns: u64, worked_ns: u64) -> u64 {
+        let control = self.gates.control();
+        self.budget.charge_burst(control, hits_ns, worked_ns)
+    }
+
     pub fn clock_may_claim(&self, may: bool) {
         let claims = &self.gates.control().claim.by_clock;
         claims.store(u64::from(may), SeqCst);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::{Adviser, Way};
+use crate::hunt::engine::profiler::Profiler;
 use crate::hunt::engine::rig::{CREDIT, Rig};
 use crate::hunt::strategy::{Outcome, Step, Unexplained, Wait};
 use crate::hunt::wire::Notice;
@@ -167,21 +168,41 @@ impl Waiting {
     }
 
     /// Begins the next wait.
-    pub fn begin(&mut self, rig: &mut Rig, adviser: &mut Adviser, now: u64) {
+    pub fn begin(
+        &mut self,
+        rig: &mut Rig,
+        adviser: &mut Adviser,
+        profiler: &mut Profiler,
+        now: u64,
+    ) {
         let until = now.saturating_add(nanos(LONGEST_PREPARATION));
         adviser.tell_of_ahead(rig);
+        profiler.tell(adviser);
         let means = rig.means();
         let step = (adviser.strategy).step(Duration::from_nanos(now), &means, &*rig.modules);
-        self.follow(rig, adviser, step, until);
+        self.follow(rig, adviser, profiler, step, until);
     }
 
     /// Does what the strategy wants to be done next.
-    fn follow(&mut self, rig: &mut Rig, adviser: &mut Adviser, step: Step, until: u64) {
+    fn follow(
+        &mut self,
+        rig: &mut Rig,
+        adviser: &mut Adviser,
+        profiler: &mut Profiler,
+        step: Step,
+        until: u64,
+    ) {
         self.rest = SHORTEST_REST;
         let coming = match step {
             Step::Sample(time) => Coming::sample(time, &mut adviser.random),
             Step::Wait(wait) => Coming::Site(wait),
             Step::Watch(variable) => Coming::Writers(variable),
+            Step::Profile(probes, time) => {
+                return match profiler.begin(rig, &probes, time) {
+                    Some(time) => self.pause_for(time),
+                    None => self.rest(),
+                };
+            }
             Step::Rest(time) => {
                 let time = time.clamp(SHORTEST_REST, LONGEST_REST);
                 self.next = monotonic_ns().saturating_add(nanos(time));
@@ -302,7 +323,11 @@ impl Waiting {
 
     /// Nothing is done for a short time.
     pub fn pause(&mut self) {
-        self.next = monotonic_ns().saturating_add(nanos(SHORTEST_REST));
+        self.pause_for(SHORTEST_REST);
+    }
+
+    fn pause_for(&mut self, time: Duration) {
+        self.next = monotonic_ns().saturating_add(nanos(time));
     }
 
     pub fn rest(&mut self) {

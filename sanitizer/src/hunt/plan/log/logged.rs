@@ -53,7 +53,7 @@ impl<P: Planner, S: FnMut(Record)> Planner for Logged<P, S> {
 
     fn decide(&mut self, now: Duration, purse: &Purse) -> Action {
         let action = self.planner.decide(now, purse);
-        (self.sink)(Record::Decided(now, *purse, action));
+        (self.sink)(Record::Decided(now, *purse, action.clone()));
         action
     }
 

@@ -59,7 +59,7 @@ impl Record {
         const LONGEST_S: f64 = 1e9;
         match self {
             Self::Observed(_, event) => match event.what {
-                What::Cost(cost_s) => cost_s.is_finite(),
+                What::Cost(cost_s) | What::Profiled { cost_s, .. } => cost_s.is_finite(),
                 _ => true,
             },
             Self::Decided(_, purse, _) => {

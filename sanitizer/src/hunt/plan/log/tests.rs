@@ -15,8 +15,8 @@ use crate::hunt::{
         action::{Action, ActionId, Deed, Then},
         choose::ByWorth,
         event::{
-            AddressId, Event, FunctionId, LetGo, MemberId, Partner, SiteFacts, SiteId, StallEnd,
-            VariableId, What,
+            AddressId, Arrivals, Event, FunctionId, LetGo, MemberId, Met, Partner, SiteFacts,
+            SiteId, StallEnd, VariableId, What,
         },
         prior,
         purse::Purse,
@@ -170,11 +170,11 @@ fn differences_are_told() {
     let Record::Decided(_, _, action) = &mut changed[at] else {
         unreachable!()
     };
-    let before = *action;
+    let before = action.clone();
     action.deed = Deed::Rest {
         time: Duration::from_millis(77),
     };
-    let after = *action;
+    let after = action.clone();
     let told = difference(&changed);
     assert_eq!((told.process, told.record), (PROCESS, at as u64 + 1));
     assert_eq!(
@@ -322,7 +322,7 @@ fn garbage_is_refused() {
         b"\n",
         b"\x7fELF\x02\x01\x01",
         b"gwp-race",
-        b"gwp-race decisions 1",
+        b"gwp-race decisions 2",
         &[0xff; 100],
     ] {
         let error = read(nonsense).unwrap_err();
@@ -332,7 +332,7 @@ fn garbage_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        other.contains("17") && other.contains("reads version 1"),
+        other.contains("17") && other.contains("reads version 2"),
         "{other}"
     );
 
@@ -422,6 +422,10 @@ fn deed() -> impl Strategy<Value = Deed> {
         (time(), then()).prop_map(|(at_most, then)| Deed::Sample { at_most, then }),
         (any::<u64>().prop_map(VariableId), time())
             .prop_map(|(variable, at_most)| Deed::Watch { variable, at_most }),
+        (vec(site(), 0..64), time()).prop_map(|(sites, at_most)| Deed::Profile {
+            sites: sites.into(),
+            at_most
+        }),
         time().prop_map(|time| Deed::Rest { time }),
     ]
 }
@@ -432,14 +436,33 @@ fn facts() -> impl Strategy<Value = SiteFacts> {
         option::of(any::<u64>().prop_map(VariableId)),
         option::of(any::<u32>().prop_map(MemberId)),
     );
-    (ids, any::<bool>(), object).prop_map(|((site, function), writes, (variable, member))| {
+    let flags = any::<(bool, bool)>();
+    (ids, flags, object).prop_map(|((site, function), flags, (variable, member))| {
+        let (writes, can_be_probed) = flags;
         SiteFacts {
             site,
             function,
             writes,
             variable,
             member,
+            can_be_probed,
         }
+    })
+}
+
+fn arrivals() -> impl Strategy<Value = Arrivals> {
+    (site(), any::<u32>(), any::<u32>()).prop_map(|(site, count, met)| Arrivals {
+        site,
+        count,
+        met,
+    })
+}
+
+fn met() -> impl Strategy<Value = Met> {
+    (site(), address(), site(), any::<Duration>()).prop_map(|(first, address, site, after)| Met {
+        first,
+        address,
+        then: Partner { site, after },
     })
 }
 
@@ -464,6 +487,15 @@ fn what() -> impl Strategy<Value = What> {
         vec(facts(), 0..50).prop_map(|sites| What::Code(sites.into())),
         Just(What::CodeGone),
         Just(What::WatchesAhead),
+        time().prop_map(|apart| What::Profiles { apart }),
+        (time(), vec(arrivals(), 0..64), vec(met(), 0..8), number()).prop_map(
+            |(lasted, arrivals, met, cost_s)| What::Profiled {
+                lasted,
+                arrivals,
+                met,
+                cost_s
+            }
+        ),
         site().prop_map(What::Seen),
         any::<u64>().prop_map(|function| What::Executes(FunctionId(function))),
         variable().prop_map(What::Changes),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::Record;
 use crate::hunt::plan::{
     action::{Deed, Then},
-    event::{Event, LetGo, Partner, SiteId, StallEnd, What},
+    event::{Event, LetGo, Met, Partner, SiteId, StallEnd, What},
     prior,
     purse::Purse,
 };
@@ -129,6 +129,13 @@ pub(super) fn deed_in_words(deed: &Deed) -> String {
         Deed::Watch { variable, at_most } => {
             format!("watch {:#x} for {}", variable.0, time(*at_most))
         }
+        Deed::Profile { sites, at_most } => {
+            let (first, count) = (places(&sites[..sites.len().min(1)]), sites.len());
+            format!(
+                "profile {count} sites, {first} first, for {}",
+                time(*at_most)
+            )
+        }
         Deed::Rest { time: rest } => format!("rest for {}", time(*rest)),
     }
 }
@@ -157,6 +164,7 @@ fn what_in_words(what: &What) -> String {
         What::Code(sites) => format!("{} sites", sites.len()),
         What::CodeGone => "other code may stand at all addresses".to_owned(),
         What::WatchesAhead => "an address can be watched before a thread comes".to_owned(),
+        What::Profiles { apart } => format!("sites can be profiled, {} apart", time(*apart)),
         What::Seen(site) => format!("a thread was seen at {}", place(*site)),
         What::Executes(function) => format!("a thread was seen in {:#x}", function.0),
         What::Changes(variable) => format!("{:#x} changes", variable.0),
@@ -236,8 +244,39 @@ fn what_in_words(what: &What) -> String {
             let (variable, lasted) = (variable.0, time(*lasted));
             format!("watched {variable:#x} for {lasted}: written by {writers}")
         }
+        What::Profiled {
+            lasted,
+            arrivals,
+            met,
+            cost_s,
+        } => {
+            let (sites, lasted) = (arrivals.len(), time(*lasted));
+            let reached = arrivals
+                .iter()
+                .filter(|arrivals| arrivals.count > 0)
+                .count();
+            let count: u64 = arrivals
+                .iter()
+                .map(|arrivals| u64::from(arrivals.count))
+                .sum();
+            let met = if met.is_empty() {
+                "nobody met".to_owned()
+            } else {
+                met.iter().map(met_in_words).collect::<Vec<_>>().join(", ")
+            };
+            let cost = milliseconds(*cost_s);
+            format!(
+                "profiled {sites} sites for {lasted}, for {cost}: {count} came, to {reached} of them; {met}"
+            )
+        }
         What::Cost(cost_s) => format!("over, for {}", milliseconds(*cost_s)),
     }
+}
+
+fn met_in_words(met: &Met) -> String {
+    let (first, address) = (place(met.first), met.address.0);
+    let (then, after) = (place(met.then.site), time(met.then.after));
+    format!("{first} and {then} met at {address:#x}, {after} apart")
 }
 
 fn partners_in_words(partners: &[Partner]) -> String {

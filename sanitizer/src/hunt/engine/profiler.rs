@@ -1,0 +1,165 @@
+//! Has the kernel note who comes to some dozens of sites for some milliseconds, as the strategy asks for. Nobody is stopped; it goes on beside whatever else is done.
+
+use std::time::Duration;
+
+use crate::addr::RuntimeAddr;
+use crate::hunt::strategy::{Noted, NotedUse, SiteProbe};
+use crate::hunt::wire::Notice;
+use crate::kernel::gates::Gates;
+use crate::kernel::probes::{self, Probes};
+use crate::kernel::process::{monotonic_ns, nanos};
+
+use super::adviser::Adviser;
+use super::rig::Rig;
+
+/// From the beginning of one burst to that of the next one, at least: to arm and to remove probes takes the lock of the program's mappings, for which
+/// whoever maps memory waits.
+const APART: Duration = Duration::from_millis(250);
+/// To arm them takes so long, as a rule.
+const ARMING: Duration = Duration::from_millis(3);
+/// Threads that are noted at one site, and at all, in a burst: whoever comes that often is hot, and the burst ends.
+const HITS_OF_SITE: u64 = 256;
+const MOST_HITS: u64 = 4096;
+/// What a hit costs the program, as far as it is not known better: measured 0.4 us on a virtual machine, ns.
+const HIT_NS: u64 = 400;
+/// After so many failures in turn there are no more.
+const MOST_FAILURES: u32 = 3;
+
+/// See the module.
+#[derive(Default)]
+pub struct Profiler {
+    /// `None` where there are none to be had, or where they were not asked for.
+    probes: Option<Probes>,
+    /// The sites of the burst that is under way, by the tags of their probes.
+    sites: Vec<u64>,
+    /// Before this time there is none, CLOCK_MONOTONIC, ns.
+    not_before: u64,
+    failures: u32,
+    /// What is noted is of a program that is no longer executed.
+    is_stale: bool,
+    /// Bursts, and hits in all of them.
+    pub bursts: u64,
+    pub hits: u64,
+}
+
+impl Profiler {
+    /// Loads what there is to load, if it is wanted; says why there are no probes where that fails.
+    pub fn new(is_wanted: bool, gates: &Gates) -> (Self, Option<Notice>) {
+        let mut profiler = Self::default();
+        if !is_wanted {
+            return (profiler, None);
+        }
+        match Probes::load(gates) {
+            Ok(probes) => {
+                profiler.probes = Some(probes);
+                (profiler, None)
+            }
+            Err(error) => {
+                let text = format!("no probes are set: {error}");
+                (profiler, Some(Notice::Debug(text)))
+            }
+        }
+    }
+
+    /// Tells the strategy that there are bursts to be had, as long as that is so.
+    pub fn tell(&self, adviser: &mut Adviser) {
+        if self.probes.is_some() {
+            adviser.strategy.can_profile(APART);
+        }
+    }
+
+    /// Begins a burst; for how long nothing else is to be begun.
+    pub fn begin(&mut self, rig: &Rig, probes: &[SiteProbe], time: Duration) -> Option<Duration> {
+        let now = monotonic_ns();
+        let kernel = self.probes.as_mut()?;
+        let first = probes.first()?;
+        if kernel.is_busy() || now < self.not_before {
+            return None;
+        }
+        let mapping = rig.modules.mapping(first.pc)?;
+        let there = probes.iter().filter(|probe| mapping.contains(&probe.pc));
+        self.sites.clear();
+        let mut armed = Vec::new();
+        for (tag, probe) in (0..).zip(there.take(probes::MOST_PROBES)) {
+            self.sites.push(probe.site);
+            armed.push(probes::Probe {
+                pc: RuntimeAddr(probe.pc),
+                recipe: probe.recipe,
+                tag,
+            });
+        }
+        let order = probes::Order {
+            pid: rig.program.pid,
+            mapping,
+            probes: armed,
+            duration: time,
+            hits_per_probe: HITS_OF_SITE,
+            most_hits: MOST_HITS,
+        };
+        self.not_before = now + nanos(APART);
+        self.is_stale = false;
+        kernel.start(order).ok()?;
+        Some(ARMING + time)
+    }
+
+    /// Tells the strategy what a burst has noted that is over.
+    pub fn tend(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
+        let outcome = match self.probes.as_mut().map(Probes::take) {
+            Some(Some(outcome)) => outcome,
+            _ => return,
+        };
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                rig.outbox
+                    .send(&Notice::Debug(format!("a burst of probes: {error}")));
+                self.failures += 1;
+                if self.failures >= MOST_FAILURES {
+                    self.probes = None;
+                }
+                return;
+            }
+        };
+        self.failures = 0;
+        self.bursts += 1;
+        self.hits += outcome.hits;
+        let cost_ns = rig.charge_burst(outcome.hits * HIT_NS, outcome.cpu_ns);
+        if std::mem::take(&mut self.is_stale) {
+            return;
+        }
+        let site = |tag: u32| self.sites.get(tag as usize).copied();
+        let uses = outcome.uses.iter().filter_map(|used| {
+            Some(NotedUse {
+                site: site(used.tag)?,
+                tid: used.tid,
+                at_ns: used.at_ns,
+                address: used.address,
+            })
+        });
+        let arrivals = outcome.arrivals.iter();
+        let arrivals = arrivals.filter_map(|&(tag, count)| Some((site(tag)?, count)));
+        let lasted = outcome.noted_ns.end.saturating_sub(outcome.noted_ns.start);
+        adviser.strategy.profiled(&Noted {
+            lasted: Duration::from_nanos(lasted),
+            arrivals: arrivals.collect(),
+            uses: uses.collect(),
+            cost_s: Duration::from_nanos(cost_ns).as_secs_f64(),
+        });
+    }
+
+    /// Watching ends: what is armed is removed, and what was noted is for nothing.
+    pub fn stop(&mut self) {
+        self.is_stale = true;
+        if let Some(probes) = &self.probes {
+            probes.stop();
+        }
+    }
+
+    /// The process executes another program.
+    pub fn forget(&mut self) {
+        self.stop();
+        if let Some(probes) = &mut self.probes {
+            probes.forget();
+        }
+    }
+}

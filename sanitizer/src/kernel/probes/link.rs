@@ -1,0 +1,59 @@
+//! Probes that stand: `BPF_LINK_CREATE` for `BPF_TRACE_UPROBE_MULTI` (bpf(2), `include/uapi/linux/bpf.h`).
+
+use std::{
+    ffi::CString,
+    fs::File,
+    os::fd::{AsRawFd as _, BorrowedFd, OwnedFd},
+};
+
+use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd};
+
+use crate::kernel::{KernelError, fault};
+
+use super::load::call;
+
+/// Probes that end with it. To drop it waits for grace periods of RCU.
+pub(super) struct Link(#[allow(dead_code)] OwnedFd);
+
+impl Link {
+    /// Arms probes of a program, for the threads of a process, at these places of a file, each with its cookie. The calling thread must have the file open in
+    /// its own table.
+    ///
+    /// # Errors
+    /// Fails where bpf(2) does: no probe stands then.
+    pub(super) fn new(
+        program: BorrowedFd<'_>,
+        pid: u32,
+        file: &File,
+        offsets: &[u64],
+        cookies: &[u64],
+    ) -> Result<Self, KernelError> {
+        let object = || format!("{} probes of process {pid}", offsets.len());
+        fault::before("bpf(BPF_LINK_CREATE)", object)?;
+        // By its descriptor it is this very file, whatever its name means by now.
+        let path = CString::new(format!("/proc/thread-self/fd/{}", file.as_raw_fd())).map_err(
+            |cause| KernelError::other("bpf(BPF_LINK_CREATE)", object(), cause.to_string()),
+        )?;
+        // SAFETY: all of its members are integers, for which 0 is valid.
+        let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: as above, whichever members of the unions are used.
+        unsafe {
+            let link = &mut attr.link_create;
+            link.__bindgen_anon_1.prog_fd = program.as_raw_fd().cast_unsigned();
+            link.attach_type = bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32;
+            let probes = &mut link.__bindgen_anon_3.uprobe_multi;
+            probes.path = path.as_ptr() as u64;
+            probes.offsets = offsets.as_ptr() as u64;
+            probes.cookies = cookies.as_ptr() as u64;
+            probes.cnt = u32::try_from(offsets.len().min(cookies.len())).unwrap_or(0);
+            probes.pid = pid;
+        }
+        call(bpf_cmd::BPF_LINK_CREATE, &attr)
+            .map(Self)
+            .map_err(|source| KernelError {
+                call: "bpf(BPF_LINK_CREATE)",
+                object: object(),
+                source,
+            })
+    }
+}

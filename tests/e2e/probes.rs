@@ -1,0 +1,107 @@
+//! The kernel's probes tell who uses what: sites that two threads use are known by them, and nothing else is done with them.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use gwp_race_tests::{
+    Configuration, Outcome, Program, Until, Watch, binary::gwp_race, compile, luck::Spent,
+};
+
+/// For how many seconds, and by how many threads.
+const RUN: [&str; 2] = ["8", "4"];
+/// Catching somebody takes luck, and so does a burst at the right moment: so many tries it may take.
+const TRIES: u32 = 5;
+/// How many runs the silent program needs at most to have been tried as much as its twin.
+const RUNS: u32 = 20;
+
+fn watch() -> Watch {
+    Watch::aggressive()
+        .option(&["--strategy", "planner", "--probes", "yes"])
+        .limit(Duration::from_secs(90))
+}
+
+/// How often probes were armed, and how many threads came to them.
+fn bursts(outcome: &Outcome) -> (f64, f64) {
+    let number = |name: &str| outcome.report.number(name);
+    (number("probe_bursts"), number("probe_hits"))
+}
+
+/// How many bursts have shown two threads at the same bytes, by a decision log, which must be decided again.
+fn met(log: &Path) -> usize {
+    let decisions = |arguments: &[&str]| {
+        let mut command = Command::new(gwp_race());
+        let output = command.arg("decisions").args(arguments).arg(log).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(decisions(&["--replay"]).starts_with("the same "));
+    let text = decisions(&[]);
+    let lines = text.lines();
+    lines
+        .filter(|line| line.contains("profiled ") && line.contains(" met at 0x"))
+        .count()
+}
+
+/// Check that where probes are allowed they are armed, show that two threads use the same members, and one of the races is caught; and that the same program stays silent where it
+/// locks, through as many attempts and as many bursts.
+#[test]
+fn what_is_shared_is_known_and_caught() {
+    let program = Program::new("silent/cold_members.c");
+    let broken = compile::program(&program.clone().broken(), Configuration::USUAL).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let log = scratch.path().join("log");
+    let (mut spent, mut all) = (Spent::default(), 0.0);
+    let caught = (1..=TRIES).any(|attempt| {
+        let watch = watch().option(&["--decision-log", log.to_str().unwrap()]);
+        let outcome = watch.run(&broken, &RUN, Until::End).unwrap();
+        for race in &outcome.report.races {
+            let mut frames = race.accesses.iter().filter_map(|access| access.stack.first());
+            assert!(
+                frames.all(|frame| frame.function.as_ref().is_some_and(|name| name.starts_with("change_"))),
+                "{race:?}"
+            );
+        }
+        spent += Spent::from(&outcome.report);
+        let (bursts, hits) = bursts(&outcome);
+        all += bursts;
+        let (races, met) = (outcome.report.races.len(), met(&log));
+        println!("try {attempt}: {races} races, {bursts} bursts with {hits} hits, {met} of which have shown somebody");
+        races > 0 && met > 0
+    });
+    assert!(caught, "not in {TRIES} tries: {spent:?}, {all} bursts");
+
+    let ordered = compile::program(&program, Configuration::USUAL).unwrap();
+    let (mut silent, mut silent_bursts, mut runs) = (Spent::default(), 0.0, 0);
+    while silent.attempts() < spent.attempts() || silent_bursts < all {
+        let outcome = watch().run(&ordered, &RUN, Until::End).unwrap();
+        let races = &outcome.report.races;
+        assert!(races.is_empty(), "{races:#?}\n{}", outcome.stderr);
+        silent += Spent::from(&outcome.report);
+        silent_bursts += bursts(&outcome).0;
+        println!("silent through {silent:?}, {silent_bursts} of {all} bursts");
+        runs += 1;
+        assert!(runs < RUNS, "{silent:?} of {spent:?}");
+    }
+}
+
+/// Check that a program that reads its own code finds it whole when it is not watched any more, and never finds it changed where probes are not allowed.
+#[test]
+fn code_is_whole_afterwards() {
+    let built =
+        compile::program(&Program::new("conduct/own_text.c"), Configuration::USUAL).unwrap();
+    let run = |probes: &str| {
+        let watch = Watch::aggressive().option(&["--probes", probes, "--duration", "4s"]);
+        watch.run(&built, &["7"], Until::End).unwrap()
+    };
+    let with = run("yes");
+    let (bursts_with, _) = bursts(&with);
+    assert!(bursts_with > 0.0, "{}", with.stderr);
+    assert!(with.stdout.contains("is whole"), "{}", with.stdout);
+    let without = run("no");
+    assert_eq!(bursts(&without), (0.0, 0.0));
+    assert!(
+        without.stdout.contains("was never changed, is whole"),
+        "{}",
+        without.stdout
+    );
+}
