@@ -4,6 +4,7 @@
 use std::{
     fs::File,
     io::Read as _,
+    ops::Range,
     os::fd::AsFd as _,
     sync::atomic::{AtomicU64, Ordering::SeqCst},
     time::Duration,
@@ -13,11 +14,13 @@ use gwp_race_abi::FunctionEntry;
 
 use super::{
     KernelError,
+    calibrate::trap_cost_ns,
     gates::{Gate, GateLog, Gates},
     perf::{Delivery, EventOptions, PerfEvent, WatchKind},
+    probes::{BurstError, Order, Probe, Probes},
     process, ptrace,
 };
-use crate::addr::RuntimeAddr;
+use crate::{addr::RuntimeAddr, insn::x86_64::Recipe};
 
 /// No processor that Linux runs on has more hardware breakpoints.
 const MAX_SLOTS: usize = 16;
@@ -136,6 +139,49 @@ pub fn attach_gates(child: &PausedChild) -> Result<(), KernelError> {
     Ok(())
 }
 
+/// Code to be probed, which nobody calls.
+#[unsafe(naked)]
+extern "C" fn probed() {
+    core::arch::naked_asm!("nop", "ret")
+}
+
+/// Where that is in this process, and in a child.
+#[must_use]
+pub fn probed_address() -> RuntimeAddr {
+    RuntimeAddr(probed as extern "C" fn() as usize as u64)
+}
+
+/// Loads the program of the kernel's probes, and has one stand for a moment in a child, in the mapping that has [`probed_address`].
+///
+/// # Errors
+/// Fails where any of that does.
+pub fn burst(child: &PausedChild, mapping: Range<u64>) -> Result<(), BurstError> {
+    /// How long one stands.
+    const DURATION: Duration = Duration::from_millis(1);
+    let gates = Gates::load(GateLog::Off)?;
+    trap_cost_ns(&gates)?;
+    let mut probes = Probes::load(&gates)?;
+    let probe = Probe {
+        pc: probed_address(),
+        recipe: Recipe::NOTHING,
+        tag: 0,
+    };
+    probes.start(Order {
+        pid: child.tid(),
+        mapping,
+        probes: vec![probe],
+        duration: DURATION,
+        hits_per_probe: 1,
+        most_hits: 1,
+    })?;
+    loop {
+        if let Some(outcome) = probes.take() {
+            return outcome.map(drop);
+        }
+        process::wait_readable([probes.news()], None)?;
+    }
+}
+
 /// How often a watchpoint counts a single write of this thread: 1 where watchpoints work, 0
 /// where a hypervisor or emulator takes them and does nothing.
 ///
@@ -207,6 +253,14 @@ mod tests {
                 assert!(error.to_string().contains("cargo xtask build"), "{error}");
             }
             attached => attached.unwrap(),
+        }
+        let maps = crate::tracee::maps::Maps::read(nix::unistd::Pid::this()).unwrap();
+        let mapping = maps.find(probed_address()).unwrap().range();
+        match burst(&child, mapping) {
+            Err(error) if GATES_OBJECT.is_empty() => {
+                assert!(error.to_string().contains("cargo xtask build"), "{error}");
+            }
+            stood => stood.unwrap(),
         }
         seize(&child).unwrap();
         // The child is one process's tracee now: a second seize is refused.

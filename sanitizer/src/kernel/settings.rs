@@ -24,6 +24,13 @@ pub fn ptrace_scope() -> Option<u32> {
     number("/proc/sys/kernel/yama/ptrace_scope")
 }
 
+/// The version in a kernel's release: `6.18.44-something` as (6, 18).
+#[must_use]
+pub fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
 fn number<T: std::str::FromStr>(path: &str) -> Option<T> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

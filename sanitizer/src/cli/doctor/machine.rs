@@ -10,10 +10,12 @@ use super::Check;
 use crate::kernel::KernelError;
 use crate::kernel::btf::KernelOffsets;
 use crate::kernel::probe::{self, PausedChild};
+use crate::kernel::probes as kernel_probes;
 use crate::kernel::rights::{CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 use crate::kernel::sandbox;
 use crate::kernel::setcap::for_own;
-use crate::kernel::settings;
+use crate::kernel::settings::{self, version};
+use crate::tracee::maps::Maps;
 use crate::tracee::status::{Seccomp, Status};
 
 use capabilities::{capability_check, has};
@@ -61,7 +63,11 @@ pub(super) fn checks() -> Vec<Check> {
     checks.push(btf());
     match PausedChild::start() {
         Ok(child) => {
-            checks.push(gates(&child));
+            let gates = gates(&child);
+            // Without gates there are no probes: their line says why.
+            let probes = (gates.status == super::Status::Ok).then(|| probes(&child));
+            checks.push(gates);
+            checks.extend(probes);
             checks.extend(events(&child, capabilities));
             checks.push(ptrace(&child, capabilities));
         }
@@ -133,12 +139,6 @@ fn describe(error: &KernelError) -> String {
         "{} fails for {}: {}",
         error.call, error.object, error.source
     )
-}
-
-/// `6.18.44-something` as (6, 18).
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 fn seccomp(status: &Status) -> Check {
@@ -221,6 +221,31 @@ fn gates(child: &PausedChild) -> Check {
         for_own()
     };
     Check::fail(name, describe(&error), mend)
+}
+
+/// Whether the kernel's probes can be had, by which is seen who is about to use what at many places at once.
+fn probes(child: &PausedChild) -> Check {
+    let name = "probes of the kernel (uprobes)";
+    if !kernel_probes::is_new_enough() {
+        return Check::ok(
+            name,
+            "none before Linux 6.10; sites are looked at one by one",
+        );
+    }
+    let mapping = Maps::read(Pid::this())
+        .ok()
+        .and_then(|maps| Some(maps.find(probe::probed_address())?.range()));
+    let Some(mapping) = mapping else {
+        return Check::ok(name, "not tried, as /proc does not tell our own mappings");
+    };
+    match probe::burst(child, mapping) {
+        Ok(()) => Check::ok(name, "one stood in another process, and is gone"),
+        Err(error) => Check::warn(
+            name,
+            format!("{error}; sites are looked at one by one"),
+            "run a kernel with CONFIG_UPROBES=y and CONFIG_BPF_EVENTS=y, and gwp-race from an ordinary file system",
+        ),
+    }
 }
 
 /// The checks of perf events: whether they open, whether they count, how many are left.

@@ -31,12 +31,9 @@ const PROGRAM: &str = "probe";
 /// Whether the running kernel is [`OLDEST_KERNEL`] or a newer one.
 #[must_use]
 pub fn is_new_enough() -> bool {
-    let release = uname().map(|system| system.release().to_string_lossy().into_owned());
-    let version = release.ok().and_then(|release| {
-        let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
-        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-    });
-    version.is_some_and(|version: (u32, u32)| version >= OLDEST_KERNEL)
+    let running = uname().ok();
+    let version = running.and_then(|system| settings::version(&system.release().to_string_lossy()));
+    version.is_some_and(|version| version >= OLDEST_KERNEL)
 }
 
 impl Probes {

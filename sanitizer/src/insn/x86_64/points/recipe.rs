@@ -27,6 +27,9 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// No register, no memory: where only arrivals are of interest.
+    pub const NOTHING: Self = Self::constant(0);
+
     /// A number.
     pub(super) const fn constant(value: u64) -> Self {
         let mut displacements = [0; MOST_DEREFERENCES + 1];
