@@ -1,7 +1,7 @@
 //! Puts the eBPF object that `cargo xtask build` has built where `kernel::object` embeds it.
 //!
-//! Without an object an empty one is embedded: checks, lints and documentation need none, and
-//! a gwp-race built so says at run time how to build it rightly.
+//! Checks, lints and documentation need no object: where there is none, they get an empty one, and a gwp-race
+//! built so says at run time how to build it rightly. What is built to be used (with the profile `release`, as `cargo install` does) is not built without.
 
 use std::{
     env, fs,
@@ -45,23 +45,34 @@ fn embed(name: &str) -> Result<(), String> {
                 )
             })?
         }
-        None => usual_object(&Path::new(USUAL_PLACE).join(name)),
+        None => usual_object(&Path::new(USUAL_PLACE).join(name))?,
     };
     let embedded = Path::new(&directory).join(format!("{name}.o"));
     fs::write(&embedded, bytes).map_err(|cause| format!("writing {}: {cause}", embedded.display()))
 }
 
-fn usual_object(place: &Path) -> Vec<u8> {
+fn usual_object(place: &Path) -> Result<Vec<u8>, String> {
     match fs::read(place) {
         Ok(bytes) => {
             println!("cargo::rerun-if-changed={}", place.display());
-            bytes
+            Ok(bytes)
         }
+        Err(cause) if is_to_be_used() => Err(format!(
+            "the eBPF gates, which gwp-race has inside, are not built ({}: {cause}), and cargo alone does not build them; use `cargo xtask install`, \
+                 or `cargo xtask build --release`, in the root of the source tree",
+            place.display()
+        )),
         Err(_) => {
             // Watching a file that is missing would rebuild the package each time; the object
             // appears somewhere below the directory of its crate.
             println!("cargo::rerun-if-changed=../sanitizer-ebpf");
-            Vec::new()
+            Ok(Vec::new())
         }
     }
+}
+
+/// Whether this is no check, and no fuzzing of what needs no gates (`--cfg fuzzing`).
+fn is_to_be_used() -> bool {
+    env::var_os("PROFILE").is_some_and(|profile| profile == "release")
+        && env::var_os("CARGO_CFG_FUZZING").is_none()
 }

@@ -26,6 +26,7 @@ mod made;
 mod memory;
 mod namespaces;
 mod output;
+mod packaging;
 mod permissions;
 mod probes;
 mod races;

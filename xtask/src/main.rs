@@ -17,6 +17,7 @@ mod ebpf;
 mod failures;
 mod fixture;
 mod fuzz;
+mod install;
 mod kernels;
 #[cfg(test)]
 mod layout;
@@ -46,6 +47,8 @@ enum Task {
         #[arg(long)]
         release: bool,
     },
+    /// Build both with optimizations, and install gwp-race as `cargo install` does.
+    Install(install::Options),
     /// Catch a race in a small server under load, and show the report.
     Demo,
     /// Run all tests: unit, integration, and end to end on real programs.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Setup => setup::run(),
         Task::Build { release } => build::run(release).map(drop),
+        Task::Install(options) => install::run(&options),
         Task::Demo => demo::run(),
         Task::Test(options) => test::run(&options),
         Task::Bench(bench) => bench::run(&bench),

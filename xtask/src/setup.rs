@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The compilers and tools of the tests: the Debian package, and a program of it.
-const TEST_PACKAGES: [(&str, &str); 9] = [
+const TEST_PACKAGES: [(&str, &str); 10] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
     ("musl-tools", "musl-gcc"),
@@ -20,6 +20,7 @@ const TEST_PACKAGES: [(&str, &str); 9] = [
     ("llvm-22", "llvm-objcopy-22"),
     ("g++", "g++"),
     ("binutils", "strip"),
+    ("xz-utils", "xz"),
     ("libcap2-bin", "setcap"),
     ("cmake", "ctest"),
 ];

@@ -4,7 +4,9 @@
 //! perf_event_open(2).
 
 mod attributes;
+mod signalled;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::{
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
     time::Duration,
@@ -98,6 +100,8 @@ pub struct PerfEvent {
     fd: OwnedFd,
     attr: raw::perf_event_attr,
     scope: Scope,
+    /// It may count, and a breakpoint may be armed: what is certainly off needs no call that turns it off, and most of what is disarmed is.
+    may_be_on: AtomicBool,
 }
 
 impl PerfEvent {
@@ -184,7 +188,12 @@ impl PerfEvent {
         }
         // SAFETY: the call succeeded, so `fd` is an open descriptor that nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd, attr, scope })
+        Ok(Self {
+            fd,
+            attr,
+            scope,
+            may_be_on: AtomicBool::new(false),
+        })
     }
 
     /// Attaches a loaded gate. Must come before threads exist that are to inherit it.
@@ -224,53 +233,13 @@ impl PerfEvent {
         self.check(result, "ioctl(PERF_EVENT_IOC_SET_OUTPUT)")
     }
 
-    /// The kernel sends the event's thread this signal at each trap. Its `si_code` is
-    /// [`super::ptrace::POLL_IN`], its `si_fd` the descriptor of the event (fcntl(2), `F_SETSIG`).
-    ///
-    /// # Errors
-    /// Fails where fcntl(2) does.
-    pub fn signal_at_traps(&self, signal: u8) -> Result<(), KernelError> {
-        /// `F_SETSIG`, `F_SETOWN_EX`, `F_OWNER_TID` (`include/uapi/asm-generic/fcntl.h`).
-        const F_SETSIG: i32 = 10;
-        const F_SETOWN_EX: i32 = 15;
-        const F_OWNER_TID: i32 = 0;
-        #[repr(C)]
-        struct Owner {
-            kind: i32,
-            id: i32,
-        }
-        let Scope::Thread(tid) = self.scope else {
-            return Ok(());
-        };
-        let owner = Owner {
-            kind: F_OWNER_TID,
-            id: tid.cast_signed(),
-        };
-        let fd = self.fd.as_raw_fd();
-        self.before("fcntl(F_SETOWN_EX)")?;
-        // SAFETY: the descriptor is open, and `owner` is what F_SETOWN_EX reads.
-        unsafe {
-            self.check(
-                libc::fcntl(fd, F_SETOWN_EX, &raw const owner),
-                "fcntl(F_SETOWN_EX)",
-            )?;
-            self.check(
-                libc::fcntl(fd, F_SETSIG, i32::from(signal)),
-                "fcntl(F_SETSIG)",
-            )?;
-            self.check(
-                libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC),
-                "fcntl(F_SETFL)",
-            )
-        }
-    }
-
     /// Starts counting.
     ///
     /// # Errors
     /// Fails where `PERF_EVENT_IOC_ENABLE` does.
     pub fn enable(&self) -> Result<(), KernelError> {
         self.before("ioctl(PERF_EVENT_IOC_ENABLE)")?;
+        self.may_be_on.store(true, Relaxed);
         // SAFETY: the descriptor is open.
         let result = unsafe { sys::ioctls::ENABLE(self.fd.as_raw_fd(), 0) };
         self.check(result, "ioctl(PERF_EVENT_IOC_ENABLE)")
@@ -281,10 +250,15 @@ impl PerfEvent {
     /// # Errors
     /// Fails where `PERF_EVENT_IOC_DISABLE` does.
     pub fn disable(&self) -> Result<(), KernelError> {
+        if !self.may_be_on.load(Relaxed) {
+            return Ok(());
+        }
         self.before("ioctl(PERF_EVENT_IOC_DISABLE)")?;
         // SAFETY: the descriptor is open.
         let result = unsafe { sys::ioctls::DISABLE(self.fd.as_raw_fd(), 0) };
-        self.check(result, "ioctl(PERF_EVENT_IOC_DISABLE)")
+        self.check(result, "ioctl(PERF_EVENT_IOC_DISABLE)")?;
+        self.may_be_on.store(false, Relaxed);
+        Ok(())
     }
 
     /// Disarms each of them. One that cannot be disabled is that of a thread that has ended, or of a processor that is
@@ -323,7 +297,9 @@ impl PerfEvent {
     pub fn disarm_as(&mut self, kind: WatchKind) -> Result<(), KernelError> {
         self.attr.bp_type = bp_type(kind);
         self.attr.set_disabled(1);
-        self.modify()
+        self.modify()?;
+        self.may_be_on.store(false, Relaxed);
+        Ok(())
     }
 
     /// Arms each of them.
@@ -353,6 +329,7 @@ impl PerfEvent {
         self.attr.__bindgen_anon_4.bp_len = len;
         self.attr.bp_type = kind;
         self.attr.set_disabled(0);
+        self.may_be_on.store(true, Relaxed);
         self.modify()
     }
 
@@ -384,3 +361,6 @@ impl AsFd for PerfEvent {
         self.fd.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests;

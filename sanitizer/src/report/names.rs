@@ -13,7 +13,7 @@ const OPERATORS: [&str; 17] = [
 #[must_use]
 pub fn function(name: &str) -> String {
     let name = name.replace("(anonymous namespace)", "{anonymous}");
-    let name = name.split(" [clone ").next().unwrap_or_default();
+    let name = name.split(" (.").next().unwrap_or_default();
     let bare = without_groups(without_suffix(name));
     let bare = bare.trim();
     let bare = [" const", " volatile", " &&", " &"]
@@ -28,7 +28,38 @@ pub fn function(name: &str) -> String {
         .get(..until)
         .and_then(|before| before.rfind(' '))
         .map_or(0, |blank| blank + 1);
-    bare.get(begins..).unwrap_or_default().trim().to_owned()
+    unnamed(bare.get(begins..).unwrap_or_default().trim())
+}
+
+/// What has no name of its own, by its number, as names were written when the first identities were stored: `{lambda#2}` for `'lambda0'`.
+fn unnamed(name: &str) -> String {
+    const KINDS: [(&str, &str); 2] = [("'lambda", "{lambda#"), ("'unnamed", "{unnamed type#")];
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(quote) = rest.find('\'') {
+        let (before, quoted) = rest.split_at(quote);
+        out.push_str(before);
+        let of_kind = |(begins, words): &(&str, &'static str)| {
+            let (number, rest) = quoted.strip_prefix(*begins)?.split_once('\'')?;
+            let number = match number {
+                "" => 1,
+                number => number.parse::<u64>().ok()?.checked_add(2)?,
+            };
+            Some((*words, number, rest))
+        };
+        rest = match KINDS.iter().find_map(of_kind) {
+            Some((words, number, rest)) => {
+                out.push_str(&format!("{words}{number}}}"));
+                rest
+            }
+            None => {
+                out.push('\'');
+                quoted.get(1..).unwrap_or_default()
+            }
+        };
+    }
+    out.push_str(rest);
+    out
 }
 
 /// A variable without the numbers that compilers append: to the parts that they split one into, and to those of several functions.
@@ -127,7 +158,13 @@ fn operator(rest: &str, before: &str) -> Option<usize> {
     let after = rest.get(WORD.len()..)?;
     let blank = after.len() - after.trim_start().len();
     let after = after.trim_start();
-    let operator = OPERATORS.iter().find(|name| after.starts_with(**name))?;
+    let operator = OPERATORS.iter().find(|name| {
+        let rest = after.strip_prefix(**name);
+        // `operator<<a>` is an instance of `operator<`.
+        rest.is_some_and(|rest| {
+            **name != "<<" || rest.starts_with(['(', '<', ' ']) || rest.is_empty()
+        })
+    })?;
     Some(WORD.len() + blank + operator.len())
 }
 
@@ -178,7 +215,7 @@ mod tests {
                 "{anonymous}::run",
             ),
             (
-                "tick()::{lambda(int)#2}::operator()(int) const",
+                "tick()::'lambda0'(int)::operator()(int) const",
                 "tick::{lambda#2}::operator()",
             ),
             (
@@ -191,10 +228,18 @@ mod tests {
                 "A::operator unsigned long",
             ),
             ("A::operator->() const", "A::operator->"),
+            ("f()::'lambda'()", "f::{lambda#1}"),
+            ("f()::'unnamed7'::g(char) const", "f::{unnamed type#9}::g"),
+            (
+                "core::str::<impl 'a>::'lambda",
+                "core::str::<impl 'a>::'lambda",
+            ),
+            ("bool operator<<<char>(a, b)", "operator<<"),
+            ("bool operator<<char>(a, b)", "operator<"),
             ("operator new[](unsigned long)", "operator new[]"),
             ("serve.llvm.1234567", "serve"),
             ("serve.part.0.cold", "serve"),
-            ("work(int) [clone .isra.0]", "work"),
+            ("work(int) (.isra.0)", "work"),
             (
                 "core::ptr::drop_in_place::<alloc::vec::Vec<u8>>",
                 "core::ptr::drop_in_place",

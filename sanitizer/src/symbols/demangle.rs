@@ -1,5 +1,7 @@
 //! Names as a programmer wrote them: Rust (legacy and v0) and C++ (Itanium ABI) symbols.
 
+mod wording;
+
 use std::fmt::{self, Write};
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
@@ -75,7 +77,9 @@ fn demangle_cpp(name: &str, text: &mut Bounded) -> Option<()> {
     let parse = ParseOptions::default().recursion_limit(RECURSION_LIMIT);
     let symbol = Symbol::new_with_options(name, &parse).ok()?;
     let options = DemangleOptions::new().recursion_limit(RECURSION_LIMIT);
-    symbol.structured_demangle(text, &options).ok()
+    symbol.structured_demangle(text, &options).ok()?;
+    text.text = cut(wording::as_llvm(&text.text));
+    Some(())
 }
 
 #[cfg(test)]

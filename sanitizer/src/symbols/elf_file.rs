@@ -13,6 +13,7 @@ use super::beside::{Beside, FileIdentity, Opened};
 use super::elf_headers::{Headers, SHF_COMPRESSED, SHT_NOBITS, Section, Segment};
 use super::facts::Facts;
 use super::inflate::Packed;
+use super::mini_debug_info;
 use super::pages::PagedFile;
 use super::reader::Reader;
 use super::too_much::TooMuch;
@@ -174,6 +175,13 @@ impl ElfFile {
             segment.offset.checked_add(skip)?,
             len.min(segment.file_size.checked_sub(skip)?),
         )
+    }
+
+    /// The file with further symbols that `.gnu_debugdata` has.
+    pub(super) fn mini_debug_info(&self) -> Option<Self> {
+        let section = self.section_reader(".gnu_debugdata").ok()??;
+        let opened = mini_debug_info::unpack(section, &*self.beside)?;
+        Self::new(opened, Arc::clone(&self.beside)).ok()
     }
 
     /// `.gnu_debuglink`: the name of the debug file and the CRC-32 of its contents.

@@ -42,6 +42,7 @@ mod inflate;
 mod layout;
 mod line_table;
 mod lines;
+mod mini_debug_info;
 mod module;
 mod module_file;
 mod pages;

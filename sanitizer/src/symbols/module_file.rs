@@ -25,6 +25,8 @@ pub(super) struct ModuleFile {
     supplementary: Option<ElfFile>,
     cfi: OnceCell<Cfi>,
     symbols: OnceCell<Option<SymbolTable>>,
+    /// What a stripped file has of symbols beside those.
+    more_symbols: OnceCell<Option<SymbolTable>>,
     lines: OnceCell<Result<Option<Lines>, TooMuch>>,
     /// What had been too much when `lines` was forgotten.
     was_too_much: Option<TooMuch>,
@@ -46,6 +48,7 @@ impl ModuleFile {
             supplementary,
             cfi: OnceCell::new(),
             symbols: OnceCell::new(),
+            more_symbols: OnceCell::new(),
             lines: OnceCell::new(),
             was_too_much: None,
         }
@@ -68,6 +71,22 @@ impl ModuleFile {
                 .or(own)
         };
         self.symbols.get_or_init(read).as_ref()
+    }
+
+    /// The symbol that covers an instruction.
+    fn function_symbol(&self, addr: u64) -> Option<Symbol> {
+        let symbol = self.symbols().and_then(|table| table.function_at(addr));
+        // Of one without a size it is not known that it covers it.
+        if symbol.as_ref().is_some_and(|symbol| symbol.size > 0) {
+            return symbol;
+        }
+        let read = || {
+            let is_stripped = self.elf.section(".symtab").is_none() && self.debug.is_none();
+            let file = is_stripped.then(|| self.elf.mini_debug_info())??;
+            SymbolTable::read(&file)
+        };
+        let more = self.more_symbols.get_or_init(read).as_ref();
+        more.and_then(|table| table.function_at(addr)).or(symbol)
     }
 
     /// The file that has the debug information.
@@ -103,8 +122,9 @@ impl ModuleFile {
             Some(Ok(Some(lines))) => lines.bytes(),
             _ => 0,
         };
-        let symbols = self.symbols.get().and_then(Option::as_ref);
-        lines + symbols.map_or(0, SymbolTable::bytes) + self.cfi.get().map_or(0, Cfi::bytes)
+        let tables = [&self.symbols, &self.more_symbols];
+        let tables = tables.iter().filter_map(|table| table.get()?.as_ref());
+        lines + tables.map(SymbolTable::bytes).sum::<usize>() + self.cfi.get().map_or(0, Cfi::bytes)
     }
 
     /// Forgets what has been read, which can be read again.
@@ -112,6 +132,7 @@ impl ModuleFile {
         self.was_too_much = self.given_up();
         self.cfi.take();
         self.symbols.take();
+        self.more_symbols.take();
         self.lines.take();
     }
 
@@ -154,8 +175,7 @@ impl ModuleFile {
     /// The function at a link-time address by the symbol table alone, which takes much less time to read
     /// than DWARF.
     pub(super) fn function_by_symbol(&self, addr: u64) -> Option<String> {
-        let symbol = self.symbols()?.function_at(addr)?;
-        Some(demangle(&symbol.name))
+        Some(demangle(&self.function_symbol(addr)?.name))
     }
 
     /// The data object at a link-time address.
@@ -177,7 +197,7 @@ impl ModuleFile {
         }
         if let Some(outermost) = frames.last_mut()
             && !outermost.qualified
-            && let Some(symbol) = self.symbols().and_then(|table| table.function_at(addr))
+            && let Some(symbol) = self.function_symbol(addr)
         {
             let full = demangle(&symbol.name);
             // DWARF's own name may lack the scope, where there are only line tables.

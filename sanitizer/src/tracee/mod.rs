@@ -5,6 +5,7 @@ pub mod called;
 pub mod descendants;
 pub mod error;
 mod file_rights;
+mod kept;
 mod mapped_file;
 pub mod maps;
 pub mod memory;
@@ -18,6 +19,7 @@ pub mod traced;
 
 pub use error::TargetError;
 pub use file_rights::file_rights;
+pub use kept::KeptFiles;
 pub use mapped_file::{
     CodeFile, CodeFiles, FileIdentity, MappedFileError, ServedFile, code_files, identity,
 };

@@ -19,8 +19,9 @@ pub(crate) fn read(pid: Pid, id: Pid, file: &str) -> Result<Vec<u8>, TargetError
     // The kernel says 0 for the size of these files: without room in advance, reading a large
     // memory map would take many system calls and give a less consistent picture.
     let mut text = Vec::with_capacity(64 * 1024);
+    // What `read_to_end` does of a file begins with asking for its size, twice. Of a reader it does not.
     File::open(&path)
-        .and_then(|mut file| file.read_to_end(&mut text))
+        .and_then(|file| file.take(u64::MAX).read_to_end(&mut text))
         .map_err(|error| TargetError::from_io(pid, &path, error))?;
     Ok(text)
 }

@@ -10,6 +10,7 @@ use nix::{
 };
 
 use super::error::TargetError;
+use super::kept::KeptFiles;
 use super::procfs;
 
 /// The ids of a process's threads, ascending. Threads may come and go while it is read: whoever
@@ -108,6 +109,18 @@ impl Scheduling {
         Self::parse(&procfs::read(pid, pid, &format!("task/{tid}/schedstat")).ok()?)
     }
 
+    /// The files of several threads, for [`Scheduling::of`].
+    #[must_use]
+    pub fn files() -> KeptFiles {
+        KeptFiles::of("schedstat")
+    }
+
+    /// Reads it in such files.
+    #[must_use]
+    pub fn of(files: &mut KeptFiles, pid: Pid, tid: Pid) -> Option<Self> {
+        files.read(pid, tid, Self::parse)
+    }
+
     fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let mut numbers = text.split_ascii_whitespace().skip(1);
@@ -126,14 +139,20 @@ pub struct LockWait {
     pub futex: u64,
 }
 
-/// The futex on which a thread sleeps until it is woken; nothing where it does something else, or is gone, or the
-/// kernel does not tell. The format is proc_pid_syscall(5).
-#[must_use]
-pub fn waits_for_lock(pid: Pid, tid: Pid) -> Option<LockWait> {
-    LockWait::parse(&procfs::read(pid, pid, &format!("task/{tid}/syscall")).ok()?)
-}
-
 impl LockWait {
+    /// The files of several threads, for [`LockWait::of`].
+    #[must_use]
+    pub fn files() -> KeptFiles {
+        KeptFiles::of("syscall")
+    }
+
+    /// The futex on which a thread sleeps until it is woken; nothing where it does something else, or is gone, or the
+    /// kernel does not tell. The format is proc_pid_syscall(5).
+    #[must_use]
+    pub fn of(files: &mut KeptFiles, pid: Pid, tid: Pid) -> Option<Self> {
+        files.read(pid, tid, Self::parse)
+    }
+
     fn parse(text: &[u8]) -> Option<Self> {
         /// Options of the operation that say nothing of what it does (futex(2)).
         const OPTIONS: i64 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as i64;
@@ -267,9 +286,10 @@ mod tests {
             }
         });
         let tid = told.recv().expect("it says who it is");
+        let mut files = LockWait::files();
         let wait = (0..5000).find_map(|_| {
             std::thread::sleep(Duration::from_millis(1));
-            waits_for_lock(Pid::this(), tid)
+            LockWait::of(&mut files, Pid::this(), tid)
         });
         LOCK.store(0, Relaxed);
         // SAFETY: as above.
@@ -284,7 +304,7 @@ mod tests {
         waiter.join().expect("it ends");
         let futex = (&raw const LOCK).addr() as u64;
         assert_eq!(wait, Some(LockWait { futex }));
-        assert_eq!(waits_for_lock(Pid::this(), tid), None);
+        assert_eq!(LockWait::of(&mut files, Pid::this(), tid), None);
     }
 
     /// Check that a thread's waiting and its turns are counted, and nothing is said of one that is gone.

@@ -3,10 +3,13 @@
 use anyhow::Result;
 
 use super::machine;
+use crate::build;
 use crate::steps::{cargo, step};
 
 /// Runs the benchmark of the metadata's reader.
 pub fn run() -> Result<()> {
+    // The example is of the same package, which is not built without gates.
+    build::run(true)?;
     for line in machine::description() {
         println!("{line}");
     }

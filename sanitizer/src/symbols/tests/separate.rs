@@ -61,6 +61,43 @@ fn stripped() {
     }
 }
 
+/// Check that functions of a stripped program are named by its `.gnu_debugdata`, made as the GDB manual says, with those of `.dynsym` beside them.
+#[test]
+fn mini_debug_info() {
+    let dir = build_stripped("-Wl,--build-id");
+    for file in ["nested", "libnested.so"] {
+        let mini = format!("{file}.mini");
+        let debug = format!("{file}.debug");
+        tool(
+            dir.path(),
+            "objcopy",
+            &["--strip-debug", "--remove-section=.comment", &debug, &mini],
+        );
+        tool(dir.path(), "xz", &[&mini]);
+        let section = format!("--add-section=.gnu_debugdata={mini}.xz");
+        tool(dir.path(), "objcopy", &[&section, file]);
+        fs::remove_file(dir.path().join(debug)).expect("remove");
+    }
+    let stopped = Stopped::start(&dir.path().join("nested"));
+    let (stack, frames) = stopped.frames(&stopped.symbolizer(&[]));
+    assert!(!stack.truncated);
+    let own = frames.iter().filter(|frame| {
+        let module = frame.module.as_deref();
+        module.is_some_and(|module| module.contains("nested"))
+    });
+    let own: Vec<_> = own.map(|frame| frame.function.as_deref()).collect();
+    let expected = [
+        "inner",
+        "indirect",
+        "through_library",
+        "outer",
+        "main",
+        "_start",
+    ];
+    assert_eq!(own, expected.map(Some));
+    assert!(frames.iter().all(|frame| frame.line.is_none()));
+}
+
 /// Check `.build-id/xx/yyyy.debug` below a debug directory.
 #[test]
 fn by_build_id() {

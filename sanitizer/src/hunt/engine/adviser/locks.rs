@@ -13,19 +13,32 @@ use crate::hunt::engine::rig::Rig;
 use crate::hunt::learned::WaitedFor;
 use crate::hunt::strategy::{Holders, Wait};
 use crate::kernel::process::{monotonic_ns, nanos};
+use crate::tracee::KeptFiles;
 use crate::tracee::memory;
 use crate::tracee::status::Status;
-use crate::tracee::threads::waits_for_lock;
+use crate::tracee::threads::LockWait;
 
 use super::Adviser;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Locks {
     /// Who holds one is spared: in the wait in hand, or since it was stopped.
     are_spared: bool,
     /// The ids of threads that were asked for, in the pid namespace in which they live.
     ids: HashMap<u32, u32>,
+    /// What system calls threads are in.
+    calls: KeptFiles,
+}
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self {
+            are_spared: false,
+            ids: HashMap::new(),
+            calls: LockWait::files(),
+        }
+    }
 }
 
 impl Locks {
@@ -64,7 +77,8 @@ impl Adviser {
         let tids = rig.arming.tids().skip(first).chain(rig.arming.tids());
         let others = tids.take(rig.arming.len()).filter(|&other| other != tid);
         let others = others.take(MOST).take_while(|_| monotonic_ns() < until);
-        let waits = others.filter_map(|other| waits_for_lock(pid, as_pid(other)));
+        let calls = &mut self.locks.calls;
+        let waits = others.filter_map(|other| LockWait::of(calls, pid, as_pid(other)));
         let waits: Vec<_> = waits.collect();
         if waits.is_empty() {
             return 0;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::hunt::engine::{EngineError, as_pid};
 use crate::kernel::process::{monotonic_ns, nanos};
-use crate::tracee::TargetError;
 use crate::tracee::process::{Architecture, cpu_time, executed};
 use crate::tracee::threads::{Scheduling, Stat};
+use crate::tracee::{KeptFiles, TargetError};
 
 use super::activity;
 use super::activity::Activity;
@@ -23,6 +23,8 @@ pub struct Program {
     seen_ns: u64,
     /// When the clocks were looked after last.
     pub activity: Activity,
+    /// What that is read from.
+    schedstats: KeptFiles,
 }
 
 impl Program {
@@ -33,6 +35,7 @@ impl Program {
             cpu_before: Duration::ZERO,
             seen_ns: 0,
             activity: Activity::default(),
+            schedstats: Scheduling::files(),
         }
     }
 
@@ -89,8 +92,8 @@ impl Program {
     pub fn begin_activity(&mut self, mut tids: Vec<u32>) {
         tids.sort_unstable();
         let some = tids.iter().take(activity::SOME);
-        let threads =
-            some.filter_map(|&tid| Some((tid, Scheduling::read(as_pid(self.pid), as_pid(tid))?)));
+        let (pid, files) = (as_pid(self.pid), &mut self.schedstats);
+        let threads = some.filter_map(|&tid| Some((tid, Scheduling::of(files, pid, as_pid(tid))?)));
         self.activity = Activity {
             time_ns: monotonic_ns(),
             used_ns: self.seen_ns,
