@@ -401,7 +401,10 @@ mod tests {
             }
         }
         let last = expected.last().expect("there was one");
-        assert!(*last < expected[0] / 20.0, "{expected:?}");
+        assert!(
+            expected.len() < 20 && *last < expected[0] / 5.0,
+            "{expected:?}"
+        );
 
         let mut known = program(100);
         let sites = begin(&mut known, 1.0, random);
@@ -443,7 +446,7 @@ mod tests {
             assert!(known.belief(number, 0.0).sigma.mean() > before.sigma.mean());
         }
         let after = known.belief(4, 0.0);
-        assert!(after.sigma.mean() < before.sigma.mean());
+        assert!((known.counts(4, 0.0).unused - prior::PROFILE_UNUSED).abs() < 1e-9);
         assert!(after.lambda.mean() > 1000.0);
         let counts = known.counts(0, 0.0);
         assert!((counts.used - 0.5).abs() < 1e-9 && counts.came == 6.0);
