@@ -65,7 +65,7 @@ pub struct WatchArgs {
     /// How to choose what to stall on.
     #[arg(help_heading = SAMPLING, long, value_enum, value_name = "planner|clock", default_value_t = StrategyName::Planner)]
     pub strategy: StrategyName,
-    /// Probe dozens of access sites at a time.
+    /// Probe access sites.
     ///
     /// Let the kernel note for 2 ms at a time who comes to dozens of access sites, by probes (uprobes): which ones two threads use is known sooner so. Nobody is stopped for it, but pages
     /// of the program's code get private copies, code that reads itself sees the probes, and threads that map memory wait for them (docs/safety.md). It needs Linux 6.10 or newer and

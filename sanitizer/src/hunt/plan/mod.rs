@@ -19,6 +19,7 @@ pub mod log;
 mod pace;
 pub mod posterior;
 pub mod prior;
+mod profiled;
 pub mod profiles;
 pub mod purse;
 pub mod samples;

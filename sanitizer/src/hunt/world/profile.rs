@@ -13,6 +13,8 @@ use super::{
     simulation::{World, id},
 };
 
+/// One that cannot be had is asked for again after this time, s.
+const REFUSED_S: f64 = 5e-3;
 /// Arrivals at a site of which it is drawn what they access, at most.
 const LOOKED_AT: u32 = 64;
 
@@ -20,6 +22,7 @@ impl World<'_> {
     /// Profiles sites; what is known then. Nothing, if the last time was only just.
     pub(super) fn profile(&mut self, sites: &[SiteId], at_most: f64) -> Option<What> {
         if self.now < self.next_profile {
+            self.now += REFUSED_S;
             return None;
         }
         let before = self.run.spent_s;

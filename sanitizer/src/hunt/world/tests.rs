@@ -156,7 +156,7 @@ fn what_stalls_show() {
     let ends = |order| {
         let mut program = pair(order);
         never_found(&mut program);
-        let (run, heard) = heard(&program, hold);
+        let (run, heard) = heard(&program, hold.clone());
         let mut counts = [0; 4];
         for what in heard {
             if let What::Held { end, lasted, .. } = what {

@@ -351,7 +351,7 @@ fn garbage_is_refused() {
         },
     };
     let decided = |left_s, income| {
-        let record = Record::Decided(Duration::ZERO, purse(left_s, income), rest);
+        let record = Record::Decided(Duration::ZERO, purse(left_s, income), rest.clone());
         frame(PROCESS, &encode(&record).unwrap()).unwrap()
     };
     let cost = |cost_s| {
