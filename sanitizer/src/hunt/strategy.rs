@@ -74,10 +74,21 @@ pub enum Step {
     Sample(Duration),
     /// Waits for whoever comes to a site.
     Wait(Wait),
+    /// Watches what a thread is about to access that is off its processor ([`Strategy::preempted`]).
+    Preempted,
     /// Watches who writes a variable.
     Watch(Unexplained),
     /// Nothing, for so long.
     Rest(Duration),
+}
+
+/// What a thread is about to do that is off its processor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct About {
+    /// The instruction that is certain to access memory.
+    pub pc: u64,
+    /// How long the thread is likely to be off.
+    pub left: Duration,
 }
 
 /// A variable whose value changes, to be watched for who writes it.
@@ -276,6 +287,12 @@ pub trait Strategy {
     fn step(&mut self, now: Duration, means: &Means, code: &dyn CodeView) -> Step;
     /// A wait may be for one address from now on ([`Wait::wanted`]), where its site's instruction tells what it accesses.
     fn can_watch_ahead(&mut self) {}
+    /// Which of these accesses to watch for, and for how long at most; `None` if none is worth it.
+    fn preempted(&mut self, _all: &[About], _code: &dyn CodeView) -> Option<(usize, Duration)> {
+        None
+    }
+    /// It is seen which threads are off their processors from now on ([`Step::Preempted`]), or no more.
+    fn sees_preempted(&mut self, _sees: bool) {}
     /// The wait that was asked for last is for whichever thread comes: its address cannot be waited for.
     fn waits_for_any(&mut self) {}
     /// It was waited for so long for one address in vain, whose outcome is told next.

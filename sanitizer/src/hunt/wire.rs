@@ -222,6 +222,8 @@ pub struct Statistics {
     pub coverage: Option<(u64, u64)>,
     /// What the strategy decided, and what came of it.
     pub decisions: BTreeMap<String, u64>,
+    /// Those of threads that were off their processors.
+    pub stalls_of_preempted: u64,
     /// Stalls that ended early, because the watched bytes were accessed all the time.
     pub stalls_cut_short: u64,
     /// Seconds during which some address was watched.
@@ -267,6 +269,7 @@ impl Statistics {
         self.let_alone_s += other.let_alone_s;
         self.stalls += other.stalls;
         self.waits += other.waits;
+        self.stalls_of_preempted += other.stalls_of_preempted;
         self.stalls_cut_short += other.stalls_cut_short;
         self.watched_s += other.watched_s;
         self.stopped_s += other.stopped_s;

@@ -65,6 +65,7 @@ priors! {
     YIELD_WEIGHT = 6.0, "sites", "How many such sites that counts for.";
     SAMPLE = 0.05, "races", "What comes of a thread that a sample has stopped, by and by.";
     SAMPLE_WEIGHT = 4.0, "samples", "How many samples that counts for.";
+    PREEMPTED_TIME = 0.01, "s", "How long it takes to watch what a thread is about to access that is off its processor, which counts as much as a sample.";
     CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
     TRUST = 1.0, "races", "How many races have to be expected of choices of one kind, until what has come of them counts as much as the model.";
     COST_WAIT = 0.0005, "s", "What it costs of the budget to wait for somebody.";

@@ -26,6 +26,8 @@ pub struct Knowledge {
     sites: BTreeMap<Number, Counts>,
     /// An address can be watched before a thread comes that is about to access it.
     pub watches_ahead: bool,
+    /// It can be seen which threads are off their processors.
+    pub sees_preempted: bool,
     /// Addresses that two threads were seen to use.
     pub addresses: Addresses,
     /// Where a thread stands, and what it is about to access.
@@ -45,6 +47,8 @@ pub struct Knowledge {
     of_object: BTreeMap<Object, Counts>,
     /// What has come of samples.
     pub samples: Samples,
+    /// The same of threads that were off their processors.
+    pub preempted: Samples,
     /// Races found.
     pub(super) races: f64,
     /// Logarithms of how soon others came, s, at each site once.
@@ -76,10 +80,12 @@ impl Knowledge {
             What::CodeGone => {
                 *self = Self {
                     watches_ahead: self.watches_ahead,
+                    sees_preempted: self.sees_preempted,
                     ..Self::default()
                 };
             }
             What::WatchesAhead => self.watches_ahead = true,
+            What::SeesPreempted(sees) => self.sees_preempted = *sees,
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {
                     self.catalogue.seen(number);
@@ -139,7 +145,10 @@ impl Knowledge {
             What::Cost(cost) => {
                 let is_of_site =
                     hand.is_some_and(|hand| matches!(hand.deed, Deed::Wait { wanted: None, .. }));
+                let is_free = hand.is_some_and(|hand| hand.deed == Deed::Preempted);
                 match self.held_s.take() {
+                    // Nobody was stopped.
+                    _ if is_free => {}
                     Some(held) => add(&mut self.stops, (cost - held).max(0.0)),
                     None if is_of_site => add(&mut self.waits, *cost),
                     None => {}
@@ -147,6 +156,9 @@ impl Knowledge {
                 if hand.is_some_and(|hand| matches!(hand.deed, Deed::Sample { .. })) {
                     let time_s = (now - self.since_s).max(0.0);
                     self.samples.took(now, time_s, *cost);
+                } else if is_free {
+                    let time_s = (now - self.since_s).max(0.0);
+                    self.preempted.took(now, time_s, *cost);
                 }
                 self.hand = None;
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::hunt::plan::{
     Planner,
-    action::{Action, Then},
+    action::{Action, Candidate, Then},
     choose::ByWorth,
     event::{Event, SiteId, What},
     purse::Purse,
@@ -36,6 +36,8 @@ pub enum Who {
     Planner,
     /// The same, where nothing can be watched before a thread comes: as in the engine.
     Plain,
+    /// The same, where it is not seen which threads are off their processors.
+    Stopping,
     /// That by way of the engine's terms: what is wired in.
     Wired,
     /// Who knows the truth.
@@ -54,6 +56,7 @@ impl Who {
             Self::Executed => "prototype",
             Self::Planner => "planner",
             Self::Plain => "plain",
+            Self::Stopping => "stopping",
             Self::Wired => "wired",
             Self::Oracle => "oracle",
         }
@@ -69,19 +72,24 @@ impl Who {
             Self::Uniform => Box::new(ByChance::uniform(seed)),
             Self::Executed => Box::new(ByChance::executed(seed)),
             Self::Planner => Box::new(ByWorth::new(seed)),
-            Self::Plain => Box::new(Plain(ByWorth::new(seed))),
+            Self::Plain => Box::new(Deaf(ByWorth::new(seed), |what| {
+                matches!(what, What::WatchesAhead)
+            })),
+            Self::Stopping => Box::new(Deaf(ByWorth::new(seed), |what| {
+                matches!(what, What::SeesPreempted(_))
+            })),
             Self::Wired => Box::new(Wired::new(seed)),
             Self::Oracle => Box::new(Oracle::new(program, conditions.costs)),
         }
     }
 }
 
-/// Does not hear that anything can be watched before a thread comes.
-struct Plain(ByWorth);
+/// Does not hear of something.
+struct Deaf(ByWorth, fn(&What) -> bool);
 
-impl Planner for Plain {
+impl Planner for Deaf {
     fn observe(&mut self, now: Duration, event: &Event) {
-        if event.what != What::WatchesAhead {
+        if !(self.1)(&event.what) {
             self.0.observe(now, event);
         }
     }
@@ -97,6 +105,10 @@ impl Planner for Plain {
         waited: Option<Duration>,
     ) -> Option<(SiteId, Then)> {
         self.0.stopped(now, ahead, waited)
+    }
+
+    fn preempted(&mut self, now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
+        self.0.preempted(now, all)
     }
 }
 

@@ -12,6 +12,7 @@ pub mod costs;
 pub mod families;
 pub mod image;
 pub mod oracle;
+mod preempted;
 pub mod program;
 pub mod report;
 pub mod simulation;

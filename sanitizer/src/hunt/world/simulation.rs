@@ -48,6 +48,8 @@ pub struct Run {
     pub time_s: f64,
     /// How many threads were held.
     pub stalls: u64,
+    /// How many were watched that were off their processors.
+    pub free_stalls: u64,
     /// How many were looked at.
     pub looks: u64,
     /// How often it was waited somewhere.
@@ -140,7 +142,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn time(&self) -> Duration {
+    pub(super) fn time(&self) -> Duration {
         Duration::from_secs_f64(self.now)
     }
 
@@ -180,6 +182,9 @@ impl<'a> World<'a> {
         let facts: Vec<_> = self.program.sites.iter().map(|site| site.facts).collect();
         tell(planner, self.time(), None, What::WatchesAhead);
         tell(planner, self.time(), None, What::Code(facts.into()));
+        if self.program.waiting >= 1.0 {
+            tell(planner, self.time(), None, What::SeesPreempted(true));
+        }
     }
 
     /// What is seen without anybody's being stopped.
@@ -208,7 +213,7 @@ impl<'a> World<'a> {
     }
 
     /// The site before which a sample of CPU time lands.
-    fn sampled(&mut self) -> Option<usize> {
+    pub(super) fn sampled(&mut self) -> Option<usize> {
         let all = *self.cpu.last()?;
         let point = self.random.f64() * (all + self.program.elsewhere);
         let site = self.cpu.partition_point(|sum| *sum <= point);
@@ -269,6 +274,7 @@ impl<'a> World<'a> {
                 }
                 Err(nobody) => Some(nobody),
             },
+            Deed::Preempted => Some(self.preempted(action, planner)),
             Deed::Watch { variable, at_most } => self.watch(variable, at_most.as_secs_f64()),
             Deed::Rest { time } => {
                 const LEAST_S: f64 = 1e-3;
@@ -384,7 +390,7 @@ pub(super) fn id(site: usize) -> SiteId {
     SiteId(site as u64)
 }
 
-fn tell(planner: &mut dyn Planner, now: Duration, of: Option<&Action>, what: What) {
+pub(super) fn tell(planner: &mut dyn Planner, now: Duration, of: Option<&Action>, what: What) {
     let of = of.map(|action| action.id);
     planner.observe(now, &Event { of, what });
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::hunt::{
     plan::{
-        action::{Action, ActionId, Deed, Then},
+        action::{Action, ActionId, Candidate, Deed, Then},
         choose::ByWorth,
         event::{
             AddressId, Event, FunctionId, LetGo, MemberId, Partner, SiteFacts, SiteId, StallEnd,
@@ -420,6 +420,7 @@ fn deed() -> impl Strategy<Value = Deed> {
             }
         ),
         (time(), then()).prop_map(|(at_most, then)| Deed::Sample { at_most, then }),
+        Just(Deed::Preempted),
         (any::<u64>().prop_map(VariableId), time())
             .prop_map(|(variable, at_most)| Deed::Watch { variable, at_most }),
         time().prop_map(|time| Deed::Rest { time }),
@@ -464,6 +465,7 @@ fn what() -> impl Strategy<Value = What> {
         vec(facts(), 0..50).prop_map(|sites| What::Code(sites.into())),
         Just(What::CodeGone),
         Just(What::WatchesAhead),
+        any::<bool>().prop_map(What::SeesPreempted),
         site().prop_map(What::Seen),
         any::<u64>().prop_map(|function| What::Executes(FunctionId(function))),
         variable().prop_map(What::Changes),
@@ -535,6 +537,18 @@ fn record() -> impl Strategy<Value = Record> {
             waited,
             answer
         }),
+        (
+            time(),
+            vec((site(), time()), 0..5),
+            option::of((0_usize..9, time()))
+        )
+            .prop_map(|(now, all, answer)| Record::Preempted {
+                now,
+                all: (all.into_iter())
+                    .map(|(site, left)| Candidate { site, left })
+                    .collect(),
+                answer,
+            }),
         Just(Record::Lost),
         Just(Record::Ended),
     ]
