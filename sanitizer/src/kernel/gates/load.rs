@@ -108,6 +108,8 @@ impl Gates {
                 refused("attaching", &format!("the tracepoint {tracepoint}"), &cause)
             })?;
         }
+        // Before the maps are taken away, whose descriptors it needs.
+        let switches = Switches::load(&mut ebpf, &offsets);
 
         let mut take = |name: &str| {
             ebpf.take_map(name)
@@ -142,7 +144,7 @@ impl Gates {
             ebpf,
             records,
             preempted,
-            switches: Switches::new(&offsets),
+            switches,
             events,
             standing,
             log,

@@ -1,13 +1,15 @@
 //! Threads that are off their processors in the midst of user code, as the gate on the scheduler's switches notes them. That runs at each switch of
-//! the machine, so it is loaded and attached only where it is of use.
+//! the machine, so it is attached only where it is of use.
 
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 
+use aya::Ebpf;
 use aya::programs::RawTracePoint;
 use aya::programs::raw_trace_point::RawTracePointLinkId;
 use gwp_race_abi::{PREEMPTED, PreemptedThread, SIGNAL_PENDING};
 
 use crate::insn::Regs;
+use crate::kernel::error::chain;
 use crate::kernel::{KernelError, btf, fault};
 
 use super::{Gates, Home, Programs, user_registers};
@@ -39,23 +41,37 @@ pub struct Preempted {
 /// The program on the scheduler's switches.
 #[derive(Default)]
 pub(super) struct Switches {
-    /// The kernel's structures are known well enough.
-    can: bool,
-    is_loaded: bool,
+    /// Why it cannot be had; `None` where it is loaded.
+    missing: Option<String>,
     link: Option<RawTracePointLinkId>,
     /// How often it began to note.
     epochs: u64,
 }
 
 impl Switches {
-    pub(super) fn new(offsets: &btf::KernelOffsets) -> Self {
+    /// Loads the program, where the kernel's structures are known well enough. All else works without it.
+    pub(super) fn load(ebpf: &mut Ebpf, offsets: &btf::KernelOffsets) -> Self {
+        let mut loaded = || {
+            if [offsets.task_rseq, offsets.task_flags].contains(&None) {
+                return Err("the kernel's type information lacks what it needs".to_owned());
+            }
+            let program = program(ebpf)?;
+            fault::before("bpf(BPF_PROG_LOAD)", || PROGRAM.to_owned())
+                .map_err(|error| error.to_string())?;
+            program.load().map_err(|cause| chain(&cause))
+        };
         Self {
-            can: [offsets.task_rseq, offsets.task_flags]
-                .iter()
-                .all(Option::is_some),
+            missing: loaded().err(),
             ..Self::default()
         }
     }
+}
+
+fn program(ebpf: &mut Ebpf) -> Result<&mut RawTracePoint, String> {
+    ebpf.program_mut(PROGRAM)
+        .ok_or("the object has no such program")
+        .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
+        .map_err(str::to_owned)
 }
 
 impl Gates {
@@ -68,13 +84,13 @@ impl Gates {
     /// Notes them from now on, or no more; whether that is so now.
     ///
     /// # Errors
-    /// Fails where the program cannot be loaded or attached.
+    /// Fails where the program could not be loaded, or cannot be attached.
     pub fn want_switches(&mut self, wanted: bool) -> Result<bool, KernelError> {
         let Home::Kernel(programs) = &mut self.home else {
             return Ok(false);
         };
         let is_on = programs.switches.link.is_some();
-        if is_on == wanted || !programs.switches.can {
+        if is_on == wanted {
             return Ok(is_on);
         }
         if !wanted {
@@ -117,34 +133,23 @@ impl Gates {
 
 impl Programs {
     fn attach_switches(&mut self, wanted: bool) -> Result<(), KernelError> {
-        let failed = |call, cause: &dyn std::error::Error| {
-            KernelError::other(call, PROGRAM, crate::kernel::error::chain(cause))
-        };
-        let program: &mut RawTracePoint = self
-            .ebpf
-            .program_mut(PROGRAM)
-            .ok_or("the object has no such program")
-            .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
-            .map_err(|cause| KernelError::other("loading", PROGRAM, cause.to_owned()))?;
+        let failed = |call, cause: &str| KernelError::other(call, PROGRAM, cause.to_owned());
+        if let Some(cause) = &self.switches.missing {
+            return Err(failed("bpf(BPF_PROG_LOAD)", cause));
+        }
+        let program = program(&mut self.ebpf).map_err(|cause| failed("attaching", &cause))?;
         if let Some(link) = self.switches.link.take() {
             program
                 .detach(link)
-                .map_err(|cause| failed("detaching", &cause))?;
+                .map_err(|cause| failed("detaching", &chain(&cause)))?;
         }
         if !wanted {
             return Ok(());
         }
-        if !self.switches.is_loaded {
-            fault::before("bpf(BPF_PROG_LOAD)", || PROGRAM.to_owned())?;
-            program
-                .load()
-                .map_err(|cause| failed("bpf(BPF_PROG_LOAD)", &cause))?;
-            self.switches.is_loaded = true;
-        }
         fault::before("bpf(BPF_RAW_TRACEPOINT_OPEN)", || TRACEPOINT.to_owned())?;
         let link = program
             .attach(TRACEPOINT)
-            .map_err(|cause| failed("bpf(BPF_RAW_TRACEPOINT_OPEN)", &cause))?;
+            .map_err(|cause| failed("bpf(BPF_RAW_TRACEPOINT_OPEN)", &chain(&cause)))?;
         self.switches.link = Some(link);
         Ok(())
     }

@@ -116,11 +116,12 @@ impl Sampler {
                 }
             }
         }
-        let chosen = (!choices.is_empty())
-            .then(|| adviser.strategy.preempted(&abouts, &*rig.modules))
-            .flatten();
+        if choices.is_empty() {
+            return Err(NOBODY_PREEMPTED);
+        }
+        let chosen = adviser.strategy.preempted(&abouts, &*rig.modules);
         let choice = chosen.and_then(|(index, at_most)| Some((choices.get(index)?, at_most)));
-        let (choice, at_most) = choice.ok_or(NOBODY_PREEMPTED)?;
+        let (choice, at_most) = choice.ok_or("not-worth-it")?;
         self.hold_preempted(rig, adviser, choice, at_most)
     }
 
