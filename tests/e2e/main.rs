@@ -27,6 +27,7 @@ mod memory;
 mod namespaces;
 mod output;
 mod permissions;
+mod preempted;
 mod races;
 mod reader;
 mod refusals;
