@@ -20,10 +20,11 @@ const RUNS: u32 = 20;
 const TIMES: f64 = 10.0;
 const LEAST: f64 = 200.0;
 
-/// The processors' breakpoints are for one gwp-race, and its program has all of them.
+/// The processors' breakpoints are for one gwp-race, and its program has all of them. Where the budget has no end, threads are stopped rather than those taken
+/// that are off.
 fn watch() -> Watch {
-    Watch::aggressive()
-        .option(&["--strategy", "planner"])
+    Watch::usual()
+        .option(&["--max-overhead", "20%"])
         .limit(Duration::from_secs(90))
         .alone()
 }
