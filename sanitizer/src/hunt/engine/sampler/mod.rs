@@ -68,9 +68,7 @@ impl Sampler {
                 self.look_at_locks(rig, adviser)
             }
             State::Confirm(confirm) if now >= confirm.deadline => {
-                if !self.waits_for_processor(rig, now) {
-                    self.end_confirm(rig, false);
-                }
+                self.end_confirm_in_vain(rig, now);
             }
             _ => {}
         }

@@ -290,8 +290,14 @@ impl Sampler {
         }));
     }
 
-    /// Whether the thread that is to make its access has not got a processor yet, or a moment ago: then it is waited for it.
-    pub(super) fn waits_for_processor(&mut self, rig: &Rig, now: u64) -> bool {
+    /// The thread in hand was not seen to make its access in time: it is given up, unless it is off its processor still, or was a moment ago.
+    pub(super) fn end_confirm_in_vain(&mut self, rig: &mut Rig, now: u64) {
+        if !self.waits_for_processor(rig, now) {
+            self.end_confirm(rig, false);
+        }
+    }
+
+    fn waits_for_processor(&mut self, rig: &Rig, now: u64) -> bool {
         let State::Confirm(confirm) = &mut self.state else {
             return false;
         };
