@@ -85,6 +85,8 @@ counters! {
     Threads = "threads-created",
     /// Those that were left alone at their creation: there was no allowance for them.
     ThreadsLeft = "threads-left-alone",
+    /// Threads that were noted when they left their processor in the midst of user code.
+    Preempted = "preempted",
     /// Instruction-breakpoint traps of a thread that is not the owner, or late.
     ReachSwallowed = "breakpoint-swallowed",
 }

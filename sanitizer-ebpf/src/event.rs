@@ -27,11 +27,13 @@ pub const EVENT_CONFIRMED: u32 = 4;
 pub const EVENT_BUSY: u32 = 5;
 /// It is known whether the address is shared that stays watched since `value`, ns, and by whom.
 pub const EVENT_SHARED: u32 = 6;
-/// The kernel has accessed the bytes of the stall of generation `value` in a system call: the thread does not stop
-/// for it, and whether it is evidence is for the tracer to tell.
+/// The bytes of the stall of generation `value` were accessed, and the thread does not stop for it: by the kernel in a system call, and whether that is
+/// evidence is for the tracer to tell, or while the stalled thread is off its processor.
 pub const EVENT_HIT: u32 = 7;
 /// Others have come [`crate::TRAPS_PER_STALL`] times to where the owner of generation `value` is waited for.
 pub const EVENT_CROWDED: u32 = 8;
+/// The thread of the stall of generation `value`, which nobody holds, has got a processor: the stall is over.
+pub const EVENT_BACK: u32 = 12;
 /// In the stall of generation `value` an access was made of which it is known that it races.
 pub const EVENT_KNOWN: u32 = 9;
 /// The watched process creates more threads than are allowed to be taken in; told once until some are again.

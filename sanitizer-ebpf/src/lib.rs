@@ -9,6 +9,7 @@ mod counter;
 mod event;
 mod limits;
 mod offsets;
+mod preempted;
 mod record;
 mod tables;
 
@@ -28,5 +29,6 @@ pub use counter::Counter;
 pub use event::*;
 pub use limits::*;
 pub use offsets::KernelOffsets;
+pub use preempted::{PREEMPTED, PreemptedThread, SIGNAL_PENDING, place_of, stands_in_user_code};
 pub use record::{HitRecord, TrapRegs};
 pub use tables::*;

@@ -60,6 +60,9 @@ pub const MORE_NS: u64 = 4_000_000;
 /// What it costs the program to create a thread while a gate looks on, ns, as measured in a virtual machine.
 pub const NEW_THREAD_NS: u64 = 200;
 
+/// What it costs the program to note a thread that leaves its processor, ns, as measured in a virtual machine.
+pub const NOTE_NS: u64 = 400;
+
 /// Threads that were not taken in and may come to a site until it is no longer waited at: their traps are for nothing.
 pub const NOT_HELD_TRAPS: u64 = 96;
 

@@ -4,6 +4,8 @@
 //! * `reach_gate` on instruction breakpoints: has the owner of the sample reached its site?
 //! * `watch_gate` on data watchpoints: is this access evidence? If so it is recorded at once.
 //! * `newtask` on the `task_newtask` tracepoint: threads of the target.
+//! * `switched` on the `sched_switch` tracepoint, where that is worth it: which of them are off their processors in the midst of
+//!   user code.
 //!
 //! The value that a `perf_event` program returns decides about the event's signal (kernel
 //! commit c4fcc7d1, Linux 6.10): 0 swallows it. The entries are written by hand because the

@@ -44,4 +44,8 @@ pub struct KernelOffsets {
     pub task_signal: u32,
     /// `signal_struct.live`
     pub signal_live: u32,
+    /// `task_struct.rseq`, or `task_struct.rseq.usrptr` since Linux 6.19; 0 where the kernel's type information names neither.
+    pub task_rseq: u32,
+    /// `task_struct.thread_info.flags`
+    pub task_flags: u32,
 }

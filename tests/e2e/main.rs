@@ -28,6 +28,7 @@ mod namespaces;
 mod output;
 mod packaging;
 mod permissions;
+mod preempted;
 mod probes;
 mod races;
 mod reader;

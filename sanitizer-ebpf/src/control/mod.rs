@@ -4,6 +4,7 @@ mod budget;
 mod claim;
 mod events;
 mod evidence;
+mod preemption;
 mod process;
 mod samples;
 mod sharing;
@@ -19,6 +20,7 @@ pub use budget::Budget;
 pub use claim::Claim;
 pub use events::Events;
 pub use evidence::Evidence;
+pub use preemption::Preemption;
 pub use process::{NO_PROCESS, Namespace, Process};
 pub use samples::Samples;
 pub use sharing::Sharing;
@@ -49,6 +51,8 @@ pub struct Control {
     pub evidence: Evidence,
     /// How events stop threads, and whose they are.
     pub events: Events,
+    /// Threads that are off their processors.
+    pub preemption: Preemption,
     /// The process that is watched.
     pub process: Process,
     /// In which ids are said here.

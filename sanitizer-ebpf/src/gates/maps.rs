@@ -5,7 +5,10 @@ use aya_ebpf::{
     btf_maps::{Array, ArrayOfMaps, RingBuf},
     macros::btf_map,
 };
-use sanitizer_ebpf::{Control, Event, HITS, HitRecord, MODULES, ModuleRange, SPACE_RANGES};
+use sanitizer_ebpf::{
+    Control, Event, HITS, HitRecord, MODULES, ModuleRange, PREEMPTED as PLACES, PreemptedThread,
+    SPACE_RANGES,
+};
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
 
@@ -40,6 +43,10 @@ pub(super) static ATOMICS: ArrayOfMaps<Array<u32, 1, INNER>, MODULES> = ArrayOfM
 
 /// Inner arrays may differ in size, and user space fills them through its own mapping.
 const INNER: usize = (BPF_F_INNER_MAP | BPF_F_MMAPABLE) as usize;
+
+/// Threads that are off their processors.
+#[btf_map]
+pub(super) static PREEMPTED: Array<PreemptedThread, PLACES, MMAPABLE> = Array::new();
 
 /// What the tracer is woken for.
 #[btf_map]

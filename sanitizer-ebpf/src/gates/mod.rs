@@ -5,6 +5,7 @@ mod block;
 mod clock;
 mod current;
 mod maps;
+mod preempted;
 mod process;
 mod record;
 mod registers;

@@ -128,9 +128,14 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         return 0;
     };
     let first = index == 0;
+    // Nobody is stopped where the other side is not either.
+    let is_free = !is_early && atomic::load(&control.preemption.generation) == generation;
     // Stopping the racing thread as well shortens the stall; it is no part of the evidence.
-    let racing_stops =
-        first && !is_early && atomic::load(&control.stall.stop_racing) != 0 && stoppable(control);
+    let racing_stops = first
+        && !is_early
+        && !is_free
+        && atomic::load(&control.stall.stop_racing) != 0
+        && stoppable(control);
     // SAFETY: `next_record` hands out each record once in a generation.
     unsafe {
         (*record).stopping = u32::from(racing_stops);
@@ -144,6 +149,9 @@ extern "C" fn watch_gate(ctx: *mut bpf_perf_event_data) -> u32 {
         &PerfEventContext::new(ctx),
         "hit of {} before {:x}", tid, pc
     );
+    if is_free && first {
+        tell(EVENT_HIT, tid, 0, generation);
+    }
     if racing_stops {
         stop(control, by_cpu)
     } else {

@@ -10,6 +10,7 @@ pub fn summarized(sum: &Statistics, starts_s: f64) -> Summary {
     let gate = |name: &str| sum.gates.get(name).copied().unwrap_or(0);
     summary.samples = gate("samples");
     summary.stalls = sum.stalls;
+    summary.stalls_of_preempted = sum.stalls_of_preempted;
     summary.stalls_cut_short = sum.stalls_cut_short;
     // Those of the stalled thread, of other processes, and after the end of a stall are no hits.
     summary.hits = gate("traps")

@@ -77,6 +77,8 @@ pub enum Step {
     Sample(Duration),
     /// Waits for whoever comes to a site.
     Wait(Wait),
+    /// Watches what a thread is about to access that is off its processor ([`Strategy::preempted`]).
+    Preempted,
     /// Watches who writes a variable.
     Watch(Unexplained),
     /// Has it noted who comes to these sites, for so long.
@@ -120,6 +122,15 @@ pub struct NotedUse {
     pub at_ns: u64,
     /// Where.
     pub address: u64,
+}
+
+/// What a thread is about to do that is off its processor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct About {
+    /// The instruction that is certain to access memory.
+    pub pc: u64,
+    /// How long the thread is likely to be off.
+    pub left: Duration,
 }
 
 /// A variable whose value changes, to be watched for who writes it.
@@ -322,6 +333,12 @@ pub trait Strategy {
     fn can_profile(&mut self, _apart: Duration) {}
     /// That was noted at sites, of which it was asked some time ago.
     fn profiled(&mut self, _noted: &Noted) {}
+    /// Which of these accesses to watch for, and for how long at most; `None` if none is worth it.
+    fn preempted(&mut self, _all: &[About], _code: &dyn CodeView) -> Option<(usize, Duration)> {
+        None
+    }
+    /// It is seen which threads are off their processors from now on ([`Step::Preempted`]), or no more.
+    fn sees_preempted(&mut self, _sees: bool) {}
     /// The wait that was asked for last is for whichever thread comes: its address cannot be waited for.
     fn waits_for_any(&mut self) {}
     /// It was waited for so long for one address in vain, whose outcome is told next.

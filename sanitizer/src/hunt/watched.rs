@@ -130,7 +130,14 @@ pub fn choose_in_call(
     Ok(watched(regs.rip, access, behind, random))
 }
 
-fn watched(pc: u64, access: MemAccess, behind: RuntimeAddr, random: &mut fastrand::Rng) -> Watched {
+/// What is watched of an access that is about to be made, behind which the thread comes to an address.
+#[must_use]
+pub fn watched(
+    pc: u64,
+    access: MemAccess,
+    behind: RuntimeAddr,
+    random: &mut fastrand::Rng,
+) -> Watched {
     let (address, len) = part(access.address, access.size, random);
     Watched {
         pc,

@@ -103,6 +103,10 @@ pub struct KernelOffsets {
     /// `task_struct.sched_info.run_delay` (`unsigned long long`: ns that the thread has waited for a
     /// processor). None without `CONFIG_SCHED_INFO`.
     pub task_run_delay: Option<u32>,
+    /// `task_struct.rseq`, or `task_struct.rseq.usrptr` since Linux 6.19 (pointer to the thread's `struct rseq`). None without `CONFIG_RSEQ`.
+    pub task_rseq: Option<u32>,
+    /// `task_struct.thread_info.flags` (`unsigned long`; bit 2 is `TIF_SIGPENDING`).
+    pub task_flags: Option<u32>,
     /// `sighand_struct.action` (array of `k_sigaction`; element N-1 is signal N).
     pub sighand_action: u32,
     /// `sizeof(struct k_sigaction)`: the stride of `sighand_struct.action`.
@@ -149,6 +153,11 @@ impl KernelOffsets {
             task_pid: btf.member(task, "pid")?,
             task_fs_base: optional(btf.member(task, "thread.fsbase"))?,
             task_run_delay: optional(btf.member(task, "sched_info.run_delay"))?,
+            task_rseq: match optional(btf.member(task, "rseq.usrptr"))? {
+                None => optional(btf.member(task, "rseq"))?,
+                known => known,
+            },
+            task_flags: optional(btf.member(task, "thread_info.flags"))?,
             task_tgid: btf.member(task, "tgid")?,
             task_parent: btf.member(task, "parent")?,
             task_signal: btf.member(task, "signal")?,
@@ -183,6 +192,8 @@ impl From<KernelOffsets> for gwp_race_abi::KernelOffsets {
             task_fs_base: offsets.task_fs_base.unwrap_or(0),
             task_signal: offsets.task_signal,
             signal_live: offsets.signal_live,
+            task_rseq: offsets.task_rseq.unwrap_or(0),
+            task_flags: offsets.task_flags.unwrap_or(0),
         }
     }
 }

@@ -7,6 +7,7 @@
 mod hit;
 mod load;
 mod phase_word;
+mod preempted;
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -18,7 +19,9 @@ use aya::Ebpf;
 use aya::maps::{MapData, RingBuf};
 use aya::programs::PerfEvent as PerfEventProgram;
 use gwp_race_abi::control::Namespace;
-use gwp_race_abi::{Control, Event, HITS, HitRecord, KernelOffsets, STACK_BYTES, phase};
+use gwp_race_abi::{
+    Control, Event, HITS, HitRecord, KernelOffsets, PreemptedThread, STACK_BYTES, phase,
+};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use super::perf::PerfEvent;
@@ -26,9 +29,11 @@ use super::process::Bell;
 use super::shared::SharedArray;
 use super::tables::Tables;
 use super::{KernelError, btf};
+use preempted::Switches;
 
 pub use hit::{Hit, user_registers};
 pub use phase_word::{Phase, PhaseWord};
+pub use preempted::Preempted;
 
 pub(super) use load::{is_refusal, shared};
 
@@ -57,6 +62,8 @@ enum Home {
 struct Programs {
     ebpf: Ebpf,
     records: SharedArray<HitRecord>,
+    preempted: SharedArray<PreemptedThread>,
+    switches: Switches,
     events: RingBuf<MapData>,
     standing: RingBuf<MapData>,
     log: Option<aya_log::EbpfLogger<&'static dyn log::Log>>,
@@ -167,10 +174,11 @@ impl Gates {
     /// counts for it.
     pub fn reset(&mut self) {
         /// Of the kernel and the tracer, not of a process.
-        const KEPT: [Range<usize>; 3] = [
+        const KEPT: [Range<usize>; 4] = [
             bytes_at(offset_of!(Control, phase), size_of::<AtomicU64>()),
             bytes_at(offset_of!(Control, namespace), size_of::<Namespace>()),
             bytes_at(offset_of!(Control, offsets), size_of::<KernelOffsets>()),
+            bytes_at(offset_of!(Control, preemption), size_of::<AtomicU64>()),
         ];
         while self.next_event().is_some() {}
         if let Home::UserSpace(substitute) = &mut self.home {

@@ -39,6 +39,9 @@ pub struct Summary {
     pub samples: u64,
     /// Stalls made.
     pub stalls: u64,
+    /// Those of threads that were off their processors in any case: nobody was stopped for them.
+    #[serde(default)]
+    pub stalls_of_preempted: u64,
     /// Stalls that were ended early, because the watched bytes were accessed all the time.
     #[serde(default)]
     pub stalls_cut_short: u64,

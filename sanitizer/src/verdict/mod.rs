@@ -45,6 +45,7 @@ mod access;
 mod bytes;
 mod class;
 mod judge;
+mod preemption;
 mod reach;
 mod reason;
 #[cfg(test)]
@@ -52,6 +53,7 @@ mod table;
 
 pub use access::{Access, Analyzed, Context, Policy};
 pub use judge::{Race, Verdict, judge, refuted};
+pub use preemption::Preemption;
 pub use reason::{Reason, UnknownReason};
 
 pub use class::RaceClass;

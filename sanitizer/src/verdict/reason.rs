@@ -18,6 +18,12 @@ pub enum Reason {
     Undetermined(Undetermined),
     /// The stalled thread did not make its access when released (a signal, a jump, an exit).
     NotCompleted,
+    /// The stalled thread was not held, and was not off its processor from before the watch until after the hit.
+    RanOn,
+    /// The stalled thread was not held, and a signal waited for it.
+    SignalPending,
+    /// The stalled thread was in a restartable sequence, which may be aborted.
+    RestartableSequence,
     /// The watchpoint is wider than the accesses, which share no byte.
     NoOverlap,
     /// The accesses may share no byte: the address of one is not exact.
@@ -43,10 +49,13 @@ pub enum Reason {
 }
 
 /// Every reason with its stable name.
-const NAMES: [(Reason, &str); 23] = [
+const NAMES: [(Reason, &str); 26] = [
     (Reason::SameThread, "same-thread"),
     (Reason::OutsideStall, "outside-stall"),
     (Reason::NotCompleted, "not-completed"),
+    (Reason::RanOn, "ran-on"),
+    (Reason::SignalPending, "signal-pending"),
+    (Reason::RestartableSequence, "restartable-sequence"),
     (Reason::NoOverlap, "no-overlap"),
     (Reason::OverlapUncertain, "overlap-uncertain"),
     (Reason::NoWrite, "no-write"),
@@ -149,6 +158,9 @@ impl fmt::Display for Reason {
             Self::SameThread => "the stalled thread hit its own watchpoint",
             Self::OutsideStall => "the hit does not belong to the stall",
             Self::NotCompleted => "the stalled thread did not make its access when released",
+            Self::RanOn => "the stalled thread may have run on before the other access",
+            Self::SignalPending => "a signal waited for the stalled thread",
+            Self::RestartableSequence => "the stalled thread was in a restartable sequence",
             Self::NoOverlap => "the accesses share no byte",
             Self::OverlapUncertain => "the accesses may share no byte",
             Self::NoWrite => "neither access writes",

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use gwp_race_abi::{
-    EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_EXEC, EVENT_HIT, EVENT_KNOWN, EVENT_SHARED,
-    EVENT_THREAD, EVENT_THREADS_LEFT, EVENT_UNKNOWN_PC, Event, TRAPS_PER_STALL,
+    EVENT_BACK, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_EXEC, EVENT_HIT, EVENT_KNOWN,
+    EVENT_SHARED, EVENT_THREAD, EVENT_THREADS_LEFT, EVENT_UNKNOWN_PC, Event, TRAPS_PER_STALL,
 };
 
 use super::sampler::State;
@@ -64,7 +64,14 @@ impl Engine {
                     && event.value == self.sampler.generation =>
             {
                 self.sampler
-                    .on_hit_in_kernel(&mut self.rig, &mut self.adviser);
+                    .on_hit_of_running(&mut self.rig, &mut self.adviser);
+            }
+            EVENT_BACK
+                if matches!(self.sampler.state, State::Stalled(_))
+                    && event.value == self.sampler.generation =>
+            {
+                self.sampler
+                    .end_stall(&mut self.rig, &mut self.adviser, None);
             }
             EVENT_KNOWN
                 if matches!(self.sampler.state, State::Stalled(_))

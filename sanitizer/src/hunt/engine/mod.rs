@@ -252,6 +252,10 @@ impl Engine {
             crew.settle(rig);
             waiting.begin(rig, adviser, profiler, now);
         }
+        if waiting.takes_preempted() {
+            sampler.take_preempted(rig, adviser);
+            return Ok(());
+        }
         if waiting.is_at_site() {
             // Whoever was created before may be gone when somebody is waited for.
             crew.allow_threads(rig);

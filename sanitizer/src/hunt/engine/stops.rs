@@ -45,6 +45,7 @@ impl Engine {
         if !matches!(stop, Stop::Signal(_)) {
             self.sampler.waiting.spoils_claim(&self.rig, tid);
         }
+        self.sampler.stops_for_another_reason(&mut self.rig, tid);
         match stop {
             Stop::Exited => {
                 // Gone is gone: that nobody is left to wait for is noticed by the next look.

@@ -216,6 +216,7 @@ impl Engine {
             probe_hits: self.profiler.hits,
             coverage: self.adviser.strategy.coverage(),
             decisions: self.adviser.decisions.named(),
+            stalls_of_preempted: self.rig.figures.stalls_of_preempted,
             stalls_cut_short: self.rig.figures.stalls_cut_short,
             watched_s: self.rig.figures.watched_ns as f64 * NANO,
             stopped_s: self.rig.budget.stopped_ns as f64 * NANO,

@@ -41,6 +41,9 @@ pub enum Deed {
         /// What to do with the thread, at the next access that it is about to make.
         then: Then,
     },
+    /// Takes one of the threads that are off their processors right before an access, and watches what it is about to access until it gets one
+    /// again. Nobody is stopped; which thread, and for how long at most, is asked when it is known which there are.
+    Preempted,
     /// Watches a variable for who writes it. Nobody is stopped.
     Watch {
         /// The variable.
@@ -61,6 +64,15 @@ pub enum Deed {
         /// For so long.
         time: Duration,
     },
+}
+
+/// A thread that is off its processor, and is certain to make this access before anything else can happen to it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Where it is about to access memory.
+    pub site: SiteId,
+    /// How long it is likely to be off.
+    pub left: Duration,
 }
 
 /// What to do with a thread that has come.

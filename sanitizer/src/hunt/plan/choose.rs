@@ -1,11 +1,13 @@
 //! The planner after the model: of what it could do, it draws for each what that might be worth, and does the best (Thompson sampling). So what is
 //! uncertain is tried as often as it may be the best, and no share of anything is set aside for it.
 
+mod preempted;
+
 use std::time::Duration;
 
 use super::{
     Planner,
-    action::{Action, ActionId, Deed, Then},
+    action::{Action, ActionId, Candidate, Deed, Then},
     belief::{Belief, Circumstances},
     catalogue::{CLASSES, Number},
     counts::Counts,
@@ -87,6 +89,7 @@ impl ByWorth {
         self.of_tried(now, &price, &mut choices);
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
+        self.of_preempted(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
         choices.extend(self.of_profiles(now, &price));
         let trust = self.trust.map(|trust| trust.at(now));
@@ -107,7 +110,7 @@ impl ByWorth {
                 wanted,
             } => self.expected(site, at_most, then, wanted, now),
             Deed::Profile { .. } => self.known.profiles.expected() * self.known.yields(),
-            // That of a sample shows when a thread stands; and a watch finds no race.
+            // That of a sample, or of a preempted thread, shows when it is known where it stands; and a watch finds no race.
             _ => 0.0,
         };
         self.hand = Some(Hand {
@@ -396,5 +399,9 @@ impl Planner for ByWorth {
             Some(_) => None,
             None => self.of_stopped(now.as_secs_f64(), ahead),
         }
+    }
+
+    fn preempted(&mut self, now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
+        self.best_preempted(now.as_secs_f64(), all)
     }
 }

@@ -48,6 +48,8 @@ pub enum What {
         /// From the beginning of one time to that of the next one.
         apart: Duration,
     },
+    /// It can be seen from now on which threads are off their processors, or no more.
+    SeesPreempted(bool),
     /// A thread was seen right beside a site; nobody was stopped.
     Seen(SiteId),
     /// The same, in a function, but beside none of its sites.
@@ -89,7 +91,7 @@ pub enum What {
         /// Who used them, the first one first.
         users: Vec<Partner>,
     },
-    /// No sample could stop a thread.
+    /// No sample could stop a thread; or there was no preempted one that could be taken.
     NoSample {
         /// For how long it was waited.
         waited: Duration,

@@ -33,7 +33,7 @@ mod tests;
 
 use std::time::Duration;
 
-use action::{Action, Then};
+use action::{Action, Candidate, Then};
 use event::{Event, SiteId};
 use purse::Purse;
 
@@ -53,6 +53,12 @@ pub trait Planner {
         _ahead: &[SiteId],
         _waited: Option<Duration>,
     ) -> Option<(SiteId, Then)> {
+        None
+    }
+
+    /// What threads that are off their processors are about to access: the place of the one to be watched, and for how long at most. `None`: none is
+    /// worth it.
+    fn preempted(&mut self, _now: Duration, _all: &[Candidate]) -> Option<(usize, Duration)> {
         None
     }
 }

@@ -71,6 +71,7 @@ priors! {
     PROFILE_MET = 0.1, "accesses", "How many of others' accesses one that was noted in a profile counts for, where it is learned how soon they come: who comes later is not seen in so short a time.";
     PROFILED = 0.3, "", "What a next profile tells of a site is worth so much of the last one, if somebody came in that.";
     PROFILED_NOBODY = 0.5, "", "The same, if nobody did.";
+    PREEMPTED_TIME = 0.01, "s", "How long it takes to watch what a thread is about to access that is off its processor, which counts as much as a sample.";
     CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
     TRUST = 1.0, "races", "How many races have to be expected of choices of one kind, until what has come of them counts as much as the model.";
     COST_WAIT = 0.0005, "s", "What it costs of the budget to wait for somebody.";

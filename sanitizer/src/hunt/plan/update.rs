@@ -26,6 +26,8 @@ pub struct Knowledge {
     sites: BTreeMap<Number, Counts>,
     /// An address can be watched before a thread comes that is about to access it.
     pub watches_ahead: bool,
+    /// It can be seen which threads are off their processors.
+    pub sees_preempted: bool,
     /// Addresses that two threads were seen to use.
     pub addresses: Addresses,
     /// Where a thread stands, and what it is about to access.
@@ -47,6 +49,8 @@ pub struct Knowledge {
     pub samples: Samples,
     /// What has come of profiles.
     pub profiles: Profiles,
+    /// The same of threads that were off their processors.
+    pub preempted: Samples,
     /// Races found.
     pub(super) races: f64,
     /// Logarithms of how soon others came, s, at each site once.
@@ -83,11 +87,13 @@ impl Knowledge {
                 *self = Self {
                     watches_ahead: self.watches_ahead,
                     profiles: self.profiles.forgotten(),
+                    sees_preempted: self.sees_preempted,
                     ..Self::default()
                 };
             }
             What::WatchesAhead => self.watches_ahead = true,
             What::Profiles { apart } => self.profiles.are_to_be_had(*apart),
+            What::SeesPreempted(sees) => self.sees_preempted = *sees,
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {
                     self.catalogue.seen(number);
@@ -156,7 +162,10 @@ impl Knowledge {
             What::Cost(cost) => {
                 let is_of_site =
                     hand.is_some_and(|hand| matches!(hand.deed, Deed::Wait { wanted: None, .. }));
+                let is_free = hand.is_some_and(|hand| hand.deed == Deed::Preempted);
                 match self.held_s.take() {
+                    // Nobody was stopped.
+                    _ if is_free => {}
                     Some(held) => add(&mut self.stops, (cost - held).max(0.0)),
                     None if is_of_site => add(&mut self.waits, *cost),
                     None => {}
@@ -164,6 +173,7 @@ impl Knowledge {
                 let time_s = (now - self.since_s).max(0.0);
                 match hand.map(|hand| &hand.deed) {
                     Some(Deed::Sample { .. }) => self.samples.took(now, time_s, *cost),
+                    Some(Deed::Preempted) => self.preempted.took(now, time_s, *cost),
                     Some(Deed::Profile { .. }) => self.profiles.took(time_s),
                     _ => {}
                 }

@@ -287,6 +287,27 @@ pub fn best_of_stopped(guess: &Guess, price: &Price, worth: f64) -> (f64, Then) 
     best
 }
 
+/// How long to watch what a thread is about to access that is off its processor for so long anyway, and what that is worth: it stands at no cost, so
+/// only what is armed and the time count.
+#[must_use]
+pub fn best_of_preempted(guess: &Guess, price: &Price, left: Duration) -> (f64, Duration) {
+    let holds = HOLDS_S.into_iter().map(Duration::from_secs_f64);
+    let shorter = holds.filter(|hold| *hold < left);
+    let mut best = (0.0, left);
+    for at_most in shorter.chain([left]) {
+        let hold = Then::Hold {
+            at_most,
+            look: Duration::ZERO,
+        };
+        let budget = price.wait_s + prior::COST_TRAP;
+        let worth = guess.brings(hold, false) / price.cost(at_most.as_secs_f64(), budget);
+        if worth > best.0 {
+            best = (worth, at_most);
+        }
+    }
+    best
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -381,6 +402,21 @@ mod tests {
             ..GUESS
         };
         assert_eq!(best_of_stopped(&unknown, &PRICE, 0.01).1, Then::Look(LOOK));
+    }
+
+    /// Check that a thread that stands anyway is worth more than one that is made to, the more so the dearer the budget, and that it is watched the
+    /// longer the later others come, but never for longer than it stands.
+    #[test]
+    fn who_is_off_costs_nothing() {
+        let left = Duration::from_millis(25);
+        let watched = |mu| best_of_preempted(&Guess { mu, ..GUESS }, &PRICE, left);
+        let (worth, long) = watched(200.0);
+        assert!(worth > best(&GUESS, &PRICE, None).worth);
+        assert!(watched(1e5).1 < long && watched(1.0).1 == left);
+        let short = Duration::from_micros(100);
+        assert_eq!(best_of_preempted(&GUESS, &PRICE, short).1, short);
+        let none = Guess { race: 0.0, ..GUESS };
+        assert_eq!(best_of_preempted(&none, &PRICE, left).0, 0.0);
     }
 
     /// Check that a look is taken where it tells more than a stall finds.

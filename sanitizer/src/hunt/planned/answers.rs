@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::{
     super::{
         plan::{
-            action::{Deed, Then},
+            action::{Candidate, Deed, Then},
             event::{AddressId, SiteId, What},
         },
         strategy::{
-            CodeView, Conflict, Means, Noted, Outcome, Proposal, Sample, Step, Strategy,
+            About, CodeView, Conflict, Means, Noted, Outcome, Proposal, Sample, Step, Strategy,
             Unexplained,
         },
         values::Read,
@@ -34,6 +34,7 @@ impl Strategy for Planned {
                 (Step::Wait(wait), then)
             }
             &Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
+            Deed::Preempted => (Step::Preempted, Then::LetGo),
             Deed::Watch { variable, .. } => {
                 let byte = self.code.known.variables.changed_byte(variable.0);
                 let watch = Unexplained {
@@ -65,6 +66,33 @@ impl Strategy for Planned {
             Some(&Deed::Wait { site, .. }) if site.0 == pc => self.come(site, sample, code),
             Some(Deed::Sample { .. }) => self.sampled(sample, code),
             _ => Proposal::Pass("no-site-here"),
+        }
+    }
+
+    fn preempted(&mut self, all: &[About], code: &dyn CodeView) -> Option<(usize, Duration)> {
+        let candidates: Vec<_> = (all.iter())
+            .map(|about| {
+                let _ = self.code.known.learn(about.pc, code);
+                Candidate {
+                    site: SiteId(about.pc),
+                    left: about.left,
+                }
+            })
+            .collect();
+        for what in self.code.news(code) {
+            self.observe(None, what);
+        }
+        let chosen = self.planner.preempted(self.now, &candidates);
+        if let (Some(hand), Some((_, at_most))) = (&mut self.hand, chosen) {
+            let look = Duration::ZERO;
+            hand.then = Then::Hold { at_most, look };
+        }
+        chosen
+    }
+
+    fn sees_preempted(&mut self, sees: bool) {
+        if std::mem::replace(&mut self.sees_preempted, sees) != sees {
+            self.observe(None, What::SeesPreempted(sees));
         }
     }
 

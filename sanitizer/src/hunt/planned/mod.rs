@@ -66,6 +66,8 @@ pub struct Planned {
     raced: HashSet<u64>,
     /// The planner was told that addresses can be watched in advance.
     watches_ahead: bool,
+    /// And that it is seen which threads are off their processors.
+    sees_preempted: bool,
 }
 
 impl Planned {
@@ -84,6 +86,7 @@ impl Planned {
             contended: HashSet::new(),
             raced: HashSet::new(),
             watches_ahead: false,
+            sees_preempted: false,
         }
     }
 
@@ -121,7 +124,8 @@ impl Planned {
         let Some(hand) = hand else {
             return;
         };
-        if told.is_empty() && matches!(hand.action.deed, Deed::Sample { .. }) {
+        let takes_any = matches!(hand.action.deed, Deed::Sample { .. } | Deed::Preempted);
+        if told.is_empty() && takes_any {
             let waited = self.now.saturating_sub(hand.since);
             self.observe(Some(&hand.action), What::NoSample { waited });
         }

@@ -33,6 +33,8 @@ pub struct Statistics {
     pub coverage: Option<(u64, u64)>,
     /// What the strategy decided, and what came of it.
     pub decisions: BTreeMap<String, u64>,
+    /// Those of threads that were off their processors.
+    pub stalls_of_preempted: u64,
     /// Stalls that ended early, because the watched bytes were accessed all the time.
     pub stalls_cut_short: u64,
     /// Seconds during which some address was watched.
@@ -80,6 +82,7 @@ impl Statistics {
         self.waits += other.waits;
         self.probe_bursts += other.probe_bursts;
         self.probe_hits += other.probe_hits;
+        self.stalls_of_preempted += other.stalls_of_preempted;
         self.stalls_cut_short += other.stalls_cut_short;
         self.watched_s += other.watched_s;
         self.stopped_s += other.stopped_s;

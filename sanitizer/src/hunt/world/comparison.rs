@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::hunt::plan::{
     Planner,
-    action::{Action, Then},
+    action::{Action, Candidate, Then},
     choose::ByWorth,
     event::{Event, SiteId, What},
     purse::Purse,
@@ -38,6 +38,8 @@ pub enum Who {
     Unprofiled,
     /// The same, where nothing can be watched before a thread comes either: as it is put into the engine's terms.
     Plain,
+    /// The same, where it is not seen which threads are off their processors.
+    Stopping,
     /// That by way of the engine's terms: what is wired in.
     Wired,
     /// Who knows the truth.
@@ -63,6 +65,7 @@ impl Who {
             Self::Planner => "planner",
             Self::Unprofiled => "without profiles",
             Self::Plain => "plain",
+            Self::Stopping => "stopping",
             Self::Wired => "wired",
             Self::Oracle => "oracle",
         }
@@ -80,6 +83,10 @@ impl Who {
             Self::Planner => Box::new(ByWorth::new(seed)),
             Self::Unprofiled => {
                 let is_heard = |what: &What| !matches!(what, What::Profiles { .. });
+                Box::new(Deaf(ByWorth::new(seed), is_heard))
+            }
+            Self::Stopping => {
+                let is_heard = |what: &What| !matches!(what, What::SeesPreempted(_));
                 Box::new(Deaf(ByWorth::new(seed), is_heard))
             }
             Self::Plain => {
@@ -114,6 +121,10 @@ impl Planner for Deaf {
         waited: Option<Duration>,
     ) -> Option<(SiteId, Then)> {
         self.0.stopped(now, ahead, waited)
+    }
+
+    fn preempted(&mut self, now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
+        self.0.preempted(now, all)
     }
 }
 

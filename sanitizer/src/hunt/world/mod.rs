@@ -13,6 +13,7 @@ pub mod families;
 pub mod image;
 mod large;
 pub mod oracle;
+mod preempted;
 mod profile;
 pub mod program;
 pub mod report;

@@ -196,6 +196,10 @@ pub struct Program {
     pub about: &'static str,
     /// CPU time that it uses in a second.
     pub processors: f64,
+    /// Threads that wait for a processor at a time, on average, and how long each time, s.
+    pub waiting: f64,
+    /// See above.
+    pub off_s: f64,
     /// CPU time that goes by where no sites are, against that before sites: in libraries that are not analyzed.
     pub elsewhere: f64,
     /// Its sites: their numbers are their ids.
@@ -222,6 +226,8 @@ impl Program {
             name,
             about,
             processors: 2.0,
+            waiting: 0.0,
+            off_s: 0.0,
             elsewhere: 0.0,
             sites: Vec::new(),
             meetings: Vec::new(),

@@ -48,6 +48,8 @@ pub struct Run {
     pub time_s: f64,
     /// How many threads were held.
     pub stalls: u64,
+    /// How many were watched that were off their processors.
+    pub free_stalls: u64,
     /// How many were looked at.
     pub looks: u64,
     /// How often it was waited somewhere.
@@ -145,7 +147,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn time(&self) -> Duration {
+    pub(super) fn time(&self) -> Duration {
         Duration::from_secs_f64(self.now)
     }
 
@@ -187,6 +189,9 @@ impl<'a> World<'a> {
         let apart = PROFILES_APART;
         tell(planner, self.time(), None, What::Profiles { apart });
         tell(planner, self.time(), None, What::Code(facts.into()));
+        if self.program.waiting >= 1.0 {
+            tell(planner, self.time(), None, What::SeesPreempted(true));
+        }
     }
 
     /// What is seen without anybody's being stopped.
@@ -215,7 +220,7 @@ impl<'a> World<'a> {
     }
 
     /// The site before which a sample of CPU time lands.
-    fn sampled(&mut self) -> Option<usize> {
+    pub(super) fn sampled(&mut self) -> Option<usize> {
         let all = *self.cpu.last()?;
         let point = self.random.f64() * (all + self.program.elsewhere);
         let site = self.cpu.partition_point(|sum| *sum <= point);
@@ -276,6 +281,7 @@ impl<'a> World<'a> {
                 }
                 Err(nobody) => Some(nobody),
             },
+            Deed::Preempted => Some(self.preempted(action, planner)),
             &Deed::Watch { variable, at_most } => self.watch(variable, at_most.as_secs_f64()),
             Deed::Profile { sites, at_most } => self.profile(sites, at_most.as_secs_f64()),
             Deed::Rest { time } => {
@@ -392,7 +398,7 @@ pub(super) fn id(site: usize) -> SiteId {
     SiteId(site as u64)
 }
 
-fn tell(planner: &mut dyn Planner, now: Duration, of: Option<&Action>, what: What) {
+pub(super) fn tell(planner: &mut dyn Planner, now: Duration, of: Option<&Action>, what: What) {
     let of = of.map(|action| action.id);
     planner.observe(now, &Event { of, what });
 }

@@ -24,18 +24,7 @@ impl World<'_> {
     pub(super) fn stop(&mut self, index: usize, bytes: Bytes, then: Then) -> What {
         self.spend(self.hunt.costs.stop_s);
         let site = id(index);
-        let part = self.part_at_hand(index, bytes);
-        // All of them are about the same bytes.
-        let chance = self.random.f64();
-        let mut others = Vec::new();
-        for meeting in self.meetings_of(index).to_vec() {
-            let meets = chance < part * meeting.chance;
-            if meets && self.is_reached_at(meeting.other, self.now) {
-                let after = meeting.after.draw(&mut self.random);
-                let after = self.seen_after(meeting.after, after, bytes);
-                others.extend(after.map(|after| (after, meeting)));
-            }
-        }
+        let mut others = self.others(index, bytes);
         others.sort_by(|one, other| one.0.total_cmp(&other.0));
         if !bytes.are_watched && then != Then::LetGo {
             self.spend(self.hunt.costs.arm_s);
@@ -75,6 +64,23 @@ impl World<'_> {
             (Some(_), false) => 0.0,
             (None, _) => 1.0,
         }
+    }
+
+    /// Who else uses the bytes that a thread is about to access at a site, and how long after they are watched.
+    pub(super) fn others(&mut self, index: usize, bytes: Bytes) -> Vec<(f64, Meeting)> {
+        let part = self.part_at_hand(index, bytes);
+        // All of them are about the same bytes.
+        let chance = self.random.f64();
+        let mut others = Vec::new();
+        for meeting in self.meetings_of(index).to_vec() {
+            let meets = chance < part * meeting.chance;
+            if meets && self.is_reached_at(meeting.other, self.now) {
+                let after = meeting.after.draw(&mut self.random);
+                let after = self.seen_after(meeting.after, after, bytes);
+                others.extend(after.map(|after| (after, meeting)));
+            }
+        }
+        others
     }
 
     /// The meetings of a site.

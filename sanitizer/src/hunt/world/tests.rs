@@ -4,16 +4,19 @@ use std::{collections::BTreeSet, time::Duration};
 
 use crate::hunt::plan::{
     Planner,
-    action::{Action, ActionId, Deed, Then},
+    action::{Action, ActionId, Candidate, Deed, Then},
+    choose::ByWorth,
     event::{Event, SiteId, StallEnd, What},
     purse::Purse,
 };
 
 use super::{
+    comparison::{Conditions, Who, measure},
     costs::{BARE, MOST_ADVANCE_S, NESTED, PROFILES_APART},
     families,
     oracle::Oracle,
     program::{After, Comes, Order, Program},
+    report::BRIEF,
     simulation::{Hunt, Run, simulate},
     uniform::ByChance,
     wired::Wired,
@@ -54,6 +57,23 @@ impl Planner for Again {
             id: ActionId(1),
             deed,
         }
+    }
+}
+
+/// The same, and takes the first of those that are off their processors.
+struct TakesAny(Again);
+
+impl Planner for TakesAny {
+    fn observe(&mut self, now: Duration, event: &Event) {
+        self.0.observe(now, event);
+    }
+
+    fn decide(&mut self, now: Duration, purse: &Purse) -> Action {
+        self.0.decide(now, purse)
+    }
+
+    fn preempted(&mut self, _now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
+        all.first().map(|first| (0, first.left))
     }
 }
 
@@ -314,6 +334,58 @@ fn what_profiles_show() {
     assert!((3.0..5.0).contains(&each), "{each}");
     let both = (0..16).filter(|site| of(*site) && of(site ^ 1)).count();
     assert!(both > 0 && pairs.len() == both, "{pairs:?}");
+}
+
+/// Check what comes of watching threads that are off their processors: races are caught, nobody is stopped, it costs no more than to look and to arm,
+/// and what is ordered stays quiet; and that none is taken where no more threads are busy than there are processors.
+#[test]
+fn who_is_off_stands_for_nothing() {
+    let preempted = |order, waiting| {
+        let mut program = pair(order);
+        program.waiting = waiting;
+        program.off_s = 20e-3;
+        never_found(&mut program);
+        let mut taker = TakesAny(Again {
+            deed: Deed::Preempted,
+            heard: Vec::new(),
+        });
+        let run = simulate(&program, &mut taker, &MINUTE);
+        (run, taker.0.heard)
+    };
+    let count = |heard: &[What], is: fn(&StallEnd) -> bool| {
+        let ends = heard.iter().filter(|what| match what {
+            What::Held { end, .. } => is(end),
+            _ => false,
+        });
+        ends.count()
+    };
+    let (run, heard) = preempted(Order::None, 14.0);
+    assert_eq!(run.finds.len(), 1);
+    assert_eq!(count(&heard, |end| matches!(end, StallEnd::Hit(_))), 1);
+    assert!(count(&heard, |end| matches!(end, StallEnd::Known(_))) > 100);
+    assert!(run.stalls == 0 && run.free_stalls > 500);
+    let each = run.spent_s / run.free_stalls as f64;
+    assert!(each < 2.0 * (NESTED.look_s + NESTED.arm_s), "{each}");
+    let (run, heard) = preempted(Order::Lock, 14.0);
+    assert!(run.finds.is_empty());
+    assert!(count(&heard, |end| *end == StallEnd::Quiet) > 500);
+    let (run, _) = preempted(Order::None, 0.0);
+    assert_eq!(run.free_stalls, 0);
+}
+
+/// Check that where many threads wait for processors the planner finds more if it sees which do, and that it takes many of them.
+#[test]
+fn seeing_who_is_off_helps() {
+    for family in [families::ALL[21], families::ALL[22]] {
+        let conditions = Conditions { hunts: 8, ..BRIEF };
+        let [with, without] =
+            [Who::Planner, Who::Stopping].map(|who| measure(family, who, &conditions));
+        println!("{with:?}\n{without:?}");
+        assert!(with.score > without.score);
+        let run = simulate(&family(1), &mut ByWorth::new(1), &MINUTE);
+        println!("{run:?}");
+        assert!(run.free_stalls > 20);
+    }
 }
 
 /// Check that what begins later is not met before.

@@ -11,13 +11,13 @@ use crate::{
     hunt::{
         plan::{
             Planner,
-            action::{Action, ActionId, Deed, Then},
+            action::{Action, ActionId, Candidate, Deed, Then},
             choose::ByWorth,
             event::{Event, LetGo, Partner, SiteId, StallEnd, VariableId, What},
             purse::Purse,
         },
         planned::Planned,
-        strategy::{Conflict, Means, Outcome, Patience, Proposal, Sample, Step, Strategy},
+        strategy::{About, Conflict, Means, Outcome, Patience, Proposal, Sample, Step, Strategy},
         values::PAGE,
     },
     insn::Regs,
@@ -122,6 +122,7 @@ impl Wired {
                 variable: variable_at(unexplained.variable),
                 at_most: WATCHED,
             },
+            Step::Preempted => Deed::Preempted,
             // It is told of nothing that can be probed.
             Step::Profile(_, time) | Step::Rest(time) => Deed::Rest { time },
         }
@@ -169,6 +170,7 @@ impl Planner for Wired {
                 self.image = CodeImage::of(facts);
                 self.strategy.extend();
             }
+            What::SeesPreempted(sees) => self.strategy.sees_preempted(*sees),
             What::CodeGone => self.strategy.forget(),
             What::Seen(site) => {
                 let at = self.image.address(*site);
@@ -284,5 +286,16 @@ impl Planner for Wired {
             },
         };
         Some((self.image.site(at)?, then))
+    }
+
+    fn preempted(&mut self, _now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
+        let abouts = all.iter().map(|candidate| About {
+            pc: self.image.address(candidate.site),
+            left: candidate.left,
+        });
+        let abouts: Vec<_> = abouts.collect();
+        let (index, at_most) = self.strategy.preempted(&abouts, &self.image)?;
+        self.place = abouts.get(index)?.pc;
+        Some((index, at_most))
     }
 }

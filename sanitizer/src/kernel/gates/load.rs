@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use aya::maps::Map;
 use aya::programs::{PerfEvent as PerfEventProgram, RawTracePoint};
 use aya::{EbpfLoader, VerifierLogLevel};
-use gwp_race_abi::{HITS, SPACE_RANGES};
+use gwp_race_abi::{HITS, PREEMPTED, SPACE_RANGES};
 
 use crate::kernel::error::chain;
 use crate::kernel::object::GATES_OBJECT;
@@ -13,6 +13,7 @@ use crate::kernel::shared::SharedArray;
 use crate::kernel::tables::Tables;
 use crate::kernel::{KernelError, btf, fault, rights, settings};
 
+use super::preempted::Switches;
 use super::{Gate, GateLog, Gates, Home, Programs};
 
 pub(in crate::kernel) fn shared<T>(
@@ -107,6 +108,8 @@ impl Gates {
                 refused("attaching", &format!("the tracepoint {tracepoint}"), &cause)
             })?;
         }
+        // Before the maps are taken away, whose descriptors it needs.
+        let switches = Switches::load(&mut ebpf, &offsets);
 
         let mut take = |name: &str| {
             ebpf.take_map(name)
@@ -116,6 +119,7 @@ impl Gates {
             |name: &str, cause: &dyn std::error::Error| failed("bpf map", name, &chain(cause));
         let control = shared(&take("CONTROL")?, 1, "CONTROL")?;
         let records = shared(&take("HIT_RECORDS")?, HITS, "HIT_RECORDS")?;
+        let preempted = shared(&take("PREEMPTED")?, PREEMPTED, "PREEMPTED")?;
         let space = shared(&take("SPACE")?, SPACE_RANGES, "SPACE")?;
         let functions = take("FUNCTIONS")?
             .try_into()
@@ -139,6 +143,8 @@ impl Gates {
         let programs = Programs {
             ebpf,
             records,
+            preempted,
+            switches,
             events,
             standing,
             log,

@@ -57,6 +57,15 @@ impl<'a> PhaseWord<'a> {
         self.read().phase() == phase
     }
 
+    /// Begins the next sample, in a phase, if nobody has begun one since; its number, where that is so.
+    #[must_use]
+    pub fn begin(self, idle: Phase, phase: u64) -> Option<u64> {
+        let generation = idle.generation() + 1;
+        let next = phase::word(generation, phase);
+        let begun = (self.0).compare_exchange(idle.0, next, SeqCst, SeqCst);
+        begun.is_ok().then_some(generation)
+    }
+
     /// Puts a sample into a phase, whatever it was before.
     pub fn enter(self, generation: u64, phase: u64) {
         self.0.store(phase::word(generation, phase), SeqCst);
@@ -90,9 +99,12 @@ mod tests {
         assert_eq!((read.generation(), read.phase()), (7, phase::CLAIMED));
         assert!(phase.advance(read, phase::REACHED) && phase.is(phase::REACHED));
         assert!(!phase.advance(read, phase::CLOSED) && phase.is(phase::REACHED));
+        assert_eq!(phase.begin(read, phase::REACHED), None);
         phase.close();
         assert_eq!(word.load(SeqCst), phase::word(7, phase::CLOSED));
         phase.enter(8, phase::SEEK);
         assert_eq!(phase.read(), Phase(phase::word(8, phase::SEEK)));
+        assert_eq!(phase.begin(phase.read(), phase::REACHED), Some(9));
+        assert_eq!(phase.read(), Phase(phase::word(9, phase::REACHED)));
     }
 }

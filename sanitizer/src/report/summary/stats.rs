@@ -34,6 +34,10 @@ pub(in crate::report) fn rows(summary: &Summary) -> Vec<(&'static str, String)> 
         ("elapsed", seconds(summary.elapsed_s)),
         ("samples", summary.samples.to_string()),
         ("stalls", summary.stalls.to_string()),
+        (
+            "of preempted threads",
+            summary.stalls_of_preempted.to_string(),
+        ),
         ("stalls cut short", summary.stalls_cut_short.to_string()),
         ("memory watched", seconds(summary.watched_s)),
         ("hits", summary.hits.to_string()),

@@ -34,6 +34,8 @@ pub enum Way {
     Sample,
     /// It was waited at a site of which this was known.
     Wait(Known),
+    /// A thread was off its processor.
+    Preempted,
     /// A variable was watched.
     Variable,
 }
@@ -44,6 +46,7 @@ impl Way {
         match self {
             Self::Sample => "clock",
             Self::Wait(known) => known.name(),
+            Self::Preempted => "preempted",
             Self::Variable => "variable",
         }
     }

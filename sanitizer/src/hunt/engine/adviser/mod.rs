@@ -110,6 +110,7 @@ impl Adviser {
         if rig.arming.watchpoints().are_by_cpu() && rig.has_gates() {
             self.strategy.can_watch_ahead();
         }
+        self.strategy.sees_preempted(rig.gates.note_switches());
     }
 }
 

@@ -5,6 +5,7 @@ use gwp_race_abi::own;
 use crate::addr::RuntimeAddr;
 use crate::hunt::classify::BEYOND;
 use crate::hunt::engine::rig::{Rig, Standing};
+use crate::hunt::modules::ModuleSet;
 use crate::hunt::strategy::{CodeView as _, Known};
 use crate::hunt::watched;
 use crate::hunt::watched::Watched;
@@ -16,6 +17,9 @@ use crate::verdict::Reason;
 
 use super::Adviser;
 use super::decisions::Way;
+
+/// Instructions ahead, at most.
+const AHEAD: usize = 12;
 
 /// Bytes by which a call moves the stack pointer.
 const RETURN_ADDRESS: u64 = 8;
@@ -66,8 +70,6 @@ impl Adviser {
         regs: &Regs,
         is_fixed: bool,
     ) -> Result<Watched, watched::Unsuitable> {
-        /// Instructions ahead, at most.
-        const AHEAD: usize = 12;
         /// How much more the strategy's own choice is worth than what stands beside it, and one that is known to be
         /// contended.
         const SITE: f64 = 2.0;
@@ -83,24 +85,11 @@ impl Adviser {
         let limit = if is_fixed || !learns { 1 } else { AHEAD };
         let can = [WatchKind::Writes, WatchKind::ReadsAndWrites]
             .map(|kind| (kind, rig.arming.watchpoints().are_for(kind)));
-        let modules = &rig.modules;
-        let mut ahead = upcoming(modules.code(regs.rip), regs, limit);
-        let may_synchronize = |step: &&Upcoming| {
-            let (Some(place), Ok(accesses)) = (modules.place(step.pc), &step.accesses) else {
-                return true;
-            };
-            let Some(metadata) = &place.module.metadata else {
-                return true;
-            };
-            let known = accesses.iter().map(|access| (access.kind, access.size));
-            let mut all = known.chain(step.elsewhere.iter().copied());
-            metadata.is_atomic(place.link)
-                || all.any(|(kind, size)| {
-                    metadata.atomicity(place.link, size.into(), kind) != Atomicity::Plain
-                })
-        };
-        // What comes behind such an instruction may be ordered by it.
-        let plain = ahead.iter().take_while(|step| !may_synchronize(step));
+        let mut ahead = upcoming(rig.modules.code(regs.rip), regs, limit);
+        // What comes behind an instruction that may synchronize may be ordered by it.
+        let plain = ahead
+            .iter()
+            .take_while(|step| !may_synchronize(&rig.modules, step));
         ahead.truncate(plain.count().max(1));
         let lines = &self.learned.lines;
         let sought = match self.decisions.way {
@@ -137,6 +126,30 @@ impl Adviser {
         chosen
     }
 
+    /// Plain accesses of analyzed code that a thread is certain to make next, wherever it stands, and that are not its own: each with the instruction that
+    /// makes it, and what comes behind.
+    pub fn certain(&self, rig: &Rig, regs: &Regs) -> Vec<(u64, RuntimeAddr, MemAccess)> {
+        let modules = &rig.modules;
+        if !modules.is_analyzed(regs.rip) {
+            return Vec::new();
+        }
+        let steps = upcoming(modules.code(regs.rip), regs, AHEAD);
+        let plain = (steps.iter()).take_while(|step| !may_synchronize(modules, step));
+        let accesses = plain.flat_map(|step| {
+            let accesses = step.accesses.iter().flatten();
+            accesses.map(move |access| (step.pc, RuntimeAddr(step.behind), *access))
+        });
+        let is_own = |pc: u64, address: u64| {
+            own::is_own(address, regs.rsp, regs.fs_base, self.strategy.own_frame(pc))
+        };
+        let may_be_shared = accesses.filter(|(pc, _, access)| {
+            let is_private = access.thread_local || access.stack_implicit || access.locked;
+            let is_whole = access.address.checked_add(access.size.into()).is_some();
+            !is_private && access.size > 0 && is_whole && !is_own(*pc, access.address)
+        });
+        may_be_shared.collect()
+    }
+
     /// Where memory is mapped at several addresses, each of them is watched as often: others may reach it there.
     pub fn watch_aliases(&mut self, rig: &Rig, watched: Watched) -> Watched {
         // Whether one is still there is asked of all mappings.
@@ -153,4 +166,20 @@ impl Adviser {
             .filter(|watched| rig.is_still_alias(watched))
             .unwrap_or(watched)
     }
+}
+
+/// Whether an instruction may order what comes behind it, or it is unknown what it does.
+fn may_synchronize(modules: &ModuleSet, step: &Upcoming) -> bool {
+    let (Some(place), Ok(accesses)) = (modules.place(step.pc), &step.accesses) else {
+        return true;
+    };
+    let Some(metadata) = &place.module.metadata else {
+        return true;
+    };
+    let known = accesses.iter().map(|access| (access.kind, access.size));
+    let mut all = known.chain(step.elsewhere.iter().copied());
+    metadata.is_atomic(place.link)
+        || all.any(|(kind, size)| {
+            metadata.atomicity(place.link, size.into(), kind) != Atomicity::Plain
+        })
 }

@@ -38,6 +38,8 @@ impl Rig {
             let waiting = done.map_or(0.0, |done| done.waited * 1e9 / passed_ns);
             let of = cpus::usable_by(as_pid(self.program.pid));
             self.budget.program_uses(used, of, waiting);
+            let turns = done.map_or(0.0, |done| done.turns * 1e9 / passed_ns);
+            self.look_at_switches(waiting, waiting / turns.max(1.0));
         }
         if self.arming.may_be_dear()
             && let Some(done) = done

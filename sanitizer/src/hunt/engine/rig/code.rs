@@ -49,11 +49,14 @@ impl Rig {
     /// A stalled thread that is inside a restartable sequence may be sent to its abort handler
     /// instead of making its access.
     pub fn in_rseq(&mut self, tid: u32, regs: &Regs) -> bool {
+        let area = self.arming.rseq_area(tid);
+        area.is_some_and(|area| self.is_in_sequence(area, regs))
+    }
+
+    /// The same, where its `struct rseq` is known.
+    pub fn is_in_sequence(&self, area: u64, regs: &Regs) -> bool {
         /// Offset of `rseq_cs` in `struct rseq` (`include/uapi/linux/rseq.h`).
         const CRITICAL_SECTION: i64 = 8;
-        let Some(area) = self.arming.rseq_area(tid) else {
-            return false;
-        };
         let pid = as_pid(self.program.pid);
         let mut pointer = [0; 8];
         let slot = RuntimeAddr(area).offset(CRITICAL_SECTION);

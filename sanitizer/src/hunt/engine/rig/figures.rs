@@ -11,6 +11,8 @@ pub struct Figures {
     pub stops: u64,
     /// Of those, threads that were stalled.
     pub stalls: u64,
+    /// Those of threads that were off their processors: nobody was stopped.
+    pub stalls_of_preempted: u64,
     /// Those that were ended early, because too many accesses trapped.
     pub stalls_cut_short: u64,
     /// Stalls in which the bytes changed, nobody knows by whom.

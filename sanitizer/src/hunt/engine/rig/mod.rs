@@ -5,6 +5,7 @@ mod clocks;
 mod code;
 mod evidence;
 mod figures;
+mod preempted;
 mod program;
 mod records;
 mod release;

@@ -63,12 +63,24 @@ impl Sampler {
         let _ = rig.take_records(false);
         self.enter(rig, phase::CLOSED);
         let closed = monotonic_ns();
+        let closed = match &stalled.preempted {
+            Some(thread) => self.saw_off(rig, thread, closed),
+            None => closed,
+        };
         let lasted = closed.saturating_sub(stalled.opened);
-        rig.stood_since(stalled.opened, stalled.used);
         rig.figures.watched_ns += lasted;
         adviser.strategy.stalled(Duration::from_nanos(lasted));
         let hits = self.evidence(rig, adviser, &stalled);
         self.tell_known(rig, stalled.watched.pc);
+        if let Some(thread) = stalled.preempted {
+            // Nobody waits for one that was not made to stand, or would wait no less.
+            return if hits.is_empty() {
+                self.end_unmet(rig, adviser, &stalled, false, false);
+            } else {
+                self.await_preempted(rig, adviser, *stalled, &thread, hits, closed);
+            };
+        }
+        rig.stood_since(stalled.opened, stalled.used);
         let waiting = match stalled.waiting {
             // Where another one stands as well, it was short.
             0 if !both_stand => adviser.waiting_for_locks_of(rig, stalled.thread.tid),
@@ -113,7 +125,7 @@ impl Sampler {
     }
 
     /// Nobody has come to a stall. The bytes may stay watched, where that is worth it.
-    fn end_unmet(
+    pub(super) fn end_unmet(
         &mut self,
         rig: &mut Rig,
         adviser: &mut Adviser,
@@ -150,7 +162,9 @@ impl Sampler {
             Outcome::Quiet
         };
         adviser.came_to(rig, adviser.decisions.way, *site, outcome);
-        rig.charge_and_release(tid);
+        if stalled.preempted.is_none() {
+            rig.charge_and_release(tid);
+        }
         let is_locked = outcome == Outcome::Locked;
         let may_probe = may_probe && !is_blind_to_reads && (is_locked || outcome == Outcome::Quiet);
         let waiting = &mut self.waiting;
@@ -175,6 +189,7 @@ impl Sampler {
         let since = stalled.since();
         // From here on a trap would cost the other threads time for nothing.
         rig.arming.watchpoints().unwatch();
+        let told = self.tell_caught(rig, adviser, &stalled, &hits);
         if let Some((racing, stack)) = deep.or(stalled.deep)
             && let Some(hit) = hits
                 .iter_mut()
@@ -185,24 +200,6 @@ impl Sampler {
         }
         let Standing { tid, regs, call } = stalled.thread;
         let watched = stalled.watched;
-        let spot = Spot::new(watched.pc, call.as_ref());
-        // Once for each: both threads stand still.
-        let seen = hits.iter().map(|hit| Seen::of(spot, hit, &rig.modules));
-        let seen: Vec<Seen> = seen.collect();
-        let told = seen.iter().all(|seen| self.pairs.is_told(seen));
-        let new = hits.iter().zip(&seen);
-        let new = new.filter(|(_, seen)| !self.pairs.is_settled(seen));
-        let new = new.map(|(hit, Seen { racing, .. })| Conflict {
-            behind: racing.behind(),
-            distance: Duration::from_nanos(hit.time_ns.saturating_sub(since)),
-        });
-        let new: Vec<_> = new.collect();
-        adviser.learned.lines.shared(watched.address.0);
-        let outcome = new.first().copied().map_or(Outcome::Repeat, Outcome::Hit);
-        adviser.came_to(rig, adviser.decisions.way, stalled.site, outcome);
-        for other in new.into_iter().skip(1) {
-            adviser.strategy.uses(other);
-        }
         let stack = if told && !rig.setup.full_repeats {
             Vec::new()
         } else {
@@ -221,6 +218,7 @@ impl Sampler {
                 stack,
                 before: stalled.before,
             },
+            preempted_until: None,
             hits,
             name,
             open: since..closed,
@@ -235,12 +233,45 @@ impl Sampler {
         }
     }
 
-    /// The kernel has accessed the bytes of the stall in hand: where that is evidence, there is nothing to
-    /// wait for any more.
-    pub fn on_hit_in_kernel(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
+    /// Tells the strategy who has come to a stall that has ended; whether all of them were told of before.
+    pub(super) fn tell_caught(
+        &self,
+        rig: &mut Rig,
+        adviser: &mut Adviser,
+        stalled: &Stalled,
+        hits: &[Hit],
+    ) -> bool {
+        let since = stalled.since();
+        let spot = Spot::new(stalled.watched.pc, stalled.thread.call.as_ref());
+        // Once for each: both threads stand still.
+        let seen = hits.iter().map(|hit| Seen::of(spot, hit, &rig.modules));
+        let seen: Vec<Seen> = seen.collect();
+        let told = seen.iter().all(|seen| self.pairs.is_told(seen));
+        let new = hits.iter().zip(&seen);
+        let new = new.filter(|(_, seen)| !self.pairs.is_settled(seen));
+        let new = new.map(|(hit, Seen { racing, .. })| Conflict {
+            behind: racing.behind(),
+            distance: Duration::from_nanos(hit.time_ns.saturating_sub(since)),
+        });
+        let new: Vec<_> = new.collect();
+        adviser.learned.lines.shared(stalled.watched.address.0);
+        let outcome = new.first().copied().map_or(Outcome::Repeat, Outcome::Hit);
+        adviser.came_to(rig, adviser.decisions.way, stalled.site, outcome);
+        for other in new.into_iter().skip(1) {
+            adviser.strategy.uses(other);
+        }
+        told
+    }
+
+    /// The bytes of the stall in hand were accessed by somebody who does not stop for it: by the kernel, or while nobody is held. Where that is evidence,
+    /// there is nothing to wait for any more.
+    pub fn on_hit_of_running(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
         let State::Stalled(stalled) = &self.state else {
             return;
         };
+        if stalled.preempted.is_some() {
+            return self.end_stall(rig, adviser, None);
+        }
         let watch = (stalled.watched.address.0, stalled.watched.len.into());
         let hits = rig.gates.hits(self.generation);
         let pid = as_pid(rig.program.pid);

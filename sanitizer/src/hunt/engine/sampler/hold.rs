@@ -15,6 +15,7 @@ use crate::hunt::strategy::{Outcome, Patience};
 use crate::hunt::watched;
 use crate::hunt::watched::Watched;
 use crate::hunt::wire::Notice;
+use crate::kernel::perf::WatchKind;
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::tracee::memory;
 
@@ -24,6 +25,16 @@ use super::{Sampler, State};
 
 /// Why a thread was only looked at that would have been stalled else.
 const HOLDS_LOCK: &str = "holds-lock";
+
+/// What is known of a stall that has begun.
+pub(super) struct Opened {
+    pub(super) kind: WatchKind,
+    pub(super) before: Vec<u8>,
+    pub(super) at: u64,
+    pub(super) traps: u64,
+    /// CPU time that the program had used by then, ns, where that was looked at.
+    pub(super) used: Option<u64>,
+}
 
 /// What is watched while a thread stands, or has stood.
 struct Chosen {
@@ -115,31 +126,17 @@ impl Sampler {
             adviser.came_to(rig, adviser.decisions.way, site, Outcome::Blind);
             return Err(NOT_READY);
         }
-        let before = bytes_before(rig, &watched, early)?;
-        // What was recorded before is of no stall; the watchpoints are armed for nothing that is recorded.
-        let _ = rig.take_records(false);
-        self.pass_known(rig, adviser, Spot::new(watched.pc, thread.call.as_ref()));
-        let control = rig.gates.control();
-        if self.waiting.recorded_early != self.generation {
-            control.stall.hits.store(0, SeqCst);
-        }
-        control.stall.traps.store(0, SeqCst);
-        control.stall.address.store(watched.address.0, SeqCst);
-        rig.keep_results(watched.address);
-        let traps = rig.traps_seen();
-        let used = rig.used_by_now();
-        let opened = monotonic_ns();
-        self.enter(rig, phase::STALL);
-        let armed = rig.watch_stalled(&watched, early.is_some());
-        let kind = armed.map_err(|error| {
-            rig.outbox.send(&Notice::Debug(error.to_string()));
-            WATCHPOINT_FAILED
-        })?;
-        self.waiting.site_is_disarmed(rig);
-        rig.figures.stalls += 1;
+        let Opened {
+            kind,
+            before,
+            at: opened,
+            traps,
+            used,
+        } = self.open(rig, adviser, &thread, &watched, early)?;
         let (look_at_locks, deadline) = times(rig, patience);
         self.state = State::Stalled(Box::new(Stalled {
             thread,
+            preempted: None,
             site,
             is_blind_to_reads: kind != watched.kind,
             watched,
@@ -159,6 +156,46 @@ impl Sampler {
             self.shorten_stall();
         }
         Ok(())
+    }
+
+    /// A stall begins: accesses count from now on, and what is not armed yet is. Why it does not, where that cannot be.
+    pub(super) fn open(
+        &mut self,
+        rig: &mut Rig,
+        adviser: &mut Adviser,
+        thread: &Standing,
+        watched: &Watched,
+        early: Option<Early>,
+    ) -> Result<Opened, &'static str> {
+        let before = bytes_before(rig, watched, early)?;
+        // What was recorded before is of no stall; the watchpoints are armed for nothing that is recorded.
+        let _ = rig.take_records(false);
+        self.pass_known(rig, adviser, Spot::new(watched.pc, thread.call.as_ref()));
+        let control = rig.gates.control();
+        if self.waiting.recorded_early != self.generation {
+            control.stall.hits.store(0, SeqCst);
+        }
+        control.stall.traps.store(0, SeqCst);
+        control.stall.address.store(watched.address.0, SeqCst);
+        rig.keep_results(watched.address);
+        let traps = rig.traps_seen();
+        let used = rig.used_by_now();
+        let opened = monotonic_ns();
+        self.enter(rig, phase::STALL);
+        let armed = rig.watch_stalled(watched, early.is_some());
+        let kind = armed.map_err(|error| {
+            rig.outbox.send(&Notice::Debug(error.to_string()));
+            WATCHPOINT_FAILED
+        })?;
+        self.waiting.site_is_disarmed(rig);
+        rig.figures.stalls += 1;
+        Ok(Opened {
+            kind,
+            before,
+            at: opened,
+            traps,
+            used,
+        })
     }
 
     /// Lets the gate pass accesses that are known to race with the one of the stalled thread: the stall is for those that

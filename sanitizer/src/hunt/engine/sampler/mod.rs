@@ -5,6 +5,7 @@ mod close;
 mod confirm;
 mod hold;
 mod pairs;
+mod preempted;
 mod search;
 mod state;
 
@@ -31,6 +32,8 @@ pub struct Sampler {
     pub waiting: Waiting,
     /// What was told of the places that have met.
     pub pairs: Pairs,
+    /// How long threads are off their processors.
+    off: preempted::Off,
 }
 
 impl Sampler {
@@ -41,6 +44,7 @@ impl Sampler {
             generation,
             waiting: Waiting::default(),
             pairs: Pairs::default(),
+            off: preempted::Off::default(),
         }
     }
 
@@ -63,7 +67,9 @@ impl Sampler {
             State::Stalled(stalled) if now >= stalled.look_at_locks => {
                 self.look_at_locks(rig, adviser)
             }
-            State::Confirm(confirm) if now >= confirm.deadline => self.end_confirm(rig, false),
+            State::Confirm(confirm) if now >= confirm.deadline => {
+                self.end_confirm_in_vain(rig, now);
+            }
             _ => {}
         }
         true
@@ -83,6 +89,7 @@ impl Sampler {
     pub fn go_idle(&mut self, rig: &Rig) {
         self.state = State::Idle;
         rig.nobody_stands();
+        rig.forget_preempted();
         self.enter(rig, phase::IDLE);
     }
 

@@ -7,7 +7,7 @@ use crate::hunt::engine::rig::{CLAIM_TIME, Standing};
 use crate::hunt::engine::waiting::Early;
 use crate::hunt::strategy::Patience;
 use crate::hunt::watched::Watched;
-use crate::kernel::gates::Hit;
+use crate::kernel::gates::{Hit, Preempted};
 use crate::kernel::process::nanos;
 
 /// What is in hand.
@@ -77,9 +77,11 @@ pub enum Purpose {
     },
 }
 
-/// A thread is held.
+/// A thread is held, or stands anyway.
 pub struct Stalled {
     pub thread: Standing,
+    /// Nobody holds it: it is off its processor.
+    pub preempted: Option<Preempted>,
     /// What the strategy calls the place.
     pub site: u64,
     pub watched: Watched,
@@ -114,6 +116,8 @@ impl Stalled {
 /// Somebody was caught, and the thread that was held goes on.
 pub struct Confirm {
     pub side: StalledSide,
+    /// It was not held, but off its processor: until when it may be, CLOCK_MONOTONIC, ns.
+    pub preempted_until: Option<u64>,
     pub hits: Vec<Hit>,
     /// Of its thread.
     pub name: String,

@@ -50,6 +50,8 @@ enum Coming {
     Sample(Duration, WatchKind),
     /// A thread at a site.
     Site(Wait),
+    /// Somebody who is off its processor already.
+    Preempted(WatchKind),
     /// Nobody: it is watched who writes a variable.
     Writers(Unexplained),
 }
@@ -57,21 +59,38 @@ enum Coming {
 impl Coming {
     /// A clock sample, for so long. It is unknown what is going to be watched; who writes is of interest in any case.
     fn sample(time: Duration, random: &mut fastrand::Rng) -> Self {
-        let kind = if random.u8(..) < ALL_ACCESSES {
-            WatchKind::ReadsAndWrites
-        } else {
-            WatchKind::Writes
-        };
-        Self::Sample(time, kind)
+        Self::Sample(time, kind_of_any(random))
+    }
+
+    /// Somebody who is off its processor. To make the events ready for the other kind of accesses takes longer than most of them are off, so
+    /// they are mostly taken as they are.
+    fn preempted(rig: &mut Rig, random: &mut fastrand::Rng) -> Self {
+        /// How many of 256 do not.
+        const CHANGES: u8 = 32;
+        let kinds = [WatchKind::ReadsAndWrites, WatchKind::Writes];
+        let present = kinds
+            .into_iter()
+            .find(|kind| rig.arming.watchpoints().are_for(*kind));
+        let present = present.filter(|_| random.u8(..) >= CHANGES);
+        Self::Preempted(present.unwrap_or_else(|| kind_of_any(random)))
     }
 
     /// What the other threads' accesses are going to be watched for.
     const fn kind(&self) -> WatchKind {
         match self {
-            Self::Sample(_, kind) => *kind,
+            Self::Sample(_, kind) | Self::Preempted(kind) => *kind,
             Self::Site(wait) if wait.writes => WatchKind::ReadsAndWrites,
             Self::Site(_) | Self::Writers(_) => WatchKind::Writes,
         }
+    }
+}
+
+/// What accesses are watched for where it is unknown who comes.
+fn kind_of_any(random: &mut fastrand::Rng) -> WatchKind {
+    if random.u8(..) < ALL_ACCESSES {
+        WatchKind::ReadsAndWrites
+    } else {
+        WatchKind::Writes
     }
 }
 
@@ -116,6 +135,8 @@ pub struct Waiting {
     seen: u64,
     /// How often a site was waited at.
     pub count: u64,
+    /// Somebody who is off its processor is to be taken now.
+    takes_preempted: bool,
 }
 
 impl Waiting {
@@ -159,6 +180,11 @@ impl Waiting {
         true
     }
 
+    /// Whether somebody who is off its processor is to be taken now; asked once.
+    pub fn takes_preempted(&mut self) -> bool {
+        std::mem::take(&mut self.takes_preempted)
+    }
+
     /// What is to be told and forgotten before the next decision.
     pub fn tell_news(&mut self, rig: &Rig, adviser: &mut Adviser) {
         if std::mem::take(&mut self.decays) {
@@ -196,6 +222,7 @@ impl Waiting {
         let coming = match step {
             Step::Sample(time) => Coming::sample(time, &mut adviser.random),
             Step::Wait(wait) => Coming::Site(wait),
+            Step::Preempted => Coming::preempted(rig, &mut adviser.random),
             Step::Watch(variable) => Coming::Writers(variable),
             Step::Profile(probes, time) => {
                 return match profiler.begin(rig, &probes, time) {
@@ -232,6 +259,10 @@ impl Waiting {
                 self.next = now.saturating_add(nanos(time));
             }
             Coming::Site(wait) => self.wait_at(rig, adviser, wait),
+            Coming::Preempted(_) => {
+                self.takes_preempted = true;
+                self.next = 0;
+            }
             Coming::Writers(variable) => {
                 self.watch_for_writers(rig, variable);
                 if !self.is_under_way() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Record;
 use crate::hunt::plan::{
     Planner,
-    action::{Action, Then},
+    action::{Action, Candidate, Then},
     event::{Event, SiteId, What},
     prior,
     purse::Purse,
@@ -68,6 +68,16 @@ impl<P: Planner, S: FnMut(Record)> Planner for Logged<P, S> {
             now,
             ahead: ahead.to_vec(),
             waited,
+            answer,
+        });
+        answer
+    }
+
+    fn preempted(&mut self, now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
+        let answer = self.planner.preempted(now, all);
+        (self.sink)(Record::Preempted {
+            now,
+            all: all.to_vec(),
             answer,
         });
         answer

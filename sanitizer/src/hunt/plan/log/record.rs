@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::hunt::plan::{
-    action::{Action, Then},
+    action::{Action, Candidate, Then},
     event::{Event, SiteId, What},
     purse::Purse,
 };
@@ -35,6 +35,15 @@ pub enum Record {
         /// The answer.
         answer: Option<(SiteId, Then)>,
     },
+    /// It was asked which of the threads that are off their processors to take.
+    Preempted {
+        /// When.
+        now: Duration,
+        /// What they are about to access.
+        all: Vec<Candidate>,
+        /// The answer: which, and for how long.
+        answer: Option<(usize, Duration)>,
+    },
     /// The hunt goes on, but what has happened from here on could not be told.
     Lost,
     /// The hunt is over.
@@ -46,9 +55,10 @@ impl Record {
     #[must_use]
     pub const fn time(&self) -> Option<Duration> {
         match self {
-            Self::Observed(now, _) | Self::Decided(now, ..) | Self::Stopped { now, .. } => {
-                Some(*now)
-            }
+            Self::Observed(now, _)
+            | Self::Decided(now, ..)
+            | Self::Stopped { now, .. }
+            | Self::Preempted { now, .. } => Some(*now),
             Self::Begun { .. } | Self::Lost | Self::Ended => None,
         }
     }

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, fmt, io::BufRead, time::Duration};
 use super::{
     Record,
     file::{LogError, Reader},
-    text::{answer_in_words, deed_in_words, places, seconds},
+    text::{answer_in_words, candidates, choice_in_words, deed_in_words, places, seconds},
 };
 use crate::hunt::plan::{
     Planner,
-    action::{Action, Then},
+    action::{Action, Candidate, Then},
     choose::ByWorth,
     event::SiteId,
     prior,
@@ -68,6 +68,15 @@ pub enum Differs {
         /// Now.
         now: Option<(SiteId, Then)>,
     },
+    /// Which of those to take that are off their processors.
+    Preempted {
+        /// What they were about to access.
+        all: Vec<Candidate>,
+        /// Then.
+        logged: Option<(usize, Duration)>,
+        /// Now.
+        now: Option<(usize, Duration)>,
+    },
 }
 
 impl fmt::Display for Difference {
@@ -93,6 +102,14 @@ impl fmt::Display for Difference {
                 write!(
                     out,
                     "for the thread at {place} it was \"{logged}\", now it is \"{now}\""
+                )
+            }
+            Differs::Preempted { all, logged, now } => {
+                let [logged, now] = [logged, now].map(|answer| choice_in_words(all, *answer));
+                let all = candidates(all);
+                write!(
+                    out,
+                    "of the preempted threads at {all} it was \"{logged}\", now it is \"{now}\""
                 )
             }
         }
@@ -188,6 +205,14 @@ impl Replay {
                 self.figures.stops += 1;
                 let now = hunt.planner.stopped(now, &ahead, waited);
                 (now != logged).then_some(Differs::Stop { ahead, logged, now })
+            }
+            Record::Preempted {
+                now,
+                all,
+                answer: logged,
+            } => {
+                let now = hunt.planner.preempted(now, &all);
+                (now != logged).then_some(Differs::Preempted { all, logged, now })
             }
             Record::Lost | Record::Ended => {
                 self.figures.lost += u64::from(record == Record::Lost);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::hunt::{
     plan::{
-        action::{Action, ActionId, Deed, Then},
+        action::{Action, ActionId, Candidate, Deed, Then},
         choose::ByWorth,
         event::{
             AddressId, Arrivals, Event, FunctionId, LetGo, MemberId, Met, Partner, SiteFacts,
@@ -420,6 +420,7 @@ fn deed() -> impl Strategy<Value = Deed> {
             }
         ),
         (time(), then()).prop_map(|(at_most, then)| Deed::Sample { at_most, then }),
+        Just(Deed::Preempted),
         (any::<u64>().prop_map(VariableId), time())
             .prop_map(|(variable, at_most)| Deed::Watch { variable, at_most }),
         (vec(site(), 0..64), time()).prop_map(|(sites, at_most)| Deed::Profile {
@@ -496,6 +497,7 @@ fn what() -> impl Strategy<Value = What> {
                 cost_s
             }
         ),
+        any::<bool>().prop_map(What::SeesPreempted),
         site().prop_map(What::Seen),
         any::<u64>().prop_map(|function| What::Executes(FunctionId(function))),
         variable().prop_map(What::Changes),
@@ -567,6 +569,18 @@ fn record() -> impl Strategy<Value = Record> {
             waited,
             answer
         }),
+        (
+            time(),
+            vec((site(), time()), 0..5),
+            option::of((0_usize..9, time()))
+        )
+            .prop_map(|(now, all, answer)| Record::Preempted {
+                now,
+                all: (all.into_iter())
+                    .map(|(site, left)| Candidate { site, left })
+                    .collect(),
+                answer,
+            }),
         Just(Record::Lost),
         Just(Record::Ended),
     ]

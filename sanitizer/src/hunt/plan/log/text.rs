@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::Record;
 use crate::hunt::plan::{
-    action::{Deed, Then},
+    action::{Candidate, Deed, Then},
     event::{Event, LetGo, Met, Partner, SiteId, StallEnd, What},
     prior,
     purse::Purse,
@@ -92,6 +92,11 @@ fn in_words(record: &Record) -> String {
             let (place, answer) = (places(ahead), answer_in_words(*answer));
             format!("a thread stands at {place}, stopped {how}: {answer}")
         }
+        Record::Preempted { all, answer, .. } => format!(
+            "threads are preempted at {}: {}",
+            candidates(all),
+            choice_in_words(all, *answer)
+        ),
         Record::Lost => "what follows could not be told".to_owned(),
         Record::Ended => "ends".to_owned(),
     }
@@ -126,6 +131,7 @@ pub(super) fn deed_in_words(deed: &Deed) -> String {
             time(*at_most),
             then_in_words(*then)
         ),
+        Deed::Preempted => "take a preempted thread".to_owned(),
         Deed::Watch { variable, at_most } => {
             format!("watch {:#x} for {}", variable.0, time(*at_most))
         }
@@ -159,12 +165,29 @@ pub(super) fn answer_in_words(answer: Option<(SiteId, Then)>) -> String {
     )
 }
 
+/// Where preempted threads are about to access memory.
+pub(super) fn candidates(all: &[Candidate]) -> String {
+    let sites: Vec<_> = all.iter().map(|one| one.site).collect();
+    places(&sites)
+}
+
+/// Which of them is taken.
+pub(super) fn choice_in_words(all: &[Candidate], answer: Option<(usize, Duration)>) -> String {
+    let chosen = answer.and_then(|(index, at_most)| Some((all.get(index)?, at_most)));
+    chosen.map_or_else(
+        || "none".to_owned(),
+        |(one, at_most)| format!("the one at {}, for {}", place(one.site), time(at_most)),
+    )
+}
+
 fn what_in_words(what: &What) -> String {
     match what {
         What::Code(sites) => format!("{} sites", sites.len()),
         What::CodeGone => "other code may stand at all addresses".to_owned(),
         What::WatchesAhead => "an address can be watched before a thread comes".to_owned(),
         What::Profiles { apart } => format!("sites can be profiled, {} apart", time(*apart)),
+        What::SeesPreempted(true) => "it is seen which threads are preempted".to_owned(),
+        What::SeesPreempted(false) => "preempted threads are not seen any more".to_owned(),
         What::Seen(site) => format!("a thread was seen at {}", place(*site)),
         What::Executes(function) => format!("a thread was seen in {:#x}", function.0),
         What::Changes(variable) => format!("{:#x} changes", variable.0),

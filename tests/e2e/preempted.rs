@@ -1,0 +1,158 @@
+//! Threads that are taken from their processors right before an access are stalled threads that cost nothing: where more threads are busy than there are
+//! processors, they catch races, and what is ordered stays silent all the same.
+
+use std::{path::PathBuf, time::Duration};
+
+use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, compile};
+
+use crate::catalogue::{Silent, silent_programs};
+
+/// More threads than most machines of tests have processors.
+const THREADS: &str = "16";
+/// Catching somebody takes luck: so many tries it may take.
+const TRIES: u32 = 5;
+/// For how many seconds a program is watched each time.
+const SECONDS: &str = "6";
+/// How many more times it may be until it was tried enough.
+const RUNS: u32 = 20;
+/// How many stalls of such threads the programs that find many of them have to stay silent through, for each that it took to catch the race of the broken
+/// twin, and at least.
+const TIMES: f64 = 10.0;
+const LEAST: f64 = 200.0;
+/// The same of one that finds few.
+const FEW: f64 = 20.0;
+
+/// The processors' breakpoints are for one gwp-race, and its program has all of them. Where the budget has no end, threads are stopped rather than those taken
+/// that are off.
+fn watch() -> Watch {
+    Watch::usual()
+        .option(&["--max-overhead", "20%"])
+        .limit(Duration::from_secs(90))
+        .alone()
+}
+
+fn run(built: &PathBuf, until: Until) -> Outcome {
+    watch().run(built, &[SECONDS, THREADS], until).unwrap()
+}
+
+fn free_stalls(outcome: &Outcome) -> f64 {
+    outcome.report.number("stalls_of_preempted")
+}
+
+/// How many of those stalls have caught somebody, known or not.
+fn caught(outcome: &Outcome) -> f64 {
+    outcome.report.came_to("preempted: hit") + outcome.report.came_to("preempted: repeat")
+}
+
+fn assert_silent(name: &str, outcome: &Outcome) {
+    let races = &outcome.report.races;
+    assert!(races.is_empty(), "{name}: {races:#?}\n{}", outcome.stderr);
+    assert!(outcome.status.success(), "{name}: {outcome:?}");
+    assert_eq!(outcome.stdout, "done\n", "{name}");
+}
+
+/// Check that the broken twin of a program is caught, by whatever stalls.
+fn must_be_caught(program: &Program) {
+    let twin = compile::program(&program.clone().broken(), Configuration::USUAL).unwrap();
+    let is_caught = (1..=TRIES).any(|_| !run(&twin, Until::Race).report.races.is_empty());
+    assert!(
+        is_caught,
+        "the broken {}: not in {TRIES} tries",
+        program.name()
+    );
+}
+
+/// Check that the broken twin is caught by stalls of threads that were off their processors, and how many of those it took for each; and that the program is
+/// silent through many times as many.
+fn check(source: &'static str) {
+    let program = Program::new(source);
+    let twin = compile::program(&program.clone().broken(), Configuration::USUAL).unwrap();
+    let (mut stalls, mut catches) = (0.0, 0.0);
+    for attempt in 1..=TRIES {
+        let outcome = run(&twin, Until::End);
+        stalls += free_stalls(&outcome);
+        catches += caught(&outcome);
+        println!("try {attempt}: {catches} catches in {stalls} stalls of preempted threads");
+        if catches > 0.0 {
+            assert!(!outcome.report.races.is_empty());
+            break;
+        }
+    }
+    assert!(catches > 0.0, "{source}: not in {stalls} stalls");
+    let enough = (TIMES * stalls / catches).max(LEAST);
+    let ordered = compile::program(&program, Configuration::USUAL).unwrap();
+    let (mut silent, mut runs) = (0.0, 0);
+    while silent < enough {
+        let outcome = run(&ordered, Until::End);
+        assert_silent(source, &outcome);
+        silent += free_stalls(&outcome);
+        println!("silent through {silent} of {enough:.0}");
+        runs += 1;
+        assert!(runs < RUNS, "{source}: {silent} of {enough}");
+    }
+}
+
+/// Check it of threads that change figures under locks: wherever they are taken off, they are about to access some.
+#[test]
+fn a_crowd() {
+    check("silent/crowd.c");
+}
+
+/// Check that a handler that is carried out before the access orders it: whoever writes meanwhile has waited for that.
+#[test]
+fn interrupted_threads() {
+    let program = Program::new("silent/interrupted.c");
+    must_be_caught(&program);
+    let ordered = compile::program(&program, Configuration::USUAL).unwrap();
+    let mut stalls = 0.0;
+    for _ in 0..RUNS {
+        let outcome = run(&ordered, Until::End);
+        assert_silent(program.source, &outcome);
+        stalls += free_stalls(&outcome);
+        println!("silent through {stalls} stalls of preempted threads");
+        if stalls >= FEW {
+            return;
+        }
+    }
+    panic!("only {stalls} stalls of preempted threads");
+}
+
+/// Check that a thread in a restartable sequence is not taken for one that is about to make its access: others use the counter of its processor as soon as
+/// it is off. Where the kernel is not told of the sequence they race.
+#[test]
+fn restartable_sequences() {
+    let program = Program::new("silent/per_cpu.c");
+    must_be_caught(&program);
+    let told = compile::program(&program, Configuration::USUAL).unwrap();
+    let mut refused = 0.0;
+    for _ in 0..RUNS {
+        let outcome = run(&told, Until::End);
+        assert_silent(program.source, &outcome);
+        let summary = outcome.report.summary.as_ref().unwrap();
+        let count = summary["no_stall"].get("restartable-sequence");
+        refused += count.and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+        println!("{refused} threads were in a sequence");
+        if refused >= LEAST {
+            return;
+        }
+    }
+    panic!("only {refused} threads were in a sequence");
+}
+
+/// Check that all programs that are silent with a few threads are so with many more than there are processors, and their twins are caught.
+#[test]
+fn silent_programs_in_a_crowd() {
+    let mut stalls = 0.0;
+    for Silent { program, twin, .. } in silent_programs() {
+        let name = program.name();
+        let built = compile::program(&program, Configuration::USUAL).unwrap();
+        let outcome = run(&built, Until::End);
+        assert_silent(name, &outcome);
+        stalls += free_stalls(&outcome);
+        println!("{name}: silent, {stalls} stalls of preempted threads by now");
+        let twin = compile::program(&twin, Configuration::USUAL).unwrap();
+        let is_caught = (1..=TRIES).any(|_| !run(&twin, Until::Race).report.races.is_empty());
+        assert!(is_caught, "the broken {name}: not in {TRIES} tries");
+    }
+    assert!(stalls >= LEAST, "{stalls}");
+}
