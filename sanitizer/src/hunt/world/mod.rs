@@ -9,6 +9,7 @@
 mod arrival;
 pub mod comparison;
 pub mod costs;
+mod crowds;
 pub mod families;
 pub mod image;
 mod large;
