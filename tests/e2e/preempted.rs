@@ -26,7 +26,7 @@ const FEW: f64 = 20.0;
 /// that are off.
 fn watch() -> Watch {
     Watch::usual()
-        .option(&["--max-overhead", "20%"])
+        .option(&["--max-overhead", "20%", "--free-stalls", "yes"])
         .limit(Duration::from_secs(90))
         .alone()
 }

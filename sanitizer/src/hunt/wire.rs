@@ -65,6 +65,8 @@ pub struct Setup {
     pub decision_log: bool,
     /// Sites may be probed by the kernel.
     pub probes: bool,
+    /// Threads that wait for a processor are taken where they stand.
+    pub free_stalls: bool,
 }
 
 #[cfg(test)]
@@ -90,6 +92,7 @@ impl Setup {
             coverage: false,
             decision_log: false,
             probes: false,
+            free_stalls: false,
         }
     }
 }

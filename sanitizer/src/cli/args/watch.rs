@@ -16,6 +16,8 @@ const FILES: &str = "Further files";
 
 /// Whether sites are probed where nobody has said.
 const PROBES: YesNo = YesNo::No;
+/// Whether threads that wait for a processor are taken where nobody has said.
+const FREE_STALLS: YesNo = YesNo::No;
 
 /// Options that `run` and `attach` share.
 #[derive(Clone, Debug, Args)]
@@ -72,6 +74,12 @@ pub struct WatchArgs {
     /// eBPF.
     #[arg(help_heading = SAMPLING, long, value_enum, value_name = "yes|no", default_value_t = PROBES)]
     pub probes: YesNo,
+    /// Take threads that wait for a processor.
+    ///
+    /// Where more threads are busy than there are processors: also watch what a thread is about to access that waits for a processor anyway, which costs it nothing
+    /// (docs/how-it-works.md). The kernel then tells gwp-race of each switch from one thread to another. It needs eBPF.
+    #[arg(help_heading = SAMPLING, long, value_enum, value_name = "yes|no", default_value_t = FREE_STALLS)]
+    pub free_stalls: YesNo,
     /// CPU time between samples (10ms, or longer).
     ///
     /// CPU time of a thread between two samples (default: 10ms, or longer where samples cost more than a tenth of --max-overhead).

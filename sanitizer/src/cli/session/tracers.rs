@@ -80,6 +80,7 @@ impl Session {
             coverage: self.args.coverage.is_some(),
             decision_log: self.decision_log.is_some(),
             probes: self.args.probes == YesNo::Yes,
+            free_stalls: self.args.free_stalls == YesNo::Yes,
         };
         if pid == self.first
             && let Some(descendants) = &mut self.descendants

@@ -17,7 +17,8 @@ impl Rig {
     /// Processors must be watched: a thread's own events are taken down when it is off.
     pub fn look_at_switches(&mut self, waiting: f64, each_s: f64) {
         let is_worth_it = waiting >= WAITING && each_s >= LEAST_S;
-        let wanted = is_worth_it && self.setup.learns && self.arming.watchpoints().are_by_cpu();
+        let may_be = self.setup.free_stalls && self.setup.learns;
+        let wanted = is_worth_it && may_be && self.arming.watchpoints().are_by_cpu();
         if wanted == self.gates.note_switches() || !self.has_gates() {
             return;
         }
