@@ -18,6 +18,7 @@ pub mod simulation;
 mod small;
 mod stop;
 mod surroundings;
+pub mod trace;
 pub mod uniform;
 mod wait;
 pub mod wired;
