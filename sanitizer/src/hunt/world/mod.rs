@@ -6,6 +6,7 @@
 //!
 //! Nothing of it is called when gwp-race runs. It is here for tests, and for `cargo xtask bench world`.
 
+mod account;
 mod arrival;
 pub mod comparison;
 pub mod costs;
@@ -13,7 +14,9 @@ pub mod families;
 pub mod image;
 pub mod oracle;
 pub mod program;
+pub mod replay;
 pub mod report;
+mod scene;
 pub mod simulation;
 mod small;
 mod stop;

@@ -121,6 +121,12 @@ pub struct Access {
 }
 
 impl Access {
+    /// Whether a byte is among those that are accessed.
+    #[must_use]
+    pub fn covers(self, address: u64) -> bool {
+        address.wrapping_sub(self.address) < u64::from(self.length)
+    }
+
     /// The words of eight bytes that it touches, each with a bit for each byte.
     pub fn words(self) -> impl Iterator<Item = (u64, u8)> {
         const WORD: u64 = 8;

@@ -36,7 +36,7 @@ fn recorded(fixture: &str, flags: &[&str]) -> Recorded {
         Command::new(&program)
             .arg("0.05")
             .env("TRACE_FOLDER", folder.path())
-            .env("TRACE_MEGABYTES", "64"),
+            .env("TRACE_MEGABYTES", "8"),
     );
     assert!(folder.path().join("complete").exists(), "{fixture}");
     reading::recorded(folder.path(), &program, 1.0).unwrap_or_else(|error| panic!("{fixture}: {error:#}"))
