@@ -17,7 +17,8 @@ fn main() -> Result<()> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let recorded = match arguments.as_slice() {
         [kept] => {
-            let file = File::open(kept).with_context(|| format!("opening {}", PathBuf::from(kept).display()))?;
+            let file = File::open(kept)
+                .with_context(|| format!("opening {}", PathBuf::from(kept).display()))?;
             Recorded::kept(file)?
         }
         [folder, program, slower, keep @ ..] if keep.len() < 2 => {

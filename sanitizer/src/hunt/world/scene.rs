@@ -82,7 +82,12 @@ fn tell(scene: &impl Scene, planner: &mut dyn Planner, of: Option<&Action>, what
 fn act(scene: &mut impl Scene, action: &Action, planner: &mut dyn Planner) {
     let before = scene.spent_s();
     let what = match action.deed {
-        Deed::Wait { site, at_most, then, wanted } => {
+        Deed::Wait {
+            site,
+            at_most,
+            then,
+            wanted,
+        } => {
             let came = scene.wait(site, at_most.as_secs_f64(), wanted);
             if let Ok((_, waited)) = came {
                 tell(scene, planner, Some(action), What::Came { site, waited });
@@ -91,7 +96,9 @@ fn act(scene: &mut impl Scene, action: &Action, planner: &mut dyn Planner) {
                 tell(scene, planner, Some(action), passed);
             }
             match came {
-                Ok((standing, waited)) => stands(scene, standing, Some(waited), then, action, planner),
+                Ok((standing, waited)) => {
+                    stands(scene, standing, Some(waited), then, action, planner)
+                }
                 Err(nobody) => nobody,
             }
         }

@@ -328,7 +328,11 @@ impl Scene for World<'_> {
         let index = usize::try_from(to.0).ok();
         let index = index.filter(|index| *index < self.program.sites.len())?;
         let bytes = self.bytes(index);
-        Some(Arrival { index, bytes, ..standing })
+        Some(Arrival {
+            index,
+            bytes,
+            ..standing
+        })
     }
 
     fn stop(&mut self, standing: Arrival, then: Then) -> What {

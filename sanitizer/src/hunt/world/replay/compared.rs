@@ -53,14 +53,22 @@ impl Who {
             Self::Uniform => "uniform: any site, executed or not",
             Self::Knowing(Knowledge::Executed) => "any executed site",
             Self::Knowing(Knowledge::Contended) => "any contended site",
-            Self::Knowing(Knowledge::Unlocked) => "any contended site that is reached without a lock",
+            Self::Knowing(Knowledge::Unlocked) => {
+                "any contended site that is reached without a lock"
+            }
             Self::Knowing(Knowledge::Racing) => "any racing site",
             Self::Planner => "**planner**",
             Self::Oracle => "oracle",
         }
     }
 
-    fn planner<'a>(self, index: &Index<'_>, program: &'a Program, costs: Costs, seed: u64) -> Box<dyn Planner + 'a> {
+    fn planner<'a>(
+        self,
+        index: &Index<'_>,
+        program: &'a Program,
+        costs: Costs,
+        seed: u64,
+    ) -> Box<dyn Planner + 'a> {
         match self {
             Self::Knowing(knowledge) => Box::new(Knowing::new(knowledge, index, seed)),
             Self::Uniform => Box::new(ByChance::uniform(seed)),
@@ -125,7 +133,10 @@ fn figure(runs: &[Run], index: &Index<'_>, conditions: &Conditions) -> Figure {
     // Who has found all holds nobody any more.
     let is_done = |run: &Run| run.finds.len() >= index.pairs_of_lines;
     let by = |run: &Run, is_in: &dyn Fn(f64, u64) -> bool| {
-        let finds = run.finds.iter().filter(|find| is_in(find.time_s, find.stalls));
+        let finds = run
+            .finds
+            .iter()
+            .filter(|find| is_in(find.time_s, find.stalls));
         finds.count() as f64
     };
     Figure {

@@ -36,7 +36,11 @@ impl Replay<'_> {
             return (0.0, StallEnd::Quiet);
         };
         // Those count who came after the bytes were watched.
-        let begin = if standing.is_watched { standing.came_s } else { self.now };
+        let begin = if standing.is_watched {
+            standing.came_s
+        } else {
+            self.now
+        };
         let mut until = longest;
         let waits = index.waits(own, begin, begin + longest);
         let mut waiting = BTreeMap::new();
@@ -67,7 +71,10 @@ impl Replay<'_> {
             traps += 1.0;
             if self.found.insert(race) {
                 new.push((at, other.site));
-                if index.pair_of_lines(race).is_some_and(|pair| self.lines_found.insert(pair)) {
+                if index
+                    .pair_of_lines(race)
+                    .is_some_and(|pair| self.lines_found.insert(pair))
+                {
                     self.run.finds.push(Find {
                         time_s: at,
                         spent_s: self.run.spent_s + after,
@@ -79,7 +86,9 @@ impl Replay<'_> {
                 known.push((at, other.site));
             }
         }
-        let waited = waits_since.filter(|since| *since < until).map_or(0.0, |since| (until - since) / 2.0);
+        let waited = waits_since
+            .filter(|since| *since < until)
+            .map_or(0.0, |since| (until - since) / 2.0);
         self.spend(until + waited + traps.min(MOST_TRAPS) * self.hunt.costs.trap_s);
         self.now += until;
         let is_waited_for = waits_since.is_some_and(|since| since <= until);
@@ -103,7 +112,9 @@ impl Replay<'_> {
         let mut uses: Vec<_> = others.iter().map(|(at, other)| (*at, other.site)).collect();
         self.now = self.watch_until(&mut uses, until);
         let site = self.site(standing.event);
-        let of_site = usize::try_from(site.0).ok().and_then(|site| index.recorded.sites.get(site));
+        let of_site = usize::try_from(site.0)
+            .ok()
+            .and_then(|site| index.recorded.sites.get(site));
         let own = of_site.map_or(0.0, |site| site.comes) * (self.now - begin);
         What::Looked {
             site,

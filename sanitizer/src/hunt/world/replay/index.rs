@@ -33,7 +33,11 @@ impl Times {
         (first..).map_while(move |index| {
             let rounds = round + index.checked_div(count)? as f64;
             let (time, number) = self.0.get(index % count)?;
-            Some((rounds * round_s + *time as f64 * 1e-9, *number))
+            // Times are kept as whole numbers.
+            Some((
+                (rounds * round_s + *time as f64 * 1e-9).max(from_s),
+                *number,
+            ))
         })
     }
 }
@@ -80,39 +84,58 @@ impl<'a> Index<'a> {
             }
             let before = held.insert(event.thread, event.locks).unwrap_or(0);
             if before != event.locks {
-                let set = |number: u32| recorded.locks.get(number as usize).map_or(&[][..], Vec::as_slice);
-                for lock in set(event.locks).iter().filter(|lock| !set(before).contains(lock)) {
-                    of_lock.entry(lock.lock).or_default().push(event.time_ns, event.thread.into());
+                let set = |number: u32| {
+                    recorded
+                        .locks
+                        .get(number as usize)
+                        .map_or(&[][..], Vec::as_slice)
+                };
+                for lock in set(event.locks)
+                    .iter()
+                    .filter(|lock| !set(before).contains(lock))
+                {
+                    of_lock
+                        .entry(lock.lock)
+                        .or_default()
+                        .push(event.time_ns, event.thread.into());
                 }
             }
             if event.access.writes {
                 written.insert(event.access.address);
             }
         }
-        let contended = of_word.iter().filter(|(_, times)| {
-            let mut events = times.0.iter().filter_map(|(_, number)| event(*number));
-            let first = events.next().map(|event| event.thread);
-            let by_many = times.0.iter().filter_map(|(_, number)| event(*number));
-            let mut by_many = by_many.skip_while(|event| Some(event.thread) == first);
-            let is_written = times.0.iter().filter_map(|(_, number)| event(*number));
-            by_many.next().is_some() && is_written.into_iter().any(|event| event.access.writes)
-        });
+        let is_contended = |times: &Times| {
+            let events = || times.0.iter().filter_map(|(_, number)| event(*number));
+            let first = events().next().map(|event| event.thread);
+            events().any(|event| Some(event.thread) != first)
+                && events().any(|event| event.access.writes)
+        };
+        let contended = of_word.iter().filter(|(_, times)| is_contended(times));
         let contended = contended.map(|(word, _)| *word).collect();
         let mut samples = Times::default();
         let mut looked: Vec<_> = (0..).zip(&recorded.samples).collect();
-        looked.sort_by_key(|(_, sample)| sample.first().and_then(|first| event(*first)).map(|event| event.time_ns));
+        looked.sort_by_key(|(_, sample)| {
+            sample
+                .first()
+                .and_then(|first| event(*first))
+                .map(|event| event.time_ns)
+        });
         for (number, sample) in looked {
             if let Some(first) = sample.first().and_then(|first| event(*first)) {
                 samples.push(first.time_ns, number);
             }
         }
         let named = recorded.sites.iter().filter_map(|site| site.facts.variable);
-        let changing: BTreeSet<_> = named.filter(|variable| written.contains(&variable.0)).collect();
+        let changing: BTreeSet<_> = named
+            .filter(|variable| written.contains(&variable.0))
+            .collect();
         let mut numbers = BTreeMap::new();
         let mut lines = BTreeMap::new();
         for race in &recorded.races {
             let count = numbers.len() as u32;
-            let number = *numbers.entry(recorded.lines_of(race.sites)).or_insert(count);
+            let number = *numbers
+                .entry(recorded.lines_of(race.sites))
+                .or_insert(count);
             lines.insert(race.sites, number);
         }
         Self {
@@ -136,8 +159,12 @@ impl<'a> Index<'a> {
 
     /// The next one who comes to a site from a time on.
     pub(super) fn arrivals(&self, site: SiteId, from_s: f64) -> impl Iterator<Item = (f64, u32)> {
-        let times = usize::try_from(site.0).ok().and_then(|site| self.of_site.get(site));
-        times.into_iter().flat_map(move |times| times.from(from_s, self.round_s))
+        let times = usize::try_from(site.0)
+            .ok()
+            .and_then(|site| self.of_site.get(site));
+        times
+            .into_iter()
+            .flat_map(move |times| times.from(from_s, self.round_s))
     }
 
     /// Accesses of other threads to the bytes of an event, of which one writes and not both are atomic, from a time until another one.
@@ -150,11 +177,16 @@ impl<'a> Index<'a> {
             let times = self.of_word.get(&word).into_iter();
             let times = times.flat_map(|times| times.from(from_s, self.round_s));
             for (at, other) in times.take_while(|(at, _)| *at <= until_s) {
-                let Some(other) = self.event(other).filter(|other| other.thread != own.thread) else {
+                let Some(other) = self.event(other).filter(|other| other.thread != own.thread)
+                else {
                     continue;
                 };
-                let overlap = other.access.words().any(|(of_other, some)| of_other == word && some & bytes != 0);
-                let conflict = (own.access.writes || other.access.writes) && !(own.access.atomic && other.access.atomic);
+                let overlap = other
+                    .access
+                    .words()
+                    .any(|(of_other, some)| of_other == word && some & bytes != 0);
+                let conflict = (own.access.writes || other.access.writes)
+                    && !(own.access.atomic && other.access.atomic);
                 if overlap && conflict {
                     others.push((at, other));
                 }
@@ -167,7 +199,10 @@ impl<'a> Index<'a> {
 
     /// Whether several threads use the bytes of an event, one of them to write.
     pub(super) fn is_contended(&self, event: &Event) -> bool {
-        event.access.words().any(|(word, _)| self.contended.contains(&word))
+        event
+            .access
+            .words()
+            .any(|(word, _)| self.contended.contains(&word))
     }
 
     /// Who writes an address from a time until another one.
@@ -177,7 +212,9 @@ impl<'a> Index<'a> {
         let times = times.flat_map(|times| times.from(from_s, self.round_s));
         let within = times.take_while(|(at, _)| *at <= until_s);
         let events = within.filter_map(|(at, number)| Some((at, self.event(number)?)));
-        events.filter(|(_, event)| event.access.writes && event.access.covers(address)).collect()
+        events
+            .filter(|(_, event)| event.access.writes && event.access.covers(address))
+            .collect()
     }
 
     /// The race of two sites, if they do.
@@ -192,7 +229,10 @@ impl<'a> Index<'a> {
     }
 
     fn set(&self, event: &Event) -> &'a [Held] {
-        self.recorded.locks.get(event.locks as usize).map_or(&[], Vec::as_slice)
+        self.recorded
+            .locks
+            .get(event.locks as usize)
+            .map_or(&[], Vec::as_slice)
     }
 
     /// The locks that a thread holds.
@@ -205,7 +245,9 @@ impl<'a> Index<'a> {
         let of_other = self.set(other);
         let mut own = self.set(one).iter();
         let common = own.find(|own| {
-            of_other.iter().any(|other| own.lock == other.lock && !(own.shared && other.shared))
+            of_other
+                .iter()
+                .any(|other| own.lock == other.lock && !(own.shared && other.shared))
         });
         common.map(|held| held.lock)
     }
@@ -237,7 +279,8 @@ mod tests {
         let times = Times(vec![(100_000_000, 1), (900_000_000, 2)]);
         let next = |from: f64| {
             let next = times.from(from, 2.0).take(3);
-            next.map(|(at, number)| ((at * 10.0).round(), number)).collect::<Vec<_>>()
+            next.map(|(at, number)| ((at * 10.0).round(), number))
+                .collect::<Vec<_>>()
         };
         assert_eq!(next(0.0), [(1.0, 1), (9.0, 2), (21.0, 1)]);
         assert_eq!(next(0.5), [(9.0, 2), (21.0, 1), (29.0, 2)]);

@@ -56,21 +56,32 @@ fn sites(knowledge: Knowledge, index: &Index<'_>) -> Option<Vec<SiteId>> {
     const TRIES: usize = 50;
     let recorded = index.recorded;
     let is_of_contended = |site: SiteId| {
-        let mut events = index.arrivals(site, 0.0).take(TRIES).filter_map(|(_, event)| index.event(event));
+        let mut events = index
+            .arrivals(site, 0.0)
+            .take(TRIES)
+            .filter_map(|(_, event)| index.event(event));
         events.any(|event| index.is_contended(event))
     };
     let is_without_lock = |site: SiteId| {
-        let mut events = index.arrivals(site, 0.0).take(TRIES).filter_map(|(_, event)| index.event(event));
+        let mut events = index
+            .arrivals(site, 0.0)
+            .take(TRIES)
+            .filter_map(|(_, event)| index.event(event));
         events.any(|event| index.is_contended(event) && index.locks(event).next().is_none())
     };
     let is_wanted = |site: SiteId| match knowledge {
         Knowledge::Nothing | Knowledge::Executed => true,
         Knowledge::Contended => is_of_contended(site),
         Knowledge::Unlocked => is_without_lock(site),
-        Knowledge::Racing => recorded.races.iter().any(|race| race.sites.map(u64::from).contains(&site.0)),
+        Knowledge::Racing => recorded
+            .races
+            .iter()
+            .any(|race| race.sites.map(u64::from).contains(&site.0)),
     };
     let plain = recorded.sites.iter().take(recorded.plain as usize);
-    let executed = plain.filter(|site| site.comes > 0.0).map(|site| site.facts.site);
+    let executed = plain
+        .filter(|site| site.comes > 0.0)
+        .map(|site| site.facts.site);
     (knowledge != Knowledge::Nothing).then(|| executed.filter(|site| is_wanted(*site)).collect())
 }
 
@@ -80,9 +91,16 @@ impl Planner for Knowing {
     fn decide(&mut self, _now: Duration, purse: &Purse) -> Action {
         self.next = self.next.next();
         let deed = match &self.sites {
-            _ if purse.left_s <= 0.0 => Deed::Rest { time: Duration::from_secs_f64(purse.until_left_s()) },
-            None => Deed::Sample { at_most: WAIT, then: HOLD },
-            Some(sites) if sites.is_empty() => Deed::Rest { time: Duration::from_secs(1) },
+            _ if purse.left_s <= 0.0 => Deed::Rest {
+                time: Duration::from_secs_f64(purse.until_left_s()),
+            },
+            None => Deed::Sample {
+                at_most: WAIT,
+                then: HOLD,
+            },
+            Some(sites) if sites.is_empty() => Deed::Rest {
+                time: Duration::from_secs(1),
+            },
             Some(sites) => Deed::Wait {
                 site: sites[self.random.usize(..sites.len())],
                 at_most: WAIT,
@@ -90,6 +108,9 @@ impl Planner for Knowing {
                 wanted: None,
             },
         };
-        Action { id: self.next, deed }
+        Action {
+            id: self.next,
+            deed,
+        }
     }
 }

@@ -12,3 +12,5 @@ pub mod report;
 mod scene;
 mod summary;
 
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,9 @@ pub fn races(recorded: &Recorded) -> String {
     const US: f64 = 1e-3;
     let mut lines = std::collections::BTreeMap::new();
     for race in &recorded.races {
-        let (times, nearest) = lines.entry(recorded.lines_of(race.sites)).or_insert((0, u64::MAX));
+        let (times, nearest) = lines
+            .entry(recorded.lines_of(race.sites))
+            .or_insert((0, u64::MAX));
         *times += race.times;
         *nearest = race.nearest_ns.min(*nearest);
     }
@@ -40,7 +42,11 @@ pub fn races(recorded: &Recorded) -> String {
     );
     out += "| one line | other line | unordered pairs of accesses | nearest, us |\n| --- | --- | --- | --- |\n";
     for ([one, other], (times, nearest)) in lines {
-        let _ = writeln!(out, "| {one} | {other} | {times} | {:.1} |", nearest as f64 * US);
+        let _ = writeln!(
+            out,
+            "| {one} | {other} | {times} | {:.1} |",
+            nearest as f64 * US
+        );
     }
     out
 }

@@ -58,7 +58,12 @@ pub(super) struct Replay<'a> {
 }
 
 /// Hunts in a recorded program, until so many threads were held.
-pub(super) fn replay(index: &Index<'_>, planner: &mut dyn Planner, hunt: &Hunt, most_stalls: u64) -> Run {
+pub(super) fn replay(
+    index: &Index<'_>,
+    planner: &mut dyn Planner,
+    hunt: &Hunt,
+    most_stalls: u64,
+) -> Run {
     let mut replay = Replay {
         account: Account::new(hunt.share * index.recorded.processors),
         index,
@@ -97,7 +102,11 @@ impl Replay<'_> {
     }
 
     pub(super) fn site(&self, event: u32) -> SiteId {
-        SiteId(self.index.event(event).map_or(u64::MAX, |event| event.site.into()))
+        SiteId(
+            self.index
+                .event(event)
+                .map_or(u64::MAX, |event| event.site.into()),
+        )
     }
 
     /// The first of each site among others' accesses.
@@ -133,7 +142,12 @@ impl Replay<'_> {
     }
 
     fn first_of(&self, sample: u32) -> Option<u32> {
-        self.index.recorded.samples.get(sample as usize)?.first().copied()
+        self.index
+            .recorded
+            .samples
+            .get(sample as usize)?
+            .first()
+            .copied()
     }
 }
 
@@ -161,7 +175,10 @@ impl Scene for Replay<'_> {
 
     fn code(&self) -> Arc<[SiteFacts]> {
         let sites = self.index.recorded.sites.iter();
-        sites.take(self.index.recorded.plain as usize).map(|site| site.facts).collect()
+        sites
+            .take(self.index.recorded.plain as usize)
+            .map(|site| site.facts)
+            .collect()
     }
 
     fn happens(&mut self) -> Vec<What> {
@@ -176,7 +193,11 @@ impl Scene for Replay<'_> {
                 all.push(What::Seen(self.site(event)));
             }
             seen += 1;
-            self.samples_due = if seen < MOST_SEEN { self.samples_due + each } else { self.now + each };
+            self.samples_due = if seen < MOST_SEEN {
+                self.samples_due + each
+            } else {
+                self.now + each
+            };
         }
         if self.now >= self.next_values {
             self.next_values = self.now + VALUES_S;
@@ -209,7 +230,11 @@ impl Scene for Replay<'_> {
             let Some(of_event) = self.index.event(event) else {
                 continue;
             };
-            if self.index.locks(of_event).any(|lock| self.locks.contains(&lock)) {
+            if self
+                .index
+                .locks(of_event)
+                .any(|lock| self.locks.contains(&lock))
+            {
                 held += 1;
             } else if wanted.is_some_and(|wanted| wanted.0 != of_event.access.address) {
                 passed += 1;
@@ -240,10 +265,18 @@ impl Scene for Replay<'_> {
         }
         match came {
             Some((came_s, event)) => {
-                let standing = Standing { event, came_s, is_watched, sample: None };
+                let standing = Standing {
+                    event,
+                    came_s,
+                    is_watched,
+                    sample: None,
+                };
                 Ok((standing, waited))
             }
-            None if held > 0 => Err(Some(What::LetGo { site, why: LetGo::HoldsLock })),
+            None if held > 0 => Err(Some(What::LetGo {
+                site,
+                why: LetGo::HoldsLock,
+            })),
             None => Err(Some(What::Nobody { site, waited })),
         }
     }
@@ -252,7 +285,9 @@ impl Scene for Replay<'_> {
         let rate = self.index.recorded.processors / self.hunt.costs.sample_s;
         let after = exponential(rate, &mut self.random);
         self.spend(self.hunt.costs.trap_s);
-        let nobody = What::NoSample { waited: Duration::from_secs_f64(after.min(at_most)) };
+        let nobody = What::NoSample {
+            waited: Duration::from_secs_f64(after.min(at_most)),
+        };
         self.now += after.min(at_most);
         if after > at_most {
             return Err(nobody);
@@ -262,7 +297,12 @@ impl Scene for Replay<'_> {
         };
         self.now = at;
         let event = self.first_of(sample).ok_or(nobody)?;
-        Ok(Standing { event, came_s: at, is_watched: false, sample: Some(sample) })
+        Ok(Standing {
+            event,
+            came_s: at,
+            is_watched: false,
+            sample: Some(sample),
+        })
     }
 
     fn watch(&mut self, variable: VariableId, at_most: f64) -> Option<What> {
@@ -270,7 +310,10 @@ impl Scene for Replay<'_> {
         self.now += self.hunt.costs.delay_s;
         let (begin, until) = (self.now, self.now + at_most);
         let writers = self.index.writers(variable.0, begin, until);
-        let mut writers: Vec<_> = writers.iter().map(|(at, event)| (*at, event.site)).collect();
+        let mut writers: Vec<_> = writers
+            .iter()
+            .map(|(at, event)| (*at, event.site))
+            .collect();
         self.now = self.watch_until(&mut writers, until);
         Some(What::Watched {
             variable,
@@ -288,12 +331,17 @@ impl Scene for Replay<'_> {
     }
 
     fn place(&self, standing: Standing) -> (SiteId, AddressId) {
-        let address = self.index.event(standing.event).map_or(0, |event| event.access.address);
+        let address = self
+            .index
+            .event(standing.event)
+            .map_or(0, |event| event.access.address);
         (self.site(standing.event), AddressId(address))
     }
 
     fn ahead(&self, standing: Standing) -> Vec<SiteId> {
-        let sample = standing.sample.and_then(|sample| self.index.recorded.samples.get(sample as usize));
+        let sample = standing
+            .sample
+            .and_then(|sample| self.index.recorded.samples.get(sample as usize));
         let events = sample.map_or(&[][..], Vec::as_slice);
         events.iter().map(|event| self.site(*event)).collect()
     }
@@ -317,7 +365,10 @@ impl Scene for Replay<'_> {
                 self.run.looks += 1;
                 self.look(standing, at_most)
             }
-            Then::LetGo => What::LetGo { site, why: LetGo::Wanted },
+            Then::LetGo => What::LetGo {
+                site,
+                why: LetGo::Wanted,
+            },
         }
     }
 

@@ -22,12 +22,21 @@ pub(super) fn program(index: &Index<'_>) -> Program {
     program.sites = (index.recorded.sites.iter())
         .map(|site| Site {
             facts: site.facts,
-            comes: if site.comes > 0.0 { Comes::Rate(site.comes) } else { Comes::Never },
+            comes: if site.comes > 0.0 {
+                Comes::Rate(site.comes)
+            } else {
+                Comes::Never
+            },
             area: None,
             cpu: 0.0,
         })
         .collect();
-    let mut sides: Vec<u32> = index.recorded.races.iter().flat_map(|race| race.sites).collect();
+    let mut sides: Vec<u32> = index
+        .recorded
+        .races
+        .iter()
+        .flat_map(|race| race.sites)
+        .collect();
     sides.sort_unstable();
     sides.dedup();
     sides.retain(|site| *site < index.recorded.plain);
@@ -40,9 +49,15 @@ pub(super) fn program(index: &Index<'_>) -> Program {
 /// The races of a site: how likely each is met, and how soon on average.
 fn meetings(index: &Index<'_>, site: u32) -> Vec<Meeting> {
     let longest = LONGEST_STALL.as_secs_f64();
-    let count = index.of_site.get(site as usize).map_or(0, |times| times.count());
+    let count = index
+        .of_site
+        .get(site as usize)
+        .map_or(0, |times| times.count());
     let each = count.div_ceil(ARRIVALS).max(1);
-    let arrivals = index.arrivals(SiteId(site.into()), 0.0).take(count).step_by(each);
+    let arrivals = index
+        .arrivals(SiteId(site.into()), 0.0)
+        .take(count)
+        .step_by(each);
     let mut tried = 0.0;
     let mut met = BTreeMap::<u32, (f64, f64)>::new();
     for (at, event) in arrivals {
@@ -52,7 +67,8 @@ fn meetings(index: &Index<'_>, site: u32) -> Vec<Meeting> {
         tried += 1.0;
         let mut first = BTreeMap::new();
         for (other_at, other) in index.others(event, at, at + longest) {
-            let races = index.race(own.site, other.site).is_some() && index.common_lock(own, other).is_none();
+            let races = index.race(own.site, other.site).is_some()
+                && index.common_lock(own, other).is_none();
             if races {
                 first.entry(other.site).or_insert(other_at - at);
             }

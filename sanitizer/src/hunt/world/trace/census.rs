@@ -49,7 +49,9 @@ impl Census {
                 }
             }
         }
-        census.words.retain(|_, users| users.are_many && users.write);
+        census
+            .words
+            .retain(|_, users| users.are_many && users.write);
         census.turns = Turns::sorted(numbers);
         Ok(census)
     }

@@ -130,7 +130,9 @@ impl Clocks {
     /// Whether what another thread did in such a moment is before whatever a thread does now.
     #[must_use]
     pub fn is_after(&self, thread: usize, other: usize, moment: u32) -> bool {
-        self.threads.get(thread).is_some_and(|of| of.clock.of(other) >= moment)
+        self.threads
+            .get(thread)
+            .is_some_and(|of| of.clock.of(other) >= moment)
     }
 
     /// The locks that a thread holds.
@@ -156,7 +158,10 @@ impl Clocks {
             Operation::Lock => {
                 thread.clock.join(&object.released);
                 thread.clock.join(&object.by_readers);
-                thread.held.push(Held { lock, shared: false });
+                thread.held.push(Held {
+                    lock,
+                    shared: false,
+                });
             }
             Operation::LockShared => {
                 thread.clock.join(&object.released);
@@ -183,7 +188,10 @@ impl Clocks {
                 releases = true;
             }
             Operation::StoreRelaxed => object.released.clone_from(&thread.fence),
-            Operation::Fence { acquires, releases: hands_on } => {
+            Operation::Fence {
+                acquires,
+                releases: hands_on,
+            } => {
                 if acquires {
                     let pending = std::mem::take(&mut thread.pending);
                     thread.clock.join(&pending);
@@ -193,7 +201,10 @@ impl Clocks {
                     releases = true;
                 }
             }
-            Operation::ReadWrite { acquires, releases: hands_on } => {
+            Operation::ReadWrite {
+                acquires,
+                releases: hands_on,
+            } => {
                 if acquires {
                     thread.clock.join(&object.released);
                 } else {

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result};
-use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
+};
 
 use crate::image::Image;
 
@@ -37,14 +40,22 @@ pub enum Names {
 /// Says what the file lacks.
 pub fn sites(image: &Image) -> Result<Vec<CodeSite>> {
     let segments = image.segments().iter();
-    let begin = segments.map(|segment| segment.address).min().context("the program has no segments")?;
-    let functions = image.all_functions().context("the program has too many functions")?;
+    let begin = segments
+        .map(|segment| segment.address)
+        .min()
+        .context("the program has no segments")?;
+    let functions = image
+        .all_functions()
+        .context("the program has too many functions")?;
     let accesses: HashMap<u64, bool> = functions
         .iter()
         .filter_map(|function| Some((function.address.0, writes(function.name)?)))
         .collect();
     let mut sites = Vec::new();
-    for function in functions.iter().filter(|function| !function.name.starts_with(ENTRY)) {
+    for function in functions
+        .iter()
+        .filter(|function| !function.name.starts_with(ENTRY))
+    {
         let size = usize::try_from(function.size).unwrap_or(usize::MAX);
         if let Some(code) = image.bytes_at(function.address, size) {
             of_function(code, function.address.0, begin.0, &accesses, &mut sites);
@@ -71,7 +82,13 @@ fn writes(name: &str) -> Option<bool> {
     }
 }
 
-fn of_function(code: &[u8], start: u64, begin: u64, accesses: &HashMap<u64, bool>, sites: &mut Vec<CodeSite>) {
+fn of_function(
+    code: &[u8],
+    start: u64,
+    begin: u64,
+    accesses: &HashMap<u64, bool>,
+    sites: &mut Vec<CodeSite>,
+) {
     let mut factory = InstructionInfoFactory::new();
     let mut registers = Registers::default();
     for instruction in Decoder::with_ip(64, code, start, DecoderOptions::NONE).into_iter() {
@@ -82,7 +99,12 @@ fn of_function(code: &[u8], start: u64, begin: u64, accesses: &HashMap<u64, bool
                 other => other,
             };
             if let Ok(site) = u32::try_from(instruction.next_ip().wrapping_sub(begin)) {
-                sites.push(CodeSite { site, function: start.wrapping_sub(begin), writes, names });
+                sites.push(CodeSite {
+                    site,
+                    function: start.wrapping_sub(begin),
+                    writes,
+                    names,
+                });
             }
         }
         registers.step(&instruction, &mut factory);
@@ -133,13 +155,17 @@ impl Registers {
             Mnemonic::Mov if is_register => Some(match instruction.op1_kind() {
                 OpKind::Register => self.get(instruction.op1_register().full_register()),
                 // The address of a variable, where the program is not moved.
-                OpKind::Immediate32 | OpKind::Immediate32to64 | OpKind::Immediate64 if instruction.immediate(1) != 0 => {
+                OpKind::Immediate32 | OpKind::Immediate32to64 | OpKind::Immediate64
+                    if instruction.immediate(1) != 0 =>
+                {
                     Names::Variable(instruction.immediate(1))
                 }
                 _ => Names::Else,
             }),
             Mnemonic::Add if is_register && instruction.op1_kind() != OpKind::Register => {
-                u32::try_from(instruction.try_immediate(1).unwrap_or(u64::MAX)).ok().map(Names::Member)
+                u32::try_from(instruction.try_immediate(1).unwrap_or(u64::MAX))
+                    .ok()
+                    .map(Names::Member)
             }
             _ => None,
         };
@@ -150,7 +176,10 @@ impl Registers {
             return;
         }
         for used in factory.info(instruction).used_registers() {
-            let is_written = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+            let is_written = !matches!(
+                used.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::None
+            );
             if is_written {
                 self.0.remove(&used.register().full_register());
             }
@@ -201,11 +230,30 @@ mod tests {
         push(&[0x48, 0x8b, 0x3b]); // mov rdi, [rbx]
         push(&[]);
         let mut sites = Vec::new();
-        of_function(&code, 0x1000, 0x800, &HashMap::from([(entry, true)]), &mut sites);
+        of_function(
+            &code,
+            0x1000,
+            0x800,
+            &HashMap::from([(entry, true)]),
+            &mut sites,
+        );
         let names: Vec<_> = sites.iter().map(|site| site.names).collect();
         let member = Names::Member(0x18);
-        assert_eq!(names, [Names::Variable(0x1800), member, member, Names::Else, Names::Else]);
-        assert!(sites.iter().all(|site| site.writes && site.function == 0x800));
+        assert_eq!(
+            names,
+            [
+                Names::Variable(0x1800),
+                member,
+                member,
+                Names::Else,
+                Names::Else
+            ]
+        );
+        assert!(
+            sites
+                .iter()
+                .all(|site| site.writes && site.function == 0x800)
+        );
         assert_eq!(sites[0].site, 0x80c);
     }
 }

@@ -28,7 +28,7 @@
 //! | 7 | memory was allocated | first byte | bytes; longer ones are several records |
 //! | 8 | memory is about to be freed | first byte | |
 //!
-//! A thread's beginning and its end are objects as well: at the addresses of twice its number, and that and one.
+//! A thread's beginning and its end are objects as well, at the addresses of twice its number, and that and one; and so are descriptors of files, behind 1,024 threads.
 
 use std::{
     fs::File,
@@ -267,7 +267,12 @@ impl<R: Read> Iterator for Entries<R> {
             let length = low(what >> ADDRESS_BITS, LENGTH_BITS);
             let access = |writes, atomic| {
                 let length = length as u16;
-                What::Access(Access { address, length, writes, atomic })
+                What::Access(Access {
+                    address,
+                    length,
+                    writes,
+                    atomic,
+                })
             };
             let what = match what >> (ADDRESS_BITS + LENGTH_BITS) {
                 1 => access(false, false),
@@ -279,10 +284,16 @@ impl<R: Read> Iterator for Entries<R> {
                     continue;
                 }
                 6 => match Operation::of(length) {
-                    Some(operation) => What::Sync { object: address, operation },
+                    Some(operation) => What::Sync {
+                        object: address,
+                        operation,
+                    },
                     None => continue,
                 },
-                7 => What::Allocated { address, length: length as u16 },
+                7 => What::Allocated {
+                    address,
+                    length: length as u16,
+                },
                 8 => What::Freed,
                 _ => continue,
             };
@@ -310,13 +321,20 @@ impl Recording {
     /// Names the file that cannot be read.
     pub fn open(folder: &Path) -> Result<Self> {
         let mut threads = Vec::new();
-        let listed = folder.read_dir().with_context(|| format!("reading {}", folder.display()))?;
+        let listed = folder
+            .read_dir()
+            .with_context(|| format!("reading {}", folder.display()))?;
         for file in listed {
             let path = file?.path();
-            if path.extension().is_some_and(|extension| extension == "thread") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "thread")
+            {
                 let mut header = [0; HEADER];
                 let read = File::open(&path).and_then(|mut file| file.read_exact(&mut header));
-                let header = read.map_err(anyhow::Error::from).and_then(|()| Header::read(&header));
+                let header = read
+                    .map_err(anyhow::Error::from)
+                    .and_then(|()| Header::read(&header));
                 let header = header.with_context(|| format!("reading {}", path.display()))?;
                 threads.push((header, path));
             }
@@ -357,7 +375,12 @@ mod tests {
     use crate::hunt::world::trace::testing::{bytes_of, header};
 
     fn access(address: u64, length: u16) -> Access {
-        Access { address, length, writes: true, atomic: false }
+        Access {
+            address,
+            length,
+            writes: true,
+            atomic: false,
+        }
     }
 
     /// Check which bytes of which words an access is about.
@@ -369,7 +392,10 @@ mod tests {
             (20, 8, vec![(2, 0xf0), (3, 0x0f)]),
             (15, 10, vec![(1, 0x80), (2, 0xff), (3, 0x01)]),
         ] {
-            assert_eq!(access(address, length).words().collect::<Vec<_>>(), expected);
+            assert_eq!(
+                access(address, length).words().collect::<Vec<_>>(),
+                expected
+            );
         }
     }
 
@@ -377,14 +403,30 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let entries = [
-            Entry { time: 7, site: 0x1234, sequence: None, what: What::Access(access(0x7fff_1234_5678, 4095)) },
+            Entry {
+                time: 7,
+                site: 0x1234,
+                sequence: None,
+                what: What::Access(access(0x7fff_1234_5678, 4095)),
+            },
             Entry {
                 time: 9,
                 site: 0xff_ffff,
                 sequence: Some(3),
-                what: What::Sync { object: 0x1000, operation: Operation::ReadWrite { acquires: true, releases: false } },
+                what: What::Sync {
+                    object: 0x1000,
+                    operation: Operation::ReadWrite {
+                        acquires: true,
+                        releases: false,
+                    },
+                },
             },
-            Entry { time: 10, site: 1, sequence: Some(4), what: What::Freed },
+            Entry {
+                time: 10,
+                site: 1,
+                sequence: Some(4),
+                what: What::Freed,
+            },
         ];
         let bytes = bytes_of(&entries);
         let read = |bytes: &[u8]| Entries::new(bytes, u64::MAX).collect::<Vec<_>>();
@@ -412,7 +454,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(Recording::open(folder.path()).is_err());
         std::fs::write(folder.path().join("0.thread"), &good[..20]).unwrap();
-        let said = format!("{:#}", Recording::open(folder.path()).expect_err("it is cut"));
+        let said = format!(
+            "{:#}",
+            Recording::open(folder.path()).expect_err("it is cut")
+        );
         assert!(said.contains("0.thread"), "{said}");
     }
 }

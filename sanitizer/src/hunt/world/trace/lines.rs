@@ -10,7 +10,11 @@ use crate::{
 
 /// Gives names to the lines of all sites that were executed: the innermost ones, where calls were inlined.
 pub(super) fn name(recorded: &mut Recorded, program: &Path, image: &Image, header: &Header) {
-    let begins = image.segments().iter().map(|segment| segment.address.0).min();
+    let begins = image
+        .segments()
+        .iter()
+        .map(|segment| segment.address.0)
+        .min();
     let mut symbolizer = Symbolizer::new();
     symbolizer.add_module(&ModuleInfo {
         path: program.display().to_string(),

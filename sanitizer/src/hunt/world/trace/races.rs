@@ -74,12 +74,21 @@ impl Races {
                 let mut pair = [last.place, place];
                 pair.sort_unstable();
                 let apart = time.abs_diff(last.time);
-                let seen = self.found.entry(pair).or_insert(Seen { times: 0, nearest: apart });
+                let seen = self.found.entry(pair).or_insert(Seen {
+                    times: 0,
+                    nearest: apart,
+                });
                 seen.times += 1;
                 seen.nearest = seen.nearest.min(apart);
             }
         }
-        let last = Last { thread: number, place, bytes, moment: clocks.moment(thread), time };
+        let last = Last {
+            thread: number,
+            place,
+            bytes,
+            moment: clocks.moment(thread),
+            time,
+        };
         match own.and_then(|own| kept.get_mut(own)) {
             Some(own) => *own = last,
             None => {
@@ -96,7 +105,12 @@ impl Races {
 
     /// Memory is somebody's anew: what was done with it before is no race with what comes.
     pub fn allocated(&mut self, address: u64, length: u16) {
-        let all = Access { address, length, writes: true, atomic: false };
+        let all = Access {
+            address,
+            length,
+            writes: true,
+            atomic: false,
+        };
         for (word, _) in all.words() {
             self.words.remove(&word);
         }

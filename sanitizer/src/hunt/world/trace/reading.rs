@@ -43,7 +43,11 @@ pub fn recorded(folder: &Path, program: &Path, slower: f64) -> Result<Recorded> 
     reading.code(&code::sites(&image)?);
     reading.read(&recording)?;
     let header = reading.header;
-    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = program
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let mut recorded = reading.end(name);
     lines::name(&mut recorded, program, &image, &header);
     Ok(recorded)
@@ -78,7 +82,10 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn new(census: &'a Census, recording: &Recording, slower: f64) -> Result<Self> {
-        let header = *recording.headers().next().context("a recording has threads")?;
+        let header = *recording
+            .headers()
+            .next()
+            .context("a recording has threads")?;
         let threads = recording.headers().count();
         Ok(Self {
             census,
@@ -106,7 +113,12 @@ impl<'a> Reading<'a> {
         self.numbers.insert(offset, number);
         let comes = self.census.executions(offset) as f64 / self.lasted_s();
         let site = SiteId(number.into());
-        self.sites.push(Site { facts: SiteFacts { site, ..facts }, offset, line: None, comes });
+        self.sites.push(Site {
+            facts: SiteFacts { site, ..facts },
+            offset,
+            line: None,
+            comes,
+        });
     }
 
     /// All sites: first those that the code has.
@@ -165,8 +177,13 @@ impl<'a> Reading<'a> {
         for (word, bytes) in access.words() {
             if self.census.is_contended(word) {
                 is_contended = true;
-                let place = Place { site: offset, writes, atomic };
-                self.races.access(&self.clocks, thread, (word, bytes), place, time);
+                let place = Place {
+                    site: offset,
+                    writes,
+                    atomic,
+                };
+                self.races
+                    .access(&self.clocks, thread, (word, bytes), place, time);
             }
         }
         let is_sampled = self.is_sampled(thread, time);
@@ -229,13 +246,18 @@ impl<'a> Reading<'a> {
             };
             let sites = [one.min(other), one.max(other)];
             let nearest_ns = (seen.nearest as f64 / self.ticks_per_s * 1e9) as u64;
-            let race = races.entry(sites).or_insert(Race { sites, times: 0, nearest_ns });
+            let race = races.entry(sites).or_insert(Race {
+                sites,
+                times: 0,
+                nearest_ns,
+            });
             race.times += seen.times;
             race.nearest_ns = race.nearest_ns.min(nearest_ns);
         }
         self.samples.retain(|sample| !sample.is_empty());
         let recorded = self.header.lasted.as_secs_f64();
-        let cpu_s = self.header.cpu.as_secs_f64() * self.header.ticks_per_s as f64 / self.ticks_per_s;
+        let cpu_s =
+            self.header.cpu.as_secs_f64() * self.header.ticks_per_s as f64 / self.ticks_per_s;
         let lasted_s = recorded * self.header.ticks_per_s as f64 / self.ticks_per_s;
         Recorded {
             name,

@@ -114,7 +114,9 @@ impl Recorded {
     /// Says that it is none.
     pub fn kept(packed: impl Read) -> Result<Self> {
         let mut bytes = Vec::new();
-        flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).context("unpacking it")?;
+        flate2::read::GzDecoder::new(packed)
+            .read_to_end(&mut bytes)
+            .context("unpacking it")?;
         postcard::from_bytes(&bytes).context("this is no trace, or one of another version")
     }
 }

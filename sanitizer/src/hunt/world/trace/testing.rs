@@ -24,8 +24,19 @@ pub(super) fn races_of(deeds: &[(usize, Deed)]) -> BTreeMap<[Place; 2], Seen> {
     let (mut clocks, mut races) = (Clocks::new(3), Races::default());
     for (number, &(thread, deed)) in (1..).zip(deeds) {
         let mut access = |address, length, writes, atomic| {
-            let place = Place { site: number, writes, atomic };
-            for word in (Access { address, length, writes, atomic }).words() {
+            let place = Place {
+                site: number,
+                writes,
+                atomic,
+            };
+            for word in (Access {
+                address,
+                length,
+                writes,
+                atomic,
+            })
+            .words()
+            {
                 races.access(&clocks, thread, word, place, number.into());
             }
         };
@@ -54,7 +65,12 @@ pub(super) fn bytes_of(entries: &[Entry]) -> Vec<u8> {
         }
         let when = entry.time | u64::from(entry.site) << 40;
         match entry.what {
-            What::Access(Access { address, length, writes, atomic }) => {
+            What::Access(Access {
+                address,
+                length,
+                writes,
+                atomic,
+            }) => {
                 let kind = 1 + u64::from(writes) + 2 * u64::from(atomic);
                 record(kind, address, length.into(), when);
             }
@@ -76,7 +92,9 @@ fn number_of(operation: Operation) -> u64 {
         Operation::LoadRelaxed => 6,
         Operation::StoreRelease => 7,
         Operation::StoreRelaxed => 8,
-        Operation::Fence { acquires, releases } => 8 + u64::from(acquires) + 2 * u64::from(releases),
+        Operation::Fence { acquires, releases } => {
+            8 + u64::from(acquires) + 2 * u64::from(releases)
+        }
         Operation::ReadWrite { acquires, releases } => {
             16 + u64::from(acquires) + 2 * u64::from(releases)
         }
