@@ -228,7 +228,7 @@ fn summary_of_races() {
     );
 }
 
-/// Some milliseconds of the pool of threads of the benchmarks (`bench/queue.c`, four threads): `cargo xtask trace --program queue --megabytes 1 --keep FILE`.
+/// Some milliseconds of the pool of threads of the benchmarks (`bench/queue.c`, four threads): `cargo xtask trace --program queue --megabytes 32 --keep FILE`.
 const QUEUE: &[u8] = include_bytes!("queue.trace");
 
 /// Check that the planner finds the race of a real program in what was recorded of it, does the same each time, and spends no more than there is.
