@@ -62,6 +62,15 @@ impl Who {
         }
     }
 
+    /// After so many threads it is over, which were held: who knows too much holds thousands a minute.
+    const fn most_stalls(self) -> u64 {
+        match self {
+            Self::Knowing(_) => STALLS[STALLS.len() - 1],
+            Self::Uniform | Self::Planner => u64::MAX,
+            Self::Oracle => 10 * STALLS[STALLS.len() - 1],
+        }
+    }
+
     fn planner<'a>(
         self,
         index: &Index<'_>,
@@ -96,12 +105,12 @@ pub struct Conditions {
 pub(super) struct Figure {
     /// After [`STALLS`]; `None` where no hunt came to so many.
     pub(super) by_stalls: [Option<f64>; 5],
-    /// After [`MINUTES`].
-    pub(super) by_minutes: [f64; 3],
+    /// After [`MINUTES`]; `None` where it was over before.
+    pub(super) by_minutes: [Option<f64>; 3],
     /// Stalls a minute.
     pub(super) stalls: f64,
-    /// What was spent on a race, s; one that was not found counts as all that could be spent.
-    pub(super) cost_s: f64,
+    /// What was spent on a race, s; one that was not found counts as all that could be spent. `None` where it was over before that.
+    pub(super) cost_s: Option<f64>,
 }
 
 /// Lets everybody hunt.
@@ -117,12 +126,17 @@ pub(super) fn compare(index: &Index<'_>, conditions: &Conditions) -> Vec<Figure>
                     seed,
                 };
                 let mut planner = who.planner(index, &program, conditions.costs, seed);
-                replay(index, planner.as_mut(), &hunt, u64::MAX)
+                replay(index, planner.as_mut(), &hunt, who.most_stalls())
             })
             .collect();
         figure(&runs, index, conditions)
     };
-    Who::ALL.iter().map(figure).collect()
+    std::thread::scope(|scope| {
+        let figure = &figure;
+        let figures = Who::ALL.map(|who| scope.spawn(move || figure(&who)));
+        let figures = figures.into_iter().map(std::thread::ScopedJoinHandle::join);
+        figures.map(Result::unwrap_or_default).collect()
+    })
 }
 
 fn figure(runs: &[Run], index: &Index<'_>, conditions: &Conditions) -> Figure {
@@ -144,11 +158,20 @@ fn figure(runs: &[Run], index: &Index<'_>, conditions: &Conditions) -> Figure {
             let reached = runs.iter().all(|run| run.stalls >= stalls || is_done(run));
             reached.then(|| mean(&|run| by(run, &|_, at| at <= stalls)))
         }),
-        by_minutes: MINUTES.map(|minutes| mean(&|run| by(run, &|at, _| at <= 60.0 * minutes))),
-        stalls: mean(&|run| 60.0 * run.stalls as f64 / run.time_s.max(1e-9)),
-        cost_s: mean(&|run| {
-            let spent: f64 = run.finds.iter().map(|find| find.spent_s.min(most)).sum();
-            (spent + (races - run.finds.len() as f64) * most) / races.max(1.0)
+        by_minutes: MINUTES.map(|minutes| {
+            let seconds = 60.0 * minutes;
+            let reached = runs.iter().all(|run| run.time_s >= seconds || is_done(run));
+            reached.then(|| mean(&|run| by(run, &|at, _| at <= seconds)))
         }),
+        stalls: mean(&|run| 60.0 * run.stalls as f64 / run.time_s.max(1e-9)),
+        cost_s: {
+            let reached =
+                (runs.iter()).all(|run| run.time_s >= conditions.length_s || is_done(run));
+            let cost = |run: &Run| {
+                let spent: f64 = run.finds.iter().map(|find| find.spent_s.min(most)).sum();
+                (spent + (races - run.finds.len() as f64) * most) / races.max(1.0)
+            };
+            reached.then(|| mean(&cost))
+        },
     }
 }

@@ -74,16 +74,17 @@ pub fn planners(recorded: &Recorded, conditions: &Conditions) -> String {
     out.push('\n');
     for (who, figure) in Who::ALL.iter().zip(compare(&index, conditions)) {
         let _ = write!(out, "| {} |", who.name());
-        for found in figure.by_stalls {
-            let _ = match found {
-                Some(found) => write!(out, " {found:.1} |"),
-                None => write!(out, " - |"),
-            };
+        for found in figure.by_stalls.iter().chain(&figure.by_minutes) {
+            let _ = write!(
+                out,
+                " {} |",
+                found.map_or("-".to_owned(), |found| format!("{found:.1}"))
+            );
         }
-        for found in figure.by_minutes {
-            let _ = write!(out, " {found:.1} |");
-        }
-        let _ = writeln!(out, " {:.0} | {:.2} |", figure.stalls, figure.cost_s);
+        let cost = figure
+            .cost_s
+            .map_or("-".to_owned(), |cost| format!("{cost:.2}"));
+        let _ = writeln!(out, " {:.0} | {cost} |", figure.stalls);
     }
     out
 }

@@ -191,7 +191,7 @@ impl<'a> Reading<'a> {
             let each = self.census.executions(offset).div_ceil(MOST_ALONE);
             let so_far = self.alone.entry(offset).or_default();
             *so_far += 1;
-            *so_far % each.max(1) != 0
+            !so_far.is_multiple_of(each.max(1))
         };
         if is_one_of_many && !is_sampled {
             return;

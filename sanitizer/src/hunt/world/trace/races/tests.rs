@@ -30,10 +30,13 @@ const N: u64 = 0x200;
 /// The word that is accessed.
 const X: u64 = 0x1000;
 
+/// What threads do, one after the other, each with its number.
+type Deeds<'a> = &'a [(usize, Deed)];
+
 /// Check what orders two accesses, and what does not: for each thing that does, its broken twin.
 #[test]
 fn orders() {
-    let table: [(&str, usize, &[(usize, Deed)]); 33] = [
+    let table: [(&str, usize, Deeds<'_>); 33] = [
         ("nothing", 1, &[(0, Writes(X, 8)), (1, Reads(X, 8))]),
         ("two reads", 0, &[(0, Reads(X, 8)), (1, Reads(X, 8))]),
         ("one thread", 0, &[(0, Writes(X, 8)), (0, Reads(X, 8))]),
