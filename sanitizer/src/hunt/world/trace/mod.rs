@@ -1,6 +1,6 @@
 //! What a real program did with its memory, recorded: its true races, and a program for the simulation that does just that again.
 //!
-//! [`format`] is what `tests/fixtures/trace/recorder.c` writes; [`order`] puts the threads' records into one order. [`clocks`] says of two accesses
+//! [`mod@format`] is what `tests/fixtures/trace/recorder.c` writes; [`order`] puts the threads' records into one order. [`clocks`] says of two accesses
 //! whether anything orders them, [`races`] finds those of which nothing does. [`code`] says what a program's own code tells of its sites,
 //! [`reading`] reads it all, and [`recorded`] is what a simulation needs of it.
 //!
