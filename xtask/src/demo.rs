@@ -57,7 +57,7 @@ pub fn run() -> Result<()> {
         "==> {CLIENTS} clients send requests for {} s",
         LOAD.as_secs()
     );
-    let requests = load(port);
+    let requests = load(port, LOAD);
     println!("==> {requests} requests answered; the server is told to end");
     watched.end()
 }
@@ -71,14 +71,7 @@ struct Watched {
 impl Watched {
     /// The port that the server says it listens on.
     fn port(&mut self) -> Result<u16> {
-        let stdout = self.child.stdout.take().context("the server's output")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let port = line
-            .trim()
-            .strip_prefix("port ")
-            .and_then(|port| port.parse().ok());
-        port.with_context(|| {
+        port(&mut self.child)?.with_context(|| {
             "the server has not started; try `gwp-race doctor`, which says what this machine \
              lacks"
         })
@@ -123,8 +116,17 @@ impl Drop for Watched {
     }
 }
 
-/// Sends requests for a while; the result is how many were answered.
-fn load(port: u16) -> u64 {
+/// The port that the server says it listens on, whose output is piped; `None` where it says something else.
+pub fn port(server: &mut Child) -> Result<Option<u16>> {
+    let stdout = server.stdout.take().context("the server's output")?;
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line)?;
+    let port = line.trim().strip_prefix("port ");
+    Ok(port.and_then(|port| port.parse().ok()))
+}
+
+/// Sends requests for so long; the result is how many were answered.
+pub fn load(port: u16, time: Duration) -> u64 {
     let stopping = Arc::new(AtomicBool::new(false));
     let answered = Arc::new(AtomicU64::new(0));
     let clients: Vec<_> = (0..CLIENTS)
@@ -136,7 +138,7 @@ fn load(port: u16) -> u64 {
             })
         })
         .collect();
-    thread::sleep(LOAD);
+    thread::sleep(time);
     stopping.store(true, Relaxed);
     for client in clients {
         let _ = client.join();

@@ -10,9 +10,12 @@ use anyhow::Result;
 
 use crate::{
     paths,
-    source::METADATA_FLAGS,
+    source::{METADATA_FLAGS, RECORDED_FLAGS},
     steps::{shown, step},
 };
+
+/// The source of the recorder.
+pub const RECORDER: &str = "tests/fixtures/trace/recorder.c";
 
 /// Builds `tests/fixtures/KIND/NAME.c` with metadata into `target/KIND/NAME`; its path.
 pub fn compile(kind: &str, name: &str) -> Result<PathBuf> {
@@ -38,6 +41,26 @@ pub fn compile_with_library(kind: &str, name: &str, library: &str) -> Result<Pat
     clang.arg(&shared).arg("-Wl,-rpath,$ORIGIN");
     build(clang)?;
     Ok(program)
+}
+
+/// Builds `tests/fixtures/KIND/NAME.c` with the recorder into `target/KIND/NAME-recorded`; its path.
+pub fn compile_recorded(kind: &str, name: &str) -> Result<PathBuf> {
+    let program = output(kind, &format!("{name}-recorded"))?;
+    let mut clang = clang_with(RECORDED_FLAGS, &program);
+    clang.arg(format!("tests/fixtures/{kind}/{name}.c"));
+    clang.arg(recorder()?);
+    build(clang)?;
+    Ok(program)
+}
+
+/// Builds the recorder, into `target/trace`; the object, which is linked with programs.
+pub fn recorder() -> Result<PathBuf> {
+    let object = output("trace", "recorder.o")?;
+    let mut clang = clang_with("-O2 -g", &object);
+    // It is not recorded itself.
+    clang.args(["-c", RECORDER]);
+    build(clang)?;
+    Ok(object)
 }
 
 /// The same with so many functions of `tests/fixtures/bench/functions.s` beside those of the program, into
@@ -101,9 +124,13 @@ fn output(kind: &str, name: &str) -> Result<PathBuf> {
 }
 
 fn clang(output: &Path) -> Command {
+    clang_with(METADATA_FLAGS, output)
+}
+
+fn clang_with(flags: &str, output: &Path) -> Command {
     let mut clang = Command::new("clang-22");
     clang
-        .args(METADATA_FLAGS.split_whitespace())
+        .args(flags.split_whitespace())
         .args(["-pthread", "-o"])
         .arg(output)
         .current_dir(paths::root());

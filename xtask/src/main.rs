@@ -29,6 +29,7 @@ mod source;
 mod steps;
 mod suites;
 mod test;
+mod trace;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks of gwp-race")]
@@ -56,6 +57,8 @@ enum Task {
     /// Measure; results go to stdout and to target/bench.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Record what programs do with their memory; their true races, and what planners find of them in the recording.
+    Trace(trace::Options),
     /// Kill gwp-race at random instants, and examine the programs that it watched.
     Chaos(chaos::Options),
     /// Watch a program under a mixed load for some minutes, and draw what gwp-race uses.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Demo => demo::run(),
         Task::Test(options) => test::run(&options),
         Task::Bench(bench) => bench::run(&bench),
+        Task::Trace(options) => trace::run(&options),
         Task::Chaos(options) => chaos::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Suites(options) => suites::run(&options),

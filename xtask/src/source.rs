@@ -16,6 +16,10 @@ use crate::{apt::Lists, paths, setup, steps::step};
 pub const METADATA_FLAGS: &str = "-O2 -g -fexperimental-sanitize-metadata=atomics -mllvm -enable-tail-merge=0 \
      -mllvm -x86-promote-anyext-load=0 -Wno-unused-command-line-argument";
 
+/// What makes calls of the recorder (`tests/fixtures/trace/recorder.c`), which is linked in the place of ThreadSanitizer: each access has one of its own.
+pub const RECORDED_FLAGS: &str = "-O2 -g -fsanitize=thread -fno-sanitize-link-runtime -mllvm -enable-tail-merge=0 \
+     -Wno-unused-command-line-argument";
+
 /// An unpacked source package.
 pub struct Tree(PathBuf);
 

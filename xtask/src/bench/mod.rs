@@ -16,7 +16,7 @@ mod metadata;
 mod numbers;
 mod overhead;
 mod pair;
-mod real;
+pub mod real;
 mod reported;
 mod started;
 mod statistics;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::hunt::plan::event::AddressId;
 
 /// A thread that has come to where one was waited for.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     /// The site.
     pub(super) index: usize,

@@ -271,7 +271,11 @@ mod tests {
             length_s: 3600.0,
             seed: 1,
         };
-        let find = |time_s, spent_s| Find { time_s, spent_s };
+        let find = |time_s, spent_s| Find {
+            time_s,
+            spent_s,
+            stalls: 1,
+        };
         let run = Run {
             finds: vec![find(60.0, 1.0), find(0.5, 0.1)],
             ..Run::default()

@@ -6,6 +6,7 @@
 //!
 //! Nothing of it is called when gwp-race runs. It is here for tests, and for `cargo xtask bench world`.
 
+mod account;
 mod arrival;
 pub mod comparison;
 pub mod costs;
@@ -17,11 +18,14 @@ pub mod oracle;
 mod preempted;
 mod profile;
 pub mod program;
+pub mod replay;
 pub mod report;
+mod scene;
 pub mod simulation;
 mod small;
 mod stop;
 mod surroundings;
+pub mod trace;
 pub mod uniform;
 mod wait;
 pub mod wired;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::hunt::plan::{
-    Planner,
-    action::{Action, Candidate},
+    action::Candidate,
     event::{Partner, StallEnd, What},
 };
 
@@ -12,19 +11,16 @@ use super::{
     arrival::Bytes,
     costs::MOST_TRAPS,
     program::{Meeting, Order},
-    simulation::{Find, World, id, tell},
+    simulation::{Find, World, id},
 };
 
 /// How often a thread is certain to access memory that may be shared before its code can lead elsewhere, as counted on threads of memcached.
 const CERTAIN: f64 = 0.4;
 /// Threads that are looked at each time.
 const MOST: f64 = 16.0;
-/// Where there is nobody who is worth it, it is tried again after this time, s.
-const PAUSE_S: f64 = 5e-3;
-
 impl World<'_> {
-    /// Looks who is off a processor, and has the planner choose; what has come of it.
-    pub(super) fn preempted(&mut self, action: &Action, planner: &mut dyn Planner) -> What {
+    /// Looks who is off a processor, right before an access.
+    pub(super) fn off_processors(&mut self) -> Vec<Candidate> {
         self.spend(self.hunt.costs.look_s);
         let mut all = Vec::new();
         for _ in 0..self.program.waiting.min(MOST) as usize {
@@ -37,28 +33,24 @@ impl World<'_> {
                 });
             }
         }
-        let chosen = planner.preempted(self.time(), &all);
-        let chosen = chosen.and_then(|(index, at_most)| Some((*all.get(index)?, at_most)));
-        let Some((candidate, at_most)) = chosen else {
-            self.now += PAUSE_S;
-            return What::NoSample {
-                waited: Duration::from_secs_f64(PAUSE_S),
-            };
-        };
-        let index = candidate.site.0 as usize;
-        let bytes = self.bytes(index);
-        let about = What::About {
-            site: candidate.site,
-            address: bytes.address,
-        };
-        tell(planner, self.time(), Some(action), about);
-        // It is expected to be off for so long, and may be for as long again, or get a processor at once.
-        let off_s = 2.0 * candidate.left.as_secs_f64() * self.random.f64();
-        self.watch_preempted(index, bytes, at_most.as_secs_f64().min(off_s))
+        all
+    }
+
+    /// Watches what one is about to access that is expected to be off for so long, s, for so long at most.
+    pub(super) fn watch_off(
+        &mut self,
+        index: usize,
+        bytes: Bytes,
+        left: f64,
+        at_most: f64,
+    ) -> What {
+        // It may be off for as long again, or get a processor at once.
+        let off_s = 2.0 * left * self.random.f64();
+        self.watch_preempted_for(index, bytes, at_most.min(off_s))
     }
 
     /// Watches what one is about to access for so long, s.
-    fn watch_preempted(&mut self, index: usize, bytes: Bytes, at_most: f64) -> What {
+    fn watch_preempted_for(&mut self, index: usize, bytes: Bytes, at_most: f64) -> What {
         self.spend(self.hunt.costs.arm_s);
         self.now += self.hunt.costs.delay_s;
         self.run.free_stalls += 1;
@@ -79,6 +71,7 @@ impl World<'_> {
                     self.run.finds.push(Find {
                         time_s: self.now + after,
                         spent_s: self.run.spent_s,
+                        stalls: self.run.stalls,
                     });
                     StallEnd::Hit(vec![partner])
                 } else {

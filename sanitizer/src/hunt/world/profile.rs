@@ -20,7 +20,7 @@ const LOOKED_AT: u32 = 64;
 
 impl World<'_> {
     /// Profiles sites; what is known then. Nothing, if the last time was only just.
-    pub(super) fn profile(&mut self, sites: &[SiteId], at_most: f64) -> Option<What> {
+    pub(super) fn profiled(&mut self, sites: &[SiteId], at_most: f64) -> Option<What> {
         if self.now < self.next_profile {
             self.now += REFUSED_S;
             return None;

@@ -1,18 +1,20 @@
 //! Carries a planner's actions out in a simulated program, and tells it what came of them.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::hunt::plan::{
     Planner,
-    action::{Action, Deed, Then},
-    event::{Event, Partner, SiteId, VariableId, What},
+    action::{Candidate, Then},
+    event::{AddressId, Partner, SiteFacts, SiteId, VariableId, What},
     purse::Purse,
 };
 
 use super::{
-    arrival::{Arrival, Bytes},
-    costs::{CREDIT_S, Costs, MOST_ADVANCE_S, MOST_TRAPS, PROFILES_APART, SAVINGS_S},
+    account::Account,
+    arrival::Arrival,
+    costs::{Costs, MOST_TRAPS, PROFILES_APART},
     program::{Meeting, Program, exponential},
+    scene::{Scene, hunt as hunt_in},
 };
 
 /// How a hunt is simulated.
@@ -35,6 +37,8 @@ pub struct Find {
     pub time_s: f64,
     /// What had been spent by then, s.
     pub spent_s: f64,
+    /// How many threads had been held by then, this one among them.
+    pub stalls: u64,
 }
 
 /// What came of a hunt.
@@ -61,20 +65,15 @@ pub struct Run {
 /// Partners that a look remembers.
 pub(super) const MOST_USERS: usize = 8;
 /// Looks at values are so far apart, s.
-const VALUES_S: f64 = 10.0;
+pub(super) const VALUES_S: f64 = 10.0;
 /// Samples of which a planner hears between two decisions, at most.
-const MOST_SEEN: u32 = 4;
+pub(super) const MOST_SEEN: u32 = 4;
 
 /// Simulates a hunt.
 #[must_use]
 pub fn simulate(program: &Program, planner: &mut dyn Planner, hunt: &Hunt) -> Run {
     let mut world = World::new(program, *hunt);
-    world.tell_of_code(planner);
-    while world.now < hunt.length_s && world.run.finds.len() < world.races {
-        world.tell_what_happens(planner);
-        let action = planner.decide(world.time(), &world.purse());
-        world.act(&action, planner);
-    }
+    hunt_in(&mut world, planner);
     world.run.time_s = world.now;
     world.run
 }
@@ -84,10 +83,7 @@ pub(super) struct World<'a> {
     pub(super) hunt: Hunt,
     pub(super) random: fastrand::Rng,
     pub(super) now: f64,
-    /// What may be spent, by now; savings are cut.
-    left: f64,
-    /// Until when that is.
-    settled: f64,
+    account: Account,
     pub(super) run: Run,
     races: usize,
     pub(super) found: BTreeSet<(usize, usize)>,
@@ -129,8 +125,7 @@ impl<'a> World<'a> {
             cpu: cpu.collect(),
             random: fastrand::Rng::with_seed(hunt.seed),
             now: 0.0,
-            left: (hunt.share * program.processors).min(MOST_ADVANCE_S),
-            settled: 0.0,
+            account: Account::new(hunt.share * program.processors),
             run: Run::default(),
             races: program.races(),
             found: BTreeSet::new(),
@@ -147,76 +142,19 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn time(&self) -> Duration {
-        Duration::from_secs_f64(self.now)
-    }
-
-    pub(super) fn income(&self) -> f64 {
-        self.hunt.share * self.program.processors
-    }
-
-    fn purse(&mut self) -> Purse {
-        self.earn();
-        Purse {
-            left_s: self.left,
-            income: self.income(),
-            most_s: SAVINGS_S,
-            credit_s: CREDIT_S,
-        }
-    }
-
     /// Earns what has come in until now.
     pub(super) fn earn(&mut self) {
-        let most = self.left.max(SAVINGS_S);
-        let earned = (self.now - self.settled) * self.income();
-        self.left = (self.left + earned).min(most);
-        self.settled = self.now;
+        self.account.earn(self.now);
     }
 
-    /// What may be spent by now, s.
-    pub(super) const fn left_s(&self) -> f64 {
-        self.left
+    /// How long nobody who comes is stopped, since too much is owed, s.
+    pub(super) fn owed_for_s(&self) -> f64 {
+        self.account.owed_for_s()
     }
 
     pub(super) fn spend(&mut self, seconds: f64) {
-        self.left -= seconds;
+        self.account.spend(seconds);
         self.run.spent_s += seconds;
-    }
-
-    fn tell_of_code(&self, planner: &mut dyn Planner) {
-        let facts: Vec<_> = self.program.sites.iter().map(|site| site.facts).collect();
-        tell(planner, self.time(), None, What::WatchesAhead);
-        let apart = PROFILES_APART;
-        tell(planner, self.time(), None, What::Profiles { apart });
-        tell(planner, self.time(), None, What::Code(facts.into()));
-        if self.program.waiting >= 1.0 {
-            tell(planner, self.time(), None, What::SeesPreempted(true));
-        }
-    }
-
-    /// What is seen without anybody's being stopped.
-    fn tell_what_happens(&mut self, planner: &mut dyn Planner) {
-        let mut seen = 0;
-        while self.samples_due <= self.now {
-            let each = self.hunt.costs.sample_s / self.program.processors;
-            if seen < MOST_SEEN
-                && let Some(site) = self.sampled()
-            {
-                tell(planner, self.time(), None, What::Seen(id(site)));
-            }
-            seen += 1;
-            self.samples_due = if seen < MOST_SEEN {
-                self.samples_due + each
-            } else {
-                self.now + each
-            };
-        }
-        if self.now >= self.next_values {
-            self.next_values = self.now + VALUES_S;
-            for &(variable, _) in &self.program.changing {
-                tell(planner, self.time(), None, What::Changes(variable));
-            }
-        }
     }
 
     /// The site before which a sample of CPU time lands.
@@ -228,7 +166,7 @@ impl<'a> World<'a> {
     }
 
     /// The sites to which a thread comes next that stands before this one.
-    fn ahead(&self, index: usize) -> Vec<SiteId> {
+    fn ahead_of(&self, index: usize) -> Vec<SiteId> {
         const SITES: usize = 4;
         let ahead = self.program.sites.get(index..).unwrap_or_default();
         let function = ahead.first().map(|site| site.facts.function);
@@ -246,97 +184,8 @@ impl<'a> World<'a> {
         })
     }
 
-    fn act(&mut self, action: &Action, planner: &mut dyn Planner) {
-        let before = self.run.spent_s;
-        let what = match &action.deed {
-            &Deed::Wait {
-                site,
-                at_most,
-                then,
-                wanted,
-            } => {
-                let came = self.wait(site, at_most.as_secs_f64(), wanted);
-                if let Ok(Arrival { waited, .. }) = came {
-                    let came = What::Came { site, waited };
-                    tell(planner, self.time(), Some(action), came);
-                }
-                if let Some(passed) = self.passed.take() {
-                    tell(planner, self.time(), Some(action), passed);
-                }
-                match came {
-                    Ok(arrival) => {
-                        self.stands(&arrival, Some(arrival.waited), then, action, planner)
-                    }
-                    Err(nobody) => nobody,
-                }
-            }
-            &Deed::Sample { at_most, then } => match self.sample(at_most.as_secs_f64()) {
-                Ok(index) => {
-                    let arrival = Arrival {
-                        index,
-                        waited: Duration::ZERO,
-                        bytes: self.bytes(index),
-                    };
-                    self.stands(&arrival, None, then, action, planner)
-                }
-                Err(nobody) => Some(nobody),
-            },
-            Deed::Preempted => Some(self.preempted(action, planner)),
-            &Deed::Watch { variable, at_most } => self.watch(variable, at_most.as_secs_f64()),
-            Deed::Profile { sites, at_most } => self.profile(sites, at_most.as_secs_f64()),
-            Deed::Rest { time } => {
-                const LEAST_S: f64 = 1e-3;
-                self.now += time.as_secs_f64().max(LEAST_S);
-                None
-            }
-        };
-        self.earn();
-        if let Some(what) = what {
-            tell(planner, self.time(), Some(action), what);
-        }
-        if let Some(what) = self.after.take() {
-            tell(planner, self.time(), Some(action), what);
-        }
-        let cost = self.run.spent_s - before;
-        tell(planner, self.time(), Some(action), What::Cost(cost));
-    }
-
-    /// A thread stands: asks what to do with it, and does that.
-    fn stands(
-        &mut self,
-        arrival: &Arrival,
-        waited: Option<Duration>,
-        then: Then,
-        action: &Action,
-        planner: &mut dyn Planner,
-    ) -> Option<What> {
-        let Arrival {
-            index, mut bytes, ..
-        } = *arrival;
-        let about = |index: usize, bytes: Bytes| What::About {
-            site: id(index),
-            address: bytes.address,
-        };
-        tell(planner, self.time(), Some(action), about(index, bytes));
-        // Whoever came to where one was waited for is stopped there.
-        let ahead = match waited {
-            Some(_) => vec![id(index)],
-            None => self.ahead(index),
-        };
-        let instead = planner.stopped(self.time(), &ahead, waited);
-        let (site, then) = instead.unwrap_or((id(index), then));
-        let to = usize::try_from(site.0).ok();
-        let to = to.filter(|to| *to < self.program.sites.len())?;
-        if to != index {
-            // It has gone on to another site.
-            bytes = self.bytes(to);
-            tell(planner, self.time(), Some(action), about(to, bytes));
-        }
-        Some(self.stop(to, bytes, then))
-    }
-
     /// Waits for a sample: where it stops somebody, or that it does not.
-    fn sample(&mut self, at_most: f64) -> Result<usize, What> {
+    fn stopped_by_sample(&mut self, at_most: f64) -> Result<usize, What> {
         let rate = self.program.processors / self.hunt.costs.sample_s;
         let after = exponential(rate, &mut self.random);
         self.spend(self.hunt.costs.trap_s);
@@ -352,7 +201,7 @@ impl<'a> World<'a> {
         })
     }
 
-    fn watch(&mut self, variable: VariableId, at_most: f64) -> Option<What> {
+    fn watched(&mut self, variable: VariableId, at_most: f64) -> What {
         self.spend(self.hunt.costs.arm_s);
         let sites = (0..).zip(&self.program.sites);
         let naming = sites
@@ -386,19 +235,152 @@ impl<'a> World<'a> {
             site: id(site),
             after: Duration::from_secs_f64(after),
         });
-        Some(What::Watched {
+        What::Watched {
             variable,
             lasted: Duration::from_secs_f64(lasted),
             writers: writers.collect(),
+        }
+    }
+}
+
+impl Scene for World<'_> {
+    type Standing = Arrival;
+
+    fn now(&self) -> f64 {
+        self.now
+    }
+
+    fn is_over(&self) -> bool {
+        self.now >= self.hunt.length_s || self.run.finds.len() >= self.races
+    }
+
+    fn purse(&mut self) -> Purse {
+        self.earn();
+        self.account.purse()
+    }
+
+    fn spent_s(&self) -> f64 {
+        self.run.spent_s
+    }
+
+    fn code(&self) -> Arc<[SiteFacts]> {
+        self.program.sites.iter().map(|site| site.facts).collect()
+    }
+
+    fn offers(&self) -> Vec<What> {
+        let apart = PROFILES_APART;
+        let sees_preempted = self.program.waiting >= 1.0;
+        let preempted = sees_preempted.then_some(What::SeesPreempted(true));
+        (preempted.into_iter())
+            .chain([What::Profiles { apart }])
+            .collect()
+    }
+
+    fn happens(&mut self) -> Vec<What> {
+        let mut all = Vec::new();
+        let mut seen = 0;
+        while self.samples_due <= self.now {
+            let each = self.hunt.costs.sample_s / self.program.processors;
+            if seen < MOST_SEEN
+                && let Some(site) = self.sampled()
+            {
+                all.push(What::Seen(id(site)));
+            }
+            seen += 1;
+            self.samples_due = if seen < MOST_SEEN {
+                self.samples_due + each
+            } else {
+                self.now + each
+            };
+        }
+        if self.now >= self.next_values {
+            self.next_values = self.now + VALUES_S;
+            let changing = self.program.changing.iter();
+            all.extend(changing.map(|(variable, _)| What::Changes(*variable)));
+        }
+        all
+    }
+
+    fn wait(
+        &mut self,
+        site: SiteId,
+        at_most: f64,
+        wanted: Option<AddressId>,
+    ) -> Result<(Arrival, Duration), Option<What>> {
+        let arrival = self.wait_at(site, at_most, wanted)?;
+        Ok((arrival, arrival.waited))
+    }
+
+    fn sample(&mut self, at_most: f64) -> Result<Arrival, What> {
+        let index = self.stopped_by_sample(at_most)?;
+        Ok(Arrival {
+            index,
+            waited: Duration::ZERO,
+            bytes: self.bytes(index),
         })
+    }
+
+    fn watch(&mut self, variable: VariableId, at_most: f64) -> Option<What> {
+        Some(self.watched(variable, at_most))
+    }
+
+    fn profile(&mut self, sites: &[SiteId], at_most: f64) -> Option<What> {
+        self.profiled(sites, at_most)
+    }
+
+    fn preempted(&mut self) -> Vec<Candidate> {
+        self.off_processors()
+    }
+
+    fn takes(&mut self, candidate: &Candidate) -> Option<Arrival> {
+        let index = usize::try_from(candidate.site.0).ok()?;
+        Some(Arrival {
+            index,
+            waited: Duration::ZERO,
+            bytes: self.bytes(index),
+        })
+    }
+
+    fn watch_preempted(&mut self, standing: Arrival, left: f64, at_most: f64) -> What {
+        self.watch_off(standing.index, standing.bytes, left, at_most)
+    }
+
+    fn rest(&mut self, seconds: f64) {
+        self.now += seconds;
+    }
+
+    fn passed(&mut self) -> Option<What> {
+        self.passed.take()
+    }
+
+    fn place(&self, standing: Arrival) -> (SiteId, AddressId) {
+        (id(standing.index), standing.bytes.address)
+    }
+
+    fn ahead(&self, standing: Arrival) -> Vec<SiteId> {
+        self.ahead_of(standing.index)
+    }
+
+    fn goes_on(&mut self, standing: Arrival, to: SiteId) -> Option<Arrival> {
+        let index = usize::try_from(to.0).ok();
+        let index = index.filter(|index| *index < self.program.sites.len())?;
+        let bytes = self.bytes(index);
+        Some(Arrival {
+            index,
+            bytes,
+            ..standing
+        })
+    }
+
+    fn stop(&mut self, standing: Arrival, then: Then) -> What {
+        self.stopped(standing.index, standing.bytes, then)
+    }
+
+    fn after(&mut self) -> Option<What> {
+        self.after.take()
     }
 }
 
 pub(super) fn id(site: usize) -> SiteId {
     SiteId(site as u64)
-}
-
-pub(super) fn tell(planner: &mut dyn Planner, now: Duration, of: Option<&Action>, what: What) {
-    let of = of.map(|action| action.id);
-    planner.observe(now, &Event { of, what });
 }

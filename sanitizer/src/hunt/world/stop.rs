@@ -15,13 +15,13 @@ use super::{
 };
 
 /// A stall is not ended for a lock before this time.
-const LOOK_AT_LOCKS_S: f64 = 0.5e-3;
+pub(super) const LOOK_AT_LOCKS_S: f64 = 0.5e-3;
 /// Whoever has caught somebody is held as long again as that took, and so much longer.
-const GOES_ON_S: f64 = 1e-3;
+pub(super) const GOES_ON_S: f64 = 1e-3;
 
 impl World<'_> {
     /// A thread stands before its access at a site, to these bytes; what comes of it.
-    pub(super) fn stop(&mut self, index: usize, bytes: Bytes, then: Then) -> What {
+    pub(super) fn stopped(&mut self, index: usize, bytes: Bytes, then: Then) -> What {
         self.spend(self.hunt.costs.stop_s);
         let site = id(index);
         let mut others = self.others(index, bytes);
@@ -128,6 +128,7 @@ impl World<'_> {
                         self.run.finds.push(Find {
                             time_s: self.now + after,
                             spent_s: self.run.spent_s + after,
+                            stalls: self.run.stalls + 1,
                         });
                         new.push(partner);
                         until = until.min(2.0 * after + GOES_ON_S);

@@ -6,14 +6,14 @@ use crate::hunt::plan::event::{AddressId, LetGo, Partner, SiteId, What};
 
 use super::{
     arrival::{Arrival, Bytes},
-    costs::{CREDIT_S, MOST_HELD, MOST_PASSED, MOST_TRAPS, PASSED},
+    costs::{MOST_HELD, MOST_PASSED, MOST_TRAPS, PASSED},
     program::{Meeting, Order, exponential},
     simulation::{MOST_USERS, World, id},
 };
 
 impl World<'_> {
     /// Waits at a site: who comes, or what else came of it.
-    pub(super) fn wait(
+    pub(super) fn wait_at(
         &mut self,
         site: SiteId,
         at_most: f64,
@@ -31,9 +31,7 @@ impl World<'_> {
         let chance = wanted.map_or(1.0, |address| {
             known.area.map_or(0.0, |area| area.chance(address))
         });
-        // While too much is owed, nobody is stopped who comes.
-        let owed = (-self.left_s() - CREDIT_S).max(0.0);
-        let mut from = begin + owed / self.income();
+        let mut from = begin + self.owed_for_s();
         let is_spared = self.locks.contains(&index);
         let most = if is_spared { MOST_HELD } else { MOST_PASSED };
         let mut passed = 0;

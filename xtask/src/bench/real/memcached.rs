@@ -52,7 +52,7 @@ impl Program for Memcached {
                     "CC=clang-22",
                 ])
                 .arg(format!("CFLAGS={}", build.flags()))
-                .arg(format!("LDFLAGS={}", build.flags())),
+                .arg(format!("LDFLAGS={}", build.link_flags()?)),
         )?;
         step(
             "building it",

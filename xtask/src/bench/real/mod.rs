@@ -15,9 +15,9 @@ use crate::build;
 
 mod counts;
 mod load;
-mod memcached;
+pub mod memcached;
 mod pairs;
-mod program;
+pub mod program;
 mod redis;
 mod server;
 mod sqlite;

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -11,7 +12,7 @@ use anyhow::{Context as _, Result};
 
 use super::{ROOM, memcached::Memcached, redis::Redis, sqlite::Sqlite};
 use crate::{
-    paths,
+    fixture, paths,
     source::{self, Tree},
 };
 
@@ -55,10 +56,11 @@ pub trait Program {
     fn make(&self, build: Build) -> Result<PathBuf> {
         let needs = [self.needs(), build.needs()].concat();
         let tree = source::fetch(ROOM, self.package(), &needs)?;
-        let directory = tree.path().with_file_name(build.name());
+        let name = build.directory()?;
+        let directory = tree.path().with_file_name(&name);
         fs::create_dir_all(&directory)
             .with_context(|| format!("making {}", directory.display()))?;
-        tree.once(build.name(), || self.build(build, &tree, &directory))?;
+        tree.once(&name, || self.build(build, &tree, &directory))?;
         Ok(directory.join(self.built()))
     }
     /// How long it runs where it is to run for so long.
@@ -91,32 +93,58 @@ pub enum Build {
     Sanitized,
     /// Counters of how often each line is executed.
     Counted,
+    /// The recorder.
+    Recorded,
 }
 
 impl Build {
-    /// Its directory's name.
+    /// Its directory's name. With another recorder it is another build.
+    fn directory(self) -> Result<String> {
+        if !matches!(self, Self::Recorded) {
+            return Ok(self.name().to_owned());
+        }
+        let source = paths::root().join(fixture::RECORDER);
+        let mut hasher = DefaultHasher::new();
+        fs::read(&source)
+            .with_context(|| format!("reading {}", source.display()))?
+            .hash(&mut hasher);
+        Ok(format!("{}-{:016x}", self.name(), hasher.finish()))
+    }
+
+    /// What it is called.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Watched => "watched",
             Self::Sanitized => "sanitized",
             Self::Counted => "counted",
+            Self::Recorded => "recorded",
         }
     }
 
     /// Debian packages that are needed besides the compiler.
     const fn needs(self) -> &'static [&'static str] {
         match self {
-            Self::Watched => &[],
+            Self::Watched | Self::Recorded => &[],
             Self::Sanitized | Self::Counted => &["libclang-rt-22-dev"],
         }
     }
 
-    /// The compiler's and the linker's.
+    /// The linker's.
+    pub fn link_flags(self) -> Result<String> {
+        let flags = self.flags().to_owned();
+        Ok(match self {
+            Self::Recorded => format!("{flags} {}", fixture::recorder()?.display()),
+            Self::Watched | Self::Sanitized | Self::Counted => flags,
+        })
+    }
+
+    /// The compiler's.
     pub const fn flags(self) -> &'static str {
         match self {
             Self::Watched => source::METADATA_FLAGS,
             Self::Sanitized => "-O2 -g -fsanitize=thread",
             Self::Counted => "-O2 -g -fprofile-instr-generate -fcoverage-mapping",
+            Self::Recorded => source::RECORDED_FLAGS,
         }
     }
 }

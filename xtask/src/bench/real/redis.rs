@@ -58,7 +58,7 @@ impl Program for Redis {
                     "redis-server",
                 ])
                 .arg(format!("REDIS_CFLAGS={}", build.flags()))
-                .arg(format!("REDIS_LDFLAGS={}", build.flags())),
+                .arg(format!("REDIS_LDFLAGS={}", build.link_flags()?)),
         )
     }
 

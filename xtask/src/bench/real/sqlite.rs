@@ -69,7 +69,7 @@ impl Program for Sqlite {
             "building it",
             Command::new("clang-22")
                 .current_dir(directory)
-                .args(build.flags().split(' '))
+                .args(build.link_flags()?.split(' '))
                 .args(["-w", "-DSQLITE_THREADSAFE=1", "-I."])
                 .arg(format!("-I{}", source.join("src").display()))
                 .args([
