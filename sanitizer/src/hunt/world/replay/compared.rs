@@ -30,12 +30,12 @@ pub(super) enum Who {
     Uniform,
     /// The model of the program.
     Planner,
-    /// Who knows the truth.
+    /// Who knows how often each site is come to, and each race met: the world's oracle, for which that is the truth. Here it is not all of it.
     Oracle,
 }
 
 impl Who {
-    /// All, the best one last.
+    /// All of them.
     pub(super) const ALL: [Self; 8] = [
         Self::Knowing(Knowledge::Nothing),
         Self::Uniform,
@@ -58,7 +58,7 @@ impl Who {
             }
             Self::Knowing(Knowledge::Racing) => "any racing site",
             Self::Planner => "**planner**",
-            Self::Oracle => "oracle",
+            Self::Oracle => "who knows rates and races",
         }
     }
 
@@ -115,7 +115,7 @@ pub(super) struct Figure {
 
 /// Lets everybody hunt.
 pub(super) fn compare(index: &Index<'_>, conditions: &Conditions) -> Vec<Figure> {
-    let program = summary::program(index);
+    let program = summary::program(index, conditions.costs.delay_s);
     let figure = |who: &Who| {
         let runs: Vec<Run> = (1..=conditions.hunts)
             .map(|seed| {

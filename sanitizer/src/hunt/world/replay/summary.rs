@@ -15,8 +15,8 @@ use crate::hunt::{
 /// Arrivals at a site that are looked at.
 const ARRIVALS: usize = 500;
 
-/// A program whose sites and races are those.
-pub(super) fn program(index: &Index<'_>) -> Program {
+/// A program whose sites and races are those, where bytes are watched so long after a thread has come, s.
+pub(super) fn program(index: &Index<'_>, delay_s: f64) -> Program {
     let mut program = Program::new("recorded", "");
     program.processors = index.recorded.processors;
     program.sites = (index.recorded.sites.iter())
@@ -41,13 +41,13 @@ pub(super) fn program(index: &Index<'_>) -> Program {
     sides.dedup();
     sides.retain(|site| *site < index.recorded.plain);
     for site in sides {
-        program.meetings.extend(meetings(index, site));
+        program.meetings.extend(meetings(index, site, delay_s));
     }
     program
 }
 
 /// The races of a site: how likely each is met, and how soon on average.
-fn meetings(index: &Index<'_>, site: u32) -> Vec<Meeting> {
+fn meetings(index: &Index<'_>, site: u32, delay_s: f64) -> Vec<Meeting> {
     let longest = LONGEST_STALL.as_secs_f64();
     let count = index
         .of_site
@@ -66,11 +66,12 @@ fn meetings(index: &Index<'_>, site: u32) -> Vec<Meeting> {
         };
         tried += 1.0;
         let mut first = BTreeMap::new();
-        for (other_at, other) in index.others(event, at, at + longest) {
+        let begin = at + delay_s;
+        for (other_at, other) in index.others(event, begin, begin + longest) {
             let races = index.race(own.site, other.site).is_some()
                 && index.common_lock(own, other).is_none();
             if races {
-                first.entry(other.site).or_insert(other_at - at);
+                first.entry(other.site).or_insert(other_at - begin);
             }
         }
         for (other, after) in first {

@@ -214,7 +214,8 @@ fn looks_show_all_users() {
 #[test]
 fn summary_of_races() {
     let recorded = made();
-    let program = summary::program(&Index::of(&recorded));
+    let index = Index::of(&recorded);
+    let program = summary::program(&index, 0.0);
     assert_eq!(program.races(), 1);
     let [meeting] = program.meetings.as_slice() else {
         panic!("{:?}", program.meetings);
@@ -227,6 +228,8 @@ fn summary_of_races() {
         (rate - 500.0).abs() < 1.0 && meeting.chance > 0.9,
         "{meeting:?}"
     );
+    // Who watches too late meets nobody.
+    assert!(summary::program(&index, 3e-3).meetings.is_empty());
 }
 
 /// Some milliseconds of the pool of threads of the benchmarks (`bench/queue.c`, four threads): `cargo xtask trace --program queue --megabytes 32 --keep FILE`.
