@@ -1,7 +1,7 @@
 //! Threads that are taken from their processors right before an access are stalled threads that cost nothing: where more threads are busy than there are
 //! processors, they catch races, and what is ordered stays silent all the same.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::Path, time::Duration};
 
 use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, compile};
 
@@ -31,7 +31,7 @@ fn watch() -> Watch {
         .alone()
 }
 
-fn run(built: &PathBuf, until: Until) -> Outcome {
+fn run(built: &Path, until: Until) -> Outcome {
     watch().run(built, &[SECONDS, THREADS], until).unwrap()
 }
 

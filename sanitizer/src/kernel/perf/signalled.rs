@@ -7,7 +7,7 @@ use crate::kernel::KernelError;
 
 impl PerfEvent {
     /// The kernel sends the event's thread this signal at each trap. Its `si_code` is
-    /// [`super::ptrace::POLL_IN`], its `si_fd` the descriptor of the event (fcntl(2), `F_SETSIG`).
+    /// [`crate::kernel::ptrace::POLL_IN`], its `si_fd` the descriptor of the event (fcntl(2), `F_SETSIG`).
     ///
     /// # Errors
     /// Fails where fcntl(2) does.
