@@ -2,6 +2,7 @@
 //! uncertain is tried as often as it may be the best, and no share of anything is set aside for it.
 
 mod preempted;
+mod profiles;
 
 use std::time::Duration;
 
@@ -15,7 +16,6 @@ use super::{
     pace::Pace,
     posterior::Beta,
     prior,
-    profiles::LENGTH,
     purse::Purse,
     trust::{KINDS, Kind, Trust},
     update::Knowledge,
@@ -317,24 +317,6 @@ impl ByWorth {
                 kind: None,
             });
         }
-    }
-}
-
-impl ByWorth {
-    /// Some dozens of sites that are noted for a short time.
-    fn of_profiles(&mut self, now: f64, price: &Price) -> Option<Choice> {
-        if !self.known.draft_profile(now, &mut self.random) {
-            return None;
-        }
-        let (sites, found, time_s, cost_s) = self.known.profiles.draw(&mut self.random)?;
-        Some(Choice {
-            worth: found * self.known.yields() / price.cost(time_s, cost_s),
-            deed: Deed::Profile {
-                sites,
-                at_most: LENGTH,
-            },
-            kind: None,
-        })
     }
 }
 

@@ -7,6 +7,7 @@
 //! Nothing of it is called when gwp-race runs. It is here for tests, and for `cargo xtask bench world`.
 
 mod account;
+mod area;
 mod arrival;
 pub mod comparison;
 pub mod costs;
