@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, compile};
+use gwp_race_tests::{Configuration, Outcome, Program, Until, Watch, binary, compile};
 
 use crate::catalogue::{Silent, silent_programs};
 
@@ -139,20 +139,26 @@ fn restartable_sequences() {
     panic!("only {refused} threads were in a sequence");
 }
 
-/// Check that all programs that are silent with a few threads are so with many more than there are processors, and their twins are caught.
+/// Check that programs that are silent with a few threads are so with many more than there are processors, while threads are taken that wait for one, and that there
+/// are enough of those to be wrong about. That the twins of each are caught with a few threads is another test; all of them are tried here with `--full`, and caught in a crowd, too.
 #[test]
 fn silent_programs_in_a_crowd() {
+    /// Programs otherwise.
+    const SOME: usize = 20;
+    let most = if binary::full() { usize::MAX } else { SOME };
     let mut stalls = 0.0;
-    for Silent { program, twin, .. } in silent_programs() {
+    for Silent { program, twin, .. } in silent_programs().into_iter().take(most) {
         let name = program.name();
         let built = compile::program(&program, Configuration::USUAL).unwrap();
         let outcome = run(&built, Until::End);
         assert_silent(name, &outcome);
         stalls += free_stalls(&outcome);
         println!("{name}: silent, {stalls} stalls of preempted threads by now");
-        let twin = compile::program(&twin, Configuration::USUAL).unwrap();
-        let is_caught = (1..=TRIES).any(|_| !run(&twin, Until::Race).report.races.is_empty());
-        assert!(is_caught, "the broken {name}: not in {TRIES} tries");
+        if binary::full() {
+            let twin = compile::program(&twin, Configuration::USUAL).unwrap();
+            let is_caught = (1..=TRIES).any(|_| !run(&twin, Until::Race).report.races.is_empty());
+            assert!(is_caught, "the broken {name}: not in {TRIES} tries");
+        }
     }
-    assert!(stalls >= LEAST, "{stalls}");
+    assert!(stalls >= FEW, "{stalls}");
 }

@@ -241,6 +241,7 @@ pub enum LocationKind {
     /// A variable with static storage, named by the symbol table.
     Global,
     /// A block that an allocator has given.
+    #[serde(rename = "heap-block")]
     HeapBlock,
     /// The program break's mapping, `[heap]`.
     Heap,

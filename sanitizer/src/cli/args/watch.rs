@@ -74,7 +74,7 @@ pub struct WatchArgs {
     /// eBPF.
     #[arg(help_heading = SAMPLING, long, value_enum, value_name = "yes|no", default_value_t = PROBES)]
     pub probes: YesNo,
-    /// Take threads that wait for a processor.
+    /// Take preempted threads.
     ///
     /// Where more threads are busy than there are processors: also watch what a thread is about to access that waits for a processor anyway, which costs it nothing
     /// (docs/how-it-works.md). The kernel then tells gwp-race of each switch from one thread to another. It needs eBPF.
