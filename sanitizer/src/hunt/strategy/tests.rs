@@ -9,7 +9,14 @@ const PAGE: &str = include_str!("../../../../docs/how-it-works.md");
 const SECTION: &str = "### Decisions\n";
 
 /// What the engine adds to the words of strategies: ways to a place without a wait, and what comes of watching a variable, or of a claim.
-const OF_ENGINE: [&str; 5] = ["clock", "variable", "written", "unwritten", "early"];
+const OF_ENGINE: [&str; 6] = [
+    "clock",
+    "preempted",
+    "variable",
+    "written",
+    "unwritten",
+    "early",
+];
 
 /// What is known of bytes, each once.
 fn all_known() -> Vec<Known> {

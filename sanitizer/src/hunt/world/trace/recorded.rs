@@ -5,14 +5,14 @@
 
 use std::io::{Read, Write};
 
-use anyhow::{Context as _, Result};
-use serde::{Deserialize, Serialize};
+use anyhow::Context as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     clocks::{Held, LockSet},
     format::Access,
 };
-use crate::hunt::plan::event::SiteFacts;
+use crate::hunt::plan::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId};
 
 /// See the module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,7 +44,8 @@ pub struct Recorded {
 /// A place in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Site {
-    /// What its code tells; the site's id is its number.
+    /// What its code tells; the site's id is its number. Whether it can be probed is not kept: it is a matter of instructions, and the recorded program has others.
+    #[serde(with = "KeptFacts")]
     pub facts: SiteFacts,
     /// The distance of what its call returns to from where the executable begins.
     pub offset: u32,
@@ -52,6 +53,41 @@ pub struct Site {
     pub line: Option<u32>,
     /// Arrivals a second.
     pub comes: f64,
+}
+
+/// What is kept of [`SiteFacts`].
+#[derive(Serialize, Deserialize)]
+struct KeptFacts {
+    site: SiteId,
+    function: FunctionId,
+    writes: bool,
+    variable: Option<VariableId>,
+    member: Option<MemberId>,
+}
+
+impl KeptFacts {
+    fn serialize<S: Serializer>(facts: &SiteFacts, serializer: S) -> Result<S::Ok, S::Error> {
+        let kept = Self {
+            site: facts.site,
+            function: facts.function,
+            writes: facts.writes,
+            variable: facts.variable,
+            member: facts.member,
+        };
+        Serialize::serialize(&kept, serializer)
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SiteFacts, D::Error> {
+        let kept: Self = Deserialize::deserialize(deserializer)?;
+        Ok(SiteFacts {
+            site: kept.site,
+            function: kept.function,
+            writes: kept.writes,
+            variable: kept.variable,
+            member: kept.member,
+            can_be_probed: false,
+        })
+    }
 }
 
 /// Two sites race.
@@ -101,7 +137,7 @@ impl Recorded {
     ///
     /// # Errors
     /// Those of writing.
-    pub fn keep(&self, out: impl Write) -> Result<()> {
+    pub fn keep(&self, out: impl Write) -> anyhow::Result<()> {
         let mut packed = flate2::write::GzEncoder::new(out, flate2::Compression::best());
         packed.write_all(&postcard::to_stdvec(self)?)?;
         packed.finish()?.flush()?;
@@ -112,7 +148,7 @@ impl Recorded {
     ///
     /// # Errors
     /// Says that it is none.
-    pub fn kept(packed: impl Read) -> Result<Self> {
+    pub fn kept(packed: impl Read) -> anyhow::Result<Self> {
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(packed)
             .read_to_end(&mut bytes)
