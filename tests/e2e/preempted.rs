@@ -18,7 +18,7 @@ const RUNS: u32 = 20;
 const TIMES: f64 = 10.0;
 const LEAST: f64 = 200.0;
 /// The same of one that finds few.
-const FEW: f64 = 20.0;
+const FEW: f64 = 5.0;
 
 /// The processors' breakpoints are for one gwp-race, and its program has all of them. Where the budget has no end, threads are stopped rather than those taken
 /// that are off.
