@@ -61,6 +61,11 @@ impl KeptFiles {
         };
         parse(text.get(..len)?)
     }
+
+    /// Closes those of threads that are not wanted any more: others may have their places.
+    pub fn retain(&mut self, is_wanted: impl Fn(Pid) -> bool) {
+        self.open.retain(|tid, _| is_wanted(*tid));
+    }
 }
 
 #[cfg(test)]
@@ -108,5 +113,8 @@ mod tests {
         kept.open.remove(&here);
         assert!(turns(&mut kept, here).is_some());
         assert_eq!(kept.open.len(), open - 1);
+        kept.retain(|tid| tid.as_raw() > 0);
+        assert!(turns(&mut kept, here).is_some());
+        assert_eq!(kept.open.len(), 1);
     }
 }

@@ -45,6 +45,7 @@ impl Locks {
     /// A thread has ended: another one may get its id.
     pub fn bury(&mut self, tid: u32) {
         self.ids.remove(&tid);
+        self.calls.retain(|kept| kept != as_pid(tid));
     }
 
     /// Forgets all.

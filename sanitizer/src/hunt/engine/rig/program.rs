@@ -92,6 +92,8 @@ impl Program {
     pub fn begin_activity(&mut self, mut tids: Vec<u32>) {
         tids.sort_unstable();
         let some = tids.iter().take(activity::SOME);
+        self.schedstats
+            .retain(|kept| tids.binary_search(&kept.as_raw().cast_unsigned()).is_ok());
         let (pid, files) = (as_pid(self.pid), &mut self.schedstats);
         let threads = some.filter_map(|&tid| Some((tid, Scheduling::of(files, pid, as_pid(tid))?)));
         self.activity = Activity {
