@@ -1,9 +1,12 @@
 //! What the tests that failed said, once more and in short at the end of all output, where it is looked for and where a log
 //! that was cut still has it. Read off what the standard harness prints behind a binary's tests.
 
-/// How many lines of each message are repeated, and how many characters of each line.
-const LINES: usize = 40;
+/// How many lines of each message are repeated, and how many characters of each line: few, as whoever cuts a log keeps
+/// some twenty lines of its end.
+const LINES: usize = 8;
 const COLUMNS: usize = 400;
+/// What stands above where a panic came from; above where an error came from it begins with a capital letter.
+const BACKTRACE: &str = "stack backtrace:";
 
 /// Listens to the output of `cargo test`.
 #[derive(Debug, Default)]
@@ -39,7 +42,10 @@ impl Failures {
     fn hear_output(&mut self, line: &str) {
         if line.starts_with("thread '") && line.contains("panicked at") {
             self.is_message = true;
-        } else if line == "failures:" || line == "stack backtrace:" || line.starts_with("note: ") {
+        } else if line == "failures:"
+            || line.to_lowercase() == BACKTRACE
+            || line.starts_with("note: ")
+        {
             self.is_message = false;
         }
         if let Some(failure) = self.failed.last_mut()
@@ -101,6 +107,8 @@ mod tests {
             "---- b::c stdout ----",
             "thread 'b::c' (78) panicked at tests/e2e/b.rs:1:1:",
             "not caught",
+            "Stack backtrace:",
+            "   0: anyhow::error",
             "note: run with `RUST_BACKTRACE=1`",
             "",
             "failures:",
