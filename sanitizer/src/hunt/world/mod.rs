@@ -15,6 +15,7 @@ mod crowds;
 pub mod families;
 pub mod image;
 mod large;
+mod meanwhile;
 pub mod oracle;
 mod preempted;
 mod profile;

@@ -13,6 +13,7 @@ use super::{
     account::Account,
     arrival::Arrival,
     costs::{Costs, MOST_TRAPS, PROFILES_APART},
+    meanwhile::Meanwhile,
     program::{Meeting, Program, exponential},
     scene::{Scene, hunt as hunt_in},
 };
@@ -64,10 +65,6 @@ pub struct Run {
 
 /// Partners that a look remembers.
 pub(super) const MOST_USERS: usize = 8;
-/// Looks at values are so far apart, s.
-pub(super) const VALUES_S: f64 = 10.0;
-/// Samples of which a planner hears between two decisions, at most.
-pub(super) const MOST_SEEN: u32 = 4;
 
 /// Simulates a hunt.
 #[must_use]
@@ -92,8 +89,7 @@ pub(super) struct World<'a> {
     pub(super) of_site: Vec<(u32, u32)>,
     /// Sums of CPU time, by site.
     cpu: Vec<f64>,
-    next_values: f64,
-    samples_due: f64,
+    meanwhile: Meanwhile,
     /// When sites may be profiled again, s.
     pub(super) next_profile: f64,
     /// Sites at which threads hold locks of which it is known.
@@ -131,8 +127,10 @@ impl<'a> World<'a> {
             found: BTreeSet::new(),
             meetings,
             of_site,
-            next_values: 5.0,
-            samples_due: 0.0,
+            meanwhile: Meanwhile {
+                next_values: 5.0,
+                samples_due: 0.0,
+            },
             next_profile: 0.0,
             locks: BTreeSet::new(),
             passed: None,
@@ -277,27 +275,14 @@ impl Scene for World<'_> {
     }
 
     fn happens(&mut self) -> Vec<What> {
-        let mut all = Vec::new();
-        let mut seen = 0;
-        while self.samples_due <= self.now {
-            let each = self.hunt.costs.sample_s / self.program.processors;
-            if seen < MOST_SEEN
-                && let Some(site) = self.sampled()
-            {
-                all.push(What::Seen(id(site)));
-            }
-            seen += 1;
-            self.samples_due = if seen < MOST_SEEN {
-                self.samples_due + each
-            } else {
-                self.now + each
-            };
-        }
-        if self.now >= self.next_values {
-            self.next_values = self.now + VALUES_S;
+        let (now, mut meanwhile) = (self.now, self.meanwhile);
+        let apart = self.hunt.costs.sample_s / self.program.processors;
+        let mut all = meanwhile.samples(now, apart, || self.sampled().map(id));
+        if meanwhile.looks_at_values(now) {
             let changing = self.program.changing.iter();
             all.extend(changing.map(|(variable, _)| What::Changes(*variable)));
         }
+        self.meanwhile = meanwhile;
         all
     }
 

@@ -17,9 +17,10 @@ use crate::hunt::{
     world::{
         account::Account,
         costs::{LONGEST_STALL, MOST_HELD, MOST_PASSED, MOST_TRAPS},
+        meanwhile::{Meanwhile, VALUES_S},
         program::exponential,
         scene::{Scene, hunt as hunt_in},
-        simulation::{Hunt, MOST_SEEN, MOST_USERS, Run, VALUES_S},
+        simulation::{Hunt, MOST_USERS, Run},
     },
 };
 
@@ -51,8 +52,7 @@ pub(super) struct Replay<'a> {
     pub(super) lines_found: BTreeSet<u32>,
     /// Locks for which others have waited.
     pub(super) locks: BTreeSet<u64>,
-    samples_due: f64,
-    next_values: f64,
+    meanwhile: Meanwhile,
     passed: Option<What>,
     pub(super) after: Option<What>,
 }
@@ -75,8 +75,10 @@ pub(super) fn replay(
         found: BTreeSet::new(),
         lines_found: BTreeSet::new(),
         locks: BTreeSet::new(),
-        samples_due: 0.0,
-        next_values: VALUES_S,
+        meanwhile: Meanwhile {
+            samples_due: 0.0,
+            next_values: VALUES_S,
+        },
         passed: None,
         after: None,
     };
@@ -85,8 +87,8 @@ pub(super) fn replay(
     let begun = replay.now;
     replay.account.begins_at(begun);
     replay.hunt.length_s += begun;
-    replay.samples_due = begun;
-    replay.next_values += begun;
+    replay.meanwhile.samples_due = begun;
+    replay.meanwhile.next_values += begun;
     hunt_in(&mut replay, planner);
     for find in &mut replay.run.finds {
         find.time_s -= begun;
@@ -182,27 +184,16 @@ impl Scene for Replay<'_> {
     }
 
     fn happens(&mut self) -> Vec<What> {
-        let mut all = Vec::new();
-        let mut seen = 0;
-        while self.samples_due <= self.now {
-            let each = self.hunt.costs.sample_s / self.index.recorded.processors;
-            if seen < MOST_SEEN
-                && let Some((_, sample)) = self.next_sample()
-                && let Some(event) = self.first_of(sample)
-            {
-                all.push(What::Seen(self.site(event)));
-            }
-            seen += 1;
-            self.samples_due = if seen < MOST_SEEN {
-                self.samples_due + each
-            } else {
-                self.now + each
-            };
-        }
-        if self.now >= self.next_values {
-            self.next_values = self.now + VALUES_S;
+        let (now, mut meanwhile) = (self.now, self.meanwhile);
+        let apart = self.hunt.costs.sample_s / self.index.recorded.processors;
+        let mut all = meanwhile.samples(now, apart, || {
+            let (_, sample) = self.next_sample()?;
+            Some(self.site(self.first_of(sample)?))
+        });
+        if meanwhile.looks_at_values(now) {
             all.extend(self.index.changing.iter().copied().map(What::Changes));
         }
+        self.meanwhile = meanwhile;
         all
     }
 
