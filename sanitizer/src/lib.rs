@@ -7,6 +7,7 @@
 //! cli      run, attach, inspect, doctor: arguments in, exit code out
 //! hunt     strategies, stall, budget: decides what to stop and for how long
 //! reader   processes that read files for others: one without rights for symbols, one that waits for file systems
+//! store    races that are kept from one run to the next
 //! report   the race model and its forms: text, json
 //! symbols  unwinding of stack snapshots, functions, lines, inlining
 //! verdict  two accesses in, race or reason-why-not out (pure)
@@ -29,6 +30,7 @@ pub mod pcmeta;
 pub mod reader;
 pub mod report;
 pub mod routine;
+pub mod store;
 pub mod symbols;
 pub mod tracee;
 pub mod verdict;

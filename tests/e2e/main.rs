@@ -41,6 +41,7 @@ mod soak;
 mod sources;
 mod split;
 mod status;
+mod store;
 mod strategies;
 mod survival;
 mod system_calls;

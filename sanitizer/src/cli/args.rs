@@ -10,7 +10,7 @@ use super::form::Format;
 use super::messages::of_arguments;
 use super::wanted::Wanted;
 
-pub use watch::{Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo};
+pub use watch::{KnownRaces, Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo};
 
 /// Catches data races of programs in production in the act, and explains them.
 ///
@@ -50,6 +50,8 @@ pub enum Command {
     Export(super::export::ExportArgs),
     /// Print suppressions of reported races.
     Suppress(super::suppress::SuppressArgs),
+    /// List, compare and triage the races of a store.
+    Races(super::races::RacesArgs),
     /// Show what a decision log holds, or replay it.
     Decisions(super::decisions::DecisionsArgs),
     /// Print what makes a shell complete command lines.
@@ -207,12 +209,15 @@ mod tests {
     /// Check that `-h` tells an option or a command a line, in 80 columns; and that `--help` explains each word that an option takes.
     #[test]
     fn short_help_is_short() {
+        fn all(command: &clap::Command) -> Vec<&clap::Command> {
+            let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+            std::iter::once(command)
+                .chain(shown.flat_map(all))
+                .collect()
+        }
         let mut command = brief(Cli::command()).term_width(100);
         command.build();
-        for one in std::iter::once(&command).chain(command.get_subcommands()) {
-            if one.is_hide_set() {
-                continue;
-            }
+        for one in all(&command) {
             let name = one.get_name();
             let mut one = one.clone();
             let short = one.render_help().to_string();

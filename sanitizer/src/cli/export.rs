@@ -22,6 +22,18 @@ use crate::report::{
   gwp-race export --format sarif -o races.sarif races.json
   gwp-race export --format github races.json")]
 pub struct ExportArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub export: Export,
+
+    /// The file that --format json has written
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// How races are written, wherever they come from.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Export {
     /// Form (--help lists them)
     ///
     /// The form of the reports.
@@ -49,10 +61,6 @@ pub struct ExportArgs {
     /// The file has one rule a line, as that of `run --suppressions`.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
-
-    /// The file that --format json has written
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
 }
 
 /// Carries out the command.
@@ -60,16 +68,28 @@ pub struct ExportArgs {
 /// # Errors
 /// The file cannot be read, or the reports not be written.
 pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let mut read = as_caller(|| read_records(&args.file))??;
+    let read = as_caller(|| read_records(&args.file))??;
+    let code = export(&args.export, read.records)?;
+    if read.is_cut {
+        let name = args.file.display();
+        anyhow::bail!("the last record of {name} is not complete, and was left out");
+    }
+    Ok(code)
+}
+
+/// Writes records.
+///
+/// # Errors
+/// They cannot be written.
+pub fn export(args: &Export, mut records: Vec<Record>) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.suppressions {
         let mut suppressions = as_caller(|| Suppressions::read(path))??;
-        read.records.retain(|record| match record {
+        records.retain(|record| match record {
             Record::Race(race) => !suppressions.suppresses(race),
             Record::Summary(_) => true,
         });
     }
-    let has_baseline = read
-        .records
+    let has_baseline = records
         .iter()
         .any(|record| matches!(record, Record::Race(race) if race.known));
     let map = SourceMap::new(&args.source_map);
@@ -82,15 +102,10 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     };
     let path = args.output.as_deref().unwrap_or(Path::new("-"));
     let (mut writer, _) = form.write_to(path, false)?;
-    let written = write(&read.records, &mut *writer);
-    match written {
+    match write(&records, &mut *writer) {
         // Who reads has read enough.
-        Err(error) if error.is_closed() && args.output.is_none() => return Ok(ExitCode::SUCCESS),
+        Err(error) if error.is_closed() && args.output.is_none() => {}
         result => result?,
-    }
-    if read.is_cut {
-        let name = args.file.display();
-        anyhow::bail!("the last record of {name} is not complete, and was left out");
     }
     Ok(ExitCode::SUCCESS)
 }

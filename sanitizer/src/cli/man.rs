@@ -42,13 +42,19 @@ pub fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
-    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
-    let all = std::iter::once(&command).chain(shown);
-    all.map(|one| {
+    let pages = shown(&command).into_iter().map(|one| {
         let name = one.get_display_name().unwrap_or_else(|| one.get_name());
         Ok((format!("{name}.1"), page(one)?))
-    })
-    .collect()
+    });
+    pages.collect()
+}
+
+/// A command and all below it.
+fn shown(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|one| !one.is_hide_set());
+    std::iter::once(command)
+        .chain(below.flat_map(shown))
+        .collect()
 }
 
 /// The page of a command: what stands behind the options in `--help` gets sections of its own, with its lines as they are.
@@ -92,7 +98,12 @@ mod tests {
     fn pages_are_good() {
         let pages = pages().unwrap();
         let names: Vec<_> = pages.iter().map(|(name, _)| &**name).collect();
-        for name in ["gwp-race.1", "gwp-race-run.1", "gwp-race-attach.1"] {
+        for name in [
+            "gwp-race.1",
+            "gwp-race-run.1",
+            "gwp-race-races.1",
+            "gwp-race-races-list.1",
+        ] {
             assert!(names.contains(&name), "{names:?}");
         }
         assert!(!names.iter().any(|name| name.contains("__")), "{names:?}");

@@ -9,6 +9,7 @@ mod covered;
 pub mod decisions;
 mod descendants;
 pub mod doctor;
+mod duration;
 mod enough;
 pub mod export;
 pub mod form;
@@ -22,6 +23,7 @@ mod panics;
 mod passed_on;
 mod pauses;
 mod programs;
+pub mod races;
 pub mod reporter;
 mod rights;
 pub mod run;
@@ -84,6 +86,7 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Export(args) => export::run(args),
         Command::Suppress(args) => suppress::run(args),
+        Command::Races(args) => races::run(args),
         Command::Decisions(args) => decisions::run(args),
         Command::Man(args) => man::run(args),
         Command::Completions { shell } => completions::run(*shell),

@@ -10,6 +10,7 @@ mod progress;
 mod report_file;
 mod sightings;
 mod source_files;
+mod stored;
 mod work;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -45,6 +46,7 @@ use report_file::ReportFile;
 pub use sightings::Meeting;
 use sightings::Sightings;
 use source_files::SourceFiles;
+use stored::Stored;
 use work::{Work, lock};
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
@@ -70,6 +72,8 @@ pub struct Reporter {
     covers: bool,
     /// Reports go to a file that can be opened anew.
     can_reopen: bool,
+    /// Some races are known beforehand.
+    knows_races: bool,
 }
 
 struct State {
@@ -80,6 +84,7 @@ struct State {
     symbolizers: HashMap<u32, Symbolizer>,
     source_files: SourceFiles,
     beforehand: Beforehand,
+    stored: Option<Stored>,
     deduper: Deduper,
     writer: Box<dyn ReportWriter>,
     /// What it writes to, where that can be opened anew.
@@ -129,7 +134,8 @@ impl Reporter {
         reader: Program,
     ) -> anyhow::Result<Self> {
         // Before the output is opened, which may be one of these files.
-        let beforehand = Beforehand::read(args)?;
+        let mut stored = Stored::open(args)?;
+        let beforehand = Beforehand::read(args, stored.as_mut())?;
         let map = SourceMap::new(&args.source_map);
         let source_files = SourceFiles::new(map.clone())?;
         let form = Form {
@@ -137,7 +143,7 @@ impl Reporter {
             source_root: args.source_root.as_deref(),
             source_map: &map,
             stats: args.stats,
-            has_baseline: args.baseline.is_some(),
+            has_baseline: args.baseline.is_some() || args.store.is_some(),
         };
         let to_stderr =
             |form: Form<'_>| form.writer(Box::new(RecordStderr), "standard error", beside);
@@ -159,6 +165,7 @@ impl Reporter {
             (None, None) => (to_stderr(form), None),
         };
         let can_reopen = report_file.is_some();
+        let knows_races = !beforehand.baseline.is_empty();
         let progress = Arc::new(Progress::default());
         let files = Arc::new(Mutex::new(Client::new(reader, Sources::default())));
         let mut state = State {
@@ -168,6 +175,7 @@ impl Reporter {
             symbolizers: HashMap::new(),
             source_files,
             beforehand,
+            stored,
             deduper: Deduper::default(),
             writer,
             report_file,
@@ -234,6 +242,7 @@ impl Reporter {
             closing,
             covers: args.coverage.is_some(),
             can_reopen,
+            knows_races,
         })
     }
 

@@ -36,19 +36,23 @@ pub struct SuppressArgs {
 /// # Errors
 /// The file cannot be read, or has no such race.
 pub fn run(args: &SuppressArgs) -> anyhow::Result<ExitCode> {
-    let path = args.file.display();
     let read = as_caller(|| read_records(&args.file))??;
+    let path = args.file.display().to_string();
+    print(&read.records, args.name.as_deref(), &path)
+}
+
+/// Prints the rules of races, or of those of this name; `path` is from where they come.
+///
+/// # Errors
+/// There is no such race.
+pub fn print(records: &[Record], name: Option<&str>, path: &str) -> anyhow::Result<ExitCode> {
     let mut told = BTreeSet::new();
     let mut text = String::new();
-    for record in &read.records {
+    for record in records {
         let Record::Race(race) = record else {
             continue;
         };
-        if args
-            .name
-            .as_ref()
-            .is_some_and(|name| !is_called(race, name))
-        {
+        if name.is_some_and(|name| !is_called(race, name)) {
             continue;
         }
         let Ok(rule) = rule(race) else {
@@ -62,7 +66,7 @@ pub fn run(args: &SuppressArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if text.is_empty() {
-        match &args.name {
+        match name {
             Some(name) => anyhow::bail!(
                 "{path} has no race with the name {name}; take one from a report: `Identity is ...` of a text, .identity.race of JSON"
             ),

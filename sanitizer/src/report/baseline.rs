@@ -1,6 +1,6 @@
 //! The races of an earlier run, which nobody is to be told of as new ones: a file of JSON lines, as `--format json` writes them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +82,10 @@ struct Names {
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
     races: HashSet<String>,
+    /// Known in these builds alone.
+    in_builds: HashMap<String, HashSet<String>>,
+    /// All races of these are known.
+    issues: HashSet<String>,
 }
 
 impl Baseline {
@@ -145,25 +149,47 @@ impl Baseline {
             })?;
             races.insert(name);
         }
-        Ok(Self { races })
+        Ok(Self {
+            races,
+            ..Self::default()
+        })
     }
 
     /// Whether a race is one of them.
     #[must_use]
     pub fn knows(&self, race: &Race) -> bool {
-        self.races.contains(&race.identity.race)
+        let names = &race.identity;
+        let in_builds = self.in_builds.get(&names.race);
+        self.races.contains(&names.race)
+            || self.issues.contains(&names.issue)
+            || in_builds.is_some_and(|builds| builds.contains(&race.build()))
     }
 
-    /// How many they are.
+    /// The race of this name is one of them.
+    pub fn add(&mut self, race: String) {
+        self.races.insert(race);
+    }
+
+    /// The race of this name is one of them in these builds ([`Race::build`]).
+    pub fn add_in(&mut self, race: String, builds: impl IntoIterator<Item = String>) {
+        self.in_builds.entry(race).or_default().extend(builds);
+    }
+
+    /// All races of the issue of this name are some of them.
+    pub fn add_issue(&mut self, issue: String) {
+        self.issues.insert(issue);
+    }
+
+    /// How many they are; an issue counts as one.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.races.len()
+        self.races.len() + self.in_builds.len() + self.issues.len()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.races.is_empty()
+        self.len() == 0
     }
 }
 

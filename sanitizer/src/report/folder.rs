@@ -96,6 +96,11 @@ impl Folder {
         is_trusted(entry.st_uid) || is_trusted(self.stat.st_uid) && !others_may_write
     }
 
+    /// Whether everybody may put something into this folder.
+    pub const fn is_open_to_all(&self) -> bool {
+        self.stat.st_mode & libc::S_IWOTH != 0
+    }
+
     /// Whether something in this folder is the folder's owner's, who loses nothing but his own when it is written to.
     pub fn is_of_owner(&self, entry: &FileStat) -> bool {
         entry.st_uid == self.stat.st_uid

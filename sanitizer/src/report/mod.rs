@@ -8,6 +8,7 @@ mod baseline;
 mod build;
 pub mod clean;
 pub mod coverage;
+mod database_file;
 mod descriptor;
 mod doubt;
 mod elsewhere;
@@ -49,6 +50,7 @@ mod writer;
 pub use baseline::{Baseline, BaselineError};
 pub use build::build_race;
 pub use coverage::{Coverage, LookedAt};
+pub use database_file::{DatabaseFileError, database_file};
 pub use descriptor::{DescriptorError, is_own_descriptor, open_descriptor};
 pub use doubt::{Doubt, notes_of};
 pub use elsewhere::{Elsewhere, Unanalyzed};
@@ -61,13 +63,13 @@ pub use identity::{NoName, identity};
 pub use location::classify;
 pub use model::{
     Access, Excerpt, Identity, Location, LocationKind, Race, Role, SCHEMA, SourceLine, StackFrame,
-    ThreadStart,
+    ThreadStart, build_name,
 };
 pub use output::{OpenError, open_output, reopen_output};
 pub use own_code::own_frame;
 pub use programs::{Programs, WatchedProgram};
 pub use record_file::{RecordFile, RecordStderr, SharedFile};
-pub use records::{Record, Records, RecordsError, read_records};
+pub use records::{Record, Records, RecordsError, parse_records, read_records};
 pub use review::review;
 pub use rule::{is_called, rule};
 pub use sarif::SarifWriter;
@@ -80,5 +82,5 @@ pub use summary::{
 pub use suppress::{SuppressError, Suppressions, UnusedRule};
 pub use text::race_text;
 pub use tsan::TsanWriter;
-pub use words::place_of;
-pub use writer::{JsonWriter, ReportWriter, TextWriter, WriteError};
+pub use words::{functions_of, place_of, summary_places, variable_of};
+pub use writer::{JsonWriter, ReportWriter, TextWriter, WriteError, race_record};

@@ -280,7 +280,19 @@ pub struct Location {
     pub tid: Option<u32>,
 }
 
+/// What a build is called: the build id of its executable, or its path where that has none. Builds without an id cannot be told from each other.
+#[must_use]
+pub fn build_name(exe: &str, build_id: Option<&str>) -> String {
+    build_id.map_or_else(|| format!("exe:{exe}"), str::to_owned)
+}
+
 impl Race {
+    /// In which build it was caught, by [`build_name`].
+    #[must_use]
+    pub fn build(&self) -> String {
+        build_name(&self.exe, self.build_id.as_deref())
+    }
+
     /// The stalled side.
     #[must_use]
     pub const fn stalled(&self) -> &Access {

@@ -113,7 +113,8 @@ fn open_as(path: &Path, is_emptied: bool) -> Result<RecordFile, OpenError> {
         Some((entry, stat)) => {
             judge(path, &folder, &stat)?;
             // What was looked at, not what has its name by now. A pipe of one's own waits for its reader.
-            let again = format!("/proc/self/fd/{}", entry.as_raw_fd());
+            // Of this thread, which may have descriptors of its own.
+            let again = format!("/proc/thread-self/fd/{}", entry.as_raw_fd());
             open(again.as_str(), WRITING, Mode::empty())
         }
         None => {
@@ -138,7 +139,10 @@ const WRITING: OFlag = OFlag::O_WRONLY
     .union(OFlag::O_NOCTTY);
 
 /// What has the name in the folder now, looked at without opening it: that can block, or do things.
-fn existing(folder: &Folder, name: &OsStr) -> Result<Option<(OwnedFd, FileStat)>, Errno> {
+pub(super) fn existing(
+    folder: &Folder,
+    name: &OsStr,
+) -> Result<Option<(OwnedFd, FileStat)>, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     match openat(&folder.fd, name, flags, Mode::empty()) {
         Ok(entry) => {
@@ -151,7 +155,7 @@ fn existing(folder: &Folder, name: &OsStr) -> Result<Option<(OwnedFd, FileStat)>
 }
 
 /// Whether a report may be written to something that exists.
-fn judge(path: &Path, folder: &Folder, stat: &FileStat) -> Result<(), OpenError> {
+pub(super) fn judge(path: &Path, folder: &Folder, stat: &FileStat) -> Result<(), OpenError> {
     let path = path.to_owned();
     let kind = stat.st_mode & libc::S_IFMT;
     match kind {
@@ -181,6 +185,22 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
     use super::*;
+
+    /// Check that a file is opened by threads that have descriptors of their own.
+    #[test]
+    fn opened_by_a_thread_with_descriptors_of_its_own() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("report");
+        fs::write(&path, "first\n").expect("write");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                crate::kernel::descriptors::own_table().expect("descriptors of its own");
+                let mut file = reopen_output(&path).expect("the file that is there");
+                file.write_all(b"second\n").expect("write");
+            });
+        });
+        assert_eq!(fs::read(&path).expect("read"), b"first\nsecond\n");
+    }
 
     /// Check that a new file is private, and that an old one is truncated.
     #[test]

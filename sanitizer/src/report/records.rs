@@ -83,10 +83,14 @@ pub fn read_records(path: &Path) -> Result<Records, RecordsError> {
         path: path.to_owned(),
         source,
     })?;
-    parse(&text, path)
+    parse_records(&text, path)
 }
 
-fn parse(text: &str, path: &Path) -> Result<Records, RecordsError> {
+/// Reads a file's text; `path` is for error messages.
+///
+/// # Errors
+/// Says what is wrong with it, and where.
+pub fn parse_records(text: &str, path: &Path) -> Result<Records, RecordsError> {
     let mut read = Records::default();
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if line.trim().is_empty() {
@@ -134,7 +138,7 @@ mod tests {
     fn what_was_written_is_read() {
         let text = written();
         let path = Path::new("races.json");
-        let read = parse(&text, path).unwrap();
+        let read = parse_records(&text, path).unwrap();
         let [Record::Race(race), Record::Summary(summary)] = &read.records[..] else {
             panic!("{read:?}");
         };
@@ -142,9 +146,9 @@ mod tests {
         assert_eq!(**summary, Summary::default());
         assert!(!read.is_cut);
         let cut = text.get(..text.len() - 20).unwrap();
-        let read = parse(cut, path).unwrap();
+        let read = parse_records(cut, path).unwrap();
         assert!(read.is_cut && read.records.len() == 1);
-        assert!(parse("", path).unwrap().records.is_empty());
+        assert!(parse_records("", path).unwrap().records.is_empty());
     }
 
     /// Check that errors tell the line, and what to do.
@@ -152,13 +156,13 @@ mod tests {
     fn errors_name_the_line() {
         let path = Path::new("races.json");
         let foreign = format!("{}{{\"type\":\"song\"}}\n", written());
-        let error = parse(&foreign, path).unwrap_err().to_string();
+        let error = parse_records(&foreign, path).unwrap_err().to_string();
         assert!(
             error.starts_with("races.json:3: this is no record"),
             "{error}"
         );
         let newer = written().replacen("\"schema\":1", "\"schema\":9", 1);
-        let error = parse(&newer, path).unwrap_err().to_string();
+        let error = parse_records(&newer, path).unwrap_err().to_string();
         assert!(
             error.starts_with("races.json:1: this record has the form 9"),
             "{error}"

@@ -18,7 +18,7 @@ pub fn race_text(race: &Race) -> String {
     if race.known {
         let places = summary_places(race);
         let name = &race.identity.race;
-        return format!("gwp-race: known data race (in the baseline, {name}): {places}\n");
+        return format!("gwp-race: known data race (in the baseline or store, {name}): {places}\n");
     }
     let mut out = String::new();
     // Writing to a String cannot fail.

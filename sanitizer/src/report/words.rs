@@ -57,7 +57,8 @@ pub(super) fn source_place(frame: &StackFrame) -> Option<String> {
 }
 
 /// Where the race is, for the last line: where in the user's own code each side is, once where both are at the same place.
-pub(super) fn summary_places(race: &Race) -> String {
+#[must_use]
+pub fn summary_places(race: &Race) -> String {
     let [stalled, racing] = race.accesses.each_ref().map(summary_place);
     if stalled == racing {
         stalled
@@ -156,6 +157,39 @@ pub(super) fn global(race: &Race) -> String {
         let _ = write!(text, " ({}+{at})", clean(file_name(module)));
     }
     text
+}
+
+/// The functions of both sides, once where both are in the same one; places in the code of those without a name.
+#[must_use]
+pub fn functions_of(race: &Race) -> String {
+    let side = |access: &Access| match own_place(access) {
+        Some(frame) => match &frame.function {
+            Some(function) => clean(&names::function(function)).into_owned(),
+            None => {
+                let module = frame.module.as_deref().unwrap_or_default();
+                format!("{}+{}", clean(file_name(module)), frame.offset)
+            }
+        },
+        None => format!("({})", access.pc),
+    };
+    let mut sides = race.accesses.each_ref().map(side);
+    sides.sort();
+    match sides {
+        [first, second] if first == second => first,
+        [first, second] => format!("{first} / {second}"),
+    }
+}
+
+/// The variable and the way to its member; empty where it is none.
+#[must_use]
+pub fn variable_of(race: &Race) -> String {
+    match (race.location.kind, &race.location.name) {
+        (LocationKind::Global, Some(name)) => {
+            let member = race.location.member.as_deref().unwrap_or_default();
+            format!("{}{}", clean(&names::variable(name)), clean(member))
+        }
+        _ => String::new(),
+    }
 }
 
 /// What a reader finds code by: function and line of the innermost frame of his own code, or of the innermost one; nothing where neither is known.

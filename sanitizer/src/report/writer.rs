@@ -157,6 +157,14 @@ impl JsonWriter {
     }
 }
 
+/// A race as a line of JSON, without its end.
+///
+/// # Errors
+/// None is known.
+pub fn race_record(race: &Race) -> serde_json::Result<String> {
+    to_json(&Line::Race(race))
+}
+
 /// A line of reports in JSON.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

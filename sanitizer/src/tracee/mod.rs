@@ -2,6 +2,7 @@
 //! Nothing here stops or changes the target. The formats are proc_pid_*(5)'s.
 
 pub mod called;
+pub mod container;
 pub mod descendants;
 pub mod error;
 mod file_rights;

@@ -5,8 +5,10 @@ use std::{ops::RangeInclusive, os::fd::RawFd, path::PathBuf, time::Duration};
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::Format;
+use crate::cli::duration::parse_duration;
 use crate::hunt::bounds::{self, SAMPLE_PERIOD, STALL, STOP_DEADLINE};
 use crate::report::MappedPrefix;
+use crate::store::Address;
 
 /// The groups of options in `--help`.
 const REPORTS: &str = "Reports";
@@ -133,11 +135,18 @@ pub struct WatchArgs {
     /// The file has one rule a line, such as `race:pattern`.
     #[arg(help_heading = REPORTS, long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
-    /// Races of this JSON file are known.
+    /// Races of this JSON file or store are known.
     ///
-    /// An earlier run with --format json has written the file: only other races count for --error-exitcode, --halt-on-race and --max-races.
-    #[arg(help_heading = REPORTS, long, value_name = "FILE")]
-    pub baseline: Option<PathBuf>,
+    /// An earlier run with --format json has written the file, or earlier runs with --store the store (sqlite:PATH): only other races count for --error-exitcode,
+    /// --halt-on-race and --max-races.
+    #[arg(help_heading = REPORTS, long, value_name = "FILE", value_parser = KnownRaces::parse)]
+    pub baseline: Option<KnownRaces>,
+    /// Keep races in this store: sqlite:PATH.
+    ///
+    /// Each race is kept in a file that further runs add to, and that `gwp-race races` lists. Races of which somebody has said there that they are acknowledged or
+    /// benign are known.
+    #[arg(help_heading = REPORTS, long, value_name = "STORE")]
+    pub store: Option<Address>,
     /// Races of plain and atomic.
     ///
     /// What to do with a plain access that races with an atomic one.
@@ -169,6 +178,25 @@ pub struct WatchArgs {
     /// Say nothing but races and errors.
     #[arg(help_heading = REPORTS, short, long)]
     pub quiet: bool,
+}
+
+/// `--baseline`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KnownRaces {
+    /// What a run has written as JSON.
+    File(PathBuf),
+    /// What runs have put into a store.
+    Store(Address),
+}
+
+impl KnownRaces {
+    fn parse(text: &str) -> Result<Self, String> {
+        if Address::is_meant(text) {
+            text.parse().map(Self::Store)
+        } else {
+            Ok(Self::File(PathBuf::from(text)))
+        }
+    }
 }
 
 /// Strategies.
@@ -224,13 +252,6 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.parse() {
-        return Ok(Duration::from_secs(seconds));
-    }
-    humantime::parse_duration(text).map_err(|error| error.to_string())
-}
-
 fn parse_within(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if !bounds.contains(&duration) {
@@ -258,16 +279,6 @@ fn parse_deadline(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Check that a duration may be given in plain seconds.
-    #[test]
-    fn durations() {
-        assert_eq!(parse_duration("60"), Ok(Duration::from_secs(60)));
-        assert_eq!(parse_duration("5m"), Ok(Duration::from_secs(300)));
-        for nonsense in ["", "-1", "1 parsec", "99999999999999999999"] {
-            assert!(parse_duration(nonsense).is_err(), "{nonsense}");
-        }
-    }
 
     /// Check that shares are read with and without the sign, and nonsense is refused.
     #[test]

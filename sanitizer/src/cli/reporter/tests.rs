@@ -104,6 +104,120 @@ fn what_is_known_has_no_consequences() {
     assert!(Reporter::start(&args, false, sender).is_err());
 }
 
+/// A process that has a database locked: this program with the test `races_are_kept`. (One that has the file open by threads with descriptors of their own must not
+/// have it open elsewhere as well.)
+struct Locker(std::process::Child);
+
+impl Locker {
+    const FILE: &str = "GWP_RACE_TEST_LOCKED_FILE";
+    const LOCKED: &str = "it is locked";
+
+    fn start(file: &std::path::Path) -> Self {
+        use std::{io::BufRead as _, process::Stdio};
+        let name = format!("{}::races_are_kept", module_path!());
+        let (_, name) = name.split_once("::").unwrap();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(Self::FILE, file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains(Self::LOCKED)));
+        Self(child)
+    }
+
+    /// What it does until its input ends.
+    fn lock(file: &std::path::Path) -> ! {
+        use futures_executor::block_on;
+        use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
+        let options = SqliteConnectOptions::new().filename(file);
+        let mut connection = block_on(options.connect()).unwrap();
+        block_on(sqlx::query("BEGIN IMMEDIATE").execute(&mut connection)).unwrap();
+        println!("\n{}", Self::LOCKED);
+        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+        std::process::exit(0);
+    }
+
+    fn end(&mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+/// Check that a race is in the store as soon as it was told, counted with its repeats, and known to the next run once somebody has accepted it; that while the store is
+/// locked races are told on standard error and kept, and that the exit code tells where it stays so.
+#[test]
+fn races_are_kept() {
+    use crate::store::{Access, Address, Saying, Store, Verdict};
+    if let Some(file) = std::env::var_os(Locker::FILE) {
+        Locker::lock(file.as_ref());
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let [output, file] = ["report", "races.db"].map(|name| scratch.path().join(name));
+    let name = format!("sqlite:{}", file.display());
+    let address: Address = name.parse().unwrap();
+    let args = options(&["--store", &name, "-o", output.to_str().unwrap()]);
+    let times = || {
+        let mut store = Store::open(&address, Access::Existing).unwrap();
+        let races = store.races(0).unwrap();
+        let mut times: Vec<_> = races.iter().map(|race| race.times).collect();
+        times.sort_unstable();
+        (times, races)
+    };
+    let begin = || {
+        let (sender, found) = tokio::sync::mpsc::unbounded_channel();
+        (Reporter::start(&args, false, sender).unwrap(), found)
+    };
+    let (reporter, mut found) = begin();
+    race(&reporter, "strlen", 1);
+    assert_eq!(found.blocking_recv().unwrap().fate, Fate::Reported(1));
+    let (counted, races) = times();
+    assert_eq!(counted, [1]);
+    race(&reporter, "strlen", 1);
+    let closing = finish(reporter, Duration::MAX);
+    assert!(closing.failure.is_none(), "{:?}", closing.failure);
+    assert_eq!(times().0, [2]);
+
+    let saying = Saying {
+        name: races[0].id.clone(),
+        state: Verdict::Benign,
+        reason: String::new(),
+        owner: String::new(),
+        expires: None,
+        who: String::new(),
+    };
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    store.triage(&saying, 0).unwrap();
+    drop(store);
+    for unlocks in [true, false] {
+        let (reporter, mut found) = begin();
+        race(&reporter, "strlen", 1);
+        assert_eq!(found.blocking_recv().unwrap().fate, Fate::Known);
+        let before = times().0;
+        let mut other = Locker::start(&file);
+        let (routine, pc) = if unlocks {
+            ("memcpy", 2)
+        } else {
+            ("memset", 3)
+        };
+        race(&reporter, routine, pc);
+        assert_eq!(found.blocking_recv().unwrap().fate, Fate::Reported(1));
+        assert_eq!(times().0, before);
+        if unlocks {
+            other.end();
+        }
+        let closing = finish(reporter, Duration::MAX);
+        other.end();
+        assert_eq!(closing.failure.is_none(), unlocks, "{:?}", closing.failure);
+        assert_eq!(times().0.len(), 2);
+    }
+    let args = options(&["--store", "sqlite:/nonexistent/races.db"]);
+    let (sender, _found) = tokio::sync::mpsc::unbounded_channel();
+    assert!(Reporter::start(&args, false, sender).is_err());
+}
+
 /// Check that the end comes, and says what is lost, although whoever reads a file of the program never answers; what was told before counts.
 #[test]
 fn the_end_does_not_wait_for_files() {

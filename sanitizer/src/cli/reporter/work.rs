@@ -173,6 +173,7 @@ impl State {
                 if !self.quiet || self.is_complete {
                     self.write(|writer| writer.summary(&summary));
                 }
+                self.keep_all(&summary.programs);
                 if let Some(Err(error)) = self.coverage.as_mut().map(CoverageFile::write) {
                     tracing::error!("{error}");
                     self.failure.get_or_insert(error);
@@ -205,6 +206,7 @@ impl State {
             Again::Suppressed => self.tally.suppressed += 1,
             Again::Race | Again::Unknown => self.tally.total += 1,
         }
+        self.keep_counts();
     }
 
     /// Reports a race, unless it is suppressed or a repeat.
@@ -228,15 +230,22 @@ impl State {
             self.source_files.add_to(&mut race, symbolizer);
         }
         race.known = self.beforehand.baseline.knows(&race);
+        let fate = self.tell(&race);
+        self.keep(&race);
+        fate
+    }
+
+    /// Tells a race.
+    fn tell(&mut self, race: &Race) -> Fate {
         if race.known {
             self.tally.known += 1;
             if !self.quiet || self.is_complete {
-                self.write(|writer| writer.race(&race));
+                self.write(|writer| writer.race(race));
             }
             return Fate::Known;
         }
         self.tally.unique += 1;
-        self.write(|writer| writer.race(&race));
+        self.write(|writer| writer.race(race));
         Fate::Reported(self.tally.unique)
     }
 

@@ -75,7 +75,7 @@ impl Session {
             report_mixed: self.args.mixed == Mixed::Report,
             report_unanalyzed: self.args.unanalyzed == Unanalyzed::Report,
             // A suppression may be about any frame, and a known race about another variable, so each report needs its own stacks.
-            full_repeats: self.args.suppressions.is_some() || self.args.baseline.is_some(),
+            full_repeats: self.args.suppressions.is_some() || self.reporter.knows_races(),
             explain: self.args.verbose >= 1,
             coverage: self.args.coverage.is_some(),
             decision_log: self.decision_log.is_some(),

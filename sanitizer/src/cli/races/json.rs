@@ -1,0 +1,214 @@
+//! What `races` writes as JSON: a contract with users, like the JSON form of reports.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::report::{Race, clean::write_json};
+use crate::store::{Said, State, StoredRace, Verdict, rfc3339};
+
+/// The version of the form.
+pub const SCHEMA: u32 = 1;
+
+/// A line of `gwp-race races`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Versioned<'a> {
+    /// Counts incompatible changes.
+    schema: u32,
+    #[serde(flatten)]
+    line: &'a Line<'a>,
+}
+
+/// What is told.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Line<'a> {
+    /// Of `list`: a race.
+    Listed(Listed<'a>),
+    /// Of `show`: a race with all that is known of it.
+    Shown(Shown<'a>),
+    /// Of `diff`: a race of one of the two builds, or of both.
+    Difference(Difference<'a>),
+}
+
+/// A race of the store. Times are by RFC 3339 in UTC.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Listed<'a> {
+    /// Its name, as `identity.race` of reports.
+    race: &'a str,
+    /// The name of its issue.
+    issue: &'a str,
+    /// The functions of both sides.
+    functions: &'a str,
+    /// The variable, with the way to its member.
+    variable: Option<&'a str>,
+    /// Function, file and line of both sides.
+    places: &'a str,
+    /// What is to be thought of it.
+    state: State,
+    /// What was said of it last.
+    said: Option<Spoken<'a>>,
+    /// When it was caught first.
+    first_seen: String,
+    /// When it was caught last.
+    last_seen: String,
+    /// How often it was caught.
+    times: i64,
+    /// In which builds and where it was caught.
+    seen: Vec<Place<'a>>,
+}
+
+/// Where a race was caught.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Place<'a> {
+    /// The build id of the executable; `exe:` and its path where it has none.
+    build: &'a str,
+    /// The executable's path.
+    exe: &'a str,
+    /// When this build was watched first.
+    build_first_seen: String,
+    /// The machine, where it is known.
+    host: Option<&'a str>,
+    /// The container's id.
+    container: Option<&'a str>,
+    /// How often it was caught there.
+    times: i64,
+}
+
+/// What somebody has said of a race or its issue.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Spoken<'a> {
+    /// The name of the race or of the issue.
+    of: &'a str,
+    /// What it is.
+    state: Verdict,
+    /// Why.
+    reason: Option<&'a str>,
+    /// Who sees to it.
+    owner: Option<&'a str>,
+    /// Until when this counts.
+    expires: Option<String>,
+    /// The user who has said it.
+    who: &'a str,
+    /// When.
+    when: String,
+}
+
+/// See [`Line`].
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Shown<'a> {
+    #[serde(flatten)]
+    pub listed: Listed<'a>,
+    /// All that was said of it, the first first.
+    history: Vec<Spoken<'a>>,
+    /// The reports that are kept, the last first.
+    reports: &'a [Race],
+}
+
+/// See [`Line`].
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Difference<'a> {
+    /// Where it was caught.
+    pub builds: Builds,
+    #[serde(flatten)]
+    pub listed: Listed<'a>,
+}
+
+/// In which of two builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Builds {
+    /// In the second alone.
+    New,
+    /// In the first alone.
+    Gone,
+    /// In both.
+    Both,
+}
+
+impl Builds {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Gone => "gone",
+            Self::Both => "both",
+        }
+    }
+}
+
+const fn some(text: &str) -> Option<&str> {
+    if text.is_empty() { None } else { Some(text) }
+}
+
+impl<'a> Listed<'a> {
+    pub fn of(race: &'a StoredRace) -> Self {
+        let seen = race.seen.iter().map(|seen| Place {
+            build: &seen.build.id,
+            exe: &seen.build.exe,
+            build_first_seen: rfc3339(seen.build.first_seen),
+            host: some(&seen.host),
+            container: some(&seen.container),
+            times: seen.times,
+        });
+        Self {
+            race: &race.id,
+            issue: &race.issue,
+            functions: &race.functions,
+            variable: some(&race.variable),
+            places: &race.places,
+            state: race.state,
+            said: race.said.as_ref().map(Spoken::of),
+            first_seen: rfc3339(race.first_seen),
+            last_seen: rfc3339(race.last_seen),
+            times: race.times,
+            seen: seen.collect(),
+        }
+    }
+}
+
+impl<'a> Spoken<'a> {
+    fn of(said: &'a Said) -> Self {
+        Self {
+            of: &said.name,
+            state: said.state,
+            reason: some(&said.reason),
+            owner: some(&said.owner),
+            expires: said.expires.map(rfc3339),
+            who: &said.who,
+            when: rfc3339(said.said),
+        }
+    }
+}
+
+impl<'a> Shown<'a> {
+    pub fn of(race: &'a StoredRace, history: &'a [Said], reports: &'a [Race]) -> Self {
+        Self {
+            listed: Listed::of(race),
+            history: history.iter().map(Spoken::of).collect(),
+            reports,
+        }
+    }
+}
+
+/// Writes a line.
+pub fn write_line(out: &mut dyn Write, line: &Line<'_>) -> anyhow::Result<()> {
+    let line = Versioned {
+        schema: SCHEMA,
+        line,
+    };
+    // A pipe that nobody reads any more is to be known as such.
+    write_json(&line, &mut *out).map_err(|error| match error.io_error_kind() {
+        Some(kind) => anyhow::Error::from(std::io::Error::from(kind)),
+        None => error.into(),
+    })?;
+    out.write_all(b"\n")?;
+    Ok(())
+}

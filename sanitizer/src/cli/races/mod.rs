@@ -1,0 +1,85 @@
+//! `gwp-race races`: what a store has of races, and what people say of them.
+
+mod choice;
+mod diff;
+mod export;
+mod import;
+mod json;
+mod list;
+mod prune;
+mod show;
+mod suppress;
+#[cfg(test)]
+mod tests;
+mod triage;
+
+use std::{process::ExitCode, time::SystemTime};
+
+use crate::store::{Access, Address, Store, millis};
+
+/// See the module.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RacesArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: RacesCommand,
+}
+
+/// The commands.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum RacesCommand {
+    /// List races.
+    List(list::ListArgs),
+    /// Show all that is known of a race.
+    Show(show::ShowArgs),
+    /// Compare the races of two builds.
+    Diff(diff::DiffArgs),
+    /// Say what is to be thought of a race.
+    Triage(triage::TriageArgs),
+    /// Write reports in another form.
+    Export(export::ExportArgs),
+    /// Print suppressions.
+    Suppress(suppress::SuppressArgs),
+    /// Put the races of a JSON file into the store.
+    Import(import::ImportArgs),
+    /// Forget old races.
+    Prune(prune::PruneArgs),
+}
+
+/// The store that all commands are about.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StoreArgs {
+    /// The store: sqlite:PATH
+    ///
+    /// The store to which `run` and `attach` with the same option have written, or that `races import` has made.
+    #[arg(long, value_name = "STORE")]
+    pub store: Address,
+}
+
+impl StoreArgs {
+    fn open(&self) -> anyhow::Result<Store> {
+        Ok(Store::open(&self.store, Access::Existing)?)
+    }
+}
+
+/// Milliseconds since 1970.
+fn now() -> i64 {
+    millis(SystemTime::now())
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// The store cannot be used, or has not what is wanted.
+pub fn run(args: &RacesArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        RacesCommand::List(args) => list::run(args),
+        RacesCommand::Show(args) => show::run(args),
+        RacesCommand::Diff(args) => diff::run(args),
+        RacesCommand::Triage(args) => triage::run(args),
+        RacesCommand::Export(args) => export::run(args),
+        RacesCommand::Suppress(args) => suppress::run(args),
+        RacesCommand::Import(args) => import::run(args),
+        RacesCommand::Prune(args) => prune::run(args),
+    }
+}

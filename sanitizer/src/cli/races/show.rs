@@ -1,0 +1,131 @@
+//! `gwp-race races show`.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use super::{
+    StoreArgs,
+    choice::Choice,
+    json::{Line, Shown, write_line},
+    list::{ListForm, what},
+    now,
+};
+use crate::cli::stdout::written;
+use crate::report::{clean::clean, race_text};
+use crate::store::{Said, StoredRace, rfc3339};
+
+/// Show all that is known of a race
+///
+/// What is to be thought of it and what was said, how often it was caught, in which builds and where, and the report that was made last. Of an issue or a pair of instructions this shows each race.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "Examples:
+  gwp-race races show --store sqlite:races.db 43db
+  gwp-race races show --store sqlite:races.db --format json r2:43db388692c5486b58ac6a896dd0703d")]
+pub struct ShowArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub store: StoreArgs,
+
+    /// Form (--help lists them)
+    ///
+    /// The form in which it is shown; `races export` writes reports in others.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = ListForm::Text)]
+    pub format: ListForm,
+
+    /// The race: its name or the beginning of it
+    ///
+    /// The name of a race (r2:), an issue (i2:) or a pair (p2:), or as much of it as no other name begins with, four digits or more; with the letter or without.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
+    let mut store = args.store.open()?;
+    let races = Choice::default().of_name(&mut store, Some(&args.name), now())?;
+    let mut all = Vec::new();
+    for race in races {
+        let said = store.said(&[&race.id, &race.issue])?;
+        let reports = store.evidence(&race.id, None)?;
+        all.push((race, said, reports));
+    }
+    written(|out| {
+        for (race, said, reports) in &all {
+            match args.format {
+                ListForm::Json => {
+                    write_line(out, &Line::Shown(Shown::of(race, said, reports)))?;
+                }
+                ListForm::Text => {
+                    out.write_all(head(race, said).as_bytes())?;
+                    if let Some(last) = reports.first() {
+                        out.write_all(race_text(last).as_bytes())?;
+                    }
+                }
+            }
+        }
+        Ok(true)
+    })
+}
+
+fn times(times: i64) -> String {
+    match times {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    }
+}
+
+/// What stands above the report.
+fn head(race: &StoredRace, said: &[Said]) -> String {
+    let mut text = format!("Race {} of issue {}\n", race.id, race.issue);
+    let _ = writeln!(text, "  {}", what(race));
+    let _ = writeln!(text, "  State: {}", race.state);
+    for said in said {
+        let _ = writeln!(text, "    {}", told(said));
+    }
+    let _ = writeln!(
+        text,
+        "  Caught {}, from {} to {}",
+        times(race.times),
+        rfc3339(race.first_seen),
+        rfc3339(race.last_seen)
+    );
+    for seen in &race.seen {
+        let _ = write!(
+            text,
+            "    {} in build {}",
+            times(seen.times),
+            clean(&seen.build.id)
+        );
+        if !seen.build.id.starts_with("exe:") {
+            let _ = write!(text, " of {}", clean(&seen.build.exe));
+        }
+        for (word, name) in [("on", &seen.host), ("in container", &seen.container)] {
+            if !name.is_empty() {
+                let _ = write!(text, ", {word} {}", clean(name));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What somebody has said, in a line.
+fn told(said: &Said) -> String {
+    let mut text = format!(
+        "{}: {} said {}",
+        rfc3339(said.said),
+        clean(&said.who),
+        said.state.name()
+    );
+    if said.name.starts_with('i') {
+        text.push_str(" of the issue");
+    }
+    if let Some(end) = said.expires {
+        let _ = write!(text, " until {}", rfc3339(end));
+    }
+    if !said.owner.is_empty() {
+        let _ = write!(text, ", owner {}", clean(&said.owner));
+    }
+    if !said.reason.is_empty() {
+        let _ = write!(text, ": {}", clean(&said.reason));
+    }
+    text
+}

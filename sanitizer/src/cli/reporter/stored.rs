@@ -1,0 +1,211 @@
+//! What `--store` keeps of a run. A race is written when it is found, so that a gwp-race which is killed loses none but the one in hand; how often each was
+//! caught is written now and then. What the store does not take is kept, and tried again with the next one.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant, SystemTime},
+};
+
+use nix::unistd::{Pid, gethostname};
+
+use super::State;
+use super::sightings::Sightings;
+use crate::cli::args::WatchArgs;
+use crate::report::{Race, WatchedProgram, build_name};
+use crate::store::{Access, Batch, Caught, Counted, Seen, Store, StoreError, millis, millis_of};
+use crate::tracee::container::container;
+
+/// How often figures of repeats are written.
+const PERIOD: Duration = Duration::from_secs(60);
+/// How long a store is waited for that is locked.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same after it has failed: reports wait meanwhile.
+const LESS_PATIENCE: Duration = Duration::from_millis(100);
+/// Races that are kept for a store which takes none, at most; each is some 10 kB.
+const MOST_KEPT: usize = 256;
+
+/// What the store was told of a race.
+struct Told {
+    race: String,
+    build: String,
+    container: String,
+    times: u64,
+}
+
+/// See the module.
+pub(super) struct Stored {
+    pub(super) store: Store,
+    host: String,
+    batch: Batch,
+    /// By fingerprints.
+    told: HashMap<String, Told>,
+    written: Instant,
+    /// It has failed, and has not taken anything since.
+    fails: bool,
+    /// More was found meanwhile than could be kept.
+    is_lost: bool,
+}
+
+impl Stored {
+    /// Opens or makes the store that the options name.
+    pub(super) fn open(args: &WatchArgs) -> Result<Option<Self>, StoreError> {
+        let Some(address) = &args.store else {
+            return Ok(None);
+        };
+        let mut store = Store::open(address, Access::Create)?;
+        // One that has no room, or is locked, is told before the program begins.
+        store.write(&Batch::default())?;
+        let host = gethostname().unwrap_or_default();
+        Ok(Some(Self {
+            store,
+            host: host.to_string_lossy().into_owned(),
+            batch: Batch::default(),
+            told: HashMap::new(),
+            written: Instant::now(),
+            fails: false,
+            is_lost: false,
+        }))
+    }
+
+    fn add(&mut self, race: &Race) {
+        if self.batch.caught.len() >= MOST_KEPT {
+            self.is_lost = true;
+            return;
+        }
+        let container = container(Pid::from_raw(race.pid.cast_signed())).unwrap_or_default();
+        self.batch.caught.push(Caught {
+            race: race.clone(),
+            host: self.host.clone(),
+            container: container.clone(),
+            times: 1,
+            last: None,
+        });
+        let told = Told {
+            race: race.identity.race.clone(),
+            build: race.build(),
+            container,
+            times: 1,
+        };
+        self.told.insert(race.fingerprint.clone(), told);
+    }
+
+    /// Adds what was caught again since the last time.
+    fn count(&mut self, sightings: &Sightings) {
+        for sighting in sightings.all() {
+            let Some(told) = self.told.get_mut(&sighting.fingerprint) else {
+                continue;
+            };
+            let times = sighting.times.saturating_sub(told.times);
+            let (Some(last), true) = (millis_of(&sighting.last), times > 0) else {
+                continue;
+            };
+            told.times = sighting.times;
+            let counted = self.batch.counted.iter_mut();
+            let mut same = counted.filter(|counted| {
+                counted.race == told.race
+                    && counted.build == told.build
+                    && counted.container == told.container
+            });
+            if let Some(before) = same.next() {
+                before.times += times;
+                before.last = last;
+                continue;
+            }
+            self.batch.counted.push(Counted {
+                race: told.race.clone(),
+                build: told.build.clone(),
+                host: self.host.clone(),
+                container: told.container.clone(),
+                times,
+                last,
+            });
+        }
+    }
+
+    fn write(&mut self) -> Result<(), StoreError> {
+        self.written = Instant::now();
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.store.write(&self.batch)?;
+        self.batch = Batch::default();
+        Ok(())
+    }
+}
+
+impl State {
+    /// Keeps a race.
+    pub(super) fn keep(&mut self, race: &Race) {
+        let Some(stored) = &mut self.stored else {
+            return;
+        };
+        stored.add(race);
+        let fails = self.put();
+        if let (Some(_), Some(resort)) = (fails, &mut self.resort) {
+            // Beyond this there is nobody to tell; the exit code does.
+            let _ = resort.race(race);
+        }
+    }
+
+    /// Keeps how often races were caught, if that was not done for a while.
+    pub(super) fn keep_counts(&mut self) {
+        let Some(stored) = &mut self.stored else {
+            return;
+        };
+        if stored.written.elapsed() >= PERIOD {
+            stored.count(&self.sightings);
+            self.put();
+        }
+    }
+
+    /// Keeps the rest, and which programs were watched.
+    pub(super) fn keep_all(&mut self, programs: &[WatchedProgram]) {
+        let Some(stored) = &mut self.stored else {
+            return;
+        };
+        stored.count(&self.sightings);
+        let at = millis(SystemTime::now());
+        let seen = programs.iter().map(|program| Seen {
+            build: build_name(&program.exe, program.build_id.as_deref()),
+            exe: program.exe.clone(),
+            at,
+        });
+        stored.batch.builds.extend(seen);
+        let error = self.put();
+        let is_lost = self.stored.as_ref().is_some_and(|stored| stored.is_lost);
+        let failure = error.map(anyhow::Error::from).or_else(|| {
+            is_lost.then(|| {
+                anyhow::anyhow!("some races are not in the store; they were told on standard error")
+            })
+        });
+        if let Some(failure) = failure {
+            self.failure.get_or_insert(failure);
+        }
+        // All is in one file by the time that this process ends.
+        self.stored = None;
+    }
+
+    /// Writes what there is; why it could not be.
+    fn put(&mut self) -> Option<StoreError> {
+        let stored = self.stored.as_mut()?;
+        self.progress.set_writing(true);
+        let written = stored.write();
+        self.progress.set_writing(false);
+        match (&written, stored.fails) {
+            (Err(error), false) => {
+                // Told at once: the session may last for days.
+                tracing::error!(
+                    "{error}; what it does not take is told on standard error, and tried again"
+                );
+                stored.store.set_patience(LESS_PATIENCE);
+            }
+            (Ok(()), true) => {
+                tracing::warn!("the store takes races again");
+                stored.store.set_patience(PATIENCE);
+            }
+            _ => {}
+        }
+        stored.fails = written.is_err();
+        written.err()
+    }
+}

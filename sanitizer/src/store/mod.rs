@@ -1,0 +1,105 @@
+//! Races that are kept from one run to the next: what was caught in which build, how often, and what people have said of it.
+//!
+//! [`Store::open`] opens a database, [`Store::write`] puts a [`Batch`] into it, [`Store::races`] reads what is there. The schema stands in
+//! `sanitizer/migrations`; whatever is particular to SQLite is in `connect.rs` and `error.rs`, and the other statements are such that PostgreSQL takes them, too.
+//!
+//! Calls wait until they are done. SQLite works in a thread of its own, which `sqlx` starts: that thread has the caller's rights over
+//! files alone (`kernel/rights.rs`). SQLite remembers which files a process has open by the numbers of descriptors: threads that have descriptors of their own
+//! (`descriptors::own_table`) must not have a store open that others have open as well.
+
+mod address;
+mod batch;
+mod connect;
+mod error;
+mod known;
+mod name;
+mod prune;
+mod races;
+mod state;
+#[cfg(test)]
+mod tests;
+mod time;
+mod triage;
+mod verdict;
+mod write;
+
+use std::{path::PathBuf, time::Duration};
+
+use futures_executor::block_on;
+use sqlx::{Connection as _, SqliteConnection};
+
+pub use address::Address;
+pub use batch::{Batch, Caught, Counted, Seen};
+pub use connect::Access;
+pub use error::StoreError;
+pub use name::Named;
+pub use prune::Pruned;
+pub use races::{Build, SeenIn, StoredRace};
+pub use state::State;
+pub use time::{day, millis, millis_of, rfc3339};
+pub use triage::{Said, Saying};
+pub use verdict::Verdict;
+
+/// A database of races.
+pub struct Store {
+    path: PathBuf,
+    /// None after a failure: the next call opens the file again.
+    connection: Option<SqliteConnection>,
+    /// How long somebody who has locked it is waited for.
+    patience: Duration,
+}
+
+impl Store {
+    /// Opens a store, and makes of one by an older gwp-race one of this version.
+    ///
+    /// # Errors
+    /// Says what is wrong with the file.
+    pub fn open(address: &Address, access: Access) -> Result<Self, StoreError> {
+        let patience = connect::PATIENCE;
+        let (path, connection) = connect::open(address.path(), access, patience)?;
+        Ok(Self {
+            path,
+            connection: Some(connection),
+            patience,
+        })
+    }
+
+    /// Whoever has locked the store is waited for as long from now on.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+        // It is told when the file is opened.
+        if let Some(connection) = self.connection.take() {
+            let _ = block_on(connection.close());
+        }
+    }
+
+    /// Carries something out. After a failure the file is opened again for the next call: what has failed may have left the connection in any state.
+    fn with<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+    ) -> Result<T, StoreError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect::open(&self.path, Access::Create, self.patience)?.1,
+        };
+        match block_on(work(&mut connection)) {
+            Ok(value) => {
+                self.connection = Some(connection);
+                Ok(value)
+            }
+            Err(error) => {
+                let _ = block_on(connection.close());
+                Err(StoreError::of(&self.path, error))
+            }
+        }
+    }
+}
+
+impl Drop for Store {
+    /// Waits until the last one who has it open has put all into one file.
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let _ = block_on(connection.close());
+        }
+    }
+}

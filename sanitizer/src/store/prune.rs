@@ -1,0 +1,56 @@
+//! Forgetting what is old.
+
+use super::{Store, connect::begin, error::StoreError};
+
+/// What was forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Races with all that was known of them.
+    pub races: usize,
+    /// Builds that have no races any more, and were not watched since.
+    pub builds: u64,
+}
+
+impl Store {
+    /// Forgets these races, and builds without any that were not watched since `before` (milliseconds since 1970). What was said of an issue is forgotten with
+    /// its last race. The file gets smaller.
+    ///
+    /// # Errors
+    /// The store cannot be written to; nothing is forgotten then, unless it was only that there is no room for the copy by which the file gets smaller.
+    pub fn forget(&mut self, races: &[String], before: i64) -> Result<Pruned, StoreError> {
+        let pruned = self.with(async |connection| {
+            let mut all = begin(connection).await?;
+            for race in races {
+                for sql in [
+                    "DELETE FROM evidence WHERE race = $1",
+                    "DELETE FROM sighting WHERE race = $1",
+                    "DELETE FROM pair WHERE race = $1",
+                    "DELETE FROM triage WHERE name = $1",
+                    "DELETE FROM race WHERE id = $1",
+                ] {
+                    sqlx::query(sql).bind(race).execute(&mut *all).await?;
+                }
+            }
+            for sql in [
+                "DELETE FROM triage WHERE name NOT IN (SELECT id FROM race) AND name NOT IN (SELECT issue FROM race)",
+                "DELETE FROM issue WHERE id NOT IN (SELECT issue FROM race)",
+            ] {
+                sqlx::query(sql).execute(&mut *all).await?;
+            }
+            let builds = sqlx::query(
+                "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT build FROM sighting)
+                 AND id NOT IN (SELECT build FROM evidence)",
+            )
+            .bind(before)
+            .execute(&mut *all)
+            .await?;
+            all.commit().await?;
+            Ok(Pruned {
+                races: races.len(),
+                builds: builds.rows_affected(),
+            })
+        })?;
+        self.with(async |connection| sqlx::query("VACUUM").execute(connection).await)?;
+        Ok(pruned)
+    }
+}

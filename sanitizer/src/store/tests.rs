@@ -1,0 +1,379 @@
+//! Tests of the store on real files.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use futures_executor::block_on;
+use sqlx::{ConnectOptions as _, Connection as _, sqlite::SqliteConnectOptions};
+use tempfile::TempDir;
+
+use super::*;
+use crate::report::{Baseline, Race, identity, sample};
+
+const DAY: i64 = 86_400_000;
+
+/// A folder, and the name of a store in it.
+fn scratch() -> (TempDir, Address) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("races.db");
+    let address = format!("sqlite:{}", path.display()).parse().unwrap();
+    (folder, address)
+}
+
+fn store() -> (TempDir, Store) {
+    let (folder, address) = scratch();
+    let store = Store::open(&address, Access::Create).unwrap();
+    (folder, store)
+}
+
+/// A race of this variable, caught in this build on a day after 2026-01-01.
+fn race(variable: &str, build: &str, day: i64) -> Race {
+    let mut race = sample::race();
+    race.location.name = Some(variable.to_owned());
+    race.build_id = Some(build.to_owned());
+    race.time = rfc3339(start() + day * DAY);
+    race.identity = identity(&race);
+    race
+}
+
+fn start() -> i64 {
+    millis_of("2026-01-01T00:00:00Z").unwrap()
+}
+
+fn caught(races: &[&Race]) -> Batch {
+    let caught = races.iter().map(|&race| Caught {
+        race: race.clone(),
+        host: "web1".to_owned(),
+        container: String::new(),
+        times: 1,
+        last: None,
+    });
+    Batch {
+        caught: caught.collect(),
+        ..Batch::default()
+    }
+}
+
+fn saying(name: &str, state: Verdict, expires: Option<i64>) -> Saying {
+    Saying {
+        name: name.to_owned(),
+        state,
+        reason: "why".to_owned(),
+        owner: "me".to_owned(),
+        expires,
+        who: "root".to_owned(),
+    }
+}
+
+/// Check that races come back as they were put in, counted by where they were caught; that a record counts once, and that only so many are kept.
+#[test]
+fn what_is_put_in_comes_back() {
+    let (_folder, mut store) = store();
+    let first = race("hits", "aa11", 0);
+    assert_eq!(store.write(&caught(&[&first])).unwrap(), 1);
+    assert_eq!(store.write(&caught(&[&first])).unwrap(), 0);
+    let known = Race {
+        known: true,
+        ..first.clone()
+    };
+    assert_eq!(store.write(&caught(&[&known])).unwrap(), 0);
+    let mut often = caught(&[&race("often", "aa11", 0)]);
+    (often.caught[0].times, often.caught[0].last) = (3, Some(start() + 50 * DAY));
+    store.write(&often).unwrap();
+    let races = store.races(start()).unwrap();
+    let of = |race: &StoredRace| (race.times, race.first_seen, race.last_seen);
+    assert_eq!(of(&races[0]), (3, start(), start() + 50 * DAY));
+    store.forget(&[races[0].id.clone()], start()).unwrap();
+    let other = race("total", "aa11", 1);
+    store.write(&caught(&[&other])).unwrap();
+    for number in 0..30 {
+        store
+            .write(&caught(&[&race("hits", "bb22", 2 + number)]))
+            .unwrap();
+    }
+    store
+        .write(&Batch {
+            counted: vec![Counted {
+                race: first.identity.race.clone(),
+                build: "aa11".to_owned(),
+                host: "web1".to_owned(),
+                container: "c0".to_owned(),
+                times: 5,
+                last: start() + 40 * DAY,
+            }],
+            ..Batch::default()
+        })
+        .unwrap();
+    let races = store.races(start()).unwrap();
+    let [hits, total] = &races[..] else {
+        panic!("{races:?}");
+    };
+    assert_eq!(hits.id, first.identity.race);
+    assert_eq!((hits.times, hits.state), (36, State::New));
+    assert_eq!(hits.first_seen, start());
+    assert_eq!(hits.last_seen, start() + 40 * DAY);
+    let seen: Vec<_> = hits
+        .seen
+        .iter()
+        .map(|seen| (&*seen.build.id, &*seen.container, seen.times))
+        .collect();
+    assert_eq!(seen, [("aa11", "", 1), ("aa11", "c0", 5), ("bb22", "", 30)]);
+    assert_eq!(total.variable, "total");
+    assert_eq!(store.evidence(&hits.id, Some("aa11")).unwrap(), [first]);
+    assert_eq!(store.evidence(&hits.id, None).unwrap().len(), 21);
+}
+
+/// Check what is to be thought of races by what was said of them and their issues, and which of them a run knows.
+#[test]
+fn the_last_word_counts() {
+    let (_folder, mut store) = store();
+    let [old, new] = ["aa11", "bb22"].map(|build| race("hits", build, 0));
+    let other = race("total", "aa11", 0);
+    assert_eq!(old.identity.issue, other.identity.issue);
+    store.write(&caught(&[&old, &other])).unwrap();
+    let now = start() + DAY;
+    let state = |store: &mut Store, now: i64| {
+        let races = store.races(now).unwrap();
+        let race = races.iter().find(|race| race.id == old.identity.race);
+        race.unwrap().state
+    };
+    let known = |store: &mut Store, all: bool, now: i64| {
+        let mut baseline = Baseline::default();
+        store.add_known(&mut baseline, all, now).unwrap();
+        [&old, &new, &other].map(|race| baseline.knows(race))
+    };
+    assert_eq!(known(&mut store, false, now), [false; 3]);
+    assert_eq!(known(&mut store, true, now), [true; 3]);
+
+    let name = &old.identity.race;
+    store
+        .triage(&saying(name, Verdict::Benign, Some(now + DAY)), now)
+        .unwrap();
+    assert_eq!(state(&mut store, now), State::Benign);
+    assert_eq!(known(&mut store, false, now), [true, true, false]);
+    // What was accepted for a time counts again after that.
+    assert_eq!(state(&mut store, now + DAY), State::New);
+    assert_eq!(known(&mut store, true, now + DAY), [false, false, true]);
+
+    store
+        .triage(&saying(name, Verdict::Fixed, None), now)
+        .unwrap();
+    assert_eq!(state(&mut store, now), State::Fixed);
+    assert_eq!(known(&mut store, true, now), [true, false, true]);
+    // The old build has it still; one that was seen first after the fix has it again.
+    store.write(&caught(&[&race("hits", "aa11", 3)])).unwrap();
+    assert_eq!(state(&mut store, now), State::Fixed);
+    store.write(&caught(&[&race("hits", "bb22", 3)])).unwrap();
+    assert_eq!(state(&mut store, now), State::Regressed);
+    assert_eq!(known(&mut store, true, now), [false, false, true]);
+
+    let issue = &old.identity.issue;
+    store
+        .triage(&saying(issue, Verdict::Acknowledged, None), now)
+        .unwrap();
+    assert_eq!(state(&mut store, now), State::Acknowledged);
+    assert_eq!(known(&mut store, false, now), [true; 3]);
+    store
+        .triage(&saying(name, Verdict::New, None), now)
+        .unwrap();
+    assert_eq!(state(&mut store, now), State::New);
+    assert_eq!(store.said(&[name, issue]).unwrap().len(), 4);
+}
+
+/// Check that names are known by their beginnings, and that those which several have, or none, are told with what to do.
+#[test]
+fn names_are_abbreviated() {
+    let (_folder, mut store) = store();
+    let race = race("hits", "aa11bb", 0);
+    store.write(&caught(&[&race])).unwrap();
+    let names = &race.identity;
+    let pair = names.pair.as_deref().unwrap();
+    let named = |store: &mut Store, text: &str| store.named(text).map_err(|e| e.to_string());
+    for text in [&*names.race, &names.race[..8], &names.race[3..7]] {
+        let found = named(&mut store, text);
+        assert_eq!(found, Ok(Named::Race(names.race.clone())), "{text}");
+    }
+    assert_eq!(
+        named(&mut store, &names.issue),
+        Ok(Named::Issue(names.issue.clone()))
+    );
+    let found = named(&mut store, pair);
+    assert_eq!(
+        found,
+        Ok(Named::Pair(pair.to_owned(), vec![names.race.clone()]))
+    );
+    let mut twin = race.clone();
+    twin.identity.race = format!("{}{}", &names.race[..20], "0".repeat(15));
+    twin.pid += 1;
+    store.write(&caught(&[&twin])).unwrap();
+    let error = named(&mut store, &names.race[..9]).unwrap_err();
+    assert!(
+        error.contains(&names.race) && error.contains(&twin.identity.race),
+        "{error}"
+    );
+    for (text, said) in [
+        ("r2:ab", "too short"),
+        ("r2:ffff", "has no race"),
+        ("", "too short"),
+    ] {
+        let error = named(&mut store, text).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+    assert_eq!(store.build("aa11").unwrap().id, "aa11bb");
+    let error = store.build("cc33").err().unwrap().to_string();
+    assert!(error.contains("it has aa11bb"), "{error}");
+}
+
+/// Check that what is forgotten leaves nothing, and that what is kept stays whole.
+#[test]
+fn old_races_are_forgotten() {
+    let (_folder, mut store) = store();
+    let [old, new] = [race("hits", "aa11", 0), race("total", "bb22", 10)];
+    store.write(&caught(&[&old, &new])).unwrap();
+    for name in [&old.identity.race, &old.identity.issue] {
+        store
+            .triage(&saying(name, Verdict::Benign, None), start())
+            .unwrap();
+    }
+    let before = start() + 5 * DAY;
+    let pruned = store
+        .forget(std::slice::from_ref(&old.identity.race), before)
+        .unwrap();
+    assert_eq!((pruned.races, pruned.builds), (1, 1));
+    let races = store.races(start()).unwrap();
+    let [left] = &races[..] else {
+        panic!("{races:?}");
+    };
+    // What was said of the issue is about the other one, too.
+    assert_eq!(
+        (&*left.id, left.state),
+        (&*new.identity.race, State::Benign)
+    );
+    assert!(store.said(&[&old.identity.race]).unwrap().is_empty());
+    let pruned = store.forget(&[new.identity.race], before + 30 * DAY);
+    assert_eq!(pruned.unwrap().builds, 1);
+    assert!(store.said(&[&old.identity.issue]).unwrap().is_empty());
+    assert!(store.builds().unwrap().is_empty());
+}
+
+/// Check that what is wrong with a file is told, with what to do, and costs nothing of what it has.
+#[test]
+fn files_that_are_no_stores() {
+    let (folder, address) = scratch();
+    let path = address.path().to_owned();
+    let refused = |address: &Address| {
+        let error = Store::open(address, Access::Create).err();
+        error.unwrap().to_string()
+    };
+    // Of another program.
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true);
+    let mut other = block_on(options.connect()).unwrap();
+    block_on(sqlx::query("CREATE TABLE song (name TEXT)").execute(&mut other)).unwrap();
+    block_on(other.close()).unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(refused(&address).contains("not of gwp-race"));
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    fs::write(
+        &path,
+        "no database, but a text that is as long as the head of one. ".repeat(90),
+    )
+    .unwrap();
+    let error = refused(&address);
+    assert!(
+        error.contains("it is no store, or a damaged one"),
+        "{error}"
+    );
+
+    // Cut short.
+    fs::remove_file(&path).unwrap();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    store.write(&caught(&[&race("hits", "aa11", 0)])).unwrap();
+    drop(store);
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let result = Store::open(&address, Access::Existing).and_then(|mut store| store.races(0));
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("a damaged one"), "{error}");
+
+    // Written by a later version, of which nothing is known.
+    fs::write(&path, &whole).unwrap();
+    let mut later = block_on(options.connect()).unwrap();
+    let sql = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9, 'x', TRUE, x'00', 0)";
+    block_on(sqlx::query(sql).execute(&mut later)).unwrap();
+    block_on(later.close()).unwrap();
+    let error = refused(&address);
+    assert!(error.contains("is of version 9"), "{error}");
+
+    let absent: Address = format!("sqlite:{}", folder.path().join("absent").display())
+        .parse()
+        .unwrap();
+    let error = Store::open(&absent, Access::Existing).err().unwrap();
+    assert!(error.to_string().contains("there is no"), "{error}");
+    let name = PathBuf::from(folder.path());
+    let folder: Address = format!("sqlite:{}", name.display()).parse().unwrap();
+    assert!(refused(&folder).contains("name a file"));
+}
+
+/// Check that a store which somebody else has locked is told as such, takes what comes after that, and can be read meanwhile.
+#[test]
+fn locked_stores_are_waited_for() {
+    let (_folder, address) = scratch();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    store.write(&caught(&[&race("hits", "aa11", 0)])).unwrap();
+    store.set_patience(Duration::from_millis(20));
+    let options = SqliteConnectOptions::new().filename(address.path());
+    let mut other = block_on(options.connect()).unwrap();
+    block_on(sqlx::query("BEGIN IMMEDIATE").execute(&mut other)).unwrap();
+    let batch = caught(&[&race("total", "aa11", 1)]);
+    for _ in 0..2 {
+        let error = store.write(&batch).unwrap_err().to_string();
+        assert!(error.contains("another process has locked it"), "{error}");
+        assert_eq!(store.races(0).unwrap().len(), 1);
+    }
+    block_on(sqlx::query("ROLLBACK").execute(&mut other)).unwrap();
+    assert_eq!(store.write(&batch).unwrap(), 1);
+    assert_eq!(store.races(0).unwrap().len(), 2);
+}
+
+/// Check that two who make the same store at once both succeed.
+#[test]
+fn made_by_two_at_once() {
+    let (_folder, address) = scratch();
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let address = &address;
+            scope.spawn(move || {
+                let mut store = Store::open(address, Access::Create).unwrap();
+                store
+                    .write(&caught(&[&race("hits", "aa11", number)]))
+                    .unwrap();
+            });
+        }
+    });
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    assert_eq!(store.races(0).unwrap()[0].times, 4);
+}
+
+/// Check that a store which has no room any more says so, keeps what it has, and takes no half of what is written.
+#[test]
+fn full_stores_keep_what_they_have() {
+    let (_folder, mut store) = store();
+    store.write(&caught(&[&race("hits", "aa11", 0)])).unwrap();
+    let pages = store.with(async |connection| {
+        let pages: i64 = sqlx::query_scalar("PRAGMA page_count")
+            .fetch_one(&mut *connection)
+            .await?;
+        let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
+        sqlx::query(limit).execute(connection).await
+    });
+    pages.unwrap();
+    let many: Vec<Race> = (1..20).map(|day| race("total", "bb22", day)).collect();
+    let error = store.write(&caught(&many.iter().collect::<Vec<_>>()));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("make room there"), "{error}");
+    // The limit was that of the connection: there is room again.
+    assert_eq!(store.races(0).unwrap().len(), 1);
+    assert_eq!(store.write(&caught(&[&many[0]])).unwrap(), 1);
+}

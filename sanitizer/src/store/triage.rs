@@ -1,0 +1,136 @@
+//! What people say of races and issues. Everything is kept; the last word counts, be it of the race or of its issue.
+
+use std::collections::HashMap;
+
+use sqlx::SqliteConnection;
+
+use super::{Store, connect::begin, error::StoreError, verdict::Verdict};
+
+/// What somebody says.
+#[derive(Clone, Debug)]
+pub struct Saying {
+    /// Of the race or issue of this name.
+    pub name: String,
+    /// What it is.
+    pub state: Verdict,
+    /// Why; may be empty.
+    pub reason: String,
+    /// Who sees to it; may be empty.
+    pub owner: String,
+    /// Until when, milliseconds since 1970.
+    pub expires: Option<i64>,
+    /// Who says it.
+    pub who: String,
+}
+
+/// What somebody has said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Counts all of them.
+    pub number: i64,
+    /// Of the race or issue of this name.
+    pub name: String,
+    /// What it is.
+    pub state: Verdict,
+    /// Why; may be empty.
+    pub reason: String,
+    /// Who sees to it; may be empty.
+    pub owner: String,
+    /// Until when, milliseconds since 1970.
+    pub expires: Option<i64>,
+    /// Who has said it.
+    pub who: String,
+    /// When, milliseconds since 1970.
+    pub said: i64,
+}
+
+impl Said {
+    /// Whether it was for a time only, which is over.
+    #[must_use]
+    pub fn is_over(&self, now: i64) -> bool {
+        self.expires.is_some_and(|end| end <= now)
+    }
+}
+
+type Row = (
+    i64,
+    String,
+    String,
+    String,
+    String,
+    Option<i64>,
+    String,
+    i64,
+);
+
+impl Store {
+    /// Takes down what somebody says, at the time `now`.
+    ///
+    /// # Errors
+    /// The store cannot be written to.
+    pub fn triage(&mut self, saying: &Saying, now: i64) -> Result<(), StoreError> {
+        self.with(async |connection| {
+            let mut all = begin(connection).await?;
+            let number: i64 = sqlx::query_scalar("SELECT coalesce(max(number), 0) + 1 FROM triage")
+                .fetch_one(&mut *all)
+                .await?;
+            sqlx::query(
+                "INSERT INTO triage (number, name, state, reason, owner, expires, who, said)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            )
+            .bind(number)
+            .bind(&saying.name)
+            .bind(saying.state.name())
+            .bind(&saying.reason)
+            .bind(&saying.owner)
+            .bind(saying.expires)
+            .bind(&saying.who)
+            .bind(now)
+            .execute(&mut *all)
+            .await?;
+            all.commit().await
+        })
+    }
+
+    /// All that was said of a race or an issue, the first first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn said(&mut self, names: &[&str]) -> Result<Vec<Said>, StoreError> {
+        let mut all = self.with(async |connection| said(connection).await)?;
+        all.retain(|said| names.contains(&&*said.name));
+        Ok(all)
+    }
+}
+
+/// All that was said, the first first.
+pub(super) async fn said(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Said>> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT number, name, state, reason, owner, expires, who, said FROM triage ORDER BY number",
+    )
+    .fetch_all(connection)
+    .await?;
+    let all = rows.into_iter().map(|row| {
+        let (number, name, state, reason, owner, expires, who, said) = row;
+        let state = Verdict::parse(&state)
+            .ok_or_else(|| sqlx::Error::Decode(format!("{state} is no state").into()))?;
+        Ok(Said {
+            number,
+            name,
+            state,
+            reason,
+            owner,
+            expires,
+            who,
+            said,
+        })
+    });
+    all.collect()
+}
+
+/// The last word on each name.
+pub(super) fn last(all: Vec<Said>) -> HashMap<String, Said> {
+    all.into_iter()
+        .map(|said| (said.name.clone(), said))
+        .collect()
+}

@@ -1,0 +1,175 @@
+//! Putting races into the store.
+
+use sha2::{Digest as _, Sha256};
+use sqlx::SqliteConnection;
+
+use super::{
+    Store,
+    batch::{Batch, Caught, Counted, Seen},
+    connect::begin,
+    error::StoreError,
+    time::{hour, millis_of},
+};
+use crate::report::{functions_of, race_record, summary_places, variable_of};
+
+/// Records of a race and build that are kept: the first ones.
+const MOST_EVIDENCE: i64 = 20;
+
+impl Store {
+    /// Writes all or nothing. How many of the races that were caught were not there yet, by their records: one that is written again counts for nothing.
+    ///
+    /// # Errors
+    /// The store cannot be written to, and has nothing of it.
+    pub fn write(&mut self, batch: &Batch) -> Result<usize, StoreError> {
+        self.with(async |connection| {
+            let mut all = begin(connection).await?;
+            let mut new = 0;
+            for caught in &batch.caught {
+                new += usize::from(put(&mut all, caught).await?);
+            }
+            for counted in &batch.counted {
+                count(&mut all, counted).await?;
+            }
+            for seen in &batch.builds {
+                see(&mut all, seen).await?;
+            }
+            all.commit().await?;
+            Ok(new)
+        })
+    }
+}
+
+/// A record as it is kept: whether a run knew it has nothing to do with the next one.
+fn record(caught: &Caught) -> sqlx::Result<String> {
+    let mut race = caught.race.clone();
+    race.known = false;
+    race_record(&race).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
+/// Whether the record is a new one.
+async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result<bool> {
+    let race = &caught.race;
+    let names = &race.identity;
+    let at = millis_of(&race.time).ok_or_else(|| {
+        let wrong = format!("{} is no time", race.time);
+        sqlx::Error::Encode(wrong.into())
+    })?;
+    let record = record(caught)?;
+    let digest: String = Sha256::digest(&record)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let is_there: i64 = sqlx::query_scalar("SELECT count(*) FROM evidence WHERE digest = $1")
+        .bind(&digest)
+        .fetch_one(&mut *connection)
+        .await?;
+    if is_there > 0 {
+        return Ok(false);
+    }
+    sqlx::query("INSERT INTO issue (id, functions) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING")
+        .bind(&names.issue)
+        .bind(functions_of(race))
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query(
+        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen) VALUES ($1, $2, $3, $4, $5, $5)
+         ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(&names.race)
+    .bind(&names.issue)
+    .bind(variable_of(race))
+    .bind(summary_places(race))
+    .bind(at)
+    .execute(&mut *connection)
+    .await?;
+    if let Some(pair) = &names.pair {
+        sqlx::query(
+            "INSERT INTO pair (id, race) VALUES ($1, $2) ON CONFLICT (id, race) DO NOTHING",
+        )
+        .bind(pair)
+        .bind(&names.race)
+        .execute(&mut *connection)
+        .await?;
+    }
+    let build = race.build();
+    let seen = Seen {
+        build: build.clone(),
+        exe: race.exe.clone(),
+        at,
+    };
+    see(connection, &seen).await?;
+    let counted = Counted {
+        race: names.race.clone(),
+        build: build.clone(),
+        host: caught.host.clone(),
+        container: caught.container.clone(),
+        times: caught.times,
+        last: caught.last.map_or(at, |last| last.max(at)),
+    };
+    count(connection, &counted).await?;
+    let kept: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM evidence WHERE race = $1 AND build = $2")
+            .bind(&names.race)
+            .bind(&build)
+            .fetch_one(&mut *connection)
+            .await?;
+    if kept < MOST_EVIDENCE {
+        sqlx::query(
+            "INSERT INTO evidence (digest, race, build, caught, record) VALUES ($1, $2, $3, $4, $5)",
+        )
+        .bind(&digest)
+        .bind(&names.race)
+        .bind(&build)
+        .bind(at)
+        .bind(&record)
+        .execute(connection)
+        .await?;
+    }
+    Ok(true)
+}
+
+/// A build was watched.
+async fn see(connection: &mut SqliteConnection, seen: &Seen) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO build (id, exe, first_seen, last_seen) VALUES ($1, $2, $3, $3)
+         ON CONFLICT (id) DO UPDATE SET
+             first_seen = CASE WHEN excluded.first_seen < build.first_seen THEN excluded.first_seen ELSE build.first_seen END,
+             last_seen = CASE WHEN excluded.last_seen > build.last_seen THEN excluded.last_seen ELSE build.last_seen END",
+    )
+    .bind(&seen.build)
+    .bind(&seen.exe)
+    .bind(seen.at)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// A race of the store was caught; one that is not there (any more) is passed over.
+async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Result<()> {
+    let known = sqlx::query(
+        "UPDATE race SET
+             first_seen = CASE WHEN $2 < first_seen THEN $2 ELSE first_seen END,
+             last_seen = CASE WHEN $2 > last_seen THEN $2 ELSE last_seen END
+         WHERE id = $1",
+    )
+    .bind(&counted.race)
+    .bind(counted.last)
+    .execute(&mut *connection)
+    .await?;
+    if known.rows_affected() == 0 {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO sighting (race, build, host, container, hour, times) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (race, build, host, container, hour) DO UPDATE SET times = sighting.times + excluded.times",
+    )
+    .bind(&counted.race)
+    .bind(&counted.build)
+    .bind(&counted.host)
+    .bind(&counted.container)
+    .bind(hour(counted.last))
+    .bind(i64::try_from(counted.times).unwrap_or(i64::MAX))
+    .execute(connection)
+    .await?;
+    Ok(())
+}
