@@ -16,6 +16,7 @@ mod faults;
 mod files;
 mod forms;
 mod handed_descriptors;
+mod held_locks;
 mod help;
 mod html;
 mod identity;

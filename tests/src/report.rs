@@ -73,6 +73,9 @@ pub struct Access {
     /// What was live there.
     #[serde(default)]
     pub live_values: Vec<Value>,
+    /// The locks that the thread held.
+    #[serde(default)]
+    pub holds: Vec<Lock>,
     /// The thread.
     pub tid: i32,
     /// The system call in which the kernel makes it.
@@ -83,6 +86,19 @@ pub struct Access {
     pub introduced_read: bool,
     /// The innermost frame first.
     pub stack: Vec<Frame>,
+}
+
+/// A lock that a thread held.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Lock {
+    /// `mutex` or `rwlock`.
+    pub kind: String,
+    /// `write`.
+    pub mode: String,
+    /// What it is called.
+    pub name: Option<String>,
+    /// Where it is.
+    pub address: String,
 }
 
 /// One frame.

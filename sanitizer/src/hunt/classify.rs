@@ -14,7 +14,7 @@ use crate::{
     insn::{AccessKind, ByteUse, Destination, MemAccess, ReadUse, Regs, x86_64},
     kernel::gates::Hit,
     pcmeta::Atomicity,
-    report::finding::{BlockFact, Finding, LiveFact, SideFacts},
+    report::finding::{BlockFact, Finding, HeldLock, LiveFact, SideFacts},
     symbols::StackSnapshot,
     verdict::{self, Analyzed, Context, Policy, Reason, Verdict},
 };
@@ -32,6 +32,8 @@ pub struct StalledSide {
     pub watched: Watched,
     /// Stack bytes from `regs.rsp` up.
     pub stack: Vec<u8>,
+    /// The locks that it held.
+    pub holds: Vec<HeldLock>,
     /// The watched bytes when the stall began.
     pub before: Vec<u8>,
 }
@@ -59,7 +61,7 @@ pub const BEYOND: &str = "routine-may-read-beyond";
 /// The reason for which nothing is believed that a file says of an access.
 const CUT_SHORT: &str = "file-cut-short";
 
-/// Judges one hit; the reason, where it is no race. `memory` reads that of the process.
+/// Judges one hit; the reason, where it is no race. `holds` are the locks that the thread of the hit held, `memory` reads that of the process.
 ///
 /// # Errors
 /// The name of the reason.
@@ -67,6 +69,7 @@ pub fn classify(
     modules: &ModuleSet,
     stalled: &StalledSide,
     hit: &Hit,
+    holds: &[HeldLock],
     circumstances: &Circumstances,
     policy: &Policy,
     memory: &Memory<'_>,
@@ -165,6 +168,7 @@ pub fn classify(
             } else {
                 Vec::new()
             },
+            holds: stalled.holds.clone(),
         },
         racing: SideFacts {
             tid: hit.tid,
@@ -188,6 +192,7 @@ pub fn classify(
             mark_may_be_lost: mark_may_be_lost(&second),
             block: block(modules, second.pc),
             live: live(modules, &regs, &hit.stack),
+            holds: holds.to_vec(),
         },
         value_before: stalled.before.clone(),
         value_after: hit

@@ -31,6 +31,7 @@ pub mod known_code;
 mod landing;
 pub mod learned;
 pub mod loader;
+pub mod locks;
 pub mod loss;
 pub mod modules;
 pub mod part;

@@ -31,6 +31,7 @@ mod reaper;
 pub mod requests;
 pub mod rights;
 pub mod ring;
+pub mod robust_list;
 pub mod sandbox;
 pub mod service;
 pub mod setcap;

@@ -8,6 +8,7 @@ use super::fingerprint::{Place, fingerprint, variable};
 use super::hex::{Hex, digits, little_endian};
 use super::identity::identity;
 use super::location;
+use super::locks::locks_of;
 use super::model::{Access, CodeBlock, Identity, LiveValue, Race, Role, SCHEMA, StackFrame};
 use super::thread_start::thread_start;
 use crate::insn::AccessKind;
@@ -122,6 +123,7 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
             size: block.size,
         }),
         live_values: side.live.iter().map(LiveValue::from).collect(),
+        holds: locks_of(symbolizer, finding, side),
         pc: Hex(side.pc),
         tid: side.tid,
         thread_name: side.thread_name.clone(),

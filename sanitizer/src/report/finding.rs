@@ -82,6 +82,28 @@ pub struct SideFacts {
     pub block: Option<BlockFact>,
     /// What was live at `regs.rip`.
     pub live: Vec<LiveFact>,
+    /// The locks that the thread certainly held.
+    pub holds: Vec<HeldLock>,
+}
+
+/// A lock that a thread holds alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldLock {
+    /// Its first byte's run-time address.
+    pub address: u64,
+    /// What it is.
+    pub kind: LockKind,
+}
+
+/// Kinds of locks that tell who holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum LockKind {
+    /// One thread holds it at a time.
+    Mutex,
+    /// Several may hold it for reading.
+    Rwlock,
 }
 
 /// One mapping of the target: a line of `/proc/PID/maps` (proc_pid_maps(5)).

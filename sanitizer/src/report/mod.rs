@@ -21,6 +21,7 @@ mod hex;
 mod html;
 mod identity;
 mod location;
+mod locks;
 mod model;
 mod names;
 mod output;

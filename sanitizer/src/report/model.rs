@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::finding::RaceClass;
+use super::finding::{LockKind, RaceClass};
 use super::hex::Hex;
 use crate::insn::AccessKind;
 use crate::routine::Contract;
@@ -129,6 +129,9 @@ pub struct Access {
     /// What was live where the thread stood, where the compiler tells it.
     #[serde(default)]
     pub live_values: Vec<LiveValue>,
+    /// The locks that the thread certainly held; there may have been others.
+    #[serde(default)]
+    pub holds: Vec<Lock>,
     /// The system call in which the kernel makes the access for the thread; its buffer is then what `address`
     /// and `size` tell.
     #[serde(default)]
@@ -181,6 +184,29 @@ pub struct LiveValue {
     pub size: u16,
     /// The value; for an address on the stack that address.
     pub value: Option<Hex>,
+}
+
+/// A lock that a thread holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Lock {
+    /// What it is.
+    pub kind: LockKind,
+    /// For what it is held.
+    pub mode: LockMode,
+    /// What it is called, where it is a global variable or a member of one: `cache.lock`.
+    pub name: Option<String>,
+    /// Its first byte.
+    pub address: Hex,
+}
+
+/// For what a lock is held. Of those who hold one for reading, locks tell only how many they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum LockMode {
+    /// By one thread alone.
+    Write,
 }
 
 /// One frame of a stack.

@@ -1,10 +1,10 @@
 //! A race for tests: two threads bump a counter, one of them through a library.
 
-use super::finding::{Finding, RaceClass, SideFacts};
+use super::finding::{Finding, HeldLock, LockKind, RaceClass, SideFacts};
 use super::hex::Hex;
 use super::model::{
-    Access, Excerpt, Identity, Location, LocationKind, Race, Role, SCHEMA, SourceLine, StackFrame,
-    ThreadStart,
+    Access, Excerpt, Identity, Location, LocationKind, Lock, LockMode, Race, Role, SCHEMA,
+    SourceLine, StackFrame, ThreadStart,
 };
 use crate::insn::{AccessKind, Regs};
 
@@ -36,6 +36,12 @@ pub(crate) fn race() -> Race {
         library_frames: 0,
         block: None,
         live_values: Vec::new(),
+        holds: vec![Lock {
+            kind: LockKind::Mutex,
+            mode: LockMode::Write,
+            name: Some("cache.lock".to_owned()),
+            address: Hex(0x5555_0000_4040),
+        }],
         pc: Hex(0x5555_0000_1139),
         tid: 11,
         thread_name: "worker".to_owned(),
@@ -72,6 +78,7 @@ pub(crate) fn race() -> Race {
         tid: 12,
         thread_name: "reader\u{1b}[31m".to_owned(),
         thread_start: None,
+        holds: Vec::new(),
         module: Some("/opt/bin/app".to_owned()),
         offset: Hex(0x2200),
         introduced_read: true,
@@ -146,6 +153,10 @@ pub(crate) fn finding() -> Finding {
         mark_may_be_lost: false,
         block: None,
         live: Vec::new(),
+        holds: vec![HeldLock {
+            address: 0x9000,
+            kind: LockKind::Rwlock,
+        }],
     };
     let racing = SideFacts {
         tid: 12,
@@ -158,6 +169,7 @@ pub(crate) fn finding() -> Finding {
         kind: AccessKind::Read,
         address: 0x8004,
         size: 2,
+        holds: Vec::new(),
         ..stalled.clone()
     };
     Finding {

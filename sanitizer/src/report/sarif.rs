@@ -16,6 +16,7 @@ use serde_sarif::sarif::{
 };
 
 use super::clean::clean;
+use super::locks::missing_lock;
 use super::model::{Access, Race, StackFrame};
 use super::own_code::own_place;
 use super::source_root::SourceRoot;
@@ -161,7 +162,7 @@ fn result(race: &Race, root: &SourceRoot, has_baseline: bool) -> SarifResult {
         } else {
             ResultLevel::Error
         })
-        .message(message(sentence(race)))
+        .message(message(told(race)))
         .locations(vec![place(stalled, root)])
         .related_locations(vec![related])
         .code_flows(vec![
@@ -294,6 +295,14 @@ fn escaped(path: &str) -> String {
         }
     }
     out
+}
+
+/// A race in a sentence, and which side lacks a lock.
+fn told(race: &Race) -> String {
+    match missing_lock(race) {
+        Some(missing) => format!("{}. {}", sentence(race), capitalized(&missing)),
+        None => sentence(race),
+    }
 }
 
 fn message(text: impl Into<String>) -> Message {

@@ -39,6 +39,7 @@ fn text_report() {
     let expected = "\
 ==================
 WARNING: gwp-race: data race (pid=10)
+  Locks: the stalled side holds mutex 'cache.lock' (0x555500004040), the racing side does not
   Write of size 4 at 0x555500004010 by thread 'worker' (tid=11) running main /src/main.c:20 [stalled]:
     #0 bump /src/worker.c:7:5 (libwork.so+0x1139) (BuildId: aabbcc) [inlined]
          7 |     counter++;
@@ -46,10 +47,12 @@ WARNING: gwp-race: data race (pid=10)
            (changed since the program was built)
     #1 work /src/worker.c:12:5 (libwork.so+0x1139) (BuildId: aabbcc)
     #2 main /src/main.c:30:5 (app+0x2100) (BuildId: aabbcc)
+    holds: mutex 'cache.lock' (0x555500004040), for writing
 
   Concurrent atomic read of size 4 at 0x555500004010 by thread 'reader\\u{1b}[31m' (tid=12) [racing]:
     #0 <null> <null> (app+0x2200) (BuildId: aabbcc)
     [the stack goes on]
+    holds: none known
 
   Location is global 'counter' of size 16 at 0x55550000400c (app+0x400c), 4 bytes into it
   Value of the watched 4 bytes at 0x555500004010: 0x0000000a before, 0x0000000b after
@@ -101,7 +104,7 @@ fn json_lines() {
             access,
             "role kind atomic size address pc tid thread_name thread_start module offset stack",
         );
-        has(access, "introduced_read stack_truncated");
+        has(access, "introduced_read stack_truncated holds");
         assert_eq!(access["role"], role);
         for frame in access["stack"].as_array().expect("an array") {
             has(
@@ -111,6 +114,11 @@ fn json_lines() {
         }
     }
     assert_eq!(accesses[0]["kind"], "write");
+    assert_eq!(accesses[1]["holds"], serde_json::json!([]));
+    let holds = serde_json::json!([
+        {"kind": "mutex", "mode": "write", "name": "cache.lock", "address": "0x555500004040"}
+    ]);
+    assert_eq!(accesses[0]["holds"], holds);
     assert_eq!(accesses[1]["stack"][0]["function"], Value::Null);
     let back: Race = serde_json::from_str(lines[0]).expect("reads back");
     assert_eq!(back, race());
@@ -159,6 +167,11 @@ fn builds_from_bare_facts() {
     assert!(race.racing().stack_truncated);
     assert_eq!(race.location.kind, LocationKind::Unknown);
     assert!(race_text(&race).contains("#0 <null> <null> (0x2000)"));
+    let [lock] = &race.stalled().holds[..] else {
+        panic!("{race:?}");
+    };
+    assert_eq!((lock.address, &lock.name), (Hex(0x9000), &None));
+    assert!(race.racing().holds.is_empty());
 }
 
 /// Check that a memory routine that no symbol table names is shown by the name by which it was

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::clean::clean;
 use super::excerpt::write_excerpt;
+use super::locks::{holds, missing_lock};
 use super::model::{Access, CodeBlock, Identity, LiveValue, Race, Role};
 use super::words::{
     capitalized, frame_text, location, padded, routine, summary_places, value, verdict, what,
@@ -29,6 +30,9 @@ pub fn race_text(race: &Race) -> String {
 fn write_race(out: &mut String, race: &Race) -> fmt::Result {
     writeln!(out, "{RULE}")?;
     writeln!(out, "WARNING: gwp-race: data race (pid={})", race.pid)?;
+    if let Some(missing) = missing_lock(race) {
+        writeln!(out, "  Locks: {missing}")?;
+    }
     for access in &race.accesses {
         write_access(out, access)?;
         writeln!(out)?;
@@ -108,5 +112,6 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
     if access.stack_truncated {
         writeln!(out, "    [the stack goes on]")?;
     }
+    writeln!(out, "    holds: {}", holds(access))?;
     Ok(())
 }

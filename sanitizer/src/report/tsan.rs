@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use std::io::Write;
 
 use super::clean::clean;
-use super::model::{Access, LocationKind, Race};
+use super::model::{Access, LocationKind, Lock, LockMode, Race};
 use super::summary::Summary;
 use super::words::{capitalized, frame_text, global, padded, summary_place, what};
 use super::writer::{Output, ReportWriter, WriteError};
@@ -63,6 +63,34 @@ fn thread(race: &Race, access: &Access) -> String {
     }
 }
 
+/// The locks that the two sides hold, each once, in the order of their numbers.
+fn locks(race: &Race) -> Vec<&Lock> {
+    let mut locks: Vec<&Lock> = Vec::new();
+    for lock in race.accesses.iter().flat_map(|access| &access.holds) {
+        if locks.iter().all(|known| known.address != lock.address) {
+            locks.push(lock);
+        }
+    }
+    locks
+}
+
+/// Those of one side (`PrintMutexSet`).
+fn mutexes(race: &Race, access: &Access) -> String {
+    let locks = locks(race);
+    let numbered = access.holds.iter().filter_map(|held| {
+        let number = locks.iter().position(|lock| lock.address == held.address)?;
+        let mode = match held.mode {
+            LockMode::Write => "write",
+        };
+        Some(format!("{mode} M{number}"))
+    });
+    let numbered: Vec<String> = numbered.collect();
+    match numbered.is_empty() {
+        true => String::new(),
+        false => format!(" (mutexes: {})", numbered.join(", ")),
+    }
+}
+
 fn write_race(out: &mut String, race: &Race) -> fmt::Result {
     writeln!(out, "{RULE}")?;
     writeln!(
@@ -81,8 +109,9 @@ fn write_race(out: &mut String, race: &Race) -> fmt::Result {
         let thread = thread(race, access);
         writeln!(
             out,
-            "  {what} of size {} at {address} by {thread}:",
-            access.size
+            "  {what} of size {} at {address} by {thread}{}:",
+            access.size,
+            mutexes(race, access)
         )?;
         for (number, frame) in access.stack.iter().enumerate() {
             writeln!(out, "    #{number} {}", frame_text(frame))?;
@@ -90,6 +119,12 @@ fn write_race(out: &mut String, race: &Race) -> fmt::Result {
         writeln!(out)?;
     }
     write_location(out, race)?;
+    for (number, lock) in locks(race).into_iter().enumerate() {
+        // Where that was, is not known: these are the words for it.
+        let address = padded(lock.address);
+        writeln!(out, "  Mutex M{number} ({address}) created at:")?;
+        writeln!(out, "    [failed to restore the stack]\n")?;
+    }
     for access in &race.accesses {
         if access.tid != race.pid {
             let thread = capitalized(&thread(race, access));
@@ -141,6 +176,8 @@ mod tests {
             assert!(line.starts_with(&begin), "{line}");
         }
         for part in [
+            " by thread T1 (mutexes: write M0):\n",
+            "\n  Mutex M0 (0x555500004040) created at:\n    [failed to restore the stack]\n\n",
             "\n  Previous ",
             " by thread T",
             "\n  Thread T1 'worker' (tid=11, running)\n",

@@ -70,6 +70,15 @@ impl Resident {
         let at = address.0 / PAGE * entry.len() as u64;
         self.0.read_exact_at(&mut entry, at).is_ok() && u64::from_ne_bytes(entry) & PRESENT != 0
     }
+
+    /// Reads memory of the process, `pid`, that is in at most two pages, if all of it is in memory; whether it was read.
+    pub fn read_exact(&self, pid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> bool {
+        let last = address.0.checked_add(buffer.len().saturating_sub(1) as u64);
+        let is_here = last.is_some_and(|last| {
+            self.has(address) && (last / PAGE == address.0 / PAGE || self.has(RuntimeAddr(last)))
+        });
+        is_here && matches!(read_exact(pid, address, buffer), Ok(true))
+    }
 }
 
 fn read_by_call(tid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> Result<usize, Errno> {
@@ -163,6 +172,14 @@ mod tests {
         let told = [first, first + 8, first + PAGE, u64::MAX, 0];
         let told = told.map(|address| resident.has(RuntimeAddr(address)));
         assert_eq!(told, [true, true, false, false, false]);
+        let reads = |address: u64, len: usize| {
+            let mut bytes = vec![7; len];
+            let is_read = resident.read_exact(Pid::this(), RuntimeAddr(address), &mut bytes);
+            is_read.then(|| bytes.first().copied()).flatten()
+        };
+        assert_eq!(reads(first, PAGE as usize), Some(1));
+        assert_eq!(reads(first + PAGE - 4, 8), None);
+        assert_eq!(reads(first + PAGE, 1), None);
         // SAFETY: it was mapped above, and is used no more.
         unsafe { libc::munmap(start, pages) };
         let gone = Resident::of(Pid::from_raw(i32::MAX)).expect_err("nobody has that id");

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use gwp_race_abi::{Counter, phase};
 
 use crate::hunt::wire::Ending;
+use crate::kernel::gates::Hit;
 use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::kernel::ptrace::Stop;
 
 use super::crew::let_first_receive;
 use super::rig::release;
-use super::sampler::{Spot, State};
+use super::sampler::{Deep, Spot, State};
 use super::{Engine, EngineError};
 
 impl Engine {
@@ -141,9 +142,8 @@ impl Engine {
                     if !self.take_signal(tid)? {
                         return Ok(());
                     }
-                    // While it stands, more of its stack can be had than a gate can copy.
                     let known = self.sampler.is_known(&self.rig, spot, &hit);
-                    let deep = (!known).then(|| (tid, self.rig.read_stack(hit.regs.rsp)));
+                    let deep = (!known).then(|| self.read_standing(&hit));
                     let since = hit.time_ns;
                     if self.rig.goes_on_past(&hit) {
                         self.sampler.has_caught(deep);
@@ -179,6 +179,23 @@ impl Engine {
         }
         self.pass_on(tid, signal);
         Ok(())
+    }
+
+    /// What can be had of a racing thread while it stands, and a gate cannot copy: more of its stack, and which locks it holds.
+    fn read_standing(&mut self, hit: &Hit) -> Deep {
+        let stack = self.rig.read_stack(hit.regs.rsp);
+        // Another signal may have led it elsewhere.
+        let stands_there = ptrace::registers(hit.tid)
+            .is_ok_and(|regs| (regs.rip, regs.rsp) == (hit.regs.rip, hit.regs.rsp));
+        let holds = match stands_there {
+            true => (self.adviser).held_by(&self.rig, hit.tid, &hit.registers(), &stack),
+            false => Vec::new(),
+        };
+        Deep {
+            tid: hit.tid,
+            stack,
+            holds,
+        }
     }
 
     /// The reach gate: has the owner of the sample come to its access site, or passed it? What counts

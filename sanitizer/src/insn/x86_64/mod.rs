@@ -25,6 +25,7 @@ mod function;
 mod lookahead;
 mod merged;
 mod operands;
+mod pointers;
 mod points;
 mod read_use;
 mod registers;
@@ -45,6 +46,7 @@ pub use flow::{
 pub use lookahead::{Candidate, Lookahead, lookahead};
 pub use merged::may_be_merged;
 pub use operands::{AddressForm, Member, Variable};
+pub use pointers::{Pointer, pointers};
 pub use points::{Approaches, MOST_DEREFERENCES, Point, Points, Recipe, may_be_probed};
 pub use read_use::read_use;
 pub use sites::{SITE_CODE, StaticSite, static_sites};

@@ -2,6 +2,7 @@
 
 use super::side::SideView;
 use crate::report::clean::clean;
+use crate::report::locks::missing_lock;
 use crate::report::model::Race;
 use crate::report::rule::rule;
 use crate::report::summary::Summary;
@@ -69,6 +70,7 @@ fn facts(race: &Race, summary: Option<&Summary>) -> Vec<(&'static str, String)> 
         ),
         ("Location", location(race)),
     ];
+    facts.extend(missing_lock(race).map(|missing| ("Locks", capitalized(&missing))));
     facts.extend(value(race).map(|value| ("Watched", clean(&value).into_owned())));
     let exe = clean(&race.exe);
     facts.push(("Process", format!("{exe} (pid={})", race.pid)));

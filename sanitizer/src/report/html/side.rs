@@ -2,6 +2,7 @@
 
 use crate::report::clean::clean;
 use crate::report::excerpt::marked;
+use crate::report::locks::holds;
 use crate::report::model::{Access, Excerpt, LiveValue, Role, StackFrame};
 use crate::report::words::{capitalized, file_name, padded, routine, source_place, what};
 
@@ -66,6 +67,7 @@ fn facts(access: &Access) -> Vec<(&'static str, String)> {
     let name = clean(&access.thread_name);
     let mut facts = vec![("Thread", format!("'{name}' (tid={})", access.tid))];
     facts.extend((access.thread_start.iter()).map(|start| ("Runs", routine(start))));
+    facts.push(("Holds", holds(access)));
     facts.push(("Address", padded(access.address)));
     facts.push(("Instruction", access.pc.to_string()));
     let call = access.system_call.iter();

@@ -54,7 +54,7 @@ impl Locks {
     }
 
     /// A thread's id in the pid namespace in which it lives, which is what locks tell.
-    fn innermost_id(&mut self, pid: Pid, tid: u32) -> Option<u32> {
+    pub(super) fn innermost_id(&mut self, pid: Pid, tid: u32) -> Option<u32> {
         if let Some(id) = self.ids.get(&tid) {
             return Some(*id);
         }

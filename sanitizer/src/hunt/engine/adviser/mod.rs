@@ -3,6 +3,7 @@
 mod coverage;
 mod decision_log;
 mod decisions;
+mod held;
 mod locks;
 mod target;
 

@@ -20,7 +20,7 @@ use crate::verdict::Reason;
 
 use super::confirm::memory_of;
 use super::pairs::{Seen, Spot};
-use super::state::{Confirm, Stalled};
+use super::state::{Confirm, Deep, Stalled};
 use super::{Sampler, State};
 
 /// A stalled thread that has not made its access this long after its release is given up.
@@ -37,13 +37,8 @@ impl Sampler {
     }
 
     /// Closes the stall in hand, lets its thread go, and keeps the evidence if there is any.
-    /// `deep` is the whole stack of a racing thread that stands still as well.
-    pub fn end_stall(
-        &mut self,
-        rig: &mut Rig,
-        adviser: &mut Adviser,
-        deep: Option<(u32, Vec<u8>)>,
-    ) {
+    /// `deep` was read of a racing thread that stands still as well.
+    pub fn end_stall(&mut self, rig: &mut Rig, adviser: &mut Adviser, deep: Option<Deep>) {
         self.close_stall(rig, adviser, deep, true);
     }
 
@@ -52,7 +47,7 @@ impl Sampler {
         &mut self,
         rig: &mut Rig,
         adviser: &mut Adviser,
-        deep: Option<(u32, Vec<u8>)>,
+        deep: Option<Deep>,
         may_probe: bool,
     ) {
         let State::Stalled(stalled) = std::mem::replace(&mut self.state, State::Idle) else {
@@ -182,7 +177,7 @@ impl Sampler {
         adviser: &mut Adviser,
         stalled: Stalled,
         mut hits: Vec<Hit>,
-        deep: Option<(u32, Vec<u8>)>,
+        deep: Option<Deep>,
         closed: u64,
     ) {
         let both_stand = deep.is_some();
@@ -190,20 +185,23 @@ impl Sampler {
         // From here on a trap would cost the other threads time for nothing.
         rig.arming.watchpoints().unwatch();
         let told = self.tell_caught(rig, adviser, &stalled, &hits);
-        if let Some((racing, stack)) = deep.or(stalled.deep)
-            && let Some(hit) = hits
-                .iter_mut()
-                .find(|hit| hit.tid == racing && hit.stopping)
-            && stack.len() > hit.stack.len()
-        {
-            hit.stack = stack;
-        }
+        let deep = deep.or(stalled.deep);
+        let racing_holds = deep.map(|Deep { tid, stack, holds }| {
+            let mut hits = hits.iter_mut();
+            let hit = hits.find(|hit| hit.tid == tid && hit.stopping);
+            if let Some(hit) = hit.filter(|hit| stack.len() > hit.stack.len()) {
+                hit.stack = stack;
+            }
+            (tid, holds)
+        });
         let Standing { tid, regs, call } = stalled.thread;
         let watched = stalled.watched;
-        let stack = if told && !rig.setup.full_repeats {
-            Vec::new()
+        let (stack, holds) = if told && !rig.setup.full_repeats {
+            (Vec::new(), Vec::new())
         } else {
-            rig.read_stack(regs.rsp)
+            let stack = rig.read_stack(regs.rsp);
+            let holds = adviser.held_by(rig, tid, &regs, &stack);
+            (stack, holds)
         };
         let name = tracee::threads::name(as_pid(rig.program.pid), as_pid(tid)).unwrap_or_default();
         let behind = watched.behind;
@@ -216,10 +214,12 @@ impl Sampler {
                 call,
                 watched,
                 stack,
+                holds,
                 before: stalled.before,
             },
             preempted_until: None,
             hits,
+            racing_holds,
             name,
             open: since..closed,
             deadline: monotonic_ns() + nanos(CONFIRM_TIME),

@@ -40,7 +40,9 @@ impl Confirm {
         let side = &self.side;
         let spot = Spot::new(side.watched.pc, side.call.as_ref());
         for hit in &self.hits {
-            match classify(&rig.modules, side, hit, &circumstances, &policy, &memory) {
+            let holds = self.holds_at(hit);
+            let modules = &rig.modules;
+            match classify(modules, side, hit, holds, &circumstances, &policy, &memory) {
                 Ok(finding) => {
                     let seen = Seen::of(spot, hit, &rig.modules);
                     if let Some(reason) = pairs.refuted(&seen) {

@@ -20,7 +20,7 @@ use crate::kernel::process::{monotonic_ns, nanos};
 use crate::tracee::memory;
 
 use super::pairs::Spot;
-use super::state::Stalled;
+use super::state::{Deep, Stalled};
 use super::{Sampler, State};
 
 /// Why a thread was only looked at that would have been stalled else.
@@ -257,7 +257,7 @@ impl Sampler {
 
     /// The racing thread that was stopped as well goes on. What could only be read while it stood still is kept until the
     /// stall ends.
-    pub fn has_caught(&mut self, deep: Option<(u32, Vec<u8>)>) {
+    pub fn has_caught(&mut self, deep: Option<Deep>) {
         if let State::Stalled(stalled) = &mut self.state {
             stalled.has_caught = true;
             stalled.deep = deep;

@@ -19,7 +19,7 @@ use crate::verdict::Reason;
 use pairs::Pairs;
 
 pub use pairs::Spot;
-pub use state::{Confirm, Purpose, State};
+pub use state::{Confirm, Deep, Purpose, State};
 
 /// Why a hit was not reported whose modules could not be looked at in time.
 pub const MODULES_UNKNOWN: &str = "modules-unknown";

@@ -239,7 +239,8 @@ impl Sampler {
         self.enter(rig, phase::CONFIRM);
         let armed = rig.arming.break_behind(tid, watched.behind, &rig.gates);
         let stack = rig.read_stack(regs.rsp);
-        // Asked last: the breakpoint was there, and the stack was that of where it stood, before it could move.
+        let holds = adviser.held_by(rig, tid, &regs, &stack);
+        // Asked last: the breakpoint was there, and its stack and its locks were those of where it stood, before it could move.
         let back_ns = rig.preempted_back();
         let preemption = Preemption {
             out_ns: thread.out_ns,
@@ -280,10 +281,12 @@ impl Sampler {
                     true => Vec::new(),
                     false => stack,
                 },
+                holds,
                 before: stalled.before,
             },
             preempted_until: Some(now + nanos(LONGEST_OFF)),
             hits,
+            racing_holds: None,
             name,
             open: stalled.opened..closed,
             deadline: now + nanos(CONFIRM_TIME),

@@ -9,6 +9,7 @@ use crate::hunt::strategy::Patience;
 use crate::hunt::watched::Watched;
 use crate::kernel::gates::{Hit, Preempted};
 use crate::kernel::process::nanos;
+use crate::report::finding::HeldLock;
 
 /// What is in hand.
 pub enum State {
@@ -101,8 +102,8 @@ pub struct Stalled {
     pub waiting: usize,
     /// A racing thread was stopped as well.
     pub has_caught: bool,
-    /// Its whole stack, where it goes on again.
-    pub deep: Option<(u32, Vec<u8>)>,
+    /// What was read of it, where it goes on again.
+    pub deep: Option<Deep>,
     pub deadline: u64,
 }
 
@@ -113,12 +114,23 @@ impl Stalled {
     }
 }
 
+/// What can only be read of a racing thread while it stands still as well.
+pub struct Deep {
+    pub tid: u32,
+    /// Its whole stack.
+    pub stack: Vec<u8>,
+    /// The locks that it holds.
+    pub holds: Vec<HeldLock>,
+}
+
 /// Somebody was caught, and the thread that was held goes on.
 pub struct Confirm {
     pub side: StalledSide,
     /// It was not held, but off its processor: until when it may be, CLOCK_MONOTONIC, ns.
     pub preempted_until: Option<u64>,
     pub hits: Vec<Hit>,
+    /// The locks that the racing thread held that has stopped: which one that is.
+    pub racing_holds: Option<(u32, Vec<HeldLock>)>,
     /// Of its thread.
     pub name: String,
     /// Since when accesses count, and until when, CLOCK_MONOTONIC, ns.
@@ -127,6 +139,14 @@ pub struct Confirm {
 }
 
 impl Confirm {
+    /// The locks that the thread of a hit held, as far as that is known.
+    pub fn holds_at(&self, hit: &Hit) -> &[HeldLock] {
+        match &self.racing_holds {
+            Some((tid, holds)) if hit.stopping && hit.tid == *tid => holds,
+            _ => &[],
+        }
+    }
+
     /// Where the threads stood.
     pub fn places(&self) -> Vec<u64> {
         let racing = self.hits.iter().map(|hit| hit.regs.rip);

@@ -1,0 +1,274 @@
+//! How locks stand in memory that tell who holds them, on x86-64: the mutexes of glibc (`struct __pthread_mutex_s`,
+//! sysdeps/x86/nptl/bits/struct_mutex.h, sysdeps/nptl/bits/thread-shared-types.h; the kinds in nptl/pthreadP.h) and its read-write locks while they are held for writing
+//! (`struct __pthread_rwlock_arch_t`, sysdeps/x86/nptl/bits/struct_rwlock.h; nptl/pthread_rwlock_common.c), and the mutexes of musl that are recursive, check for
+//! errors, are robust or inherit priorities (src/internal/pthread_impl.h, src/thread/pthread_mutex_trylock.c). Those of C++ are made of these.
+//!
+//! All fields of a lock have to be as they are while it is held: other data does not look so by chance.
+
+use crate::report::finding::LockKind;
+
+/// The bits of a lock word that are its owner's id (`FUTEX_TID_MASK` of include/uapi/linux/futex.h).
+pub const OWNER: u32 = 0x3fff_ffff;
+
+/// Threads that may wait for a lock, or for a condition with it: `PID_MAX_LIMIT` of include/linux/threads.h.
+const MOST_THREADS: u32 = 1 << 22;
+
+/// The lock around a word that is a thread's id, but for the two highest bits, if this is one that says that the thread holds it: where in the bytes it begins, and what it is. The
+/// first of the bytes has an address that is a multiple of eight.
+pub fn around(bytes: &[u8], word: usize, id: u32) -> Option<(usize, LockKind)> {
+    let forms: [(usize, LockKind, &dyn Fn(&[u8]) -> bool); 3] = [
+        (8, LockKind::Mutex, &|lock| is_mutex(lock, id)),
+        (4, LockKind::Mutex, &|lock| is_mutex_of_musl(lock, id)),
+        (24, LockKind::Rwlock, &|lock| is_rwlock(lock, id)),
+    ];
+    forms.into_iter().find_map(|(before, kind, is_held)| {
+        let start = word.checked_sub(before)?;
+        let lock = bytes.get(start..)?;
+        (start.is_multiple_of(8) && is_held(lock)).then_some((start, kind))
+    })
+}
+
+/// So many words.
+fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(bytes.get(..4 * N)?.chunks_exact(4)) {
+        *word = u32::from_le_bytes(bytes.try_into().ok()?);
+    }
+    Some(words)
+}
+
+const fn pointer(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+fn is_mutex(bytes: &[u8], id: u32) -> bool {
+    const RECURSIVE: u32 = 1;
+    const ADAPTIVE: u32 = 3;
+    const ROBUST: u32 = 0x10;
+    const INHERITS: u32 = 0x20;
+    const HAS_CEILING: u32 = 0x40;
+    const SHARED: u32 = 0x80;
+    const ELIDED: u32 = 0x100;
+    const NOT_ELIDED: u32 = 0x200;
+    /// `PTHREAD_MUTEX_PRIO_CEILING_MASK`: above it the ceiling.
+    const BELOW_CEILING: u32 = (1 << 19) - 1;
+    let Some(
+        [
+            lock,
+            depth,
+            owner,
+            users,
+            kind,
+            tries,
+            last,
+            last_high,
+            next,
+            next_high,
+        ],
+    ) = words(bytes)
+    else {
+        return false;
+    };
+    let behaviour = kind & 3;
+    let protocol = kind & !(3 | SHARED | ELIDED | NOT_ELIDED);
+    let is_locked = match protocol {
+        0 => matches!(lock, 1 | 2),
+        ROBUST | INHERITS | 0x30 => lock & OWNER == id,
+        HAS_CEILING => matches!(lock & BELOW_CEILING, 1 | 2),
+        _ => false,
+    };
+    let links = [pointer(last, last_high), pointer(next, next_high)];
+    let are_links = match protocol & ROBUST {
+        0 => links == [0, 0],
+        _ => !links.contains(&0),
+    };
+    let is_depth = match behaviour {
+        RECURSIVE => depth >= 1,
+        _ => depth <= 1,
+    };
+    let may_try = behaviour == ADAPTIVE || kind & ELIDED != 0;
+    owner == id
+        && is_locked
+        && are_links
+        && is_depth
+        && (1..=MOST_THREADS).contains(&users)
+        && (tries == 0 || may_try)
+}
+
+fn is_mutex_of_musl(bytes: &[u8], id: u32) -> bool {
+    const SHARED: u32 = 128;
+    const MOST_KIND: u32 = 15;
+    let Some(
+        [
+            kind,
+            lock,
+            waiters,
+            unused,
+            _,
+            _,
+            last,
+            last_high,
+            next,
+            next_high,
+        ],
+    ) = words(bytes)
+    else {
+        return false;
+    };
+    let kind = kind & !SHARED;
+    let is_link = |link: u64| link != 0 && link.is_multiple_of(8);
+    (1..=MOST_KIND).contains(&kind)
+        && kind & 3 != 3
+        && lock & OWNER == id
+        && waiters <= MOST_THREADS
+        && unused == 0
+        && is_link(pointer(last, last_high))
+        && is_link(pointer(next, next_high))
+}
+
+fn is_rwlock(bytes: &[u8], id: u32) -> bool {
+    /// `PTHREAD_RWLOCK_WRPHASE` and `PTHREAD_RWLOCK_WRLOCKED`.
+    const WRITING: u32 = 3;
+    /// The highest preference (`PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`).
+    const MOST_FLAGS: u32 = 2;
+    let Some(
+        [
+            readers,
+            writers,
+            phase,
+            writing,
+            first,
+            second,
+            writer,
+            shared,
+            elision,
+            third,
+            fourth,
+            fifth,
+            flags,
+        ],
+    ) = words(bytes)
+    else {
+        return false;
+    };
+    writer == id
+        && readers & WRITING == WRITING
+        && readers >> 3 <= MOST_THREADS
+        && writers <= MOST_THREADS
+        // A futex that is 1 while a writer has the lock, and 2 more while it is waited for.
+        && [phase, writing].iter().all(|futex| matches!(futex, 1 | 3))
+        && [first, second, elision, third, fourth, fifth] == [0; 6]
+        && shared <= 1
+        && flags <= MOST_FLAGS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: u32 = 41_234;
+    const WAITERS: u32 = 1 << 31;
+
+    fn told(words: &[u32], id: u32) -> Vec<(usize, LockKind)> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let places = 0..words.len();
+        let found = places.filter(|&place| words[place] & OWNER == id);
+        let mut found: Vec<_> = found
+            .filter_map(|place| around(&bytes, place * 4, id))
+            .collect();
+        found.dedup();
+        found
+    }
+
+    /// Check locks of each kind as they stand in memory while they are held, that nothing is told of another thread, and that no field may be any other.
+    #[test]
+    fn locks_that_are_held() {
+        let link = [0x5000_u32, 0x7f00];
+        let links = [link[0], link[1], link[0], link[1]];
+        let mutex = |lock, depth, users, kind, tries, links: [u32; 4]| {
+            let mut words = vec![lock, depth, ID, users, kind, tries];
+            words.extend(links);
+            words
+        };
+        let of_musl = |kind, lock| [vec![kind, lock, 0, 0, 0, 0], links.to_vec()].concat();
+        let rwlock =
+            |readers, phase, flags| vec![readers, 0, phase, 1, 0, 0, ID, 0, 0, 0, 0, 0, flags, 0];
+        let none = [0; 4];
+        let cases = [
+            ("normal", LockKind::Mutex, mutex(1, 0, 1, 0, 0, none)),
+            ("waited for", LockKind::Mutex, mutex(2, 0, 3, 0, 0, none)),
+            ("recursive", LockKind::Mutex, mutex(1, 2, 1, 1, 0, none)),
+            ("checked", LockKind::Mutex, mutex(1, 0, 1, 2, 0, none)),
+            ("adaptive", LockKind::Mutex, mutex(1, 0, 1, 3, 17, none)),
+            ("shared", LockKind::Mutex, mutex(1, 0, 1, 0x80, 0, none)),
+            (
+                "inheriting",
+                LockKind::Mutex,
+                mutex(ID | WAITERS, 1, 1, 0x20, 0, none),
+            ),
+            ("robust", LockKind::Mutex, mutex(ID, 1, 1, 0x10, 0, links)),
+            (
+                "ceiling",
+                LockKind::Mutex,
+                mutex(5 << 19 | 1, 0, 1, 0x40, 0, none),
+            ),
+            ("rwlock", LockKind::Rwlock, rwlock(3, 1, 0)),
+            (
+                "rwlock, waited for",
+                LockKind::Rwlock,
+                rwlock(3 | 4 | 2 << 3, 3, 2),
+            ),
+            ("musl, recursive", LockKind::Mutex, of_musl(1, ID)),
+            ("musl, robust", LockKind::Mutex, of_musl(4, ID | WAITERS)),
+            ("musl, inheriting", LockKind::Mutex, of_musl(8 | 128, ID)),
+        ];
+        for (name, kind, words) in cases {
+            assert_eq!(told(&words, ID), [(0, kind)], "{name}");
+            assert_eq!(told(&words, ID + 1), [], "{name}");
+            let shifted = [vec![0, 0], words.clone()].concat();
+            assert_eq!(told(&shifted, ID), [(8, kind)], "{name}");
+            assert_eq!(told(&[vec![0], words.clone()].concat(), ID), [], "{name}");
+            let short = words.len() - 5;
+            assert_eq!(told(&words[..short], ID), [], "{name}");
+        }
+    }
+
+    /// Check that what is free, was never a lock, or is no more is not told.
+    #[test]
+    fn what_is_not_held() {
+        let normal = [1, 0, ID, 1, 0, 0, 0, 0, 0, 0];
+        let writing = [3, 0, 1, 1, 0, 0, ID, 0, 0, 0, 0, 0, 0, 0];
+        let of_musl = [1, ID, 0, 0, 0, 0, 0x5000, 1, 0x6000, 1];
+        assert_eq!(told(&normal, ID).len(), 1);
+        assert_eq!(told(&writing, ID).len(), 1);
+        assert_eq!(told(&of_musl, ID).len(), 1);
+        let changed: [(&[u32], usize, u32); 20] = [
+            (&normal, 0, 0),
+            (&normal, 0, 3),
+            (&normal, 1, 2),
+            (&normal, 2, 0),
+            (&normal, 3, 0),
+            (&normal, 3, u32::MAX),
+            // Destroyed.
+            (&normal, 4, u32::MAX),
+            (&normal, 4, 1),
+            (&normal, 4, 0x10),
+            (&normal, 5, 1),
+            (&normal, 6, 1),
+            (&normal, 9, 1),
+            (&writing, 0, 1),
+            (&writing, 0, 8),
+            (&writing, 3, 0),
+            (&writing, 4, 1),
+            (&writing, 12, 3),
+            (&of_musl, 0, 0),
+            (&of_musl, 6, 0x5004),
+            (&of_musl, 1, ID + 1),
+        ];
+        for (words, place, value) in changed {
+            let mut words = words.to_vec();
+            words[place] = value;
+            assert_eq!(told(&words, ID), [], "{place}: {value:#x}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+use nix::unistd::Pid;
+
+use super::*;
+use crate::report::finding::LockKind;
+use crate::tracee::memory::Resident;
+
+const LATER: u64 = u64::MAX;
+
+/// What the calling thread holds, by these registers and this stack.
+fn held_here(regs: &Regs, stack: &[u64], robust_list: u64) -> Vec<u64> {
+    let resident = Resident::of(Pid::this()).expect("it is this process");
+    let memory = |address, bytes: &mut [u8]| resident.read_exact(Pid::this(), address, bytes);
+    let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let holder = Holder {
+        id: nix::unistd::gettid().as_raw().cast_unsigned(),
+        regs,
+        stack: &stack,
+        robust_list,
+    };
+    let found = held(&ModuleSet::default(), &holder, &memory, LATER);
+    found.into_iter().map(|lock| lock.address).collect()
+}
+
+/// Check that a lock of this process is found by a register, by a word of the stack, and by the list of robust locks, while this thread holds it, and that
+/// nobody is told to hold it before, afterwards, or while another thread does.
+#[test]
+fn locks_of_this_process() {
+    use std::cell::UnsafeCell;
+    use std::mem::MaybeUninit;
+    let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+    let robust = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+    // SAFETY: the attributes are initialized first, and the mutex is used by this thread alone.
+    unsafe {
+        libc::pthread_mutexattr_init(attributes.as_mut_ptr());
+        libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST);
+        assert_eq!(
+            libc::pthread_mutex_init(robust.get(), attributes.as_ptr()),
+            0
+        );
+    }
+    let plain = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+    let tid = nix::unistd::gettid().as_raw().cast_unsigned();
+    let list = crate::kernel::robust_list::head(tid).expect("it is this thread");
+    for (mutex, list) in [(&plain, 0), (&robust, list)] {
+        let address = mutex.get() as u64;
+        let by_register = Regs {
+            rbx: address,
+            ..Regs::default()
+        };
+        let held = || {
+            let found = [
+                held_here(&by_register, &[], 0),
+                held_here(&Regs::default(), &[7, address], 0),
+                held_here(&Regs::default(), &[], list),
+            ];
+            found.map(|found| found.contains(&address))
+        };
+        assert_eq!(held(), [false; 3]);
+        // SAFETY: the mutex is initialized, and stays where it is.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(mutex.get()) }, 0);
+        assert_eq!(held(), [true, true, list != 0]);
+        let elsewhere = std::thread::scope(|scope| {
+            let other = scope.spawn(|| held_here(&by_register, &[address], 0));
+            other.join().expect("it only looks")
+        });
+        assert!(!elsewhere.contains(&address));
+        // SAFETY: this thread holds it.
+        assert_eq!(unsafe { libc::pthread_mutex_unlock(mutex.get()) }, 0);
+        assert_eq!(held(), [false; 3]);
+    }
+}
+
+/// Words in a page at 0x10000, as memory.
+fn page(words: &[u32]) -> impl Fn(RuntimeAddr, &mut [u8]) -> bool + use<> {
+    let mut bytes = vec![0; PAGE];
+    for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    move |address, buffer| {
+        let at = address.0.checked_sub(ADDRESSES.start);
+        let from = at.and_then(|at| usize::try_from(at).ok());
+        let found = from.and_then(|from| bytes.get(from..)?.get(..buffer.len()));
+        found.is_some_and(|found| {
+            buffer.copy_from_slice(found);
+            true
+        })
+    }
+}
+
+/// Check that a lock is found anywhere in a page to which something points, but where ids are small numbers only at the address itself; and that nothing is told
+/// when there is no time.
+#[test]
+fn locks_near_what_is_pointed_to() {
+    const START: u64 = ADDRESSES.start;
+    let found = |id: u32, points_to: u64, until: u64| {
+        let memory = page(&[0, 0, 1, 0, id, 1, 0, 0, 0, 0, 0, 0]);
+        let regs = Regs {
+            rdi: points_to,
+            ..Regs::default()
+        };
+        let holder = Holder {
+            id,
+            regs: &regs,
+            stack: &[],
+            robust_list: 0,
+        };
+        held(&ModuleSet::default(), &holder, &memory, until)
+    };
+    let lock = HeldLock {
+        address: START + 8,
+        kind: LockKind::Mutex,
+    };
+    assert_eq!(found(4711, START + 0x800, LATER), [lock]);
+    assert_eq!(found(4711, START + 0x1000, LATER), []);
+    assert_eq!(found(7, START + 0x800, LATER), []);
+    assert_eq!(found(7, START + 8, LATER), [lock]);
+    assert_eq!(found(0, START + 8, LATER), []);
+    assert_eq!(found(4711, START + 8, 0), []);
+}

@@ -1,0 +1,133 @@
+//! The locks that the two sides of a race hold: their names, and what follows from them.
+
+use super::clean::clean;
+use super::finding::{Finding, HeldLock, LockKind, SideFacts};
+use super::hex::Hex;
+use super::model::{Access, Lock, LockMode, Race};
+use super::names;
+use super::words::padded;
+use crate::symbols::Symbolizer;
+
+/// Bytes of locks on x86-64 (`__SIZEOF_PTHREAD_MUTEX_T` and `__SIZEOF_PTHREAD_RWLOCK_T` of bits/pthreadtypes-arch.h; those of musl are the same).
+const fn size(kind: LockKind) -> u32 {
+    match kind {
+        LockKind::Mutex => 40,
+        LockKind::Rwlock => 56,
+    }
+}
+
+/// The locks that one side of a finding holds.
+pub(super) fn locks_of(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts) -> Vec<Lock> {
+    let lock = |held: &HeldLock| Lock {
+        kind: held.kind,
+        mode: LockMode::Write,
+        name: name(symbolizer, finding, held),
+        address: Hex(held.address),
+    };
+    side.holds.iter().map(lock).collect()
+}
+
+/// What a lock is called that is a global variable, or a part of one.
+fn name(symbolizer: &Symbolizer, finding: &Finding, held: &HeldLock) -> Option<String> {
+    let global = symbolizer.global_at(held.address)?;
+    let bytes = (held.address, size(held.kind));
+    let sides = [&finding.stalled, &finding.racing];
+    let member = |side: &SideFacts| symbolizer.member_at(side.pc, bytes);
+    let member = sides.into_iter().find_map(member).unwrap_or_default();
+    let name = names::variable(&global.name);
+    Some(if member.is_empty() && global.offset != 0 {
+        format!("{name}+{}", global.offset)
+    } else {
+        format!("{name}{member}")
+    })
+}
+
+/// What a lock is called.
+fn called(lock: &Lock) -> String {
+    let kind = match lock.kind {
+        LockKind::Mutex => "mutex",
+        LockKind::Rwlock => "rwlock",
+    };
+    let address = padded(lock.address);
+    match &lock.name {
+        Some(name) => format!("{kind} '{}' ({address})", clean(name)),
+        None => format!("{kind} ({address})"),
+    }
+}
+
+/// The locks that a side holds, or that none is known.
+pub(super) fn holds(access: &Access) -> String {
+    if access.holds.is_empty() {
+        return "none known".to_owned();
+    }
+    let lock = |lock: &Lock| match lock.mode {
+        LockMode::Write => format!("{}, for writing", called(lock)),
+    };
+    let locks: Vec<String> = access.holds.iter().map(lock).collect();
+    locks.join("; ")
+}
+
+/// What is missing where a side holds locks. None of them is held by the other side, which made its access meanwhile: one thread holds such a lock at a time.
+pub(super) fn missing_lock(race: &Race) -> Option<String> {
+    let [stalled, racing] = race.accesses.each_ref().map(|access| {
+        let locks: Vec<String> = access.holds.iter().map(called).collect();
+        (!locks.is_empty()).then(|| locks.join(" and "))
+    });
+    match (stalled, racing) {
+        (Some(locks), None) => Some(format!(
+            "the stalled side holds {locks}, the racing side does not"
+        )),
+        (None, Some(locks)) => Some(format!(
+            "the racing side holds {locks}, the stalled side does not"
+        )),
+        (Some(stalled), Some(racing)) => Some(format!(
+            "each side holds another lock: the stalled side {stalled}, the racing side {racing}"
+        )),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn lock(kind: LockKind, name: Option<&str>, address: u64) -> Lock {
+        Lock {
+            kind,
+            mode: LockMode::Write,
+            name: name.map(str::to_owned),
+            address: Hex(address),
+        }
+    }
+
+    /// Check what is said of locks of none, one and both sides.
+    #[test]
+    fn words_of_locks() {
+        let told = |stalled: Vec<Lock>, racing: Vec<Lock>| {
+            let mut race = sample::race();
+            race.accesses[0].holds = stalled;
+            race.accesses[1].holds = racing;
+            let holds = race.accesses.each_ref().map(holds);
+            (holds, missing_lock(&race))
+        };
+        let named = lock(LockKind::Mutex, Some("cache.lock\u{1b}"), 0x5555_0000_4040);
+        let other = lock(LockKind::Rwlock, None, 0x7f00_0000_1000);
+        let (sides, missing) = told(vec![], vec![]);
+        assert_eq!(sides, ["none known", "none known"]);
+        assert_eq!(missing, None);
+        let (sides, missing) = told(vec![named.clone()], vec![]);
+        assert_eq!(
+            sides[0],
+            "mutex 'cache.lock\\u{1b}' (0x555500004040), for writing"
+        );
+        let only = "the stalled side holds mutex 'cache.lock\\u{1b}' (0x555500004040), the racing side does not";
+        assert_eq!(missing.as_deref(), Some(only));
+        let (_, missing) = told(vec![], vec![other.clone(), named.clone()]);
+        let only = "the racing side holds rwlock (0x7f0000001000) and mutex 'cache.lock\\u{1b}' (0x555500004040), the stalled side does not";
+        assert_eq!(missing.as_deref(), Some(only));
+        let (_, missing) = told(vec![other], vec![named]);
+        let both = "each side holds another lock: the stalled side rwlock (0x7f0000001000), the racing side mutex 'cache.lock\\u{1b}' (0x555500004040)";
+        assert_eq!(missing.as_deref(), Some(both));
+    }
+}
