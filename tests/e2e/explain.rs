@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use gwp_race_tests::report::Location;
 use gwp_race_tests::{Compiler, Configuration, Program, Until, Watch, binary::gwp_race, compile};
 
 fn output(words: &[&str]) -> Output {
@@ -145,13 +146,11 @@ fn help_has_examples() {
     }
 }
 
-/// Check that memory which malloc has given is told as a block with its size, and how far into it the bytes are.
-#[test]
-fn reports_tell_of_blocks_of_the_heap() {
+/// Where the first race of a program is that is caught.
+fn location_of_a_race(source: &'static str) -> Location {
     /// Catching a race takes luck.
     const TRIES: u32 = 5;
-    let program = Program::new("races/heap_block.c");
-    let built = compile::program(&program, Configuration::USUAL).unwrap();
+    let built = compile::program(&Program::new(source), Configuration::USUAL).unwrap();
     let caught = (1..=TRIES).find_map(|attempt| {
         let outcome = Watch::aggressive()
             .run(&built, &["20"], Until::Race)
@@ -159,8 +158,26 @@ fn reports_tell_of_blocks_of_the_heap() {
         println!("try {attempt}: {:?}", outcome.report.summary);
         outcome.report.races.into_iter().next()
     });
-    let location = caught.expect("the race is caught").location;
+    caught.expect("the race is caught").location
+}
+
+/// Check that memory which malloc has given is told as a block with its size, how far into it the bytes are, and what the pointer leads to by which it was
+/// accessed.
+#[test]
+fn reports_tell_of_blocks_of_the_heap() {
+    let location = location_of_a_race("races/heap_block.c");
     assert_eq!(location.kind, "heap-block");
     // 104 bytes were asked for, which is what a block of that size has.
     assert_eq!((location.offset, location.size), (Some(40), Some(104)));
+    let object = serde_json::json!({"type": "counters", "member": ".hits"});
+    assert_eq!(location.object, Some(object));
+}
+
+/// Check that a variable on a stack is told with the function that it is of, where another one that was called by that accesses it.
+#[test]
+fn reports_tell_of_variables_on_stacks() {
+    let location = location_of_a_race("races/other_stack.c");
+    assert_eq!(location.kind, "stack");
+    assert_eq!(location.variable.as_deref(), Some("mine"));
+    assert_eq!(location.function.as_deref(), Some("owner"));
 }

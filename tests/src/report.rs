@@ -51,6 +51,15 @@ pub struct Location {
     pub offset: Option<i64>,
     /// Its size in bytes.
     pub size: Option<u64>,
+    /// Of a stack: which variable.
+    #[serde(default)]
+    pub variable: Option<String>,
+    /// And of which function.
+    #[serde(default)]
+    pub function: Option<String>,
+    /// The object, by its `type` and `member`.
+    #[serde(default)]
+    pub object: Option<Value>,
 }
 
 /// One side of a race.

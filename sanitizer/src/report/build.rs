@@ -12,13 +12,14 @@ use super::locks::locks_of;
 use super::model::{Access, CodeBlock, Identity, LiveValue, Race, Role, SCHEMA, StackFrame};
 use super::thread_start::thread_start;
 use crate::insn::AccessKind;
-use crate::symbols::{Frame, Lack, StackSnapshot, Symbolizer};
+use crate::symbols::{Frame, Lack, Span, StackSnapshot, Symbolizer};
 
 /// Resolves a finding. `maps` are the process's mappings at about that time.
 #[must_use]
 pub fn build_race(symbolizer: &mut Symbolizer, finding: &Finding, maps: &[MapInfo]) -> Race {
-    let stalled = access(symbolizer, finding, &finding.stalled, Role::Stalled);
-    let racing = access(symbolizer, finding, &finding.racing, Role::Racing);
+    let (stalled, stalled_spans) = access(symbolizer, finding, &finding.stalled, Role::Stalled);
+    let (racing, racing_spans) = access(symbolizer, finding, &finding.racing, Role::Racing);
+    let spans = [&stalled_spans[..], &racing_spans[..]];
     let (address, size) = overlap(finding);
     let variables = [&stalled, &racing].map(|access| variable(symbolizer, access));
     let [first, second] =
@@ -41,7 +42,7 @@ pub fn build_race(symbolizer: &mut Symbolizer, finding: &Finding, maps: &[MapInf
             .to_string(),
         address: Hex(address),
         size,
-        location: location::classify(symbolizer, finding, maps, (address, size)),
+        location: location::classify(symbolizer, finding, spans, maps, (address, size)),
         watch_address: Hex(finding.watch_address),
         watch_size: finding.watch_len,
         value_before: value(&finding.value_before),
@@ -84,7 +85,13 @@ fn beginnings(symbolizer: &Symbolizer, finding: &Finding, pcs: &[u64]) -> usize 
     outer.iter().rev().take_while(|&&pc| begins(pc)).count()
 }
 
-fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Role) -> Access {
+/// One side, and where its frames are on the stack.
+fn access(
+    symbolizer: &Symbolizer,
+    finding: &Finding,
+    side: &SideFacts,
+    role: Role,
+) -> (Access, Vec<Span>) {
     let snapshot = StackSnapshot {
         base: side.stack_base,
         bytes: side.stack.clone(),
@@ -109,7 +116,7 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
         _ => 0,
     };
     let innermost = frames.first();
-    Access {
+    let access = Access {
         role,
         kind: side.kind,
         atomic: side.atomic,
@@ -133,7 +140,8 @@ fn access(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts, role: Ro
         introduced_read: side.introduced_read && !symbolizer.is_strict(side.pc),
         stack_truncated: stack.truncated,
         stack: frames,
-    }
+    };
+    (access, stack.spans)
 }
 
 impl From<&LiveFact> for LiveValue {

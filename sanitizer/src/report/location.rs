@@ -2,8 +2,9 @@
 
 use super::finding::{Finding, MapInfo, SideFacts};
 use super::hex::Hex;
-use super::model::{Location, LocationKind};
-use crate::symbols::Symbolizer;
+use super::model::{Location, LocationKind, Object};
+use crate::insn::Regs;
+use crate::symbols::{Named, Pointee, Span, StackSnapshot, Stopped, Symbolizer};
 
 /// Code may use this much below the stack pointer (System V ABI for x86-64, 3.2.2).
 const RED_ZONE: u64 = 128;
@@ -19,13 +20,100 @@ impl Location {
             module: None,
             module_offset: None,
             tid: None,
+            variable: None,
+            function: None,
+            object: None,
         }
     }
 }
 
-/// What is at a run-time address of the finding's process, and in so many bytes there.
+/// What is at a run-time address of the finding's process, and in so many bytes there. `spans` are where the frames of the two sides are.
 #[must_use]
 pub fn classify(
+    symbolizer: &Symbolizer,
+    finding: &Finding,
+    spans: [&[Span]; 2],
+    maps: &[MapInfo],
+    (address, size): (u64, u32),
+) -> Location {
+    let location = memory(symbolizer, finding, maps, (address, size));
+    let sides = [&finding.stalled, &finding.racing];
+    let mut sides = sides.into_iter().zip(spans);
+    match location.kind {
+        LocationKind::Global | LocationKind::Unknown => location,
+        LocationKind::Stack => {
+            let owner = sides.find(|(side, _)| Some(side.tid) == location.tid);
+            let found =
+                owner.and_then(|(side, spans)| on_stack(symbolizer, side, spans, (address, size)));
+            let (variable, function) = found.unzip();
+            Location {
+                variable,
+                function: function.flatten(),
+                ..location
+            }
+        }
+        _ => Location {
+            object: sides.find_map(|(side, spans)| {
+                let frame = spans.first().filter(|frame| frame.pc == side.regs.rip);
+                let named = named(
+                    symbolizer,
+                    side,
+                    side.pc,
+                    &side.regs,
+                    frame,
+                    (address, size),
+                );
+                let Pointee { name, member } = named.pointee?;
+                Some(Object { name, member })
+            }),
+            ..location
+        },
+    }
+}
+
+/// What a frame of a side calls some bytes.
+fn named(
+    symbolizer: &Symbolizer,
+    side: &SideFacts,
+    pc: u64,
+    regs: &Regs,
+    frame: Option<&Span>,
+    bytes: (u64, u32),
+) -> Named {
+    let stack = StackSnapshot {
+        base: side.stack_base,
+        bytes: side.stack.clone(),
+    };
+    let stopped = Stopped {
+        pc,
+        regs,
+        stack: &stack,
+    };
+    symbolizer.named_at(stopped, frame.map(|frame| frame.cfa), bytes)
+}
+
+/// The variable on the stack of a side that has some bytes, and the function that it is of.
+fn on_stack(
+    symbolizer: &Symbolizer,
+    side: &SideFacts,
+    spans: &[Span],
+    bytes: (u64, u32),
+) -> Option<(String, Option<String>)> {
+    let frame = spans.iter().enumerate().find(|(number, frame)| {
+        let begins = match number {
+            0 => frame.regs.rsp.saturating_sub(RED_ZONE),
+            _ => frame.regs.rsp,
+        };
+        (begins..frame.cfa).contains(&bytes.0)
+    });
+    let (_, frame) = frame?;
+    let named = named(symbolizer, side, frame.pc, &frame.regs, Some(frame), bytes);
+    let function = symbolizer.frames(frame.pc).pop();
+    Some((named.variable?, function.and_then(|frame| frame.function)))
+}
+
+/// What is at a run-time address, whatever it is called.
+fn memory(
     symbolizer: &Symbolizer,
     finding: &Finding,
     maps: &[MapInfo],
@@ -169,12 +257,12 @@ mod tests {
             }),
             ..finding.clone()
         };
-        let block = classify(&symbolizer, &in_block, &maps, (0x5010, 1));
+        let block = classify(&symbolizer, &in_block, [&[]; 2], &maps, (0x5010, 1));
         assert_eq!(block.kind, LocationKind::HeapBlock);
         assert_eq!((block.offset, block.size), (Some(0x10), Some(40)));
-        let file = classify(&symbolizer, &in_block, &maps, (0x1_0004, 1));
+        let file = classify(&symbolizer, &in_block, [&[]; 2], &maps, (0x1_0004, 1));
         assert_eq!(file.kind, LocationKind::Mapping);
-        let at = |address| classify(&symbolizer, &finding, &maps, (address, 1));
+        let at = |address| classify(&symbolizer, &finding, [&[]; 2], &maps, (address, 1));
         assert_eq!(at(0x5010).kind, LocationKind::Heap);
         assert_eq!(at(0x5010).offset, Some(0x10));
         assert_eq!(at(0x1_0004).kind, LocationKind::Mapping);

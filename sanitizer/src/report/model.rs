@@ -304,6 +304,26 @@ pub struct Location {
     pub module_offset: Option<Hex>,
     /// A stack's thread.
     pub tid: Option<u32>,
+    /// On a stack: the variable, with the way from it to the bytes that both sides access: `total.value`.
+    #[serde(default)]
+    pub variable: Option<String>,
+    /// The function in whose frame that variable is.
+    #[serde(default)]
+    pub function: Option<String>,
+    /// Of memory without a name: the object to which a variable of one side points.
+    #[serde(default)]
+    pub object: Option<Object>,
+}
+
+/// An object by its type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Object {
+    /// What its type is called.
+    #[serde(rename = "type")]
+    pub name: String,
+    /// The way from it to the bytes that both sides access: `.last[].hits`. Empty where they are all of it, or more than one member.
+    pub member: String,
 }
 
 /// What a build is called: the build id of its executable, or its path where that has none. Builds without an id cannot be told from each other.

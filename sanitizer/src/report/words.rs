@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::clean::clean;
 use super::finding::RaceClass;
 use super::hex::Hex;
-use super::model::{Access, Location, LocationKind, Race, StackFrame, ThreadStart};
+use super::model::{Access, Location, LocationKind, Object, Race, StackFrame, ThreadStart};
 use super::names;
 use super::own_code::{is_own, own_place};
 use crate::insn::AccessKind;
@@ -223,8 +223,32 @@ pub(super) fn routine(start: &ThreadStart) -> String {
     text
 }
 
-/// What is at the address of a race.
+/// What is at the address of a race, and what it is called.
 pub(super) fn location(race: &Race) -> String {
+    let mut text = memory(race);
+    let Location {
+        variable,
+        function,
+        object,
+        ..
+    } = &race.location;
+    if let Some(variable) = variable {
+        let _ = write!(text, ", variable '{}'", clean(variable));
+        if let Some(function) = function {
+            let _ = write!(text, " of {}", clean(function));
+        }
+    }
+    if let Some(Object { name, member }) = object {
+        let _ = write!(text, ", by a pointer to {}", clean(name));
+        if !member.is_empty() {
+            let _ = write!(text, ": {}", clean(member));
+        }
+    }
+    text
+}
+
+/// What memory is at the address of a race.
+fn memory(race: &Race) -> String {
     let Location {
         kind,
         name,

@@ -10,7 +10,7 @@ use super::demangle::demangle;
 use super::effort;
 use super::elf_file::ElfFile;
 use super::functions::{InlinedCall, inlined_at};
-use super::layout::{self, Held, Stopped};
+use super::layout::{self, Held, Named, Stopped};
 use super::line_table::{LineTable, Row};
 use super::reader::Reader;
 use super::split_dwarf::SplitDwarf;
@@ -172,6 +172,21 @@ impl Lines {
         let locations = self.locations.get_or_init(|| locations(file));
         self.in_function(addr, |unit, function| {
             layout::held_at(unit, function, locations, stopped, bias, bytes)
+        })
+    }
+
+    /// What the variables of a thread's function that have or point to some bytes are called.
+    pub(super) fn named_at(
+        &self,
+        file: &ElfFile,
+        stopped: Stopped<'_>,
+        (bias, cfa): (u64, Option<u64>),
+        bytes: (u64, u32),
+    ) -> Option<Named> {
+        let addr = stopped.pc.wrapping_sub(bias);
+        let locations = self.locations.get_or_init(|| locations(file));
+        self.in_function(addr, |unit, function| {
+            layout::named_at(unit, function, locations, stopped, (bias, cfa), bytes)
         })
     }
 

@@ -8,7 +8,7 @@ use super::cfi::Cfi;
 use super::debug_file::Search;
 use super::demangle::{demangle, demangle_variable};
 use super::elf_file::ElfFile;
-use super::layout::{Held, Stopped};
+use super::layout::{Held, Named, Stopped};
 use super::lines::{Lines, SourceFrame};
 use super::split_dwarf::SplitDwarf;
 use super::strict;
@@ -165,6 +165,17 @@ impl ModuleFile {
     ) -> Option<Held> {
         self.lines()?
             .held_at(self.debug_file(), stopped, bias, bytes)
+    }
+
+    /// What the variables of a thread's function that have or point to some bytes are called.
+    pub(super) fn named_at(
+        &self,
+        stopped: Stopped<'_>,
+        (bias, cfa): (u64, Option<u64>),
+        bytes: (u64, u32),
+    ) -> Option<Named> {
+        self.lines()?
+            .named_at(self.debug_file(), stopped, (bias, cfa), bytes)
     }
 
     /// Which member of a global variable some bytes are, by the unit of the code at a link-time address.

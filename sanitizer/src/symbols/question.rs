@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::layout::Held;
+use super::layout::{Held, Named, Pointee};
 use super::lines::SourceFrame;
 use super::module::{ModuleInfo, StackSnapshot};
 use super::source::Known;
@@ -44,6 +44,19 @@ pub enum Question {
         /// The run-time address and number of the bytes.
         bytes: (u64, u32),
     },
+    /// What the variables of a thread's function that have or point to some bytes are called, by the stack that is told beside.
+    Named {
+        /// The run-time address of the instruction.
+        pc: u64,
+        /// The registers.
+        regs: Box<Regs>,
+        /// What was added to addresses of the file.
+        bias: u64,
+        /// The run-time canonical frame address, where it is known.
+        cfa: Option<u64>,
+        /// The run-time address and number of the bytes.
+        bytes: (u64, u32),
+    },
     /// The data object at an address.
     Object(u64),
     /// Which member of a global variable some bytes are, by the unit of the code at an address.
@@ -69,6 +82,7 @@ pub enum Answer {
     Result(Option<FunctionResult>),
     IsStrict(bool),
     Held(Option<Held>),
+    Named(Option<Named>),
     Object(Option<Symbol>),
     Member(Option<String>),
     Step(Option<Step>),
@@ -99,6 +113,13 @@ impl Answer {
                 }))
             }
             (Self::Member(path), Question::Member { .. }) => Self::Member(path.map(cut)),
+            (Self::Named(named), Question::Named { .. }) => Self::Named(named.map(|named| Named {
+                variable: named.variable.map(cut),
+                pointee: named.pointee.map(|pointee| Pointee {
+                    name: cut(pointee.name),
+                    member: cut(pointee.member),
+                }),
+            })),
             (Self::Bytes(bytes), Question::Bytes(_, len)) => {
                 Self::Bytes(bytes.filter(|bytes| bytes.len() as u64 <= *len))
             }

@@ -123,6 +123,21 @@ fn answer(file: &ModuleFile, question: &Question, stack: Option<&StackSnapshot>)
             };
             Answer::Held(file.held_at(stopped, *bias, *bytes))
         }
+        Question::Named {
+            pc,
+            regs,
+            bias,
+            cfa,
+            bytes,
+        } => {
+            let stack = stack?;
+            let stopped = Stopped {
+                pc: *pc,
+                regs,
+                stack,
+            };
+            Answer::Named(file.named_at(stopped, (*bias, *cfa), *bytes))
+        }
         Question::Object(addr) => Answer::Object(file.object_at(*addr)),
         Question::Member { pc, bytes } => Answer::Member(file.member_at(*pc, *bytes)),
         Question::Step(lookup, registers) => {

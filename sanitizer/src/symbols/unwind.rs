@@ -7,6 +7,7 @@ use super::module::StackSnapshot;
 use super::stack_end;
 use super::unwind_rules::{Memory, Registers, Step};
 use super::walked_code::Code;
+use crate::insn::Regs;
 
 /// Deeper stacks are cut, and said to be.
 const MAX_FRAMES: usize = 256;
@@ -51,9 +52,22 @@ pub struct Stack {
     /// interrupted, is the instruction itself; the others lie within the call instruction
     /// (the return address less one), so that each can be looked up as it is.
     pub pcs: Vec<u64>,
+    /// Where frames are on the stack, the innermost first, as far as unwind tables tell it.
+    pub spans: Vec<Span>,
     /// The walk ended before the thread's outermost frame: the snapshot was too short, or
     /// code without unwind tables was met.
     pub truncated: bool,
+}
+
+/// Where one frame is on the stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The code address of the frame, as in [`Stack::pcs`].
+    pub pc: u64,
+    /// Its registers, those that are not known 0; `rsp` is where it begins.
+    pub regs: Regs,
+    /// The canonical frame address: the first one past it.
+    pub cfa: u64,
 }
 
 impl Memory for StackSnapshot {
@@ -70,7 +84,9 @@ impl Memory for StackSnapshot {
 
 /// Unwinds from `registers` as far as the snapshot goes.
 pub(super) fn walk(code: &dyn Code, mut registers: Registers, stack: &StackSnapshot) -> Stack {
-    let mut pcs = Vec::new();
+    let (mut pcs, mut spans) = (Vec::new(), Vec::new());
+    // Whether tables alone have led here.
+    let mut is_certain = true;
     // Whether the PC is the instruction to be executed next, as opposed to a return address.
     let mut exact = true;
     // Whether what led here was no table.
@@ -100,6 +116,7 @@ pub(super) fn walk(code: &dyn Code, mut registers: Registers, stack: &StackSnaps
             break;
         }
         guessed = by_tables.is_none();
+        is_certain &= !guessed;
         let step = by_tables.unwrap_or_else(|| {
             match !exact && stack_end::is_beginning(code, pc, &registers) {
                 true => Step::Outermost,
@@ -121,6 +138,13 @@ pub(super) fn walk(code: &dyn Code, mut registers: Registers, stack: &StackSnaps
                 if *caller == registers {
                     break;
                 }
+                if let Some(cfa) = caller.sp().filter(|_| is_certain && !trampoline && went_up) {
+                    spans.push(Span {
+                        pc: lookup,
+                        regs: registers.known(),
+                        cfa,
+                    });
+                }
                 exact = interrupted;
                 registers = *caller;
             }
@@ -131,7 +155,11 @@ pub(super) fn walk(code: &dyn Code, mut registers: Registers, stack: &StackSnaps
             Step::Unreadable => break,
         }
     }
-    Stack { pcs, truncated }
+    Stack {
+        pcs,
+        spans,
+        truncated,
+    }
 }
 
 /// The step out of a signal trampoline, if `pc` is at one: the interrupted registers are in

@@ -49,6 +49,49 @@ impl Registers {
         Self(registers)
     }
 
+    /// As the registers of a thread; those that are not known are 0.
+    pub(super) fn known(&self) -> Regs {
+        let [
+            rax,
+            rdx,
+            rcx,
+            rbx,
+            rsi,
+            rdi,
+            rbp,
+            rsp,
+            r8,
+            r9,
+            r10,
+            r11,
+            r12,
+            r13,
+            r14,
+            r15,
+            rip,
+        ] = self.0.map(Option::unwrap_or_default);
+        Regs {
+            rax,
+            rdx,
+            rcx,
+            rbx,
+            rsi,
+            rdi,
+            rbp,
+            rsp,
+            r8,
+            r9,
+            r10,
+            r11,
+            r12,
+            r13,
+            r14,
+            r15,
+            rip,
+            ..Regs::default()
+        }
+    }
+
     pub(super) fn get(&self, register: Register) -> Option<u64> {
         self.0.get(usize::from(register.0)).copied().flatten()
     }

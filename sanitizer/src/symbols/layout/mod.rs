@@ -2,6 +2,7 @@
 //! what their types have at these bytes. (DWARF 5, 2.6 and 5.7.)
 
 mod bytes;
+mod named;
 mod path;
 mod variables;
 
@@ -13,6 +14,8 @@ use super::module::StackSnapshot;
 use super::reader::Reader;
 use crate::insn::Regs;
 use bytes::Types;
+pub(super) use named::named_at;
+pub use named::{Named, Pointee};
 pub(super) use path::member_at;
 use variables::Variables;
 
@@ -120,6 +123,7 @@ pub(super) fn held_at(
         locations,
         stopped,
         bias,
+        cfa: None,
     };
     let at = |objects: Option<Vec<(u64, _)>>| {
         let Some(objects) = objects else {

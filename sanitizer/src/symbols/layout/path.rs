@@ -41,15 +41,24 @@ pub(in crate::symbols) fn member_at(
         )
     });
     let (ty, offset) = found?;
+    Some(way_to(&entries, &types, ty, (offset, len)))
+}
+
+/// The way from a value of a type to so many bytes that are so far into it, as far as the types are understood.
+pub(super) fn way_to(
+    entries: &Entries<'_>,
+    types: &Types<'_>,
+    ty: UnitOffset<usize>,
+    (offset, len): (u64, u32),
+) -> String {
     let mut path = String::new();
     let way = Way {
-        entries: &entries,
-        types: &types,
+        entries,
+        types,
         len: len.into(),
     };
-    // As far as the types are understood.
     let _ = way.go(ty, offset, DEPTH, &mut path);
-    Some(path)
+    path
 }
 
 /// How far into a variable a link-time address is.

@@ -22,14 +22,24 @@ pub(super) struct Variables<'a> {
     pub(super) stopped: Stopped<'a>,
     /// What was added to link-time addresses.
     pub(super) bias: u64,
+    /// The canonical frame address, where it is known.
+    pub(super) cfa: Option<u64>,
 }
 
 /// What the location of a variable comes to.
-enum Found {
+pub(super) enum Found {
     /// It is in memory.
     At(u64),
     /// Its value is known, wherever it is.
     Value(u64),
+}
+
+/// Whether values of a type are the addresses of others.
+pub(super) fn is_pointer(ty: &Entry) -> bool {
+    matches!(
+        ty.tag(),
+        dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type | dw::DW_TAG_rvalue_reference_type
+    )
 }
 
 impl Variables<'_> {
@@ -39,9 +49,23 @@ impl Variables<'_> {
         &self,
         function: Option<UnitOffset<usize>>,
     ) -> Option<Vec<Object>> {
+        let mut objects = Vec::new();
+        self.each_of_the_function(function, |_, ty, found| {
+            objects.extend(self.object(ty, found));
+        })?;
+        Some(objects)
+    }
+
+    /// Tells of each variable of the function, those of what was inlined there included, with its type (without names and qualifiers) and what its location comes
+    /// to; None where there was too much to look at.
+    pub(super) fn each_of_the_function(
+        &self,
+        function: Option<UnitOffset<usize>>,
+        mut tell: impl FnMut(&Entry, &Entry, Found),
+    ) -> Option<()> {
         let pc = self.pc();
         let Some(function) = function else {
-            return Some(Vec::new());
+            return Some(());
         };
         let function = self.entries.at(function)?;
         let frame_base = function
@@ -49,21 +73,22 @@ impl Variables<'_> {
             .and_then(|value| self.expression(value))
             .and_then(|expression| match self.operations(expression).as_slice() {
                 [Operation::Register { register }] => self.register(register.0),
+                [Operation::CallFrameCFA] => self.cfa,
                 _ => None,
             });
-        let mut objects = Vec::new();
-        let look = |entry: &Entry| match entry.tag() {
-            dw::DW_TAG_formal_parameter | dw::DW_TAG_variable => {
-                objects.extend(self.object(entry, frame_base));
-                false
-            }
-            dw::DW_TAG_lexical_block | dw::DW_TAG_inlined_subroutine => {
-                self.entries.spans(entry, pc) == Some(true)
-            }
-            _ => false,
-        };
-        self.entries.below(function.offset(), look)?;
-        Some(objects)
+        self.entries
+            .below(function.offset(), |entry| match entry.tag() {
+                dw::DW_TAG_formal_parameter | dw::DW_TAG_variable => {
+                    if let Some((ty, found)) = self.found(entry, frame_base) {
+                        tell(entry, &ty, found);
+                    }
+                    false
+                }
+                dw::DW_TAG_lexical_block | dw::DW_TAG_inlined_subroutine => {
+                    self.entries.spans(entry, pc) == Some(true)
+                }
+                _ => false,
+            })
     }
 
     /// The global variables of the function's unit; None where there was too much to look at.
@@ -98,8 +123,8 @@ impl Variables<'_> {
         self.stopped.pc.wrapping_sub(self.bias)
     }
 
-    /// Where the object of a variable is, or the one to which it points, and its type.
-    fn object(&self, variable: &Entry, frame_base: Option<u64>) -> Option<Object> {
+    /// The type of a variable, and what its location comes to.
+    fn found(&self, variable: &Entry, frame_base: Option<u64>) -> Option<(Entry, Found)> {
         let location = self.expression(variable.attr_value(dw::DW_AT_location)?)?;
         let ty = self
             .entries
@@ -110,21 +135,27 @@ impl Variables<'_> {
             [first, Operation::StackValue] => Found::Value(self.computed(first, frame_base)?),
             _ => return None,
         };
-        if !matches!(
-            ty.tag(),
-            dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type | dw::DW_TAG_rvalue_reference_type
-        ) {
-            return match found {
-                Found::At(place) => Some((place, ty.offset())),
-                Found::Value(_) => None,
-            };
+        Some((ty, found))
+    }
+
+    /// Where the object of a variable of a type is, or the one to which it points, and its type.
+    fn object(&self, ty: &Entry, found: Found) -> Option<Object> {
+        if is_pointer(ty) {
+            let target = self.entries.plain(self.entries.type_of(ty)?)?;
+            return Some((self.pointer(found)?, target.offset()));
         }
-        let pointer = match found {
-            Found::Value(value) => value,
-            Found::At(place) => self.on_stack(place)?,
-        };
-        let target = self.entries.plain(self.entries.type_of(&ty)?)?;
-        Some((pointer, target.offset()))
+        match found {
+            Found::At(place) => Some((place, ty.offset())),
+            Found::Value(_) => None,
+        }
+    }
+
+    /// The value of a variable that is a pointer.
+    pub(super) fn pointer(&self, found: Found) -> Option<u64> {
+        match found {
+            Found::Value(value) => Some(value),
+            Found::At(place) => self.on_stack(place),
+        }
     }
 
     /// The expression that holds at the instruction.

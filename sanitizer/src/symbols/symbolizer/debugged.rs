@@ -1,7 +1,7 @@
 //! What debug information says of the code at an address beyond functions and lines.
 
 use super::Symbolizer;
-use crate::symbols::layout::{Held, Stopped};
+use crate::symbols::layout::{Held, Named, Stopped};
 use crate::symbols::question::{Answer, Question};
 use crate::symbols::types::FunctionResult;
 
@@ -45,6 +45,27 @@ impl Symbolizer {
             }
         };
         held().unwrap_or_default()
+    }
+
+    /// What the variables of a thread's function that have or point to bytes are called, by debug information: `bytes` are a run-time address and their number,
+    /// `cfa` is the canonical frame address, where it is known.
+    #[must_use]
+    pub fn named_at(&self, stopped: Stopped<'_>, cfa: Option<u64>, bytes: (u64, u32)) -> Named {
+        let named = || {
+            let module = self.find(stopped.pc)?;
+            let question = Question::Named {
+                pc: stopped.pc,
+                regs: Box::new(*stopped.regs),
+                bias: module.info.bias,
+                cfa,
+                bytes,
+            };
+            match self.ask(module.file.as_ref()?, question, Some(stopped.stack))? {
+                Answer::Named(named) => named,
+                _ => None,
+            }
+        };
+        named().unwrap_or_default()
     }
 
     /// The way from the global variable at a run-time address to so many bytes there (`.last[].hits`), as far as the unit of the code at

@@ -136,6 +136,78 @@ extern "C" void count(long by) {
     }
 }
 
+/// Check what bytes are called by a variable of the function that has them, by the type of the object to which one points, and that nothing is where none does, or two
+/// that are called differently.
+#[test]
+fn names_of_bytes() {
+    const SOURCE: &str = r#"
+struct Part { int low, high; };
+typedef struct { long head; Part parts[4]; } whole_t;
+extern "C" void use(void *);
+extern "C" void through(whole_t *whole, Part *part, int *low) { asm volatile("" ::"r"(whole), "r"(part), "r"(low)); }
+extern "C" void owns() {
+    whole_t whole = {};
+    Part *part = &whole.parts[1];
+    use(&whole);
+    use(part);
+}
+"#;
+    /// Where the object is to which arguments point.
+    const OBJECT: u64 = 0x1000;
+    let dir = sources(&[("names.cpp", SOURCE)]);
+    for flags in [
+        ["-O0", "-gdwarf-5"],
+        ["-O0", "-gdwarf-4"],
+        ["-O0", "-gsplit-dwarf"],
+    ] {
+        let mut arguments = vec!["-fPIC", "-c", "names.cpp", "-o", "names.o"];
+        arguments.extend(flags);
+        tool(dir.path(), "clang++-22", &arguments);
+        let arguments = ["-shared", "-nostdlib", "names.o", "-o", "names.so"];
+        tool(dir.path(), "clang++-22", &arguments);
+        let program = dir.path().join("names.so");
+        let symbolizer = symbolizer_of(&program);
+        // Without optimization the arguments are kept below the frame pointer, the first one first.
+        let words = [OBJECT + 8, OBJECT + 8, OBJECT];
+        let stack = StackSnapshot {
+            base: 0x7000 - 24,
+            bytes: words.into_iter().flat_map(u64::to_le_bytes).collect(),
+        };
+        let regs = Regs {
+            rbp: 0x7000,
+            rsp: 0x7000,
+            ..Regs::default()
+        };
+        let named = |function: &str, bytes| {
+            let stopped = Stopped {
+                pc: address(&program, function) + 16,
+                regs: &regs,
+                stack: &stack,
+            };
+            symbolizer.named_at(stopped, None, bytes)
+        };
+        let pointee = |bytes| {
+            let pointee = named("through", bytes).pointee;
+            pointee.map(|pointee| (pointee.name, pointee.member))
+        };
+        let is = |name: &str, member: &str| Some((name.to_owned(), member.to_owned()));
+        assert_eq!(pointee((OBJECT, 8)), is("whole_t", ".head"), "{flags:?}");
+        let part = is("whole_t", ".parts[].high");
+        assert_eq!(pointee((OBJECT + 12, 4)), part, "{flags:?}");
+        assert_eq!(pointee((OBJECT + 40, 8)), None, "{flags:?}");
+        assert_eq!(pointee((OBJECT + 36, 8)), None, "{flags:?}");
+        assert_eq!(named("through", (OBJECT, 8)).variable, None, "{flags:?}");
+        // 40 bytes below the frame pointer the structure begins, and behind it is the pointer.
+        let own = named("owns", (0x7000 - 40 + 8, 4));
+        assert_eq!(
+            own.variable.as_deref(),
+            Some("whole.parts[].low"),
+            "{flags:?}"
+        );
+        assert_eq!(named("owns", (0x7000 + 64, 4)).variable, None, "{flags:?}");
+    }
+}
+
 /// Check members, bit fields, arrays, padding at the end, in between and of bases, and atomic members in it.
 #[test]
 fn bytes_of_types() {
