@@ -16,15 +16,16 @@ const MOST_THREADS: u32 = 1 << 22;
 /// The lock around a word that is a thread's id, but for the two highest bits, if this is one that says that the thread holds it: where in the bytes it begins, and what it is. The
 /// first of the bytes has an address that is a multiple of eight.
 pub fn around(bytes: &[u8], word: usize, id: u32) -> Option<(usize, LockKind)> {
-    let forms: [(usize, LockKind, &dyn Fn(&[u8]) -> bool); 3] = [
-        (8, LockKind::Mutex, &|lock| is_mutex(lock, id)),
-        (4, LockKind::Mutex, &|lock| is_mutex_of_musl(lock, id)),
-        (24, LockKind::Rwlock, &|lock| is_rwlock(lock, id)),
+    type Form = (usize, LockKind, fn(&[u8], u32) -> bool);
+    const FORMS: [Form; 3] = [
+        (8, LockKind::Mutex, is_mutex),
+        (4, LockKind::Mutex, is_mutex_of_musl),
+        (24, LockKind::Rwlock, is_rwlock),
     ];
-    forms.into_iter().find_map(|(before, kind, is_held)| {
+    FORMS.into_iter().find_map(|(before, kind, is_held)| {
         let start = word.checked_sub(before)?;
         let lock = bytes.get(start..)?;
-        (start.is_multiple_of(8) && is_held(lock)).then_some((start, kind))
+        (start.is_multiple_of(8) && is_held(lock, id)).then_some((start, kind))
     })
 }
 

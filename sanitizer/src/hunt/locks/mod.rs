@@ -5,6 +5,8 @@
 
 mod layout;
 
+use std::collections::HashSet;
+
 use crate::addr::RuntimeAddr;
 use crate::hunt::modules::ModuleSet;
 use crate::hunt::return_addresses::return_addresses;
@@ -21,7 +23,7 @@ const PAGES: usize = 48;
 /// Words of the stack that are looked at: what the innermost functions have kept.
 const STACK_WORDS: usize = 512;
 /// Bytes of a function that are decoded, from its beginning.
-const CODE: usize = 8 << 10;
+const CODE: usize = 4 << 10;
 /// Variables that are pointers and are followed.
 const SLOTS: usize = 16;
 /// Robust locks of one thread that are looked for.
@@ -55,55 +57,79 @@ pub fn held(
     memory: &Memory<'_>,
     until: u64,
 ) -> Vec<HeldLock> {
-    let places = places(modules, holder, memory, until);
-    let mut found = Vec::new();
-    let mut bytes = [0; PAGE];
-    for &page in &places.pages {
-        if monotonic_ns() >= until || found.len() >= MOST {
-            break;
-        }
-        if memory(RuntimeAddr(page), &mut bytes) {
-            find(&bytes, page, holder.id, &places, &mut found);
-        }
-    }
-    found.truncate(MOST);
-    found.sort_unstable_by_key(|lock| lock.address);
-    found
+    let mut search = Search {
+        modules,
+        memory,
+        id: holder.id,
+        until,
+        addresses: HashSet::new(),
+        pages: Vec::new(),
+        looked_at: 0,
+        found: Vec::new(),
+    };
+    search.all(holder);
+    search.told()
 }
 
-/// Finds the locks in a page.
-fn find(bytes: &[u8], page: u64, id: u32, places: &Places, found: &mut Vec<HeldLock>) {
-    if id == 0 {
-        return;
-    }
-    for (number, word) in bytes.chunks_exact(4).enumerate() {
-        let is_id = |word: &[u8; 4]| u32::from_le_bytes(*word) & layout::OWNER == id;
-        if !word.first_chunk().is_some_and(is_id) {
-            continue;
-        }
-        let Some((offset, kind)) = layout::around(bytes, number * 4, id) else {
-            continue;
-        };
-        let address = page + offset as u64;
-        let is_told = found.iter().any(|lock| lock.address == address);
-        if !is_told && (id >= SMALL || places.addresses.contains(&address)) {
-            found.push(HeldLock { address, kind });
-        }
-    }
-}
-
-/// Where locks may be.
-#[derive(Debug, Default)]
-struct Places {
-    addresses: Vec<u64>,
+/// Places are looked at as they are found, the likeliest ones first: so time that runs out costs the others.
+struct Search<'a> {
+    modules: &'a ModuleSet,
+    memory: &'a Memory<'a>,
+    id: u32,
+    until: u64,
+    /// Where locks may begin.
+    addresses: HashSet<u64>,
+    /// Where they may be.
     pages: Vec<u64>,
+    /// So many of these were looked at.
+    looked_at: usize,
+    found: Vec<HeldLock>,
 }
 
-impl Places {
-    /// Something points there: the first ones count.
-    fn add(&mut self, modules: &ModuleSet, address: u64) {
+impl Search<'_> {
+    fn is_over(&self) -> bool {
+        self.id == 0 || self.found.len() >= MOST || monotonic_ns() >= self.until
+    }
+
+    fn all(&mut self, holder: &Holder<'_>) {
+        let memory = self.memory;
+        robust_locks(holder.robust_list, memory, |address| self.add(address));
+        for value in holder.regs.in_dwarf_order() {
+            self.add(value);
+        }
+        self.look();
+        let words = holder.stack.chunks_exact(8).take(STACK_WORDS);
+        let words: Vec<u64> = words
+            .filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)))
+            .collect();
+        // Behind the access there may be another function's code.
+        let here = holder.regs.rip.wrapping_sub(1);
+        self.look_by_code(here, holder.regs);
+        for behind in return_addresses(&words, self.modules) {
+            self.look_by_code(behind.wrapping_sub(1), holder.regs);
+        }
+        for word in words {
+            self.add(word);
+        }
+        self.look();
+    }
+
+    /// Looks where a function leads to.
+    fn look_by_code(&mut self, pc: u64, regs: &Regs) {
+        if self.is_over() {
+            return;
+        }
+        let (modules, memory) = (self.modules, self.memory);
+        if let Some((start, code)) = modules.function_code(pc) {
+            named_by(code, start, regs, memory, |address| self.add(address));
+        }
+        self.look();
+    }
+
+    /// Something points there.
+    fn add(&mut self, address: u64) {
         let page = address & !(PAGE as u64 - 1);
-        if !ADDRESSES.contains(&address) || modules.place(address).is_some() {
+        if !ADDRESSES.contains(&address) || self.modules.place(address).is_some() {
             return;
         }
         if !self.pages.contains(&page) {
@@ -112,47 +138,47 @@ impl Places {
             }
             self.pages.push(page);
         }
-        if !self.addresses.contains(&address) {
-            self.addresses.push(address);
-        }
+        self.addresses.insert(address);
     }
-}
 
-fn places(modules: &ModuleSet, holder: &Holder<'_>, memory: &Memory<'_>, until: u64) -> Places {
-    let mut places = Places::default();
-    robust_locks(holder.robust_list, memory, |address| {
-        places.add(modules, address);
-    });
-    for value in holder.regs.in_dwarf_order() {
-        places.add(modules, value);
-    }
-    let words = holder.stack.chunks_exact(8).take(STACK_WORDS);
-    let words: Vec<u64> = words
-        .filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)))
-        .collect();
-    // Behind the access there may be another function's code.
-    let here = holder.regs.rip.wrapping_sub(1);
-    let callers = return_addresses(&words, modules);
-    let callers = callers.into_iter().map(|behind| behind.wrapping_sub(1));
-    let mut seen: Vec<u64> = Vec::new();
-    for pc in [here].into_iter().chain(callers) {
-        if monotonic_ns() >= until {
-            break;
-        }
-        if let Some((start, code)) = modules
-            .function_code(pc)
-            .filter(|code| !seen.contains(&code.0))
+    /// Looks at pages that are new.
+    fn look(&mut self) {
+        let mut bytes = [0; PAGE];
+        while let Some(&page) = self.pages.get(self.looked_at)
+            && !self.is_over()
         {
-            seen.push(start);
-            named_by(code, start, holder.regs, memory, |address| {
-                places.add(modules, address);
-            });
+            self.looked_at += 1;
+            if (self.memory)(RuntimeAddr(page), &mut bytes) {
+                self.find(&bytes, page);
+            }
         }
     }
-    for word in words {
-        places.add(modules, word);
+
+    /// Finds the locks in a page.
+    fn find(&mut self, bytes: &[u8], page: u64) {
+        let is_id = |word: &[u8; 4]| u32::from_le_bytes(*word) & layout::OWNER == self.id;
+        for (number, word) in bytes.chunks_exact(4).enumerate() {
+            if !word.first_chunk().is_some_and(is_id) {
+                continue;
+            }
+            let Some((offset, kind)) = layout::around(bytes, number * 4, self.id) else {
+                continue;
+            };
+            let address = page + offset as u64;
+            if self.found.iter().all(|lock| lock.address != address) {
+                self.found.push(HeldLock { address, kind });
+            }
+        }
     }
-    places
+
+    /// What is certain of what was found, by address.
+    fn told(mut self) -> Vec<HeldLock> {
+        let is_exact = |lock: &HeldLock| self.addresses.contains(&lock.address);
+        (self.found).retain(|lock| self.id >= SMALL || is_exact(lock));
+        self.found.truncate(MOST);
+        self.found.sort_unstable_by_key(|lock| lock.address);
+        self.found
+    }
 }
 
 /// What a function names.

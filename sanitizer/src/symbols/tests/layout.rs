@@ -156,9 +156,9 @@ extern "C" void owns() {
     const OBJECT: u64 = 0x1000;
     let dir = sources(&[("names.cpp", SOURCE)]);
     for flags in [
-        ["-O0", "-gdwarf-5"],
-        ["-O0", "-gdwarf-4"],
-        ["-O0", "-gsplit-dwarf"],
+        ["-O0", "-g", "-gdwarf-5"],
+        ["-O0", "-g", "-gdwarf-4"],
+        ["-O0", "-g", "-gsplit-dwarf"],
     ] {
         let mut arguments = vec!["-fPIC", "-c", "names.cpp", "-o", "names.o"];
         arguments.extend(flags);
