@@ -82,6 +82,9 @@ impl Toolchain {
 /// Debian packages that building bpf-linker needs.
 pub const LINKER_PACKAGES: [&str; 2] = ["llvm-22-dev", "libpolly-22-dev"];
 
+/// The objects, of which [`build`] returns the first one's path: the others are beside it.
+pub const OBJECTS: [&str; 3] = ["gates", "descent", "probes"];
+
 /// Builds the object and returns its path.
 pub fn build() -> Result<PathBuf> {
     let linker = find_linker().context("bpf-linker is missing: run `cargo xtask setup`")?;

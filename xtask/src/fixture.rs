@@ -26,6 +26,17 @@ pub fn compile(kind: &str, name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
+/// The same with everything that it needs inside, into `target/KIND/NAME-static`.
+pub fn compile_static(kind: &str, name: &str) -> Result<PathBuf> {
+    let program = output(kind, &format!("{name}-static"))?;
+    let mut clang = clang(&program);
+    clang
+        .arg("-static")
+        .arg(format!("tests/fixtures/{kind}/{name}.c"));
+    build(clang)?;
+    Ok(program)
+}
+
 /// The same with `tests/fixtures/libs/LIBRARY.c` as a shared library, and with `-DLIBRARY`, into
 /// `target/KIND/NAME-LIBRARY`.
 pub fn compile_with_library(kind: &str, name: &str, library: &str) -> Result<PathBuf> {

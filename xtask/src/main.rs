@@ -12,6 +12,7 @@ mod chaos;
 mod children;
 mod ci;
 mod demo;
+mod dist;
 mod durations;
 mod ebpf;
 mod failures;
@@ -50,6 +51,8 @@ enum Task {
     },
     /// Build both with optimizations, and install gwp-race as `cargo install` does.
     Install(install::Options),
+    /// Build a static gwp-race and a Debian package of it, into target/packages.
+    Dist(dist::Options),
     /// Catch a race in a small server under load, and show the report.
     Demo,
     /// Run all tests: unit, integration, and end to end on real programs.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Setup => setup::run(),
         Task::Build { release } => build::run(release).map(drop),
         Task::Install(options) => install::run(&options),
+        Task::Dist(options) => dist::run(&options),
         Task::Demo => demo::run(),
         Task::Test(options) => test::run(&options),
         Task::Bench(bench) => bench::run(&bench),

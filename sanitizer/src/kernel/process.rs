@@ -3,6 +3,7 @@
 mod time;
 
 use std::{
+    mem::MaybeUninit,
     os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
     time::Duration,
 };
@@ -65,18 +66,15 @@ pub enum Urgency {
 /// the calling thread stays as it is.
 pub fn hurry(urgency: Urgency) {
     let (policy, priority) = match urgency {
-        Urgency::Usual => (libc::SCHED_OTHER, 0),
+        Urgency::Usual => (libc::SCHED_OTHER, 0i32),
         Urgency::Urgent => (libc::SCHED_RR, 1),
         Urgency::MostUrgent => (libc::SCHED_FIFO, 2),
     };
-    let parameters = libc::sched_param {
-        sched_priority: priority,
-    };
     let nice = if urgency == Urgency::Usual { 0 } else { -20 };
-    // SAFETY: the structure lives through the call, and setpriority touches no memory; failure
-    // leaves everything as it is.
+    // SAFETY: the kernel's `struct sched_param` is that one number, which lives through the call, and setpriority touches no memory;
+    // failure leaves everything as it is. (musl's sched_setscheduler(3) always fails: it takes POSIX to mean the process.)
     unsafe {
-        libc::sched_setscheduler(0, policy, &raw const parameters);
+        libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority);
         libc::setpriority(libc::PRIO_PROCESS, 0, nice);
     }
 }
@@ -202,6 +200,17 @@ pub fn outlive_signals() {
     }
 }
 
+/// Every signal that the C library lets somebody block. Its sigfillset(3) leaves out those that it uses itself, which are others'
+/// real-time signals: of musl one more (34) than of glibc.
+pub(super) fn all_signals() -> libc::sigset_t {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: a set is an array of numbers, for which any bits are valid; all of them are written.
+    unsafe {
+        all.as_mut_ptr().write_bytes(0xff, 1);
+        all.assume_init()
+    }
+}
+
 /// Blocks every signal but SIGBUS and returns a descriptor that is readable when a child has news. A parent
 /// that ignored SIGCHLD would have had it ignored here as well, and no news would come.
 ///
@@ -212,8 +221,7 @@ pub fn child_news() -> Result<OwnedFd, KernelError> {
     // SAFETY: the sets are initialized by the calls; the new descriptor is ours alone.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
+        let mut all = all_signals();
         // That one is answered (`file_map`), if it is not blocked.
         libc::sigdelset(&raw mut all, libc::SIGBUS);
         if libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) < 0 {

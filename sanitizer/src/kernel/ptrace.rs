@@ -49,8 +49,14 @@ pub struct SignalInfo {
     pub descriptor: i32,
 }
 
+/// The type of requests, in which C libraries differ.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
 fn call(
-    request: libc::c_uint,
+    request: Request,
     name: &'static str,
     tid: u32,
     address: usize,
@@ -193,7 +199,7 @@ pub fn signal_info(tid: u32) -> Result<SignalInfo, KernelError> {
 /// `EIO` on kernels without it, `ESRCH` when the thread is gone.
 pub fn rseq_area(tid: u32) -> Result<Option<(u64, u32)>, KernelError> {
     /// `PTRACE_GET_RSEQ_CONFIGURATION` (`include/uapi/linux/ptrace.h`).
-    const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+    const GET_RSEQ_CONFIGURATION: Request = 0x420f;
     #[repr(C)]
     #[derive(Default)]
     struct Configuration {

@@ -10,7 +10,7 @@ use std::{
 
 use nix::{fcntl::OFlag, sys::signal::Signal, unistd::pipe2};
 
-use super::process;
+use super::process::{self, all_signals};
 
 /// See the module; a terminal sends the last two.
 pub const REQUESTS: [Signal; 7] = [
@@ -68,12 +68,11 @@ impl Witness {
     pub fn start() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         let parent = std::process::id();
-        let mut all = MaybeUninit::uninit();
+        let all = all_signals();
         let mut before = MaybeUninit::uninit();
-        // SAFETY: the sets are filled by the calls before they are read. The child of the only thread has all that the parent had.
+        // SAFETY: the set of before is filled by the call before it is read. The child of the only thread has all that the parent had.
         let pid = unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const all, before.as_mut_ptr());
             let pid = libc::fork();
             if pid == 0 {
                 testify(theirs, parent);

@@ -265,7 +265,7 @@ fn scan(
     wanted: Wanted,
 ) -> Result<Vec<Range<u64>>, KernelError> {
     /// `_IOWR('f', 16, struct pm_scan_arg)`
-    const PAGEMAP_SCAN: u64 = 3 << 30 | (size_of::<Scan>() as u64) << 16 | (b'f' as u64) << 8 | 16;
+    const PAGEMAP_SCAN: u32 = 3 << 30 | (size_of::<Scan>() as u32) << 16 | (b'f' as u32) << 8 | 16;
     const FILE: u64 = 1 << 2;
     const PRESENT: u64 = 1 << 3;
     const SWAPPED: u64 = 1 << 4;
@@ -293,7 +293,13 @@ fn scan(
     }
     fault::before("ioctl(PAGEMAP_SCAN)", || "code".to_owned())?;
     // SAFETY: the kernel writes to the structure, and as many regions as it says there are, which live through the call.
-    let found = unsafe { libc::ioctl(pages.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+    let found = unsafe {
+        libc::ioctl(
+            pages.as_raw_fd(),
+            PAGEMAP_SCAN as libc::Ioctl,
+            &raw mut scan,
+        )
+    };
     let Ok(found) = usize::try_from(found) else {
         return Err(KernelError::last(
             "ioctl(PAGEMAP_SCAN)",

@@ -163,12 +163,20 @@ fn program() -> Vec<sock_filter> {
         ALLOW,
         KILL,
     ]);
-    // Its own end, so that it is told from what is forbidden: abort(3).
+    // Its own end, so that it is told from what is forbidden: abort(3), with tkill(2) where the library is musl (of the first thread, whose
+    // number is that of the process).
     program.extend([
         jump(EQUAL, number(libc::SYS_tgkill), 0, 6),
         argument(0),
         jump(EQUAL, std::process::id(), 0, 3),
         argument(2),
+        jump(EQUAL, libc::SIGABRT as u32, 0, 1),
+        ALLOW,
+        KILL,
+        jump(EQUAL, number(libc::SYS_tkill), 0, 6),
+        argument(0),
+        jump(EQUAL, std::process::id(), 0, 3),
+        argument(1),
         jump(EQUAL, libc::SIGABRT as u32, 0, 1),
         ALLOW,
         KILL,
