@@ -5,6 +5,7 @@ mod builds_that_fail;
 mod catalogue;
 mod conduct;
 mod conformance;
+mod cookbook;
 mod coverage;
 mod cut_files;
 mod decision_words;

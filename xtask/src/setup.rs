@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The compilers and tools of the tests: the Debian package, and a program of it.
-const TEST_PACKAGES: [(&str, &str); 10] = [
+const TEST_PACKAGES: [(&str, &str); 12] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
     ("musl-tools", "musl-gcc"),
@@ -23,6 +23,8 @@ const TEST_PACKAGES: [(&str, &str); 10] = [
     ("xz-utils", "xz"),
     ("libcap2-bin", "setcap"),
     ("cmake", "ctest"),
+    ("meson", "meson"),
+    ("ninja-build", "ninja"),
 ];
 
 /// Installs what is missing.

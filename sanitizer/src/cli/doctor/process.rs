@@ -159,16 +159,20 @@ fn signals(pid: Pid, status: &Status, tids: &[Pid]) -> Vec<Check> {
         .filter_map(|&tid| Status::of_thread(pid, tid).ok())
         .filter(|thread| free.iter().all(|&signal| thread.blocked.contains(signal)))
         .count();
-    if blocking > 0 {
-        checks.push(Check::warn(
-            "blocked signals",
-            format!(
-                "{} of {} block {signal}: they are watched, but never stopped first",
-                blocking,
-                plural(tids.len(), "thread")
-            ),
-            "start the program with `gwp-race run`",
-        ));
+    let name = "blocked signals";
+    let mend = "start the program with `gwp-race run`";
+    if blocking > 0 && blocking == tids.len() {
+        let found = format!(
+            "all of {} block {signal}: nobody can be stopped, so no race is found",
+            plural(blocking, "thread")
+        );
+        checks.push(Check::fail(name, found, mend));
+    } else if blocking > 0 {
+        let found = format!(
+            "{blocking} of {} block {signal}: they are watched, but never stopped first",
+            plural(tids.len(), "thread")
+        );
+        checks.push(Check::warn(name, found, mend));
     }
     checks
 }

@@ -143,9 +143,10 @@ fn processes() {
     assert!(
         find(&checks, "blocked signals")
             .found
-            .starts_with("1 of 1 thread"),
+            .starts_with("all of 1 thread block"),
         "{checks:?}"
     );
+    assert_eq!(fails(&checks), ["blocked signals"]);
     child.send_line("");
     child.wait_for_line("ready");
     assert_eq!(fails(&process::checks(child.pid())), ["signals"]);

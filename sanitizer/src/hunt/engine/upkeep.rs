@@ -184,9 +184,9 @@ impl Unstoppable {
     fn tell(&mut self, rig: &mut Rig) {
         if !std::mem::replace(&mut self.is_told, true) {
             rig.outbox.warn(format!(
-                "process {} handles or blocks SIGTRAP, SIGURG and SIGWINCH itself, as all programs of Go do: none of its \
-                 threads can be stopped without its noticing, so none is, and no race is found in it; watch the code in a program that leaves one of them \
-                 alone (see \"Go\" in docs/compatibility.md)",
+                "process {} handles or blocks SIGURG and SIGWINCH itself, and does not ignore SIGTRAP: none of its threads can be stopped without its \
+                 noticing, so none is, and no race is found in it; if it was attached to, start it by `gwp-race run`, which leaves it with SIGTRAP ignored; if it \
+                 handles that, too, as all programs of Go do, watch the code in another program (see \"Go\" in docs/compatibility.md)",
                 rig.program.pid
             ));
         }
