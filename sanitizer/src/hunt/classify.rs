@@ -61,6 +61,15 @@ pub const BEYOND: &str = "routine-may-read-beyond";
 /// The reason for which nothing is believed that a file says of an access.
 const CUT_SHORT: &str = "file-cut-short";
 
+/// The locks of two threads but for those that both seem to hold: one thread holds such a lock at a time, so that is none, or nobody's.
+fn only_one_s(both: [&[HeldLock]; 2]) -> [Vec<HeldLock>; 2] {
+    let [first, second] = both;
+    [(first, second), (second, first)].map(|(own, others)| {
+        let is_own = |lock: &&HeldLock| others.iter().all(|other| other.address != lock.address);
+        own.iter().filter(is_own).copied().collect()
+    })
+}
+
 /// Judges one hit; the reason, where it is no race. `holds` are the locks that the thread of the hit held, `memory` reads that of the process.
 ///
 /// # Errors
@@ -125,6 +134,7 @@ pub fn classify(
     if is_cut(stalled_pc) || is_cut(second.pc) {
         return Err(CUT_SHORT);
     }
+    let [stalled_holds, racing_holds] = only_one_s([&stalled.holds, holds]);
     let comm: Vec<u8> = hit
         .comm
         .iter()
@@ -168,7 +178,7 @@ pub fn classify(
             } else {
                 Vec::new()
             },
-            holds: stalled.holds.clone(),
+            holds: stalled_holds,
         },
         racing: SideFacts {
             tid: hit.tid,
@@ -192,7 +202,7 @@ pub fn classify(
             mark_may_be_lost: mark_may_be_lost(&second),
             block: block(modules, second.pc),
             live: live(modules, &regs, &hit.stack),
-            holds: holds.to_vec(),
+            holds: racing_holds,
         },
         value_before: stalled.before.clone(),
         value_after: hit

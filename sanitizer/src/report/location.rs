@@ -108,7 +108,9 @@ fn on_stack(
     });
     let (_, frame) = frame?;
     let named = named(symbolizer, side, frame.pc, &frame.regs, Some(frame), bytes);
-    let function = symbolizer.frames(frame.pc).pop();
+    // Where something was inlined it may be a variable of that.
+    let mut functions = symbolizer.frames(frame.pc);
+    let function = functions.pop().filter(|_| functions.is_empty());
     Some((named.variable?, function.and_then(|frame| frame.function)))
 }
 

@@ -62,6 +62,17 @@ impl Resident {
             .map_err(|error| TargetError::from_io(pid, &path, error))
     }
 
+    /// Those of the process of a thread that stands still, and so lives: nobody else need be looked for.
+    ///
+    /// # Errors
+    /// Fails where the file cannot be opened.
+    pub fn of_standing(tid: Pid) -> Result<Self, TargetError> {
+        let path = procfs::path(tid, "pagemap");
+        File::open(&path)
+            .map(Self)
+            .map_err(|error| TargetError::from_io(tid, &path, error))
+    }
+
     /// Whether the page of an address is one of them; false where it is not known.
     #[must_use]
     pub fn has(&self, address: RuntimeAddr) -> bool {
@@ -71,13 +82,13 @@ impl Resident {
         self.0.read_exact_at(&mut entry, at).is_ok() && u64::from_ne_bytes(entry) & PRESENT != 0
     }
 
-    /// Reads memory of the process, `pid`, that is in at most two pages, if all of it is in memory; whether it was read.
-    pub fn read_exact(&self, pid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> bool {
+    /// Reads memory of the process of a living thread that is in at most two pages, if all of it is in memory; whether it was read. No other way is tried, since somebody stands meanwhile.
+    pub fn read_exact(&self, tid: Pid, address: RuntimeAddr, buffer: &mut [u8]) -> bool {
         let last = address.0.checked_add(buffer.len().saturating_sub(1) as u64);
         let is_here = last.is_some_and(|last| {
             self.has(address) && (last / PAGE == address.0 / PAGE || self.has(RuntimeAddr(last)))
         });
-        is_here && matches!(read_exact(pid, address, buffer), Ok(true))
+        is_here && read_by_call(tid, address, buffer) == Ok(buffer.len())
     }
 }
 

@@ -188,7 +188,11 @@ impl Engine {
         let stands_there = ptrace::registers(hit.tid)
             .is_ok_and(|regs| (regs.rip, regs.rsp) == (hit.regs.rip, hit.regs.rsp));
         let holds = match stands_there {
-            true => (self.adviser).held_by(&self.rig, hit.tid, &hit.registers(), &stack),
+            true => {
+                // It stands right behind its access.
+                let at = (hit.tid, hit.regs.rip.wrapping_sub(1));
+                (self.adviser).held_by(&self.rig, at, &hit.registers(), &stack)
+            }
             false => Vec::new(),
         };
         Deep {

@@ -3,7 +3,8 @@
 //! (`struct __pthread_rwlock_arch_t`, sysdeps/x86/nptl/bits/struct_rwlock.h; nptl/pthread_rwlock_common.c), and the mutexes of musl that are recursive, check for
 //! errors, are robust or inherit priorities (src/internal/pthread_impl.h, src/thread/pthread_mutex_trylock.c). Those of C++ are made of these.
 //!
-//! All fields of a lock have to be as they are while it is held: other data does not look so by chance.
+//! All fields of a lock have to be as they are while it is held: other data does not look so by chance, but for a copy that was made of a lock while it was held. Locks that the thread's
+//! own list leads to cannot be mistaken even so.
 
 use crate::report::finding::LockKind;
 
@@ -13,19 +14,32 @@ pub const OWNER: u32 = 0x3fff_ffff;
 /// Threads that may wait for a lock, or for a condition with it: `PID_MAX_LIMIT` of include/linux/threads.h.
 const MOST_THREADS: u32 = 1 << 22;
 
-/// The lock around a word that is a thread's id, but for the two highest bits, if this is one that says that the thread holds it: where in the bytes it begins, and what it is. The
+/// How a lock says that a thread holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// By its fields.
+    Itself,
+    /// By its fields, and the list of what the thread holds leads to it: the field `LAST` is the address of a word that has the address of the field `NEXT`, perhaps with the lowest bit set.
+    InList,
+}
+
+/// The bytes of a lock before the fields that link it with others.
+pub const LAST: u64 = 24;
+pub const NEXT: u64 = 32;
+
+/// The lock around a word that is a thread's id, but for the two highest bits, if this is one that says that the thread holds it: where in the bytes it begins, what it is and how it says so. The
 /// first of the bytes has an address that is a multiple of eight.
-pub fn around(bytes: &[u8], word: usize, id: u32) -> Option<(usize, LockKind)> {
-    type Form = (usize, LockKind, fn(&[u8], u32) -> bool);
+pub fn around(bytes: &[u8], word: usize, id: u32) -> Option<(usize, LockKind, Says)> {
+    type Form = (usize, LockKind, fn(&[u8], u32) -> Option<Says>);
     const FORMS: [Form; 3] = [
         (8, LockKind::Mutex, is_mutex),
         (4, LockKind::Mutex, is_mutex_of_musl),
         (24, LockKind::Rwlock, is_rwlock),
     ];
-    FORMS.into_iter().find_map(|(before, kind, is_held)| {
+    FORMS.into_iter().find_map(|(before, kind, held)| {
         let start = word.checked_sub(before)?;
-        let lock = bytes.get(start..)?;
-        (start.is_multiple_of(8) && is_held(lock, id)).then_some((start, kind))
+        let lock = bytes.get(start..).filter(|_| start.is_multiple_of(8))?;
+        Some((start, kind, held(lock, id)?))
     })
 }
 
@@ -42,34 +56,30 @@ const fn pointer(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
 
-fn is_mutex(bytes: &[u8], id: u32) -> bool {
+fn is_mutex(bytes: &[u8], id: u32) -> Option<Says> {
     const RECURSIVE: u32 = 1;
     const ADAPTIVE: u32 = 3;
     const ROBUST: u32 = 0x10;
     const INHERITS: u32 = 0x20;
     const HAS_CEILING: u32 = 0x40;
+    /// Other processes hold it, too, whose threads may have this id in a pid namespace of their own.
     const SHARED: u32 = 0x80;
     const ELIDED: u32 = 0x100;
     const NOT_ELIDED: u32 = 0x200;
     /// `PTHREAD_MUTEX_PRIO_CEILING_MASK`: above it the ceiling.
     const BELOW_CEILING: u32 = (1 << 19) - 1;
-    let Some(
-        [
-            lock,
-            depth,
-            owner,
-            users,
-            kind,
-            tries,
-            last,
-            last_high,
-            next,
-            next_high,
-        ],
-    ) = words(bytes)
-    else {
-        return false;
-    };
+    let [
+        lock,
+        depth,
+        owner,
+        users,
+        kind,
+        tries,
+        last,
+        last_high,
+        next,
+        next_high,
+    ] = words(bytes)?;
     let behaviour = kind & 3;
     let protocol = kind & !(3 | SHARED | ELIDED | NOT_ELIDED);
     let is_locked = match protocol {
@@ -88,79 +98,76 @@ fn is_mutex(bytes: &[u8], id: u32) -> bool {
         _ => depth <= 1,
     };
     let may_try = behaviour == ADAPTIVE || kind & ELIDED != 0;
-    owner == id
+    let says = match protocol & ROBUST {
+        0 => Says::Itself,
+        _ => Says::InList,
+    };
+    let is_held = owner == id
         && is_locked
         && are_links
         && is_depth
         && (1..=MOST_THREADS).contains(&users)
         && (tries == 0 || may_try)
+        && (kind & SHARED == 0 || says == Says::InList);
+    is_held.then_some(says)
 }
 
-fn is_mutex_of_musl(bytes: &[u8], id: u32) -> bool {
+fn is_mutex_of_musl(bytes: &[u8], id: u32) -> Option<Says> {
     const SHARED: u32 = 128;
     const MOST_KIND: u32 = 15;
-    let Some(
-        [
-            kind,
-            lock,
-            waiters,
-            unused,
-            _,
-            _,
-            last,
-            last_high,
-            next,
-            next_high,
-        ],
-    ) = words(bytes)
-    else {
-        return false;
-    };
+    let [
+        kind,
+        lock,
+        waiters,
+        unused,
+        _,
+        _,
+        last,
+        last_high,
+        next,
+        next_high,
+    ] = words(bytes)?;
     let kind = kind & !SHARED;
     let is_link = |link: u64| link != 0 && link.is_multiple_of(8);
-    (1..=MOST_KIND).contains(&kind)
+    let is_held = (1..=MOST_KIND).contains(&kind)
         && kind & 3 != 3
         && lock & OWNER == id
         && waiters <= MOST_THREADS
         && unused == 0
         && is_link(pointer(last, last_high))
-        && is_link(pointer(next, next_high))
+        && is_link(pointer(next, next_high));
+    is_held.then_some(Says::InList)
 }
 
-fn is_rwlock(bytes: &[u8], id: u32) -> bool {
+fn is_rwlock(bytes: &[u8], id: u32) -> Option<Says> {
     /// `PTHREAD_RWLOCK_WRPHASE` and `PTHREAD_RWLOCK_WRLOCKED`.
     const WRITING: u32 = 3;
     /// The highest preference (`PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`).
     const MOST_FLAGS: u32 = 2;
-    let Some(
-        [
-            readers,
-            writers,
-            phase,
-            writing,
-            first,
-            second,
-            writer,
-            shared,
-            elision,
-            third,
-            fourth,
-            fifth,
-            flags,
-        ],
-    ) = words(bytes)
-    else {
-        return false;
-    };
-    writer == id
+    let [
+        readers,
+        writers,
+        phase,
+        writing,
+        first,
+        second,
+        writer,
+        shared,
+        elision,
+        third,
+        fourth,
+        fifth,
+        flags,
+    ] = words(bytes)?;
+    let is_held = writer == id
         && readers & WRITING == WRITING
         && readers >> 3 <= MOST_THREADS
         && writers <= MOST_THREADS
         // A futex that is 1 while a writer has the lock, and 2 more while it is waited for.
         && [phase, writing].iter().all(|futex| matches!(futex, 1 | 3))
-        && [first, second, elision, third, fourth, fifth] == [0; 6]
-        && shared <= 1
-        && flags <= MOST_FLAGS
+        && [first, second, shared, elision, third, fourth, fifth] == [0; 7]
+        && flags <= MOST_FLAGS;
+    is_held.then_some(Says::Itself)
 }
 
 #[cfg(test)]
@@ -176,6 +183,7 @@ mod tests {
         let found = places.filter(|&place| words[place] & OWNER == id);
         let mut found: Vec<_> = found
             .filter_map(|place| around(&bytes, place * 4, id))
+            .map(|(start, kind, _)| (start, kind))
             .collect();
         found.dedup();
         found
@@ -201,7 +209,6 @@ mod tests {
             ("recursive", LockKind::Mutex, mutex(1, 2, 1, 1, 0, none)),
             ("checked", LockKind::Mutex, mutex(1, 0, 1, 2, 0, none)),
             ("adaptive", LockKind::Mutex, mutex(1, 0, 1, 3, 17, none)),
-            ("shared", LockKind::Mutex, mutex(1, 0, 1, 0x80, 0, none)),
             (
                 "inheriting",
                 LockKind::Mutex,
@@ -243,7 +250,10 @@ mod tests {
         assert_eq!(told(&normal, ID).len(), 1);
         assert_eq!(told(&writing, ID).len(), 1);
         assert_eq!(told(&of_musl, ID).len(), 1);
-        let changed: [(&[u32], usize, u32); 20] = [
+        let changed: [(&[u32], usize, u32); 22] = [
+            // Shared with other processes.
+            (&normal, 4, 0x80),
+            (&writing, 7, 1),
             (&normal, 0, 0),
             (&normal, 0, 3),
             (&normal, 1, 2),

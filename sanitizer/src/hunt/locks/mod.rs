@@ -5,7 +5,10 @@
 
 mod layout;
 
+use layout::Says;
+
 use std::collections::HashSet;
+use std::ops::Range;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::modules::ModuleSet;
@@ -22,8 +25,6 @@ const PAGE: usize = 4096;
 const PAGES: usize = 48;
 /// Words of the stack that are looked at: what the innermost functions have kept.
 const STACK_WORDS: usize = 512;
-/// Bytes of a function that are decoded, from its beginning.
-const CODE: usize = 4 << 10;
 /// Variables that are pointers and are followed.
 const SLOTS: usize = 16;
 /// Robust locks of one thread that are looked for.
@@ -32,14 +33,23 @@ const ROBUST: usize = 8;
 const MOST: usize = 8;
 /// Numbers that data of any kind has. In a container threads have such ids: there a lock has to stand where something points to, not only near that.
 const SMALL: u32 = 1000;
+/// Numbers that flags and counts have in objects of any kind, which something points to: there only locks are told that the thread's list leads to.
+const LEAST: u32 = 64;
+/// Stacks are no larger as a rule (RLIMIT_STACK). On the holder's own a lock is not looked for: below the stack pointer is what calls have left that are over, and above it copies are kept,
+/// which say the same as the lock did when they were made.
+const STACK: u64 = 8 << 20;
+/// Set in the address of a lock in a list that inherits priorities.
+const INHERITS: u64 = 1;
 /// What user space may have begins and ends there (Documentation/arch/x86/x86_64/mm.rst); below is what no program has mapped.
-const ADDRESSES: std::ops::Range<u64> = 0x1_0000..0x7fff_ffff_f000;
+const ADDRESSES: Range<u64> = 0x1_0000..0x7fff_ffff_f000;
 
 /// A thread that stands still.
 #[derive(Clone, Copy, Debug)]
 pub struct Holder<'a> {
     /// Its id in the pid namespace in which it lives, which is what locks tell.
     pub id: u32,
+    /// In the instruction of the access, wherever that stands now.
+    pub pc: u64,
     /// Its registers.
     pub regs: &'a Regs,
     /// Stack bytes from `regs.rsp` up.
@@ -48,7 +58,7 @@ pub struct Holder<'a> {
     pub robust_list: u64,
 }
 
-/// The locks that a thread holds, as far as they are found until then (CLOCK_MONOTONIC, ns): its stop may not last longer for them. `memory` reads only what
+/// The locks that a thread holds, as far as they are found until then (CLOCK_MONOTONIC, ns): its stop may not last longer for them, but for the look in hand. `memory` reads only what
 /// nobody has to be waited for.
 #[must_use]
 pub fn held(
@@ -57,10 +67,12 @@ pub fn held(
     memory: &Memory<'_>,
     until: u64,
 ) -> Vec<HeldLock> {
+    let memory = |address, bytes: &mut [u8]| monotonic_ns() < until && memory(address, bytes);
     let mut search = Search {
         modules,
-        memory,
+        memory: &memory,
         id: holder.id,
+        stack: own_stack(holder.regs),
         until,
         addresses: HashSet::new(),
         pages: Vec::new(),
@@ -71,11 +83,26 @@ pub fn held(
     search.told()
 }
 
+/// The stack of a thread: at its upper end C libraries keep the thread's control block, but for a first thread.
+fn own_stack(regs: &Regs) -> Range<u64> {
+    let upper = regs.rsp.saturating_add(STACK);
+    let end = match regs.fs_base {
+        control if (regs.rsp..upper).contains(&control) => control,
+        _ => upper,
+    };
+    match regs.rsp {
+        0 => 0..0,
+        rsp => rsp.saturating_sub(STACK)..end,
+    }
+}
+
 /// Places are looked at as they are found, the likeliest ones first: so time that runs out costs the others.
 struct Search<'a> {
     modules: &'a ModuleSet,
     memory: &'a Memory<'a>,
     id: u32,
+    /// The holder's own stack, in which no lock is looked for.
+    stack: Range<u64>,
     until: u64,
     /// Where locks may begin.
     addresses: HashSet<u64>,
@@ -83,7 +110,7 @@ struct Search<'a> {
     pages: Vec<u64>,
     /// So many of these were looked at.
     looked_at: usize,
-    found: Vec<HeldLock>,
+    found: Vec<(HeldLock, Says)>,
 }
 
 impl Search<'_> {
@@ -98,13 +125,14 @@ impl Search<'_> {
             self.add(value);
         }
         self.look();
+        if self.is_over() {
+            return;
+        }
         let words = holder.stack.chunks_exact(8).take(STACK_WORDS);
         let words: Vec<u64> = words
             .filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)))
             .collect();
-        // Behind the access there may be another function's code.
-        let here = holder.regs.rip.wrapping_sub(1);
-        self.look_by_code(here, holder.regs);
+        self.look_by_code(holder.pc, holder.regs);
         for behind in return_addresses(&words, self.modules) {
             self.look_by_code(behind.wrapping_sub(1), holder.regs);
         }
@@ -120,7 +148,7 @@ impl Search<'_> {
             return;
         }
         let (modules, memory) = (self.modules, self.memory);
-        if let Some((start, code)) = modules.function_code(pc) {
+        if let Some((start, code)) = modules.known_function_code(pc) {
             named_by(code, start, regs, memory, |address| self.add(address));
         }
         self.look();
@@ -161,29 +189,47 @@ impl Search<'_> {
             if !word.first_chunk().is_some_and(is_id) {
                 continue;
             }
-            let Some((offset, kind)) = layout::around(bytes, number * 4, self.id) else {
+            let Some((offset, kind, says)) = layout::around(bytes, number * 4, self.id) else {
                 continue;
             };
             let address = page + offset as u64;
-            if self.found.iter().all(|lock| lock.address != address) {
-                self.found.push(HeldLock { address, kind });
+            let is_held = match says {
+                Says::Itself => !self.stack.contains(&address),
+                Says::InList => self.is_in_list(bytes, offset, address),
+            };
+            if is_held && self.found.iter().all(|(lock, _)| lock.address != address) {
+                self.found.push((HeldLock { address, kind }, says));
             }
         }
     }
 
+    /// Whether a list leads to a lock.
+    fn is_in_list(&self, bytes: &[u8], offset: usize, address: u64) -> bool {
+        let last = bytes
+            .get(offset + layout::LAST as usize..)
+            .and_then(|bytes| bytes.first_chunk())
+            .map(|last| u64::from_le_bytes(*last));
+        last.and_then(|last| word_at(last, self.memory))
+            .is_some_and(|next| next & !INHERITS == address + layout::NEXT)
+    }
+
     /// What is certain of what was found, by address.
-    fn told(mut self) -> Vec<HeldLock> {
+    fn told(self) -> Vec<HeldLock> {
         let is_exact = |lock: &HeldLock| self.addresses.contains(&lock.address);
-        (self.found).retain(|lock| self.id >= SMALL || is_exact(lock));
-        self.found.truncate(MOST);
-        self.found.sort_unstable_by_key(|lock| lock.address);
-        self.found
+        let is_certain = |(lock, says): &(HeldLock, Says)| match self.id {
+            SMALL.. => true,
+            LEAST.. => is_exact(lock),
+            _ => *says == Says::InList,
+        };
+        let found = self.found.iter().filter(|&found| is_certain(found));
+        let mut found: Vec<_> = found.map(|&(lock, _)| lock).take(MOST).collect();
+        found.sort_unstable_by_key(|lock| lock.address);
+        found
     }
 }
 
 /// What a function names.
 fn named_by(code: &[u8], start: u64, regs: &Regs, memory: &Memory<'_>, mut tell: impl FnMut(u64)) {
-    let code = code.get(..CODE).unwrap_or(code);
     let mut slots: Vec<u64> = Vec::new();
     x86_64::pointers(code, start, regs, &mut |pointer| match pointer {
         Pointer::Is(address) => tell(address),
@@ -198,8 +244,6 @@ fn named_by(code: &[u8], start: u64, regs: &Regs, memory: &Memory<'_>, mut tell:
 
 /// Where the locks of a list may begin (`struct robust_list_head`, include/uapi/linux/futex.h): at their lock word, or where that is the second one (musl).
 fn robust_locks(head: u64, memory: &Memory<'_>, mut tell: impl FnMut(u64)) {
-    /// Set in the address of one that inherits priorities.
-    const INHERITS: u64 = 1;
     /// Bytes from the head to how far the lock word is from each entry.
     const DISTANCE: u64 = 8;
     let word = |address| (address != 0).then(|| word_at(address, memory)).flatten();

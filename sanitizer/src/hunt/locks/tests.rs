@@ -13,6 +13,7 @@ fn held_here(regs: &Regs, stack: &[u64], robust_list: u64) -> Vec<u64> {
     let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
     let holder = Holder {
         id: nix::unistd::gettid().as_raw().cast_unsigned(),
+        pc: regs.rip,
         regs,
         stack: &stack,
         robust_list,
@@ -100,6 +101,7 @@ fn locks_near_what_is_pointed_to() {
         };
         let holder = Holder {
             id,
+            pc: regs.rip,
             regs: &regs,
             stack: &[],
             robust_list: 0,
@@ -112,8 +114,47 @@ fn locks_near_what_is_pointed_to() {
     };
     assert_eq!(found(4711, START + 0x800, LATER), [lock]);
     assert_eq!(found(4711, START + 0x1000, LATER), []);
-    assert_eq!(found(7, START + 0x800, LATER), []);
-    assert_eq!(found(7, START + 8, LATER), [lock]);
+    assert_eq!(found(100, START + 0x800, LATER), []);
+    assert_eq!(found(100, START + 8, LATER), [lock]);
+    assert_eq!(found(1, START + 8, LATER), []);
     assert_eq!(found(0, START + 8, LATER), []);
     assert_eq!(found(4711, START + 8, 0), []);
+}
+
+/// Check that locks on the holder's own stack are not told, be they what calls have left or copies, and that those with links are, wherever they are, if a list leads to them.
+#[test]
+fn copies_are_no_locks() {
+    const START: u64 = ADDRESSES.start;
+    const ID: u32 = 4711;
+    let found = |words: &[u32], rsp: u64| {
+        let memory = page(words);
+        let regs = Regs {
+            rdi: START,
+            rsp,
+            ..Regs::default()
+        };
+        let holder = Holder {
+            id: ID,
+            pc: regs.rip,
+            regs: &regs,
+            stack: &[],
+            robust_list: 0,
+        };
+        held(&ModuleSet::default(), &holder, &memory, LATER).len()
+    };
+    let plain = [1, 0, ID, 1, 0, 0, 0, 0, 0, 0];
+    assert_eq!(found(&plain, START + STACK + 0x2000), 1);
+    for rsp in [START - 0x100, START, START + 0x100, START + 0x1000] {
+        assert_eq!(found(&plain, rsp), 0);
+    }
+    // Behind the lock there is the head of the list, which leads to it.
+    let linked = |next: u64| {
+        let start = START as u32;
+        let mut words = vec![ID, 1, ID, 1, 0x10, 0, start + 48, 0, start + 48, 0, 0, 0];
+        words.extend([next as u32, (next >> 32) as u32]);
+        words
+    };
+    assert_eq!(found(&linked(START + layout::NEXT), START), 1);
+    assert_eq!(found(&linked(START + layout::NEXT + INHERITS), START), 1);
+    assert_eq!(found(&linked(START + 0x1000), START), 0);
 }

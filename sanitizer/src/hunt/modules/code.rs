@@ -12,6 +12,8 @@ use crate::{
 
 /// Bytes of code that one look needs at most.
 const CODE_WINDOW: usize = 64;
+/// Bytes of a function that are looked at while a thread stands, from its beginning.
+const CODE_AT_ONCE: usize = 4 << 10;
 
 impl ModuleSet {
     /// The code of a covered function, a known `mem*` routine, or (in code without metadata) what
@@ -29,6 +31,20 @@ impl ModuleSet {
         let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
         let module = &place.module.module;
         let code = module.image.bytes_at(start, len)?;
+        Some((start.0.wrapping_add(module.bias), code))
+    }
+
+    /// The same of covered functions and `mem*` routines alone, `CODE_AT_ONCE` bytes at most: no table of a file is gone through, for a thread that stands waits.
+    #[must_use]
+    pub fn known_function_code(&self, pc: u64) -> Option<(u64, &[u8])> {
+        let place = self.place(pc)?;
+        let covered = place
+            .function()
+            .map(|function| (function.start, function.end));
+        let (start, end) = covered.or_else(|| place.routine())?;
+        let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+        let module = &place.module.module;
+        let code = module.image.bytes_at(start, len.min(CODE_AT_ONCE))?;
         Some((start.0.wrapping_add(module.bias), code))
     }
 

@@ -74,9 +74,11 @@ pub(in crate::symbols) fn named_at(
     if all.is_none() {
         return Named::default();
     }
-    // Of an object and its part, to both of which something points, the object.
-    let largest = pointees.iter().map(|(size, _)| *size).max();
-    pointees.retain(|(size, _)| Some(*size) == largest);
+    // Of an object and its part, to both of which something points, the object. What is no part of it contradicts it, as a pointer does that was not assigned yet.
+    let largest = pointees.iter().max_by_key(|(size, _)| *size).cloned();
+    if let Some((largest, object)) = largest {
+        pointees.retain(|(size, part)| *size == largest || !object.member.ends_with(&part.member));
+    }
     let pointees = pointees.into_iter().map(|(_, pointee)| Some(pointee));
     Named {
         variable: only(own.into_iter()),

@@ -200,7 +200,7 @@ impl Sampler {
             (Vec::new(), Vec::new())
         } else {
             let stack = rig.read_stack(regs.rsp);
-            let holds = adviser.held_by(rig, tid, &regs, &stack);
+            let holds = adviser.held_by(rig, (tid, regs.rip), &regs, &stack);
             (stack, holds)
         };
         let name = tracee::threads::name(as_pid(rig.program.pid), as_pid(tid)).unwrap_or_default();

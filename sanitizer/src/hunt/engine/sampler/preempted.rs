@@ -239,8 +239,7 @@ impl Sampler {
         self.enter(rig, phase::CONFIRM);
         let armed = rig.arming.break_behind(tid, watched.behind, &rig.gates);
         let stack = rig.read_stack(regs.rsp);
-        let holds = adviser.held_by(rig, tid, &regs, &stack);
-        // Asked last: the breakpoint was there, and its stack and its locks were those of where it stood, before it could move.
+        // Asked last: the breakpoint was there, and the stack was that of where it stood, before it could move.
         let back_ns = rig.preempted_back();
         let preemption = Preemption {
             out_ns: thread.out_ns,
@@ -269,6 +268,15 @@ impl Sampler {
             return self.go_idle(rig);
         }
         let told = self.tell_caught(rig, adviser, &stalled, &hits);
+        let is_full = !told || rig.setup.full_repeats;
+        let mut holds = Vec::new();
+        if is_full {
+            holds = adviser.held_by(rig, (tid, regs.rip), &regs, &stack);
+            // It may have gone on meanwhile: then they are not those of where it stood.
+            if rig.preempted_back().is_some() {
+                holds.clear();
+            }
+        }
         let name = tracee::threads::name(as_pid(rig.program.pid), as_pid(tid)).unwrap_or_default();
         let now = monotonic_ns();
         self.state = State::Confirm(Box::new(Confirm {
@@ -277,9 +285,9 @@ impl Sampler {
                 regs,
                 call: stalled.thread.call,
                 watched,
-                stack: match told && !rig.setup.full_repeats {
-                    true => Vec::new(),
-                    false => stack,
+                stack: match is_full {
+                    true => stack,
+                    false => Vec::new(),
                 },
                 holds,
                 before: stalled.before,
