@@ -56,9 +56,6 @@ const MOST_WAITING: usize = 64;
 /// Decisions that wait to be told at most.
 const MOST_UNTOLD: usize = 1000;
 
-/// The process that reads debug information ends when nobody has asked it anything for so long.
-const REST: Duration = Duration::from_secs(60);
-
 /// A handle on the reporting thread.
 pub struct Reporter {
     work: mpsc::Sender<Work>,
@@ -375,17 +372,6 @@ impl Reporter {
 }
 
 impl State {
-    /// The next thing to do; nothing when there will be none.
-    fn next(&self, queue: &mpsc::Receiver<Work>) -> Option<Work> {
-        match queue.recv_timeout(REST) {
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                self.files().rest();
-                queue.recv().ok()
-            }
-            item => item.ok(),
-        }
-    }
-
     fn files(&self) -> MutexGuard<'_, Client> {
         lock(&self.files)
     }

@@ -84,8 +84,9 @@ pub struct Baseline {
     races: HashSet<String>,
     /// Known in these builds alone.
     in_builds: HashMap<String, HashSet<String>>,
-    /// All races of these are known.
+    /// All races of these are known, but for those that are excepted.
     issues: HashSet<String>,
+    excepted: HashSet<String>,
 }
 
 impl Baseline {
@@ -160,8 +161,10 @@ impl Baseline {
     pub fn knows(&self, race: &Race) -> bool {
         let names = &race.identity;
         let in_builds = self.in_builds.get(&names.race);
+        let is_of_issue =
+            self.issues.contains(&names.issue) && !self.excepted.contains(&names.race);
         self.races.contains(&names.race)
-            || self.issues.contains(&names.issue)
+            || is_of_issue
             || in_builds.is_some_and(|builds| builds.contains(&race.build()))
     }
 
@@ -178,6 +181,11 @@ impl Baseline {
     /// All races of the issue of this name are some of them.
     pub fn add_issue(&mut self, issue: String) {
         self.issues.insert(issue);
+    }
+
+    /// The race of this name is none of them for its issue's sake.
+    pub fn except(&mut self, race: String) {
+        self.excepted.insert(race);
     }
 
     /// How many they are; an issue counts as one.

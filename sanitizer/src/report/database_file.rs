@@ -1,7 +1,8 @@
 //! The file of a database, found with the same distrust as that of `-o` (`output.rs`): a privileged process is not to be tricked into writing to something else.
 //!
-//! SQLite opens it by its name, and puts further files beside it as it pleases. So the folder must be none in which everybody may lay something under
-//! these names. It follows no link at the last name itself (`O_NOFOLLOW` in its `os_unix.c`).
+//! SQLite opens it by its name, and puts further files beside it as it pleases. It resolves links in the name before it opens the file (`unixFullPathname` in its `os_unix.c`; the
+//! `O_NOFOLLOW` of its open helps only against what comes after that), so that whoever may write to the folder could lay one between our look and its own. So the folder must
+//! be the user's or root's, and none to which everybody, or where gwp-race is root anybody else, may write.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -48,6 +49,14 @@ pub enum DatabaseFileError {
         /// The folder.
         folder: PathBuf,
     },
+    /// Somebody else may put another file in its place.
+    #[error(
+        "{folder} belongs to another user, or others of its group may write to it; name a file in a folder of your own"
+    )]
+    ForeignFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The name is no text.
     #[error("the name {path} is not in UTF-8, which that of a database must be; name another file")]
     Name {
@@ -78,6 +87,9 @@ pub fn database_file(path: &Path, is_made: bool) -> Result<PathBuf, DatabaseFile
         .map_err(|error| fail(errno(&error)))?;
     if folder.is_open_to_all() {
         return Err(DatabaseFileError::SharedFolder { folder: real });
+    }
+    if folder.is_foreign() {
+        return Err(DatabaseFileError::ForeignFolder { folder: real });
     }
     let found = |name: &OsStr| -> Result<Option<FileStat>, DatabaseFileError> {
         let path = path.with_file_name(name);
@@ -164,5 +176,12 @@ mod tests {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
         let error = refused(&file);
         assert!(error.contains("everybody may write to"), "{error}");
+        if nix::unistd::geteuid().is_root() {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
+            assert!(refused(&file).contains("folder of your own"));
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+            std::os::unix::fs::chown(&folder, Some(12345), None).unwrap();
+            assert!(refused(&file).contains("belongs to another user"));
+        }
     }
 }

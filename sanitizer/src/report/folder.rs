@@ -96,6 +96,12 @@ impl Folder {
         is_trusted(entry.st_uid) || is_trusted(self.stat.st_uid) && !others_may_write
     }
 
+    /// Whether another user owns it, who may put something else in the place of anything that is in it; where gwp-race is root, also whether others of its group may.
+    pub fn is_foreign(&self) -> bool {
+        let is_root = geteuid().is_root();
+        !is_trusted(self.stat.st_uid) || is_root && self.stat.st_mode & libc::S_IWGRP != 0
+    }
+
     /// Whether everybody may put something into this folder.
     pub const fn is_open_to_all(&self) -> bool {
         self.stat.st_mode & libc::S_IWOTH != 0

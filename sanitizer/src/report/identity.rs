@@ -64,6 +64,26 @@ pub fn check(text: &str) -> Result<(), NoName> {
     }
 }
 
+/// Checks that all names of a race are such as [`identity`] makes.
+///
+/// # Errors
+/// One is not, or is one of another version.
+pub fn check_all(names: &Identity) -> Result<(), NoName> {
+    let all = [
+        ('r', Some(&names.race)),
+        ('i', Some(&names.issue)),
+        ('p', names.pair.as_ref()),
+    ];
+    for (level, name) in all {
+        let Some(name) = name else { continue };
+        check(name)?;
+        if !name.starts_with(&format!("{level}{VERSION}:")) {
+            return Err(NoName::Form);
+        }
+    }
+    Ok(())
+}
+
 /// The name of two sides, whichever was stalled.
 fn name(level: char, mut sides: [String; 2], of_both: &str) -> String {
     sides.sort();

@@ -33,17 +33,26 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// A process executes this file; told as often as one likes. Of an unknown file the path is empty, and it is left out.
-    pub fn add(&mut self, pid: u32, exe: &str, build_id: &[u8]) {
+    /// A process executes this file; told as often as one likes. Of an unknown file the path is empty, and it is left out. Returns the program if it is one of those that are told, and is
+    /// watched for the first time.
+    pub fn add(&mut self, pid: u32, exe: &str, build_id: &[u8]) -> Option<WatchedProgram> {
         let build_id = (!build_id.is_empty()).then(|| digits(build_id));
         let file = (exe.to_owned(), build_id);
         if exe.is_empty() || self.executed.get(&pid) == Some(&file) {
-            return;
+            return None;
         }
-        if self.processes.len() < MOST || self.processes.contains_key(&file) {
+        let is_new = !self.processes.contains_key(&file);
+        let is_told = !is_new || self.processes.len() < MOST;
+        if is_told {
             *self.processes.entry(file.clone()).or_default() += 1;
         }
-        self.executed.insert(pid, file);
+        self.executed.insert(pid, file.clone());
+        let (exe, build_id) = file;
+        (is_new && is_told).then_some(WatchedProgram {
+            exe,
+            build_id,
+            processes: 1,
+        })
     }
 
     /// A process has ended: its id may be another one's from now on.
@@ -72,9 +81,10 @@ mod tests {
     #[test]
     fn programs_are_counted() {
         let mut programs = Programs::default();
-        programs.add(1, "/bin/server", &[0xab]);
-        programs.add(1, "/bin/server", &[0xab]);
-        programs.add(2, "/bin/server", &[0xab]);
+        let first = programs.add(1, "/bin/server", &[0xab]).unwrap();
+        assert_eq!(first.build_id.as_deref(), Some("ab"));
+        assert_eq!(programs.add(1, "/bin/server", &[0xab]), None);
+        assert_eq!(programs.add(2, "/bin/server", &[0xab]), None);
         programs.add(2, "/bin/other", &[]);
         programs.add(3, "", &[]);
         programs.forget(1);

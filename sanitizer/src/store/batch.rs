@@ -43,6 +43,8 @@ pub struct Counted {
     pub race: String,
     /// As [`Race::build`] tells it.
     pub build: String,
+    /// The executable's path.
+    pub exe: String,
     /// The machine.
     pub host: String,
     /// The container's id; empty where there is none.

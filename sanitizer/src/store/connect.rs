@@ -2,7 +2,8 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use futures_executor::block_on;
@@ -20,6 +21,9 @@ use crate::{
 
 /// How long somebody who has locked it is waited for: transactions of gwp-race take some milliseconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it is before something that was locked is tried again, where SQLite does not do so itself.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Stands in the head of the file, so that nobody's other database is taken for a store (<https://www.sqlite.org/fileformat2.html#application_id>).
 const APPLICATION: i64 = i64::from_be_bytes(*b"\0\0\0\0gwpr");
@@ -59,12 +63,14 @@ async fn connect(path: &Path, patience: Duration) -> Result<SqliteConnection, St
     let options = SqliteConnectOptions::new()
         .filename(path)
         .busy_timeout(patience)
+        // Functions that a schema calls are not to do anything but compute.
+        .pragma("trusted_schema", "OFF")
         // Races are few, and one may have taken a week to be caught: it is on the disk when a transaction has ended.
         .synchronous(SqliteSynchronous::Full)
         .thread_name(|_| "store".to_owned())
         .disable_statement_logging();
     let mut connection = options.connect().await.map_err(fail)?;
-    if let Err(error) = prepare(&mut connection, path).await {
+    if let Err(error) = prepare(&mut connection, path, patience).await {
         let _ = connection.close().await;
         return Err(error);
     }
@@ -72,14 +78,16 @@ async fn connect(path: &Path, patience: Duration) -> Result<SqliteConnection, St
 }
 
 /// Sees that it is a store of this version, or makes it one.
-async fn prepare(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+async fn prepare(
+    connection: &mut SqliteConnection,
+    path: &Path,
+    patience: Duration,
+) -> Result<(), StoreError> {
     let fail = |error| StoreError::of(path, error);
     let [(known, ..)] = MIGRATIONS;
     let mut version = version(connection, path).await?;
     if version.is_none() {
-        // Whoever lists races while they are written waits for nobody so.
-        let wal = sqlx::query("PRAGMA journal_mode = WAL");
-        wal.execute(&mut *connection).await.map_err(fail)?;
+        write_ahead(connection, path, patience).await?;
     }
     if version < Some(known) {
         let mut all = begin(connection).await.map_err(fail)?;
@@ -102,6 +110,24 @@ async fn prepare(connection: &mut SqliteConnection, path: &Path) -> Result<(), S
     }
 }
 
+/// Has changes written to a file of their own first: whoever lists races while they are written waits for nobody so.
+async fn write_ahead(
+    connection: &mut SqliteConnection,
+    path: &Path,
+    patience: Duration,
+) -> Result<(), StoreError> {
+    let end = Instant::now() + patience;
+    loop {
+        let wal = sqlx::query("PRAGMA journal_mode = WAL");
+        let done = wal.execute(&mut *connection).await;
+        match done.map_err(|error| StoreError::of(path, error)) {
+            // SQLite does not wait here by itself for another one who does the same: that could be for ever.
+            Err(error) if error.is_locked() && Instant::now() < end => thread::sleep(PAUSE),
+            done => return done.map(drop),
+        }
+    }
+}
+
 /// The version of a store; nothing of an empty file.
 async fn version(
     connection: &mut SqliteConnection,
@@ -120,7 +146,12 @@ async fn version(
     if tables == 0 {
         return Ok(None);
     }
-    if application != APPLICATION {
+    // They would be carried out, and can drop or change what is written; a store has none.
+    let programs = number("SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(fail)?;
+    if application != APPLICATION || programs > 0 {
         return Err(StoreError::Foreign {
             path: path.to_owned(),
         });

@@ -33,7 +33,9 @@ pub enum StoreError {
         known: i64,
     },
     /// It is something else's.
-    #[error("{path} is a database, but not of gwp-race; name another file")]
+    #[error(
+        "{path} is a database, but not of gwp-race, or has triggers or views that are not; name another file"
+    )]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -105,6 +107,17 @@ impl Kind {
 }
 
 impl StoreError {
+    /// Whether somebody else has locked it.
+    pub(super) const fn is_locked(&self) -> bool {
+        matches!(
+            self,
+            Self::Database {
+                kind: Kind::Locked,
+                ..
+            }
+        )
+    }
+
     pub(super) fn of(path: &Path, error: sqlx::Error) -> Self {
         let (kind, said) = match error.as_database_error() {
             Some(error) => {

@@ -1,6 +1,8 @@
 //! The races of the store of which a run is not to tell as new ones.
 
-use super::{Store, error::StoreError, state::State};
+use std::collections::HashSet;
+
+use super::{Store, error::StoreError, state::State, triage};
 use crate::report::Baseline;
 
 impl Store {
@@ -17,25 +19,37 @@ impl Store {
     ) -> Result<(), StoreError> {
         let races = self.races(now)?;
         let builds = self.builds()?;
+        let last = triage::last(self.with(async |connection| triage::said(connection).await)?);
+        // An issue's word counts for races that are not there yet, whatever was said of those that are.
+        let issues: HashSet<String> = last
+            .into_values()
+            .filter(|said| said.name.starts_with('i'))
+            .filter(|said| State::of(Some(said), 0, now).is_accepted())
+            .map(|said| said.name)
+            .collect();
         for race in races {
             let said = race.said.as_ref();
-            let is_of_issue = said.is_some_and(|said| said.name == race.issue);
             let was_limited = said.is_some_and(|said| said.is_over(now));
+            if !race.state.is_accepted() && issues.contains(&race.issue) {
+                // Something else was said of this one later.
+                baseline.except(race.id.clone());
+            }
             match race.state {
-                state if state.is_accepted() => {
-                    if is_of_issue {
-                        baseline.add_issue(race.issue);
-                    }
-                    baseline.add(race.id);
-                }
+                state if state.is_accepted() => baseline.add(race.id),
                 State::Fixed if all => {
                     let fixed = said.map_or(now, |said| said.said);
-                    let before = builds.iter().filter(|build| build.first_seen <= fixed);
+                    // A program without a build id may be another one each time.
+                    let before = builds
+                        .iter()
+                        .filter(|build| build.first_seen <= fixed && !build.is_path());
                     baseline.add_in(race.id, before.map(|build| build.id.clone()));
                 }
                 State::New if all && !was_limited => baseline.add(race.id),
                 _ => {}
             }
+        }
+        for issue in issues {
+            baseline.add_issue(issue);
         }
         Ok(())
     }

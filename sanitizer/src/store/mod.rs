@@ -23,7 +23,12 @@ mod triage;
 mod verdict;
 mod write;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use futures_executor::block_on;
 use sqlx::{Connection as _, SqliteConnection};
@@ -47,6 +52,14 @@ pub struct Store {
     connection: Option<SqliteConnection>,
     /// How long somebody who has locked it is waited for.
     patience: Duration,
+    /// Device and inode of the file that is open.
+    file: Option<(u64, u64)>,
+}
+
+/// Device and inode of the file of a name.
+fn file_of(path: &Path) -> Option<(u64, u64)> {
+    let about = fs::symlink_metadata(path).ok()?;
+    Some((about.dev(), about.ino()))
 }
 
 impl Store {
@@ -58,6 +71,7 @@ impl Store {
         let patience = connect::PATIENCE;
         let (path, connection) = connect::open(address.path(), access, patience)?;
         Ok(Self {
+            file: file_of(&path),
             path,
             connection: Some(connection),
             patience,
@@ -73,6 +87,17 @@ impl Store {
         }
     }
 
+    /// Closes a file that was moved away or deleted, in which nobody would find what is written: the next call makes a new one.
+    fn leave_moved(&mut self) {
+        if self.connection.is_some() && file_of(&self.path) != self.file {
+            tracing::warn!(
+                "the store {} was moved away or deleted; what is found from now on is kept in a new one",
+                self.path.display()
+            );
+            self.set_patience(self.patience);
+        }
+    }
+
     /// Carries something out. After a failure the file is opened again for the next call: what has failed may have left the connection in any state.
     fn with<T>(
         &mut self,
@@ -80,7 +105,11 @@ impl Store {
     ) -> Result<T, StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connect::open(&self.path, Access::Create, self.patience)?.1,
+            None => {
+                let connection = connect::open(&self.path, Access::Create, self.patience)?.1;
+                self.file = file_of(&self.path);
+                connection
+            }
         };
         match block_on(work(&mut connection)) {
             Ok(value) => {

@@ -12,7 +12,7 @@ pub struct Pruned {
 }
 
 impl Store {
-    /// Forgets these races, and builds without any that were not watched since `before` (milliseconds since 1970). What was said of an issue is forgotten with
+    /// Forgets those of these races that were not caught since `before`, and builds without any that were not watched since then (milliseconds since 1970). What was said of an issue is forgotten with
     /// its last race. The file gets smaller.
     ///
     /// # Errors
@@ -20,7 +20,19 @@ impl Store {
     pub fn forget(&mut self, races: &[String], before: i64) -> Result<Pruned, StoreError> {
         let pruned = self.with(async |connection| {
             let mut all = begin(connection).await?;
+            let mut forgotten = 0;
             for race in races {
+                // Somebody may have caught it again since it was chosen.
+                let is_old: i64 =
+                    sqlx::query_scalar("SELECT count(*) FROM race WHERE id = $1 AND last_seen < $2")
+                        .bind(race)
+                        .bind(before)
+                        .fetch_one(&mut *all)
+                        .await?;
+                if is_old == 0 {
+                    continue;
+                }
+                forgotten += 1;
                 for sql in [
                     "DELETE FROM evidence WHERE race = $1",
                     "DELETE FROM sighting WHERE race = $1",
@@ -46,7 +58,7 @@ impl Store {
             .await?;
             all.commit().await?;
             Ok(Pruned {
-                races: races.len(),
+                races: forgotten,
                 builds: builds.rows_affected(),
             })
         })?;

@@ -11,7 +11,9 @@ use super::{
     Store,
     error::StoreError,
     state::State,
+    time::{begin_of, hour},
     triage::{self, Said},
+    write::MOST_TIMES,
 };
 use crate::report::{Race, Record, parse_records};
 
@@ -53,6 +55,8 @@ pub struct SeenIn {
     pub container: String,
     /// How often.
     pub times: i64,
+    /// The last hour in which it was, counted from 1970.
+    pub(super) hour: i64,
 }
 
 /// A program that was watched.
@@ -66,8 +70,30 @@ pub struct Build {
     pub first_seen: i64,
 }
 
+impl Build {
+    /// Whether it has no build id: then it is named by its path, and what is built there later has the same name.
+    #[must_use]
+    pub fn is_path(&self) -> bool {
+        self.id.starts_with("exe:")
+    }
+}
+
+impl SeenIn {
+    /// Since when the race is known to be in this build, for one that was caught last at `last_seen`, milliseconds since 1970. What is named by its path may be a new build whenever
+    /// it is watched: there it is the last time, which is known to the hour where the race was caught elsewhere after that.
+    fn since(&self, last_seen: i64) -> i64 {
+        if !self.build.is_path() {
+            self.build.first_seen
+        } else if self.hour == hour(last_seen) {
+            last_seen
+        } else {
+            begin_of(self.hour)
+        }
+    }
+}
+
 type RaceRow = (String, String, String, String, String, i64, i64);
-type SeenRow = (String, String, String, i64, String, String, i64);
+type SeenRow = (String, String, String, i64, String, String, i64, i64);
 
 impl Store {
     /// All races, those that were caught last first; their states are those of the time `now`.
@@ -104,7 +130,7 @@ impl Store {
     pub fn evidence(&mut self, race: &str, build: Option<&str>) -> Result<Vec<Race>, StoreError> {
         let records: Vec<(String, String)> = self.with(async |connection| {
             sqlx::query_as(
-                "SELECT build, record FROM evidence WHERE race = $1 ORDER BY caught DESC, digest",
+                "SELECT build, record FROM evidence WHERE race = $1 AND record <> '' ORDER BY caught DESC, digest",
             )
             .bind(race)
             .fetch_all(connection)
@@ -147,10 +173,10 @@ async fn races(connection: &mut SqliteConnection, now: i64) -> sqlx::Result<Vec<
         let seen = seen.remove(&id).unwrap_or_default();
         let said = [last.get(&id), last.get(&issue)].into_iter().flatten();
         let said = said.max_by_key(|said| said.number).cloned();
-        let builds = seen.iter().map(|seen| seen.build.first_seen);
+        let builds = seen.iter().map(|seen| seen.since(last_seen));
         StoredRace {
             state: State::of(said.as_ref(), builds.max().unwrap_or_default(), now),
-            times: seen.iter().map(|seen| seen.times).sum(),
+            times: (seen.iter()).fold(0, |all, seen| all.saturating_add(seen.times)),
             id,
             issue,
             functions,
@@ -169,15 +195,17 @@ async fn races(connection: &mut SqliteConnection, now: i64) -> sqlx::Result<Vec<
 async fn seen_in(connection: &mut SqliteConnection) -> sqlx::Result<HashMap<String, Vec<SeenIn>>> {
     let rows: Vec<SeenRow> = sqlx::query_as(
         "SELECT sighting.race, sighting.build, build.exe, build.first_seen, sighting.host, sighting.container,
-             CAST(sum(sighting.times) AS BIGINT)
+             CAST(sum(CASE WHEN sighting.times > $1 THEN $1 ELSE sighting.times END) AS BIGINT), max(sighting.hour)
          FROM sighting JOIN build ON build.id = sighting.build
          GROUP BY sighting.race, sighting.build, build.exe, build.first_seen, sighting.host, sighting.container
          ORDER BY build.first_seen, sighting.build, sighting.host, sighting.container",
     )
+    // Something else may have written more, whose sum would be no number.
+    .bind(MOST_TIMES)
     .fetch_all(connection)
     .await?;
     let mut seen: HashMap<String, Vec<SeenIn>> = HashMap::new();
-    for (race, build, exe, first_seen, host, container, times) in rows {
+    for (race, build, exe, first_seen, host, container, times, hour) in rows {
         seen.entry(race).or_default().push(SeenIn {
             build: Build {
                 id: build,
@@ -187,6 +215,7 @@ async fn seen_in(connection: &mut SqliteConnection) -> sqlx::Result<HashMap<Stri
             host,
             container,
             times,
+            hour,
         });
     }
     Ok(seen)

@@ -24,7 +24,7 @@ pub enum State {
 }
 
 impl State {
-    /// Of a race of which this was said last, and which was caught in builds of which the latest was seen first at `newest_build`.
+    /// Of a race of which this was said last, and which is known since `newest_build` to be in the build where it was seen last of all.
     pub(super) fn of(said: Option<&Said>, newest_build: i64, now: i64) -> Self {
         let Some(said) = said.filter(|said| !said.is_over(now)) else {
             return Self::New;

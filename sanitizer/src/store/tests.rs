@@ -1,5 +1,8 @@
 //! Tests of the store on real files.
 
+mod known;
+mod robust;
+
 use std::{fs, path::PathBuf, time::Duration};
 
 use futures_executor::block_on;
@@ -82,7 +85,9 @@ fn what_is_put_in_comes_back() {
     let races = store.races(start()).unwrap();
     let of = |race: &StoredRace| (race.times, race.first_seen, race.last_seen);
     assert_eq!(of(&races[0]), (3, start(), start() + 50 * DAY));
-    store.forget(&[races[0].id.clone()], start()).unwrap();
+    store
+        .forget(&[races[0].id.clone()], start() + 60 * DAY)
+        .unwrap();
     let other = race("total", "aa11", 1);
     store.write(&caught(&[&other])).unwrap();
     for number in 0..30 {
@@ -95,6 +100,7 @@ fn what_is_put_in_comes_back() {
             counted: vec![Counted {
                 race: first.identity.race.clone(),
                 build: "aa11".to_owned(),
+                exe: "/bin/app".to_owned(),
                 host: "web1".to_owned(),
                 container: "c0".to_owned(),
                 times: 5,
@@ -120,63 +126,6 @@ fn what_is_put_in_comes_back() {
     assert_eq!(total.variable, "total");
     assert_eq!(store.evidence(&hits.id, Some("aa11")).unwrap(), [first]);
     assert_eq!(store.evidence(&hits.id, None).unwrap().len(), 21);
-}
-
-/// Check what is to be thought of races by what was said of them and their issues, and which of them a run knows.
-#[test]
-fn the_last_word_counts() {
-    let (_folder, mut store) = store();
-    let [old, new] = ["aa11", "bb22"].map(|build| race("hits", build, 0));
-    let other = race("total", "aa11", 0);
-    assert_eq!(old.identity.issue, other.identity.issue);
-    store.write(&caught(&[&old, &other])).unwrap();
-    let now = start() + DAY;
-    let state = |store: &mut Store, now: i64| {
-        let races = store.races(now).unwrap();
-        let race = races.iter().find(|race| race.id == old.identity.race);
-        race.unwrap().state
-    };
-    let known = |store: &mut Store, all: bool, now: i64| {
-        let mut baseline = Baseline::default();
-        store.add_known(&mut baseline, all, now).unwrap();
-        [&old, &new, &other].map(|race| baseline.knows(race))
-    };
-    assert_eq!(known(&mut store, false, now), [false; 3]);
-    assert_eq!(known(&mut store, true, now), [true; 3]);
-
-    let name = &old.identity.race;
-    store
-        .triage(&saying(name, Verdict::Benign, Some(now + DAY)), now)
-        .unwrap();
-    assert_eq!(state(&mut store, now), State::Benign);
-    assert_eq!(known(&mut store, false, now), [true, true, false]);
-    // What was accepted for a time counts again after that.
-    assert_eq!(state(&mut store, now + DAY), State::New);
-    assert_eq!(known(&mut store, true, now + DAY), [false, false, true]);
-
-    store
-        .triage(&saying(name, Verdict::Fixed, None), now)
-        .unwrap();
-    assert_eq!(state(&mut store, now), State::Fixed);
-    assert_eq!(known(&mut store, true, now), [true, false, true]);
-    // The old build has it still; one that was seen first after the fix has it again.
-    store.write(&caught(&[&race("hits", "aa11", 3)])).unwrap();
-    assert_eq!(state(&mut store, now), State::Fixed);
-    store.write(&caught(&[&race("hits", "bb22", 3)])).unwrap();
-    assert_eq!(state(&mut store, now), State::Regressed);
-    assert_eq!(known(&mut store, true, now), [false, false, true]);
-
-    let issue = &old.identity.issue;
-    store
-        .triage(&saying(issue, Verdict::Acknowledged, None), now)
-        .unwrap();
-    assert_eq!(state(&mut store, now), State::Acknowledged);
-    assert_eq!(known(&mut store, false, now), [true; 3]);
-    store
-        .triage(&saying(name, Verdict::New, None), now)
-        .unwrap();
-    assert_eq!(state(&mut store, now), State::New);
-    assert_eq!(store.said(&[name, issue]).unwrap().len(), 4);
 }
 
 /// Check that names are known by their beginnings, and that those which several have, or none, are told with what to do.

@@ -38,3 +38,8 @@ pub fn day(millis: i64) -> String {
 pub(super) const fn hour(millis: i64) -> i64 {
     millis.div_euclid(HOUR)
 }
+
+/// When an hour began, milliseconds since 1970.
+pub(super) const fn begin_of(hour: i64) -> i64 {
+    hour.saturating_mul(HOUR)
+}

@@ -14,6 +14,8 @@ use crate::report::{functions_of, race_record, summary_places, variable_of};
 
 /// Records of a race and build that are kept: the first ones.
 const MOST_EVIDENCE: i64 = 20;
+/// How often a race is caught in an hour at most, as it is written: some million times a second would be more than any machine can do, and sums of it stay numbers.
+pub(super) const MOST_TIMES: i64 = 1 << 32;
 
 impl Store {
     /// Writes all or nothing. How many of the races that were caught were not there yet, by their records: one that is written again counts for nothing.
@@ -21,6 +23,7 @@ impl Store {
     /// # Errors
     /// The store cannot be written to, and has nothing of it.
     pub fn write(&mut self, batch: &Batch) -> Result<usize, StoreError> {
+        self.leave_moved();
         self.with(async |connection| {
             let mut all = begin(connection).await?;
             let mut new = 0;
@@ -101,30 +104,32 @@ async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result
     let counted = Counted {
         race: names.race.clone(),
         build: build.clone(),
+        exe: race.exe.clone(),
         host: caught.host.clone(),
         container: caught.container.clone(),
         times: caught.times,
         last: caught.last.map_or(at, |last| last.max(at)),
     };
     count(connection, &counted).await?;
-    let kept: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM evidence WHERE race = $1 AND build = $2")
-            .bind(&names.race)
-            .bind(&build)
-            .fetch_one(&mut *connection)
-            .await?;
-    if kept < MOST_EVIDENCE {
-        sqlx::query(
-            "INSERT INTO evidence (digest, race, build, caught, record) VALUES ($1, $2, $3, $4, $5)",
-        )
-        .bind(&digest)
-        .bind(&names.race)
-        .bind(&build)
-        .bind(at)
-        .bind(&record)
-        .execute(connection)
-        .await?;
-    }
+    let kept: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM evidence WHERE race = $1 AND build = $2 AND record <> ''",
+    )
+    .bind(&names.race)
+    .bind(&build)
+    .fetch_one(&mut *connection)
+    .await?;
+    // Of the others the digest alone: written again, they are to count for nothing, too.
+    let record = if kept < MOST_EVIDENCE { &*record } else { "" };
+    sqlx::query(
+        "INSERT INTO evidence (digest, race, build, caught, record) VALUES ($1, $2, $3, $4, $5)",
+    )
+    .bind(&digest)
+    .bind(&names.race)
+    .bind(&build)
+    .bind(at)
+    .bind(record)
+    .execute(connection)
+    .await?;
     Ok(true)
 }
 
@@ -159,16 +164,27 @@ async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Re
     if known.rows_affected() == 0 {
         return Ok(());
     }
+    // It may have been pruned since, when it was watched without being told anew.
+    sqlx::query(
+        "INSERT INTO build (id, exe, first_seen, last_seen) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(&counted.build)
+    .bind(&counted.exe)
+    .bind(counted.last)
+    .execute(&mut *connection)
+    .await?;
     sqlx::query(
         "INSERT INTO sighting (race, build, host, container, hour, times) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (race, build, host, container, hour) DO UPDATE SET times = sighting.times + excluded.times",
+         ON CONFLICT (race, build, host, container, hour) DO UPDATE SET
+             times = CASE WHEN sighting.times + excluded.times > $7 THEN $7 ELSE sighting.times + excluded.times END",
     )
     .bind(&counted.race)
     .bind(&counted.build)
     .bind(&counted.host)
     .bind(&counted.container)
     .bind(hour(counted.last))
-    .bind(i64::try_from(counted.times).unwrap_or(i64::MAX))
+    .bind(i64::try_from(counted.times).map_or(MOST_TIMES, |times| times.min(MOST_TIMES)))
+    .bind(MOST_TIMES)
     .execute(connection)
     .await?;
     Ok(())

@@ -15,7 +15,7 @@ use crate::store::StoredRace;
 ///
 /// A race a line: `new` are those that were caught in the second build alone, `gone` those of the first build alone, `both` the others. A race that is gone need not be mended: how long each build was watched, and doing what, decides as much.
 ///
-/// The exit code is 0; with --exit-code N it is N if a race is new.
+/// The exit code is 0; with --exit-code N it is N if a race is new that is neither acknowledged nor benign.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   gwp-race races diff --store sqlite:races.db 1f3a 9c02
@@ -32,6 +32,8 @@ pub struct DiffArgs {
     pub format: ListForm,
 
     /// Exit with this code if a race is new
+    ///
+    /// Those that are acknowledged or benign do not count.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub exit_code: Option<u8>,
 
@@ -44,6 +46,11 @@ pub struct DiffArgs {
     /// The second build
     #[arg(value_name = "BUILD")]
     pub second: String,
+}
+
+/// Whether a race is one for which `--exit-code` was asked.
+pub fn counts(builds: Builds, race: &StoredRace) -> bool {
+    builds == Builds::New && !race.state.is_accepted()
 }
 
 pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
@@ -66,7 +73,7 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
         Builds::Gone => 1,
         Builds::Both => 2,
     });
-    let is_new = found.iter().any(|(builds, _)| *builds == Builds::New);
+    let is_new = found.iter().any(|(builds, race)| counts(*builds, race));
     let code = written(|out| {
         match args.format {
             ListForm::Json => {

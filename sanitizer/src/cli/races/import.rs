@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
 use crate::kernel::rights::as_caller;
-use crate::report::{Record, build_name, read_records};
+use crate::report::{Record, build_name, check_names, read_records};
 use crate::store::{Access, Address, Batch, Caught, Seen, Store, millis_of};
 
 /// Put the races of a JSON file into a store
@@ -43,10 +43,11 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         match record {
             Record::Race(race) => {
                 let name = args.file.display();
-                let is_whole = millis_of(&race.time).is_some() && !race.identity.race.is_empty();
+                let is_whole =
+                    millis_of(&race.time).is_some() && check_names(&race.identity).is_ok();
                 anyhow::ensure!(
                     is_whole,
-                    "{name}: the race {} has no time or no identity, as an older gwp-race wrote them; make the file anew",
+                    "{name}: the race {} has no time or no identity that this gwp-race knows, as an older or newer one wrote them; make the file anew",
                     race.fingerprint
                 );
                 run.insert(race.fingerprint.clone(), batch.caught.len());
@@ -66,11 +67,13 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
                         caught.last = millis_of(&sighting.last);
                     }
                 }
-                let last = batch
-                    .caught
-                    .last()
-                    .and_then(|last| millis_of(&last.race.time));
-                let at = last.unwrap_or_else(super::now);
+                // Programs were there before what was caught in them.
+                let caught = run.values().filter_map(|index| batch.caught.get(*index));
+                let first = caught
+                    .filter_map(|caught| millis_of(&caught.race.time))
+                    .min();
+                let before = || millis_of(&batch.caught.last()?.race.time);
+                let at = first.or_else(before).unwrap_or_else(super::now);
                 batch
                     .builds
                     .extend(summary.programs.iter().map(|program| Seen {

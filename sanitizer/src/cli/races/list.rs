@@ -9,6 +9,7 @@ use super::{
     now,
 };
 use crate::cli::stdout::written;
+use crate::report::clean::clean;
 use crate::store::{StoredRace, day};
 
 /// Digits of a name that are shown, if no other one begins with them.
@@ -76,7 +77,8 @@ pub fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
 
 /// Races a line, with a word before each where there are any.
 pub fn table(races: &[StoredRace], words: Option<&[&str]>) -> String {
-    let ids: Vec<&str> = races.iter().map(|race| &*race.id).collect();
+    let cleaned: Vec<_> = races.iter().map(|race| clean(&race.id)).collect();
+    let ids: Vec<&str> = cleaned.iter().map(AsRef::as_ref).collect();
     let length = shortest(&ids);
     let mut text = String::new();
     let mut line = |word: &str, race: [&str; 4], what: &str| {
@@ -95,9 +97,9 @@ pub fn table(races: &[StoredRace], words: Option<&[&str]>) -> String {
             "FUNCTIONS (VARIABLE)",
         );
     }
-    for (index, race) in races.iter().enumerate() {
+    for (index, (race, id)) in races.iter().zip(&ids).enumerate() {
         let word = words.and_then(|words| words.get(index).copied());
-        let id = race.id.get(..length).unwrap_or(&race.id);
+        let id = id.get(..length).unwrap_or(id);
         let times = race.times.to_string();
         let last = day(race.last_seen);
         let what = what(race);
@@ -112,9 +114,10 @@ pub fn table(races: &[StoredRace], words: Option<&[&str]>) -> String {
 
 /// The functions and the variable.
 pub fn what(race: &StoredRace) -> String {
+    let functions = clean(&race.functions);
     match &*race.variable {
-        "" => race.functions.clone(),
-        variable => format!("{} ({variable})", race.functions),
+        "" => functions.into_owned(),
+        variable => format!("{functions} ({})", clean(variable)),
     }
 }
 

@@ -6,7 +6,6 @@ use super::{StoreArgs, list::table, now};
 use crate::cli::duration::parse_duration;
 use crate::cli::messages::tell;
 use crate::cli::stdout::written;
-use crate::store::State;
 
 /// Forget old races of a store
 ///
@@ -27,7 +26,7 @@ pub struct PruneArgs {
 
     /// Keep those that were triaged
     ///
-    /// Races of which somebody has said that they are acknowledged, benign or fixed stay, so that they are known when they come back.
+    /// Races of which somebody has said something, or of their issues, stay, so that they are known when they come back.
     #[arg(long)]
     pub keep_triaged: bool,
 
@@ -42,8 +41,7 @@ pub fn run(args: &PruneArgs) -> anyhow::Result<ExitCode> {
     let age = i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX);
     let before = now.saturating_sub(age);
     let mut races = store.races(now)?;
-    races
-        .retain(|race| race.last_seen < before && !(args.keep_triaged && race.state != State::New));
+    races.retain(|race| race.last_seen < before && !(args.keep_triaged && race.said.is_some()));
     if args.dry_run {
         return written(|out| {
             out.write_all(table(&races, None).as_bytes())?;

@@ -74,7 +74,8 @@ fn times(times: i64) -> String {
 
 /// What stands above the report.
 fn head(race: &StoredRace, said: &[Said]) -> String {
-    let mut text = format!("Race {} of issue {}\n", race.id, race.issue);
+    let [id, issue] = [&race.id, &race.issue].map(|name| clean(name));
+    let mut text = format!("Race {id} of issue {issue}\n");
     let _ = writeln!(text, "  {}", what(race));
     let _ = writeln!(text, "  State: {}", race.state);
     for said in said {
@@ -94,7 +95,7 @@ fn head(race: &StoredRace, said: &[Said]) -> String {
             times(seen.times),
             clean(&seen.build.id)
         );
-        if !seen.build.id.starts_with("exe:") {
+        if !seen.build.is_path() {
             let _ = write!(text, " of {}", clean(&seen.build.exe));
         }
         for (word, name) in [("on", &seen.host), ("in container", &seen.container)] {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{
     choice::Choice,
+    diff::counts,
     json::{Builds, Difference, Line, Listed, SCHEMA, Shown, Versioned, write_line},
     list::table,
 };
@@ -131,6 +132,17 @@ fn tables_are_narrow() {
         .collect();
     assert_eq!(names.len(), 4, "{text}");
     assert_eq!(table(&[], None), "");
+}
+
+/// Check that a race which is new in a build asks for no exit code if somebody has accepted it.
+#[test]
+fn accepted_races_ask_for_no_code() {
+    let (_folder, mut store) = store();
+    for race in store.races(2).unwrap() {
+        let is_accepted = race.state == State::Benign;
+        assert_eq!(counts(Builds::New, &race), !is_accepted);
+        assert!(!counts(Builds::Both, &race));
+    }
 }
 
 fn schema() -> schemars::Schema {

@@ -13,7 +13,7 @@ use crate::store::{Named, Saying, Verdict};
 /// What is said of an issue counts for all its races, also for those that are found later. Everything that was said is kept; the last word counts, be it of the race or of its issue.
 ///
 /// Races that are acknowledged or benign are known to `run` and `attach` with --store, and count for nothing there. With --baseline and the store, all races that are there are known, but
-/// for those that are fixed and come back: in builds that were seen first after this was said.
+/// for those that are fixed and come back: in builds that were seen first after this was said, or in programs without a build id.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   gwp-race races triage --store sqlite:races.db 43db benign --reason 'statistics only'

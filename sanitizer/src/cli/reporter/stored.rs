@@ -28,6 +28,7 @@ const MOST_KEPT: usize = 256;
 struct Told {
     race: String,
     build: String,
+    exe: String,
     container: String,
     times: u64,
 }
@@ -67,11 +68,11 @@ impl Stored {
         }))
     }
 
+    fn is_full(&self) -> bool {
+        self.batch.caught.len() >= MOST_KEPT
+    }
+
     fn add(&mut self, race: &Race) {
-        if self.batch.caught.len() >= MOST_KEPT {
-            self.is_lost = true;
-            return;
-        }
         let container = container(Pid::from_raw(race.pid.cast_signed())).unwrap_or_default();
         self.batch.caught.push(Caught {
             race: race.clone(),
@@ -83,6 +84,7 @@ impl Stored {
         let told = Told {
             race: race.identity.race.clone(),
             build: race.build(),
+            exe: race.exe.clone(),
             container,
             times: 1,
         };
@@ -114,6 +116,7 @@ impl Stored {
             self.batch.counted.push(Counted {
                 race: told.race.clone(),
                 build: told.build.clone(),
+                exe: told.exe.clone(),
                 host: self.host.clone(),
                 container: told.container.clone(),
                 times,
@@ -133,17 +136,43 @@ impl Stored {
     }
 }
 
+/// A program that is being watched.
+fn seen(program: &WatchedProgram) -> Seen {
+    Seen {
+        build: build_name(&program.exe, program.build_id.as_deref()),
+        exe: program.exe.clone(),
+        at: millis(SystemTime::now()),
+    }
+}
+
 impl State {
     /// Keeps a race.
     pub(super) fn keep(&mut self, race: &Race) {
+        if self.stored.as_ref().is_some_and(Stored::is_full) {
+            self.put();
+        }
         let Some(stored) = &mut self.stored else {
             return;
         };
-        stored.add(race);
-        let fails = self.put();
-        if let (Some(_), Some(resort)) = (fails, &mut self.resort) {
+        let is_in = if stored.is_full() {
+            stored.is_lost = true;
+            false
+        } else {
+            stored.add(race);
+            stored.count(&self.sightings);
+            self.put().is_none()
+        };
+        if let (false, Some(resort)) = (is_in, &mut self.resort) {
             // Beyond this there is nobody to tell; the exit code does.
             let _ = resort.race(race);
+        }
+    }
+
+    /// Keeps that a program is watched: what is said of its races from now on is said with this build known.
+    pub(super) fn keep_program(&mut self, program: &WatchedProgram) {
+        if let Some(stored) = &mut self.stored {
+            stored.batch.builds.push(seen(program));
+            self.put();
         }
     }
 
@@ -164,13 +193,11 @@ impl State {
             return;
         };
         stored.count(&self.sightings);
-        let at = millis(SystemTime::now());
-        let seen = programs.iter().map(|program| Seen {
-            build: build_name(&program.exe, program.build_id.as_deref()),
-            exe: program.exe.clone(),
-            at,
-        });
-        stored.batch.builds.extend(seen);
+        stored.batch.builds.extend(programs.iter().map(seen));
+        if stored.fails {
+            // There is no later attempt.
+            stored.store.set_patience(PATIENCE);
+        }
         let error = self.put();
         let is_lost = self.stored.as_ref().is_some_and(|stored| stored.is_lost);
         let failure = error.map(anyhow::Error::from).or_else(|| {

@@ -298,3 +298,29 @@ fn a_race_goes_before_a_failure() {
     assert!(closing(1).exit_code(None).is_err());
     assert!(closing(0).exit_code(Some(9)).is_err());
 }
+
+/// Check that a gwp-race that is killed has kept the programs that it began to watch, and repeats with the next race.
+#[test]
+fn what_is_kept_before_the_end() {
+    use crate::store::{Access, Address, Store};
+    let scratch = tempfile::tempdir().unwrap();
+    let [output, file] = ["report", "races.db"].map(|name| scratch.path().join(name));
+    let name = format!("sqlite:{}", file.display());
+    let args = options(&["--store", &name, "-o", output.to_str().unwrap()]);
+    let (sender, mut found) = tokio::sync::mpsc::unbounded_channel();
+    let reporter = Reporter::start(&args, false, sender).unwrap();
+    reporter.modules(7, Vec::new(), None, "/bin/watched".to_owned());
+    for (routine, pc) in [("strlen", 1), ("strlen", 1), ("memcpy", 2)] {
+        race(&reporter, routine, pc);
+    }
+    drop(reporter);
+    // Its end closes the store first.
+    while found.blocking_recv().is_some() {}
+    let mut store = Store::open(&name.parse::<Address>().unwrap(), Access::Existing).unwrap();
+    let races = store.races(0).unwrap();
+    let mut times: Vec<_> = races.iter().map(|race| race.times).collect();
+    times.sort_unstable();
+    assert_eq!(times, [1, 2]);
+    let builds = store.builds().unwrap();
+    assert!(builds.iter().any(|build| build.id == "exe:/bin/watched"));
+}

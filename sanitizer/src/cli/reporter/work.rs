@@ -1,7 +1,7 @@
 //! What the reporting thread does with what it is given.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, SystemTime};
 
 use crate::hunt::code_tables::CodeTables;
 use crate::hunt::wire::{Decision, Refuted};
@@ -19,6 +19,9 @@ use super::{CoverageFile, Explained, Fate, State};
 
 /// A run with fewer stalls that has caught nothing has not looked for races enough to say that a suppression names none.
 const ENOUGH_STALLS: u64 = 100;
+
+/// The process that reads debug information ends when nobody has asked it anything for so long.
+const REST: Duration = Duration::from_secs(60);
 
 /// Work for the reporting thread.
 pub(super) enum Work {
@@ -67,6 +70,19 @@ impl State {
         }
     }
 
+    /// The next thing to do; nothing when there will be none.
+    pub(super) fn next(&mut self, queue: &mpsc::Receiver<Work>) -> Option<Work> {
+        self.keep_counts();
+        match queue.recv_timeout(REST) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                self.keep_counts();
+                self.files().rest();
+                queue.recv().ok()
+            }
+            item => item.ok(),
+        }
+    }
+
     pub(super) fn handle(&mut self, work: Work) {
         match work {
             Work::Modules(pid, modules, rights, exe) => {
@@ -75,7 +91,9 @@ impl State {
                 self.symbolizer(pid).set_modules(&modules);
                 let file = modules.iter().find(|module| module.path == exe);
                 let build_id = file.map_or(&[][..], |file| &file.build_id);
-                self.programs.add(pid, &exe, build_id);
+                if let Some(program) = self.programs.add(pid, &exe, build_id) {
+                    self.keep_program(&program);
+                }
             }
             Work::Race(finding, maps) => {
                 let before = self.used_ns();
@@ -206,7 +224,6 @@ impl State {
             Again::Suppressed => self.tally.suppressed += 1,
             Again::Race | Again::Unknown => self.tally.total += 1,
         }
-        self.keep_counts();
     }
 
     /// Reports a race, unless it is suppressed or a repeat.
