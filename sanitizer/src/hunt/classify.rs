@@ -6,6 +6,7 @@ use crate::{
     hunt::{
         heap_block,
         landing::may_land,
+        locks,
         modules::{ModuleSet, Place},
         routine_call::{self, RoutineCall},
         system_call::{self, Memory, SystemCall},
@@ -60,15 +61,6 @@ pub struct Circumstances {
 pub const BEYOND: &str = "routine-may-read-beyond";
 /// The reason for which nothing is believed that a file says of an access.
 const CUT_SHORT: &str = "file-cut-short";
-
-/// The locks of two threads but for those that both seem to hold: one thread holds such a lock at a time, so that is none, or nobody's.
-fn only_one_s(both: [&[HeldLock]; 2]) -> [Vec<HeldLock>; 2] {
-    let [first, second] = both;
-    [(first, second), (second, first)].map(|(own, others)| {
-        let is_own = |lock: &&HeldLock| others.iter().all(|other| other.address != lock.address);
-        own.iter().filter(is_own).copied().collect()
-    })
-}
 
 /// Judges one hit; the reason, where it is no race. `holds` are the locks that the thread of the hit held, `memory` reads that of the process.
 ///
@@ -134,7 +126,7 @@ pub fn classify(
     if is_cut(stalled_pc) || is_cut(second.pc) {
         return Err(CUT_SHORT);
     }
-    let [stalled_holds, racing_holds] = only_one_s([&stalled.holds, holds]);
+    let [stalled_holds, racing_holds] = locks::of_one([&stalled.holds, holds]);
     let comm: Vec<u8> = hit
         .comm
         .iter()

@@ -83,6 +83,16 @@ pub fn held(
     search.told()
 }
 
+/// The locks of two threads but for those that both seem to hold: one thread holds such a lock at a time, so that is none, or nobody's.
+#[must_use]
+pub fn of_one(both: [&[HeldLock]; 2]) -> [Vec<HeldLock>; 2] {
+    let [first, second] = both;
+    [(first, second), (second, first)].map(|(own, others)| {
+        let is_own = |lock: &&HeldLock| others.iter().all(|other| other.address != lock.address);
+        own.iter().filter(is_own).copied().collect()
+    })
+}
+
 /// The stack of a thread: at its upper end C libraries keep the thread's control block, but for a first thread.
 fn own_stack(regs: &Regs) -> Range<u64> {
     let upper = regs.rsp.saturating_add(STACK);

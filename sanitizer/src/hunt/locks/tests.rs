@@ -158,3 +158,14 @@ fn copies_are_no_locks() {
     assert_eq!(found(&linked(START + layout::NEXT + INHERITS), START), 1);
     assert_eq!(found(&linked(START + 0x1000), START), 0);
 }
+
+/// Check that a lock which both threads seem to hold is told of neither, and all others of who holds them.
+#[test]
+fn one_holds_a_lock_at_a_time() {
+    let lock = |address| HeldLock {
+        address,
+        kind: LockKind::Mutex,
+    };
+    let told = of_one([&[lock(1), lock(2)], &[lock(2), lock(3)]]);
+    assert_eq!(told, [vec![lock(1)], vec![lock(3)]]);
+}
