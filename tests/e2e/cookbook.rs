@@ -115,7 +115,7 @@ fn find_the_race(heading: &str) {
     assert!(!recipe.commands.is_empty());
     for attempt in 1..=TRIES {
         let printed = follow(recipe, of("The program")).unwrap_or_else(|error| panic!("{error}"));
-        let found = printed.contains("data race") && printed.contains("in serve_one");
+        let found = printed.contains("data race") && printed.contains("serve_one");
         println!("{heading}: try {attempt}: {found}");
         if found {
             return;
