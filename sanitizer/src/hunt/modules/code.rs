@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::ModuleSet;
+use super::{ModuleSet, Place};
 use crate::{
-    addr::RuntimeAddr,
+    addr::{LinkAddr, RuntimeAddr},
     hunt::strategy::CodeView,
     insn::{Transfer, x86_64},
     tracee::modules::Modules,
@@ -21,31 +21,18 @@ impl ModuleSet {
     #[must_use]
     pub fn function_code(&self, pc: u64) -> Option<(u64, &[u8])> {
         let place = self.place(pc)?;
-        let covered = place
-            .function()
-            .map(|function| (function.start, function.end));
-        let (start, end) = covered
-            .or_else(|| place.routine())
+        let known = known_function(&place);
+        let function = known
             .or_else(|| place.described())
             .or_else(|| place.symbol())?;
-        let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
-        let module = &place.module.module;
-        let code = module.image.bytes_at(start, len)?;
-        Some((start.0.wrapping_add(module.bias), code))
+        code_of(&place, function, usize::MAX)
     }
 
     /// The same of covered functions and `mem*` routines alone, `CODE_AT_ONCE` bytes at most: no table of a file is gone through, for a thread that stands waits.
     #[must_use]
     pub fn known_function_code(&self, pc: u64) -> Option<(u64, &[u8])> {
         let place = self.place(pc)?;
-        let covered = place
-            .function()
-            .map(|function| (function.start, function.end));
-        let (start, end) = covered.or_else(|| place.routine())?;
-        let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
-        let module = &place.module.module;
-        let code = module.image.bytes_at(start, len.min(CODE_AT_ONCE))?;
-        Some((start.0.wrapping_add(module.bias), code))
+        code_of(&place, known_function(&place)?, CODE_AT_ONCE)
     }
 
     /// Whether a function begins at `pc`, and not a part of one that was laid out elsewhere.
@@ -94,6 +81,25 @@ impl ModuleSet {
         let places = pcs.iter().filter_map(|&pc| self.place(pc));
         places.for_each(|place| place.module.read_code_tables());
     }
+}
+
+/// Where a covered function or a known routine begins and ends.
+fn known_function(place: &Place<'_>) -> Option<(LinkAddr, LinkAddr)> {
+    let covered = place.function();
+    let covered = covered.map(|function| (function.start, function.end));
+    covered.or_else(|| place.routine())
+}
+
+/// The code of a function in the module of a place, `most` bytes of it at most, with its run-time start.
+fn code_of<'a>(
+    place: &Place<'a>,
+    (start, end): (LinkAddr, LinkAddr),
+    most: usize,
+) -> Option<(u64, &'a [u8])> {
+    let len = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+    let module = &place.module.module;
+    let code = module.image.bytes_at(start, len.min(most))?;
+    Some((start.0.wrapping_add(module.bias), code))
 }
 
 impl CodeView for ModuleSet {
