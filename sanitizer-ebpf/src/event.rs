@@ -1,5 +1,7 @@
 //! What the tracer is woken for.
 
+use crate::{CREATOR_STACK, TrapRegs};
+
 /// What the gates tell the tracer through the ring buffer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +16,24 @@ pub struct Event {
     pub reserved: u32,
     /// A program counter, or a generation.
     pub value: u64,
+}
+
+/// Where a thread was created, told before its [`EVENT_THREAD`] where there is room for it, in a ring buffer of its own.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Creation {
+    /// The thread.
+    pub tid: u32,
+    /// The thread that has called the kernel for it.
+    pub by: u32,
+    /// The name of that one.
+    pub comm: [u8; 16],
+    /// Its registers in user mode; all 0 where they are not known.
+    pub regs: TrapRegs,
+    /// Bytes of the stack that are valid.
+    pub stack_len: u64,
+    /// Bytes from `regs.rsp` up.
+    pub stack: [u8; CREATOR_STACK],
 }
 
 /// A thread was created in the watched process.

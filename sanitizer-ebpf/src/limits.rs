@@ -3,6 +3,11 @@
 /// Bytes of user stack that a gate keeps with a conflicting access.
 pub const STACK_BYTES: usize = 32 * 1024;
 
+/// Bytes of the stack of who creates a thread that are told: enough for the C library's frames, those of C++ or Rust, and who has called them.
+pub const CREATOR_STACK: usize = 2048;
+/// It is copied in two pieces of this size: a stack may end in the second one.
+pub const CREATOR_PIECE: usize = 1024;
+
 /// The stack is copied in pieces of this size, so that an unmapped or absent page costs the
 /// rest and not the whole.
 pub const STACK_CHUNK: usize = 4096;

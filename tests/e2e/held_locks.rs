@@ -14,7 +14,8 @@ fn side<'a>(race: &'a Race, function: &str) -> Option<&'a Access> {
     sides.find(|side| side.stack.first().is_some_and(|frame| frame.is(function)))
 }
 
-fn lock(access: &Access) -> Option<(&str, Option<&str>)> {
+/// Its kind, for what it is held, and its name.
+fn lock(access: &Access) -> Option<(&str, &str, Option<&str>)> {
     let [
         Lock {
             kind, mode, name, ..
@@ -24,25 +25,26 @@ fn lock(access: &Access) -> Option<(&str, Option<&str>)> {
         assert!(access.holds.is_empty(), "{access:?}");
         return None;
     };
-    assert_eq!(mode, "write");
-    Some((kind, name.as_deref()))
+    Some((kind, mode, name.as_deref()))
 }
 
-/// Check that each side is told to hold the lock under which it makes its access, of each kind that tells its owner, by its name where it has one; and that
-/// neither a lock that was released, nor one that is held for reading, nor one of the other thread's is told.
+/// Check that each side is told to hold the lock under which it makes its access, of each kind that tells its owner, and read-write locks that it releases next, by its name where it has one;
+/// and that neither a lock that was released, nor one that is taken afterwards, nor one of the other thread's is told.
 #[test]
 fn locks_of_each_kind_are_told() {
-    let mutex = |name| Some(("mutex", Some(name)));
+    let mutex = |name| Some(("mutex", "write", Some(name)));
+    let reading = |name| Some(("rwlock", "read", Some(name)));
     let expected = BTreeMap::from([
         ("under_mutex", mutex("cache.lock")),
         ("under_guard", mutex("guarded")),
         ("under_recursive", mutex("recursive")),
         ("under_inheriting", mutex("inheriting")),
         ("under_robust", mutex("robust")),
-        ("under_writer", Some(("rwlock", Some("table")))),
-        ("under_member", Some(("mutex", None))),
+        ("under_writer", Some(("rwlock", "write", Some("table")))),
+        ("under_member", Some(("mutex", "write", None))),
         ("after_release", None),
-        ("under_reader", None),
+        ("under_reader", reading("table")),
+        ("among_many", reading("many")),
         ("under_first", mutex("cache.lock")),
     ]);
     let program = Program::new("races/held_locks.cpp");
@@ -62,11 +64,17 @@ fn locks_of_each_kind_are_told() {
             if told.is_none() && expected.is_some() && access.role == "racing" {
                 continue;
             }
+            // Nor where the other one was stopped in between by more than it takes to release a lock.
+            if told.is_none() && expected.is_some_and(|(_, mode, _)| mode == "read") {
+                println!("try {attempt}: of {name} no lock is told");
+                continue;
+            }
             assert_eq!(told, expected, "{race:?}");
             let other = race.accesses.iter().find(|other| other.role != access.role);
             let other = other.and_then(lock);
             match name {
                 "under_first" => assert!([None, mutex("other")].contains(&other), "{race:?}"),
+                "among_many" => assert!([None, reading("many")].contains(&other), "{race:?}"),
                 _ => assert_eq!(other, None, "{race:?}"),
             }
             missing.retain(|missing| *missing != name);
@@ -92,7 +100,7 @@ fn a_lock_of_musl_is_told() {
         let sides = outcome.report.races.first().map(|race| {
             let [holder, other] = ["take", "give_back"].map(|name| side(race, name).unwrap());
             assert_eq!(lock(other), None, "{race:?}");
-            lock(holder).map(|(kind, name)| (kind.to_owned(), name.map(str::to_owned)))
+            lock(holder).map(|(kind, _, name)| (kind.to_owned(), name.map(str::to_owned)))
         });
         if let Some(Some(told)) = sides {
             assert_eq!(told, ("mutex".to_owned(), Some("pool.lock".to_owned())));

@@ -7,6 +7,7 @@ mod conduct;
 mod conformance;
 mod cookbook;
 mod coverage;
+mod creations;
 mod cut_files;
 mod decision_words;
 mod decisions;

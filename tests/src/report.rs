@@ -87,6 +87,9 @@ pub struct Access {
     pub holds: Vec<Lock>,
     /// The thread.
     pub tid: i32,
+    /// Who has created it.
+    #[serde(default)]
+    pub created_by: Option<Creation>,
     /// The system call in which the kernel makes it.
     #[serde(default)]
     pub system_call: Option<String>,
@@ -97,12 +100,27 @@ pub struct Access {
     pub stack: Vec<Frame>,
 }
 
+/// Who has created a thread, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Creation {
+    /// The thread.
+    pub tid: i32,
+    /// Its name.
+    pub thread_name: String,
+    /// The function.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+}
+
 /// A lock that a thread held.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Lock {
     /// `mutex` or `rwlock`.
     pub kind: String,
-    /// `write`.
+    /// `read` or `write`.
     pub mode: String,
     /// What it is called.
     pub name: Option<String>,

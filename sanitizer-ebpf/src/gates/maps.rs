@@ -6,8 +6,8 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use sanitizer_ebpf::{
-    Control, Event, HITS, HitRecord, MODULES, ModuleRange, PREEMPTED as PLACES, PreemptedThread,
-    SPACE_RANGES,
+    Control, Creation, Event, HITS, HitRecord, MODULES, ModuleRange, PREEMPTED as PLACES,
+    PreemptedThread, SPACE_RANGES,
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -51,6 +51,10 @@ pub(super) static PREEMPTED: Array<PreemptedThread, PLACES, MMAPABLE> = Array::n
 /// What the tracer is woken for.
 #[btf_map]
 pub(super) static EVENTS: RingBuf<Event, { 64 * 1024 }> = RingBuf::new();
+
+/// Where threads were created. Apart, as these are large: a crowd of new threads leaves room for all else.
+#[btf_map]
+pub(super) static CREATIONS: RingBuf<Creation, { 64 * 1024 }> = RingBuf::new();
 
 /// What the watchdog is woken for: the time at which a thread was stopped.
 #[btf_map]

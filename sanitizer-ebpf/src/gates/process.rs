@@ -1,18 +1,31 @@
 //! Threads of the watched process that are new, and programs that it executes.
 
+use core::ffi::c_void;
+
 use aya_ebpf::{
-    EbpfContext as _, helpers::bpf_get_current_task, macros::raw_tracepoint,
+    EbpfContext as _,
+    bindings::BPF_RB_NO_WAKEUP,
+    helpers::{
+        bpf_get_current_task,
+        generated::{
+            bpf_get_current_comm, bpf_get_current_task_btf, bpf_probe_read_user as read_user,
+            bpf_task_pt_regs,
+        },
+    },
+    macros::raw_tracepoint,
     programs::RawTracePointContext,
 };
 use sanitizer_ebpf::{
-    Counter, EVENT_EXEC, EVENT_THREAD, EVENT_THREADS_LEFT, NEW_THREAD_NS, NO_PROCESS,
+    CREATOR_PIECE, CREATOR_STACK, Counter, EVENT_EXEC, EVENT_THREAD, EVENT_THREADS_LEFT,
+    NEW_THREAD_NS, NO_PROCESS, TrapRegs,
 };
 
-use crate::atomic;
+use crate::{atomic, task::read_kernel};
 
 use super::{
     block::{control, count, tell},
     current::{current_tgid, current_tid, is_watched, tid_of},
+    maps::CREATIONS,
     stop::is_held,
 };
 
@@ -45,9 +58,59 @@ fn newtask(ctx: RawTracePointContext) -> i32 {
         tell(EVENT_THREADS_LEFT, 0, 0, 0);
     }
     if let Some(tid) = tid_of(control, task) {
-        tell(EVENT_THREAD, tid, current_tid(control), flags);
+        let by = current_tid(control);
+        tell_creation(tid, by);
+        tell(EVENT_THREAD, tid, by, flags);
     }
     0
+}
+
+/// Tells where the current thread has called for a new one, if there is room.
+#[inline(always)]
+fn tell_creation(tid: u32, by: u32) {
+    let Some(mut told) = CREATIONS.reserve(0) else {
+        return;
+    };
+    let record = told.as_mut_ptr();
+    // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
+    let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
+    let regs = read_kernel::<TrapRegs>(entry, 0).unwrap_or_default();
+    // SAFETY: the record is reserved for this, and nobody else has a pointer to it.
+    unsafe {
+        (*record).tid = tid;
+        (*record).by = by;
+        bpf_get_current_comm((&raw mut (*record).comm).cast::<c_void>(), 16);
+        (*record).regs = regs;
+        (*record).stack_len = copy_stack(regs.rsp, (&raw mut (*record).stack).cast());
+    }
+    // It is looked for when the thread is told of.
+    told.submit(u64::from(BPF_RB_NO_WAKEUP));
+}
+
+/// Copies user stack from `from` up; the result is the number of valid bytes.
+///
+/// # Safety
+/// `to` points to `CREATOR_STACK` writable bytes of a record.
+#[inline(always)]
+unsafe fn copy_stack(from: u64, to: *mut u8) -> u64 {
+    let mut length = 0;
+    for piece in 0..CREATOR_STACK / CREATOR_PIECE {
+        let offset = piece * CREATOR_PIECE;
+        let source = from.wrapping_add(offset as u64);
+        // SAFETY: the piece is within the buffer; the helper checks the source.
+        let result = unsafe {
+            read_user(
+                to.add(offset).cast(),
+                CREATOR_PIECE as u32,
+                source as *const c_void,
+            )
+        };
+        if result != 0 {
+            break;
+        }
+        length = (offset + CREATOR_PIECE) as u64;
+    }
+    length
 }
 
 /// Another program is executed by a thread that nobody holds: it does not stop there, and all others of its process are gone. Its

@@ -15,7 +15,7 @@ use crate::{
     insn::{AccessKind, ByteUse, Destination, MemAccess, ReadUse, Regs, x86_64},
     kernel::gates::Hit,
     pcmeta::Atomicity,
-    report::finding::{BlockFact, Finding, HeldLock, LiveFact, SideFacts},
+    report::finding::{BlockFact, Finding, Holds, LiveFact, SideFacts},
     symbols::StackSnapshot,
     verdict::{self, Analyzed, Context, Policy, Reason, Verdict},
 };
@@ -33,8 +33,6 @@ pub struct StalledSide {
     pub watched: Watched,
     /// Stack bytes from `regs.rsp` up.
     pub stack: Vec<u8>,
-    /// The locks that it held.
-    pub holds: Vec<HeldLock>,
     /// The watched bytes when the stall began.
     pub before: Vec<u8>,
 }
@@ -62,7 +60,7 @@ pub const BEYOND: &str = "routine-may-read-beyond";
 /// The reason for which nothing is believed that a file says of an access.
 const CUT_SHORT: &str = "file-cut-short";
 
-/// Judges one hit; the reason, where it is no race. `holds` are the locks that the thread of the hit held, `memory` reads that of the process.
+/// Judges one hit; the reason, where it is no race. `holds` is what is known of the locks of the stalled thread and of that of the hit, `memory` reads that of the process.
 ///
 /// # Errors
 /// The name of the reason.
@@ -70,7 +68,7 @@ pub fn classify(
     modules: &ModuleSet,
     stalled: &StalledSide,
     hit: &Hit,
-    holds: &[HeldLock],
+    holds: [&Holds; 2],
     circumstances: &Circumstances,
     policy: &Policy,
     memory: &Memory<'_>,
@@ -126,7 +124,7 @@ pub fn classify(
     if is_cut(stalled_pc) || is_cut(second.pc) {
         return Err(CUT_SHORT);
     }
-    let [stalled_holds, racing_holds] = locks::of_one([&stalled.holds, holds]);
+    let [stalled_holds, racing_holds] = locks::of_one(holds);
     let comm: Vec<u8> = hit
         .comm
         .iter()
@@ -171,6 +169,7 @@ pub fn classify(
                 Vec::new()
             },
             holds: stalled_holds,
+            creator: None,
         },
         racing: SideFacts {
             tid: hit.tid,
@@ -195,6 +194,7 @@ pub fn classify(
             block: block(modules, second.pc),
             live: live(modules, &regs, &hit.stack),
             holds: racing_holds,
+            creator: None,
         },
         value_before: stalled.before.clone(),
         value_after: hit

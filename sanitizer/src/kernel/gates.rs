@@ -20,7 +20,7 @@ use aya::maps::{MapData, RingBuf};
 use aya::programs::PerfEvent as PerfEventProgram;
 use gwp_race_abi::control::Namespace;
 use gwp_race_abi::{
-    Control, Event, HITS, HitRecord, KernelOffsets, PreemptedThread, STACK_BYTES, phase,
+    Control, Creation, Event, HITS, HitRecord, KernelOffsets, PreemptedThread, STACK_BYTES, phase,
 };
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
@@ -65,6 +65,7 @@ struct Programs {
     preempted: SharedArray<PreemptedThread>,
     switches: Switches,
     events: RingBuf<MapData>,
+    creations: RingBuf<MapData>,
     standing: RingBuf<MapData>,
     log: Option<aya_log::EbpfLogger<&'static dyn log::Log>>,
 }
@@ -181,6 +182,7 @@ impl Gates {
             bytes_at(offset_of!(Control, preemption), size_of::<AtomicU64>()),
         ];
         while self.next_event().is_some() {}
+        while self.next_creation().is_some() {}
         if let Home::UserSpace(substitute) = &mut self.home {
             substitute.hits.clear();
         }
@@ -284,6 +286,19 @@ impl Gates {
         }
         // SAFETY: `Event` is plain integers, valid for any bits, and the item is long enough.
         Some(unsafe { item.as_ptr().cast::<Event>().read_unaligned() })
+    }
+
+    /// The next creation of a thread of which the gates have told where it was.
+    pub fn next_creation(&mut self) -> Option<Creation> {
+        let Home::Kernel(programs) = &mut self.home else {
+            return None;
+        };
+        let item = programs.creations.next()?;
+        if item.len() < size_of::<Creation>() {
+            return None;
+        }
+        // SAFETY: `Creation` is plain integers, valid for any bits, and the item is long enough.
+        Some(unsafe { item.as_ptr().cast::<Creation>().read_unaligned() })
     }
 
     /// Hands the gates' debug messages to `log`.

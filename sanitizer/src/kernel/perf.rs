@@ -282,6 +282,21 @@ impl PerfEvent {
         self.arm(address, u64::from(len), bp_type(kind))
     }
 
+    /// Traps the next write to `len` bytes alone: it is off from then on (`perf_event_overflow` in `kernel/events/core.c`). Not for events that are inherited.
+    ///
+    /// # Errors
+    /// As [`PerfEvent::watch`], and where `PERF_EVENT_IOC_REFRESH` does.
+    pub fn watch_next_write(&mut self, address: RuntimeAddr, len: u8) -> Result<(), KernelError> {
+        self.attr.__bindgen_anon_3.bp_addr = address.0;
+        self.attr.__bindgen_anon_4.bp_len = u64::from(len);
+        self.disarm_as(WatchKind::Writes)?;
+        self.before("ioctl(PERF_EVENT_IOC_REFRESH)")?;
+        self.may_be_on.store(true, Relaxed);
+        // SAFETY: the descriptor is open.
+        let result = unsafe { sys::ioctls::REFRESH(self.fd.as_raw_fd(), 1) };
+        self.check(result, "ioctl(PERF_EVENT_IOC_REFRESH)")
+    }
+
     /// Traps before the instruction at an address.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use super::identity::identity;
 use super::location;
 use super::locks::locks_of;
 use super::model::{Access, CodeBlock, Identity, LiveValue, Race, Role, SCHEMA, StackFrame};
+use super::thread_creation::thread_creation;
 use super::thread_start::thread_start;
 use crate::insn::AccessKind;
 use crate::symbols::{Frame, Lack, Span, StackSnapshot, Symbolizer};
@@ -135,6 +136,7 @@ fn access(
         tid: side.tid,
         thread_name: side.thread_name.clone(),
         thread_start: thread_start(&frames, stack.truncated),
+        created_by: (side.creator.as_ref()).map(|creator| thread_creation(symbolizer, creator)),
         module: innermost.and_then(|frame| frame.module.clone()),
         offset: innermost.map_or(Hex(0), |frame| frame.offset),
         introduced_read: side.introduced_read && !symbolizer.is_strict(side.pc),

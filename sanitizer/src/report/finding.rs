@@ -83,7 +83,42 @@ pub struct SideFacts {
     /// What was live at `regs.rip`.
     pub live: Vec<LiveFact>,
     /// The locks that the thread certainly held.
-    pub holds: Vec<HeldLock>,
+    pub holds: Holds,
+    /// Who has created the thread, where that was seen.
+    pub creator: Option<CreatorFacts>,
+}
+
+/// The thread that has created another one, as it was then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreatorFacts {
+    /// Its id.
+    pub tid: u32,
+    /// Its name.
+    pub thread_name: String,
+    /// Its registers behind the system call.
+    pub regs: Regs,
+    /// Stack bytes from `regs.rsp` up.
+    pub stack: Vec<u8>,
+}
+
+/// What is known of the locks that a thread held at its access.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holds {
+    /// Those that tell who holds them.
+    pub alone: Vec<HeldLock>,
+    /// What the thread wrote to first of all after its access, of what looked like a lock that some hold for reading.
+    pub written: Option<WrittenLock>,
+}
+
+/// A thread's first write to a lock after its access. If that released the lock, the thread held it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenLock {
+    /// The lock's first byte's run-time address.
+    pub address: u64,
+    /// Behind the instruction that wrote.
+    pub behind: u64,
+    /// A register had the lock's address then: it is the lock that was meant, and not one of which this word is a part.
+    pub is_given: bool,
 }
 
 /// A lock that a thread holds alone.

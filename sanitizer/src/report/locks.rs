@@ -1,7 +1,7 @@
 //! The locks that the two sides of a race hold: their names, and what follows from them.
 
 use super::clean::clean;
-use super::finding::{Finding, HeldLock, LockKind, SideFacts};
+use super::finding::{Finding, HeldLock, Holds, LockKind, SideFacts, WrittenLock};
 use super::hex::Hex;
 use super::model::{Access, Lock, LockMode, Race};
 use super::names;
@@ -18,13 +18,46 @@ const fn size(kind: LockKind) -> u32 {
 
 /// The locks that one side of a finding holds.
 pub(super) fn locks_of(symbolizer: &Symbolizer, finding: &Finding, side: &SideFacts) -> Vec<Lock> {
-    let lock = |held: &HeldLock| Lock {
+    let lock = |held: &HeldLock, mode| Lock {
         kind: held.kind,
-        mode: LockMode::Write,
+        mode,
         name: name(symbolizer, finding, held),
         address: Hex(held.address),
     };
-    side.holds.iter().map(lock).collect()
+    let Holds { alone, written } = &side.holds;
+    let mut locks: Vec<Lock> = (alone.iter())
+        .map(|held| lock(held, LockMode::Write))
+        .collect();
+    // Whom a lock names as its writer has it alone.
+    let sides = [&finding.stalled, &finding.racing];
+    let is_alone = |address| {
+        let mut alone = sides.iter().flat_map(|side| &side.holds.alone);
+        alone.any(|held| held.address == address)
+    };
+    if let Some(WrittenLock {
+        address,
+        behind,
+        is_given: true,
+    }) = *written
+        && !is_alone(address)
+        && releases(symbolizer, behind.wrapping_sub(1))
+    {
+        let kind = LockKind::Rwlock;
+        locks.push(lock(&HeldLock { address, kind }, LockMode::Read));
+    }
+    locks
+}
+
+/// Whether the code at an address is that of the C libraries which releases read-write locks.
+fn releases(symbolizer: &Symbolizer, pc: u64) -> bool {
+    let is_release = |name: &str| {
+        // glibc's own names have up to three more.
+        let name = name.trim_start_matches('_');
+        matches!(name, "pthread_rwlock_unlock" | "pthread_rwlock_rdunlock")
+    };
+    let frames = symbolizer.frames(pc);
+    let mut functions = frames.iter().filter_map(|frame| frame.function.as_deref());
+    functions.any(is_release)
 }
 
 /// What a lock is called that is a global variable, or a part of one.
@@ -61,16 +94,33 @@ pub(super) fn holds(access: &Access) -> String {
         return "none known".to_owned();
     }
     let lock = |lock: &Lock| match lock.mode {
+        LockMode::Read => format!("{}, for reading", called(lock)),
         LockMode::Write => format!("{}, for writing", called(lock)),
     };
     let locks: Vec<String> = access.holds.iter().map(lock).collect();
     locks.join("; ")
 }
 
-/// What is missing where a side holds locks. None of them is held by the other side, which made its access meanwhile: one thread holds such a lock at a time.
+/// What is missing where a side holds locks. One that the other side holds as well, which made its access meanwhile, is held by both for reading.
 pub(super) fn missing_lock(race: &Race) -> Option<String> {
+    let [stalled, racing] = race.accesses.each_ref();
+    let both = stalled.holds.iter().filter(|lock| {
+        let mut others = racing.holds.iter();
+        others.any(|other| other.address == lock.address)
+    });
+    let both: Vec<String> = both.map(called).collect();
+    if !both.is_empty() {
+        return Some(format!(
+            "both sides hold {} for reading only, which many may at a time: who writes has to hold it for writing",
+            both.join(" and ")
+        ));
+    }
     let [stalled, racing] = race.accesses.each_ref().map(|access| {
-        let locks: Vec<String> = access.holds.iter().map(called).collect();
+        let lock = |lock: &Lock| match lock.mode {
+            LockMode::Read => format!("{} for reading", called(lock)),
+            LockMode::Write => called(lock),
+        };
+        let locks: Vec<String> = access.holds.iter().map(lock).collect();
         (!locks.is_empty()).then(|| locks.join(" and "))
     });
     match (stalled, racing) {
@@ -125,6 +175,18 @@ mod tests {
         assert_eq!(missing.as_deref(), Some(only));
         let (_, missing) = told(vec![], vec![other.clone(), named.clone()]);
         let only = "the racing side holds rwlock (0x7f0000001000) and mutex 'cache.lock\\u{1b}' (0x555500004040), the stalled side does not";
+        assert_eq!(missing.as_deref(), Some(only));
+        let read = |lock: &Lock| Lock {
+            mode: LockMode::Read,
+            ..lock.clone()
+        };
+        let (sides, missing) = told(vec![read(&other)], vec![read(&other), named.clone()]);
+        assert_eq!(sides[0], "rwlock (0x7f0000001000), for reading");
+        let both = "both sides hold rwlock (0x7f0000001000) for reading only, which many may at a time: who writes has to hold it for writing";
+        assert_eq!(missing.as_deref(), Some(both));
+        let (_, missing) = told(vec![], vec![read(&other)]);
+        let only =
+            "the racing side holds rwlock (0x7f0000001000) for reading, the stalled side does not";
         assert_eq!(missing.as_deref(), Some(only));
         let (_, missing) = told(vec![other], vec![named]);
         let both = "each side holds another lock: the stalled side rwlock (0x7f0000001000), the racing side mutex 'cache.lock\\u{1b}' (0x555500004040)";

@@ -43,6 +43,7 @@ mod suppress;
 #[cfg(test)]
 mod tests;
 mod text;
+mod thread_creation;
 mod thread_start;
 mod tsan;
 mod words;

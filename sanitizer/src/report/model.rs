@@ -91,6 +91,22 @@ pub struct ThreadStart {
     pub line: Option<u32>,
 }
 
+/// The thread that has created another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ThreadCreation {
+    /// Its id.
+    pub tid: u32,
+    /// Its name.
+    pub thread_name: String,
+    /// The innermost function of the user's own code that it executed then, demangled.
+    pub function: Option<String>,
+    /// The source file in which that has called.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+}
+
 /// Which side of a race an access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -152,6 +168,9 @@ pub struct Access {
     /// What the thread runs, where its stack is known to the end.
     #[serde(default)]
     pub thread_start: Option<ThreadStart>,
+    /// Who has created the thread, where that was seen.
+    #[serde(default)]
+    pub created_by: Option<ThreadCreation>,
     /// The module of the instruction.
     pub module: Option<String>,
     /// The instruction's link-time address in the module.
@@ -204,11 +223,13 @@ pub struct Lock {
     pub address: Hex,
 }
 
-/// For what a lock is held. Of those who hold one for reading, locks tell only how many they are.
+/// For what a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LockMode {
+    /// By several threads, it may be, none of which is to write.
+    Read,
     /// By one thread alone.
     Write,
 }

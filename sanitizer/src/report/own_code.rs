@@ -38,8 +38,12 @@ const NAMESPACES: [&str; 8] = [
     "<alloc::",
     "__cxxabi",
 ];
-/// With what a thread or a program begins, in static programs too.
-const BEGINNINGS: [&str; 8] = [
+/// With what a thread is created, and it or a program begins, in static programs too.
+const BEGINNINGS: [&str; 12] = [
+    "pthread_create",
+    "__pthread_create",
+    "__pthread_create_2_1",
+    "__clone_internal",
     "_start",
     "start_thread",
     "clone",
@@ -50,11 +54,16 @@ const BEGINNINGS: [&str; 8] = [
     "__libc_start_call_main",
 ];
 
+/// Whether a file is a library of a language.
+pub(super) fn is_library(path: &str) -> bool {
+    let module = names::module(path);
+    LIBRARIES.iter().any(|name| module.starts_with(name))
+}
+
 /// Whether a frame is of the user's own code, as far as its file, module and name tell.
 #[must_use]
 pub fn is_own(frame: &StackFrame) -> bool {
-    let module = frame.module.as_deref().map(names::module);
-    if module.is_some_and(|module| LIBRARIES.iter().any(|name| module.starts_with(name))) {
+    if frame.module.as_deref().is_some_and(is_library) {
         return false;
     }
     let function = frame.function.as_deref();

@@ -1,10 +1,10 @@
 //! A race for tests: two threads bump a counter, one of them through a library.
 
-use super::finding::{Finding, HeldLock, LockKind, RaceClass, SideFacts};
+use super::finding::{Finding, HeldLock, Holds, LockKind, RaceClass, SideFacts};
 use super::hex::Hex;
 use super::model::{
     Access, Excerpt, Identity, Location, LocationKind, Lock, LockMode, Race, Role, SCHEMA,
-    SourceLine, StackFrame, ThreadStart,
+    SourceLine, StackFrame, ThreadCreation, ThreadStart,
 };
 use crate::insn::{AccessKind, Regs};
 
@@ -50,6 +50,13 @@ pub(crate) fn race() -> Race {
             file: Some("/src/main.c".to_owned()),
             line: Some(20),
         }),
+        created_by: Some(ThreadCreation {
+            tid: 10,
+            thread_name: "app".to_owned(),
+            function: Some("start_all".to_owned()),
+            file: Some("/src/main.c".to_owned()),
+            line: Some(31),
+        }),
         module: Some("/opt/lib/libwork.so".to_owned()),
         offset: Hex(0x1139),
         introduced_read: false,
@@ -78,6 +85,7 @@ pub(crate) fn race() -> Race {
         tid: 12,
         thread_name: "reader\u{1b}[31m".to_owned(),
         thread_start: None,
+        created_by: None,
         holds: Vec::new(),
         module: Some("/opt/bin/app".to_owned()),
         offset: Hex(0x2200),
@@ -156,10 +164,14 @@ pub(crate) fn finding() -> Finding {
         mark_may_be_lost: false,
         block: None,
         live: Vec::new(),
-        holds: vec![HeldLock {
-            address: 0x9000,
-            kind: LockKind::Rwlock,
-        }],
+        holds: Holds {
+            alone: vec![HeldLock {
+                address: 0x9000,
+                kind: LockKind::Rwlock,
+            }],
+            written: None,
+        },
+        creator: None,
     };
     let racing = SideFacts {
         tid: 12,
@@ -172,7 +184,7 @@ pub(crate) fn finding() -> Finding {
         kind: AccessKind::Read,
         address: 0x8004,
         size: 2,
-        holds: Vec::new(),
+        holds: Holds::default(),
         ..stalled.clone()
     };
     Finding {

@@ -47,6 +47,7 @@ WARNING: gwp-race: data race (pid=10)
            (changed since the program was built)
     #1 work /src/worker.c:12:5 (libwork.so+0x1139) (BuildId: aabbcc)
     #2 main /src/main.c:30:5 (app+0x2100) (BuildId: aabbcc)
+    created by: thread 'app' (tid=10) in start_all /src/main.c:31
     holds: mutex 'cache.lock' (0x555500004040), for writing
 
   Concurrent atomic read of size 4 at 0x555500004010 by thread 'reader\\u{1b}[31m' (tid=12) [racing]:
@@ -102,7 +103,7 @@ fn json_lines() {
     for (access, role) in accesses.iter().zip(["stalled", "racing"]) {
         has(
             access,
-            "role kind atomic size address pc tid thread_name thread_start module offset stack",
+            "role kind atomic size address pc tid thread_name thread_start created_by module offset stack",
         );
         has(access, "introduced_read stack_truncated holds");
         assert_eq!(access["role"], role);

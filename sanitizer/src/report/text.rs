@@ -8,7 +8,8 @@ use super::excerpt::write_excerpt;
 use super::locks::{holds, missing_lock};
 use super::model::{Access, CodeBlock, Identity, LiveValue, Race, Role};
 use super::words::{
-    capitalized, frame_text, location, padded, routine, summary_places, value, verdict, what,
+    capitalized, creator, frame_text, location, padded, routine, summary_places, value, verdict,
+    what,
 };
 
 const RULE: &str = "==================";
@@ -111,6 +112,9 @@ fn write_access(out: &mut String, access: &Access) -> fmt::Result {
     }
     if access.stack_truncated {
         writeln!(out, "    [the stack goes on]")?;
+    }
+    if let Some(creation) = &access.created_by {
+        writeln!(out, "    created by: {}", creator(creation))?;
     }
     writeln!(out, "    holds: {}", holds(access))?;
     Ok(())

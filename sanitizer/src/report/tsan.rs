@@ -8,7 +8,7 @@ use std::io::Write;
 use super::clean::clean;
 use super::model::{Access, LocationKind, Lock, LockMode, Race};
 use super::summary::Summary;
-use super::words::{capitalized, frame_text, global, padded, summary_place, what};
+use super::words::{capitalized, creation_place, frame_text, global, padded, summary_place, what};
 use super::writer::{Output, ReportWriter, WriteError};
 
 const RULE: &str = "==================";
@@ -80,6 +80,7 @@ fn mutexes(race: &Race, access: &Access) -> String {
     let numbered = access.holds.iter().filter_map(|held| {
         let number = locks.iter().position(|lock| lock.address == held.address)?;
         let mode = match held.mode {
+            LockMode::Read => "read",
             LockMode::Write => "write",
         };
         Some(format!("{mode} M{number}"))
@@ -129,7 +130,23 @@ fn write_race(out: &mut String, race: &Race) -> fmt::Result {
         if access.tid != race.pid {
             let thread = capitalized(&thread(race, access));
             let name = clean(&access.thread_name);
-            writeln!(out, "  {thread} '{name}' (tid={}, running)\n", access.tid)?;
+            let tid = access.tid;
+            let Some(creation) = &access.created_by else {
+                writeln!(out, "  {thread} '{name}' (tid={tid}, running)\n")?;
+                continue;
+            };
+            let by = match creation.tid == race.pid {
+                true => "main thread".to_owned(),
+                false => format!("thread (tid={})", creation.tid),
+            };
+            writeln!(
+                out,
+                "  {thread} '{name}' (tid={tid}, running) created by {by} at:"
+            )?;
+            match creation_place(creation) {
+                Some(place) => writeln!(out, "    #0 {place}\n")?,
+                None => writeln!(out, "    [failed to restore the stack]\n")?,
+            }
         }
     }
     let [stalled, _] = &race.accesses;
@@ -157,6 +174,8 @@ fn write_location(out: &mut String, race: &Race) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::finding::LockKind;
+    use crate::report::hex::Hex;
     use crate::report::sample;
 
     /// Check the words that tools look for, and that known races are none of them.
@@ -180,11 +199,24 @@ mod tests {
             "\n  Mutex M0 (0x555500004040) created at:\n    [failed to restore the stack]\n\n",
             "\n  Previous ",
             " by thread T",
-            "\n  Thread T1 'worker' (tid=11, running)\n",
+            "\n  Thread T1 'worker' (tid=11, running) created by main thread at:\n    #0 start_all /src/main.c:31\n\n",
             "\nSUMMARY: ThreadSanitizer: data race /src/worker.c:7:5 in bump\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        let mut race = race;
+        for access in &mut race.accesses {
+            access.holds = vec![Lock {
+                kind: LockKind::Rwlock,
+                mode: LockMode::Read,
+                name: None,
+                address: Hex(0x9000),
+            }];
+        }
+        let mut text = String::new();
+        write_race(&mut text, &race).unwrap();
+        assert_eq!(text.matches(" (mutexes: read M0):\n").count(), 2, "{text}");
+        assert_eq!(text.matches("\n  Mutex M0 (0x").count(), 1, "{text}");
         let written = |known| {
             let (out, written) = crate::report::writer::testing::kept();
             let mut writer = TsanWriter::new(out, "test");

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::clean::clean;
 use super::finding::RaceClass;
 use super::hex::Hex;
-use super::model::{Access, Location, LocationKind, Object, Race, StackFrame, ThreadStart};
+use super::model::{
+    Access, Location, LocationKind, Object, Race, StackFrame, ThreadCreation, ThreadStart,
+};
 use super::names;
 use super::own_code::{is_own, own_place};
 use crate::insn::AccessKind;
@@ -204,6 +206,33 @@ pub fn place_of(frames: Vec<Frame>) -> Option<String> {
         .map(|name| clean(name).into_owned());
     let words: Vec<String> = function.into_iter().chain(source_place(frame)).collect();
     (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// Who has created a thread, and where.
+pub(super) fn creator(creation: &ThreadCreation) -> String {
+    let name = clean(&creation.thread_name);
+    let mut text = format!("thread '{name}' (tid={})", creation.tid);
+    if let Some(place) = creation_place(creation) {
+        let _ = write!(text, " in {place}");
+    }
+    text
+}
+
+/// The function in which a thread was created, and where that is.
+pub(super) fn creation_place(creation: &ThreadCreation) -> Option<String> {
+    let ThreadCreation {
+        function,
+        file,
+        line,
+        ..
+    } = creation;
+    function.clone().map(|function| {
+        routine(&ThreadStart {
+            function,
+            file: file.clone(),
+            line: *line,
+        })
+    })
 }
 
 /// What a thread runs, and where that is.

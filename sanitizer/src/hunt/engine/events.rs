@@ -7,6 +7,7 @@ use gwp_race_abi::{
     EVENT_SHARED, EVENT_THREAD, EVENT_THREADS_LEFT, EVENT_UNKNOWN_PC, Event, TRAPS_PER_STALL,
 };
 
+use super::rig::Rig;
 use super::sampler::State;
 use super::{Engine, EngineError};
 
@@ -24,6 +25,8 @@ impl Engine {
         match event.kind {
             EVENT_THREAD => {
                 self.rig.arming.note_creation(event.by);
+                let Rig { gates, arming, .. } = &mut self.rig;
+                (self.crew.creations).take_in(gates, |tid| arming.knows(tid));
                 self.crew.take_in_thread(&mut self.rig, event.tid)?;
                 if self.rig.arming.wants_others(self.rig.arming.known()) {
                     self.scan_when_idle();

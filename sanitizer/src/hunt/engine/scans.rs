@@ -84,7 +84,7 @@ impl Engine {
                 Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => {}
                 result => result?,
             },
-            Purpose::Judge { confirm, completed } => self.judge_by(scan, &confirm, completed),
+            Purpose::Judge { confirm, completed } => self.judge_by(scan, confirm, completed),
         }
         self.rig.budget.end_start_up();
         self.sampler.go_idle(&self.rig);
@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Judges what was caught by the modules of a scan. A process that has ended this moment had those of the scan before.
-    fn judge_by(&mut self, scan: Scan, confirm: &Confirm, completed: bool) {
+    fn judge_by(&mut self, scan: Scan, mut confirm: Box<Confirm>, completed: bool) {
         let before = self.rig.modules.clone();
         if let Err(error) = self.take_in(scan) {
             self.rig.outbox.send(&Notice::Debug(error.to_string()));
@@ -143,7 +143,8 @@ impl Engine {
                 .figures
                 .not_reported(MODULES_UNKNOWN, confirm.hits.len());
         } else {
-            confirm.judge(completed, &mut self.sampler.pairs, &mut self.rig);
+            let creator = |tid| self.crew.creations.creator_of(tid).cloned();
+            confirm.judge(completed, &mut self.sampler.pairs, &mut self.rig, creator);
         }
     }
 
@@ -155,11 +156,17 @@ impl Engine {
                 self.rig.loader.scan(self.rig.program.pid, false);
                 (confirm, completed)
             }
+            State::Settle {
+                confirm, completed, ..
+            } => {
+                self.rig.loader.scan(self.rig.program.pid, false);
+                (confirm, completed)
+            }
             State::Scanning(Purpose::Judge { confirm, completed }) => (confirm, completed),
             _ => return,
         };
         match self.rig.loader.answer_within(2 * self.last_words()) {
-            Some(scan) => self.judge_by(scan, &confirm, completed),
+            Some(scan) => self.judge_by(scan, confirm, completed),
             None => self
                 .rig
                 .figures

@@ -10,6 +10,7 @@ use crate::kernel::process::monotonic_ns;
 use crate::kernel::ptrace;
 use crate::kernel::ptrace::Stop;
 
+use super::adviser::SeenLocks;
 use super::crew::let_first_receive;
 use super::rig::release;
 use super::sampler::{Deep, Spot, State};
@@ -110,6 +111,7 @@ impl Engine {
         }
         self.rig.arming.forget(tid);
         self.adviser.locks.bury(tid);
+        self.crew.creations.forget(tid);
         self.sampler.void_claim(&self.rig, tid);
         self.sampler.abandon_if_owner(&mut self.rig, tid);
     }
@@ -187,18 +189,18 @@ impl Engine {
         // Another signal may have led it elsewhere.
         let stands_there = ptrace::registers(hit.tid)
             .is_ok_and(|regs| (regs.rip, regs.rsp) == (hit.regs.rip, hit.regs.rsp));
-        let holds = match stands_there {
+        let locks = match stands_there {
             true => {
                 // It stands right behind its access.
                 let at = (hit.tid, hit.regs.rip.wrapping_sub(1));
                 (self.adviser).held_by(&self.rig, at, &hit.registers(), &stack)
             }
-            false => Vec::new(),
+            false => SeenLocks::default(),
         };
         Deep {
             tid: hit.tid,
             stack,
-            holds,
+            locks,
         }
     }
 

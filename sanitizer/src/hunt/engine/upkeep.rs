@@ -144,6 +144,7 @@ impl Engine {
         self.begin_start_up();
         self.profiler.forget();
         self.sampler.forget_caught(&mut self.rig);
+        self.crew.creations.forget_all();
         self.sampler.abandon(&mut self.rig);
         self.sampler
             .waiting

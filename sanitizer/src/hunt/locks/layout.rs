@@ -43,6 +43,47 @@ pub fn around(bytes: &[u8], word: usize, id: u32) -> Option<(usize, LockKind, Sa
     })
 }
 
+/// Bytes of a read-write lock of either library, which has no more than a mutex.
+pub const RWLOCK: u64 = 56;
+
+/// Bytes of the word, the first one of a read-write lock of glibc or musl, that changes whenever somebody takes or releases it for reading.
+pub const READERS: u8 = 4;
+
+/// Whether a lock that is held for reading may begin with these bytes: most do not.
+pub fn may_be_readers(bytes: &[u8]) -> bool {
+    let readers = words::<1>(bytes).map(|[readers]| readers & !WAITERS);
+    readers.is_some_and(|readers| (1..=MOST_THREADS << 3).contains(&readers))
+}
+
+/// Where musl notes that somebody waits, beside how many readers there are.
+const WAITERS: u32 = 1 << 31;
+
+/// Whether bytes look like a read-write lock that one or more threads hold for reading: of glibc, or of musl (`_rw_lock`, `_rw_waiters` and `_rw_shared` of src/internal/pthread_impl.h).
+/// Much else does.
+pub fn may_be_held_for_reading(bytes: &[u8]) -> bool {
+    let Some(lock) = words::<14>(bytes) else {
+        return false;
+    };
+    let [readers, writers, phase, writing, rest @ ..] = lock;
+    let [.., flags, last] = lock;
+    // The phase of readers, and how many they are.
+    let of_glibc = readers & 1 == 0
+        && (1..MOST_THREADS).contains(&(readers >> 3))
+        && writers <= MOST_THREADS
+        && matches!(phase, 0 | 2)
+        && writing <= 3
+        && rest[..8] == [0; 8]
+        && flags <= MOST_FLAGS
+        && last == 0;
+    let of_musl = (1..=MOST_THREADS).contains(&(readers & !WAITERS))
+        && writers <= MOST_THREADS
+        && lock[2..] == [0; 12];
+    of_glibc || of_musl
+}
+
+/// The highest preference of a read-write lock (`PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`).
+const MOST_FLAGS: u32 = 2;
+
 /// So many words.
 fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
     let mut words = [0; N];
@@ -142,8 +183,6 @@ fn is_mutex_of_musl(bytes: &[u8], id: u32) -> Option<Says> {
 fn is_rwlock(bytes: &[u8], id: u32) -> Option<Says> {
     /// `PTHREAD_RWLOCK_WRPHASE` and `PTHREAD_RWLOCK_WRLOCKED`.
     const WRITING: u32 = 3;
-    /// The highest preference (`PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`).
-    const MOST_FLAGS: u32 = 2;
     let [
         readers,
         writers,
@@ -175,7 +214,6 @@ mod tests {
     use super::*;
 
     const ID: u32 = 41_234;
-    const WAITERS: u32 = 1 << 31;
 
     fn told(words: &[u32], id: u32) -> Vec<(usize, LockKind)> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -238,6 +276,30 @@ mod tests {
             assert_eq!(told(&[vec![0], words.clone()].concat(), ID), [], "{name}");
             let short = words.len() - 5;
             assert_eq!(told(&words[..short], ID), [], "{name}");
+        }
+    }
+
+    /// Check read-write locks that are held for reading, and that no word may be anything else.
+    #[test]
+    fn locks_held_for_reading() {
+        let told = |words: &[u32]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            may_be_held_for_reading(&bytes)
+        };
+        let glibc = [16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let waited_for = [16 | 2 | 4, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0];
+        let musl = [3 | 1 << 31, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        for lock in [glibc, waited_for, musl] {
+            assert!(told(&lock));
+            assert!(!told(&lock[..13]));
+            for place in 0..lock.len() {
+                let mut changed = lock;
+                changed[place] = 0x7fff_fff1;
+                assert!(!told(&changed), "{place}");
+            }
+        }
+        for free_or_written in [[0; 14], [3, 0, 1, 1, 0, 0, ID, 0, 0, 0, 0, 0, 0, 0]] {
+            assert!(!told(&free_or_written));
         }
     }
 

@@ -4,8 +4,11 @@
 //! why there may be more locks than are told, but none less certain.
 
 mod layout;
+mod release;
 
 use layout::Says;
+
+pub use release::ReleaseWatch;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,7 +20,7 @@ use crate::hunt::system_call::Memory;
 use crate::insn::Regs;
 use crate::insn::x86_64::{self, Pointer};
 use crate::kernel::process::monotonic_ns;
-use crate::report::finding::HeldLock;
+use crate::report::finding::{HeldLock, Holds};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
@@ -31,6 +34,8 @@ const SLOTS: usize = 16;
 const ROBUST: usize = 8;
 /// Locks that are told of a thread.
 const MOST: usize = 8;
+/// What looks like locks that some hold for reading: so many are kept to choose from.
+const SHARED: usize = 64;
 /// Numbers that data of any kind has. In a container threads have such ids: there a lock has to stand where something points to, not only near that.
 const SMALL: u32 = 1000;
 /// Numbers that flags and counts have in objects of any kind, which something points to: there only locks are told that the thread's list leads to.
@@ -58,15 +63,19 @@ pub struct Holder<'a> {
     pub robust_list: u64,
 }
 
-/// The locks that a thread holds, as far as they are found until then (CLOCK_MONOTONIC, ns): its stop may not last longer for them, but for the look in hand. `memory` reads only what
+/// What is found of the locks of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The locks that say that it holds them.
+    pub alone: Vec<HeldLock>,
+    /// The likeliest address of a lock that it may hold for reading.
+    pub shared: Option<u64>,
+}
+
+/// The locks of a thread, as far as they are found until then (CLOCK_MONOTONIC, ns): its stop may not last longer for them, but for the look in hand. `memory` reads only what
 /// nobody has to be waited for.
 #[must_use]
-pub fn held(
-    modules: &ModuleSet,
-    holder: &Holder<'_>,
-    memory: &Memory<'_>,
-    until: u64,
-) -> Vec<HeldLock> {
+pub fn find(modules: &ModuleSet, holder: &Holder<'_>, memory: &Memory<'_>, until: u64) -> Found {
     let memory = |address, bytes: &mut [u8]| monotonic_ns() < until && memory(address, bytes);
     let mut search = Search {
         modules,
@@ -78,6 +87,7 @@ pub fn held(
         pages: Vec::new(),
         looked_at: 0,
         found: Vec::new(),
+        shared: Vec::new(),
     };
     search.all(holder);
     search.told()
@@ -85,11 +95,15 @@ pub fn held(
 
 /// The locks of two threads but for those that both seem to hold: one thread holds such a lock at a time, so that is none, or nobody's.
 #[must_use]
-pub fn of_one(both: [&[HeldLock]; 2]) -> [Vec<HeldLock>; 2] {
+pub fn of_one(both: [&Holds; 2]) -> [Holds; 2] {
     let [first, second] = both;
     [(first, second), (second, first)].map(|(own, others)| {
+        let others = &others.alone;
         let is_own = |lock: &&HeldLock| others.iter().all(|other| other.address != lock.address);
-        own.iter().filter(is_own).copied().collect()
+        Holds {
+            alone: own.alone.iter().filter(is_own).copied().collect(),
+            written: own.written,
+        }
     })
 }
 
@@ -121,6 +135,8 @@ struct Search<'a> {
     /// So many of these were looked at.
     looked_at: usize,
     found: Vec<(HeldLock, Says)>,
+    /// What looks like a lock that some hold for reading.
+    shared: Vec<u64>,
 }
 
 impl Search<'_> {
@@ -211,6 +227,21 @@ impl Search<'_> {
                 self.found.push((HeldLock { address, kind }, says));
             }
         }
+        self.find_shared(bytes, page);
+    }
+
+    /// Finds what looks like a lock that some hold for reading.
+    fn find_shared(&mut self, bytes: &[u8], page: u64) {
+        for (number, word) in bytes.chunks_exact(8).enumerate() {
+            let address = page + number as u64 * 8;
+            if layout::may_be_readers(word)
+                && self.shared.len() < SHARED
+                && !self.stack.contains(&address)
+                && layout::may_be_held_for_reading(&bytes[number * 8..])
+            {
+                self.shared.push(address);
+            }
+        }
     }
 
     /// Whether a list leads to a lock.
@@ -223,18 +254,36 @@ impl Search<'_> {
             .is_some_and(|next| next & !INHERITS == address + layout::NEXT)
     }
 
-    /// What is certain of what was found, by address.
-    fn told(self) -> Vec<HeldLock> {
-        let is_exact = |lock: &HeldLock| self.addresses.contains(&lock.address);
+    /// What is certain of what was found, by address, and which lock may be held for reading: one that something points to, or else one that nothing else looks like.
+    fn told(self) -> Found {
+        let is_exact = |address: &u64| self.addresses.contains(address);
         let is_certain = |(lock, says): &(HeldLock, Says)| match self.id {
             SMALL.. => true,
-            LEAST.. => is_exact(lock),
+            LEAST.. => is_exact(&lock.address),
             _ => *says == Says::InList,
         };
         let found = self.found.iter().filter(|&found| is_certain(found));
-        let mut found: Vec<_> = found.map(|&(lock, _)| lock).take(MOST).collect();
-        found.sort_unstable_by_key(|lock| lock.address);
-        found
+        let mut alone: Vec<_> = found.map(|&(lock, _)| lock).take(MOST).collect();
+        alone.sort_unstable_by_key(|lock| lock.address);
+        let shared = self.shared_ones();
+        let pointed_to = shared.iter().copied().find(is_exact);
+        let shared = match shared[..] {
+            [only] => Some(only),
+            _ => pointed_to,
+        };
+        Found { alone, shared }
+    }
+
+    /// What looks like a lock that some hold for reading, but for what is a part of another one: within a lock there are counts and ids, which may look like the beginning of one.
+    fn shared_ones(&self) -> Vec<u64> {
+        let alone = self.found.iter().map(|(lock, _)| lock.address);
+        let starts: Vec<u64> = self.shared.iter().copied().chain(alone).collect();
+        let is_within = |address: u64| {
+            let mut starts = starts.iter();
+            starts.any(|&start| (start + 1..start + layout::RWLOCK).contains(&address))
+        };
+        let shared = self.shared.iter().copied();
+        shared.filter(|&address| !is_within(address)).collect()
     }
 }
 

@@ -18,7 +18,7 @@ fn held_here(regs: &Regs, stack: &[u64], robust_list: u64) -> Vec<u64> {
         stack: &stack,
         robust_list,
     };
-    let found = held(&ModuleSet::default(), &holder, &memory, LATER);
+    let found = find(&ModuleSet::default(), &holder, &memory, LATER).alone;
     found.into_iter().map(|lock| lock.address).collect()
 }
 
@@ -106,7 +106,7 @@ fn locks_near_what_is_pointed_to() {
             stack: &[],
             robust_list: 0,
         };
-        held(&ModuleSet::default(), &holder, &memory, until)
+        find(&ModuleSet::default(), &holder, &memory, until).alone
     };
     let lock = HeldLock {
         address: START + 8,
@@ -140,7 +140,9 @@ fn copies_are_no_locks() {
             stack: &[],
             robust_list: 0,
         };
-        held(&ModuleSet::default(), &holder, &memory, LATER).len()
+        find(&ModuleSet::default(), &holder, &memory, LATER)
+            .alone
+            .len()
     };
     let plain = [1, 0, ID, 1, 0, 0, 0, 0, 0, 0];
     assert_eq!(found(&plain, START + STACK + 0x2000), 1);
@@ -166,6 +168,41 @@ fn one_holds_a_lock_at_a_time() {
         address,
         kind: LockKind::Mutex,
     };
-    let told = of_one([&[lock(1), lock(2)], &[lock(2), lock(3)]]);
+    let both = [[1, 2], [2, 3]].map(|both| Holds {
+        alone: both.map(lock).to_vec(),
+        written: None,
+    });
+    let told = of_one(both.each_ref()).map(|holds| holds.alone);
     assert_eq!(told, [vec![lock(1)], vec![lock(3)]]);
+}
+
+/// Check which lock is watched that may be held for reading: one that something points to, or the only one that there is, and none on the thread's own stack.
+#[test]
+fn lock_that_may_be_held_for_reading() {
+    const START: u64 = ADDRESSES.start;
+    let shared = |places: &[usize], points_to: u64, rsp: u64| {
+        let mut words = [u32::MAX; PAGE / 4];
+        for &place in places {
+            words[place / 4..][..14].copy_from_slice(&[8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        }
+        let memory = page(&words);
+        let regs = Regs {
+            rdi: points_to,
+            rsp,
+            ..Regs::default()
+        };
+        let holder = Holder {
+            id: 4711,
+            pc: regs.rip,
+            regs: &regs,
+            stack: &[],
+            robust_list: 0,
+        };
+        find(&ModuleSet::default(), &holder, &memory, LATER).shared
+    };
+    assert_eq!(shared(&[], START, 0), None);
+    assert_eq!(shared(&[64], START, 0), Some(START + 64));
+    assert_eq!(shared(&[64, 256], START, 0), None);
+    assert_eq!(shared(&[64, 256], START + 256, 0), Some(START + 256));
+    assert_eq!(shared(&[64], START, START + 0x100), None);
 }

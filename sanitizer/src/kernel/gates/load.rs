@@ -130,6 +130,9 @@ impl Gates {
         let events = take("EVENTS")?
             .try_into()
             .map_err(|cause| wrong("EVENTS", &cause))?;
+        let creations = take("CREATIONS")?
+            .try_into()
+            .map_err(|cause| wrong("CREATIONS", &cause))?;
         let standing = take("STANDING")?
             .try_into()
             .map_err(|cause| wrong("STANDING", &cause))?;
@@ -146,6 +149,7 @@ impl Gates {
             preempted,
             switches,
             events,
+            creations,
             standing,
             log,
         };

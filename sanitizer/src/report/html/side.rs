@@ -4,7 +4,7 @@ use crate::report::clean::clean;
 use crate::report::excerpt::marked;
 use crate::report::locks::holds;
 use crate::report::model::{Access, Excerpt, LiveValue, Role, StackFrame};
-use crate::report::words::{capitalized, file_name, padded, routine, source_place, what};
+use crate::report::words::{capitalized, creator, file_name, padded, routine, source_place, what};
 
 /// See the module.
 pub(super) struct SideView {
@@ -67,6 +67,7 @@ fn facts(access: &Access) -> Vec<(&'static str, String)> {
     let name = clean(&access.thread_name);
     let mut facts = vec![("Thread", format!("'{name}' (tid={})", access.tid))];
     facts.extend((access.thread_start.iter()).map(|start| ("Runs", routine(start))));
+    facts.extend((access.created_by.iter()).map(|creation| ("Created by", creator(creation))));
     facts.push(("Holds", holds(access)));
     facts.push(("Address", padded(access.address)));
     facts.push(("Instruction", access.pc.to_string()));

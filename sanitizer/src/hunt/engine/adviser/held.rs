@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::hunt::engine::as_pid;
 use crate::hunt::engine::rig::Rig;
-use crate::hunt::locks::{self, Holder};
+use crate::hunt::locks::{self, Holder, ReleaseWatch};
 use crate::insn::Regs;
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::kernel::robust_list;
-use crate::report::finding::HeldLock;
+use crate::report::finding::{HeldLock, Holds};
 use crate::tracee::memory::Resident;
 
 use super::Adviser;
@@ -16,8 +16,32 @@ use super::Adviser;
 /// How long it is looked for them: the thread stands meanwhile.
 const TIME: Duration = Duration::from_micros(150);
 
+/// What was seen of the locks of a thread that stood still.
+#[derive(Debug, Default)]
+pub struct SeenLocks {
+    /// Those that say that it holds them.
+    pub alone: Vec<HeldLock>,
+    /// Waits for what it does with one that it may hold for reading.
+    pub release: Option<ReleaseWatch>,
+}
+
+impl SeenLocks {
+    /// What is known by now.
+    pub fn holds(&mut self) -> Holds {
+        Holds {
+            alone: self.alone.clone(),
+            written: self.release.as_mut().and_then(ReleaseWatch::written),
+        }
+    }
+
+    /// Whether more is to come.
+    pub fn is_awaited(&mut self) -> bool {
+        (self.release.as_mut()).is_some_and(|release| release.written().is_none())
+    }
+}
+
 impl Adviser {
-    /// The locks that a thread certainly holds, which stands before or right behind the access at `pc` with these registers and this stack. Only what is in memory is read: whoever
+    /// The locks that a thread holds, which stands before or right behind the access at `pc` with these registers and this stack. Only what is in memory is read: whoever
     /// provides the rest must not be waited for.
     pub fn held_by(
         &mut self,
@@ -25,14 +49,14 @@ impl Adviser {
         (tid, pc): (u32, u64),
         regs: &Regs,
         stack: &[u8],
-    ) -> Vec<HeldLock> {
+    ) -> SeenLocks {
         let until = monotonic_ns() + nanos(TIME);
         let pid = as_pid(rig.program.pid);
         let (Some(id), Ok(resident)) = (
             self.locks.innermost_id(pid, tid),
             Resident::of_standing(as_pid(tid)),
         ) else {
-            return Vec::new();
+            return SeenLocks::default();
         };
         let holder = Holder {
             id,
@@ -42,6 +66,12 @@ impl Adviser {
             robust_list: robust_list::head(tid).unwrap_or(0),
         };
         let memory = |address, bytes: &mut [u8]| resident.read_exact(as_pid(tid), address, bytes);
-        locks::held(&rig.modules, &holder, &memory, until)
+        let found = locks::find(&rig.modules, &holder, &memory, until);
+        // Fails where the thread has no breakpoint left: then it stays unknown.
+        let release = |address| ReleaseWatch::begin(tid, address).ok();
+        SeenLocks {
+            alone: found.alone,
+            release: found.shared.and_then(release),
+        }
     }
 }

@@ -33,6 +33,7 @@ use decisions::Decisions;
 use locks::Locks;
 
 pub use decisions::Way;
+pub use held::SeenLocks;
 
 /// See the module.
 pub struct Adviser {

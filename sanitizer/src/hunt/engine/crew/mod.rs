@@ -1,5 +1,6 @@
 //! The program's threads: who is taken in, who is let alone, and what they cost.
 
+mod creations;
 mod first_thread;
 mod own_stops;
 
@@ -12,6 +13,7 @@ use crate::hunt::respite::Respite;
 use crate::hunt::wire::Notice;
 use crate::tracee;
 
+use creations::Creations;
 use own_stops::OwnStops;
 
 pub use first_thread::let_first_receive;
@@ -21,6 +23,7 @@ pub struct Crew {
     pub adoption: Adoption,
     pub respite: Respite,
     pub own_stops: OwnStops,
+    pub creations: Creations,
 }
 
 impl Crew {
@@ -30,6 +33,7 @@ impl Crew {
             adoption: Adoption::new(share),
             respite: Respite::new(share),
             own_stops: OwnStops::default(),
+            creations: Creations::default(),
         }
     }
 

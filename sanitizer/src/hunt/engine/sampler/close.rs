@@ -6,7 +6,7 @@ use std::time::Duration;
 use gwp_race_abi::{KNOWN_BITS, phase};
 
 use crate::hunt::classify::{StalledSide, racing_call};
-use crate::hunt::engine::adviser::Adviser;
+use crate::hunt::engine::adviser::{Adviser, SeenLocks};
 use crate::hunt::engine::as_pid;
 use crate::hunt::engine::rig::{Rig, Standing};
 use crate::hunt::strategy::{Conflict, Outcome};
@@ -186,22 +186,22 @@ impl Sampler {
         rig.arming.watchpoints().unwatch();
         let told = self.tell_caught(rig, adviser, &stalled, &hits);
         let deep = deep.or(stalled.deep);
-        let racing_holds = deep.map(|Deep { tid, stack, holds }| {
+        let racing_locks = deep.map(|Deep { tid, stack, locks }| {
             let mut hits = hits.iter_mut();
             let hit = hits.find(|hit| hit.tid == tid && hit.stopping);
             if let Some(hit) = hit.filter(|hit| stack.len() > hit.stack.len()) {
                 hit.stack = stack;
             }
-            (tid, holds)
+            (tid, locks)
         });
         let Standing { tid, regs, call } = stalled.thread;
         let watched = stalled.watched;
-        let (stack, holds) = if told && !rig.setup.full_repeats {
-            (Vec::new(), Vec::new())
+        let (stack, stalled_locks) = if told && !rig.setup.full_repeats {
+            (Vec::new(), SeenLocks::default())
         } else {
             let stack = rig.read_stack(regs.rsp);
-            let holds = adviser.held_by(rig, (tid, regs.rip), &regs, &stack);
-            (stack, holds)
+            let locks = adviser.held_by(rig, (tid, regs.rip), &regs, &stack);
+            (stack, locks)
         };
         let name = tracee::threads::name(as_pid(rig.program.pid), as_pid(tid)).unwrap_or_default();
         let behind = watched.behind;
@@ -214,12 +214,12 @@ impl Sampler {
                 call,
                 watched,
                 stack,
-                holds,
                 before: stalled.before,
             },
             preempted_until: None,
             hits,
-            racing_holds,
+            stalled_locks,
+            racing_locks,
             name,
             open: since..closed,
             deadline: monotonic_ns() + nanos(CONFIRM_TIME),

@@ -1,6 +1,6 @@
 //! The stalled thread makes its access, and what was caught is judged.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gwp_race_abi::phase;
 use nix::unistd::Pid;
@@ -11,16 +11,28 @@ use crate::hunt::engine::as_pid;
 use crate::hunt::engine::rig::Rig;
 use crate::hunt::wire::Notice;
 use crate::kernel::gates::Hit;
-use crate::kernel::process::monotonic_ns;
+use crate::kernel::process::{monotonic_ns, nanos};
+use crate::report::finding::CreatorFacts;
 use crate::tracee::memory;
 use crate::verdict::{Policy, Reason};
 
 use super::pairs::{Pairs, Seen, Spot};
 use super::{Confirm, Purpose, Sampler, State};
 
+/// Threads that have not released their locks this long after their accesses are not waited for: nothing else is hunted meanwhile.
+const RELEASE_TIME: Duration = Duration::from_millis(20);
+/// How often it is looked whether they have.
+const LOOK_TIME: Duration = Duration::from_millis(1);
+
 impl Confirm {
-    /// Tells what of it is a race, and why the rest is none. `completed`: the stalled thread was seen to make its access.
-    pub fn judge(&self, completed: bool, pairs: &mut Pairs, rig: &mut Rig) {
+    /// Tells what of it is a race, and why the rest is none. `completed`: the stalled thread was seen to make its access. `creator` knows who has created a thread.
+    pub fn judge(
+        &mut self,
+        completed: bool,
+        pairs: &mut Pairs,
+        rig: &mut Rig,
+        creator: impl Fn(u32) -> Option<CreatorFacts>,
+    ) {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -37,13 +49,14 @@ impl Confirm {
             mixed: rig.setup.report_mixed,
             unanalyzed: rig.setup.report_unanalyzed,
         };
-        let side = &self.side;
-        let spot = Spot::new(side.watched.pc, side.call.as_ref());
-        for hit in &self.hits {
-            let holds = self.holds_at(hit);
-            let modules = &rig.modules;
+        let spot = Spot::new(self.side.watched.pc, self.side.call.as_ref());
+        let stalled_holds = self.stalled_locks.holds();
+        let hits = std::mem::take(&mut self.hits);
+        for hit in &hits {
+            let holds = [&stalled_holds, &self.holds_at(hit)];
+            let (modules, side) = (&rig.modules, &self.side);
             match classify(modules, side, hit, holds, &circumstances, &policy, &memory) {
-                Ok(finding) => {
+                Ok(mut finding) => {
                     let seen = Seen::of(spot, hit, &rig.modules);
                     if let Some(reason) = pairs.refuted(&seen) {
                         rig.figures.not_reported(reason.name(), 1);
@@ -52,7 +65,7 @@ impl Confirm {
                     let is_told_by_pc = rig.is_told_by_pc(hit, finding.racing.pc);
                     if !pairs.tell(seen, is_told_by_pc) && !rig.setup.full_repeats {
                         rig.outbox.send(&Notice::Repeat {
-                            stalled: side.watched.pc,
+                            stalled: self.side.watched.pc,
                             racing: seen.racing.behind(),
                         });
                     } else {
@@ -62,6 +75,9 @@ impl Confirm {
                             finding.watch_address,
                         ];
                         let maps = rig.modules.map_infos(&addresses);
+                        for side in [&mut finding.stalled, &mut finding.racing] {
+                            side.creator = creator(side.tid);
+                        }
                         if !rig.outbox.send(&Notice::Race(Box::new(finding), maps)) {
                             pairs.take_back(&seen);
                         }
@@ -89,12 +105,47 @@ impl Confirm {
 impl Sampler {
     /// The owner has made its access, or was not seen to.
     pub fn end_confirm(&mut self, rig: &mut Rig, completed: bool) {
-        let State::Confirm(confirm) = std::mem::replace(&mut self.state, State::Idle) else {
+        let State::Confirm(mut confirm) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
         };
         let completed = completed || rig.gates.phase().is(phase::CONFIRMED);
         rig.arming.unbreak(confirm.side.tid);
-        self.begin_scan(rig, Purpose::Judge { confirm, completed }, false);
+        if completed && confirm.awaits_release() {
+            self.enter(rig, phase::CLOSED);
+            rig.nobody_stands();
+            let now = monotonic_ns();
+            self.state = State::Settle {
+                confirm,
+                completed,
+                until: now + nanos(RELEASE_TIME),
+                look: now + nanos(LOOK_TIME),
+            };
+        } else {
+            self.begin_scan(rig, Purpose::Judge { confirm, completed }, false);
+        }
+    }
+
+    /// Looks what the threads that were caught have done with their locks.
+    pub(super) fn settle(&mut self, rig: &mut Rig, now: u64) {
+        let State::Settle {
+            mut confirm,
+            completed,
+            until,
+            ..
+        } = std::mem::replace(&mut self.state, State::Idle)
+        else {
+            return;
+        };
+        if now < until && confirm.awaits_release() {
+            self.state = State::Settle {
+                confirm,
+                completed,
+                until,
+                look: until.min(now + nanos(LOOK_TIME)),
+            };
+        } else {
+            self.begin_scan(rig, Purpose::Judge { confirm, completed }, false);
+        }
     }
 
     /// The race of these two places was told already: its stacks are not wanted.

@@ -70,6 +70,7 @@ impl Sampler {
             State::Confirm(confirm) if now >= confirm.deadline => {
                 self.end_confirm_in_vain(rig, now);
             }
+            State::Settle { look, .. } if now >= *look => self.settle(rig, now),
             _ => {}
         }
         true
@@ -105,7 +106,7 @@ impl Sampler {
 
     pub fn abandon_if_owner(&mut self, rig: &mut Rig, tid: u32) {
         let owner = match &self.state {
-            State::Idle | State::Scanning(_) => return,
+            State::Idle | State::Settle { .. } | State::Scanning(_) => return,
             State::Seek { tid, .. } => *tid,
             State::Stalled(stalled) => stalled.thread.tid,
             State::Confirm(confirm) => confirm.side.tid,
@@ -148,7 +149,9 @@ impl Sampler {
     /// counters meant can no longer be known.
     pub fn forget_caught(&mut self, rig: &mut Rig) {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Confirm(confirm) | State::Scanning(Purpose::Judge { confirm, .. }) => {
+            State::Confirm(confirm)
+            | State::Settle { confirm, .. }
+            | State::Scanning(Purpose::Judge { confirm, .. }) => {
                 rig.figures
                     .not_reported(MODULES_UNKNOWN, confirm.hits.len());
             }

@@ -11,7 +11,7 @@ use gwp_race_abi::phase;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::classify::StalledSide;
-use crate::hunt::engine::adviser::{Adviser, Way};
+use crate::hunt::engine::adviser::{Adviser, SeenLocks, Way};
 use crate::hunt::engine::as_pid;
 use crate::hunt::engine::rig::{Rig, Standing};
 use crate::hunt::strategy::{About, Outcome};
@@ -269,12 +269,12 @@ impl Sampler {
         }
         let told = self.tell_caught(rig, adviser, &stalled, &hits);
         let is_full = !told || rig.setup.full_repeats;
-        let mut holds = Vec::new();
+        let mut stalled_locks = SeenLocks::default();
         if is_full {
-            holds = adviser.held_by(rig, (tid, regs.rip), &regs, &stack);
+            stalled_locks = adviser.held_by(rig, (tid, regs.rip), &regs, &stack);
             // It may have gone on meanwhile: then they are not those of where it stood.
             if rig.preempted_back().is_some() {
-                holds.clear();
+                stalled_locks = SeenLocks::default();
             }
         }
         let name = tracee::threads::name(as_pid(rig.program.pid), as_pid(tid)).unwrap_or_default();
@@ -289,12 +289,12 @@ impl Sampler {
                     true => stack,
                     false => Vec::new(),
                 },
-                holds,
                 before: stalled.before,
             },
             preempted_until: Some(now + nanos(LONGEST_OFF)),
             hits,
-            racing_holds: None,
+            stalled_locks,
+            racing_locks: None,
             name,
             open: stalled.opened..closed,
             deadline: now + nanos(CONFIRM_TIME),

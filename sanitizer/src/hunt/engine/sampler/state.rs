@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::hunt::classify::StalledSide;
+use crate::hunt::engine::adviser::SeenLocks;
 use crate::hunt::engine::rig::{CLAIM_TIME, Standing};
 use crate::hunt::engine::waiting::Early;
 use crate::hunt::strategy::Patience;
 use crate::hunt::watched::Watched;
 use crate::kernel::gates::{Hit, Preempted};
 use crate::kernel::process::nanos;
-use crate::report::finding::HeldLock;
+use crate::report::finding::Holds;
 
 /// What is in hand.
 pub enum State {
@@ -28,6 +29,15 @@ pub enum State {
     Stalled(Box<Stalled>),
     /// The owner was let go; did it make its access?
     Confirm(Box<Confirm>),
+    /// Nobody stands still and no gate does anything: it is still to be seen what the threads that were caught do with their locks.
+    Settle {
+        confirm: Box<Confirm>,
+        completed: bool,
+        /// How long that is waited for, CLOCK_MONOTONIC, ns.
+        until: u64,
+        /// When it is looked next.
+        look: u64,
+    },
     /// Nobody stands still and no gate does anything: the loader scans the modules.
     Scanning(Purpose),
 }
@@ -50,7 +60,7 @@ impl State {
 
     /// Whether no thread is held, or was for what is in hand: there is time.
     pub const fn holds_nobody(&self) -> bool {
-        matches!(self, Self::Idle | Self::Scanning(_))
+        matches!(self, Self::Idle | Self::Settle { .. } | Self::Scanning(_))
     }
 
     /// When what is in hand has lasted long enough, CLOCK_MONOTONIC, ns; nothing where it does not end by itself.
@@ -60,6 +70,7 @@ impl State {
             Self::Seek { deadline, .. } => Some(*deadline),
             Self::Stalled(stalled) => Some(stalled.look_at_locks.min(stalled.deadline)),
             Self::Confirm(confirm) => Some(confirm.deadline),
+            Self::Settle { look, .. } => Some(*look),
         }
     }
 }
@@ -119,8 +130,8 @@ pub struct Deep {
     pub tid: u32,
     /// Its whole stack.
     pub stack: Vec<u8>,
-    /// The locks that it holds.
-    pub holds: Vec<HeldLock>,
+    /// What was seen of its locks.
+    pub locks: SeenLocks,
 }
 
 /// Somebody was caught, and the thread that was held goes on.
@@ -129,8 +140,10 @@ pub struct Confirm {
     /// It was not held, but off its processor: until when it may be, CLOCK_MONOTONIC, ns.
     pub preempted_until: Option<u64>,
     pub hits: Vec<Hit>,
-    /// The locks that the racing thread held that has stopped: which one that is.
-    pub racing_holds: Option<(u32, Vec<HeldLock>)>,
+    /// What was seen of the locks of the thread that was held.
+    pub stalled_locks: SeenLocks,
+    /// The same of the racing thread that has stopped: which one that is.
+    pub racing_locks: Option<(u32, SeenLocks)>,
     /// Of its thread.
     pub name: String,
     /// Since when accesses count, and until when, CLOCK_MONOTONIC, ns.
@@ -140,11 +153,18 @@ pub struct Confirm {
 
 impl Confirm {
     /// The locks that the thread of a hit held, as far as that is known.
-    pub fn holds_at(&self, hit: &Hit) -> &[HeldLock] {
-        match &self.racing_holds {
-            Some((tid, holds)) if hit.stopping && hit.tid == *tid => holds,
-            _ => &[],
+    pub fn holds_at(&mut self, hit: &Hit) -> Holds {
+        match &mut self.racing_locks {
+            Some((tid, locks)) if hit.stopping && hit.tid == *tid => locks.holds(),
+            _ => Holds::default(),
         }
+    }
+
+    /// Whether it is still to be seen what a thread does with a lock.
+    pub fn awaits_release(&mut self) -> bool {
+        let racing = self.racing_locks.as_mut().map(|(_, locks)| locks);
+        let mut all = racing.into_iter().chain([&mut self.stalled_locks]);
+        all.any(SeenLocks::is_awaited)
     }
 
     /// Where the threads stood.
