@@ -8,6 +8,7 @@ mod conformance;
 mod cookbook;
 mod coverage;
 mod cut_files;
+mod debug_files;
 mod decision_words;
 mod decisions;
 mod descendants;

@@ -135,6 +135,7 @@ impl Reporter {
         let beforehand = Beforehand::read(args, stored.as_mut())?;
         let map = SourceMap::new(&args.source_map);
         let source_files = SourceFiles::new(map.clone())?;
+        let sources = Sources::new(args.debug_files.dirs()?);
         let form = Form {
             format: args.format,
             source_root: args.source_root.as_deref(),
@@ -164,7 +165,7 @@ impl Reporter {
         let can_reopen = report_file.is_some();
         let knows_races = !beforehand.baseline.is_empty();
         let progress = Arc::new(Progress::default());
-        let files = Arc::new(Mutex::new(Client::new(reader, Sources::default())));
+        let files = Arc::new(Mutex::new(Client::new(reader, sources)));
         let mut state = State {
             progress: Arc::clone(&progress),
             base: Symbolizer::over(Arc::clone(&files) as _),

@@ -73,16 +73,16 @@ fn overlap(finding: &Finding) -> (u64, u32) {
 
 /// How many of the outermost frames are what the C library begins a thread or a program with: their lines
 /// would tell nobody anything, and reading its debug information takes most of a report's time.
-fn beginnings(symbolizer: &Symbolizer, finding: &Finding, pcs: &[u64]) -> usize {
-    let path = |pc| symbolizer.module_at(pc).map(|module| &module.path);
-    let own = [pcs.first().and_then(|&pc| path(pc)), Some(&finding.exe)];
-    let begins = |pc: u64| {
+pub(super) fn beginnings(symbolizer: &Symbolizer, exe: &str, pcs: &[u64]) -> usize {
+    let path = |pc| symbolizer.module_at(pc).map(|module| module.path.as_str());
+    let own = [pcs.first().and_then(|&pc| path(pc)), Some(exe)];
+    // The access itself is none, wherever it is.
+    let outer = pcs.get(1..).unwrap_or_default();
+    let begins = |&pc: &u64| {
         !own.contains(&path(pc))
             || symbolizer.frame_by_symbol(pc).function.as_deref() == Some("_start")
     };
-    // The access itself is none, wherever it is.
-    let outer = pcs.get(1..).unwrap_or_default();
-    outer.iter().rev().take_while(|&&pc| begins(pc)).count()
+    outer.iter().rev().take_while(|pc| begins(pc)).count()
 }
 
 /// One side, and where its frames are on the stack.
@@ -97,7 +97,7 @@ fn access(
         bytes: side.stack.clone(),
     };
     let stack = symbolizer.unwind_access(side.pc, &side.regs, &snapshot);
-    let beginnings = beginnings(symbolizer, finding, &stack.pcs);
+    let beginnings = beginnings(symbolizer, &finding.exe, &stack.pcs);
     let (inner, outer) = stack.pcs.split_at(stack.pcs.len() - beginnings);
     let inner = inner.iter().flat_map(|&pc| symbolizer.frames(pc));
     let outer = outer.iter().map(|&pc| symbolizer.frame_by_symbol(pc));

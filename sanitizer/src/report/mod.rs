@@ -4,6 +4,7 @@
 //! A [`Finding`] holds raw facts; [`build_race`] resolves it to a [`Race`]; a
 //! [`ReportWriter`] prints it at once.
 
+mod add_names;
 mod baseline;
 mod build;
 pub mod clean;
@@ -48,6 +49,7 @@ mod tsan;
 mod words;
 mod writer;
 
+pub use add_names::{NamelessModule, add_names, nameless_modules};
 pub use baseline::{Baseline, BaselineError};
 pub use build::build_race;
 pub use coverage::{Coverage, LookedAt};

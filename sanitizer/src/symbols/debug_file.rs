@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use super::beside::{Beside, Looked, Wanted};
+use super::debug_dirs::DebugDirs;
 use super::elf_file::ElfFile;
 use super::module::ModuleInfo;
-use super::source::{DEFAULT_DEBUG_DIR, Source};
+use super::source::Source;
 use crate::image::Image;
 
 /// Where the files that belong to a module are looked for.
@@ -70,16 +71,16 @@ impl Search<'_> {
     }
 }
 
-/// The debug file of a module as an image, where it has at most `most` bytes.
+/// The debug file of a module as an image, where it has at most `most` bytes, looked for in these folders.
 #[must_use]
-pub fn debug_image(module: &ModuleInfo, most: u64) -> Option<Image> {
-    let source = Arc::new(Source::of(module, &[DEFAULT_DEBUG_DIR.into()]).ok()?);
+pub fn debug_image(module: &ModuleInfo, dirs: &Arc<DebugDirs>, most: u64) -> Option<Image> {
+    let source = Arc::new(Source::of(module, dirs).ok()?);
     let beside: Arc<dyn Beside> = Arc::clone(&source) as _;
     let file = ElfFile::new(source.opened().again().ok()?, Arc::clone(&beside)).ok()?;
     let (wanted, found) = Search(&beside).debug_file_up_to(&file, most)?;
     let Looked::Found(again) = source.look(&wanted) else {
         return None;
     };
-    let image = Image::from_any_file(again.file, &source.place(&wanted)?).ok()?;
+    let image = Image::from_any_file(again.file, &source.place(&wanted)?.path).ok()?;
     (image.build_id().unwrap_or_default() == found.build_id()).then_some(image)
 }

@@ -26,6 +26,7 @@ mod abbreviations;
 mod beside;
 mod call_frames;
 mod cfi;
+mod debug_dirs;
 mod debug_file;
 mod debug_info;
 mod demangle;
@@ -68,6 +69,7 @@ mod walked_code;
 
 pub use beside::{Beside, FileIdentity, Looked, Opened, Wanted};
 pub use call_frames::CallFrames;
+pub use debug_dirs::DebugDirs;
 pub use debug_file::debug_image;
 pub use facts::Facts;
 pub use fragments::{load_metadata, names_function};
