@@ -9,6 +9,7 @@ mod cookbook;
 mod coverage;
 mod cut_files;
 mod debug_files;
+mod debuginfod;
 mod decision_words;
 mod decisions;
 mod descendants;

@@ -11,7 +11,7 @@ use super::form::Format;
 use super::messages::of_arguments;
 use super::wanted::Wanted;
 
-pub use debug_files::DebugDirArgs;
+pub use debug_files::{DebugDirArgs, DebugFileArgs};
 pub use watch::{KnownRaces, Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo};
 
 /// Catches data races of programs in production in the act, and explains them.

@@ -51,7 +51,7 @@ mod writer;
 
 pub use add_names::{NamelessModule, add_names, nameless_modules};
 pub use baseline::{Baseline, BaselineError};
-pub use build::build_race;
+pub use build::{build_race, places};
 pub use coverage::{Coverage, LookedAt};
 pub use database_file::{DatabaseFileError, database_file};
 pub use descriptor::{DescriptorError, is_own_descriptor, open_descriptor};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::beside::Opened;
 use crate::kernel::foreign::{ForeignError, Purpose, Root};
+use crate::kernel::named::open_file;
 use crate::kernel::rights::as_caller;
 
 /// Where distributions install debug files.
@@ -30,16 +31,36 @@ enum DebugDir {
 /// Where something of a folder would be.
 #[derive(Debug)]
 pub(super) struct Place<'dirs> {
-    /// The folder that the user has named in which it is looked up; else the root of the process that has mapped the file.
-    named: Option<&'dirs Root>,
+    /// Where its name is looked up.
+    within: Within<'dirs>,
     /// Its name there.
     pub(super) path: PathBuf,
+}
+
+/// Where a name is looked up.
+#[derive(Debug)]
+enum Within<'dirs> {
+    /// In the root of the process that has mapped the file.
+    There,
+    /// In a folder that the user has named.
+    Named(&'dirs Root),
+    /// By the user himself.
+    Ours,
 }
 
 impl Place<'_> {
     /// In the root of the process that has mapped the file.
     pub(super) const fn there(path: PathBuf) -> Self {
-        Self { named: None, path }
+        let within = Within::There;
+        Self { within, path }
+    }
+
+    /// In the cache of what servers have sent to the user.
+    pub(super) fn served(cache: &Path, build_id: &[u8]) -> Option<Self> {
+        is_build_id(build_id).then(|| Self {
+            within: Within::Ours,
+            path: served_file(cache, build_id),
+        })
     }
 
     /// Opens what is there, if it is an ELF file. `root`: that of the process that has mapped the file, if names lead anywhere.
@@ -47,11 +68,12 @@ impl Place<'_> {
         let open = |root: &Root| -> Result<File, ForeignError> {
             root.file(&self.path, Purpose::Debug)?.open()
         };
-        let file = match self.named {
-            Some(named) => as_caller(|| open(named)).ok()?,
-            None => open(root?),
+        let file = match self.within {
+            Within::Named(named) => as_caller(|| open(named)).ok()?.ok()?,
+            Within::Ours => as_caller(|| open_file(&self.path)).ok()?.ok()?,
+            Within::There => open(root?).ok()?,
         };
-        Opened::elf(file.ok()?).ok()
+        Opened::elf(file).ok()
     }
 }
 
@@ -60,7 +82,7 @@ impl DebugDir {
         match self {
             Self::There(dir) => Place::there(dir.join(below)),
             Self::Here { root, .. } => Place {
-                named: Some(root),
+                within: Within::Named(root),
                 path: below.as_ref().to_owned(),
             },
         }
@@ -125,12 +147,26 @@ impl Default for DebugDirs {
     }
 }
 
+/// Where a cache as elfutils' client lays it out has the debug file of a build id (debuginfod-client-config(7)).
+#[must_use]
+pub fn served_file(cache: &Path, build_id: &[u8]) -> PathBuf {
+    cache.join(hexadecimal(build_id)).join("debuginfo")
+}
+
+/// A build id as it is written.
+#[must_use]
+pub fn hexadecimal(build_id: &[u8]) -> String {
+    build_id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether it has a length that one may have.
+const fn is_build_id(build_id: &[u8]) -> bool {
+    build_id.len() > 1 && build_id.len() <= LONGEST_BUILD_ID
+}
+
 /// The name of a build id's debug file in a folder; none of what is no build id.
 fn by_build_id(build_id: &[u8]) -> Option<String> {
     let (first, rest) = build_id.split_first()?;
-    if rest.is_empty() || build_id.len() > LONGEST_BUILD_ID {
-        return None;
-    }
-    let rest: String = rest.iter().map(|b| format!("{b:02x}")).collect();
-    Some(format!(".build-id/{first:02x}/{rest}.debug"))
+    let name = || format!(".build-id/{first:02x}/{}.debug", hexadecimal(rest));
+    is_build_id(build_id).then(name)
 }

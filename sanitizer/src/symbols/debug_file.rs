@@ -27,6 +27,7 @@ impl Search<'_> {
         self.by_build_id(file.build_id())
             .filter(|(_, found)| found.len() <= most)
             .or_else(|| self.by_debug_link(file, most))
+            .or_else(|| self.served(file.build_id()))
     }
 
     /// The supplementary file that dwz moved common DWARF of `debug` to.
@@ -35,6 +36,7 @@ impl Search<'_> {
         self.all(|nth| Wanted::Supplementary(name.clone(), nth))
             .find(|(_, found)| found.build_id() == build_id)
             .or_else(|| self.by_build_id(&build_id))
+            .or_else(|| self.served(&build_id))
             .map(|(_, found)| found)
     }
 
@@ -44,6 +46,16 @@ impl Search<'_> {
         }
         self.all(|nth| Wanted::BuildId(build_id.to_vec(), nth))
             .find(|(_, found)| found.build_id() == build_id)
+    }
+
+    /// What a server has sent.
+    fn served(&self, build_id: &[u8]) -> Option<(Wanted, ElfFile)> {
+        let wanted = Wanted::Served(build_id.to_vec());
+        let Looked::Found(opened) = self.0.look(&wanted) else {
+            return None;
+        };
+        let found = ElfFile::new(opened, Arc::clone(self.0)).ok()?;
+        (found.build_id() == build_id).then_some((wanted, found))
     }
 
     fn by_debug_link(&self, file: &ElfFile, most: u64) -> Option<(Wanted, ElfFile)> {

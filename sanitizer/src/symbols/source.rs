@@ -1,10 +1,10 @@
 //! A module's file as whoever may open files knows it: open, with the root in which the names in it are looked up. Nothing of
 //! its contents is looked at here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::beside::{Beside, FileIdentity, Looked, Opened, Wanted, scratch};
 use super::debug_dirs::{DebugDirs, Place};
@@ -14,6 +14,10 @@ use crate::kernel::foreign::{Purpose, Root};
 
 /// Places beside a file of which is kept what was found there: whoever reads may have to begin anew.
 const MOST_KEPT: usize = 16;
+
+/// Files of servers that are missed beside a file: its debug file, and what that has in common with others. Whoever reads may say what he likes, and somebody is told of
+/// it.
+const MOST_MISSED: usize = 2;
 
 /// A file, and the root in which what it names is looked for: the same file may name others in another one.
 pub(super) type FileKey = (FileIdentity, Option<(u64, u64, u64)>);
@@ -30,8 +34,12 @@ pub struct Source {
     path: PathBuf,
     /// The folders of debug files.
     debug_dirs: Arc<DebugDirs>,
+    /// The folder of what servers have sent, if servers are asked.
+    served: Option<Arc<Path>>,
     /// What was found beside it.
     kept: Mutex<HashMap<Wanted, Option<Opened>>>,
+    /// The build ids of what servers have not sent yet.
+    missed: Mutex<BTreeSet<Vec<u8>>>,
 }
 
 impl Source {
@@ -48,7 +56,9 @@ impl Source {
             root,
             path: path.unwrap_or_else(|| Path::new(&module.path)).to_owned(),
             debug_dirs,
+            served: None,
             kept: Mutex::default(),
+            missed: Mutex::default(),
         }
     }
 
@@ -110,8 +120,21 @@ impl Source {
                 let path = Path::new(directory).join(name);
                 path.is_absolute().then(|| Place::there(path))
             }
+            Wanted::Served(id) => Place::served(self.served.as_deref()?, id),
             Wanted::Scratch => None,
         }
+    }
+
+    /// The build ids of debug files that belong to it, are nowhere else, and were not sent by servers when they were looked for.
+    #[must_use]
+    pub fn missed(&self) -> Vec<Vec<u8>> {
+        lock(&self.missed).iter().cloned().collect()
+    }
+
+    /// Forgets what was not found.
+    pub fn look_again(&self) {
+        lock(&self.missed).clear();
+        lock(&self.kept).retain(|_, found| found.is_some());
     }
 
     fn linked(&self, name: &str, nth: usize) -> Option<Place<'_>> {
@@ -138,7 +161,7 @@ impl Beside for Source {
         let Some(place) = self.place(wanted) else {
             return Looked::NoPlace;
         };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         if let Some(found) = kept.get(wanted) {
             let again = found.as_ref().map(Opened::again);
             return again.map_or(Looked::Nothing, |again| {
@@ -147,12 +170,22 @@ impl Beside for Source {
         }
         let found = place.open(self.root.as_deref());
         let again = found.as_ref().and_then(|found| found.again().ok());
+        if let (Wanted::Served(id), None) = (wanted, &again) {
+            let mut missed = lock(&self.missed);
+            if missed.len() < MOST_MISSED {
+                missed.insert(id.clone());
+            }
+        }
         // Split units are many, and each is wanted seldom.
         if kept.len() < MOST_KEPT && !matches!(wanted, Wanted::Unit(..)) {
             kept.insert(wanted.clone(), found);
         }
         again.map_or(Looked::Nothing, Looked::Found)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A module's file, opened for reading, by somebody who may wait for its file system.
@@ -176,6 +209,7 @@ pub struct Known {
 #[derive(Debug, Default)]
 pub struct Sources {
     debug_dirs: Arc<DebugDirs>,
+    served: Option<Arc<Path>>,
     roots: Vec<Weak<Root>>,
     known: HashMap<FileKey, Weak<Known>>,
     next: u64,
@@ -188,6 +222,15 @@ impl Sources {
         Self {
             debug_dirs: debug_dirs.into(),
             ..Self::default()
+        }
+    }
+
+    /// The same, and what servers have sent in this folder.
+    #[must_use]
+    pub fn with_served(self, cache: &Path) -> Self {
+        Self {
+            served: Some(cache.into()),
+            ..self
         }
     }
 
@@ -204,7 +247,10 @@ impl Sources {
             return Ok(known);
         }
         let debug_dirs = Arc::clone(&self.debug_dirs);
-        let source = Arc::new(Source::new(opened, module, root, debug_dirs));
+        let source = Arc::new(Source {
+            served: self.served.clone(),
+            ..Source::new(opened, module, root, debug_dirs)
+        });
         self.known.retain(|_, file| file.strong_count() > 0);
         let key = source.key();
         self.next += 1;

@@ -169,6 +169,29 @@ impl Symbolizer {
             .map_or(&[], |m| &m.info.build_id)
     }
 
+    /// Whether any module lacks a debug file that a server may have, and of which this says so.
+    #[must_use]
+    pub fn misses(&self, is_open: impl Fn(&[u8]) -> bool) -> bool {
+        let files = self.modules.iter().filter_map(|m| m.file.as_ref());
+        let mut missed = files.flat_map(|file| file.source.missed());
+        missed.any(|build_id| is_open(&build_id))
+    }
+
+    /// The path of the module at a run-time address, and the build ids of debug files that it lacks and a server may have.
+    #[must_use]
+    pub fn missed_at(&self, addr: u64) -> Option<(&str, Vec<Vec<u8>>)> {
+        let module = self.find(addr)?;
+        let missed = module.file.as_ref()?.source.missed();
+        Some((&module.info.path, missed))
+    }
+
+    /// Looks anew for what belongs to the module at a run-time address.
+    pub fn look_again_at(&self, addr: u64) {
+        if let Some(file) = self.find(addr).and_then(|m| m.file.as_deref()) {
+            lock(&self.files).look_again(file);
+        }
+    }
+
     fn find(&self, addr: u64) -> Option<&Module> {
         let after = self.modules.partition_point(|m| m.info.start <= addr);
         self.modules

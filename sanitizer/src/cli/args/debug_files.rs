@@ -37,3 +37,18 @@ impl DebugDirArgs {
         self.dirs().map(Arc::new)
     }
 }
+
+/// The same, and whether servers are asked.
+#[derive(Clone, Debug, Default, Args)]
+pub struct DebugFileArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub dirs: DebugDirArgs,
+
+    /// Ask no servers for debug files
+    ///
+    /// Where DEBUGINFOD_URLS names servers (debuginfod(8)), they are asked for debug files of modules that are seen in races and have none here, by build id, and nothing else is sent. Their files are kept in
+    /// DEBUGINFOD_CACHE_PATH (~/.cache/debuginfod_client). DEBUGINFOD_TIMEOUT (10 seconds), DEBUGINFOD_MAXTIME (60 seconds) and DEBUGINFOD_MAXSIZE (536870912 bytes) limit each file.
+    #[arg(long)]
+    pub no_debuginfod: bool,
+}

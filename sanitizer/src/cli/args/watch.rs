@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, os::fd::RawFd, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::{DebugDirArgs, Format};
+use super::{DebugFileArgs, Format};
 use crate::cli::duration::parse_duration;
 use crate::hunt::bounds::{self, SAMPLE_PERIOD, STALL, STOP_DEADLINE};
 use crate::report::MappedPrefix;
@@ -56,7 +56,7 @@ pub struct WatchArgs {
     pub source_map: Vec<MappedPrefix>,
     #[command(flatten, next_help_heading = REPORTS)]
     #[allow(missing_docs)]
-    pub debug_files: DebugDirArgs,
+    pub debug_files: DebugFileArgs,
     /// Stop watching after this time.
     ///
     /// The time counts from when watching begins (a number alone is seconds); the program goes on.

@@ -9,9 +9,10 @@ use std::{
 
 use crate::{
     cli::{
-        args::DebugDirArgs,
+        args::DebugFileArgs,
         form::{Form, Format},
-        messages::tell,
+        messages::{log_to_stderr, tell},
+        served_files::ServedFiles,
     },
     kernel::rights::{as_caller, give_back},
     reader::{Client, Program},
@@ -25,7 +26,7 @@ use crate::{
 /// Fill in functions and lines of a JSON file
 ///
 /// `run` and `attach` with --format json have written the file, of stripped programs perhaps, on another machine. Functions, files and lines are taken from files with the build ids that the
-/// report names, and from no others: in the folders of --debug-dir and /usr/lib/debug, and from the module itself, if that very build is at the same path here.
+/// report names, and from no others: in the folders of --debug-dir and /usr/lib/debug, from servers that DEBUGINFOD_URLS names, and from the module itself, if that very build is at the same path here.
 ///
 /// Identities of races and issues are made anew of what is named then; those of pairs, and fingerprints, stay what they were. What is known stays as it is. At the end it is told how many frames
 /// have got names, and of which build ids there was nothing.
@@ -43,7 +44,7 @@ pub struct SymbolizeArgs {
 
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub debug_files: DebugDirArgs,
+    pub debug_files: DebugFileArgs,
 
     /// The file that --format json has written
     #[arg(value_name = "FILE")]
@@ -53,8 +54,9 @@ pub struct SymbolizeArgs {
 pub fn run(args: &SymbolizeArgs) -> anyhow::Result<ExitCode> {
     // Nothing but files of the caller is used.
     give_back()?;
+    log_to_stderr(false, 0);
     let mut read = as_caller(|| read_records(&args.file))??;
-    let mut names = Names::new(args.debug_files.shared()?);
+    let mut names = Names::new(args)?;
     for record in &mut read.records {
         if let Record::Race(race) = record {
             names.add_to(race);
@@ -75,6 +77,7 @@ pub fn run(args: &SymbolizeArgs) -> anyhow::Result<ExitCode> {
         Err(error) if error.is_closed() && args.output.is_none() => {}
         result => result?,
     }
+    names.served.end();
     names.tell();
     if read.is_cut {
         let name = args.file.display();
@@ -97,6 +100,7 @@ fn write(records: &[Record], writer: &mut dyn ReportWriter) -> Result<(), WriteE
 /// Looks names up.
 struct Names {
     dirs: Arc<DebugDirs>,
+    served: ServedFiles,
     files: Arc<Mutex<Client>>,
     /// The files of modules, by path and build id, and how each is opened.
     known: HashMap<(String, String), Option<(ModuleInfo, Arc<Known>)>>,
@@ -107,15 +111,18 @@ struct Names {
 }
 
 impl Names {
-    fn new(dirs: Arc<DebugDirs>) -> Self {
-        let sources = Sources::new(Arc::clone(&dirs));
-        Self {
+    fn new(args: &SymbolizeArgs) -> anyhow::Result<Self> {
+        let dirs = args.debug_files.dirs.shared()?;
+        let served = ServedFiles::new(&args.debug_files, true);
+        let sources = served.beside(Sources::new(Arc::clone(&dirs)));
+        Ok(Self {
             dirs,
+            served,
             files: Arc::new(Mutex::new(Client::new(Program::default(), sources))),
             known: HashMap::new(),
             named: 0,
             nameless: BTreeMap::new(),
-        }
+        })
     }
 
     fn files(&self) -> MutexGuard<'_, Client> {
@@ -129,6 +136,9 @@ impl Names {
                 symbolizer.add_module(&module);
             }
         }
+        let frames = race.accesses.iter().flat_map(|access| &access.stack);
+        let places: Vec<u64> = frames.map(|frame| frame.pc.0).collect();
+        self.served.complete(&symbolizer, || places.clone());
         self.named += add_names(race, &symbolizer);
         let frames = race.accesses.iter().flat_map(|access| &access.stack);
         for frame in frames.filter(|frame| frame.function.is_none()) {
@@ -158,22 +168,34 @@ impl Names {
     }
 
     /// A file with a module's build id: itself, beside which its debug file is looked for, or the debug file alone.
-    fn find(&self, module: &NamelessModule) -> Option<(ModuleInfo, Arc<Known>)> {
+    fn find(&mut self, module: &NamelessModule) -> Option<(ModuleInfo, Arc<Known>)> {
         let build_id = bytes(&module.build_id)?;
         let own = PathBuf::from(&module.path);
         let own = own.is_absolute().then_some(own);
         let places = own.into_iter().chain(self.dirs.files_of(&build_id));
-        let mut found = places.filter_map(|path| {
-            let info = ModuleInfo {
-                path: module.path.clone(),
-                via: path.into(),
-                build_id: build_id.clone(),
-                ..ModuleInfo::default()
-            };
-            let file = self.files().open(&info)?;
-            (file.facts.build_id == build_id).then_some((info, file))
-        });
-        found.next()
+        let mut found = places.filter_map(|path| self.open(module, path, &build_id));
+        if let Some(found) = found.next() {
+            return Some(found);
+        }
+        let served = self.served.file(&build_id, &module.path)?;
+        self.open(module, served, &build_id)
+    }
+
+    /// A file, if it is of this build.
+    fn open(
+        &self,
+        module: &NamelessModule,
+        path: PathBuf,
+        build_id: &[u8],
+    ) -> Option<(ModuleInfo, Arc<Known>)> {
+        let info = ModuleInfo {
+            path: module.path.clone(),
+            via: path.into(),
+            build_id: build_id.to_vec(),
+            ..ModuleInfo::default()
+        };
+        let file = self.files().open(&info)?;
+        (file.facts.build_id == build_id).then_some((info, file))
     }
 
     fn tell(&self) {
@@ -186,7 +208,12 @@ impl Names {
         for (build_id, (paths, frames)) in &self.nameless {
             let paths = paths.iter().cloned().collect::<Vec<_>>().join(", ");
             tell(&format!(
-                "nothing was found for the build id {build_id} ({paths}; frames: {frames}); name a folder with its debug file: --debug-dir DIR"
+                "nothing was found for the build id {build_id} ({paths}; frames: {frames}); name a folder with its debug file by --debug-dir{}",
+                if self.served.are_asked() {
+                    ""
+                } else {
+                    ", or a server by DEBUGINFOD_URLS"
+                }
             ));
         }
     }
