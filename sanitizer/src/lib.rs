@@ -8,6 +8,7 @@
 //! hunt     strategies, stall, budget: decides what to stop and for how long
 //! reader   processes that read files for others: one without rights for symbols, one that waits for file systems
 //! store    races that are kept from one run to the next
+//! debuginfod  debug files from servers
 //! report   the race model and its forms: text, json
 //! symbols  unwinding of stack snapshots, functions, lines, inlining
 //! verdict  two accesses in, race or reason-why-not out (pure)
@@ -22,6 +23,7 @@
 
 pub mod addr;
 pub mod cli;
+pub mod debuginfod;
 pub mod hunt;
 pub mod image;
 pub mod insn;

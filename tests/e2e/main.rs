@@ -9,6 +9,8 @@ mod cookbook;
 mod coverage;
 mod creations;
 mod cut_files;
+mod debug_files;
+mod debuginfod;
 mod decision_words;
 mod decisions;
 mod descendants;

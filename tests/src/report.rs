@@ -31,6 +31,9 @@ pub struct Race {
 /// What names a race in other builds, too.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Identity {
+    /// The instructions.
+    #[serde(default)]
+    pub pair: Option<String>,
     /// The places.
     pub race: String,
     /// The functions.
@@ -76,6 +79,9 @@ pub struct Access {
     /// Where its instruction is.
     #[serde(default)]
     pub pc: String,
+    /// The module of that.
+    #[serde(default)]
+    pub module: Option<String>,
     /// The basic block of that.
     #[serde(default)]
     pub block: Option<Value>,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The compilers and tools of the tests: the Debian package, and a program of it.
-const TEST_PACKAGES: [(&str, &str); 12] = [
+const TEST_PACKAGES: [(&str, &str); 13] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
     ("musl-tools", "musl-gcc"),
@@ -25,6 +25,7 @@ const TEST_PACKAGES: [(&str, &str); 12] = [
     ("cmake", "ctest"),
     ("meson", "meson"),
     ("ninja-build", "ninja"),
+    ("debuginfod", "debuginfod"),
 ];
 
 /// Installs what is missing.

@@ -22,10 +22,12 @@ use std::cell::OnceCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use nix::unistd::Pid;
 
+use super::args::DebugDirArgs;
 use super::stdout::{is_broken_pipe, written};
 use super::told;
 use crate::image::{Image, Opened};
@@ -33,7 +35,7 @@ use crate::kernel::named;
 use crate::kernel::rights::as_caller;
 use crate::pcmeta::PcSectionDescription;
 use crate::report::clean::clean;
-use crate::symbols::{CallFrames, ModuleInfo, debug_image, load_metadata};
+use crate::symbols::{CallFrames, DebugDirs, ModuleInfo, debug_image, load_metadata};
 
 use module::Module;
 use module::json::write_not_shown;
@@ -104,6 +106,10 @@ pub struct InspectArgs {
     /// One a line as in --pc-section. Empty lines, and lines that begin with #, say nothing.
     #[arg(long, value_name = "FILE")]
     pub pc_sections: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub debug_files: DebugDirArgs,
 }
 
 impl InspectArgs {
@@ -146,6 +152,7 @@ pub fn inspect(args: &InspectArgs, out: &mut dyn Write) -> anyhow::Result<bool> 
     let mut inspection = Inspection {
         args,
         descriptions: &descriptions,
+        debug_dirs: args.debug_files.shared()?,
         missing: descriptions.iter().collect(),
         misdescribed: None,
         found: false,
@@ -184,6 +191,7 @@ pub fn inspect(args: &InspectArgs, out: &mut dyn Write) -> anyhow::Result<bool> 
 struct Inspection<'a> {
     args: &'a InspectArgs,
     descriptions: &'a [PcSectionDescription],
+    debug_dirs: Arc<DebugDirs>,
     /// The descriptions whose sections no file had.
     missing: Vec<&'a PcSectionDescription>,
     /// Why a section that was described cannot be read like that.
@@ -242,7 +250,7 @@ impl Inspection<'_> {
     ) -> anyhow::Result<Carries> {
         let is_stripped = !image.has_symbol_table() && !image.is_object();
         let debug = info.filter(|_| is_stripped);
-        let debug = debug.and_then(|info| debug_image(info, u64::MAX));
+        let debug = debug.and_then(|info| debug_image(info, &self.debug_dirs, u64::MAX));
         let files = Files {
             image,
             debug: debug.as_ref(),

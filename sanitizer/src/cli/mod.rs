@@ -27,6 +27,7 @@ pub mod races;
 pub mod reporter;
 mod rights;
 pub mod run;
+mod served_files;
 pub mod session;
 mod spares;
 mod starts;

@@ -16,17 +16,19 @@ mod work;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::args::{Mixed, WatchArgs};
 use super::form::Form;
+use super::served_files::ServedFiles;
+use super::status::may_draw;
+use crate::debuginfod::Haste;
 use crate::hunt::wire::Decision;
 use crate::kernel::descriptors::own_table;
 use crate::kernel::limits::explained;
-use crate::kernel::process::thread_cpu_time_ns;
 use crate::kernel::rights::FileRights;
 use crate::reader::{Client, Program};
 use crate::report::{
@@ -47,7 +49,7 @@ pub use sightings::Meeting;
 use sightings::Sightings;
 use source_files::SourceFiles;
 use stored::Stored;
-use work::{Work, lock};
+use work::Work;
 
 /// Races that wait to be explained at most: each brings the stacks of both threads, some 300 KiB. A race
 /// that finds no place here is caught again.
@@ -55,6 +57,9 @@ const MOST_WAITING: usize = 64;
 
 /// Decisions that wait to be told at most.
 const MOST_UNTOLD: usize = 1000;
+
+/// How long files of servers are waited for once watching has ended.
+const LAST_FILES: Duration = Duration::from_secs(10);
 
 /// A handle on the reporting thread.
 pub struct Reporter {
@@ -71,6 +76,7 @@ pub struct Reporter {
     can_reopen: bool,
     /// Some races are known beforehand.
     knows_races: bool,
+    haste: Option<Haste>,
 }
 
 struct State {
@@ -80,6 +86,7 @@ struct State {
     base: Symbolizer,
     symbolizers: HashMap<u32, Symbolizer>,
     source_files: SourceFiles,
+    served_files: ServedFiles,
     beforehand: Beforehand,
     stored: Option<Stored>,
     deduper: Deduper,
@@ -135,6 +142,9 @@ impl Reporter {
         let beforehand = Beforehand::read(args, stored.as_mut())?;
         let map = SourceMap::new(&args.source_map);
         let source_files = SourceFiles::new(map.clone())?;
+        let served_files = ServedFiles::new(&args.debug_files, may_draw(args));
+        let sources = served_files.beside(Sources::new(args.debug_files.dirs.dirs()?));
+        let haste = served_files.haste();
         let form = Form {
             format: args.format,
             source_root: args.source_root.as_deref(),
@@ -164,13 +174,14 @@ impl Reporter {
         let can_reopen = report_file.is_some();
         let knows_races = !beforehand.baseline.is_empty();
         let progress = Arc::new(Progress::default());
-        let files = Arc::new(Mutex::new(Client::new(reader, Sources::default())));
+        let files = Arc::new(Mutex::new(Client::new(reader, sources)));
         let mut state = State {
             progress: Arc::clone(&progress),
             base: Symbolizer::over(Arc::clone(&files) as _),
             files,
             symbolizers: HashMap::new(),
             source_files,
+            served_files,
             beforehand,
             stored,
             deduper: Deduper::default(),
@@ -221,6 +232,7 @@ impl Reporter {
                 }
                 // It is gone when we are.
                 state.files().rest();
+                state.served_files.end();
                 // Nobody waits any more where it took too long.
                 let _ = told.send(Closing {
                     tally: state.tally,
@@ -240,6 +252,7 @@ impl Reporter {
             covers: args.coverage.is_some(),
             can_reopen,
             knows_races,
+            haste,
         })
     }
 
@@ -328,6 +341,9 @@ impl Reporter {
         hurry: impl Future<Output = ()>,
     ) -> Closing {
         const SLICE: Duration = Duration::from_millis(50);
+        if let Some(haste) = &self.haste {
+            haste.within(LAST_FILES);
+        }
         let _ = self.work.send(Work::Finish(Box::new(summary)));
         drop(self.work);
         tokio::pin!(hurry);
@@ -350,6 +366,9 @@ impl Reporter {
                 }
             }
         };
+        if let Some(haste) = &self.haste {
+            haste.discard();
+        }
         let Tally { unique, .. } = self.progress.tally();
         let waiting = self.waiting.load(SeqCst);
         Closing {
@@ -368,17 +387,6 @@ impl Reporter {
             )),
             ..Closing::default()
         }
-    }
-}
-
-impl State {
-    fn files(&self) -> MutexGuard<'_, Client> {
-        lock(&self.files)
-    }
-
-    /// CPU time that has been used to explain, here and by whoever reads, ns.
-    fn used_ns(&self) -> u64 {
-        thread_cpu_time_ns() + self.files().cpu_ns() + self.source_files.cpu_ns
     }
 }
 

@@ -23,9 +23,7 @@ impl Status {
     /// otherwise.
     #[must_use]
     pub fn new(args: &WatchArgs, shares: bool) -> Self {
-        let has_tick = is_wanted(args, shares)
-            && columns_of_stderr().is_some()
-            && std::env::var_os("TERM").is_some_and(|terminal| terminal != "dumb");
+        let has_tick = is_wanted(args, shares) && can_draw();
         let tick = has_tick.then(|| {
             let mut tick = interval(PERIOD);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,9 +42,7 @@ impl Status {
 
     /// Draws it, where the terminal is still there and not another job's.
     pub fn draw(&self, summary: &Summary) {
-        if let Some(columns) = columns_of_stderr() {
-            draw(&status_text(summary), columns);
-        }
+        show(Some(&status_text(summary)));
     }
 
     /// Erases it for good.
@@ -57,10 +53,35 @@ impl Status {
     }
 }
 
+/// Whether standard error is a terminal on which a line can be drawn.
+#[must_use]
+pub fn can_draw() -> bool {
+    let is_able = |terminal| terminal != "dumb";
+    columns_of_stderr().is_some() && std::env::var_os("TERM").is_some_and(is_able)
+}
+
+/// Draws a line, where the terminal is still there and not another job's; or erases the one that there is.
+pub fn show(text: Option<&str>) {
+    match text {
+        Some(text) => {
+            if let Some(columns) = columns_of_stderr() {
+                draw(text, columns);
+            }
+        }
+        None => erase(),
+    }
+}
+
+/// Whether a line disturbs nobody on standard error.
+#[must_use]
+pub fn may_draw(args: &WatchArgs) -> bool {
+    !args.quiet && !are_reports_read(args)
+}
+
 /// What the options say; the terminal is another matter.
 fn is_wanted(args: &WatchArgs, shares: bool) -> bool {
     let by_default = if shares { YesNo::No } else { YesNo::Yes };
-    !args.quiet && !are_reports_read(args) && args.status.unwrap_or(by_default) == YesNo::Yes
+    may_draw(args) && args.status.unwrap_or(by_default) == YesNo::Yes
 }
 
 /// Whether reports go to standard error in a form that programs read.

@@ -1,6 +1,8 @@
 //! What compilers tell of a module's code besides the detector's metadata, where it is there: basic blocks
 //! (`SHT_LLVM_BB_ADDR_MAP`) and live values (`.llvm_stackmaps`). Read by the loader when a hit is first judged.
 
+use std::sync::Arc;
+
 use crate::{
     addr::LinkAddr,
     image::{Image, Machine},
@@ -56,7 +58,7 @@ impl CodeTables {
         // What is not loaded is stripped from a program, and stays in its debug file.
         let debug = match BlockMap::is_in(image) {
             true => None,
-            false => debug_image(module, LARGEST_FILE as u64),
+            false => debug_image(module, &Arc::default(), LARGEST_FILE as u64),
         };
         let blocks = debug.as_ref().unwrap_or(image);
         Self {

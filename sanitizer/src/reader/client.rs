@@ -1,8 +1,9 @@
 //! The daemon's side: opens files, hands them to a reader, asks, and gets over the reader's end.
 
+mod open;
+
 use std::{
     collections::HashMap,
-    fs::File,
     io,
     sync::Arc,
     time::{Duration, Instant},
@@ -12,13 +13,13 @@ use super::{
     copier::Copier,
     ends::{Ends, Figures},
     process::{End, Process, Program},
-    wire::{LONGEST_REPLY, Place, Reply, Request},
+    wire::{LONGEST_REPLY, Place, Reply, Request, brief},
 };
 use crate::{
-    kernel::{foreign::Purpose, limits::explained},
+    kernel::limits::explained,
     symbols::{
-        Answer, Beside, Facts, FileIdentity, Files, Known, Lack, Looked, ModuleInfo, Opened,
-        Question, Source, Sources, StackSnapshot, Wanted,
+        Answer, Beside, Facts, FileIdentity, Files, Known, Lack, Looked, ModuleInfo, Question,
+        Source, Sources, StackSnapshot, Wanted,
     },
 };
 
@@ -296,66 +297,6 @@ impl Client {
     }
 }
 
-impl Client {
-    /// Opens a module's file for questions, or finds that it is open.
-    fn open_among(&mut self, sources: &mut Sources, module: &ModuleInfo) -> io::Result<Arc<Known>> {
-        let root = sources.root_of(module);
-        let opened = match module.via.open(Purpose::Promptly) {
-            Ok(file) => Opened::elf(file)?,
-            Err(error) => {
-                let device = error.served().ok_or_else(|| io::Error::other(error))?;
-                let identity = self.copier.find(device, &module.via);
-                let identity = identity.map_err(io::Error::other)?;
-                if let Some(known) = sources.known(identity, root.as_deref()) {
-                    return Ok(known);
-                }
-                let file = self.copier.copy(device).map_err(io::Error::other)?;
-                Opened { file, identity }
-            }
-        };
-        sources.open(module, root, opened, |number, source| {
-            let identity = source.opened().identity;
-            let read = self.persist(identity, &module.path, |client| {
-                client.process()?;
-                client.take(number, source)
-            });
-            match read {
-                Ok(facts) => Ok(facts),
-                Err(Nothing::NoFile(why)) => Err(io::Error::other(why)),
-                // It is known all the same, so that reports can say why nothing else is.
-                Err(Nothing::Unread) => Ok(Facts {
-                    build_id: module.build_id.clone(),
-                    ..Facts::default()
-                }),
-            }
-        })
-    }
-
-    /// A module's file for whoever looks into it once: itself, or a copy where a process serves it.
-    ///
-    /// # Errors
-    /// Fails where it cannot be opened or copied.
-    pub fn file(&mut self, module: &ModuleInfo) -> io::Result<File> {
-        match module.via.open(Purpose::Promptly) {
-            Ok(file) => Ok(file),
-            Err(error) => {
-                let device = error.served().ok_or_else(|| io::Error::other(error))?;
-                self.copier
-                    .find(device, &module.via)
-                    .and_then(|_| self.copier.copy(device))
-                    .map_err(io::Error::other)
-            }
-        }
-    }
-}
-
-/// A reason without what is too much of it: whoever has read the file may be the file's by now.
-fn brief(mut text: String) -> String {
-    const LONGEST: usize = 256;
-    text.truncate(text.floor_char_boundary(LONGEST));
-    text
-}
-
 impl Files for Client {
     fn open(&mut self, module: &ModuleInfo) -> Option<Arc<Known>> {
         let mut sources = std::mem::take(&mut self.sources);
@@ -378,6 +319,22 @@ impl Files for Client {
         let name = file.source.name().to_owned();
         let attempt = |client: &mut Self| client.try_ask(file, &question, stack);
         self.persist(identity, &name, attempt).ok()?
+    }
+
+    fn look_again(&mut self, file: &Known) {
+        file.source.look_again();
+        if self.open.contains(&file.number) {
+            self.open.retain(|open| *open != file.number);
+            if self.say(&Request::Close(file.number)).is_err() {
+                self.rest_of_reader();
+            }
+        }
+        let source = &file.source;
+        // If it fails, so does the next question.
+        let _ = self.persist(source.opened().identity, source.name(), |client| {
+            client.process()?;
+            client.take(file.number, source)
+        });
     }
 
     fn lack(&self, file: &Known) -> Option<Lack> {

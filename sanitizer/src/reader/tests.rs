@@ -23,7 +23,7 @@ use super::{Client, Program, serve};
 use crate::{
     kernel::sandbox,
     symbols::{
-        Frame, Lack, ModuleInfo, Sources, Stopped as At, Symbolizer,
+        DebugDirs, Frame, Lack, ModuleInfo, Sources, Stopped as At, Symbolizer,
         tests::{
             LIBRARY, NESTED, build_nested,
             child::{Stopped, sources, tool},
@@ -55,7 +55,7 @@ fn client(debug_dirs: &[PathBuf]) -> Arc<Mutex<Client>> {
         file: std::env::current_exe().unwrap(),
         arguments: words.map(Into::into).into(),
     };
-    let sources = Sources::new(debug_dirs.to_vec());
+    let sources = Sources::new(DebugDirs::there(debug_dirs.to_vec()));
     Arc::new(Mutex::new(Client::new(program, sources)))
 }
 
@@ -271,7 +271,7 @@ fn no_reader() {
         file: "/bin/false".into(),
         arguments: Vec::new(),
     };
-    let client = Client::new(program, Sources::new(Vec::new()));
+    let client = Client::new(program, Sources::new(DebugDirs::there(Vec::new())));
     let mut symbolizer = Symbolizer::over(Arc::new(Mutex::new(client)));
     let module = file(dir.path(), "none");
     symbolizer.add_module(&module);

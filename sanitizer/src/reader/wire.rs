@@ -77,3 +77,10 @@ pub(super) fn receive<T: DeserializeOwned>(
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     Ok((message, descriptor))
 }
+
+/// A reason without what is too much of it: whoever has read the file may be the file's by now.
+pub(super) fn brief(mut text: String) -> String {
+    const LONGEST: usize = 256;
+    text.truncate(text.floor_char_boundary(LONGEST));
+    text
+}

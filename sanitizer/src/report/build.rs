@@ -13,7 +13,7 @@ use super::model::{Access, CodeBlock, Identity, LiveValue, Race, Role, SCHEMA, S
 use super::thread_creation::thread_creation;
 use super::thread_start::thread_start;
 use crate::insn::AccessKind;
-use crate::symbols::{Frame, Lack, Span, StackSnapshot, Symbolizer};
+use crate::symbols::{Frame, Lack, Span, Stack, StackSnapshot, Symbolizer};
 
 /// Resolves a finding. `maps` are the process's mappings at about that time.
 #[must_use]
@@ -74,16 +74,38 @@ fn overlap(finding: &Finding) -> (u64, u32) {
 
 /// How many of the outermost frames are what the C library begins a thread or a program with: their lines
 /// would tell nobody anything, and reading its debug information takes most of a report's time.
-fn beginnings(symbolizer: &Symbolizer, finding: &Finding, pcs: &[u64]) -> usize {
-    let path = |pc| symbolizer.module_at(pc).map(|module| &module.path);
-    let own = [pcs.first().and_then(|&pc| path(pc)), Some(&finding.exe)];
-    let begins = |pc: u64| {
+pub(super) fn beginnings(symbolizer: &Symbolizer, exe: &str, pcs: &[u64]) -> usize {
+    let path = |pc| symbolizer.module_at(pc).map(|module| module.path.as_str());
+    let own = [pcs.first().and_then(|&pc| path(pc)), Some(exe)];
+    // The access itself is none, wherever it is.
+    let outer = pcs.get(1..).unwrap_or_default();
+    let begins = |&pc: &u64| {
         !own.contains(&path(pc))
             || symbolizer.frame_by_symbol(pc).function.as_deref() == Some("_start")
     };
-    // The access itself is none, wherever it is.
-    let outer = pcs.get(1..).unwrap_or_default();
-    outer.iter().rev().take_while(|&&pc| begins(pc)).count()
+    outer.iter().rev().take_while(|pc| begins(pc)).count()
+}
+
+/// The stack of a side, and how many of its frames stand above what the C library begins a thread with.
+fn unwound(symbolizer: &Symbolizer, exe: &str, side: &SideFacts) -> (Stack, usize) {
+    let snapshot = StackSnapshot {
+        base: side.stack_base,
+        bytes: side.stack.clone(),
+    };
+    let stack = symbolizer.unwind_access(side.pc, &side.regs, &snapshot);
+    let inner = stack.pcs.len() - beginnings(symbolizer, exe, &stack.pcs);
+    (stack, inner)
+}
+
+/// The run-time addresses of both stacks at which lines are wanted.
+#[must_use]
+pub fn places(symbolizer: &Symbolizer, finding: &Finding) -> Vec<u64> {
+    let sides = [&finding.stalled, &finding.racing];
+    let pcs = sides.into_iter().flat_map(|side| {
+        let (stack, inner) = unwound(symbolizer, &finding.exe, side);
+        stack.pcs.into_iter().take(inner)
+    });
+    pcs.collect()
 }
 
 /// One side, and where its frames are on the stack.
@@ -93,13 +115,8 @@ fn access(
     side: &SideFacts,
     role: Role,
 ) -> (Access, Vec<Span>) {
-    let snapshot = StackSnapshot {
-        base: side.stack_base,
-        bytes: side.stack.clone(),
-    };
-    let stack = symbolizer.unwind_access(side.pc, &side.regs, &snapshot);
-    let beginnings = beginnings(symbolizer, finding, &stack.pcs);
-    let (inner, outer) = stack.pcs.split_at(stack.pcs.len() - beginnings);
+    let (stack, inner) = unwound(symbolizer, &finding.exe, side);
+    let (inner, outer) = stack.pcs.split_at(inner);
     let inner = inner.iter().flat_map(|&pc| symbolizer.frames(pc));
     let outer = outer.iter().map(|&pc| symbolizer.frame_by_symbol(pc));
     let mut frames: Vec<StackFrame> = inner.chain(outer).map(StackFrame::from).collect();

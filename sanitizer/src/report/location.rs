@@ -121,18 +121,9 @@ fn memory(
     maps: &[MapInfo],
     (address, size): (u64, u32),
 ) -> Location {
-    if let Some(global) = symbolizer.global_at(address) {
-        let sides = [&finding.stalled, &finding.racing];
-        let member = |side: &SideFacts| symbolizer.member_at(side.pc, (address, size));
-        return Location {
-            member: sides.into_iter().find_map(member),
-            name: Some(global.name),
-            offset: i64::try_from(global.offset).ok(),
-            size: Some(global.size),
-            module: Some(global.module),
-            module_offset: Some(Hex(global.module_offset)),
-            ..Location::new(LocationKind::Global)
-        };
+    let pcs = [finding.stalled.pc, finding.racing.pc];
+    if let Some(global) = global(symbolizer, pcs, (address, size)) {
+        return global;
     }
     let map = maps.iter().find(|map| map.contains(address));
     if let Some(stack) = stack_of(finding, map, address) {
@@ -171,6 +162,25 @@ fn memory(
         },
         _ => in_mapping,
     }
+}
+
+/// The variable with static storage at a run-time address, and what so many bytes there are of it as the code at these program counters knows it.
+pub(super) fn global(
+    symbolizer: &Symbolizer,
+    pcs: [u64; 2],
+    (address, size): (u64, u32),
+) -> Option<Location> {
+    let global = symbolizer.global_at(address)?;
+    let member = |pc: u64| symbolizer.member_at(pc, (address, size));
+    Some(Location {
+        member: pcs.into_iter().find_map(member),
+        name: Some(global.name),
+        offset: i64::try_from(global.offset).ok(),
+        size: Some(global.size),
+        module: Some(global.module),
+        module_offset: Some(Hex(global.module_offset)),
+        ..Location::new(LocationKind::Global)
+    })
 }
 
 fn stack_of(finding: &Finding, map: Option<&MapInfo>, address: u64) -> Option<Location> {

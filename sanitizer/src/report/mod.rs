@@ -4,6 +4,7 @@
 //! A [`Finding`] holds raw facts; [`build_race`] resolves it to a [`Race`]; a
 //! [`ReportWriter`] prints it at once.
 
+mod add_names;
 mod baseline;
 mod build;
 pub mod clean;
@@ -49,8 +50,9 @@ mod tsan;
 mod words;
 mod writer;
 
+pub use add_names::{NamelessModule, add_names, nameless_modules};
 pub use baseline::{Baseline, BaselineError};
-pub use build::build_race;
+pub use build::{build_race, places};
 pub use coverage::{Coverage, LookedAt};
 pub use database_file::{DatabaseFileError, database_file};
 pub use descriptor::{DescriptorError, is_own_descriptor, open_descriptor};

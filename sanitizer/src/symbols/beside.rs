@@ -85,6 +85,8 @@ impl Opened {
 pub enum Wanted {
     /// The debug file of this build id, in the Nth place.
     BuildId(Vec<u8>, u32),
+    /// The debug file of this build id that a server has sent before.
+    Served(Vec<u8>),
     /// What `.gnu_debuglink` names, in the Nth place.
     DebugLink(String, u32),
     /// What `.gnu_debugaltlink` names, in the Nth place.

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use super::beside::{Beside, Looked, Wanted};
+use super::debug_dirs::DebugDirs;
 use super::elf_file::ElfFile;
 use super::module::ModuleInfo;
-use super::source::{DEFAULT_DEBUG_DIR, Source};
+use super::source::Source;
 use crate::image::Image;
 
 /// Where the files that belong to a module are looked for.
@@ -26,6 +27,7 @@ impl Search<'_> {
         self.by_build_id(file.build_id())
             .filter(|(_, found)| found.len() <= most)
             .or_else(|| self.by_debug_link(file, most))
+            .or_else(|| self.served(file.build_id()))
     }
 
     /// The supplementary file that dwz moved common DWARF of `debug` to.
@@ -34,6 +36,7 @@ impl Search<'_> {
         self.all(|nth| Wanted::Supplementary(name.clone(), nth))
             .find(|(_, found)| found.build_id() == build_id)
             .or_else(|| self.by_build_id(&build_id))
+            .or_else(|| self.served(&build_id))
             .map(|(_, found)| found)
     }
 
@@ -43,6 +46,16 @@ impl Search<'_> {
         }
         self.all(|nth| Wanted::BuildId(build_id.to_vec(), nth))
             .find(|(_, found)| found.build_id() == build_id)
+    }
+
+    /// What a server has sent.
+    fn served(&self, build_id: &[u8]) -> Option<(Wanted, ElfFile)> {
+        let wanted = Wanted::Served(build_id.to_vec());
+        let Looked::Found(opened) = self.0.look(&wanted) else {
+            return None;
+        };
+        let found = ElfFile::new(opened, Arc::clone(self.0)).ok()?;
+        (found.build_id() == build_id).then_some((wanted, found))
     }
 
     fn by_debug_link(&self, file: &ElfFile, most: u64) -> Option<(Wanted, ElfFile)> {
@@ -70,16 +83,16 @@ impl Search<'_> {
     }
 }
 
-/// The debug file of a module as an image, where it has at most `most` bytes.
+/// The debug file of a module as an image, where it has at most `most` bytes, looked for in these folders.
 #[must_use]
-pub fn debug_image(module: &ModuleInfo, most: u64) -> Option<Image> {
-    let source = Arc::new(Source::of(module, &[DEFAULT_DEBUG_DIR.into()]).ok()?);
+pub fn debug_image(module: &ModuleInfo, dirs: &Arc<DebugDirs>, most: u64) -> Option<Image> {
+    let source = Arc::new(Source::of(module, dirs).ok()?);
     let beside: Arc<dyn Beside> = Arc::clone(&source) as _;
     let file = ElfFile::new(source.opened().again().ok()?, Arc::clone(&beside)).ok()?;
     let (wanted, found) = Search(&beside).debug_file_up_to(&file, most)?;
     let Looked::Found(again) = source.look(&wanted) else {
         return None;
     };
-    let image = Image::from_any_file(again.file, &source.place(&wanted)?).ok()?;
+    let image = Image::from_any_file(again.file, &source.place(&wanted)?.path).ok()?;
     (image.build_id().unwrap_or_default() == found.build_id()).then_some(image)
 }

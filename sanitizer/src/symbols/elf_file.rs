@@ -10,6 +10,7 @@ use std::sync::Arc;
 use gimli::Reader as _;
 
 use super::beside::{Beside, FileIdentity, Opened};
+use super::effort;
 use super::elf_headers::{Headers, SHF_COMPRESSED, SHT_NOBITS, Section, Segment};
 use super::facts::Facts;
 use super::inflate::Packed;
@@ -38,6 +39,16 @@ const ZDEBUG_MAGIC: &[u8; 4] = b"ZLIB";
 const LONGEST_LINK: usize = 1 << 13;
 /// The largest file that is read through for its checksum. (GDB's is a debug file of such a size, too.)
 const MOST_SUMMED: u64 = 4 << 30;
+
+/// The GNU build id of a file; empty where it has none.
+///
+/// # Errors
+/// Fails for what is no ELF file of this machine.
+pub fn build_id_of(file: std::fs::File) -> io::Result<Vec<u8>> {
+    effort::begin();
+    let opened = Opened::elf(file)?;
+    Ok(Headers::read(&PagedFile::new(opened.file))?.build_id)
+}
 
 impl ElfFile {
     /// Reads the headers of a file.

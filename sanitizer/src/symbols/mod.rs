@@ -26,6 +26,7 @@ mod abbreviations;
 mod beside;
 mod call_frames;
 mod cfi;
+mod debug_dirs;
 mod debug_file;
 mod debug_info;
 mod demangle;
@@ -68,7 +69,9 @@ mod walked_code;
 
 pub use beside::{Beside, FileIdentity, Looked, Opened, Wanted};
 pub use call_frames::CallFrames;
+pub use debug_dirs::{DebugDirs, hexadecimal, served_file};
 pub use debug_file::debug_image;
+pub use elf_file::build_id_of;
 pub use facts::Facts;
 pub use fragments::{load_metadata, names_function};
 pub use frame::{Frame, GlobalSymbol};

@@ -156,6 +156,8 @@ pub trait Files: Send {
         question: Question,
         stack: Option<&StackSnapshot>,
     ) -> Option<Answer>;
+    /// Looks anew for what belongs to a file and was not found.
+    fn look_again(&mut self, file: &Known);
     /// Why functions and lines of a file are missing.
     fn lack(&self, file: &Known) -> Option<Lack>;
 }

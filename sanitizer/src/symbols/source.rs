@@ -1,22 +1,23 @@
 //! A module's file as whoever may open files knows it: open, with the root in which the names in it are looked up. Nothing of
 //! its contents is looked at here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::beside::{Beside, FileIdentity, Looked, Opened, Wanted, scratch};
+use super::debug_dirs::{DebugDirs, Place};
 use super::facts::Facts;
 use super::module::ModuleInfo;
 use crate::kernel::foreign::{Purpose, Root};
 
-/// Where distributions install debug files.
-pub(super) const DEFAULT_DEBUG_DIR: &str = "/usr/lib/debug";
 /// Places beside a file of which is kept what was found there: whoever reads may have to begin anew.
 const MOST_KEPT: usize = 16;
-/// Bytes of a build id at most.
-const LONGEST_BUILD_ID: usize = 64;
+
+/// Files of servers that are missed beside a file: its debug file, and what that has in common with others. Whoever reads may say what he likes, and somebody is told of
+/// it.
+const MOST_MISSED: usize = 2;
 
 /// A file, and the root in which what it names is looked for: the same file may name others in another one.
 pub(super) type FileKey = (FileIdentity, Option<(u64, u64, u64)>);
@@ -31,10 +32,14 @@ pub struct Source {
     root: Option<Arc<Root>>,
     /// Its own name there.
     path: PathBuf,
-    /// The folders of debug files there.
-    debug_dirs: Arc<[PathBuf]>,
+    /// The folders of debug files.
+    debug_dirs: Arc<DebugDirs>,
+    /// The folder of what servers have sent, if servers are asked.
+    served: Option<Arc<Path>>,
     /// What was found beside it.
     kept: Mutex<HashMap<Wanted, Option<Opened>>>,
+    /// The build ids of what servers have not sent yet.
+    missed: Mutex<BTreeSet<Vec<u8>>>,
 }
 
 impl Source {
@@ -42,7 +47,7 @@ impl Source {
         opened: Opened,
         module: &ModuleInfo,
         root: Option<Arc<Root>>,
-        debug_dirs: Arc<[PathBuf]>,
+        debug_dirs: Arc<DebugDirs>,
     ) -> Self {
         let path = module.via.path_in_root();
         Self {
@@ -51,14 +56,17 @@ impl Source {
             root,
             path: path.unwrap_or_else(|| Path::new(&module.path)).to_owned(),
             debug_dirs,
+            served: None,
             kept: Mutex::default(),
+            missed: Mutex::default(),
         }
     }
 
     /// That of a module, with these folders of debug files.
-    pub(super) fn of(module: &ModuleInfo, debug_dirs: &[PathBuf]) -> io::Result<Self> {
+    pub(super) fn of(module: &ModuleInfo, debug_dirs: &Arc<DebugDirs>) -> io::Result<Self> {
         let root = module.via.root().ok().flatten().map(Arc::new);
-        Ok(Self::new(opened(module)?, module, root, debug_dirs.into()))
+        let debug_dirs = Arc::clone(debug_dirs);
+        Ok(Self::new(opened(module)?, module, root, debug_dirs))
     }
 
     /// The file.
@@ -85,44 +93,51 @@ impl Source {
     }
 
     /// The place in which something would be.
-    pub(super) fn place(&self, wanted: &Wanted) -> Option<PathBuf> {
+    pub(super) fn place(&self, wanted: &Wanted) -> Option<Place<'_>> {
         match wanted {
-            Wanted::BuildId(id, nth) => {
-                let (first, rest) = id.split_first()?;
-                if rest.is_empty() || id.len() > LONGEST_BUILD_ID {
-                    return None;
-                }
-                let rest: String = rest.iter().map(|b| format!("{b:02x}")).collect();
-                let name = format!(".build-id/{first:02x}/{rest}.debug");
-                Some(self.debug_dirs.get(*nth as usize)?.join(name))
-            }
+            Wanted::BuildId(id, nth) => self.debug_dirs.build_id(id, *nth as usize),
             Wanted::DebugLink(name, nth) => self.linked(name, *nth as usize),
             Wanted::Supplementary(name, nth) => {
                 let whole = Path::new(name);
-                let own = whole.is_absolute().then(|| whole.to_owned());
+                let mut nth = *nth as usize;
+                if whole.is_absolute() {
+                    match nth.checked_sub(1) {
+                        None => return Some(Place::there(whole.to_owned())),
+                        Some(rest) => nth = rest,
+                    }
+                }
                 // Debian: `../../.dwz/...`, relative to the directory of the debug file.
-                let tail = name.find(".dwz/").and_then(|at| name.get(at..));
-                let in_dirs = tail.into_iter().flat_map(|tail| {
-                    let dirs = self.debug_dirs.iter();
-                    dirs.map(move |dir| dir.join(tail))
-                });
-                own.into_iter().chain(in_dirs).nth(*nth as usize)
+                let tail = name.find(".dwz/").and_then(|at| name.get(at..))?;
+                self.debug_dirs.below(Path::new(tail), nth)
             }
             Wanted::Package => {
                 let mut path = self.path.as_os_str().to_owned();
                 path.push(".dwp");
-                Some(path.into())
+                Some(Place::there(path.into()))
             }
             Wanted::Unit(directory, name) => {
                 let directory = directory.as_deref().unwrap_or_default();
                 let path = Path::new(directory).join(name);
-                path.is_absolute().then_some(path)
+                path.is_absolute().then(|| Place::there(path))
             }
+            Wanted::Served(id) => Place::served(self.served.as_deref()?, id),
             Wanted::Scratch => None,
         }
     }
 
-    fn linked(&self, name: &str, nth: usize) -> Option<PathBuf> {
+    /// The build ids of debug files that belong to it, are nowhere else, and were not sent by servers when they were looked for.
+    #[must_use]
+    pub fn missed(&self) -> Vec<Vec<u8>> {
+        lock(&self.missed).iter().cloned().collect()
+    }
+
+    /// Forgets what was not found.
+    pub fn look_again(&self) {
+        lock(&self.missed).clear();
+        lock(&self.kept).retain(|_, found| found.is_some());
+    }
+
+    fn linked(&self, name: &str, nth: usize) -> Option<Place<'_>> {
         // A bare file name, so that a file cannot send us elsewhere.
         let mut parts = Path::new(name).components();
         let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {
@@ -131,17 +146,10 @@ impl Source {
         let dir = self.path.parent()?;
         let below = dir.strip_prefix("/").ok()?;
         match nth {
-            0 => Some(dir.join(name)),
-            1 => Some(dir.join(".debug").join(name)),
-            _ => Some(self.debug_dirs.get(nth - 2)?.join(below).join(name)),
+            0 => Some(Place::there(dir.join(name))),
+            1 => Some(Place::there(dir.join(".debug").join(name))),
+            _ => self.debug_dirs.below(&below.join(name), nth - 2),
         }
-    }
-
-    /// Opens what is in a place, if it is an ELF file.
-    fn open(&self, place: &Path) -> Option<Opened> {
-        let root = self.root.as_deref()?;
-        let file = root.file(place, Purpose::Debug).ok()?.open().ok()?;
-        Opened::elf(file).ok()
     }
 }
 
@@ -153,21 +161,31 @@ impl Beside for Source {
         let Some(place) = self.place(wanted) else {
             return Looked::NoPlace;
         };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         if let Some(found) = kept.get(wanted) {
             let again = found.as_ref().map(Opened::again);
             return again.map_or(Looked::Nothing, |again| {
                 again.map_or(Looked::Nothing, Looked::Found)
             });
         }
-        let found = self.open(&place);
+        let found = place.open(self.root.as_deref());
         let again = found.as_ref().and_then(|found| found.again().ok());
+        if let (Wanted::Served(id), None) = (wanted, &again) {
+            let mut missed = lock(&self.missed);
+            if missed.len() < MOST_MISSED {
+                missed.insert(id.clone());
+            }
+        }
         // Split units are many, and each is wanted seldom.
         if kept.len() < MOST_KEPT && !matches!(wanted, Wanted::Unit(..)) {
             kept.insert(wanted.clone(), found);
         }
         again.map_or(Looked::Nothing, Looked::Found)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A module's file, opened for reading, by somebody who may wait for its file system.
@@ -188,23 +206,31 @@ pub struct Known {
 }
 
 /// All files in use by a symbolizer, its clones and those they were cloned from. Files of one root share it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Sources {
-    debug_dirs: Arc<[PathBuf]>,
+    debug_dirs: Arc<DebugDirs>,
+    served: Option<Arc<Path>>,
     roots: Vec<Weak<Root>>,
     known: HashMap<FileKey, Weak<Known>>,
     next: u64,
 }
 
 impl Sources {
-    /// None yet; debug files are looked for in these directories (each with a `.build-id`).
+    /// None yet; debug files are looked for in these folders.
     #[must_use]
-    pub fn new(debug_dirs: Vec<PathBuf>) -> Self {
+    pub fn new(debug_dirs: impl Into<Arc<DebugDirs>>) -> Self {
         Self {
             debug_dirs: debug_dirs.into(),
-            roots: Vec::new(),
-            known: HashMap::new(),
-            next: 0,
+            ..Self::default()
+        }
+    }
+
+    /// The same, and what servers have sent in this folder.
+    #[must_use]
+    pub fn with_served(self, cache: &Path) -> Self {
+        Self {
+            served: Some(cache.into()),
+            ..self
         }
     }
 
@@ -221,7 +247,10 @@ impl Sources {
             return Ok(known);
         }
         let debug_dirs = Arc::clone(&self.debug_dirs);
-        let source = Arc::new(Source::new(opened, module, root, debug_dirs));
+        let source = Arc::new(Source {
+            served: self.served.clone(),
+            ..Source::new(opened, module, root, debug_dirs)
+        });
         self.known.retain(|_, file| file.strong_count() > 0);
         let key = source.key();
         self.next += 1;
@@ -260,12 +289,5 @@ impl Sources {
         let root = Arc::new(root);
         self.roots.push(Arc::downgrade(&root));
         Some(root)
-    }
-}
-
-impl Default for Sources {
-    /// Debug files are looked for where distributions install them.
-    fn default() -> Self {
-        Self::new(vec![DEFAULT_DEBUG_DIR.into()])
     }
 }

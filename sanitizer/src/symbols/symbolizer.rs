@@ -7,11 +7,12 @@ mod here;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::debug_dirs::DebugDirs;
 use super::frame::{Frame, GlobalSymbol};
 use super::module::{ModuleInfo, StackSnapshot};
 use super::question::{Answer, Files, Lack, Question};
 use super::shelf::Shelf;
-use super::source::{DEFAULT_DEBUG_DIR, Known, Source, Sources};
+use super::source::{Known, Source, Sources};
 use super::unwind::{self, Stack};
 use super::unwind_rules::{Registers, Step};
 use super::walked_code::Code;
@@ -62,12 +63,17 @@ impl Symbolizer {
     /// An empty address space, whose files are read in this process; debug files are looked for in `/usr/lib/debug`.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_debug_dirs(vec![PathBuf::from(DEFAULT_DEBUG_DIR)])
+        Self::reading(DebugDirs::default())
     }
 
-    /// The same with other directories of separate debug files (each with a `.build-id`).
+    /// The same with other folders of debug files.
     #[must_use]
     pub fn with_debug_dirs(debug_dirs: Vec<PathBuf>) -> Self {
+        Self::reading(DebugDirs::there(debug_dirs))
+    }
+
+    /// The same with folders of the user as well.
+    pub(super) fn reading(debug_dirs: DebugDirs) -> Self {
         Self::over(Arc::new(Mutex::new(Here {
             sources: Sources::new(debug_dirs),
             shelf: Shelf::default(),
@@ -161,6 +167,29 @@ impl Symbolizer {
             .iter()
             .find(|m| m.info.path == path)
             .map_or(&[], |m| &m.info.build_id)
+    }
+
+    /// Whether any module lacks a debug file that a server may have, and of which this says so.
+    #[must_use]
+    pub fn misses(&self, is_open: impl Fn(&[u8]) -> bool) -> bool {
+        let files = self.modules.iter().filter_map(|m| m.file.as_ref());
+        let mut missed = files.flat_map(|file| file.source.missed());
+        missed.any(|build_id| is_open(&build_id))
+    }
+
+    /// The path of the module at a run-time address, and the build ids of debug files that it lacks and a server may have.
+    #[must_use]
+    pub fn missed_at(&self, addr: u64) -> Option<(&str, Vec<Vec<u8>>)> {
+        let module = self.find(addr)?;
+        let missed = module.file.as_ref()?.source.missed();
+        Some((&module.info.path, missed))
+    }
+
+    /// Looks anew for what belongs to the module at a run-time address.
+    pub fn look_again_at(&self, addr: u64) {
+        if let Some(file) = self.find(addr).and_then(|m| m.file.as_deref()) {
+            lock(&self.files).look_again(file);
+        }
     }
 
     fn find(&self, addr: u64) -> Option<&Module> {

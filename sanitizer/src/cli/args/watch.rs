@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, os::fd::RawFd, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::Format;
+use super::{DebugFileArgs, Format};
 use crate::cli::duration::parse_duration;
 use crate::hunt::bounds::{self, SAMPLE_PERIOD, STALL, STOP_DEADLINE};
 use crate::report::MappedPrefix;
@@ -54,6 +54,9 @@ pub struct WatchArgs {
     /// Source files whose names begin with FROM are below TO on this machine: for the lines and names in reports (may be given several times).
     #[arg(help_heading = REPORTS, long, value_name = "FROM=TO")]
     pub source_map: Vec<MappedPrefix>,
+    #[command(flatten, next_help_heading = REPORTS)]
+    #[allow(missing_docs)]
+    pub debug_files: DebugFileArgs,
     /// Stop watching after this time.
     ///
     /// The time counts from when watching begins (a number alone is seconds); the program goes on.

@@ -2,19 +2,20 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use nix::unistd::Uid;
 
 use super::metadata::{Carried, has_lines, lines_check};
 use super::{Check, metadata};
 use crate::image::{Image, ImageError, Machine};
-use crate::symbols::ModuleInfo;
+use crate::symbols::{DebugDirs, ModuleInfo};
 
 /// Set-user-id and set-group-id bits of a file's mode.
 const SET_ID: u32 = 0o6000;
 
 /// Looks at a program's file.
-pub(super) fn checks(path: &Path) -> Vec<Check> {
+pub(super) fn checks(path: &Path, debug_dirs: &Arc<DebugDirs>) -> Vec<Check> {
     let name = "program";
     let image = match Image::open(path) {
         Ok(image) => image,
@@ -44,7 +45,7 @@ pub(super) fn checks(path: &Path) -> Vec<Check> {
             Ok(carried) => carried.check(),
             Err(error) => Check::fail("metadata", error, metadata::BUILD),
         },
-        lines_check(has_lines(&image, &info)),
+        lines_check(has_lines(&image, &info, debug_dirs)),
     ];
     let set_id = std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & SET_ID != 0);
     if set_id && !Uid::effective().is_root() {

@@ -1,9 +1,10 @@
 //! Whether ELF files carry the compiler's metadata and debug information.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use crate::image::Image;
-use crate::symbols::{CallFrames, ModuleInfo, debug_image, load_metadata};
+use crate::symbols::{CallFrames, DebugDirs, ModuleInfo, debug_image, load_metadata};
 
 use super::{Check, plural};
 
@@ -86,10 +87,10 @@ impl Carried {
 }
 
 /// Whether reports about a module can name lines.
-pub(super) fn has_lines(image: &Image, module: &ModuleInfo) -> bool {
+pub(super) fn has_lines(image: &Image, module: &ModuleInfo, debug_dirs: &Arc<DebugDirs>) -> bool {
     const SECTIONS: [&str; 2] = [".debug_line", ".zdebug_line"];
     SECTIONS.iter().any(|name| image.section(name).is_some())
-        || debug_image(module, u64::MAX).is_some()
+        || debug_image(module, debug_dirs, u64::MAX).is_some()
 }
 
 /// The finding about lines.

@@ -14,6 +14,7 @@ use anyhow::bail;
 use nix::unistd::Pid;
 use serde::Serialize;
 
+use crate::cli::args::DebugDirArgs;
 use crate::kernel::rights::as_caller;
 use crate::report::clean::write_json;
 
@@ -41,6 +42,10 @@ pub struct DoctorArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub debug_files: DebugDirArgs,
 }
 
 /// What is looked at besides the machine.
@@ -91,11 +96,12 @@ struct Findings<'a> {
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let subject = args.subject.as_deref();
     let subject = as_caller(|| subject.map(Subject::parse).transpose())??;
+    let debug_dirs = args.debug_files.shared()?;
     let mut checks = machine::checks();
     match &subject {
         None => {}
-        Some(Subject::File(path)) => checks.extend(as_caller(|| file::checks(path))?),
-        Some(Subject::Process(pid)) => checks.extend(process::checks(*pid)),
+        Some(Subject::File(path)) => checks.extend(as_caller(|| file::checks(path, &debug_dirs))?),
+        Some(Subject::Process(pid)) => checks.extend(process::checks(*pid, &debug_dirs)),
     }
     let ok = checks.iter().all(|check| check.status < Status::Fail);
     let mut out = std::io::stdout().lock();

@@ -1,5 +1,7 @@
 //! Whether a running process can be watched. It is only read, never stopped.
 
+use std::sync::Arc;
+
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -8,7 +10,7 @@ use super::metadata::{self, Carried, has_lines, lines_check};
 use super::{Check, plural};
 use crate::hunt::delivery::gates_suppress_sigtrap;
 use crate::kernel::probe;
-use crate::symbols::ModuleInfo;
+use crate::symbols::{DebugDirs, ModuleInfo};
 use crate::tracee::process::{Architecture, check_is_program};
 use crate::tracee::signals::Disposition;
 use crate::tracee::status::Status;
@@ -19,8 +21,8 @@ use crate::tracee::{Maps, Modules, TargetError, memory, threads};
 const GATE_SIGNALS: [Signal; 2] = [Signal::SIGURG, Signal::SIGWINCH];
 
 /// Looks at a running process.
-pub(super) fn checks(pid: Pid) -> Vec<Check> {
-    match look(pid) {
+pub(super) fn checks(pid: Pid, debug_dirs: &Arc<DebugDirs>) -> Vec<Check> {
+    match look(pid, debug_dirs) {
         Ok(checks) => checks,
         Err(error) => {
             let mend = match error {
@@ -34,7 +36,7 @@ pub(super) fn checks(pid: Pid) -> Vec<Check> {
     }
 }
 
-fn look(pid: Pid) -> Result<Vec<Check>, TargetError> {
+fn look(pid: Pid, debug_dirs: &Arc<DebugDirs>) -> Result<Vec<Check>, TargetError> {
     check_is_program(pid)?;
     let status = Status::of_process(pid)?;
     let tids = threads::list(pid)?;
@@ -65,7 +67,7 @@ fn look(pid: Pid) -> Result<Vec<Check>, TargetError> {
     }
     checks.extend(signals(pid, &status, &tids));
     checks.push(files_for(tids.len()));
-    checks.extend(modules(pid)?);
+    checks.extend(modules(pid, debug_dirs)?);
     Ok(checks)
 }
 
@@ -201,7 +203,7 @@ fn files_for(threads: usize) -> Check {
 }
 
 /// Which of its modules carry metadata.
-fn modules(pid: Pid) -> Result<Vec<Check>, TargetError> {
+fn modules(pid: Pid, debug_dirs: &Arc<DebugDirs>) -> Result<Vec<Check>, TargetError> {
     let name = "metadata";
     let modules = Modules::scan(pid)?;
     let mut usable = Vec::new();
@@ -222,7 +224,7 @@ fn modules(pid: Pid) -> Result<Vec<Check>, TargetError> {
                     via: module.via.clone(),
                     ..ModuleInfo::default()
                 };
-                lines &= has_lines(&module.image, &info);
+                lines &= has_lines(&module.image, &info, debug_dirs);
             }
             Ok(_) => {}
             Err(error) => damaged.push(error),

@@ -1,5 +1,7 @@
 //! The doctor's judgement of real programs and processes.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::tracee::testing::{Child, compile};
 
@@ -26,7 +28,10 @@ fn fails(checks: &[Check]) -> Vec<&str> {
 #[test]
 fn files() {
     let dir = tempfile::tempdir().unwrap();
-    let good = file::checks(&compile(dir.path(), "good", PAUSE, &[METADATA, "-g"]));
+    let good = file::checks(
+        &compile(dir.path(), "good", PAUSE, &[METADATA, "-g"]),
+        &Arc::default(),
+    );
     assert!(
         good.iter().all(|check| check.status == Status::Ok),
         "{good:?}"
@@ -38,18 +43,19 @@ fn files() {
         "{good:?}"
     );
 
-    let bare = file::checks(&compile(
-        dir.path(),
-        "bare",
-        PAUSE,
-        &["-Wl,--build-id=none"],
-    ));
+    let bare = file::checks(
+        &compile(dir.path(), "bare", PAUSE, &["-Wl,--build-id=none"]),
+        &Arc::default(),
+    );
     assert_eq!(fails(&bare), ["metadata"]);
     assert_eq!(find(&bare, "debug information").status, Status::Warn);
     let mend = find(&bare, "metadata").mend.as_deref().unwrap();
     assert!(mend.contains(METADATA), "{mend}");
 
-    let stripped = file::checks(&compile(dir.path(), "stripped", PAUSE, &[METADATA, "-s"]));
+    let stripped = file::checks(
+        &compile(dir.path(), "stripped", PAUSE, &[METADATA, "-s"]),
+        &Arc::default(),
+    );
     assert_eq!(find(&stripped, "metadata").status, Status::Ok);
     assert_eq!(find(&stripped, "debug information").status, Status::Warn);
 }
@@ -75,7 +81,13 @@ fn separate_debug_information() {
     let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
     link.push(&debug);
     objcopy(&["--strip-debug".as_ref(), &link, program.as_ref()]);
-    let lines = || find(&file::checks(&program), "debug information").status;
+    let lines = || {
+        find(
+            &file::checks(&program, &Arc::default()),
+            "debug information",
+        )
+        .status
+    };
     assert_eq!(lines(), Status::Ok);
     std::fs::remove_file(&debug).unwrap();
     assert_eq!(lines(), Status::Warn);
@@ -91,17 +103,20 @@ fn no_programs() {
         "#!/bin/sh\necho hello, world, this is a script of some length\n",
     )
     .unwrap();
-    let checks = file::checks(&script);
+    let checks = file::checks(&script, &Arc::default());
     assert_eq!(fails(&checks), ["program"]);
     assert!(
         checks[0].mend.as_deref().unwrap().contains("interpreter"),
         "{checks:?}"
     );
     assert_eq!(
-        fails(&file::checks(&dir.path().join("missing"))),
+        fails(&file::checks(&dir.path().join("missing"), &Arc::default())),
         ["program"]
     );
-    assert_eq!(fails(&file::checks(dir.path())), ["program"]);
+    assert_eq!(
+        fails(&file::checks(dir.path(), &Arc::default())),
+        ["program"]
+    );
 }
 
 /// Check running processes with and without metadata, and that signals are looked at.
@@ -109,7 +124,7 @@ fn no_programs() {
 fn processes() {
     let child = Child::run(PAUSE, &[METADATA, "-g"]);
     child.wait_for_line("ready");
-    let checks = process::checks(child.pid());
+    let checks = process::checks(child.pid(), &Arc::default());
     assert_eq!(fails(&checks), [""; 0], "{checks:?}");
     let found = &find(&checks, "metadata").found;
     assert!(found.contains("program (1 function, "), "{found}");
@@ -122,7 +137,10 @@ fn processes() {
 
     let bare = Child::run(PAUSE, &[]);
     bare.wait_for_line("ready");
-    assert_eq!(fails(&process::checks(bare.pid())), ["metadata"]);
+    assert_eq!(
+        fails(&process::checks(bare.pid(), &Arc::default())),
+        ["metadata"]
+    );
 
     let source = "#include <signal.h>\n#include <stdio.h>\n#include <unistd.h>\n\
         void handler(int s) {}\n\
@@ -133,7 +151,7 @@ fn processes() {
           puts(\"ready\"); fflush(stdout); pause(); }";
     let mut child = Child::run(source, &[METADATA]);
     child.wait_for_line("ready");
-    let checks = process::checks(child.pid());
+    let checks = process::checks(child.pid(), &Arc::default());
     assert!(
         find(&checks, "signals")
             .found
@@ -149,10 +167,13 @@ fn processes() {
     assert_eq!(fails(&checks), ["blocked signals"]);
     child.send_line("");
     child.wait_for_line("ready");
-    assert_eq!(fails(&process::checks(child.pid())), ["signals"]);
+    assert_eq!(
+        fails(&process::checks(child.pid(), &Arc::default())),
+        ["signals"]
+    );
     child.send_line("");
     child.wait_for_line("ready");
-    let checks = process::checks(child.pid());
+    let checks = process::checks(child.pid(), &Arc::default());
     assert_eq!(fails(&checks), [""; 0], "{checks:?}");
 }
 
@@ -162,11 +183,14 @@ fn traced_and_gone() {
     let mut child = Child::run(PAUSE, &[METADATA]);
     child.wait_for_line("ready");
     nix::sys::ptrace::seize(child.pid(), nix::sys::ptrace::Options::empty()).unwrap();
-    let checks = process::checks(child.pid());
+    let checks = process::checks(child.pid(), &Arc::default());
     assert_eq!(fails(&checks), ["traced by"]);
     nix::sys::signal::kill(child.pid(), nix::sys::signal::Signal::SIGKILL).unwrap();
     child.reap();
-    assert_eq!(fails(&process::checks(child.pid())), ["process"]);
+    assert_eq!(
+        fails(&process::checks(child.pid(), &Arc::default())),
+        ["process"]
+    );
 }
 
 /// Check how a subject is understood.

@@ -9,6 +9,7 @@ mod list;
 mod prune;
 mod show;
 mod suppress;
+mod symbolize;
 #[cfg(test)]
 mod tests;
 mod triage;
@@ -40,6 +41,8 @@ pub enum RacesCommand {
     Export(export::ExportArgs),
     /// Print suppressions.
     Suppress(suppress::SuppressArgs),
+    /// Fill in functions and lines of a JSON file.
+    Symbolize(symbolize::SymbolizeArgs),
     /// Put the races of a JSON file into the store.
     Import(import::ImportArgs),
     /// Forget old races.
@@ -79,6 +82,7 @@ pub fn run(args: &RacesArgs) -> anyhow::Result<ExitCode> {
         RacesCommand::Triage(args) => triage::run(args),
         RacesCommand::Export(args) => export::run(args),
         RacesCommand::Suppress(args) => suppress::run(args),
+        RacesCommand::Symbolize(args) => symbolize::run(args),
         RacesCommand::Import(args) => import::run(args),
         RacesCommand::Prune(args) => prune::run(args),
     }

@@ -6,10 +6,12 @@ use std::time::{Duration, SystemTime};
 use crate::hunt::code_tables::CodeTables;
 use crate::hunt::wire::{Decision, Refuted};
 use crate::image::Image;
+use crate::kernel::process::thread_cpu_time_ns;
 use crate::kernel::rights::FileRights;
+use crate::reader::Client;
 use crate::report::{
     Finding, LookedAt, MapInfo, ModuleInfo, Race, ReportWriter, Summary, Suppressions, WriteError,
-    build_race, notes_of, review,
+    build_race, notes_of, places, review,
 };
 use crate::symbols::Symbolizer;
 use crate::verdict::Reason;
@@ -43,6 +45,18 @@ pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
+    pub(super) fn files(&self) -> MutexGuard<'_, Client> {
+        lock(&self.files)
+    }
+
+    /// CPU time that has been used to explain, here and by whoever reads, ns.
+    fn used_ns(&self) -> u64 {
+        thread_cpu_time_ns()
+            + self.files().cpu_ns()
+            + self.source_files.cpu_ns
+            + self.served_files.cpu_ns()
+    }
+
     /// The symbolizer of a process.
     fn symbolizer(&mut self, pid: u32) -> &mut Symbolizer {
         // What was read of a file serves all processes, and survives their end.
@@ -98,6 +112,9 @@ impl State {
             Work::Race(finding, maps) => {
                 let before = self.used_ns();
                 let mixed = self.mixed;
+                let symbolizer = self.symbolizer(finding.pid).clone();
+                self.served_files
+                    .complete(&symbolizer, || places(&symbolizer, &finding));
                 let symbolizer = self.symbolizer(finding.pid);
                 let fate = match review(symbolizer, &finding, mixed) {
                     Ok(doubts) => {

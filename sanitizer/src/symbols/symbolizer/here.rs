@@ -48,6 +48,17 @@ impl Files for Here {
         self.shelf.ask(file.number, &question, stack)
     }
 
+    fn look_again(&mut self, file: &Known) {
+        file.source.look_again();
+        self.shelf.close(file.number);
+        let beside = Arc::clone(&file.source) as Arc<dyn Beside>;
+        let opened = file.source.opened().again();
+        let opened = opened.and_then(|opened| self.shelf.open(file.number, opened, beside));
+        if let Err(error) = opened {
+            tracing::debug!(path = file.source.name(), %error, "no symbols");
+        }
+    }
+
     fn lack(&self, file: &Known) -> Option<Lack> {
         self.shelf.given_up(file.number).map(Lack::Excess)
     }

@@ -13,7 +13,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use super::super::{Frame, ModuleInfo, Stack, StackSnapshot, Symbolizer};
+use super::super::{DebugDirs, Frame, ModuleInfo, Stack, StackSnapshot, Symbolizer};
 use crate::insn::Regs;
 use crate::kernel::foreign::Via;
 
@@ -111,7 +111,12 @@ impl Stopped {
 
     /// The symbolizer of this process, with `debug_dirs` in place of `/usr/lib/debug`.
     pub(crate) fn symbolizer(&self, debug_dirs: &[PathBuf]) -> Symbolizer {
-        let mut symbolizer = Symbolizer::with_debug_dirs(debug_dirs.to_vec());
+        self.symbolizer_with(DebugDirs::there(debug_dirs.to_vec()))
+    }
+
+    /// The same with folders of debug files of whatever kind.
+    pub(crate) fn symbolizer_with(&self, debug_dirs: DebugDirs) -> Symbolizer {
+        let mut symbolizer = Symbolizer::reading(debug_dirs);
         self.add_to(&mut symbolizer);
         symbolizer
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use super::super::DebugDirs;
 use super::child::{sources, tool};
 use super::{ModuleInfo, Symbolizer};
 use crate::kernel::foreign::testing::Opens;
@@ -40,12 +41,12 @@ fn build(dir: &Path) {
 }
 
 /// The function in which a child says that it is, by the symbols of its program.
-fn function_of(child: &Child, debug_dirs: &[&str]) -> Option<String> {
+fn function_of(child: &Child, debug_dirs: DebugDirs) -> Option<String> {
     let line = child.read_line();
     let main = u64::from_str_radix(line.trim().trim_start_matches("0x"), 16).expect("an address");
     let modules = Modules::scan(child.pid()).expect("modules");
     let program = modules.program().expect("a program");
-    let mut symbolizer = Symbolizer::with_debug_dirs(debug_dirs.iter().map(Into::into).collect());
+    let mut symbolizer = Symbolizer::reading(debug_dirs);
     symbolizer.add_module(&ModuleInfo {
         path: program.path.to_string_lossy().into_owned(),
         via: program.via.clone(),
@@ -55,6 +56,11 @@ fn function_of(child: &Child, debug_dirs: &[&str]) -> Option<String> {
         build_id: Vec::new(),
     });
     symbolizer.frames(main).remove(0).function
+}
+
+/// Folders where the program is.
+fn there(dirs: &[&str]) -> DebugDirs {
+    DebugDirs::there(dirs.iter().map(Into::into).collect())
 }
 
 fn jailed(dir: &Path) -> Command {
@@ -75,11 +81,11 @@ fn split_units_of_jailed_programs() {
     // In its own root that is the file it means.
     let free = Command::new(dir.path().join("jail/program"));
     let free = Child::start(tempfile::tempdir().expect("a folder"), free);
-    assert_eq!(function_of(&free, &[]).as_deref(), Some("main"));
+    assert_eq!(function_of(&free, there(&[])).as_deref(), Some("main"));
     assert_eq!(opens.take(), ["unit.dwo"]);
     let held = Child::start(tempfile::tempdir().expect("a folder"), jailed(dir.path()));
     // By its symbol table.
-    assert_eq!(function_of(&held, &[]).as_deref(), Some("main"));
+    assert_eq!(function_of(&held, there(&[])).as_deref(), Some("main"));
     assert_eq!(opens.take(), Vec::<OsString>::new());
 }
 
@@ -107,14 +113,29 @@ fn debug_files_of_jailed_programs() {
     symlink(dir.path().join("outside/debug"), &link).expect("link");
     let mut opens = Opens::of(&dir.path().join("outside"));
     let start = || Child::start(tempfile::tempdir().expect("a folder"), jailed(dir.path()));
-    assert_eq!(function_of(&start(), &["/debug"]), None);
+    assert_eq!(function_of(&start(), there(&["/debug"])), None);
     // Nor by the folder's name outside.
     let outer = jail.join("debug");
     let outer = outer.to_str().expect("a name");
-    assert_eq!(function_of(&start(), &[outer]), None);
+    assert_eq!(function_of(&start(), there(&[outer])), None);
     assert_eq!(opens.take(), Vec::<OsString>::new());
+    // What the user names is outside, and a link in it leads nowhere else.
+    let named = dir.path().join("named");
+    let entry = named.join(&name["debug/".len()..]);
+    fs::create_dir_all(entry.parent().expect("a folder")).expect("create");
+    symlink(dir.path().join("outside/debug"), &entry).expect("link");
+    let of_user = || DebugDirs::of_user(std::slice::from_ref(&named)).expect("a folder");
+    assert_eq!(function_of(&start(), of_user()), None);
+    assert_eq!(opens.take(), Vec::<OsString>::new());
+    fs::remove_file(&entry).expect("remove");
+    fs::copy(dir.path().join("outside/debug"), &entry).expect("copy");
+    assert_eq!(function_of(&start(), of_user()).as_deref(), Some("main"));
+    opens.take();
     // What is in the jail is found there.
     fs::remove_file(&link).expect("remove");
     fs::copy(dir.path().join("outside/debug"), &link).expect("copy");
-    assert_eq!(function_of(&start(), &["/debug"]).as_deref(), Some("main"));
+    assert_eq!(
+        function_of(&start(), there(&["/debug"])).as_deref(),
+        Some("main")
+    );
 }

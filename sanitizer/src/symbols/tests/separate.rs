@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::super::elf_file::ElfFile;
 use super::super::source::Source;
-use super::super::{Beside, ModuleInfo, debug_file::Search};
+use super::super::{Beside, DebugDirs, ModuleInfo, debug_file::Search};
 use super::child::{Stopped, names, sources, tool};
 use super::{LIBRARY, NESTED, assert_nested, build_nested};
 
@@ -136,6 +136,40 @@ fn by_debug_link() {
     assert_finds_debug(dir.path(), &[root]);
 }
 
+/// Check both in folders that the user has named, which come before the others, and that a folder which is not there is told.
+#[test]
+fn in_folders_of_the_user() {
+    let dir = build_stripped("-Wl,--build-id=sha1");
+    add_debug_links(dir.path());
+    let finds_in = |named: &Path| {
+        let stopped = Stopped::start(&dir.path().join("nested"));
+        let dirs = DebugDirs::of_user(&[dir.path().join("empty"), named.to_owned()]);
+        let symbolizer = stopped.symbolizer_with(dirs.expect("folders"));
+        assert_nested(&stopped.frames(&symbolizer).1);
+    };
+    let named = dir.path().join("named");
+    let real = fs::canonicalize(dir.path()).expect("path");
+    let mirror = named.join(real.strip_prefix("/").expect("absolute"));
+    for folder in [&mirror, &dir.path().join("empty")] {
+        fs::create_dir_all(folder).expect("create");
+    }
+    let absent = DebugDirs::of_user(&[dir.path().join("absent")]).unwrap_err();
+    assert!(absent.to_string().contains("absent"), "{absent}");
+    for file in ["nested.debug", "libnested.so.debug"] {
+        fs::rename(dir.path().join(file), mirror.join(file)).expect("move");
+    }
+    finds_in(&named);
+    for file in ["nested", "libnested.so"] {
+        let elf = ElfFile::open(&dir.path().join(file)).expect("open");
+        let id: String = elf.build_id().iter().map(|b| format!("{b:02x}")).collect();
+        let at = named.join(".build-id").join(&id[..2]);
+        fs::create_dir_all(&at).expect("create");
+        let from = mirror.join(format!("{file}.debug"));
+        fs::rename(from, at.join(format!("{}.debug", &id[2..]))).expect("move");
+    }
+    finds_in(&named);
+}
+
 /// Check split DWARF in a package beside each program, without the separate files.
 #[test]
 fn split_package() {
@@ -255,8 +289,9 @@ fn supplementary_file() {
         ..ModuleInfo::default()
     };
     let debug_dirs = [dir.path().join("debug")];
+    let dirs = Arc::new(DebugDirs::there(debug_dirs.to_vec()));
     let find = || {
-        let source = Source::of(&module, &debug_dirs).expect("open");
+        let source = Source::of(&module, &dirs).expect("open");
         let beside: Arc<dyn Beside> = Arc::new(source);
         Search(&beside).supplementary(&open("nested"))
     };

@@ -1,0 +1,146 @@
+//! Asks the servers for a file, one after the other, and keeps what comes if it is what was asked for.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant, SystemTime},
+};
+
+use ureq::Agent;
+
+use super::{
+    cache::{Cache, Kept},
+    download::{Failure, agent, download},
+    settings::Settings,
+    waiting::Shared,
+};
+use crate::symbols::{build_id_of, hexadecimal};
+
+/// A server that has not answered is let alone for so long.
+const LET_ALONE: Duration = Duration::from_secs(300);
+/// How often progress is shown; of a file that comes sooner none is.
+const PERIOD: Duration = Duration::from_millis(200);
+/// Bytes of the unit in which it is shown.
+const MIB: f64 = (1 << 20) as f64;
+
+/// Shows on a terminal how far a file has come, or that nothing is fetched any more.
+pub type Show = Box<dyn Fn(Option<&str>) + Send>;
+
+/// See the module.
+pub(super) struct Asker {
+    settings: Settings,
+    cache: Cache,
+    agent: Option<Agent>,
+    show: Option<Show>,
+    /// Since when servers have not answered.
+    silent: HashMap<String, Instant>,
+}
+
+impl Asker {
+    pub(super) fn new(settings: Settings, show: Option<Show>) -> Self {
+        Self {
+            cache: Cache::new(settings.cache.clone()),
+            settings,
+            agent: None,
+            show,
+            silent: HashMap::new(),
+        }
+    }
+
+    /// Whether the debug file of a build id is in the cache; if not, it is told why. `of`: the module.
+    pub(super) fn fetch(&mut self, shared: &Shared, build_id: &[u8], of: &str) -> bool {
+        let id = hexadecimal(build_id);
+        let why = match self.cache.look(build_id, SystemTime::now()) {
+            Kept::File => return true,
+            Kept::Miss => {
+                "no server had it when it was asked for less than ten minutes ago".to_owned()
+            }
+            Kept::Nothing => match self.ask_all(shared, build_id, of) {
+                Ok(()) => return true,
+                Err(why) => why,
+            },
+        };
+        tracing::warn!(
+            "no debug information of {of} (build id {id}) from servers, so its frames have no lines: {why}; else name a folder that has it \
+             with --debug-dir"
+        );
+        false
+    }
+
+    fn ask_all(&mut self, shared: &Shared, build_id: &[u8], of: &str) -> Result<(), String> {
+        let until = self.settings.whole.map(|whole| Instant::now() + whole);
+        let mut why = Vec::new();
+        let mut is_nowhere = true;
+        for server in self.settings.servers.clone() {
+            let silent = self.silent.get(&server);
+            if silent.is_some_and(|since| since.elapsed() < LET_ALONE) {
+                is_nowhere = false;
+                why.push(format!("{server} has not answered before"));
+                continue;
+            }
+            let asked = self.ask(shared, &server, build_id, until, of);
+            shared.writes(None);
+            if let Some(show) = &self.show {
+                show(None);
+            }
+            let Err(failure) = asked else {
+                return Ok(());
+            };
+            is_nowhere &= matches!(failure, Failure::Absent);
+            why.push(format!("{server} {failure}"));
+            if failure.is_of_server() {
+                self.silent.insert(server, Instant::now());
+            }
+        }
+        if is_nowhere && let Err(error) = self.cache.note_miss(build_id) {
+            tracing::debug!(%error, "that no server has it is not noted");
+        }
+        Err(why.join("; "))
+    }
+
+    fn ask(
+        &mut self,
+        shared: &Shared,
+        server: &str,
+        build_id: &[u8],
+        until: Option<Instant>,
+        of: &str,
+    ) -> Result<(), Failure> {
+        let mut partial = self.cache.begin(build_id).map_err(Failure::Unwritable)?;
+        shared.writes(Some(partial.path().to_owned()));
+        let url = format!("{server}/buildid/{}/debuginfo", hexadecimal(build_id));
+        let agent = self.agent.get_or_insert_with(|| agent(&self.settings));
+        let mut shown = Instant::now();
+        let progress = &mut |came: u64, size: Option<u64>| {
+            if let Some(show) = &self.show
+                && shown.elapsed() >= PERIOD
+            {
+                shown = Instant::now();
+                let size =
+                    size.map_or_else(String::new, |size| format!("of {:.1} ", size as f64 / MIB));
+                show(Some(&format!(
+                    "gwp-race: fetching debug information of {of}: {:.1} {size}MiB",
+                    came as f64 / MIB
+                )));
+            }
+        };
+        download(
+            (agent, &self.settings),
+            &url,
+            until,
+            &mut partial.file,
+            progress,
+        )?;
+        let again = partial.file.try_clone().map_err(Failure::Unwritable)?;
+        match build_id_of(again) {
+            Ok(found) if found == build_id => partial.keep().map_err(Failure::Unwritable),
+            Ok(found) if found.is_empty() => {
+                Err(Failure::Foreign("a file without a build id".to_owned()))
+            }
+            Ok(found) => Err(Failure::Foreign(format!(
+                "the file of the build id {}",
+                hexadecimal(&found)
+            ))),
+            Err(error) => Err(Failure::Foreign(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One file from one server.
+
+use std::{
+    fmt,
+    io::{self, Read as _, Write as _},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rustls::crypto::ring::default_provider;
+use ureq::{
+    Agent, Timeout,
+    tls::{RootCerts, TlsConfig, TlsProvider},
+};
+
+use super::settings::Settings;
+
+/// Bytes that are taken at a time.
+const PIECE: usize = 1 << 16;
+const OK: u16 = 200;
+const NOT_FOUND: u16 = 404;
+const GONE: u16 = 410;
+
+/// Why a file was not had from a server.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It has none.
+    Absent,
+    /// It has not answered in time, or has stopped.
+    Silent(Duration),
+    /// It cannot be reached, or has broken off.
+    Unreachable(String),
+    /// It answers with an error.
+    Refused(u16),
+    /// The file has more bytes.
+    TooLarge(u64),
+    /// The file has not come in time.
+    TooLong(Duration),
+    /// The file cannot be written.
+    Unwritable(io::Error),
+    /// It is another file than was asked for.
+    Foreign(String),
+}
+
+impl Failure {
+    /// The server is not worth asking for other files for a while.
+    pub(super) const fn is_of_server(&self) -> bool {
+        matches!(self, Self::Silent(_) | Self::Unreachable(_))
+    }
+}
+
+/// What was wrong, and what to do, as part of a sentence that begins with the server.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |time: &Duration| humantime::format_duration(*time);
+        match self {
+            Self::Absent => write!(f, "does not have it"),
+            Self::Silent(limit) => write!(
+                f,
+                "has not answered for {}: set DEBUGINFOD_TIMEOUT to more seconds",
+                seconds(limit)
+            ),
+            Self::Unreachable(why) => write!(f, "cannot be reached ({why}): check DEBUGINFOD_URLS"),
+            Self::Refused(status) => write!(
+                f,
+                "has answered with the HTTP status {status}: try again later, or ask who runs it"
+            ),
+            Self::TooLarge(limit) => write!(
+                f,
+                "has a file of more than {limit} bytes: set DEBUGINFOD_MAXSIZE to more bytes"
+            ),
+            Self::TooLong(limit) => write!(
+                f,
+                "has not sent all of it within {}: set DEBUGINFOD_MAXTIME to more seconds",
+                seconds(limit)
+            ),
+            Self::Foreign(what) => write!(
+                f,
+                "has sent something else ({what}), which was not used: tell who runs it, or take it out of DEBUGINFOD_URLS"
+            ),
+            Self::Unwritable(error) => write!(
+                f,
+                "has it, but it cannot be kept ({error}): make room there, or set DEBUGINFOD_CACHE_PATH to another folder"
+            ),
+        }
+    }
+}
+
+/// An agent for servers, by the settings' limits.
+pub(super) fn agent(settings: &Settings) -> Agent {
+    let tls = TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::PlatformVerifier)
+        .unversioned_rustls_crypto_provider(Arc::new(default_provider()));
+    Agent::config_builder()
+        .tls_config(tls.build())
+        .user_agent(concat!("gwp-race/", env!("CARGO_PKG_VERSION")))
+        .http_status_as_error(false)
+        .timeout_resolve(settings.answer)
+        .timeout_connect(settings.answer)
+        .timeout_recv_response(settings.answer)
+        .timeout_per_read(settings.answer)
+        .build()
+        .into()
+}
+
+/// Writes the debug file of a build id that a server has. `until`: when it has to be there; `progress` is told how many bytes have come, and of how many if that is
+/// known.
+pub(super) fn download(
+    (agent, settings): (&Agent, &Settings),
+    url: &str,
+    until: Option<Instant>,
+    file: &mut std::fs::File,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<(), Failure> {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let failed = |error: ureq::Error| failure(error, settings);
+    let request = agent.get(url).config().timeout_global(left).build();
+    let response = request.call().map_err(failed)?;
+    match response.status().as_u16() {
+        OK => {}
+        NOT_FOUND | GONE => return Err(Failure::Absent),
+        status => return Err(Failure::Refused(status)),
+    }
+    let mut body = response.into_body();
+    let size = body.content_length();
+    let is_too_large = |bytes: u64| settings.largest.filter(|largest| bytes > *largest);
+    if let Some(largest) = size.and_then(is_too_large) {
+        return Err(Failure::TooLarge(largest));
+    }
+    let mut reader = body.as_reader();
+    let mut piece = vec![0; PIECE];
+    let mut came = 0;
+    loop {
+        let read = match reader.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed(error.into())),
+        };
+        came += read as u64;
+        if let Some(largest) = is_too_large(came) {
+            return Err(Failure::TooLarge(largest));
+        }
+        let piece = piece.get(..read).unwrap_or_default();
+        file.write_all(piece).map_err(Failure::Unwritable)?;
+        progress(came, size);
+        // Where each piece comes in time the whole may not.
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return Err(Failure::TooLong(settings.whole.unwrap_or_default()));
+        }
+    }
+}
+
+fn failure(error: ureq::Error, settings: &Settings) -> Failure {
+    match error {
+        ureq::Error::Timeout(Timeout::Global) => {
+            Failure::TooLong(settings.whole.unwrap_or_default())
+        }
+        ureq::Error::Timeout(_) => Failure::Silent(settings.answer.unwrap_or_default()),
+        error => Failure::Unreachable(error.to_string()),
+    }
+}

@@ -1,0 +1,101 @@
+//! What the environment says, by the names that debuginfod-client-config(7) has; the limits where it says nothing are ours.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+/// How long a server may take to answer, or to go on.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long a file may take. A report waits for it.
+const WHOLE: Duration = Duration::from_secs(60);
+/// Bytes of a file. Those of browsers have more, and are seldom watched.
+const LARGEST: u64 = 512 << 20;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The servers' addresses, in the order in which they are asked, without a slash at the end.
+    pub(super) servers: Vec<String>,
+    /// The folder of the cache.
+    pub(super) cache: PathBuf,
+    /// How long a server may take to answer, or to go on.
+    pub(super) answer: Option<Duration>,
+    /// How long a file may take.
+    pub(super) whole: Option<Duration>,
+    /// Bytes of a file.
+    pub(super) largest: Option<u64>,
+}
+
+impl Settings {
+    /// Those of this process's environment; nothing where no server is named.
+    #[must_use]
+    pub fn of_environment() -> Option<Self> {
+        Self::read(|name| std::env::var_os(name), &mut |warning| {
+            tracing::warn!("{warning}");
+        })
+    }
+
+    /// The folder of the cache.
+    #[must_use]
+    pub fn cache(&self) -> &PathBuf {
+        &self.cache
+    }
+
+    /// Reads variables, and tells what is wrong with them.
+    pub(super) fn read(
+        get: impl Fn(&str) -> Option<OsString>,
+        warn: &mut dyn FnMut(String),
+    ) -> Option<Self> {
+        let text = |name: &str| {
+            let value = get(name)?.to_string_lossy().trim().to_owned();
+            (!value.is_empty()).then_some(value)
+        };
+        let mut servers = Vec::new();
+        for url in text("DEBUGINFOD_URLS")?.split_whitespace() {
+            if url.starts_with("http://") || url.starts_with("https://") {
+                servers.push(url.trim_end_matches('/').to_owned());
+            } else if !url.starts_with("ima:") {
+                // What begins with `ima:` says how signatures are looked at, which are for files of packages.
+                warn(format!(
+                    "DEBUGINFOD_URLS has {url:?}, which is not asked: name servers by http:// or https://"
+                ));
+            }
+        }
+        if servers.is_empty() {
+            return None;
+        }
+        let folder = |name: &str, below: &str| {
+            let folder = get(name).filter(|folder| !folder.is_empty())?;
+            Some(PathBuf::from(folder).join(below))
+        };
+        let cache = folder("DEBUGINFOD_CACHE_PATH", "")
+            .or_else(|| folder("XDG_CACHE_HOME", "debuginfod_client"))
+            .or_else(|| folder("HOME", ".cache/debuginfod_client"));
+        let Some(cache) = cache else {
+            warn(
+                "servers of DEBUGINFOD_URLS are not asked, since there is no folder for what they send: set DEBUGINFOD_CACHE_PATH"
+                    .to_owned(),
+            );
+            return None;
+        };
+        let mut number = |name: &str, unit: &str, usual: u64| match text(name)?.parse() {
+            // As for other clients.
+            Ok(0) => Some(None),
+            Ok(number) => Some(Some(number)),
+            Err(_) => {
+                warn(format!(
+                    "{name} is no number of {unit}, so it is {usual}: give a whole number, or 0 for no limit"
+                ));
+                None
+            }
+        };
+        let seconds = |limit: Option<u64>| limit.map(Duration::from_secs);
+        Some(Self {
+            servers,
+            cache,
+            answer: number("DEBUGINFOD_TIMEOUT", "seconds", ANSWER.as_secs())
+                .map_or(Some(ANSWER), seconds),
+            whole: number("DEBUGINFOD_MAXTIME", "seconds", WHOLE.as_secs())
+                .map_or(Some(WHOLE), seconds),
+            largest: number("DEBUGINFOD_MAXSIZE", "bytes", LARGEST).unwrap_or(Some(LARGEST)),
+        })
+    }
+}

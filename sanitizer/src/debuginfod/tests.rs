@@ -1,0 +1,150 @@
+//! What the environment means, what is kept, and what becomes of whoever waits. (That files come from a real server is for end-to-end tests.)
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    path::PathBuf,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    Fetcher, Settings,
+    cache::{Cache, Kept},
+};
+
+const ID: [u8; 3] = [0xab, 0xcd, 0xef];
+
+fn settings(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
+    let variables: HashMap<_, _> = variables.iter().copied().collect();
+    let mut warnings = Vec::new();
+    let get = |name: &str| variables.get(name).map(OsString::from);
+    let read = Settings::read(get, &mut |warning| warnings.push(warning));
+    (read, warnings)
+}
+
+/// Check that nothing is asked unless a server is named, where the cache is, and that limits are those of the environment, ours, or none.
+#[test]
+fn environments() {
+    let home = ("HOME", "/home/u");
+    for urls in [None, Some(""), Some(" "), Some("ima:enforcing")] {
+        let urls = urls.map(|urls| ("DEBUGINFOD_URLS", urls));
+        let variables: Vec<_> = urls.into_iter().chain([home]).collect();
+        assert_eq!(settings(&variables), (None, Vec::new()), "{urls:?}");
+    }
+    let urls = ("DEBUGINFOD_URLS", "http://a:8002/ ima:ignore https://b/c");
+    let (read, warnings) = settings(&[urls, home]);
+    let expected = Settings {
+        servers: vec!["http://a:8002".to_owned(), "https://b/c".to_owned()],
+        cache: "/home/u/.cache/debuginfod_client".into(),
+        answer: Some(Duration::from_secs(10)),
+        whole: Some(Duration::from_secs(60)),
+        largest: Some(512 << 20),
+    };
+    assert_eq!((read.as_ref(), warnings), (Some(&expected), Vec::new()));
+    let xdg = ("XDG_CACHE_HOME", "/x");
+    let cache = |variables: &[(&str, &str)]| settings(variables).0.unwrap().cache;
+    assert_eq!(
+        cache(&[urls, home, xdg]),
+        PathBuf::from("/x/debuginfod_client")
+    );
+    let own = ("DEBUGINFOD_CACHE_PATH", "/own");
+    assert_eq!(cache(&[urls, home, xdg, own]), PathBuf::from("/own"));
+    let (read, warnings) = settings(&[
+        urls,
+        own,
+        ("DEBUGINFOD_TIMEOUT", "3"),
+        ("DEBUGINFOD_MAXTIME", "0"),
+        ("DEBUGINFOD_MAXSIZE", "1 MB"),
+    ]);
+    let read = read.unwrap();
+    let limits = (read.answer, read.whole, read.largest);
+    assert_eq!(
+        limits,
+        (Some(Duration::from_secs(3)), None, Some(512 << 20))
+    );
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("DEBUGINFOD_MAXSIZE"),
+        "{warnings:?}"
+    );
+    let (read, warnings) = settings(&[urls]);
+    assert!(
+        read.is_none() && warnings[0].contains("DEBUGINFOD_CACHE_PATH"),
+        "{warnings:?}"
+    );
+    let (read, warnings) = settings(&[("DEBUGINFOD_URLS", "file:///srv ftp://a"), home]);
+    assert!(read.is_none() && warnings.len() == 2, "{warnings:?}");
+}
+
+/// Check that a file has its name only once it is whole, that nothing is left of one that is not, and that a note of absence counts for ten minutes.
+#[test]
+fn what_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path().join("cache"));
+    let now = SystemTime::now;
+    assert_eq!(cache.look(&ID, now()), Kept::Nothing);
+    let place = folder.path().join("cache/abcdef");
+    let names = || {
+        let entries = fs::read_dir(&place).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name());
+        names.collect::<Vec<_>>()
+    };
+    let mut partial = cache.begin(&ID).unwrap();
+    partial.file.write_all(b"half").unwrap();
+    assert_eq!((cache.look(&ID, now()), names().len()), (Kept::Nothing, 1));
+    drop(partial);
+    assert!(names().is_empty());
+    cache.note_miss(&ID).unwrap();
+    assert_eq!(cache.look(&ID, now()), Kept::Miss);
+    let later = now() + Duration::from_secs(601);
+    assert_eq!(cache.look(&ID, later), Kept::Nothing);
+    let mut partial = cache.begin(&ID).unwrap();
+    partial.file.write_all(b"whole").unwrap();
+    partial.keep().unwrap();
+    assert_eq!(
+        (cache.look(&ID, now()), names()),
+        (Kept::File, vec!["debuginfo".into()])
+    );
+}
+
+/// Check that nobody waits for a server that never answers once it is said for how long at most, and that nothing is left of what was asked for.
+#[test]
+fn haste_ends_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    let (asked, is_asked) = std::sync::mpsc::channel();
+    let silent = thread::spawn(move || {
+        let (mut connection, _) = server.accept().unwrap();
+        let mut byte = [0];
+        connection.read_exact(&mut byte).unwrap();
+        asked.send(()).unwrap();
+        // Until the other end is gone, or the test.
+        let _ = connection.read_to_end(&mut Vec::new());
+    });
+    let cache = folder.path().to_str().unwrap();
+    let (settings, _) = settings(&[
+        ("DEBUGINFOD_URLS", &url),
+        ("DEBUGINFOD_CACHE_PATH", cache),
+        // Short enough for the threads to end with the test.
+        ("DEBUGINFOD_TIMEOUT", "20"),
+    ]);
+    let mut fetcher = Fetcher::new(settings.unwrap(), None);
+    let haste = fetcher.haste();
+    let hurry = thread::spawn(move || {
+        is_asked.recv().unwrap();
+        haste.within(Duration::from_millis(10));
+    });
+    assert!(!fetcher.have(&ID, "program"));
+    hurry.join().unwrap();
+    assert!(fetcher.is_absent(&ID));
+    // Nor for another file from now on.
+    assert!(!fetcher.have(&[1, 2], "library"));
+    fetcher.end();
+    let left = fs::read_dir(folder.path().join("abcdef")).unwrap().count();
+    assert_eq!(left, 0);
+    assert!(!silent.is_finished());
+}
