@@ -54,7 +54,7 @@ fn html_of_a_run() {
         println!("{races} races, {} bytes", page.len());
         if races > 0 {
             assert!(page.contains("increment_") && page.contains("many_races.c:"));
-            assert!(page.contains("<mark>") && page.contains("identity:r2:"));
+            assert!(page.contains("<mark>") && page.contains("identity:r3:"));
         }
         races > 0
     });

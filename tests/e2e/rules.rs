@@ -103,7 +103,7 @@ fn rules_of_reports() {
         let again = names(&run(program, &["--suppressions", rules_name], &file));
         assert!(again.is_disjoint(&found), "{again:?}");
     }
-    let none = output(&["suppress", file_name, "r2:00000000000000000000000000000000"]);
+    let none = output(&["suppress", file_name, "r3:00000000000000000000000000000000"]);
     let said = text(&none.stderr);
     assert!(
         !none.status.success() && said.contains("has no race with the name"),

@@ -17,7 +17,7 @@ use crate::report::{Record, is_called, read_records, rule};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   gwp-race run --format json -o races.json -- ./test-suite
-  gwp-race suppress races.json r2:43db388692c5486b58ac6a896dd0703d >> my.supp
+  gwp-race suppress races.json r3:43db388692c5486b58ac6a896dd0703d >> my.supp
   gwp-race run --suppressions my.supp -- ./test-suite")]
 pub struct SuppressArgs {
     /// The file that --format json has written
@@ -26,7 +26,7 @@ pub struct SuppressArgs {
 
     /// The race: its identity or fingerprint
     ///
-    /// One of the names that reports give: the identity of the race (r2:), of the pair (p2:) or of the issue (i2:), or the fingerprint. An issue may be several races.
+    /// One of the names that reports give: the identity of the race (r3:), of the pair (p3:) or of the issue (i3:), or the fingerprint. An issue may be several races.
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }

@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(baseline.len(), 1);
         assert!(baseline.knows(&sample::race()));
         let mut other = sample::race();
-        other.identity.race = "r2:ff112233445566778899aabbccddeeff".to_owned();
+        other.identity.race = "r3:ff112233445566778899aabbccddeeff".to_owned();
         assert!(!baseline.knows(&other));
         assert!(parse("").unwrap().is_empty());
         // As tools leave it that write no last end of line.
@@ -244,7 +244,7 @@ mod tests {
         let race = text.lines().next().unwrap();
         let cut = &text[..race.len() / 2];
         let old = race.replace("\"identity\"", "\"unknown\"");
-        let of_rule = |rule: &str| race.replace("\"r2:", &format!("\"{rule}:"));
+        let of_rule = |rule: &str| race.replace("\"r3:", &format!("\"{rule}:"));
         let newer_form = race.replace("\"schema\":1", "\"schema\":2");
         for (text, line, said) in [
             (cut.to_owned(), 1, "not complete"),
@@ -263,8 +263,8 @@ mod tests {
                 "no record",
             ),
             (old, 1, "an older gwp-race"),
-            (of_rule("r1"), 1, "an older gwp-race"),
-            (of_rule("r3"), 1, "a newer gwp-race"),
+            (of_rule("r2"), 1, "an older gwp-race"),
+            (of_rule("r4"), 1, "a newer gwp-race"),
             (newer_form, 1, "a newer gwp-race"),
         ] {
             let error = parse(&text).unwrap_err();

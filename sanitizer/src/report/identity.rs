@@ -2,11 +2,12 @@
 //! the version of the rule by which it is made, and a rule that changes gets another version: names are stored for years.
 //!
 //! - *pair*: the build and offset of both instructions. Needs no symbols, and is another one in each build.
-//! - *race*: of both sides the module's name, the function, what the access does and its line counted from the function's declaration, and the
+//! - *race*: of both sides the function with its parameters, what the access does and its line counted from the function's declaration, and the
 //!   variable with the way to its member. The same after a rebuild with changes elsewhere, with other options, or in another folder.
-//! - *issue*: the two functions.
+//! - *issue*: the two functions, each with the names of its module and of its file: several files may have functions of one name.
 //!
-//! A side is the innermost frame of the user's own code: what is inlined of a library differs from build to build.
+//! A side is the innermost frame of the user's own code: what is inlined of a library differs from build to build. Where that has no name, in a program without symbols, it is its exact
+//! place; the name of a caller would be that of many races.
 
 use sha2::{Digest as _, Sha256};
 
@@ -17,9 +18,11 @@ use super::own_code::own_place;
 use crate::insn::AccessKind;
 
 /// The version of all rules; it stands behind the letter of the level.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of a hash that are kept.
 const KEPT: usize = 16;
+/// An element of an array, in the way to a member.
+const ELEMENT: &str = "[]";
 
 /// The names of a race, which are made of nothing but what its JSON form has.
 #[must_use]
@@ -109,11 +112,14 @@ fn side(access: &Access) -> String {
         AccessKind::Write | AccessKind::ReadWrite => "write",
     };
     let atomic = if access.atomic { "atomic" } else { "plain" };
-    let line = own_place(access).map(line).unwrap_or_default();
-    format!("{}\t{kind}\t{atomic}\t{line}", function(access))
+    let place = own_place(access);
+    let line = place.map(line).unwrap_or_default();
+    let name = place.and_then(|frame| frame.function.as_deref());
+    let parameters = clean(names::parameters(name.unwrap_or_default()));
+    format!("{}{parameters}\t{kind}\t{atomic}\t{line}", function(access))
 }
 
-/// A line counted from the declaration of its function; from the beginning of its file where that is not known, or is in another one.
+/// A line counted from the declaration of its function; from the beginning of its file where that is not known, or comes later.
 fn line(frame: &StackFrame) -> String {
     let Some(line) = frame.line else {
         return String::new();
@@ -123,14 +129,11 @@ fn line(frame: &StackFrame) -> String {
         .and_then(|first| line.checked_sub(first))
     {
         Some(line) => format!("+{line}"),
-        None => {
-            let file = names::file(frame.file.as_deref().unwrap_or_default());
-            format!("{}:{line}", clean(file))
-        }
+        None => format!(":{line}"),
     }
 }
 
-/// The function of a side and its module. Where it has no name, the exact place: what is elsewhere in another build is not to be taken for it.
+/// The function of a side, its module and its file. Where it has no name, the exact place: what is elsewhere in another build is not to be taken for it.
 fn function(access: &Access) -> String {
     let Some(frame) = own_place(access) else {
         let module = access.module.as_deref().unwrap_or_default();
@@ -139,7 +142,11 @@ fn function(access: &Access) -> String {
     let module = names::module(frame.module.as_deref().unwrap_or_default());
     let module = clean(module);
     match frame.function.as_deref() {
-        Some(function) => format!("{module}\t{}", clean(&names::function(function))),
+        Some(function) => {
+            let file = names::file(frame.file.as_deref().unwrap_or_default());
+            let function = names::function(function);
+            format!("{module}\t{}\t{}", clean(file), clean(&function))
+        }
         None => {
             let build = frame.build_id.as_deref().unwrap_or_default();
             format!("{module}\t{build}@{}", frame.offset)
@@ -147,17 +154,20 @@ fn function(access: &Access) -> String {
     }
 }
 
-/// The variable, as far as its name is that of the source.
+/// The variable, as far as its name is that of the source. An array is what its elements are: one instruction may access several.
 fn variable(race: &Race) -> String {
     let location = &race.location;
     match (location.kind, &location.name) {
         (LocationKind::Global, Some(name)) => {
             let member = location.member.as_deref().unwrap_or_default();
+            let member = member.trim_end_matches(ELEMENT);
             format!("{}{}", clean(&names::variable(name)), clean(member))
         }
         _ => String::new(),
     }
 }
 
+#[cfg(test)]
+mod corpus;
 #[cfg(test)]
 mod tests;

@@ -63,11 +63,11 @@ pub struct Race {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Identity {
-    /// The two instructions: `p2:` and 32 hexadecimal digits; none where a module has no build id.
+    /// The two instructions: `p3:` and 32 hexadecimal digits; none where a module has no build id.
     pub pair: Option<String>,
-    /// The two places and the variable: `r2:` and 32 hexadecimal digits.
+    /// The two places and the variable: `r3:` and 32 hexadecimal digits.
     pub race: String,
-    /// The two functions: `i2:` and 32 hexadecimal digits.
+    /// The two functions: `i3:` and 32 hexadecimal digits.
     pub issue: String,
 }
 

@@ -9,11 +9,17 @@ const OPERATORS: [&str; 17] = [
     "new[]", "delete[]", "co_await",
 ];
 
+/// What the nameless namespace of a file is called, and by what that is replaced: parentheses are taken off.
+const ANONYMOUS: [&str; 2] = ["(anonymous namespace)", "{anonymous}"];
+/// With what the suffixes of copies of functions begin, behind their names.
+const COPY: &str = " (.";
+
 /// A function without its result, template arguments, parameters, and what is appended to copies of it.
 #[must_use]
 pub fn function(name: &str) -> String {
-    let name = name.replace("(anonymous namespace)", "{anonymous}");
-    let name = name.split(" (.").next().unwrap_or_default();
+    let [anonymous, braced] = ANONYMOUS;
+    let name = name.replace(anonymous, braced);
+    let name = name.split(COPY).next().unwrap_or_default();
     let bare = without_groups(without_suffix(name));
     let bare = bare.trim();
     let bare = [" const", " volatile", " &&", " &"]
@@ -62,10 +68,42 @@ fn unnamed(name: &str) -> String {
     out
 }
 
+/// The parameters of a function, with what stands behind them (`const`): several functions may have one name. Nothing of instances of templates, where they depend on the arguments.
+#[must_use]
+pub fn parameters(name: &str) -> &str {
+    let name = name.split(COPY).next().unwrap_or_default();
+    let [anonymous, _] = ANONYMOUS;
+    let mut before = "";
+    let mut rest = name;
+    let mut found = "";
+    while let Some(c) = rest.chars().next() {
+        let length = if let Some(length) = operator(rest, before) {
+            length
+        } else if rest.starts_with(anonymous) {
+            anonymous.len()
+        } else if c == '<' {
+            return "";
+        } else if c == '(' {
+            found = rest;
+            rest.len() - group(rest).1.len()
+        } else {
+            // What these are of, if anything, is not the function.
+            if c == ':' {
+                found = "";
+            }
+            c.len_utf8()
+        };
+        rest = rest.get(length..).unwrap_or_default();
+        before = &name[..name.len() - rest.len()];
+    }
+    found
+}
+
 /// A variable without the numbers that compilers append: to the parts that they split one into, and to those of several functions.
 #[must_use]
 pub fn variable(name: &str) -> String {
-    without_groups(without_suffix(name))
+    let [anonymous, braced] = ANONYMOUS;
+    without_groups(without_suffix(&name.replace(anonymous, braced)))
 }
 
 /// A file's name without its folders, its version, and the hash that cargo appends to tests.
@@ -113,7 +151,7 @@ fn without_suffix(name: &str) -> &str {
 }
 
 /// Without what is in parentheses and angle brackets; the types of Rust's `<A as B>::f` and `<impl A for B>::f` are kept, without their
-/// own arguments.
+/// own arguments. Its `<A>::f` is `A::f`, as the legacy scheme has it.
 fn without_groups(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -131,7 +169,9 @@ fn without_groups(name: &str) -> String {
         }
         let (inner, after) = group(rest);
         let is_path = out.is_empty() || out.ends_with("::");
-        if c == '<' && is_path && (out.is_empty() || is_qualified(inner)) {
+        if c == '<' && out.is_empty() && is_path_of_names(inner) {
+            out.push_str(&without_groups(inner));
+        } else if c == '<' && is_path && (out.is_empty() || is_qualified(inner)) {
             out.push('<');
             out.push_str(&without_groups(inner));
             out.push('>');
@@ -146,6 +186,12 @@ fn without_groups(name: &str) -> String {
 
 fn is_qualified(inner: &str) -> bool {
     inner.starts_with("impl ") || inner.contains(" as ")
+}
+
+fn is_path_of_names(inner: &str) -> bool {
+    inner.contains("::")
+        && inner.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && !is_qualified(inner)
 }
 
 /// The length of an operator's name at the start of `rest`, with brackets that are no groups. `before` is what stands before it.
@@ -252,7 +298,9 @@ mod tests {
                 "<alloc::vec::Vec<T, A> as core::ops::Drop>::drop",
                 "<alloc::vec::Vec as core::ops::Drop>::drop",
             ),
-            ("<mycrate::Table>::insert", "<mycrate::Table>::insert"),
+            ("<mycrate::Table<u8>>::insert", "mycrate::Table::insert"),
+            ("mycrate::Table<T>::insert", "mycrate::Table::insert"),
+            ("<[u8]>::len", "<[u8]>::len"),
             (
                 "mycrate::imp::<impl core::fmt::Display for X<T>>::fmt",
                 "mycrate::imp::<impl core::fmt::Display for X>::fmt",
@@ -265,6 +313,34 @@ mod tests {
         }
     }
 
+    /// Check what tells functions of one name from each other.
+    #[test]
+    fn of_one_name() {
+        for (name, expected) in [
+            ("main", ""),
+            ("ns::foo(int, char const*)", "(int, char const*)"),
+            ("A::at(std::vector<int>) const", "(std::vector<int>) const"),
+            ("void ns::push<int>(int)", ""),
+            ("std::vector<int>::at(unsigned long) const", ""),
+            (
+                "(anonymous namespace)::run(void (*)(int))",
+                "(void (*)(int))",
+            ),
+            (
+                "tick()::'lambda0'(int)::operator()(int) const",
+                "(int) const",
+            ),
+            ("operator<(A const&, A const&)", "(A const&, A const&)"),
+            ("A::operator->() const", "() const"),
+            ("work(int) (.isra.0)", "(int)"),
+            ("tick(int)::count", ""),
+            ("<A as B>::f", ""),
+            ("broken(int", "(int"),
+        ] {
+            assert_eq!(parameters(name), expected, "{name}");
+        }
+    }
+
     /// Check what is taken off variables and files.
     #[test]
     fn variables_and_files() {
@@ -274,6 +350,7 @@ mod tests {
         assert_eq!(variable("counter.llvm.99"), "counter");
         assert_eq!(variable("tick(int)::count"), "tick::count");
         assert_eq!(variable("pool<int>::free"), "pool::free");
+        assert_eq!(variable("(anonymous namespace)::x"), "{anonymous}::x");
         assert_eq!(module("/usr/lib/libwork.so.1.2.3"), "libwork.so");
         assert_eq!(module("/t/deps/shop-0123456789abcdef"), "shop");
         assert_eq!(module("/t/deps/shop-server"), "shop-server");

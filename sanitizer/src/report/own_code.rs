@@ -91,7 +91,7 @@ pub fn own_frame(access: &Access) -> Option<usize> {
     let frames = access.stack.iter().enumerate();
     let mut inner = frames.skip(access.library_frames());
     // A race within a library that was itself built to be watched is the library's.
-    let own = inner.find(|(_, frame)| is_own(frame) && frame.function.is_some());
+    let own = inner.find(|(_, frame)| is_own(frame));
     own.map(|(number, _)| number)
         .or_else(|| access.site_number())
 }
@@ -166,6 +166,12 @@ mod tests {
         let library = frame("/t/app", "std::swap", "/usr/include/c++/14/bits/move.h");
         access.stack = vec![library.clone(), own.clone()];
         assert_eq!(own_place(&access), Some(&own));
+        let nameless = StackFrame {
+            function: None,
+            ..frame("/t/app", "", "")
+        };
+        access.stack = vec![nameless.clone(), own];
+        assert_eq!(own_place(&access), Some(&nameless));
         access.stack = vec![library.clone()];
         assert_eq!(own_place(&access), Some(&library));
         access.stack.clear();

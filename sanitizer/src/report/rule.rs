@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(rules, [format!("identity:{}", race.identity.race)]);
         race.identity.race = "r1:00112233445566778899aabbccddeeff".to_owned();
         assert_eq!(rule(&race), Err(NoName::Version(1)));
-        race.identity.race = "r2:x\nrace:*".to_owned();
+        race.identity.race = "r3:x\nrace:*".to_owned();
         assert_eq!(rule(&race), Err(NoName::Form));
     }
 }

@@ -105,8 +105,8 @@ pub(crate) fn race() -> Race {
         fingerprint: "0123456789abcdef0123456789abcdef".to_owned(),
         identity: Identity {
             pair: None,
-            race: "r2:00112233445566778899aabbccddeeff".to_owned(),
-            issue: "i2:ffeeddccbbaa99887766554433221100".to_owned(),
+            race: "r3:00112233445566778899aabbccddeeff".to_owned(),
+            issue: "i3:ffeeddccbbaa99887766554433221100".to_owned(),
         },
         known: false,
         verdict: RaceClass::PlainAtomic,

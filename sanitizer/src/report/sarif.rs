@@ -147,7 +147,7 @@ fn result(race: &Race, root: &SourceRoot, has_baseline: bool) -> SarifResult {
         BTreeMap::from([("gwpRaceFingerprint/v1".to_owned(), race.fingerprint.clone())]);
     let names = [&race.identity.race, &race.identity.issue];
     for (key, name) in ["race", "issue"].into_iter().zip(names) {
-        // `r2:0123...`: the version of the rule, and the name.
+        // `r3:0123...`: the version of the rule, and the name.
         if let Some((version, name)) = name.split_once(':') {
             let version = version.trim_start_matches(|c: char| !c.is_ascii_digit());
             prints.insert(format!("gwpRace/{key}/v{version}"), name.to_owned());

@@ -60,7 +60,7 @@ WARNING: gwp-race: data race (pid=10)
   Verdict is plain-atomic: one access is atomic, the other is not; both were under way at the same time
   Note: the racing stack is truncated.
   Fingerprint is 0123456789abcdef0123456789abcdef
-  Identity is r2:00112233445566778899aabbccddeeff, issue i2:ffeeddccbbaa99887766554433221100: the same after a rebuild
+  Identity is r3:00112233445566778899aabbccddeeff, issue i3:ffeeddccbbaa99887766554433221100: the same after a rebuild
 
 SUMMARY: gwp-race: data race /src/worker.c:7:5 in bump / (/opt/bin/app+0x2200)
 ==================

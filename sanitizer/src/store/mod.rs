@@ -15,6 +15,7 @@ mod known;
 mod name;
 mod prune;
 mod races;
+mod renew;
 mod state;
 #[cfg(test)]
 mod tests;

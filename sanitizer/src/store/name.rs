@@ -19,7 +19,7 @@ pub enum Named {
 }
 
 impl Store {
-    /// What a name means: of a race (`r2:`), an issue (`i2:`) or a pair (`p2:`), or the beginning of one, also without the letter and its number.
+    /// What a name means: of a race (`r3:`), an issue (`i3:`) or a pair (`p3:`), or the beginning of one, also without the letter and its number.
     ///
     /// # Errors
     /// There is none, or there are several; the store cannot be read.
@@ -70,7 +70,7 @@ impl Store {
     }
 }
 
-/// Whether a name is, or begins with, a text: `r2:43db`, or `43db` alone.
+/// Whether a name is, or begins with, a text: `r3:43db`, or `43db` alone.
 fn begins(id: &str, text: &str) -> bool {
     let (_, hash) = id.split_once(':').unwrap_or_default();
     let digits = text.split_once(':').map_or(text, |(_, digits)| digits);

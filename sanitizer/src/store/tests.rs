@@ -1,6 +1,7 @@
 //! Tests of the store on real files.
 
 mod known;
+mod renew;
 mod robust;
 
 use std::{fs, path::PathBuf, time::Duration};
@@ -160,8 +161,8 @@ fn names_are_abbreviated() {
         "{error}"
     );
     for (text, said) in [
-        ("r2:ab", "too short"),
-        ("r2:ffff", "has no race"),
+        ("r3:ab", "too short"),
+        ("r3:ffff", "has no race"),
         ("", "too short"),
     ] {
         let error = named(&mut store, text).unwrap_err();

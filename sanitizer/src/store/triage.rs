@@ -74,20 +74,17 @@ impl Store {
             let number: i64 = sqlx::query_scalar("SELECT coalesce(max(number), 0) + 1 FROM triage")
                 .fetch_one(&mut *all)
                 .await?;
-            sqlx::query(
-                "INSERT INTO triage (number, name, state, reason, owner, expires, who, said)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-            )
-            .bind(number)
-            .bind(&saying.name)
-            .bind(saying.state.name())
-            .bind(&saying.reason)
-            .bind(&saying.owner)
-            .bind(saying.expires)
-            .bind(&saying.who)
-            .bind(now)
-            .execute(&mut *all)
-            .await?;
+            let said = Said {
+                number,
+                name: saying.name.clone(),
+                state: saying.state,
+                reason: saying.reason.clone(),
+                owner: saying.owner.clone(),
+                expires: saying.expires,
+                who: saying.who.clone(),
+                said: now,
+            };
+            take_down(&mut all, &said).await?;
             all.commit().await
         })
     }
@@ -101,6 +98,25 @@ impl Store {
         all.retain(|said| names.contains(&&*said.name));
         Ok(all)
     }
+}
+
+/// Adds what somebody has said.
+pub(super) async fn take_down(connection: &mut SqliteConnection, said: &Said) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO triage (number, name, state, reason, owner, expires, who, said)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+    )
+    .bind(said.number)
+    .bind(&said.name)
+    .bind(said.state.name())
+    .bind(&said.reason)
+    .bind(&said.owner)
+    .bind(said.expires)
+    .bind(&said.who)
+    .bind(said.said)
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// All that was said, the first first.

@@ -10,7 +10,7 @@ use super::{
     error::StoreError,
     time::{hour, millis_of},
 };
-use crate::report::{functions_of, race_record, summary_places, variable_of};
+use crate::report::{Race, functions_of, race_record, summary_places, variable_of};
 
 /// Records of a race and build that are kept: the first ones.
 const MOST_EVIDENCE: i64 = 20;
@@ -49,26 +49,19 @@ fn record(caught: &Caught) -> sqlx::Result<String> {
     race_record(&race).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-/// Whether the record is a new one.
-async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result<bool> {
-    let race = &caught.race;
+/// What a record is called.
+pub(super) fn digest_of(record: &str) -> String {
+    let digest = Sha256::digest(record);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The race of a record, its issue and the pair of its instructions are there from now on, if they were not; it was caught at a time.
+pub(super) async fn put_names(
+    connection: &mut SqliteConnection,
+    race: &Race,
+    at: i64,
+) -> sqlx::Result<()> {
     let names = &race.identity;
-    let at = millis_of(&race.time).ok_or_else(|| {
-        let wrong = format!("{} is no time", race.time);
-        sqlx::Error::Encode(wrong.into())
-    })?;
-    let record = record(caught)?;
-    let digest: String = Sha256::digest(&record)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let is_there: i64 = sqlx::query_scalar("SELECT count(*) FROM evidence WHERE digest = $1")
-        .bind(&digest)
-        .fetch_one(&mut *connection)
-        .await?;
-    if is_there > 0 {
-        return Ok(false);
-    }
     sqlx::query("INSERT INTO issue (id, functions) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING")
         .bind(&names.issue)
         .bind(functions_of(race))
@@ -91,9 +84,30 @@ async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result
         )
         .bind(pair)
         .bind(&names.race)
-        .execute(&mut *connection)
+        .execute(connection)
         .await?;
     }
+    Ok(())
+}
+
+/// Whether the record is a new one.
+async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result<bool> {
+    let race = &caught.race;
+    let names = &race.identity;
+    let at = millis_of(&race.time).ok_or_else(|| {
+        let wrong = format!("{} is no time", race.time);
+        sqlx::Error::Encode(wrong.into())
+    })?;
+    let record = record(caught)?;
+    let digest = digest_of(&record);
+    let is_there: i64 = sqlx::query_scalar("SELECT count(*) FROM evidence WHERE digest = $1")
+        .bind(&digest)
+        .fetch_one(&mut *connection)
+        .await?;
+    if is_there > 0 {
+        return Ok(false);
+    }
+    put_names(connection, race, at).await?;
     let build = race.build();
     let seen = Seen {
         build: build.clone(),

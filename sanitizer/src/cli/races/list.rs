@@ -123,7 +123,7 @@ pub fn what(race: &StoredRace) -> String {
 
 /// How many characters of names tell them from each other.
 fn shortest(ids: &[&str]) -> usize {
-    let prefix = "r2:".len();
+    let prefix = "r3:".len();
     let longest = ids.iter().map(|id| id.len()).max().unwrap_or_default();
     let is_enough = |length: &usize| {
         let mut cut: Vec<_> = ids.iter().map(|id| id.get(..*length)).collect();

@@ -19,7 +19,7 @@ use crate::store::{Said, StoredRace, rfc3339};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   gwp-race races show --store sqlite:races.db 43db
-  gwp-race races show --store sqlite:races.db --format json r2:43db388692c5486b58ac6a896dd0703d")]
+  gwp-race races show --store sqlite:races.db --format json r3:43db388692c5486b58ac6a896dd0703d")]
 pub struct ShowArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -33,7 +33,7 @@ pub struct ShowArgs {
 
     /// The race: its name or the beginning of it
     ///
-    /// The name of a race (r2:), an issue (i2:) or a pair (p2:), or as much of it as no other name begins with, four digits or more; with the letter or without.
+    /// The name of a race (r3:), an issue (i3:) or a pair (p3:), or as much of it as no other name begins with, four digits or more; with the letter or without.
     #[arg(value_name = "NAME")]
     pub name: String,
 }

@@ -18,7 +18,7 @@ use crate::store::{Named, Saying, Verdict};
 #[command(after_long_help = "Examples:
   gwp-race races triage --store sqlite:races.db 43db benign --reason 'statistics only'
   gwp-race races triage --store sqlite:races.db 43db acknowledged --owner web --expires 30d
-  gwp-race races triage --store sqlite:races.db i2:99ab fixed --reason 'change 4711'")]
+  gwp-race races triage --store sqlite:races.db i3:99ab fixed --reason 'change 4711'")]
 pub struct TriageArgs {
     #[command(flatten)]
     #[allow(missing_docs)]

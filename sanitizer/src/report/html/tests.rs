@@ -212,10 +212,10 @@ fn all_is_on_the_page() {
         "Thread 'worker' (tid=11) stands right before its write. The watched bytes hold 0x0000000a then.",
         "2026-01-02T03:04:05.000000006Z: Thread 'reader\\u{1b}[31m' (tid=12) makes its atomic read meanwhile.",
         "Thread 'worker' (tid=11) is let go, and makes its write.",
-        "r2:00112233445566778899aabbccddeeff",
-        "i2:ffeeddccbbaa99887766554433221100",
+        "r3:00112233445566778899aabbccddeeff",
+        "i3:ffeeddccbbaa99887766554433221100",
         "0123456789abcdef0123456789abcdef",
-        "identity:r2:00112233445566778899aabbccddeeff",
+        "identity:r3:00112233445566778899aabbccddeeff",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }

@@ -24,10 +24,10 @@ fn names_never_change() {
     let names = identity(&race());
     assert_eq!(
         names.pair.as_deref(),
-        Some("p2:661b3694891d9ee957dea65b5350bc0a")
+        Some("p3:cddf5207fdf2dee1bd958e76f741b772")
     );
-    assert_eq!(names.race, "r2:56894ba50a4dda9e75b19400238e9315");
-    assert_eq!(names.issue, "i2:268048671379ef3c63781af03777424d");
+    assert_eq!(names.race, "r3:a89817696f08dcb4e32d8329c4b1ef95");
+    assert_eq!(names.issue, "i3:af6335fdeaaa1944bf6147e29a54c37a");
 }
 
 /// Check that names are made of what the JSON form has: whoever has stored that can make them anew.
@@ -46,7 +46,7 @@ type Change = fn(&mut Race);
 #[test]
 fn what_a_rebuild_changes() {
     let reference = identity(&race());
-    let changes: [(&str, Change); 9] = [
+    let changes: [(&str, Change); 10] = [
         ("lines added above", |race| {
             for frame in race.accesses.iter_mut().flat_map(|a| &mut a.stack) {
                 frame.line = frame.line.map(|line| line + 40);
@@ -66,6 +66,9 @@ fn what_a_rebuild_changes() {
         }),
         ("another instance", |race| {
             race.accesses[0].stack[0].function = Some("void ns::bump<long>(long)".to_owned());
+        }),
+        ("several elements", |race| {
+            race.location.member = Some("[]".to_owned());
         }),
         ("two instructions", |race| {
             race.accesses[0].kind = AccessKind::ReadWrite
@@ -95,7 +98,10 @@ fn what_a_rebuild_changes() {
 #[test]
 fn races_of_one_issue() {
     let reference = identity(&race());
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 7] = [
+        ("other parameters", |race| {
+            race.accesses[0].stack[0].function = Some("ns::bump(long)".to_owned());
+        }),
         ("another line", |race| {
             race.accesses[0].stack[0].line = Some(13)
         }),
@@ -116,9 +122,20 @@ fn races_of_one_issue() {
         assert_ne!(names.race, reference.race, "{what}");
         assert_eq!(names.issue, reference.issue, "{what}");
     }
-    let mut other = race();
-    other.accesses[1].stack[0].function = Some("ns::reset()".to_owned());
-    assert_ne!(identity(&other).issue, reference.issue);
+    let changes: [(&str, Change); 2] = [
+        ("another function", |race| {
+            race.accesses[1].stack[0].function = Some("ns::reset()".to_owned());
+        }),
+        ("one of another file", |race| {
+            race.accesses[1].stack[0].file = Some("/src/other.cpp".to_owned());
+        }),
+    ];
+    for (what, change) in changes {
+        let mut other = race();
+        change(&mut other);
+        assert_ne!(identity(&other).race, reference.race, "{what}");
+        assert_ne!(identity(&other).issue, reference.issue, "{what}");
+    }
 }
 
 /// Check that without names of functions a race is the same in the same build only, and that without a build id it has no exact name.
@@ -129,18 +146,28 @@ fn stripped_builds() {
         (frame.function, frame.file, frame.line) = (None, None, None);
     }
     let reference = identity(&stripped);
+    let mut called = stripped.clone();
+    for access in &mut called.accesses {
+        let caller = sample::race().accesses[0].stack[2].clone();
+        access.stack.push(caller);
+    }
+    assert_eq!(
+        identity(&called).race,
+        reference.race,
+        "a caller has a name"
+    );
     stripped.accesses[0].stack[0].build_id = Some("00".to_owned());
     assert_ne!(identity(&stripped).race, reference.race);
     stripped.accesses[0].stack[0].build_id = None;
     assert_eq!(identity(&stripped).pair, None);
 }
 
-/// Check that a line in another file than its function's declaration is told by that file.
+/// Check that a line before its function's declaration, which is in another file, is told by that file.
 #[test]
 fn lines_of_other_files() {
     let mut included = race();
     included.accesses[0].stack[0].line = Some(3);
-    assert_eq!(line(&included.accesses[0].stack[0]), "worker.cpp:3");
+    assert_eq!(line(&included.accesses[0].stack[0]), ":3");
     assert_ne!(identity(&included).race, identity(&race()).race);
 }
 
@@ -148,16 +175,16 @@ fn lines_of_other_files() {
 #[test]
 fn forms() {
     let hash = "0123456789abcdef0123456789abcdef";
-    assert_eq!(check(&format!("r2:{hash}")), Ok(()));
-    assert_eq!(check(&format!("i2:{hash}")), Ok(()));
+    assert_eq!(check(&format!("r3:{hash}")), Ok(()));
+    assert_eq!(check(&format!("i3:{hash}")), Ok(()));
     assert_eq!(check(&format!("p1:{hash}")), Err(NoName::Version(1)));
     for text in [
         "",
-        "r2:",
-        "r2:12",
+        "r3:",
+        "r3:12",
         hash,
-        "x2:0123456789abcdef0123456789abcdef",
-        "r2:0123456789ABCDEF0123456789abcdef",
+        "x3:0123456789abcdef0123456789abcdef",
+        "r3:0123456789ABCDEF0123456789abcdef",
     ] {
         assert_eq!(check(text), Err(NoName::Form), "{text}");
     }

@@ -20,9 +20,9 @@ fn types() {
     assert!(matches("race:worker.c"));
     assert!(matches("race:^counter$"));
     assert!(!matches("race_top:main"));
-    assert!(matches("identity:r2:00112233445566778899aabbccddeeff"));
-    assert!(matches("identity:i2:ffeeddccbbaa99887766554433221100"));
-    assert!(!matches("identity:r2:ffeeddccbbaa99887766554433221100"));
+    assert!(matches("identity:r3:00112233445566778899aabbccddeeff"));
+    assert!(matches("identity:i3:ffeeddccbbaa99887766554433221100"));
+    assert!(!matches("identity:r3:ffeeddccbbaa99887766554433221100"));
     assert!(matches("race_top:^bump$"));
     assert!(matches("called_from_lib:libwork.so"));
     assert!(!matches("called_from_lib:bump"));

@@ -1,0 +1,102 @@
+//! Stores whose races have names by an older rule.
+
+use super::*;
+use crate::report::race_record;
+
+const OLD_RACE: &str = "r2:00000000000000000000000000000001";
+const OLD_ISSUE: &str = "i2:00000000000000000000000000000002";
+
+/// What a store of the old rule holds of these races, which it takes for one; the digests are none that records have.
+fn make_old(folder: &TempDir, races: &[Race]) {
+    let path = folder.path().join("races.db");
+    block_on(async {
+        let options = SqliteConnectOptions::new().filename(path);
+        let mut file = options.connect().await.unwrap();
+        for sql in [
+            format!("INSERT INTO issue VALUES ('{OLD_ISSUE}', 'f / g')"),
+            format!("INSERT INTO race VALUES ('{OLD_RACE}', '{OLD_ISSUE}', 'v', 'p', 5, 7)"),
+            format!("INSERT INTO pair VALUES ('p2:00', '{OLD_RACE}')"),
+            "INSERT INTO build VALUES ('aa11', '/a', 1, 2)".to_owned(),
+            format!("INSERT INTO sighting VALUES ('{OLD_RACE}', 'aa11', 'web1', '', 0, 30)"),
+            format!("INSERT INTO evidence VALUES ('many', '{OLD_RACE}', 'aa11', 1, '')"),
+            format!("INSERT INTO triage VALUES (1, '{OLD_ISSUE}', 'fixed', '', '', NULL, 'me', 1)"),
+            format!(
+                "INSERT INTO triage VALUES (2, '{OLD_RACE}', 'benign', 'why', '', NULL, 'me', 2)"
+            ),
+            "INSERT INTO triage VALUES (3, 'i2:gone', 'new', '', '', NULL, 'me', 3)".to_owned(),
+        ] {
+            sqlx::query(sqlx::AssertSqlSafe(sql))
+                .execute(&mut file)
+                .await
+                .unwrap();
+        }
+        for (number, race) in races.iter().enumerate() {
+            let mut race = race.clone();
+            race.identity.race = OLD_RACE.to_owned();
+            race.identity.issue = OLD_ISSUE.to_owned();
+            sqlx::query("INSERT INTO evidence VALUES ($1, $2, 'aa11', $3, $4)")
+                .bind(number.to_string())
+                .bind(OLD_RACE)
+                .bind(i64::try_from(number).unwrap())
+                .bind(race_record(&race).unwrap())
+                .execute(&mut file)
+                .await
+                .unwrap();
+        }
+        file.close().await.unwrap();
+    });
+}
+
+/// Check that races of another rule get today's names when a store is opened, with all that was counted and said, and that what was said of one holds for both that it has become.
+#[test]
+fn races_are_named_anew() {
+    let (folder, address) = scratch();
+    drop(Store::open(&address, Access::Create).unwrap());
+    let first = race("hits", "aa11", 0);
+    let mut second = race("hits", "aa11", 1);
+    second.accesses[0].stack[0].file = Some("/src/other.c".to_owned());
+    second.identity = identity(&second);
+    assert_ne!(first.identity.issue, second.identity.issue);
+    make_old(&folder, &[first.clone(), second.clone()]);
+
+    // The second time nothing is left to do.
+    for _ in 0..2 {
+        let mut store = Store::open(&address, Access::Existing).unwrap();
+        let mut races = store.races(start()).unwrap();
+        races.sort_by(|a, b| a.id.cmp(&b.id));
+        let mut wanted = [&first.identity, &second.identity];
+        wanted.sort_by(|a, b| a.race.cmp(&b.race));
+        for (race, names) in races.iter().zip(wanted) {
+            assert_eq!((&race.id, &race.issue), (&names.race, &names.issue));
+            assert_eq!(race.state, State::Benign);
+        }
+        assert_eq!(races.len(), 2);
+        let times: Vec<_> = races.iter().map(|race| race.times).collect();
+        assert_eq!(times.iter().sum::<i64>(), 30);
+        let records = store.evidence(&first.identity.race, None).unwrap();
+        assert_eq!(records, [first.clone()]);
+        let said = store
+            .said(&[&first.identity.race, &first.identity.issue])
+            .unwrap();
+        let said: Vec<_> = said.iter().map(|said| &*said.name).collect();
+        assert_eq!(said, [&first.identity.issue, &first.identity.race]);
+        assert_eq!(store.said(&["i2:gone"]).unwrap().len(), 1);
+        // A report that is there already counts for nothing.
+        assert_eq!(store.write(&caught(&[&first])).unwrap(), 0);
+    }
+}
+
+/// Check that a race whose records cannot be read stays as it is.
+#[test]
+fn unreadable_races_stay() {
+    let (folder, address) = scratch();
+    drop(Store::open(&address, Access::Create).unwrap());
+    make_old(&folder, &[]);
+    for _ in 0..2 {
+        let mut store = Store::open(&address, Access::Existing).unwrap();
+        let races = store.races(start()).unwrap();
+        let names: Vec<_> = races.iter().map(|race| &*race.id).collect();
+        assert_eq!(names, [OLD_RACE]);
+        assert_eq!(store.said(&[OLD_RACE]).unwrap().len(), 1);
+    }
+}
