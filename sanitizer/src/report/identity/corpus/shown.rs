@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use crate::addr::RuntimeAddr;
 use crate::insn::{AccessKind, MemAccess, Regs, x86_64};
 use crate::kernel::ptrace::registers;
-use crate::report::finding::{Finding, MapInfo, ModuleInfo, SideFacts};
+use crate::report::finding::{Finding, Holds, MapInfo, ModuleInfo, SideFacts};
 use crate::report::sample;
 use crate::tracee::Modules;
 
@@ -220,7 +220,7 @@ impl Led {
                 atomic: told.atomic,
                 address: access.address,
                 size: access.size,
-                holds: Vec::new(),
+                holds: Holds::default(),
                 ..sample::finding().stalled
             };
         }
