@@ -30,6 +30,8 @@ impl Engine {
             // When all are let alone, no tracee tells of the end.
             self.crew.own_stops.end_of_process = process::end_of(self.rig.program.pid).ok();
         }
+        // While it stands: a watchpoint that is taken away the moment it traps may cost a thread that nobody holds a SIGTRAP.
+        self.sampler.unwatch_lock_of(tid);
         if self.crew.own_stops.end_of_process.is_none() || ptrace::detach(tid, signal).is_err() {
             return false;
         }

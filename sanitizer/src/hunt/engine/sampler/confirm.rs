@@ -125,6 +125,16 @@ impl Sampler {
         }
     }
 
+    /// Does not wait for what a thread does with its lock: the thread stands still, and will not be held from now on.
+    pub fn unwatch_lock_of(&mut self, tid: u32) {
+        if let State::Confirm(confirm)
+        | State::Settle { confirm, .. }
+        | State::Scanning(Purpose::Judge { confirm, .. }) = &mut self.state
+        {
+            confirm.unwatch_lock_of(tid);
+        }
+    }
+
     /// Looks what the threads that were caught have done with their locks.
     pub(super) fn settle(&mut self, rig: &mut Rig, now: u64) {
         let State::Settle {

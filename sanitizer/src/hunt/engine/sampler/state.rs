@@ -160,6 +160,18 @@ impl Confirm {
         }
     }
 
+    /// What a thread does with its lock from now on is not seen.
+    pub fn unwatch_lock_of(&mut self, tid: u32) {
+        if self.side.tid == tid {
+            self.stalled_locks.release = None;
+        }
+        if let Some((racing, locks)) = &mut self.racing_locks
+            && *racing == tid
+        {
+            locks.release = None;
+        }
+    }
+
     /// Whether it is still to be seen what a thread does with a lock.
     pub fn awaits_release(&mut self) -> bool {
         let racing = self.racing_locks.as_mut().map(|(_, locks)| locks);
