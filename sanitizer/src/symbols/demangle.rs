@@ -1,16 +1,13 @@
 //! Names as a programmer wrote them: Rust (legacy and v0) and C++ (Itanium ABI) symbols.
 
-mod wording;
+mod itanium;
 
 use std::fmt::{self, Write};
 
-use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
-
 use super::text::{LONGEST, cut};
 
-/// How deep a mangled name may nest. Names come from files that we do not trust, and the
-/// demangler recurses.
-const RECURSION_LIMIT: u32 = 96;
+/// How many pieces a name may be written in, be they empty: some names refer to their parts again and again.
+const PIECES: usize = 16 * LONGEST;
 
 /// The demangled form of a symbol's name, or the name itself: a few hundred bytes may stand for gigabytes, and what is
 /// longer than any name is not demangled.
@@ -29,13 +26,26 @@ fn demangle_bounded(name: &str) -> Option<String> {
         return None;
     }
     let mut bounded = Bounded::default();
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+    if let Some(rust) = rust(name) {
         // The alternate form leaves out the hash. The library ends what is too long with a remark.
         write!(bounded, "{rust:#}").ok()?;
     } else {
-        demangle_cpp(name, &mut bounded)?;
+        itanium::write(name, &mut bounded)?;
     }
     Some(bounded.text)
+}
+
+/// A name of Rust's. Its legacy scheme is that of C++ with a hash at the end, and names without one are C++'s.
+fn rust(name: &str) -> Option<rustc_demangle::Demangle<'_>> {
+    const BEFORE_HASH: &str = "17h";
+    const HASH: usize = 16;
+    let is_hash = |(at, _): (usize, &str)| {
+        let behind = &name.as_bytes()[at + BEFORE_HASH.len()..];
+        let hash = behind.get(..HASH).unwrap_or_default();
+        behind.get(HASH) == Some(&b'E') && hash.iter().all(u8::is_ascii_hexdigit)
+    };
+    let is_rust = name.starts_with("_R") || name.match_indices(BEFORE_HASH).any(is_hash);
+    rustc_demangle::try_demangle(name).ok().filter(|_| is_rust)
 }
 
 /// A text that takes so much and no more.
@@ -46,10 +56,21 @@ struct Bounded {
     writes: usize,
 }
 
+impl Bounded {
+    /// Counts a piece.
+    fn visit(&mut self) -> fmt::Result {
+        self.writes += 1;
+        if self.writes > PIECES {
+            return Err(fmt::Error);
+        }
+        Ok(())
+    }
+}
+
 impl Write for Bounded {
     fn write_str(&mut self, more: &str) -> fmt::Result {
-        self.writes += 1;
-        if self.text.len() + more.len() > LONGEST || self.writes > LONGEST {
+        self.visit()?;
+        if self.text.len() + more.len() > LONGEST {
             return Err(fmt::Error);
         }
         self.text.push_str(more);
@@ -68,18 +89,6 @@ pub(super) fn demangle_variable(name: &str) -> String {
         }
         _ => demangle(name),
     }
-}
-
-fn demangle_cpp(name: &str, text: &mut Bounded) -> Option<()> {
-    if !name.starts_with("_Z") && !name.starts_with("___Z") {
-        return None;
-    }
-    let parse = ParseOptions::default().recursion_limit(RECURSION_LIMIT);
-    let symbol = Symbol::new_with_options(name, &parse).ok()?;
-    let options = DemangleOptions::new().recursion_limit(RECURSION_LIMIT);
-    symbol.structured_demangle(text, &options).ok()?;
-    text.text = cut(wording::as_llvm(&text.text));
-    Some(())
 }
 
 #[cfg(test)]
@@ -101,6 +110,15 @@ mod tests {
         assert_eq!(demangle_variable("_ZL5state.1"), "state.1");
         assert_eq!(demangle_variable("inner.counted"), "inner.counted");
         assert_eq!(demangle("_Z"), "_Z");
+        assert_eq!(
+            demangle("_ZN12_GLOBAL__N_1L6hiddenE"),
+            "(anonymous namespace)::hidden"
+        );
+        assert_eq!(
+            demangle("_ZN12_GLOBAL__N_16hiddenE"),
+            "(anonymous namespace)::hidden"
+        );
+        assert_eq!(demangle("_ZNE"), "_ZNE");
         let deep = format!("_Z1f{}i", "P".repeat(100_000));
         assert_eq!(demangle(&deep), cut(deep));
     }
