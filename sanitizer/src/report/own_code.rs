@@ -90,8 +90,9 @@ pub fn own_place(access: &Access) -> Option<&StackFrame> {
 pub fn own_frame(access: &Access) -> Option<usize> {
     let frames = access.stack.iter().enumerate();
     let mut inner = frames.skip(access.library_frames());
-    // A race within a library that was itself built to be watched is the library's.
+    // One without a name counts: its caller would stand for all races of what it calls.
     let own = inner.find(|(_, frame)| is_own(frame));
+    // A race within a library that was itself built to be watched is the library's.
     own.map(|(number, _)| number)
         .or_else(|| access.site_number())
 }

@@ -13,7 +13,7 @@ use sqlx::{
     sqlite::{Sqlite, SqliteConnectOptions, SqliteSynchronous},
 };
 
-use super::{error::StoreError, renew};
+use super::error::StoreError;
 use crate::{
     kernel::rights::as_caller,
     report::{DatabaseFileError, database_file},
@@ -100,19 +100,14 @@ async fn prepare(
         }
         all.rollback().await.map_err(fail)?;
     }
-    if let Some(version) = version.filter(|&version| version > known) {
-        return Err(StoreError::Newer {
+    match version {
+        Some(version) if version > known => Err(StoreError::Newer {
             path: path.to_owned(),
             version,
             known,
-        });
+        }),
+        _ => Ok(()),
     }
-    if renew::is_due(connection).await.map_err(fail)? {
-        let mut all = begin(connection).await.map_err(fail)?;
-        renew::renew(&mut all).await.map_err(fail)?;
-        all.commit().await.map_err(fail)?;
-    }
-    Ok(())
 }
 
 /// Has changes written to a file of their own first: whoever lists races while they are written waits for nobody so.

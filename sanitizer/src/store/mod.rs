@@ -71,12 +71,14 @@ impl Store {
     pub fn open(address: &Address, access: Access) -> Result<Self, StoreError> {
         let patience = connect::PATIENCE;
         let (path, connection) = connect::open(address.path(), access, patience)?;
-        Ok(Self {
+        let mut store = Self {
             file: file_of(&path),
             path,
             connection: Some(connection),
             patience,
-        })
+        };
+        store.with(async |connection| renew::renew(connection).await)?;
+        Ok(store)
     }
 
     /// Whoever has locked the store is waited for as long from now on.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use sqlx::SqliteConnection;
 
 use super::{
+    connect::begin,
     triage::{said, take_down},
     write::{digest_of, put_names},
 };
@@ -20,8 +21,18 @@ fn bounds() -> [String; 2] {
     [':', ';'].map(|end| format!("r{IDENTITY_VERSION}{end}"))
 }
 
+/// Names races of another rule anew, where there are any.
+pub(super) async fn renew(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+    if !is_due(connection).await? {
+        return Ok(());
+    }
+    let mut all = begin(connection).await?;
+    renew_all(&mut all).await?;
+    all.commit().await
+}
+
 /// Whether the store has races of another rule.
-pub(super) async fn is_due(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
+async fn is_due(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
     let [from, to] = bounds();
     let old: i64 = sqlx::query_scalar("SELECT count(*) FROM race WHERE id < $1 OR id >= $2")
         .bind(from)
@@ -32,7 +43,7 @@ pub(super) async fn is_due(connection: &mut SqliteConnection) -> sqlx::Result<bo
 }
 
 /// Names them anew, but for those whose records cannot be read.
-pub(super) async fn renew(all: &mut SqliteConnection) -> sqlx::Result<()> {
+async fn renew_all(all: &mut SqliteConnection) -> sqlx::Result<()> {
     let [from, to] = bounds();
     let evidence: Vec<(String, String, String, i64, String)> = sqlx::query_as(
         "SELECT race, issue, digest, caught, record FROM evidence JOIN race ON race.id = evidence.race

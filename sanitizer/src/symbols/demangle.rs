@@ -29,13 +29,26 @@ fn demangle_bounded(name: &str) -> Option<String> {
         return None;
     }
     let mut bounded = Bounded::default();
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+    if let Some(rust) = rust(name) {
         // The alternate form leaves out the hash. The library ends what is too long with a remark.
         write!(bounded, "{rust:#}").ok()?;
     } else {
         demangle_cpp(name, &mut bounded)?;
     }
     Some(bounded.text)
+}
+
+/// A name of Rust's. Its older scheme is that of C++ with a hash at the end (`17h`, 16 digits, `E`); those without one are names of C++.
+fn rust(name: &str) -> Option<rustc_demangle::Demangle<'_>> {
+    const BEFORE_HASH: &str = "17h";
+    const HASH: usize = 16;
+    let has_hash = name.match_indices(BEFORE_HASH).any(|(at, before)| {
+        let behind = name.as_bytes().get(at + before.len()..).unwrap_or_default();
+        let hash = behind.get(..HASH).unwrap_or_default();
+        behind.get(HASH) == Some(&b'E') && hash.iter().all(u8::is_ascii_hexdigit)
+    });
+    let rust = rustc_demangle::try_demangle(name).ok()?;
+    (has_hash || name.starts_with("_R")).then_some(rust)
 }
 
 /// A text that takes so much and no more.
@@ -101,6 +114,12 @@ mod tests {
         assert_eq!(demangle_variable("_ZL5state.1"), "state.1");
         assert_eq!(demangle_variable("inner.counted"), "inner.counted");
         assert_eq!(demangle("_Z"), "_Z");
+        // Rust has named functions so, too, with a hash.
+        assert_eq!(
+            demangle("_ZN12_GLOBAL__N_16hiddenE"),
+            "(anonymous namespace)::hidden"
+        );
+        assert_eq!(demangle("_ZNE"), "_ZNE");
         let deep = format!("_Z1f{}i", "P".repeat(100_000));
         assert_eq!(demangle(&deep), cut(deep));
     }

@@ -177,7 +177,7 @@ fn parts(race: &Race) -> String {
     format!("{first} | {second} | {}", variable(race))
 }
 
-/// What goes wrong where all is well otherwise: the reasons are in the corpus.
+/// How many races have another name in another build; prints them, and of what their names are made.
 fn compare(name: &str, base: &Races, other: &Races) -> usize {
     assert!(base.keys().eq(other.keys()), "{name}: other races");
     let differ = base.iter().filter(|(race, of_base)| {

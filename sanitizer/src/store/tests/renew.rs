@@ -74,7 +74,7 @@ fn races_are_named_anew() {
         let times: Vec<_> = races.iter().map(|race| race.times).collect();
         assert_eq!(times.iter().sum::<i64>(), 30);
         let records = store.evidence(&first.identity.race, None).unwrap();
-        assert_eq!(records, [first.clone()]);
+        assert_eq!(records, std::slice::from_ref(&first));
         let said = store
             .said(&[&first.identity.race, &first.identity.issue])
             .unwrap();
