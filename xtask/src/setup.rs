@@ -11,8 +11,8 @@ use crate::{
     steps::{answer, step},
 };
 
-/// The compilers and tools of the tests: the Debian package, and a program of it.
-const TEST_PACKAGES: [(&str, &str); 13] = [
+/// The compilers and tools of the tests: the Debian package, and a program of it, or the path of another file.
+const TEST_PACKAGES: [(&str, &str); 14] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
     ("musl-tools", "musl-gcc"),
@@ -26,6 +26,7 @@ const TEST_PACKAGES: [(&str, &str); 13] = [
     ("meson", "meson"),
     ("ninja-build", "ninja"),
     ("debuginfod", "debuginfod"),
+    ("libc++1-16", "/usr/lib/llvm-16/lib/libc++.so.1"),
 ];
 
 /// Installs what is missing.

@@ -110,6 +110,7 @@ fn ten_thousand_names() {
     for path in [
         "/usr/lib/llvm-22/lib/libLLVM.so.1",
         "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+        "/usr/lib/llvm-16/lib/libc++.so.1",
     ] {
         let file = std::fs::read(path).unwrap_or_else(|cause| {
             panic!("{path}: {cause}; `cargo xtask test` installs what has it")
