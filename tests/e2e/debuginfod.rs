@@ -13,7 +13,7 @@ use std::{
 use gwp_race_tests::{
     binary::gwp_race,
     report::{Race, Report},
-    stripped::Stripped,
+    stripped::{NO_PROXY, Stripped},
 };
 
 /// How often it is looked whether a server has looked through its files, and how long at most.
@@ -116,6 +116,7 @@ fn symbolize(file: &Path, options: &[&str], variables: &[(&str, &str)]) -> (Repo
     command.args(["races", "symbolize"]).args(options).arg(file);
     command
         .env_remove("DEBUGINFOD_URLS")
+        .envs(NO_PROXY)
         .envs(variables.iter().copied());
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

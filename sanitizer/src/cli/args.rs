@@ -1,6 +1,5 @@
 //! The command line, as `docs/user-guide.md` describes it.
 
-mod debug_files;
 mod watch;
 
 use std::{ffi::OsString, io::Write as _, path::PathBuf};
@@ -11,7 +10,6 @@ use super::form::Format;
 use super::messages::of_arguments;
 use super::wanted::Wanted;
 
-pub use debug_files::{DebugDirArgs, DebugFileArgs};
 pub use watch::{KnownRaces, Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo};
 
 /// Catches data races of programs in production in the act, and explains them.

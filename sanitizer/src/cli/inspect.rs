@@ -27,7 +27,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use nix::unistd::Pid;
 
-use super::args::DebugDirArgs;
+use super::debug_files::DebugDirArgs;
 use super::stdout::{is_broken_pipe, written};
 use super::told;
 use crate::image::{Image, Opened};

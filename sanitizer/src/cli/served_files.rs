@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use super::{
-    args::DebugFileArgs,
-    status::{can_draw, show},
+    debug_files::DebugFileArgs,
+    drawing::{can_draw, show},
 };
 use crate::{
     debuginfod::{Fetcher, Haste, Settings, Show},

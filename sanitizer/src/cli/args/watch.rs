@@ -4,7 +4,8 @@ use std::{ops::RangeInclusive, os::fd::RawFd, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::{DebugFileArgs, Format};
+use super::Format;
+use crate::cli::debug_files::DebugFileArgs;
 use crate::cli::duration::parse_duration;
 use crate::hunt::bounds::{self, SAMPLE_PERIOD, STALL, STOP_DEADLINE};
 use crate::report::MappedPrefix;

@@ -14,7 +14,7 @@ use anyhow::bail;
 use nix::unistd::Pid;
 use serde::Serialize;
 
-use crate::cli::args::DebugDirArgs;
+use crate::cli::debug_files::DebugDirArgs;
 use crate::kernel::rights::as_caller;
 use crate::report::clean::write_json;
 

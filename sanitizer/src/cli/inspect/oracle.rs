@@ -30,7 +30,7 @@ impl Workshop {
             json: true,
             pc_section: Vec::new(),
             pc_sections: None,
-            debug_files: crate::cli::args::DebugDirArgs::default(),
+            debug_files: crate::cli::debug_files::DebugDirArgs::default(),
         };
         inspect(&args, &mut out).unwrap();
         (String::from_utf8(out).unwrap().lines())

@@ -54,7 +54,7 @@ fn args(target: &str, list: bool, json: bool) -> InspectArgs {
         json,
         pc_section: Vec::new(),
         pc_sections: None,
-        debug_files: crate::cli::args::DebugDirArgs::default(),
+        debug_files: crate::cli::debug_files::DebugDirArgs::default(),
     }
 }
 

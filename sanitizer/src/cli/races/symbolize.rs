@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     cli::{
-        args::DebugFileArgs,
+        debug_files::DebugFileArgs,
         form::{Form, Format},
         messages::{log_to_stderr, tell},
         served_files::ServedFiles,
@@ -97,13 +97,16 @@ fn write(records: &[Record], writer: &mut dyn ReportWriter) -> Result<(), WriteE
     Ok(())
 }
 
+/// A file, and the module that it stands for.
+type Found = (ModuleInfo, Arc<Known>);
+
 /// Looks names up.
 struct Names {
     dirs: Arc<DebugDirs>,
     served: ServedFiles,
     files: Arc<Mutex<Client>>,
     /// The files of modules, by path and build id, and how each is opened.
-    known: HashMap<(String, String), Option<(ModuleInfo, Arc<Known>)>>,
+    known: HashMap<(String, String), Option<Found>>,
     /// Frames that have got names.
     named: usize,
     /// Frames that have none still, by build id and paths of their modules.
@@ -168,7 +171,7 @@ impl Names {
     }
 
     /// A file with a module's build id: itself, beside which its debug file is looked for, or the debug file alone.
-    fn find(&mut self, module: &NamelessModule) -> Option<(ModuleInfo, Arc<Known>)> {
+    fn find(&mut self, module: &NamelessModule) -> Option<Found> {
         let build_id = bytes(&module.build_id)?;
         let own = PathBuf::from(&module.path);
         let own = own.is_absolute().then_some(own);
@@ -182,12 +185,7 @@ impl Names {
     }
 
     /// A file, if it is of this build.
-    fn open(
-        &self,
-        module: &NamelessModule,
-        path: PathBuf,
-        build_id: &[u8],
-    ) -> Option<(ModuleInfo, Arc<Known>)> {
+    fn open(&self, module: &NamelessModule, path: PathBuf, build_id: &[u8]) -> Option<Found> {
         let info = ModuleInfo {
             path: module.path.clone(),
             via: path.into(),
