@@ -60,7 +60,10 @@ impl fmt::Display for Failure {
                 "has not answered for {}: set DEBUGINFOD_TIMEOUT to more seconds",
                 seconds(limit)
             ),
-            Self::Unreachable(why) => write!(f, "cannot be reached ({why}): check DEBUGINFOD_URLS"),
+            Self::Unreachable(why) => write!(
+                f,
+                "cannot be reached, or has broken off ({why}): check DEBUGINFOD_URLS"
+            ),
             Self::Refused(status) => write!(
                 f,
                 "has answered with the HTTP status {status}: try again later, or ask who runs it"

@@ -148,3 +148,43 @@ fn haste_ends_waiting() {
     assert_eq!(left, 0);
     assert!(!silent.is_finished());
 }
+
+/// Check that it is shown how far a file has come, until nothing comes any more; and that one which breaks off is not kept.
+#[test]
+fn progress_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    let (seen, is_seen) = std::sync::mpsc::channel();
+    let sending = thread::spawn(move || {
+        let (mut connection, _) = server.accept().unwrap();
+        assert!(connection.read(&mut [0; 4096]).unwrap() > 0);
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 268435456\r\n\r\n";
+        connection.write_all(head).unwrap();
+        while is_seen.try_recv().is_err() {
+            connection.write_all(&[0; 1 << 12]).unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let cache = folder.path().to_str().unwrap();
+    let (settings, _) = settings(&[("DEBUGINFOD_URLS", &url), ("DEBUGINFOD_CACHE_PATH", cache)]);
+    let (shown, shows) = std::sync::mpsc::channel();
+    let show = move |text: Option<&str>| {
+        shown.send(text.map(str::to_owned)).unwrap();
+        // The server may have ended already.
+        let _ = seen.send(());
+    };
+    let mut fetcher = Fetcher::new(settings.unwrap(), Some(Box::new(show)));
+    assert!(!fetcher.have(&ID, "program"));
+    sending.join().unwrap();
+    let shown: Vec<_> = shows.try_iter().collect();
+    let [Some(text), .., None] = &shown[..] else {
+        panic!("{shown:?}");
+    };
+    assert!(
+        text.contains(" of program: 0.") && text.ends_with("of 256.0 MiB"),
+        "{text}"
+    );
+    let left = fs::read_dir(folder.path().join("abcdef")).unwrap().count();
+    assert_eq!(left, 0);
+}
