@@ -1,6 +1,6 @@
-//! The package on an older Debian than the one that has built it: lintian looks at it, and `chroot.sh` installs, uses and removes it.
+//! The package on an older Debian than the one that has built it: lintian looks at it, and `chroot.sh` installs, uses, upgrades and removes it.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, io::ErrorKind, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -42,6 +42,10 @@ pub fn check(package: &Path) -> Result<()> {
         &format!("the package on Debian {RELEASE} (a minute or two)"),
         &mut script,
     );
-    fs::remove_dir_all(&root).with_context(|| format!("removing {}", root.display()))?;
-    checked
+    // What debootstrap has said comes first: where it has failed there may be no folder.
+    let removed = match fs::remove_dir_all(&root) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.with_context(|| format!("removing {}", root.display())),
+    };
+    checked.and(removed)
 }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{TARGET, folder};
+use super::{TARGET, folder, licences, tool};
 use crate::{
     paths,
     steps::{answer, cargo, step},
@@ -39,7 +39,10 @@ pub fn build(program: &Path) -> Result<PathBuf> {
     )
     .with_context(|| format!("writing {}", changelog.display()))?;
 
-    let cargo_deb = install()?;
+    licences::build()?;
+
+    let cargo_deb = tool("cargo-deb", VERSION, &[])?;
+    let cargo_deb = cargo_deb.parent().context("cargo-deb is in no folder")?;
     let package = folder().join(format!(
         "gwp-race_{}-{REVISION}_amd64.deb",
         env!("CARGO_PKG_VERSION")
@@ -56,7 +59,7 @@ pub fn build(program: &Path) -> Result<PathBuf> {
         ])
         .args(["--profile", "dist", "--target", TARGET, "--output"])
         .arg(&package)
-        .env("PATH", with_first(&cargo_deb)?)
+        .env("PATH", with_first(cargo_deb)?)
         // The same tree makes the same package.
         .env("SOURCE_DATE_EPOCH", &time);
     step("making the Debian package", &mut command)?;
@@ -103,23 +106,6 @@ fn changelog_text(version: &str, time: &str) -> Result<String> {
         "the gwp-race authors <gwp-race@packages.example.org>",
         date.trim()
     ))
-}
-
-/// The folder of a cargo-deb of the right version, which belongs to this tree.
-fn install() -> Result<PathBuf> {
-    let folder = paths::tools().join("bin");
-    let version = answer(Command::new(folder.join("cargo-deb")).arg("--version"));
-    if version.is_some_and(|version| version.trim().ends_with(VERSION)) {
-        return Ok(folder);
-    }
-    let mut command = cargo();
-    command
-        .args(["install", "cargo-deb", "--version", VERSION, "--locked"])
-        .arg("--root")
-        .arg(paths::tools())
-        .env_remove("CARGO_TARGET_DIR");
-    step("building cargo-deb (a minute or two)", &mut command)?;
-    Ok(folder)
 }
 
 /// `PATH` with this folder before all others.
