@@ -6,7 +6,7 @@ use std::{
     fs::{self, File},
     io::Read as _,
     os::{fd::FromRawFd as _, unix::fs::OpenOptionsExt as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output, Stdio},
     time::Duration,
 };
@@ -16,6 +16,7 @@ use gwp_race_tests::{
     binary::gwp_race,
     children::{Guarded, descendants},
     compile,
+    small_disk::on_a_small_disk,
     watch::AGGRESSIVE,
 };
 use nix::{
@@ -71,34 +72,6 @@ fn caught(text: &str) -> usize {
     first.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// Runs a command in a mount namespace of its own with a small file system at a folder, and
-/// returns what was left in the file `report` there.
-fn on_a_small_disk(command: &Command, folder: &Path) -> (Output, String) {
-    const SCRIPT: &str = "mount -t tmpfs -o size=4k none \"$1\" || exit 99
-        kept=$2; folder=$1; shift 2
-        \"$@\"; code=$?
-        cat \"$folder/report\" > \"$kept\"
-        exit $code";
-    let kept = folder.with_extension("kept");
-    let mut unshare = Command::new("unshare");
-    unshare
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            SCRIPT,
-            "sh",
-        ])
-        .args([folder, &kept])
-        .arg(command.get_program())
-        .args(command.get_args())
-        .stdin(Stdio::null());
-    let output = unshare.output().unwrap();
-    (output, fs::read_to_string(kept).unwrap())
-}
-
 /// Check that with a full disk each race is either whole in the file or whole on standard error,
 /// in `run` and in `attach`.
 #[test]
@@ -110,7 +83,8 @@ fn a_full_disk_loses_nothing() {
     let report = report.to_str().unwrap();
 
     let check = |command: &Command, code| {
-        let (output, kept) = on_a_small_disk(command, &folder);
+        let keep = "cat \"$folder/report\" > \"$kept\"";
+        let (output, kept) = on_a_small_disk(command, &folder, "size=4k", keep);
         let said = said(&output);
         assert_eq!(output.status.code(), code, "{said}");
         assert!(said.contains("No space left on device"), "{said}");

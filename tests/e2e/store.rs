@@ -7,7 +7,10 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use gwp_race_tests::{Configuration, Program, binary::gwp_race, compile, watch::AGGRESSIVE};
+use gwp_race_tests::{
+    Configuration, Program, binary::gwp_race, compile, small_disk::on_a_small_disk,
+    watch::AGGRESSIVE,
+};
 use serde_json::Value;
 
 /// Tries that a race takes at most.
@@ -226,46 +229,19 @@ fn stores_that_cannot_be_used() {
 /// Check that on a disk which becomes full each race is in the store or on standard error, and that the exit code tells.
 #[test]
 fn a_full_disk_loses_nothing() {
-    const SCRIPT: &str = "mount -t tmpfs -o size=256k,mode=0700 none \"$1\" || exit 99
-        listed=$2; folder=$1; shift 2
-        \"$@\"; code=$?
-        # Room for those who read.
-        mount -o remount,size=16m \"$folder\" || exit 98
-        \"$1\" races list --format json --store \"sqlite:$folder/races.db\" > \"$listed\" || exit 97
-        exit $code";
+    // With room for those who read.
+    const LIST: &str = "mount -o remount,size=16m \"$folder\" || exit 98
+        \"$1\" races list --format json --store \"sqlite:$folder/races.db\" > \"$kept\" || exit 97";
     let scratch = tempfile::tempdir().unwrap();
-    let [folder, report, listed] =
-        ["small", "report", "listed"].map(|name| scratch.path().join(name));
+    let [folder, report] = ["small", "report"].map(|name| scratch.path().join(name));
     fs::create_dir(&folder).unwrap();
     let store = format!("sqlite:{}/races.db", folder.display());
+    let mut run = Command::new(gwp_race());
+    run.arg("run").args(AGGRESSIVE).args(["--format", "json"]);
+    run.args(["-o", report.to_str().unwrap(), "--store", &store, "--"]);
+    run.arg(program("conduct/many_races.c")).args(["3", "2"]);
     let met = (0..TRIES).any(|_| {
-        let mut unshare = Command::new("unshare");
-        unshare
-            .args([
-                "--mount",
-                "--propagation",
-                "private",
-                "sh",
-                "-c",
-                SCRIPT,
-                "sh",
-            ])
-            .args([&folder, &listed])
-            .arg(gwp_race())
-            .arg("run")
-            .args(AGGRESSIVE)
-            .args([
-                "--format",
-                "json",
-                "-o",
-                report.to_str().unwrap(),
-                "--store",
-                &store,
-                "--",
-            ])
-            .arg(program("conduct/many_races.c"))
-            .args(["3", "2"]);
-        let output = unshare.stdin(Stdio::null()).output().unwrap();
+        let (output, listed) = on_a_small_disk(&run, &folder, "size=256k,mode=0700", LIST);
         let said = text(&output.stderr);
         let found = |text: &str| {
             let lines = text
@@ -275,7 +251,7 @@ fn a_full_disk_loses_nothing() {
             let names = races.map(|race| race["identity"]["race"].as_str().unwrap().to_owned());
             names.collect::<Vec<_>>()
         };
-        let kept: Vec<String> = (fs::read_to_string(&listed).unwrap().lines())
+        let kept: Vec<String> = (listed.lines())
             .map(|line| serde_json::from_str::<Value>(line).unwrap())
             .map(|race| race["race"].as_str().unwrap().to_owned())
             .collect();

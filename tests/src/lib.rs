@@ -14,6 +14,7 @@ pub mod machine;
 pub mod program;
 pub mod report;
 pub mod served;
+pub mod small_disk;
 pub mod stripped;
 pub mod watch;
 pub mod who;

@@ -35,6 +35,8 @@ mod rule;
 #[cfg(test)]
 pub(crate) mod sample;
 mod sarif;
+#[cfg(test)]
+pub(crate) mod schema;
 mod sighting;
 mod source_map;
 mod source_root;

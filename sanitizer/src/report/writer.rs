@@ -226,28 +226,17 @@ pub(super) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use schemars::generate::SchemaSettings;
-
     use super::*;
-    use crate::report::sample;
+    use crate::report::{
+        sample,
+        schema::{assert_documented, errors, schema_of},
+    };
 
     /// Check that the schema in the documentation is that of the code (`UPDATE_DOCS=1` writes it), and that what is written follows it.
     #[test]
     fn json_follows_the_schema() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/report.schema.json");
-        let settings = SchemaSettings::draft2020_12().for_serialize();
-        let schema = settings
-            .into_generator()
-            .into_root_schema_for::<Line<'static>>();
-        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, &text).unwrap();
-        }
-        let documented = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            documented == text,
-            "UPDATE_DOCS=1 cargo test -p gwp-race --lib json_follows"
-        );
+        let schema = schema_of::<Line<'static>>();
+        assert_documented(&schema, "report.schema.json");
         let validator = jsonschema::validator_for(schema.as_value()).unwrap();
         let (out, written) = testing::kept();
         let mut writer = JsonWriter::new(out, "test");
@@ -258,10 +247,7 @@ mod tests {
             .collect();
         assert_eq!(lines.len(), 2);
         for line in &lines {
-            let errors: Vec<String> = validator
-                .iter_errors(line)
-                .map(|error| format!("{}: {error}", error.instance_path()))
-                .collect();
+            let errors = errors(&validator, line);
             assert!(errors.is_empty() && line["schema"] == SCHEMA, "{errors:#?}");
         }
         let mut wrong = lines[0].clone();

@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use super::block_map::BlockMapFunctionLine;
@@ -13,6 +12,7 @@ use super::pc_section::EntryLine;
 use super::probes::ProbeLine;
 use super::small_tables::{FaultLine, PointLine, StackSizeLine};
 use super::stack_map::{MapLine, RecordLine};
+use crate::report::schema::{self, assert_documented, schema_of};
 
 /// A line of `gwp-race inspect --json`. Addresses are link-time addresses (of object files those that their sections are given here), sizes are in bytes.
 #[derive(JsonSchema)]
@@ -48,19 +48,11 @@ enum Line<'data> {
     PcSectionEntry(EntryLine<'data>),
 }
 
-fn schema() -> schemars::Schema {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let generator = settings.into_generator();
-    generator.into_root_schema_for::<Inspection<'static>>()
-}
-
 fn errors(line: &Value) -> Vec<String> {
-    static VALIDATOR: LazyLock<jsonschema::Validator> =
-        LazyLock::new(|| jsonschema::validator_for(schema().as_value()).unwrap());
-    let errors = VALIDATOR.iter_errors(line);
-    errors
-        .map(|error| format!("{}: {error}", error.instance_path()))
-        .collect()
+    static VALIDATOR: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+        jsonschema::validator_for(schema_of::<Inspection<'static>>().as_value()).unwrap()
+    });
+    schema::errors(&VALIDATOR, line)
 }
 
 /// A line that `inspect --json` has written, which follows the schema.
@@ -75,16 +67,7 @@ pub(super) fn parsed(line: &str) -> Value {
 /// [`parsed`].
 #[test]
 fn inspect_json_follows_the_schema() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/inspect.schema.json");
-    let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &text).unwrap();
-    }
-    let documented = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        documented == text,
-        "UPDATE_DOCS=1 cargo test -p gwp-race --lib inspect_json_follows"
-    );
+    assert_documented(&schema_of::<Inspection<'static>>(), "inspect.schema.json");
     let right = format!(
         "{{\"type\":\"stack-size\",\"schema\":{SCHEMA},\"file\":\"a\",\"address\":1,\"symbol\":null,\"size\":8}}"
     );

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use clap::Parser as _;
-use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use super::{
@@ -13,7 +12,10 @@ use super::{
     list::table,
 };
 use crate::cli::args::{Cli, Command};
-use crate::report::{Race, identity, sample};
+use crate::report::{
+    Race, identity, sample,
+    schema::{assert_documented, errors, schema_of},
+};
 use crate::store::{Access, Batch, Caught, Saying, State, Store, StoredRace, Verdict};
 
 /// A store of two races, of which one was triaged, and one has names that would do something on a terminal.
@@ -145,26 +147,12 @@ fn accepted_races_ask_for_no_code() {
     }
 }
 
-fn schema() -> schemars::Schema {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let generator = settings.into_generator();
-    generator.into_root_schema_for::<Versioned<'static>>()
-}
-
 /// Check that the schema in the documentation is that of the code (`UPDATE_DOCS=1` writes it), and that what is written follows it.
 #[test]
 fn races_json_follows_the_schema() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/races.schema.json");
-    let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &text).unwrap();
-    }
-    let documented = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        documented == text,
-        "UPDATE_DOCS=1 cargo test -p gwp-race --lib json_follows"
-    );
-    let validator = jsonschema::validator_for(schema().as_value()).unwrap();
+    let schema = schema_of::<Versioned<'static>>();
+    assert_documented(&schema, "races.schema.json");
+    let validator = jsonschema::validator_for(schema.as_value()).unwrap();
     let (_folder, mut store) = store();
     let mut races = store.races(2).unwrap();
     races.sort_by_key(|race| race.state != State::Benign);
@@ -189,10 +177,7 @@ fn races_json_follows_the_schema() {
         write_line(&mut written, &line).unwrap();
         assert_eq!(written.iter().filter(|byte| **byte == b'\n').count(), 1);
         let mut line: Value = serde_json::from_slice(&written).unwrap();
-        let errors: Vec<String> = validator
-            .iter_errors(&line)
-            .map(|error| format!("{}: {error}", error.instance_path()))
-            .collect();
+        let errors = errors(&validator, &line);
         assert!(errors.is_empty(), "{errors:#?}");
         assert_eq!(
             (&line["type"], &line["schema"]),
