@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{TARGET, folder};
 use crate::{
     paths,
-    steps::{answer, step},
+    steps::{answer, cargo, step},
 };
 
 /// The version of cargo-about that looks for them.
@@ -28,6 +28,11 @@ const COPYRIGHT: &str = "sanitizer/debian/copyright";
 
 /// Writes `licences.txt`, and puts what Rust says of its library beside it.
 pub fn build() -> Result<()> {
+    // cargo-about looks at crates for other systems as well, which no build has fetched; it asks no network for more.
+    step(
+        "fetching the sources of crates",
+        cargo().args(["fetch", "--locked"]),
+    )?;
     let found = folder().join("licences.json");
     let mut about = Command::new(super::tool("cargo-about", VERSION, &["--features", "cli"])?);
     about
