@@ -26,6 +26,8 @@ pub struct Creation {
     pub tid: u32,
     /// The thread that has called the kernel for it.
     pub by: u32,
+    /// When that was, ns, CLOCK_BOOTTIME: with the id, tells the thread from a later one.
+    pub boot_ns: u64,
     /// The name of that one.
     pub comm: [u8; 16],
     /// Its registers in user mode; all 0 where they are not known.

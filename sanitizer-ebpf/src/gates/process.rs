@@ -8,16 +8,16 @@ use aya_ebpf::{
     helpers::{
         bpf_get_current_task,
         generated::{
-            bpf_get_current_comm, bpf_get_current_task_btf, bpf_probe_read_user as read_user,
-            bpf_task_pt_regs,
+            bpf_get_current_comm, bpf_get_current_task_btf, bpf_ktime_get_boot_ns,
+            bpf_probe_read_user as read_user, bpf_task_pt_regs,
         },
     },
     macros::raw_tracepoint,
     programs::RawTracePointContext,
 };
 use sanitizer_ebpf::{
-    CREATOR_PIECE, CREATOR_STACK, Counter, EVENT_EXEC, EVENT_THREAD, EVENT_THREADS_LEFT,
-    NEW_THREAD_NS, NO_PROCESS, TrapRegs,
+    CREATION_NS, CREATOR_PIECE, CREATOR_STACK, Counter, EVENT_EXEC, EVENT_THREAD,
+    EVENT_THREADS_LEFT, NEW_THREAD_NS, NO_PROCESS, TrapRegs,
 };
 
 use crate::{atomic, task::read_kernel};
@@ -59,6 +59,7 @@ fn newtask(ctx: RawTracePointContext) -> i32 {
     }
     if let Some(tid) = tid_of(control, task) {
         let by = current_tid(control);
+        atomic::add(&control.budget.spent_ns, CREATION_NS);
         tell_creation(tid, by);
         tell(EVENT_THREAD, tid, by, flags);
     }
@@ -79,6 +80,7 @@ fn tell_creation(tid: u32, by: u32) {
     unsafe {
         (*record).tid = tid;
         (*record).by = by;
+        (*record).boot_ns = bpf_ktime_get_boot_ns();
         bpf_get_current_comm((&raw mut (*record).comm).cast::<c_void>(), 16);
         (*record).regs = regs;
         (*record).stack_len = copy_stack(regs.rsp, (&raw mut (*record).stack).cast());

@@ -5,6 +5,7 @@ use super::finding::{Finding, HeldLock, Holds, LockKind, SideFacts, WrittenLock}
 use super::hex::Hex;
 use super::model::{Access, Lock, LockMode, Race};
 use super::names;
+use super::own_code::is_library;
 use super::words::padded;
 use crate::symbols::Symbolizer;
 
@@ -40,7 +41,7 @@ pub(super) fn locks_of(symbolizer: &Symbolizer, finding: &Finding, side: &SideFa
         is_given: true,
     }) = *written
         && !is_alone(address)
-        && releases(symbolizer, behind.wrapping_sub(1))
+        && releases(symbolizer, &finding.exe, behind.wrapping_sub(1))
     {
         let kind = LockKind::Rwlock;
         locks.push(lock(&HeldLock { address, kind }, LockMode::Read));
@@ -48,14 +49,19 @@ pub(super) fn locks_of(symbolizer: &Symbolizer, finding: &Finding, side: &SideFa
     locks
 }
 
-/// Whether the code at an address is that of the C libraries which releases read-write locks.
-fn releases(symbolizer: &Symbolizer, pc: u64) -> bool {
+/// Whether the code at an address is what releases read-write locks in the C libraries, or in a program that has one of them in it.
+fn releases(symbolizer: &Symbolizer, exe: &str, pc: u64) -> bool {
     let is_release = |name: &str| {
         // glibc's own names have up to three more.
         let name = name.trim_start_matches('_');
         matches!(name, "pthread_rwlock_unlock" | "pthread_rwlock_rdunlock")
     };
-    let frames = symbolizer.frames(pc);
+    let module = symbolizer.module_at(pc);
+    let is_known = module.is_some_and(|module| is_library(&module.path) || module.path == exe);
+    let frames = match is_known {
+        true => symbolizer.frames(pc),
+        false => Vec::new(),
+    };
     let mut functions = frames.iter().filter_map(|frame| frame.function.as_deref());
     functions.any(is_release)
 }
@@ -115,26 +121,39 @@ pub(super) fn missing_lock(race: &Race) -> Option<String> {
             both.join(" and ")
         ));
     }
+    // Of one that a side holds for reading alone it is certain that the other side does not hold it for writing.
     let [stalled, racing] = race.accesses.each_ref().map(|access| {
-        let lock = |lock: &Lock| match lock.mode {
-            LockMode::Read => format!("{} for reading", called(lock)),
-            LockMode::Write => called(lock),
+        let of = |mode| {
+            let locks = access.holds.iter().filter(move |lock| lock.mode == mode);
+            let locks: Vec<String> = locks.map(called).collect();
+            locks.join(" and ")
         };
-        let locks: Vec<String> = access.holds.iter().map(lock).collect();
-        (!locks.is_empty()).then(|| locks.join(" and "))
+        [LockMode::Write, LockMode::Read].map(of)
     });
-    match (stalled, racing) {
-        (Some(locks), None) => Some(format!(
-            "the stalled side holds {locks}, the racing side does not"
-        )),
-        (None, Some(locks)) => Some(format!(
-            "the racing side holds {locks}, the stalled side does not"
-        )),
-        (Some(stalled), Some(racing)) => Some(format!(
+    let missing = |side: &str, other: &str, [written, read]: [String; 2]| {
+        let written = (!written.is_empty())
+            .then(|| format!("the {side} side holds {written}, the {other} side does not"));
+        let read = (!read.is_empty()).then(|| {
+            format!(
+                "the {side} side holds {read} for reading, the {other} side does not for writing"
+            )
+        });
+        written.into_iter().chain(read)
+    };
+    if let ([stalled, none], [racing, also_none]) = (&stalled, &racing)
+        && !stalled.is_empty()
+        && !racing.is_empty()
+        && none.is_empty()
+        && also_none.is_empty()
+    {
+        return Some(format!(
             "each side holds another lock: the stalled side {stalled}, the racing side {racing}"
-        )),
-        (None, None) => None,
+        ));
     }
+    let stalled = missing("stalled", "racing", stalled);
+    let racing = missing("racing", "stalled", racing);
+    let both: Vec<String> = stalled.chain(racing).collect();
+    (!both.is_empty()).then(|| both.join("; "))
 }
 
 #[cfg(test)]
@@ -185,9 +204,11 @@ mod tests {
         let both = "both sides hold rwlock (0x7f0000001000) for reading only, which many may at a time: who writes has to hold it for writing";
         assert_eq!(missing.as_deref(), Some(both));
         let (_, missing) = told(vec![], vec![read(&other)]);
-        let only =
-            "the racing side holds rwlock (0x7f0000001000) for reading, the stalled side does not";
+        let only = "the racing side holds rwlock (0x7f0000001000) for reading, the stalled side does not for writing";
         assert_eq!(missing.as_deref(), Some(only));
+        let (_, missing) = told(vec![named.clone()], vec![read(&other)]);
+        let both = "the stalled side holds mutex 'cache.lock\\u{1b}' (0x555500004040), the racing side does not; the racing side holds rwlock (0x7f0000001000) for reading, the stalled side does not for writing";
+        assert_eq!(missing.as_deref(), Some(both));
         let (_, missing) = told(vec![other], vec![named]);
         let both = "each side holds another lock: the stalled side rwlock (0x7f0000001000), the racing side mutex 'cache.lock\\u{1b}' (0x555500004040)";
         assert_eq!(missing.as_deref(), Some(both));

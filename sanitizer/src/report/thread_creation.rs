@@ -13,7 +13,9 @@ const FRAMES: usize = 32;
 /// The thread that has created another one, and the innermost function of the user's own code that was on its stack then.
 pub(super) fn thread_creation(symbolizer: &Symbolizer, creator: &CreatorFacts) -> ThreadCreation {
     let frame = caller(creator)
-        .filter(|(regs, _)| is_behind_call(symbolizer, regs.rip))
+        .filter(|(regs, _)| {
+            keeps_nothing(symbolizer, creator.regs.rip) && is_behind_call(symbolizer, regs.rip)
+        })
         .and_then(|(regs, stack)| own_frame(symbolizer, &regs, &stack));
     let (function, file, line) = match frame {
         Some(frame) => (frame.function, frame.file, frame.line),
@@ -44,7 +46,15 @@ fn caller(creator: &CreatorFacts) -> Option<(Regs, StackSnapshot)> {
     Some((regs, stack))
 }
 
-/// Whether a call returns to an address. Of a system call that is made elsewhere nothing is told.
+/// Whether it is one of those functions that made the system call. Of one that is made elsewhere nothing is told.
+fn keeps_nothing(symbolizer: &Symbolizer, pc: u64) -> bool {
+    let module = symbolizer.module_at(pc);
+    let function = symbolizer.frame_by_symbol(pc).function;
+    module.is_some_and(|module| is_library(&module.path))
+        || function.is_some_and(|name| matches!(name.trim_start_matches('_'), "clone" | "clone3"))
+}
+
+/// Whether a call returns to an address.
 fn is_behind_call(symbolizer: &Symbolizer, address: u64) -> bool {
     CALL_LENGTHS.iter().any(|&length| {
         let call = symbolizer.instruction_at(address.wrapping_sub(length));

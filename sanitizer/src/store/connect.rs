@@ -29,8 +29,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 const APPLICATION: i64 = i64::from_be_bytes(*b"\0\0\0\0gwpr");
 
 /// The schema, by versions; what has been released is never changed.
-const MIGRATIONS: [(i64, &str, &str); 1] =
-    [(1, "races", include_str!("../../migrations/0001_races.sql"))];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "races", include_str!("../../migrations/0001_races.sql")),
+    (
+        2,
+        "naming",
+        include_str!("../../migrations/0002_naming.sql"),
+    ),
+];
 
 /// What to do where there is no store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +90,7 @@ async fn prepare(
     patience: Duration,
 ) -> Result<(), StoreError> {
     let fail = |error| StoreError::of(path, error);
-    let [(known, ..)] = MIGRATIONS;
+    let [.., (known, ..)] = MIGRATIONS;
     let mut version = version(connection, path).await?;
     if version.is_none() {
         write_ahead(connection, path, patience).await?;

@@ -34,6 +34,8 @@ use std::{
 use futures_executor::block_on;
 use sqlx::{Connection as _, SqliteConnection};
 
+use crate::report::IDENTITY_VERSION;
+
 pub use address::Address;
 pub use batch::{Batch, Caught, Counted, Seen};
 pub use connect::Access;
@@ -77,7 +79,18 @@ impl Store {
             connection: Some(connection),
             patience,
         };
-        store.with(async |connection| renew::renew(connection).await)?;
+        let version = store.with(async |connection| {
+            renew::renew(connection).await?;
+            renew::named_by(connection).await
+        })?;
+        let known = i64::from(IDENTITY_VERSION);
+        if version > known {
+            return Err(StoreError::Newer {
+                path: store.path.clone(),
+                version,
+                known,
+            });
+        }
         Ok(store)
     }
 

@@ -15,63 +15,76 @@ use crate::report::{IDENTITY_VERSION, Race, SCHEMA, identity, race_record};
 /// The new names of an old one, each once; the last is that of what was caught last.
 type Renamed = BTreeMap<String, Vec<String>>;
 
-/// Between which texts the names are that races have by today's rule.
-fn bounds() -> [String; 2] {
-    // The sign behind a colon.
-    [':', ';'].map(|end| format!("r{IDENTITY_VERSION}{end}"))
+/// By which rule the races of a store are named.
+pub(super) async fn named_by(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT max(version) FROM naming")
+        .fetch_one(connection)
+        .await
 }
 
-/// Names races of another rule anew, where there are any.
+/// Names races of an older rule anew, once.
 pub(super) async fn renew(connection: &mut SqliteConnection) -> sqlx::Result<()> {
-    if !is_due(connection).await? {
+    let is_due = |version| version < i64::from(IDENTITY_VERSION);
+    if !is_due(named_by(connection).await?) {
         return Ok(());
     }
     let mut all = begin(connection).await?;
-    renew_all(&mut all).await?;
+    // Somebody else may have done it meanwhile.
+    if is_due(named_by(&mut all).await?) {
+        renew_all(&mut all).await?;
+        sqlx::query("UPDATE naming SET version = $1")
+            .bind(i64::from(IDENTITY_VERSION))
+            .execute(&mut *all)
+            .await?;
+    }
     all.commit().await
-}
-
-/// Whether the store has races of another rule.
-async fn is_due(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
-    let [from, to] = bounds();
-    let old: i64 = sqlx::query_scalar("SELECT count(*) FROM race WHERE id < $1 OR id >= $2")
-        .bind(from)
-        .bind(to)
-        .fetch_one(connection)
-        .await?;
-    Ok(old > 0)
 }
 
 /// Names them anew, but for those whose records cannot be read.
 async fn renew_all(all: &mut SqliteConnection) -> sqlx::Result<()> {
-    let [from, to] = bounds();
-    let evidence: Vec<(String, String, String, i64, String)> = sqlx::query_as(
-        "SELECT race, issue, digest, caught, record FROM evidence JOIN race ON race.id = evidence.race
-         WHERE record <> '' AND (race < $1 OR race >= $2) ORDER BY caught, digest",
+    // The records themselves, one by one: all of them may be more than fits into memory.
+    let digests: Vec<String> = sqlx::query_scalar(
+        "SELECT digest FROM evidence WHERE record <> '' ORDER BY caught, digest",
     )
-    .bind(from)
-    .bind(to)
     .fetch_all(&mut *all)
     .await?;
     let mut races = Renamed::new();
-    let mut names = Renamed::new();
-    for (old, old_issue, digest, caught, record) in evidence {
+    let mut issues = Renamed::new();
+    for digest in digests {
+        let (old, old_issue, caught, record): (String, String, i64, String) = sqlx::query_as(
+            "SELECT race, issue, caught, record FROM evidence JOIN race ON race.id = evidence.race WHERE digest = $1",
+        )
+        .bind(&digest)
+        .fetch_one(&mut *all)
+        .await?;
         let race = serde_json::from_str::<Race>(&record);
         let Some(mut race) = race.ok().filter(|race| race.schema == SCHEMA) else {
             continue;
         };
         race.identity = identity(&race);
+        if race.identity.race == old {
+            continue;
+        }
         put_names(all, &race, caught).await?;
         replace(all, &digest, &race).await?;
-        let of_issue = names.entry(old_issue).or_default();
-        last(of_issue, race.identity.issue);
+        last(issues.entry(old_issue).or_default(), race.identity.issue);
         last(races.entry(old).or_default(), race.identity.race);
     }
     for (old, new) in &races {
         move_counts(all, old, new).await?;
     }
-    names.append(&mut races);
-    rename_said(all, &names).await?;
+    for (old, new) in &mut issues {
+        // What was said holds for races that have kept their names, too.
+        let left: i64 = sqlx::query_scalar("SELECT count(*) FROM race WHERE issue = $1")
+            .bind(old)
+            .fetch_one(&mut *all)
+            .await?;
+        if left > 0 {
+            last(new, old.clone());
+        }
+    }
+    races.append(&mut issues);
+    rename_said(all, &races).await?;
     sqlx::query("DELETE FROM issue WHERE id NOT IN (SELECT issue FROM race)")
         .execute(all)
         .await?;

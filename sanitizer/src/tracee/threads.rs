@@ -194,6 +194,12 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Time from boot to its start, in whole clock ticks.
+    #[must_use]
+    pub fn started(&self) -> Duration {
+        ticks(self.start_ticks)
+    }
+
     /// Reads it. For the main thread this is the thread alone, not its process.
     pub fn read(pid: Pid, tid: Pid) -> Result<Self, TargetError> {
         let file = format!("task/{tid}/stat");

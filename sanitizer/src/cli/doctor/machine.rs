@@ -40,8 +40,8 @@ const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
 
 /// How a container is started in which everything works.
-const CONTAINER: &str = "docker run --privileged --pid=host ... (podman: the same; Kubernetes: \
-    securityContext.privileged and hostPID), or run gwp-race outside of the container";
+const CONTAINER: &str = "docker run --cap-add SYS_ADMIN --cap-add SYS_PTRACE --pid=host ... (podman: the same; \
+    Kubernetes: these capabilities and hostPID), or run gwp-race outside of the container";
 
 /// Looks at the machine.
 pub(super) fn checks() -> Vec<Check> {

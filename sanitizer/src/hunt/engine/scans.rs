@@ -109,6 +109,7 @@ impl Engine {
         self.rig.modules = modules;
         if is_replaced {
             self.sampler.pairs.forget();
+            self.crew.creations.forget_stacks();
             self.adviser.tell_coverage_and_forget(&mut self.rig);
             self.adviser.strategy.forget();
             self.adviser.learned.lines.forget();
@@ -143,7 +144,8 @@ impl Engine {
                 .figures
                 .not_reported(MODULES_UNKNOWN, confirm.hits.len());
         } else {
-            let creator = |tid| self.crew.creations.creator_of(tid).cloned();
+            let pid = self.rig.program.pid;
+            let creator = |tid| self.crew.creations.creator_of(pid, tid);
             confirm.judge(completed, &mut self.sampler.pairs, &mut self.rig, creator);
         }
     }

@@ -6,6 +6,17 @@ use crate::report::race_record;
 const OLD_RACE: &str = "r2:00000000000000000000000000000001";
 const OLD_ISSUE: &str = "i2:00000000000000000000000000000002";
 
+/// Has a statement executed by SQLite alone.
+fn execute(folder: &TempDir, sql: &'static str) {
+    let path = folder.path().join("races.db");
+    block_on(async {
+        let options = SqliteConnectOptions::new().filename(path);
+        let mut file = options.connect().await.unwrap();
+        sqlx::query(sql).execute(&mut file).await.unwrap();
+        file.close().await.unwrap();
+    });
+}
+
 /// What a store of the old rule holds of these races, which it takes for one; the digests are none that records have.
 fn make_old(folder: &TempDir, races: &[Race]) {
     let path = folder.path().join("races.db");
@@ -13,6 +24,8 @@ fn make_old(folder: &TempDir, races: &[Race]) {
         let options = SqliteConnectOptions::new().filename(path);
         let mut file = options.connect().await.unwrap();
         for sql in [
+            "DROP TABLE naming".to_owned(),
+            "DELETE FROM _sqlx_migrations WHERE version = 2".to_owned(),
             format!("INSERT INTO issue VALUES ('{OLD_ISSUE}', 'f / g')"),
             format!("INSERT INTO race VALUES ('{OLD_RACE}', '{OLD_ISSUE}', 'v', 'p', 5, 7)"),
             format!("INSERT INTO pair VALUES ('p2:00', '{OLD_RACE}')"),
@@ -99,4 +112,34 @@ fn unreadable_races_stay() {
         assert_eq!(names, [OLD_RACE]);
         assert_eq!(store.said(&[OLD_RACE]).unwrap().len(), 1);
     }
+}
+
+/// Check that what was said of an issue still holds for a race of it that has kept its name, as its records cannot be read.
+#[test]
+fn what_was_said_stays_with_unreadable_races() {
+    let (folder, address) = scratch();
+    drop(Store::open(&address, Access::Create).unwrap());
+    let first = race("hits", "aa11", 0);
+    make_old(&folder, std::slice::from_ref(&first));
+    execute(
+        &folder,
+        "INSERT INTO race VALUES ('r2:03', 'i2:00000000000000000000000000000002', 'v', 'p', 5, 7)",
+    );
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    for issue in [OLD_ISSUE, &first.identity.issue] {
+        assert_eq!(store.said(&[issue]).unwrap().len(), 1, "{issue}");
+    }
+}
+
+/// Check that a store whose races are named by a rule that is not known is refused, and left as it is.
+#[test]
+fn races_of_a_newer_rule() {
+    let (folder, address) = scratch();
+    drop(Store::open(&address, Access::Create).unwrap());
+    execute(&folder, "UPDATE naming SET version = 9999");
+    let error = Store::open(&address, Access::Existing).err().unwrap();
+    assert!(
+        matches!(error, StoreError::Newer { version: 9999, .. }),
+        "{error}"
+    );
 }

@@ -8,7 +8,7 @@ use crate::hunt::locks::{self, Holder, ReleaseWatch};
 use crate::insn::Regs;
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::kernel::robust_list;
-use crate::report::finding::{HeldLock, Holds};
+use crate::report::finding::{HeldLock, Holds, WrittenLock};
 use crate::tracee::memory::Resident;
 
 use super::Adviser;
@@ -22,21 +22,38 @@ pub struct SeenLocks {
     /// Those that say that it holds them.
     pub alone: Vec<HeldLock>,
     /// Waits for what it does with one that it may hold for reading.
-    pub release: Option<ReleaseWatch>,
+    release: Option<ReleaseWatch>,
+    /// What it did with that one first.
+    written: Option<WrittenLock>,
 }
 
 impl SeenLocks {
     /// What is known by now.
     pub fn holds(&mut self) -> Holds {
+        self.look();
         Holds {
             alone: self.alone.clone(),
-            written: self.release.as_mut().and_then(ReleaseWatch::written),
+            written: self.written,
         }
     }
 
     /// Whether more is to come.
     pub fn is_awaited(&mut self) -> bool {
-        (self.release.as_mut()).is_some_and(|release| release.written().is_none())
+        self.look();
+        self.release.is_some()
+    }
+
+    /// Waits for nothing more: the thread has its breakpoint back.
+    pub fn close(&mut self) {
+        self.look();
+        self.release = None;
+    }
+
+    fn look(&mut self) {
+        if let Some(written) = self.release.as_mut().and_then(ReleaseWatch::written) {
+            self.written = Some(written);
+            self.release = None;
+        }
     }
 }
 
@@ -67,11 +84,13 @@ impl Adviser {
         };
         let memory = |address, bytes: &mut [u8]| resident.read_exact(as_pid(tid), address, bytes);
         let found = locks::find(&rig.modules, &holder, &memory, until);
-        // Fails where the thread has no breakpoint left: then it stays unknown.
+        // Fails where the thread has no breakpoint left: then it stays unknown, as it does where there is no time left.
         let release = |address| ReleaseWatch::begin(tid, address).ok();
+        let shared = found.shared.filter(|_| monotonic_ns() < until);
         SeenLocks {
             alone: found.alone,
-            release: found.shared.and_then(release),
+            release: shared.and_then(release),
+            written: None,
         }
     }
 }

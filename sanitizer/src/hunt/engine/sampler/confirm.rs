@@ -20,7 +20,7 @@ use super::pairs::{Pairs, Seen, Spot};
 use super::{Confirm, Purpose, Sampler, State};
 
 /// Threads that have not released their locks this long after their accesses are not waited for: nothing else is hunted meanwhile.
-const RELEASE_TIME: Duration = Duration::from_millis(20);
+const RELEASE_TIME: Duration = Duration::from_millis(10);
 /// How often it is looked whether they have.
 const LOOK_TIME: Duration = Duration::from_millis(1);
 
@@ -50,6 +50,7 @@ impl Confirm {
             unanalyzed: rig.setup.report_unanalyzed,
         };
         let spot = Spot::new(self.side.watched.pc, self.side.call.as_ref());
+        self.unwatch_locks();
         let stalled_holds = self.stalled_locks.holds();
         let hits = std::mem::take(&mut self.hits);
         for hit in &hits {
@@ -110,7 +111,10 @@ impl Sampler {
         };
         let completed = completed || rig.gates.phase().is(phase::CONFIRMED);
         rig.arming.unbreak(confirm.side.tid);
-        if completed && confirm.awaits_release() {
+        let spot = Spot::new(confirm.side.watched.pc, confirm.side.call.as_ref());
+        let is_settled = |hit: &Hit| self.pairs.is_settled(&Seen::of(spot, hit, &rig.modules));
+        let is_worth_it = completed && confirm.may_wait() && !confirm.hits.iter().all(is_settled);
+        if is_worth_it && confirm.awaits_release() {
             self.enter(rig, phase::CLOSED);
             rig.nobody_stands();
             let now = monotonic_ns();
@@ -121,17 +125,29 @@ impl Sampler {
                 look: now + nanos(LOOK_TIME),
             };
         } else {
-            self.begin_scan(rig, Purpose::Judge { confirm, completed }, false);
+            self.begin_judging(rig, confirm, completed);
         }
+    }
+
+    /// Has the modules looked at, for what was caught to be judged. What threads do with their locks is not seen any more: that may take long.
+    fn begin_judging(&mut self, rig: &mut Rig, mut confirm: Box<Confirm>, completed: bool) {
+        confirm.unwatch_locks();
+        self.begin_scan(rig, Purpose::Judge { confirm, completed }, false);
     }
 
     /// Does not wait for what a thread does with its lock: the thread stands still, and will not be held from now on.
     pub fn unwatch_lock_of(&mut self, tid: u32) {
-        if let State::Confirm(confirm)
-        | State::Settle { confirm, .. }
-        | State::Scanning(Purpose::Judge { confirm, .. }) = &mut self.state
-        {
-            confirm.unwatch_lock_of(tid);
+        match &mut self.state {
+            // The one that was caught may have gone on before the stall ends.
+            State::Stalled(stalled) => {
+                if let Some(deep) = stalled.deep.as_mut().filter(|deep| deep.tid == tid) {
+                    deep.locks.close();
+                }
+            }
+            State::Confirm(confirm)
+            | State::Settle { confirm, .. }
+            | State::Scanning(Purpose::Judge { confirm, .. }) => confirm.unwatch_lock_of(tid),
+            State::Idle | State::Seek { .. } | State::Scanning(_) => {}
         }
     }
 
@@ -154,7 +170,7 @@ impl Sampler {
                 look: until.min(now + nanos(LOOK_TIME)),
             };
         } else {
-            self.begin_scan(rig, Purpose::Judge { confirm, completed }, false);
+            self.begin_judging(rig, confirm, completed);
         }
     }
 

@@ -163,13 +163,26 @@ impl Confirm {
     /// What a thread does with its lock from now on is not seen.
     pub fn unwatch_lock_of(&mut self, tid: u32) {
         if self.side.tid == tid {
-            self.stalled_locks.release = None;
+            self.stalled_locks.close();
         }
         if let Some((racing, locks)) = &mut self.racing_locks
             && *racing == tid
         {
-            locks.release = None;
+            locks.close();
         }
+    }
+
+    /// The same of both threads.
+    pub fn unwatch_locks(&mut self) {
+        self.stalled_locks.close();
+        if let Some((_, locks)) = &mut self.racing_locks {
+            locks.close();
+        }
+    }
+
+    /// Whether what is judged later is judged as well: what a system call was given may be gone by then.
+    pub fn may_wait(&self) -> bool {
+        self.hits.iter().all(|hit| !hit.in_kernel)
     }
 
     /// Whether it is still to be seen what a thread does with a lock.
