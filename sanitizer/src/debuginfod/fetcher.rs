@@ -11,7 +11,10 @@ use super::{
     settings::Settings,
     waiting::{Haste, Shared},
 };
-use crate::kernel::{limits::explained, process::thread_cpu_time_ns, rights::as_caller};
+use crate::{
+    kernel::{limits::explained, process::thread_cpu_time_ns, rights::as_caller},
+    symbols::is_build_id,
+};
 
 /// A file that is wanted: the build id, and whose it is.
 type Wanted = (Vec<u8>, String);
@@ -57,6 +60,9 @@ impl Fetcher {
     /// Whether the debug file of a build id is in the cache, once it is known whether it can be had. `of`: the module, for messages. Each file that cannot be had is
     /// told once.
     pub fn have(&mut self, build_id: &[u8], of: &str) -> bool {
+        if !is_build_id(build_id) {
+            return false;
+        }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         if !state.outcomes.contains_key(build_id) && !state.is_over() {
