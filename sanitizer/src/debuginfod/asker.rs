@@ -10,6 +10,7 @@ use ureq::Agent;
 use super::{
     cache::{Cache, Kept},
     download::{Failure, agent, download},
+    server::Server,
     settings::Settings,
     waiting::Shared,
 };
@@ -32,7 +33,7 @@ pub(super) struct Asker {
     agent: Option<Agent>,
     show: Option<Show>,
     /// Since when servers have not answered.
-    silent: HashMap<String, Instant>,
+    silent: HashMap<Server, Instant>,
 }
 
 impl Asker {
@@ -74,7 +75,7 @@ impl Asker {
             let silent = self.silent.get(&server);
             if silent.is_some_and(|since| since.elapsed() < LET_ALONE) {
                 is_nowhere = false;
-                why.push(format!("{server} has not answered before"));
+                why.push(format!("{} has not answered before", server.name));
                 continue;
             }
             let asked = self.ask(shared, &server, build_id, until, of);
@@ -86,7 +87,7 @@ impl Asker {
                 return Ok(());
             };
             is_nowhere &= matches!(failure, Failure::Absent);
-            why.push(format!("{server} {failure}"));
+            why.push(format!("{} {failure}", server.name));
             if failure.is_of_server() {
                 self.silent.insert(server, Instant::now());
             }
@@ -100,14 +101,14 @@ impl Asker {
     fn ask(
         &mut self,
         shared: &Shared,
-        server: &str,
+        server: &Server,
         build_id: &[u8],
         until: Option<Instant>,
         of: &str,
     ) -> Result<(), Failure> {
         let mut partial = self.cache.begin(build_id).map_err(Failure::Unwritable)?;
         shared.writes(Some(partial.path().to_owned()));
-        let url = format!("{server}/buildid/{}/debuginfo", hexadecimal(build_id));
+        let url = server.debug_file(&hexadecimal(build_id));
         let agent = self.agent.get_or_insert_with(|| agent(&self.settings));
         let mut shown = Instant::now();
         let progress = &mut |came: u64, size: Option<u64>| {

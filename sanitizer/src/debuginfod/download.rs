@@ -32,6 +32,8 @@ pub(super) enum Failure {
     Unreachable(String),
     /// It answers with an error.
     Refused(u16),
+    /// It names another address.
+    Elsewhere(u16),
     /// The file has more bytes.
     TooLarge(u64),
     /// The file has not come in time.
@@ -68,6 +70,10 @@ impl fmt::Display for Failure {
                 f,
                 "has answered with the HTTP status {status}: try again later, or ask who runs it"
             ),
+            Self::Elsewhere(status) => write!(
+                f,
+                "leads elsewhere (HTTP status {status}), which is not followed: name the address that has the files in DEBUGINFOD_URLS"
+            ),
             Self::TooLarge(limit) => write!(
                 f,
                 "has a file of more than {limit} bytes: set DEBUGINFOD_MAXSIZE to more bytes"
@@ -99,6 +105,8 @@ pub(super) fn agent(settings: &Settings) -> Agent {
         .tls_config(tls.build())
         .user_agent(concat!("gwp-race/", env!("CARGO_PKG_VERSION")))
         .http_status_as_error(false)
+        // A server may be anybody's, and this process reach what others do not: only what the user has named is asked.
+        .max_redirects(0)
         .timeout_resolve(settings.answer)
         .timeout_connect(settings.answer)
         .timeout_recv_response(settings.answer)
@@ -123,6 +131,7 @@ pub(super) fn download(
     match response.status().as_u16() {
         OK => {}
         NOT_FOUND | GONE => return Err(Failure::Absent),
+        status @ 300..400 => return Err(Failure::Elsewhere(status)),
         status => return Err(Failure::Refused(status)),
     }
     let mut body = response.into_body();
@@ -161,6 +170,10 @@ fn failure(error: ureq::Error, settings: &Settings) -> Failure {
             Failure::TooLong(settings.whole.unwrap_or_default())
         }
         ureq::Error::Timeout(_) => Failure::Silent(settings.answer.unwrap_or_default()),
+        // These would repeat the address.
+        ureq::Error::BadUri(_) | ureq::Error::RequireHttpsOnly(_) => {
+            Failure::Unreachable("its address is none".to_owned())
+        }
         error => Failure::Unreachable(error.to_string()),
     }
 }

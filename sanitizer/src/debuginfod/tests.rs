@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ffi::OsString,
     fs,
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::TcpListener,
     path::PathBuf,
     thread,
@@ -13,7 +13,10 @@ use std::{
 
 use super::{
     Fetcher, Settings,
+    asker::Asker,
     cache::{Cache, Kept},
+    server::Server,
+    waiting::Shared,
 };
 
 const ID: [u8; 3] = [0xab, 0xcd, 0xef];
@@ -24,6 +27,22 @@ fn settings(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
     let get = |name: &str| variables.get(name).map(OsString::from);
     let read = Settings::read(get, &mut |warning| warnings.push(warning));
     (read, warnings)
+}
+
+/// A server that answers each request with this status, further headers, and then these bytes until it ends the connection. Its thread ends with the test.
+fn answering(head: String, body: impl Into<Vec<u8>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let body = body.into();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let _ = connection.read(&mut [0; 4096]);
+            let head = format!("HTTP/1.1 {head}\r\nConnection: close\r\n\r\n");
+            let _ = connection.write_all(head.as_bytes());
+            let _ = connection.write_all(&body);
+        }
+    });
+    url
 }
 
 /// Check that nothing is asked unless a server is named, where the cache is, and that limits are those of the environment, ours, or none.
@@ -38,7 +57,9 @@ fn environments() {
     let urls = ("DEBUGINFOD_URLS", "http://a:8002/ ima:ignore https://b/c");
     let (read, warnings) = settings(&[urls, home]);
     let expected = Settings {
-        servers: vec!["http://a:8002".to_owned(), "https://b/c".to_owned()],
+        servers: ["http://a:8002", "https://b/c"]
+            .map(|address| Server::new(address).unwrap())
+            .into(),
         cache: "/home/u/.cache/debuginfod_client".into(),
         answer: Some(Duration::from_secs(10)),
         whole: Some(Duration::from_secs(60)),
@@ -77,6 +98,27 @@ fn environments() {
     );
     let (read, warnings) = settings(&[("DEBUGINFOD_URLS", "file:///srv ftp://a"), home]);
     assert!(read.is_none() && warnings.len() == 2, "{warnings:?}");
+}
+
+/// Check that what may be secret of an address is asked, but told in no message; and that a user's name is refused.
+#[test]
+fn secrets_of_addresses_are_not_told() {
+    let server = Server::new("https://host:81/token/").unwrap();
+    assert_eq!(server.name, "https://host:81");
+    assert_eq!(
+        server.debug_file("ab"),
+        "https://host:81/token/buildid/ab/debuginfo"
+    );
+    let urls = "ima:ignore https://user:token@host https://[token token@host https://a/token";
+    let (read, warnings) = settings(&[("DEBUGINFOD_URLS", urls), ("HOME", "/home/u")]);
+    assert_eq!(read.unwrap().servers.len(), 1);
+    assert_eq!(warnings.len(), 3);
+    for (warning, nth) in warnings.iter().zip(1..) {
+        let address = format!("address {nth} of DEBUGINFOD_URLS is not asked");
+        let is_told = warning.contains(&address) && !warning.contains("token");
+        assert!(is_told, "{warning}");
+    }
+    assert!(warnings[0].contains("before the @"), "{warnings:?}");
 }
 
 /// Check that a file has its name only once it is whole, that nothing is left of one that is not, and that a note of absence counts for ten minutes.
@@ -187,4 +229,27 @@ fn progress_is_shown() {
     );
     let left = fs::read_dir(folder.path().join("abcdef")).unwrap().count();
     assert_eq!(left, 0);
+}
+
+/// Check that only the address that was named is asked, whatever its server says.
+#[test]
+fn no_redirection_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let location = format!("Location: http://{}/", other.local_addr().unwrap());
+    let url = answering(format!("302 Found\r\n{location}\r\nContent-Length: 0"), b"");
+    let cache = folder.path().to_str().unwrap();
+    let (settings, _) = settings(&[("DEBUGINFOD_URLS", &url), ("DEBUGINFOD_CACHE_PATH", cache)]);
+    let mut asker = Asker::new(settings.unwrap(), None);
+    assert!(!asker.fetch(&Shared::default(), &ID, "program"));
+    other.set_nonblocking(true).unwrap();
+    assert_eq!(
+        other.accept().unwrap_err().kind(),
+        io::ErrorKind::WouldBlock
+    );
+    // It is told, and so no absence.
+    assert_eq!(
+        Cache::new(folder.path().into()).look(&ID, SystemTime::now()),
+        Kept::Nothing
+    );
 }
