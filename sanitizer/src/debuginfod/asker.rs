@@ -8,7 +8,7 @@ use std::{
 use ureq::Agent;
 
 use super::{
-    cache::{Cache, Kept},
+    cache::{Cache, Kept, Place},
     download::{Failure, agent, download},
     server::Server,
     settings::Settings,
@@ -50,15 +50,19 @@ impl Asker {
     /// Whether the debug file of a build id is in the cache; if not, it is told why. `of`: the module.
     pub(super) fn fetch(&mut self, shared: &Shared, build_id: &[u8], of: &str) -> bool {
         let id = hexadecimal(build_id);
-        let why = match self.cache.look(build_id, SystemTime::now()) {
-            Kept::File => return true,
-            Kept::Miss => {
+        let place = self.cache.place(build_id);
+        let why = match place.and_then(|place| Ok((place.look(SystemTime::now())?, place))) {
+            Ok((Kept::File, _)) => return true,
+            Ok((Kept::Miss, _)) => {
                 "no server had it when it was asked for less than ten minutes ago".to_owned()
             }
-            Kept::Nothing => match self.ask_all(shared, build_id, of) {
+            Ok((Kept::Nothing, place)) => match self.ask_all(shared, &place, build_id, of) {
                 Ok(()) => return true,
                 Err(why) => why,
             },
+            Err(error) => format!(
+                "what they send cannot be kept ({error}): set DEBUGINFOD_CACHE_PATH to a folder of your own"
+            ),
         };
         tracing::warn!(
             "no debug information of {of} (build id {id}) from servers, so its frames have no lines: {why}; else name a folder that has it \
@@ -67,7 +71,13 @@ impl Asker {
         false
     }
 
-    fn ask_all(&mut self, shared: &Shared, build_id: &[u8], of: &str) -> Result<(), String> {
+    fn ask_all(
+        &mut self,
+        shared: &Shared,
+        place: &Place,
+        build_id: &[u8],
+        of: &str,
+    ) -> Result<(), String> {
         let until = self.settings.whole.map(|whole| Instant::now() + whole);
         let mut why = Vec::new();
         let mut is_nowhere = true;
@@ -78,7 +88,7 @@ impl Asker {
                 why.push(format!("{} has not answered before", server.name));
                 continue;
             }
-            let asked = self.ask(shared, &server, build_id, until, of);
+            let asked = self.ask((shared, place), &server, build_id, until, of);
             shared.writes(None);
             if let Some(show) = &self.show {
                 show(None);
@@ -92,7 +102,7 @@ impl Asker {
                 self.silent.insert(server, Instant::now());
             }
         }
-        if is_nowhere && let Err(error) = self.cache.note_miss(build_id) {
+        if is_nowhere && let Err(error) = place.note_miss() {
             tracing::debug!(%error, "that no server has it is not noted");
         }
         Err(why.join("; "))
@@ -100,14 +110,17 @@ impl Asker {
 
     fn ask(
         &mut self,
-        shared: &Shared,
+        (shared, place): (&Shared, &Place),
         server: &Server,
         build_id: &[u8],
         until: Option<Instant>,
         of: &str,
     ) -> Result<(), Failure> {
-        let mut partial = self.cache.begin(build_id).map_err(Failure::Unwritable)?;
-        shared.writes(Some(partial.path().to_owned()));
+        let begin = || {
+            let partial = place.begin()?;
+            shared.writes(Some(partial.unfinished().clone()));
+            Ok(partial)
+        };
         let url = server.debug_file(&hexadecimal(build_id));
         let agent = self.agent.get_or_insert_with(|| agent(&self.settings));
         let mut shown = Instant::now();
@@ -124,13 +137,7 @@ impl Asker {
                 )));
             }
         };
-        download(
-            (agent, &self.settings),
-            &url,
-            until,
-            &mut partial.file,
-            progress,
-        )?;
+        let partial = download((agent, &self.settings), &url, until, begin, progress)?;
         let again = partial.file.try_clone().map_err(Failure::Unwritable)?;
         match build_id_of(again) {
             Ok(found) if found == build_id => partial.keep().map_err(Failure::Unwritable),

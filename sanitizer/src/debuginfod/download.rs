@@ -13,7 +13,7 @@ use ureq::{
     tls::{RootCerts, TlsConfig, TlsProvider},
 };
 
-use super::settings::Settings;
+use super::{cache::Partial, settings::Settings};
 
 /// Bytes that are taken at a time.
 const PIECE: usize = 1 << 16;
@@ -115,15 +115,15 @@ pub(super) fn agent(settings: &Settings) -> Agent {
         .into()
 }
 
-/// Writes the debug file of a build id that a server has. `until`: when it has to be there; `progress` is told how many bytes have come, and of how many if that is
-/// known.
+/// Writes the debug file of a build id that a server has to what is begun once it comes. `until`: when it has to be there; `progress` is told how many bytes have come,
+/// and of how many if that is known.
 pub(super) fn download(
     (agent, settings): (&Agent, &Settings),
     url: &str,
     until: Option<Instant>,
-    file: &mut std::fs::File,
+    begin: impl FnOnce() -> io::Result<Partial>,
     progress: &mut dyn FnMut(u64, Option<u64>),
-) -> Result<(), Failure> {
+) -> Result<Partial, Failure> {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let failed = |error: ureq::Error| failure(error, settings);
     let request = agent.get(url).config().timeout_global(left).build();
@@ -140,12 +140,13 @@ pub(super) fn download(
     if let Some(largest) = size.and_then(is_too_large) {
         return Err(Failure::TooLarge(largest));
     }
+    let mut partial = begin().map_err(Failure::Unwritable)?;
     let mut reader = body.as_reader();
     let mut piece = vec![0; PIECE];
     let mut came = 0;
     loop {
         let read = match reader.read(&mut piece) {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(partial),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(failed(error.into())),
@@ -155,7 +156,7 @@ pub(super) fn download(
             return Err(Failure::TooLarge(largest));
         }
         let piece = piece.get(..read).unwrap_or_default();
-        file.write_all(piece).map_err(Failure::Unwritable)?;
+        partial.file.write_all(piece).map_err(Failure::Unwritable)?;
         progress(came, size);
         // Where each piece comes in time the whole may not.
         if until.is_some_and(|until| until <= Instant::now()) {

@@ -3,10 +3,11 @@
 use std::{
     collections::HashMap,
     ffi::OsString,
-    fs,
+    fs::{self, Permissions},
     io::{self, Read as _, Write as _},
     net::TcpListener,
-    path::PathBuf,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
     thread,
     time::{Duration, SystemTime},
 };
@@ -14,7 +15,7 @@ use std::{
 use super::{
     Fetcher, Settings,
     asker::Asker,
-    cache::{Cache, Kept},
+    cache::{Cache, CacheError, Kept, Place},
     server::Server,
     waiting::Shared,
 };
@@ -27,6 +28,10 @@ fn settings(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
     let get = |name: &str| variables.get(name).map(OsString::from);
     let read = Settings::read(get, &mut |warning| warnings.push(warning));
     (read, warnings)
+}
+
+fn place(cache: &Path) -> Result<Place, CacheError> {
+    Cache::new(cache.to_owned()).place(&ID)
 }
 
 /// A server that answers each request with this status, further headers, and then these bytes until it ends the connection. Its thread ends with the test.
@@ -125,31 +130,74 @@ fn secrets_of_addresses_are_not_told() {
 #[test]
 fn what_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = Cache::new(folder.path().join("cache"));
     let now = SystemTime::now;
-    assert_eq!(cache.look(&ID, now()), Kept::Nothing);
-    let place = folder.path().join("cache/abcdef");
+    let place = place(&folder.path().join("cache")).unwrap();
+    assert_eq!(place.look(now()).unwrap(), Kept::Nothing);
     let names = || {
-        let entries = fs::read_dir(&place).unwrap();
+        let entries = fs::read_dir(folder.path().join("cache/abcdef")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name());
         names.collect::<Vec<_>>()
     };
-    let mut partial = cache.begin(&ID).unwrap();
+    let mut partial = place.begin().unwrap();
     partial.file.write_all(b"half").unwrap();
-    assert_eq!((cache.look(&ID, now()), names().len()), (Kept::Nothing, 1));
+    assert_eq!(
+        (place.look(now()).unwrap(), names().len()),
+        (Kept::Nothing, 1)
+    );
     drop(partial);
     assert!(names().is_empty());
-    cache.note_miss(&ID).unwrap();
-    assert_eq!(cache.look(&ID, now()), Kept::Miss);
+    place.note_miss().unwrap();
+    assert_eq!(place.look(now()).unwrap(), Kept::Miss);
     let later = now() + Duration::from_secs(601);
-    assert_eq!(cache.look(&ID, later), Kept::Nothing);
-    let mut partial = cache.begin(&ID).unwrap();
+    assert_eq!(place.look(later).unwrap(), Kept::Nothing);
+    let mut partial = place.begin().unwrap();
     partial.file.write_all(b"whole").unwrap();
     partial.keep().unwrap();
     assert_eq!(
-        (cache.look(&ID, now()), names()),
+        (place.look(now()).unwrap(), names()),
         (Kept::File, vec!["debuginfo".into()])
     );
+}
+
+/// Check that no folder is used in which others may lay links, that none is made for another user, and that no link is followed to a build id's folder.
+#[test]
+fn folders_of_others_are_not_used() {
+    let scratch = tempfile::tempdir().unwrap();
+    let scratch = scratch.path().canonicalize().unwrap();
+    let refused = |cache: &Path| place(cache).unwrap_err().to_string();
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let [cache, aim] = ["cache", "aim"].map(|name| scratch.join(name));
+    fs::create_dir_all(&aim).unwrap();
+    fs::create_dir(&cache).unwrap();
+    symlink(&aim, cache.join("abcdef")).unwrap();
+    assert!(refused(&cache).contains("abcdef cannot be used"));
+    fs::remove_file(cache.join("abcdef")).unwrap();
+    fs::create_dir(cache.join("abcdef")).unwrap();
+    for open in [cache.clone(), cache.join("abcdef")] {
+        mode(&open, 0o777);
+        let error = refused(&cache);
+        assert!(
+            error.starts_with(&format!("{} belongs to another user", open.display())),
+            "{error}"
+        );
+        mode(&open, 0o700);
+    }
+    place(&cache).unwrap();
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::chown(&cache, Some(12345), None).unwrap();
+        let error = refused(&cache);
+        assert!(error.contains("belongs to another user"), "{error}");
+        let below = cache.join("below");
+        let error = refused(&below);
+        assert!(error.contains("belongs to another user"), "{error}");
+        assert!(!below.exists());
+        // What another user has laid.
+        symlink(&aim, cache.join("link")).unwrap();
+        std::os::unix::fs::lchown(cache.join("link"), Some(12345), None).unwrap();
+        let error = refused(&cache.join("link"));
+        assert!(error.contains("is a symbolic link that another"), "{error}");
+    }
+    assert_eq!(fs::read_dir(&aim).unwrap().count(), 0);
 }
 
 /// Check that nobody waits for a server that never answers once it is said for how long at most, and that nothing is left of what was asked for.
@@ -247,9 +295,7 @@ fn no_redirection_is_followed() {
         other.accept().unwrap_err().kind(),
         io::ErrorKind::WouldBlock
     );
-    // It is told, and so no absence.
-    assert_eq!(
-        Cache::new(folder.path().into()).look(&ID, SystemTime::now()),
-        Kept::Nothing
-    );
+    // That is no absence.
+    let place = place(folder.path()).unwrap();
+    assert_eq!(place.look(SystemTime::now()).unwrap(), Kept::Nothing);
 }

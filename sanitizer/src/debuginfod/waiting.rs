@@ -2,12 +2,11 @@
 
 use std::{
     collections::HashMap,
-    fs,
-    path::PathBuf,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use super::cache::Unfinished;
 use crate::kernel::rights::as_caller;
 
 /// How long is waited at a time where nothing says for how long: whoever has a file tells.
@@ -29,7 +28,7 @@ pub(super) struct State {
     /// Whether a file is in the cache, by build ids; nothing of one that is on its way.
     pub(super) outcomes: HashMap<Vec<u8>, Option<bool>>,
     /// What is being written.
-    pub(super) partial: Option<PathBuf>,
+    pub(super) partial: Option<Unfinished>,
     /// When nobody waits any longer.
     pub(super) until: Option<Instant>,
     /// CPU time of the thread, ns.
@@ -58,7 +57,7 @@ impl Shared {
     }
 
     /// This is being written, or nothing.
-    pub(super) fn writes(&self, partial: Option<PathBuf>) {
+    pub(super) fn writes(&self, partial: Option<Unfinished>) {
         self.lock().partial = partial;
     }
 }
@@ -73,8 +72,8 @@ impl Haste {
     /// What has not come to its end is gone.
     pub fn discard(&self) {
         if let Some(partial) = self.0.lock().partial.take() {
-            // It may have come to its end just now.
-            let _ = as_caller(|| fs::remove_file(partial));
+            // Where the caller's rights cannot be taken on it stays until it is old.
+            let _ = as_caller(|| partial.remove());
         }
     }
 }
