@@ -6,8 +6,9 @@
 
 use std::{
     ffi::OsStr,
-    fs::File,
-    io,
+    fs::{self, File},
+    io::{self, Write as _},
+    os::{fd::AsRawFd as _, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -16,7 +17,10 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat, renameat},
-    sys::stat::{FileStat, Mode},
+    sys::{
+        stat::{FileStat, Mode},
+        statvfs::fstatvfs,
+    },
     unistd::{UnlinkatFlags, unlinkat},
 };
 
@@ -27,8 +31,18 @@ use crate::{
 
 /// For how long nobody is asked again for what no server had (`cache_miss_s` of elfutils).
 const MISS: Duration = Duration::from_secs(600);
+/// A temporary file to which nothing was written for so long is nobody's any more: whoever wrote it was killed.
+const ABANDONED: Duration = Duration::from_secs(3600);
+/// Bytes after which it is looked again how much room there is.
+const LOOK_EVERY: u64 = 16 << 20;
+/// Bytes that stay free: what is fetched is worth less than that others can write.
+const LEAST_FREE: u64 = 1 << 30;
+/// The part of the disk that stays free, where that is more: one of so many.
+const FREE_PART: u64 = 20;
 /// The name of a file in its build id's folder.
 const NAME: &str = "debuginfo";
+/// How those begin that it has before it is whole, as with elfutils' client.
+const TEMPORARY: &str = "debuginfo.";
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -141,14 +155,16 @@ impl Place {
 
     /// A file to be written, which has its name once it is [kept](Partial::keep).
     pub(super) fn begin(&self) -> io::Result<Partial> {
-        // Named as elfutils' client names its own, so that whoever tidies the cache knows it.
-        let name = format!("{NAME}.{:08x}", fastrand::u32(..));
+        self.remove_abandoned(SystemTime::now());
+        let name = format!("{TEMPORARY}{:08x}", fastrand::u32(..));
         let flags =
             OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mode = Mode::S_IRUSR | Mode::S_IWUSR;
         let file = openat(&self.folder.fd, name.as_str(), flags, mode)?;
         Ok(Partial {
             file: file.into(),
+            written: 0,
+            looked: None,
             unfinished: Unfinished {
                 folder: Arc::clone(&self.folder),
                 name,
@@ -156,10 +172,37 @@ impl Place {
         })
     }
 
+    /// Removes temporary files of whoever was killed.
+    pub(super) fn remove_abandoned(&self, now: SystemTime) {
+        // Of the thread: it may have descriptors of its own.
+        let own = format!("/proc/thread-self/fd/{}", self.folder.fd.as_raw_fd());
+        for entry in fs::read_dir(own).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_temporary = name.as_bytes().starts_with(TEMPORARY.as_bytes());
+            let is_old = || {
+                let (_, about) = self.folder.entry(&name).ok()??;
+                Some(is_file(&about) && age(&about, now)? >= ABANDONED)
+            };
+            if is_temporary && is_old() == Some(true) {
+                // It is in nobody's way.
+                let _ = remove(&self.folder, &name);
+            }
+        }
+    }
+
     /// Notes that no server has it.
     pub(super) fn note_miss(&self) -> io::Result<()> {
         self.begin()?.keep()
     }
+}
+
+fn is_file(about: &FileStat) -> bool {
+    about.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+/// Bytes that stay free on a disk of so many.
+pub(super) fn least_free(all: u64) -> u64 {
+    LEAST_FREE.max(all / FREE_PART)
 }
 
 /// How long ago a file was written to; nothing where that is still to come.
@@ -192,12 +235,43 @@ fn remove(folder: &Folder, name: &OsStr) -> Result<(), Errno> {
 #[derive(Debug)]
 pub(super) struct Partial {
     pub(super) file: File,
+    /// Bytes that were written.
+    written: u64,
+    /// How many these were when it was looked how much room there is.
+    looked: Option<u64>,
     unfinished: Unfinished,
 }
 
 impl Partial {
     pub(super) const fn unfinished(&self) -> &Unfinished {
         &self.unfinished
+    }
+
+    /// Writes more of it.
+    pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        let since = self.looked.map(|looked| self.written - looked);
+        if since.is_none_or(|since| since >= LOOK_EVERY) {
+            self.see_room()?;
+            self.looked = Some(self.written);
+        }
+        self.file.write_all(piece)?;
+        self.written += piece.len() as u64;
+        Ok(())
+    }
+
+    fn see_room(&self) -> io::Result<()> {
+        /// Bytes of the unit in which it is told.
+        const MIB: u64 = 1 << 20;
+        let disk = fstatvfs(&self.file)?;
+        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        let least = least_free(disk.blocks().saturating_mul(disk.fragment_size()));
+        if free < least {
+            let (free, least) = (free / MIB, least / MIB);
+            return Err(io::Error::other(format!(
+                "{free} MiB are free there, and {least} MiB are to stay so"
+            )));
+        }
+        Ok(())
     }
 
     /// Gives it its name.

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -156,7 +156,7 @@ pub(super) fn download(
             return Err(Failure::TooLarge(largest));
         }
         let piece = piece.get(..read).unwrap_or_default();
-        partial.file.write_all(piece).map_err(Failure::Unwritable)?;
+        partial.write(piece).map_err(Failure::Unwritable)?;
         progress(came, size);
         // Where each piece comes in time the whole may not.
         if until.is_some_and(|until| until <= Instant::now()) {

@@ -15,7 +15,7 @@ use std::{
 use super::{
     Fetcher, Settings,
     asker::Asker,
-    cache::{Cache, CacheError, Kept, Place},
+    cache::{Cache, CacheError, Kept, Place, least_free},
     server::Server,
     waiting::Shared,
 };
@@ -139,7 +139,7 @@ fn what_is_kept() {
         names.collect::<Vec<_>>()
     };
     let mut partial = place.begin().unwrap();
-    partial.file.write_all(b"half").unwrap();
+    partial.write(b"half").unwrap();
     assert_eq!(
         (place.look(now()).unwrap(), names().len()),
         (Kept::Nothing, 1)
@@ -151,12 +151,54 @@ fn what_is_kept() {
     let later = now() + Duration::from_secs(601);
     assert_eq!(place.look(later).unwrap(), Kept::Nothing);
     let mut partial = place.begin().unwrap();
-    partial.file.write_all(b"whole").unwrap();
+    partial.write(b"whole").unwrap();
     partial.keep().unwrap();
     assert_eq!(
         (place.look(now()).unwrap(), names()),
         (Kept::File, vec!["debuginfo".into()])
     );
+}
+
+/// Check that what whoever was killed has left is removed an hour later, and nothing else.
+#[test]
+fn abandoned_files_are_removed() {
+    let cache = tempfile::tempdir().unwrap();
+    let place = place(cache.path()).unwrap();
+    let folder = cache.path().join("abcdef");
+    // One of ours, one of elfutils' client, what is whole, other things, and what is only called so.
+    let names = [
+        "debuginfo.0123abcd",
+        "debuginfo.Xy12ab",
+        "debuginfo",
+        "source",
+    ];
+    for name in names {
+        fs::write(folder.join(name), "").unwrap();
+    }
+    fs::create_dir(folder.join("debuginfo.d")).unwrap();
+    let after = |seconds| {
+        place.remove_abandoned(SystemTime::now() + Duration::from_secs(seconds));
+        let entries = fs::read_dir(&folder).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(after(3500).len(), names.len() + 1);
+    assert_eq!(after(3601), ["debuginfo", "debuginfo.d", "source"]);
+    // It is done whenever a file is begun.
+    let old = fs::File::create(folder.join("debuginfo.old")).unwrap();
+    old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    drop(place.begin().unwrap());
+    assert!(!folder.join("debuginfo.old").exists());
+}
+
+/// Check how much of a disk stays free.
+#[test]
+fn room_that_stays() {
+    const GIB: u64 = 1 << 30;
+    for (all, expected) in [(0, GIB), (20 * GIB, GIB), (40 * GIB, 2 * GIB)] {
+        assert_eq!(least_free(all), expected, "{all}");
+    }
 }
 
 /// Check that no folder is used in which others may lay links, that none is made for another user, and that no link is followed to a build id's folder.
