@@ -26,7 +26,7 @@ use nix::{
 
 use crate::{
     kernel::folder::{Folder, FolderError},
-    symbols::hexadecimal,
+    symbols::{build_id_of, hexadecimal},
 };
 
 /// For how long nobody is asked again for what no server had (`cache_miss_s` of elfutils).
@@ -64,6 +64,9 @@ pub(super) enum CacheError {
     /// Another user may lay links there.
     #[error("{0} belongs to another user, or others may write to it")]
     Foreign(PathBuf),
+    /// Something else has its name.
+    #[error("{0} is no file; remove it")]
+    NoFile(PathBuf),
     /// Another user may have laid it.
     #[error("{0} is a symbolic link that another user may have laid")]
     ForeignLink(PathBuf),
@@ -94,7 +97,8 @@ impl Cache {
         let folder = folder.map_err(|error| failed(&path, error))?;
         Ok(Place {
             folder: Arc::new(own(folder, &path)?),
-            path,
+            path: path.join(NAME),
+            build_id: build_id.to_owned(),
         })
     }
 }
@@ -134,18 +138,31 @@ fn made(path: &Path) -> Result<Folder, CacheError> {
 #[derive(Debug)]
 pub(super) struct Place {
     folder: Arc<Folder>,
+    /// The file's, for messages.
     path: PathBuf,
+    build_id: Vec<u8>,
 }
 
 impl Place {
-    /// What is there.
+    /// What is there. A file that is not what it is called is removed: a machine may have lost its power, and other clients may be anything.
     pub(super) fn look(&self, now: SystemTime) -> Result<Kept, CacheError> {
-        let entry = self.folder.entry(NAME.as_ref());
-        let Some((_, about)) = entry.map_err(|error| failed(&self.path.join(NAME), error))? else {
+        let failed = |error| failed(&self.path, error);
+        let entry = self.folder.entry(NAME.as_ref()).map_err(failed)?;
+        let Some((_, about)) = entry else {
             return Ok(Kept::Nothing);
         };
+        if !is_file(&about) {
+            return Err(CacheError::NoFile(self.path.clone()));
+        }
         if about.st_size > 0 {
-            return Ok(Kept::File);
+            let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+            let file = openat(&self.folder.fd, NAME, flags, Mode::empty()).map_err(failed)?;
+            if build_id_of(file.into()).is_ok_and(|found| found == self.build_id) {
+                return Ok(Kept::File);
+            }
+            remove(&self.folder, NAME.as_ref()).map_err(failed)?;
+            tracing::debug!(path = %self.path.display(), "not the debug file of its build id: removed");
+            return Ok(Kept::Nothing);
         }
         Ok(match age(&about, now) {
             Some(age) if age < MISS => Kept::Miss,
@@ -274,8 +291,9 @@ impl Partial {
         Ok(())
     }
 
-    /// Gives it its name.
+    /// Gives it its name, once its contents are on the disk: the name must not be there without them.
     pub(super) fn keep(self) -> io::Result<()> {
+        self.file.sync_data()?;
         let Unfinished { folder, name } = &self.unfinished;
         Ok(renameat(&folder.fd, name.as_str(), &folder.fd, NAME)?)
     }

@@ -30,6 +30,31 @@ fn settings(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
     (read, warnings)
 }
 
+/// An ELF file with a build id and its section headers at the end.
+fn elf(build_id: &[u8]) -> Vec<u8> {
+    const HEADER: usize = 64;
+    const NOTE_HEADER: usize = 16;
+    let note_size = NOTE_HEADER + build_id.len();
+    let sections_at = (HEADER + note_size).next_multiple_of(8);
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(HEADER, 0);
+    file[40] = sections_at.try_into().unwrap();
+    // The size of a section's header, and how many there are.
+    (file[58], file[60]) = (64, 1);
+    for number in [4, u32::try_from(build_id.len()).unwrap(), 3] {
+        file.extend(number.to_le_bytes());
+    }
+    file.extend(b"GNU\0");
+    file.extend(build_id);
+    file.resize(sections_at + 64, 0);
+    let section = &mut file[sections_at..];
+    // SHT_NOTE.
+    section[4] = 7;
+    section[24] = HEADER.try_into().unwrap();
+    section[32] = note_size.try_into().unwrap();
+    file
+}
+
 fn place(cache: &Path) -> Result<Place, CacheError> {
     Cache::new(cache.to_owned()).place(&ID)
 }
@@ -151,12 +176,62 @@ fn what_is_kept() {
     let later = now() + Duration::from_secs(601);
     assert_eq!(place.look(later).unwrap(), Kept::Nothing);
     let mut partial = place.begin().unwrap();
-    partial.write(b"whole").unwrap();
+    partial.write(&elf(&ID)).unwrap();
     partial.keep().unwrap();
     assert_eq!(
         (place.look(now()).unwrap(), names()),
         (Kept::File, vec!["debuginfo".into()])
     );
+}
+
+/// Check that what has the name of a debug file but is none of that build, or not all of it, is removed, so that it is fetched anew; and that what is no file stays, and is told.
+#[test]
+fn what_is_not_what_it_is_called() {
+    let cache = tempfile::tempdir().unwrap();
+    let place = place(cache.path()).unwrap();
+    let file = cache.path().join("abcdef/debuginfo");
+    let look = || place.look(SystemTime::now());
+    let right = elf(&ID);
+    let cut = &right[..right.len() - 1];
+    for wrong in [b"<html>", cut, &elf(&[1, 2, 3]), &elf(&[])] {
+        fs::write(&file, wrong).unwrap();
+        assert_eq!(look().unwrap(), Kept::Nothing);
+        assert!(!file.exists());
+    }
+    fs::write(&file, &right).unwrap();
+    assert_eq!(look().unwrap(), Kept::File);
+    fs::rename(&file, cache.path().join("aim")).unwrap();
+    symlink("../aim", &file).unwrap();
+    assert!(look().unwrap_err().to_string().ends_with("remove it"));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(look().unwrap_err().to_string().ends_with("remove it"));
+    assert!(file.exists());
+}
+
+/// Check that a file is kept if all of it has come, and not where the connection ended before, which nothing else tells where its length was not said.
+#[test]
+fn what_is_not_whole_is_not_kept() {
+    let right = elf(&ID);
+    for (body, expected) in [
+        (&right[..], Kept::File),
+        (&right[..right.len() - 1], Kept::Nothing),
+    ] {
+        let cache = tempfile::tempdir().unwrap();
+        let url = answering("200 OK".to_owned(), body);
+        let folder = cache.path().to_str().unwrap();
+        let variables = [
+            ("DEBUGINFOD_URLS", &*url),
+            ("DEBUGINFOD_CACHE_PATH", folder),
+        ];
+        let mut asker = Asker::new(settings(&variables).0.unwrap(), None);
+        let is_had = asker.fetch(&Shared::default(), &ID, "program");
+        assert_eq!(is_had, expected == Kept::File);
+        let place = place(cache.path()).unwrap();
+        assert_eq!(place.look(SystemTime::now()).unwrap(), expected);
+        let left = fs::read_dir(cache.path().join("abcdef")).unwrap().count();
+        assert_eq!(left, usize::from(is_had));
+    }
 }
 
 /// Check that what whoever was killed has left is removed an hour later, and nothing else.
