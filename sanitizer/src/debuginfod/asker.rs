@@ -1,7 +1,7 @@
 //! Asks the servers for a file, one after the other, and keeps what comes if it is what was asked for.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::symbols::{build_id_of, hexadecimal};
 
-/// A server that has not answered is let alone for so long.
+/// A server that has not answered, or not in time, is let alone for so long.
 const LET_ALONE: Duration = Duration::from_secs(300);
 /// How often progress is shown; of a file that comes sooner none is.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -32,6 +32,8 @@ pub(super) struct Asker {
     cache: Cache,
     agent: Option<Agent>,
     show: Option<Show>,
+    /// The build ids of which it was told that there is nothing.
+    told: HashSet<Vec<u8>>,
     /// Since when servers have not answered.
     silent: HashMap<Server, Instant>,
 }
@@ -43,6 +45,7 @@ impl Asker {
             settings,
             agent: None,
             show,
+            told: HashSet::new(),
             silent: HashMap::new(),
         }
     }
@@ -64,10 +67,16 @@ impl Asker {
                 "what they send cannot be kept ({error}): set DEBUGINFOD_CACHE_PATH to a folder of your own"
             ),
         };
-        tracing::warn!(
-            "no debug information of {of} (build id {id}) from servers, so its frames have no lines: {why}; else name a folder that has it \
-             with --debug-dir"
-        );
+        if self.told.insert(build_id.to_owned()) {
+            tracing::warn!(
+                "no debug information of {of} (build id {id}) from servers, so its frames have no lines: {why}; else name a folder that has it \
+                 with --debug-dir"
+            );
+        } else {
+            tracing::debug!(
+                "still no debug information of {of} (build id {id}) from servers: {why}"
+            );
+        }
         false
     }
 
@@ -81,11 +90,19 @@ impl Asker {
         let until = self.settings.whole.map(|whole| Instant::now() + whole);
         let mut why = Vec::new();
         let mut is_nowhere = true;
+        let mut is_late = false;
         for server in self.settings.servers.clone() {
             let silent = self.silent.get(&server);
             if silent.is_some_and(|since| since.elapsed() < LET_ALONE) {
                 is_nowhere = false;
-                why.push(format!("{} has not answered before", server.name));
+                why.push(format!("{} has not answered in time before", server.name));
+                continue;
+            }
+            // It would be blamed for the time that others have taken.
+            is_late |= until.is_some_and(|until| until <= Instant::now());
+            if is_late {
+                is_nowhere = false;
+                why.push(format!("{} was not asked any more", server.name));
                 continue;
             }
             let asked = self.ask((shared, place), &server, build_id, until, of);
@@ -97,6 +114,7 @@ impl Asker {
                 return Ok(());
             };
             is_nowhere &= matches!(failure, Failure::Absent);
+            is_late |= matches!(failure, Failure::TooLong(_));
             why.push(format!("{} {failure}", server.name));
             if failure.is_of_server() {
                 self.silent.insert(server, Instant::now());

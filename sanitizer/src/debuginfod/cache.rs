@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// For how long nobody is asked again for what no server had (`cache_miss_s` of elfutils).
-const MISS: Duration = Duration::from_secs(600);
+pub(super) const MISS: Duration = Duration::from_secs(600);
 /// A temporary file to which nothing was written for so long is nobody's any more: whoever wrote it was killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 /// Bytes after which it is looked again how much room there is.

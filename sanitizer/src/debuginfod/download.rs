@@ -47,7 +47,10 @@ pub(super) enum Failure {
 impl Failure {
     /// The server is not worth asking for other files for a while.
     pub(super) const fn is_of_server(&self) -> bool {
-        matches!(self, Self::Silent(_) | Self::Unreachable(_))
+        matches!(
+            self,
+            Self::Silent(_) | Self::Unreachable(_) | Self::TooLong(_)
+        )
     }
 }
 

@@ -41,6 +41,11 @@ impl Settings {
         &self.cache
     }
 
+    /// How long it takes at most until it is known whether a file can be had, if the disk of the cache answers.
+    pub(super) fn longest(&self) -> Option<Duration> {
+        Some(self.whole?.saturating_add(self.answer?))
+    }
+
     /// Reads variables, and tells what is wrong with them.
     pub(super) fn read(
         get: impl Fn(&str) -> Option<OsString>,

@@ -1,24 +1,26 @@
-//! What the environment means, what is kept, and what becomes of whoever waits. (That files come from a real server is for end-to-end tests.)
+//! What the environment means, and what becomes of whoever waits. (That files come from a real server is for end-to-end tests.)
 
 use std::{
     collections::HashMap,
     ffi::OsString,
-    fs::{self, Permissions},
+    fs,
     io::{self, Read as _, Write as _},
     net::TcpListener,
-    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
+    sync::mpsc,
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{
     Fetcher, Settings,
     asker::Asker,
-    cache::{Cache, CacheError, Kept, Place, least_free},
+    cache::{Cache, CacheError, Kept, Place},
     server::Server,
-    waiting::Shared,
+    waiting::{Outcome, Shared},
 };
+
+mod cache;
 
 const ID: [u8; 3] = [0xab, 0xcd, 0xef];
 
@@ -151,64 +153,6 @@ fn secrets_of_addresses_are_not_told() {
     assert!(warnings[0].contains("before the @"), "{warnings:?}");
 }
 
-/// Check that a file has its name only once it is whole, that nothing is left of one that is not, and that a note of absence counts for ten minutes.
-#[test]
-fn what_is_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let now = SystemTime::now;
-    let place = place(&folder.path().join("cache")).unwrap();
-    assert_eq!(place.look(now()).unwrap(), Kept::Nothing);
-    let names = || {
-        let entries = fs::read_dir(folder.path().join("cache/abcdef")).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name());
-        names.collect::<Vec<_>>()
-    };
-    let mut partial = place.begin().unwrap();
-    partial.write(b"half").unwrap();
-    assert_eq!(
-        (place.look(now()).unwrap(), names().len()),
-        (Kept::Nothing, 1)
-    );
-    drop(partial);
-    assert!(names().is_empty());
-    place.note_miss().unwrap();
-    assert_eq!(place.look(now()).unwrap(), Kept::Miss);
-    let later = now() + Duration::from_secs(601);
-    assert_eq!(place.look(later).unwrap(), Kept::Nothing);
-    let mut partial = place.begin().unwrap();
-    partial.write(&elf(&ID)).unwrap();
-    partial.keep().unwrap();
-    assert_eq!(
-        (place.look(now()).unwrap(), names()),
-        (Kept::File, vec!["debuginfo".into()])
-    );
-}
-
-/// Check that what has the name of a debug file but is none of that build, or not all of it, is removed, so that it is fetched anew; and that what is no file stays, and is told.
-#[test]
-fn what_is_not_what_it_is_called() {
-    let cache = tempfile::tempdir().unwrap();
-    let place = place(cache.path()).unwrap();
-    let file = cache.path().join("abcdef/debuginfo");
-    let look = || place.look(SystemTime::now());
-    let right = elf(&ID);
-    let cut = &right[..right.len() - 1];
-    for wrong in [b"<html>", cut, &elf(&[1, 2, 3]), &elf(&[])] {
-        fs::write(&file, wrong).unwrap();
-        assert_eq!(look().unwrap(), Kept::Nothing);
-        assert!(!file.exists());
-    }
-    fs::write(&file, &right).unwrap();
-    assert_eq!(look().unwrap(), Kept::File);
-    fs::rename(&file, cache.path().join("aim")).unwrap();
-    symlink("../aim", &file).unwrap();
-    assert!(look().unwrap_err().to_string().ends_with("remove it"));
-    fs::remove_file(&file).unwrap();
-    fs::create_dir(&file).unwrap();
-    assert!(look().unwrap_err().to_string().ends_with("remove it"));
-    assert!(file.exists());
-}
-
 /// Check that a file is kept if all of it has come, and not where the connection ended before, which nothing else tells where its length was not said.
 #[test]
 fn what_is_not_whole_is_not_kept() {
@@ -234,96 +178,13 @@ fn what_is_not_whole_is_not_kept() {
     }
 }
 
-/// Check that what whoever was killed has left is removed an hour later, and nothing else.
-#[test]
-fn abandoned_files_are_removed() {
-    let cache = tempfile::tempdir().unwrap();
-    let place = place(cache.path()).unwrap();
-    let folder = cache.path().join("abcdef");
-    // One of ours, one of elfutils' client, what is whole, other things, and what is only called so.
-    let names = [
-        "debuginfo.0123abcd",
-        "debuginfo.Xy12ab",
-        "debuginfo",
-        "source",
-    ];
-    for name in names {
-        fs::write(folder.join(name), "").unwrap();
-    }
-    fs::create_dir(folder.join("debuginfo.d")).unwrap();
-    let after = |seconds| {
-        place.remove_abandoned(SystemTime::now() + Duration::from_secs(seconds));
-        let entries = fs::read_dir(&folder).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    assert_eq!(after(3500).len(), names.len() + 1);
-    assert_eq!(after(3601), ["debuginfo", "debuginfo.d", "source"]);
-    // It is done whenever a file is begun.
-    let old = fs::File::create(folder.join("debuginfo.old")).unwrap();
-    old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-    drop(place.begin().unwrap());
-    assert!(!folder.join("debuginfo.old").exists());
-}
-
-/// Check how much of a disk stays free.
-#[test]
-fn room_that_stays() {
-    const GIB: u64 = 1 << 30;
-    for (all, expected) in [(0, GIB), (20 * GIB, GIB), (40 * GIB, 2 * GIB)] {
-        assert_eq!(least_free(all), expected, "{all}");
-    }
-}
-
-/// Check that no folder is used in which others may lay links, that none is made for another user, and that no link is followed to a build id's folder.
-#[test]
-fn folders_of_others_are_not_used() {
-    let scratch = tempfile::tempdir().unwrap();
-    let scratch = scratch.path().canonicalize().unwrap();
-    let refused = |cache: &Path| place(cache).unwrap_err().to_string();
-    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    let [cache, aim] = ["cache", "aim"].map(|name| scratch.join(name));
-    fs::create_dir_all(&aim).unwrap();
-    fs::create_dir(&cache).unwrap();
-    symlink(&aim, cache.join("abcdef")).unwrap();
-    assert!(refused(&cache).contains("abcdef cannot be used"));
-    fs::remove_file(cache.join("abcdef")).unwrap();
-    fs::create_dir(cache.join("abcdef")).unwrap();
-    for open in [cache.clone(), cache.join("abcdef")] {
-        mode(&open, 0o777);
-        let error = refused(&cache);
-        assert!(
-            error.starts_with(&format!("{} belongs to another user", open.display())),
-            "{error}"
-        );
-        mode(&open, 0o700);
-    }
-    place(&cache).unwrap();
-    if nix::unistd::geteuid().is_root() {
-        std::os::unix::fs::chown(&cache, Some(12345), None).unwrap();
-        let error = refused(&cache);
-        assert!(error.contains("belongs to another user"), "{error}");
-        let below = cache.join("below");
-        let error = refused(&below);
-        assert!(error.contains("belongs to another user"), "{error}");
-        assert!(!below.exists());
-        // What another user has laid.
-        symlink(&aim, cache.join("link")).unwrap();
-        std::os::unix::fs::lchown(cache.join("link"), Some(12345), None).unwrap();
-        let error = refused(&cache.join("link"));
-        assert!(error.contains("is a symbolic link that another"), "{error}");
-    }
-    assert_eq!(fs::read_dir(&aim).unwrap().count(), 0);
-}
-
 /// Check that nobody waits for a server that never answers once it is said for how long at most, and that nothing is left of what was asked for.
 #[test]
 fn haste_ends_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
-    let (asked, is_asked) = std::sync::mpsc::channel();
+    let (asked, is_asked) = mpsc::channel();
     let silent = thread::spawn(move || {
         let (mut connection, _) = server.accept().unwrap();
         let mut byte = [0];
@@ -362,7 +223,7 @@ fn progress_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
-    let (seen, is_seen) = std::sync::mpsc::channel();
+    let (seen, is_seen) = mpsc::channel();
     let sending = thread::spawn(move || {
         let (mut connection, _) = server.accept().unwrap();
         assert!(connection.read(&mut [0; 4096]).unwrap() > 0);
@@ -375,7 +236,7 @@ fn progress_is_shown() {
     });
     let cache = folder.path().to_str().unwrap();
     let (settings, _) = settings(&[("DEBUGINFOD_URLS", &url), ("DEBUGINFOD_CACHE_PATH", cache)]);
-    let (shown, shows) = std::sync::mpsc::channel();
+    let (shown, shows) = mpsc::channel();
     let show = move |text: Option<&str>| {
         shown.send(text.map(str::to_owned)).unwrap();
         // The server may have ended already.
@@ -415,4 +276,70 @@ fn no_redirection_is_followed() {
     // That is no absence.
     let place = place(folder.path()).unwrap();
     assert_eq!(place.look(SystemTime::now()).unwrap(), Kept::Nothing);
+}
+
+/// Check that what could not be had is asked for again ten minutes later, and nothing else is.
+#[test]
+fn absence_is_forgotten() {
+    let now = Instant::now();
+    let later = |seconds| now + Duration::from_secs(seconds);
+    let absent = Outcome::Absent(now);
+    assert!(absent.is_absent(later(599)) && !absent.is_old(later(599)));
+    assert!(!absent.is_absent(later(601)) && absent.is_old(later(601)));
+    for other in [Outcome::Awaited, Outcome::There] {
+        assert!(!other.is_absent(later(601)) && !other.is_old(later(601)));
+    }
+}
+
+/// Check that a thread which comes to no end is not waited for, nor given more to do, and that what it has got counts once it goes on.
+#[test]
+fn a_stuck_disk_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (settings, _) = settings(&[
+        ("DEBUGINFOD_URLS", &answering("200 OK".to_owned(), elf(&ID))),
+        ("DEBUGINFOD_CACHE_PATH", folder.path().to_str().unwrap()),
+        ("DEBUGINFOD_TIMEOUT", "1"),
+        ("DEBUGINFOD_MAXTIME", "1"),
+    ]);
+    let (release, held) = mpsc::channel::<()>();
+    // As a disk does with whoever asks it.
+    let stick = move |_: Option<&str>| {
+        let _ = held.recv();
+    };
+    let mut fetcher = Fetcher::new(settings.unwrap(), Some(Box::new(stick)));
+    assert!(!fetcher.have(&ID, "program"));
+    assert!(fetcher.is_absent(&ID));
+    assert!(!fetcher.have(&[1, 2], "library"));
+    assert_eq!(fetcher.haste().0.lock().outcomes.len(), 2);
+    drop(release);
+    while fetcher.haste().0.lock().is_stuck {
+        thread::yield_now();
+    }
+    assert!(fetcher.have(&ID, "program"));
+}
+
+/// Check that a server which sends a file for too long is let alone afterwards, and that the next one is not blamed for the time that it took.
+#[test]
+fn trickling_servers_are_let_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let trickling = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = trickling.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut connection in trickling.incoming().flatten() {
+            let mut sent = connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+            while sent.is_ok() {
+                thread::sleep(Duration::from_millis(10));
+                sent = connection.write_all(b"\x7f");
+            }
+        }
+    });
+    let good = answering("200 OK".to_owned(), elf(&ID));
+    let (settings, _) = settings(&[
+        ("DEBUGINFOD_URLS", &format!("http://{address} {good}")),
+        ("DEBUGINFOD_CACHE_PATH", folder.path().to_str().unwrap()),
+        ("DEBUGINFOD_MAXTIME", "1"),
+    ]);
+    let mut asker = Asker::new(settings.unwrap(), None);
+    assert!(!asker.fetch(&Shared::default(), &ID, "program"));
+    assert!(asker.fetch(&Shared::default(), &ID, "program"));
 }
