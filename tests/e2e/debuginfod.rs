@@ -215,6 +215,12 @@ fn what_may_go_wrong_is_told() {
             "status 503",
         ),
         (
+            "moved",
+            answering("301 Moved Permanently", Vec::new()),
+            None,
+            "leads elsewhere (HTTP status 301)",
+        ),
+        (
             "silent",
             silent(),
             Some(("DEBUGINFOD_TIMEOUT", "1")),
