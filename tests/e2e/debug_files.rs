@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::Path,
     process::{Command, Stdio},
 };
@@ -139,11 +140,19 @@ fn reports_get_names() {
     let (first, rest) = stripped.build_id().split_at(2);
     let other = Stripped::other();
     let place = debug.join(format!(".build-id/{first}/{rest}.debug"));
-    fs::copy(other.path("program.debug"), place).unwrap();
+    fs::copy(other.path("program.debug"), &place).unwrap();
     fs::copy(other.path("whole/program"), stripped.path("program")).unwrap();
     let (nothing, said) = symbolize(&options, &file);
     assert_eq!(places(&nothing.races[0]), places(bare));
     assert!(said.contains(stripped.build_id()), "{said}");
+
+    // The right one, to which a link leads out of the folder.
+    fs::remove_file(&place).unwrap();
+    symlink(stripped.path("program.debug"), &place).unwrap();
+    let (nothing, said) = symbolize(&options, &file);
+    assert_eq!(places(&nothing.races[0]), places(bare));
+    assert!(said.contains(stripped.build_id()), "{said}");
+    fs::remove_file(&place).unwrap();
 
     // The very build without symbols, beside which its debug file is found.
     fs::copy(stripped.path("moved"), stripped.path("program")).unwrap();

@@ -13,6 +13,7 @@ use std::{
 use gwp_race_tests::{
     binary::gwp_race,
     report::{Race, Report},
+    small_disk::on_a_small_disk,
     stripped::{NO_PROXY, Stripped},
 };
 
@@ -214,6 +215,12 @@ fn what_may_go_wrong_is_told() {
             "status 503",
         ),
         (
+            "moved",
+            answering("301 Moved Permanently", Vec::new()),
+            None,
+            "leads elsewhere (HTTP status 301)",
+        ),
+        (
             "silent",
             silent(),
             Some(("DEBUGINFOD_TIMEOUT", "1")),
@@ -286,6 +293,30 @@ fn what_may_go_wrong_is_told() {
     ];
     let (named, said) = symbolize(&bare, &[], &variables);
     assert!(has_lines(&named.races[0]), "{said}");
+}
+
+/// Check that nothing is fetched to a disk that is nearly full, that nothing is left there, and that this is told.
+#[test]
+fn disks_are_not_filled() {
+    let stripped = Stripped::new();
+    let bare = stripped.path("bare.json");
+    fs::write(&bare, stripped.caught("program", &[], &[]).json).unwrap();
+    let url = answering("200 OK", fs::read(stripped.path("program.debug")).unwrap());
+    let small = stripped.path("small");
+    fs::create_dir(&small).unwrap();
+    let mut command = Command::new("env");
+    command.args(NO_PROXY.map(|(name, value)| format!("{name}={value}")));
+    command.arg(format!("DEBUGINFOD_URLS={url}"));
+    command.arg(format!("DEBUGINFOD_CACHE_PATH={}", small.display()));
+    let command = command.arg(gwp_race()).args(["races", "symbolize"]);
+    let keep = "find \"$folder\" -type f > \"$kept\"";
+    // Room for the file, but not for others.
+    let options = "size=64m,mode=0700";
+    let (output, kept) = on_a_small_disk(command.arg(&bare), &small, options, keep);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("and 1024 MiB are to stay so"), "{said}");
+    assert_eq!(kept, "");
 }
 
 /// Check that a server which never answers keeps a run from ending only for as long as is documented, even where nothing else limits it, and that the race is

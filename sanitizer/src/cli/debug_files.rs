@@ -13,7 +13,8 @@ pub struct DebugDirArgs {
     /// Look for debug files in this folder first
     ///
     /// It is laid out as GDB's manual has it: DIR/.build-id/ab/cdef.debug by the build id, or below DIR the path of the program's folder with the file that its `.gnu_debuglink` names. It is looked into
-    /// before /usr/lib/debug (may be given several times). Links in it lead nowhere else.
+    /// before /usr/lib/debug (may be given several times). Links in it lead nowhere else. A folder that a process serves (FUSE) is refused, as nothing in it would be
+    /// opened.
     #[arg(long, value_name = "DIR")]
     pub debug_dir: Vec<PathBuf>,
 }

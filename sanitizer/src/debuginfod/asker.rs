@@ -1,21 +1,22 @@
 //! Asks the servers for a file, one after the other, and keeps what comes if it is what was asked for.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant, SystemTime},
 };
 
 use ureq::Agent;
 
 use super::{
-    cache::{Cache, Kept},
+    cache::{Cache, Kept, Place},
     download::{Failure, agent, download},
+    server::Server,
     settings::Settings,
     waiting::Shared,
 };
 use crate::symbols::{build_id_of, hexadecimal};
 
-/// A server that has not answered is let alone for so long.
+/// A server that has not answered, or not in time, is let alone for so long.
 const LET_ALONE: Duration = Duration::from_secs(300);
 /// How often progress is shown; of a file that comes sooner none is.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -31,8 +32,10 @@ pub(super) struct Asker {
     cache: Cache,
     agent: Option<Agent>,
     show: Option<Show>,
+    /// The build ids of which it was told that there is nothing.
+    told: HashSet<Vec<u8>>,
     /// Since when servers have not answered.
-    silent: HashMap<String, Instant>,
+    silent: HashMap<Server, Instant>,
 }
 
 impl Asker {
@@ -42,6 +45,7 @@ impl Asker {
             settings,
             agent: None,
             show,
+            told: HashSet::new(),
             silent: HashMap::new(),
         }
     }
@@ -49,35 +53,59 @@ impl Asker {
     /// Whether the debug file of a build id is in the cache; if not, it is told why. `of`: the module.
     pub(super) fn fetch(&mut self, shared: &Shared, build_id: &[u8], of: &str) -> bool {
         let id = hexadecimal(build_id);
-        let why = match self.cache.look(build_id, SystemTime::now()) {
-            Kept::File => return true,
-            Kept::Miss => {
+        let place = self.cache.place(build_id);
+        let why = match place.and_then(|place| Ok((place.look(SystemTime::now())?, place))) {
+            Ok((Kept::File, _)) => return true,
+            Ok((Kept::Miss, _)) => {
                 "no server had it when it was asked for less than ten minutes ago".to_owned()
             }
-            Kept::Nothing => match self.ask_all(shared, build_id, of) {
+            Ok((Kept::Nothing, place)) => match self.ask_all(shared, &place, build_id, of) {
                 Ok(()) => return true,
                 Err(why) => why,
             },
+            Err(error) => format!(
+                "what they send cannot be kept ({error}): set DEBUGINFOD_CACHE_PATH to a folder of your own"
+            ),
         };
-        tracing::warn!(
-            "no debug information of {of} (build id {id}) from servers, so its frames have no lines: {why}; else name a folder that has it \
-             with --debug-dir"
-        );
+        if self.told.insert(build_id.to_owned()) {
+            tracing::warn!(
+                "no debug information of {of} (build id {id}) from servers, so its frames have no lines: {why}; else name a folder that has it \
+                 with --debug-dir"
+            );
+        } else {
+            tracing::debug!(
+                "still no debug information of {of} (build id {id}) from servers: {why}"
+            );
+        }
         false
     }
 
-    fn ask_all(&mut self, shared: &Shared, build_id: &[u8], of: &str) -> Result<(), String> {
+    fn ask_all(
+        &mut self,
+        shared: &Shared,
+        place: &Place,
+        build_id: &[u8],
+        of: &str,
+    ) -> Result<(), String> {
         let until = self.settings.whole.map(|whole| Instant::now() + whole);
         let mut why = Vec::new();
         let mut is_nowhere = true;
+        let mut is_late = false;
         for server in self.settings.servers.clone() {
             let silent = self.silent.get(&server);
             if silent.is_some_and(|since| since.elapsed() < LET_ALONE) {
                 is_nowhere = false;
-                why.push(format!("{server} has not answered before"));
+                why.push(format!("{} has not answered in time before", server.name));
                 continue;
             }
-            let asked = self.ask(shared, &server, build_id, until, of);
+            // It would be blamed for the time that others have taken.
+            is_late |= until.is_some_and(|until| until <= Instant::now());
+            if is_late {
+                is_nowhere = false;
+                why.push(format!("{} was not asked any more", server.name));
+                continue;
+            }
+            let asked = self.ask((shared, place), &server, build_id, until, of);
             shared.writes(None);
             if let Some(show) = &self.show {
                 show(None);
@@ -86,12 +114,13 @@ impl Asker {
                 return Ok(());
             };
             is_nowhere &= matches!(failure, Failure::Absent);
-            why.push(format!("{server} {failure}"));
+            is_late |= matches!(failure, Failure::TooLong(_));
+            why.push(format!("{} {failure}", server.name));
             if failure.is_of_server() {
                 self.silent.insert(server, Instant::now());
             }
         }
-        if is_nowhere && let Err(error) = self.cache.note_miss(build_id) {
+        if is_nowhere && let Err(error) = place.note_miss() {
             tracing::debug!(%error, "that no server has it is not noted");
         }
         Err(why.join("; "))
@@ -99,15 +128,18 @@ impl Asker {
 
     fn ask(
         &mut self,
-        shared: &Shared,
-        server: &str,
+        (shared, place): (&Shared, &Place),
+        server: &Server,
         build_id: &[u8],
         until: Option<Instant>,
         of: &str,
     ) -> Result<(), Failure> {
-        let mut partial = self.cache.begin(build_id).map_err(Failure::Unwritable)?;
-        shared.writes(Some(partial.path().to_owned()));
-        let url = format!("{server}/buildid/{}/debuginfo", hexadecimal(build_id));
+        let begin = || {
+            let partial = place.begin()?;
+            shared.writes(Some(partial.unfinished().clone()));
+            Ok(partial)
+        };
+        let url = server.debug_file(&hexadecimal(build_id));
         let agent = self.agent.get_or_insert_with(|| agent(&self.settings));
         let mut shown = Instant::now();
         let progress = &mut |came: u64, size: Option<u64>| {
@@ -123,13 +155,7 @@ impl Asker {
                 )));
             }
         };
-        download(
-            (agent, &self.settings),
-            &url,
-            until,
-            &mut partial.file,
-            progress,
-        )?;
+        let partial = download((agent, &self.settings), &url, until, begin, progress)?;
         let again = partial.file.try_clone().map_err(Failure::Unwritable)?;
         match build_id_of(again) {
             Ok(found) if found == build_id => partial.keep().map_err(Failure::Unwritable),

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,7 +13,7 @@ use ureq::{
     tls::{RootCerts, TlsConfig, TlsProvider},
 };
 
-use super::settings::Settings;
+use super::{cache::Partial, settings::Settings};
 
 /// Bytes that are taken at a time.
 const PIECE: usize = 1 << 16;
@@ -32,6 +32,8 @@ pub(super) enum Failure {
     Unreachable(String),
     /// It answers with an error.
     Refused(u16),
+    /// It names another address.
+    Elsewhere(u16),
     /// The file has more bytes.
     TooLarge(u64),
     /// The file has not come in time.
@@ -45,7 +47,10 @@ pub(super) enum Failure {
 impl Failure {
     /// The server is not worth asking for other files for a while.
     pub(super) const fn is_of_server(&self) -> bool {
-        matches!(self, Self::Silent(_) | Self::Unreachable(_))
+        matches!(
+            self,
+            Self::Silent(_) | Self::Unreachable(_) | Self::TooLong(_)
+        )
     }
 }
 
@@ -67,6 +72,10 @@ impl fmt::Display for Failure {
             Self::Refused(status) => write!(
                 f,
                 "has answered with the HTTP status {status}: try again later, or ask who runs it"
+            ),
+            Self::Elsewhere(status) => write!(
+                f,
+                "leads elsewhere (HTTP status {status}), which is not followed: name the address that has the files in DEBUGINFOD_URLS"
             ),
             Self::TooLarge(limit) => write!(
                 f,
@@ -99,6 +108,8 @@ pub(super) fn agent(settings: &Settings) -> Agent {
         .tls_config(tls.build())
         .user_agent(concat!("gwp-race/", env!("CARGO_PKG_VERSION")))
         .http_status_as_error(false)
+        // A server may be anybody's, and this process reach what others do not: only what the user has named is asked.
+        .max_redirects(0)
         .timeout_resolve(settings.answer)
         .timeout_connect(settings.answer)
         .timeout_recv_response(settings.answer)
@@ -107,15 +118,15 @@ pub(super) fn agent(settings: &Settings) -> Agent {
         .into()
 }
 
-/// Writes the debug file of a build id that a server has. `until`: when it has to be there; `progress` is told how many bytes have come, and of how many if that is
-/// known.
+/// Writes the debug file of a build id that a server has to what is begun once it comes. `until`: when it has to be there; `progress` is told how many bytes have come,
+/// and of how many if that is known.
 pub(super) fn download(
     (agent, settings): (&Agent, &Settings),
     url: &str,
     until: Option<Instant>,
-    file: &mut std::fs::File,
+    begin: impl FnOnce() -> io::Result<Partial>,
     progress: &mut dyn FnMut(u64, Option<u64>),
-) -> Result<(), Failure> {
+) -> Result<Partial, Failure> {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let failed = |error: ureq::Error| failure(error, settings);
     let request = agent.get(url).config().timeout_global(left).build();
@@ -123,6 +134,7 @@ pub(super) fn download(
     match response.status().as_u16() {
         OK => {}
         NOT_FOUND | GONE => return Err(Failure::Absent),
+        status @ 300..400 => return Err(Failure::Elsewhere(status)),
         status => return Err(Failure::Refused(status)),
     }
     let mut body = response.into_body();
@@ -131,12 +143,13 @@ pub(super) fn download(
     if let Some(largest) = size.and_then(is_too_large) {
         return Err(Failure::TooLarge(largest));
     }
+    let mut partial = begin().map_err(Failure::Unwritable)?;
     let mut reader = body.as_reader();
     let mut piece = vec![0; PIECE];
     let mut came = 0;
     loop {
         let read = match reader.read(&mut piece) {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(partial),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(failed(error.into())),
@@ -146,7 +159,7 @@ pub(super) fn download(
             return Err(Failure::TooLarge(largest));
         }
         let piece = piece.get(..read).unwrap_or_default();
-        file.write_all(piece).map_err(Failure::Unwritable)?;
+        partial.write(piece).map_err(Failure::Unwritable)?;
         progress(came, size);
         // Where each piece comes in time the whole may not.
         if until.is_some_and(|until| until <= Instant::now()) {
@@ -161,6 +174,10 @@ fn failure(error: ureq::Error, settings: &Settings) -> Failure {
             Failure::TooLong(settings.whole.unwrap_or_default())
         }
         ureq::Error::Timeout(_) => Failure::Silent(settings.answer.unwrap_or_default()),
+        // These would repeat the address.
+        ureq::Error::BadUri(_) | ureq::Error::RequireHttpsOnly(_) => {
+            Failure::Unreachable("its address is none".to_owned())
+        }
         error => Failure::Unreachable(error.to_string()),
     }
 }

@@ -4,19 +4,23 @@ use std::{
     io,
     sync::{Arc, mpsc},
     thread,
+    time::Instant,
 };
 
 use super::{
     asker::{Asker, Show},
     settings::Settings,
-    waiting::{Haste, Shared},
+    waiting::{Haste, Outcome, Shared},
 };
-use crate::kernel::{limits::explained, process::thread_cpu_time_ns, rights::as_caller};
+use crate::{
+    kernel::{limits::explained, process::thread_cpu_time_ns, rights::as_caller},
+    symbols::is_build_id,
+};
 
 /// A file that is wanted: the build id, and whose it is.
 type Wanted = (Vec<u8>, String);
 
-/// See the module. Files are asked for one after the other, each once.
+/// See the module. Files are asked for one after the other.
 pub struct Fetcher {
     shared: Arc<Shared>,
     settings: Settings,
@@ -51,34 +55,49 @@ impl Fetcher {
     /// Whether it is known that a file cannot be had.
     #[must_use]
     pub fn is_absent(&self, build_id: &[u8]) -> bool {
-        self.shared.lock().outcomes.get(build_id) == Some(&Some(false))
+        let outcome = self.shared.lock().outcomes.get(build_id).copied();
+        outcome.is_some_and(|outcome| outcome.is_absent(Instant::now()))
     }
 
     /// Whether the debug file of a build id is in the cache, once it is known whether it can be had. `of`: the module, for messages. Each file that cannot be had is
-    /// told once.
+    /// told once, and asked for again when that is some time ago.
     pub fn have(&mut self, build_id: &[u8], of: &str) -> bool {
+        if !is_build_id(build_id) {
+            return false;
+        }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
-        if !state.outcomes.contains_key(build_id) && !state.is_over() {
-            state.outcomes.insert(build_id.to_vec(), None);
+        let known = state.outcomes.get(build_id);
+        let is_asked = known.is_none_or(|outcome| outcome.is_old(Instant::now()));
+        if is_asked && !state.is_over() && !state.is_stuck {
+            state.outcomes.insert(build_id.to_vec(), Outcome::Awaited);
             drop(state);
             self.ask((build_id.to_vec(), of.to_owned()));
             state = shared.lock();
         }
+        let longest = self.settings.longest();
+        let until = longest.and_then(|longest| Instant::now().checked_add(longest));
         loop {
-            if let Some(Some(found)) = state.outcomes.get(build_id) {
-                return *found;
+            match state.outcomes.get(build_id) {
+                Some(Outcome::There) => return true,
+                Some(Outcome::Absent(_)) => return false,
+                Some(Outcome::Awaited) | None => {}
             }
-            if state.is_over() {
-                state.outcomes.insert(build_id.to_vec(), Some(false));
-                drop(state);
-                tracing::warn!(
-                    "debug information of {of} had not come when watching had ended, so its frames have no lines; watch for longer, or get it \
-                     beforehand"
-                );
-                return false;
-            }
-            state = shared.wait(state);
+            let is_late = until.is_some_and(|until| until <= Instant::now());
+            state.is_stuck |= is_late;
+            let why = if state.is_over() {
+                "had not come when watching had ended, so its frames have no lines; watch for longer, or get it beforehand"
+            } else if state.is_stuck {
+                "is not waited for any longer, so its frames have no lines: the disk of the cache does not answer; set DEBUGINFOD_CACHE_PATH to a folder on another one"
+            } else {
+                state = shared.wait(state, until);
+                continue;
+            };
+            let absent = Outcome::Absent(Instant::now());
+            state.outcomes.insert(build_id.to_vec(), absent);
+            drop(state);
+            tracing::warn!("debug information of {of} {why}");
+            return false;
         }
     }
 
@@ -96,7 +115,8 @@ impl Fetcher {
         let build_id = wanted.0.clone();
         let sent = self.work.as_ref().map(|work| work.send(wanted));
         if !matches!(sent, Some(Ok(()))) {
-            self.shared.lock().outcomes.insert(build_id, Some(false));
+            let absent = Outcome::Absent(Instant::now());
+            self.shared.lock().outcomes.insert(build_id, absent);
         }
     }
 
@@ -114,8 +134,13 @@ impl Fetcher {
                         tracing::warn!("servers of DEBUGINFOD_URLS are not asked: {error}");
                         false
                     });
+                    let outcome = match found {
+                        true => Outcome::There,
+                        false => Outcome::Absent(Instant::now()),
+                    };
                     let mut state = shared.lock();
-                    state.outcomes.insert(build_id, Some(found));
+                    state.outcomes.insert(build_id, outcome);
+                    state.is_stuck = false;
                     state.cpu_ns = thread_cpu_time_ns();
                     drop(state);
                     shared.changed.notify_all();
@@ -137,7 +162,9 @@ struct End<'a>(&'a Shared);
 impl Drop for End<'_> {
     fn drop(&mut self) {
         for outcome in self.0.lock().outcomes.values_mut() {
-            outcome.get_or_insert(false);
+            if *outcome == Outcome::Awaited {
+                *outcome = Outcome::Absent(Instant::now());
+            }
         }
         self.0.changed.notify_all();
     }

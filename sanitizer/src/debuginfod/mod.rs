@@ -8,6 +8,7 @@ mod asker;
 mod cache;
 mod download;
 mod fetcher;
+mod server;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
+use super::server::Server;
+
 /// How long a server may take to answer, or to go on.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long a file may take. A report waits for it.
@@ -12,8 +14,8 @@ const LARGEST: u64 = 512 << 20;
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The servers' addresses, in the order in which they are asked, without a slash at the end.
-    pub(super) servers: Vec<String>,
+    /// The servers, in the order in which they are asked.
+    pub(super) servers: Vec<Server>,
     /// The folder of the cache.
     pub(super) cache: PathBuf,
     /// How long a server may take to answer, or to go on.
@@ -39,6 +41,11 @@ impl Settings {
         &self.cache
     }
 
+    /// How long it takes at most until it is known whether a file can be had, if the disk of the cache answers.
+    pub(super) fn longest(&self) -> Option<Duration> {
+        Some(self.whole?.saturating_add(self.answer?))
+    }
+
     /// Reads variables, and tells what is wrong with them.
     pub(super) fn read(
         get: impl Fn(&str) -> Option<OsString>,
@@ -49,14 +56,18 @@ impl Settings {
             (!value.is_empty()).then_some(value)
         };
         let mut servers = Vec::new();
-        for url in text("DEBUGINFOD_URLS")?.split_whitespace() {
-            if url.starts_with("http://") || url.starts_with("https://") {
-                servers.push(url.trim_end_matches('/').to_owned());
-            } else if !url.starts_with("ima:") {
-                // What begins with `ima:` says how signatures are looked at, which are for files of packages.
-                warn(format!(
-                    "DEBUGINFOD_URLS has {url:?}, which is not asked: name servers by http:// or https://"
-                ));
+        // What begins with `ima:` says how signatures are looked at, which are for files of packages.
+        let urls = text("DEBUGINFOD_URLS")?;
+        let urls = urls
+            .split_whitespace()
+            .filter(|url| !url.starts_with("ima:"));
+        for (url, nth) in urls.zip(1..) {
+            match Server::new(url) {
+                Ok(server) => servers.push(server),
+                // It may be a secret, and messages are kept in logs.
+                Err(mend) => warn(format!(
+                    "address {nth} of DEBUGINFOD_URLS is not asked: {mend}"
+                )),
             }
         }
         if servers.is_empty() {

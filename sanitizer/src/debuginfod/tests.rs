@@ -1,20 +1,26 @@
-//! What the environment means, what is kept, and what becomes of whoever waits. (That files come from a real server is for end-to-end tests.)
+//! What the environment means, and what becomes of whoever waits. (That files come from a real server is for end-to-end tests.)
 
 use std::{
     collections::HashMap,
     ffi::OsString,
     fs,
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
+    sync::mpsc,
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{
     Fetcher, Settings,
-    cache::{Cache, Kept},
+    asker::Asker,
+    cache::{Cache, CacheError, Kept, Place},
+    server::Server,
+    waiting::{Outcome, Shared},
 };
+
+mod cache;
 
 const ID: [u8; 3] = [0xab, 0xcd, 0xef];
 
@@ -24,6 +30,51 @@ fn settings(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
     let get = |name: &str| variables.get(name).map(OsString::from);
     let read = Settings::read(get, &mut |warning| warnings.push(warning));
     (read, warnings)
+}
+
+/// An ELF file with a build id and its section headers at the end.
+fn elf(build_id: &[u8]) -> Vec<u8> {
+    const HEADER: usize = 64;
+    const NOTE_HEADER: usize = 16;
+    let note_size = NOTE_HEADER + build_id.len();
+    let sections_at = (HEADER + note_size).next_multiple_of(8);
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(HEADER, 0);
+    file[40] = sections_at.try_into().unwrap();
+    // The size of a section's header, and how many there are.
+    (file[58], file[60]) = (64, 1);
+    for number in [4, u32::try_from(build_id.len()).unwrap(), 3] {
+        file.extend(number.to_le_bytes());
+    }
+    file.extend(b"GNU\0");
+    file.extend(build_id);
+    file.resize(sections_at + 64, 0);
+    let section = &mut file[sections_at..];
+    // SHT_NOTE.
+    section[4] = 7;
+    section[24] = HEADER.try_into().unwrap();
+    section[32] = note_size.try_into().unwrap();
+    file
+}
+
+fn place(cache: &Path) -> Result<Place, CacheError> {
+    Cache::new(cache.to_owned()).place(&ID)
+}
+
+/// A server that answers each request with this status, further headers, and then these bytes until it ends the connection. Its thread ends with the test.
+fn answering(head: String, body: impl Into<Vec<u8>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let body = body.into();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let _ = connection.read(&mut [0; 4096]);
+            let head = format!("HTTP/1.1 {head}\r\nConnection: close\r\n\r\n");
+            let _ = connection.write_all(head.as_bytes());
+            let _ = connection.write_all(&body);
+        }
+    });
+    url
 }
 
 /// Check that nothing is asked unless a server is named, where the cache is, and that limits are those of the environment, ours, or none.
@@ -38,7 +89,9 @@ fn environments() {
     let urls = ("DEBUGINFOD_URLS", "http://a:8002/ ima:ignore https://b/c");
     let (read, warnings) = settings(&[urls, home]);
     let expected = Settings {
-        servers: vec!["http://a:8002".to_owned(), "https://b/c".to_owned()],
+        servers: ["http://a:8002", "https://b/c"]
+            .map(|address| Server::new(address).unwrap())
+            .into(),
         cache: "/home/u/.cache/debuginfod_client".into(),
         answer: Some(Duration::from_secs(10)),
         whole: Some(Duration::from_secs(60)),
@@ -79,35 +132,50 @@ fn environments() {
     assert!(read.is_none() && warnings.len() == 2, "{warnings:?}");
 }
 
-/// Check that a file has its name only once it is whole, that nothing is left of one that is not, and that a note of absence counts for ten minutes.
+/// Check that what may be secret of an address is asked, but told in no message; and that a user's name is refused.
 #[test]
-fn what_is_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = Cache::new(folder.path().join("cache"));
-    let now = SystemTime::now;
-    assert_eq!(cache.look(&ID, now()), Kept::Nothing);
-    let place = folder.path().join("cache/abcdef");
-    let names = || {
-        let entries = fs::read_dir(&place).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name());
-        names.collect::<Vec<_>>()
-    };
-    let mut partial = cache.begin(&ID).unwrap();
-    partial.file.write_all(b"half").unwrap();
-    assert_eq!((cache.look(&ID, now()), names().len()), (Kept::Nothing, 1));
-    drop(partial);
-    assert!(names().is_empty());
-    cache.note_miss(&ID).unwrap();
-    assert_eq!(cache.look(&ID, now()), Kept::Miss);
-    let later = now() + Duration::from_secs(601);
-    assert_eq!(cache.look(&ID, later), Kept::Nothing);
-    let mut partial = cache.begin(&ID).unwrap();
-    partial.file.write_all(b"whole").unwrap();
-    partial.keep().unwrap();
+fn secrets_of_addresses_are_not_told() {
+    let server = Server::new("https://host:81/token/").unwrap();
+    assert_eq!(server.name, "https://host:81");
     assert_eq!(
-        (cache.look(&ID, now()), names()),
-        (Kept::File, vec!["debuginfo".into()])
+        server.debug_file("ab"),
+        "https://host:81/token/buildid/ab/debuginfo"
     );
+    let urls = "ima:ignore https://user:token@host https://[token token@host https://a/token";
+    let (read, warnings) = settings(&[("DEBUGINFOD_URLS", urls), ("HOME", "/home/u")]);
+    assert_eq!(read.unwrap().servers.len(), 1);
+    assert_eq!(warnings.len(), 3);
+    for (warning, nth) in warnings.iter().zip(1..) {
+        let address = format!("address {nth} of DEBUGINFOD_URLS is not asked");
+        let is_told = warning.contains(&address) && !warning.contains("token");
+        assert!(is_told, "{warning}");
+    }
+    assert!(warnings[0].contains("before the @"), "{warnings:?}");
+}
+
+/// Check that a file is kept if all of it has come, and not where the connection ended before, which nothing else tells where its length was not said.
+#[test]
+fn what_is_not_whole_is_not_kept() {
+    let right = elf(&ID);
+    for (body, expected) in [
+        (&right[..], Kept::File),
+        (&right[..right.len() - 1], Kept::Nothing),
+    ] {
+        let cache = tempfile::tempdir().unwrap();
+        let url = answering("200 OK".to_owned(), body);
+        let folder = cache.path().to_str().unwrap();
+        let variables = [
+            ("DEBUGINFOD_URLS", &*url),
+            ("DEBUGINFOD_CACHE_PATH", folder),
+        ];
+        let mut asker = Asker::new(settings(&variables).0.unwrap(), None);
+        let is_had = asker.fetch(&Shared::default(), &ID, "program");
+        assert_eq!(is_had, expected == Kept::File);
+        let place = place(cache.path()).unwrap();
+        assert_eq!(place.look(SystemTime::now()).unwrap(), expected);
+        let left = fs::read_dir(cache.path().join("abcdef")).unwrap().count();
+        assert_eq!(left, usize::from(is_had));
+    }
 }
 
 /// Check that nobody waits for a server that never answers once it is said for how long at most, and that nothing is left of what was asked for.
@@ -116,7 +184,7 @@ fn haste_ends_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
-    let (asked, is_asked) = std::sync::mpsc::channel();
+    let (asked, is_asked) = mpsc::channel();
     let silent = thread::spawn(move || {
         let (mut connection, _) = server.accept().unwrap();
         let mut byte = [0];
@@ -155,7 +223,7 @@ fn progress_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
-    let (seen, is_seen) = std::sync::mpsc::channel();
+    let (seen, is_seen) = mpsc::channel();
     let sending = thread::spawn(move || {
         let (mut connection, _) = server.accept().unwrap();
         assert!(connection.read(&mut [0; 4096]).unwrap() > 0);
@@ -168,7 +236,7 @@ fn progress_is_shown() {
     });
     let cache = folder.path().to_str().unwrap();
     let (settings, _) = settings(&[("DEBUGINFOD_URLS", &url), ("DEBUGINFOD_CACHE_PATH", cache)]);
-    let (shown, shows) = std::sync::mpsc::channel();
+    let (shown, shows) = mpsc::channel();
     let show = move |text: Option<&str>| {
         shown.send(text.map(str::to_owned)).unwrap();
         // The server may have ended already.
@@ -187,4 +255,98 @@ fn progress_is_shown() {
     );
     let left = fs::read_dir(folder.path().join("abcdef")).unwrap().count();
     assert_eq!(left, 0);
+}
+
+/// Check that only the address that was named is asked, whatever its server says.
+#[test]
+fn no_redirection_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let location = format!("Location: http://{}/", other.local_addr().unwrap());
+    let url = answering(format!("302 Found\r\n{location}\r\nContent-Length: 0"), b"");
+    let cache = folder.path().to_str().unwrap();
+    let (settings, _) = settings(&[("DEBUGINFOD_URLS", &url), ("DEBUGINFOD_CACHE_PATH", cache)]);
+    let mut asker = Asker::new(settings.unwrap(), None);
+    assert!(!asker.fetch(&Shared::default(), &ID, "program"));
+    other.set_nonblocking(true).unwrap();
+    assert_eq!(
+        other.accept().unwrap_err().kind(),
+        io::ErrorKind::WouldBlock
+    );
+    // That is no absence.
+    let place = place(folder.path()).unwrap();
+    assert_eq!(place.look(SystemTime::now()).unwrap(), Kept::Nothing);
+}
+
+/// Check that what could not be had is asked for again ten minutes later, and nothing else is.
+#[test]
+fn absence_is_forgotten() {
+    let now = Instant::now();
+    let later = |seconds| now + Duration::from_secs(seconds);
+    let absent = Outcome::Absent(now);
+    assert!(absent.is_absent(later(599)) && !absent.is_old(later(599)));
+    assert!(!absent.is_absent(later(601)) && absent.is_old(later(601)));
+    for other in [Outcome::Awaited, Outcome::There] {
+        assert!(!other.is_absent(later(601)) && !other.is_old(later(601)));
+    }
+}
+
+/// Check that a thread which comes to no end is not waited for, nor given more to do until it goes on.
+#[test]
+fn a_stuck_disk_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (settings, _) = settings(&[
+        // Nobody listens there.
+        ("DEBUGINFOD_URLS", "http://127.0.0.1:1"),
+        ("DEBUGINFOD_CACHE_PATH", folder.path().to_str().unwrap()),
+        ("DEBUGINFOD_TIMEOUT", "1"),
+        ("DEBUGINFOD_MAXTIME", "1"),
+    ]);
+    let (release, held) = mpsc::channel::<()>();
+    // As a disk does with whoever asks it.
+    let stick = move |_: Option<&str>| {
+        let _ = held.recv();
+    };
+    let mut fetcher = Fetcher::new(settings.unwrap(), Some(Box::new(stick)));
+    assert!(!fetcher.have(&ID, "program"));
+    assert!(fetcher.is_absent(&ID));
+    let [meanwhile, afterwards] = [[1, 2], [3, 4]];
+    for build_id in [meanwhile, afterwards] {
+        let place = Cache::new(folder.path().to_owned()).place(&build_id);
+        let mut partial = place.unwrap().begin().unwrap();
+        partial.write(&elf(&build_id)).unwrap();
+        partial.keep().unwrap();
+    }
+    assert!(!fetcher.have(&meanwhile, "library"));
+    drop(release);
+    while fetcher.haste().0.lock().is_stuck {
+        thread::yield_now();
+    }
+    assert!(fetcher.have(&afterwards, "library"));
+}
+
+/// Check that a server which sends a file for too long is let alone afterwards, and that the next one is not blamed for the time that it took.
+#[test]
+fn trickling_servers_are_let_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let trickling = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = trickling.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut connection in trickling.incoming().flatten() {
+            let mut sent = connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+            while sent.is_ok() {
+                thread::sleep(Duration::from_millis(10));
+                sent = connection.write_all(b"\x7f");
+            }
+        }
+    });
+    let good = answering("200 OK".to_owned(), elf(&ID));
+    let (settings, _) = settings(&[
+        ("DEBUGINFOD_URLS", &format!("http://{address} {good}")),
+        ("DEBUGINFOD_CACHE_PATH", folder.path().to_str().unwrap()),
+        ("DEBUGINFOD_MAXTIME", "2"),
+    ]);
+    let mut asker = Asker::new(settings.unwrap(), None);
+    assert!(!asker.fetch(&Shared::default(), &ID, "program"));
+    assert!(asker.fetch(&Shared::default(), &ID, "program"));
 }

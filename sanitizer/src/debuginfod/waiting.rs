@@ -2,12 +2,11 @@
 
 use std::{
     collections::HashMap,
-    fs,
-    path::PathBuf,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use super::cache::{MISS, Unfinished};
 use crate::kernel::rights::as_caller;
 
 /// How long is waited at a time where nothing says for how long: whoever has a file tells.
@@ -24,12 +23,40 @@ pub(super) struct Shared {
     pub(super) changed: Condvar,
 }
 
+/// What has become of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is on its way.
+    Awaited,
+    /// It is in the cache.
+    There,
+    /// It could not be had then.
+    Absent(Instant),
+}
+
+impl Outcome {
+    /// It cannot be had, as far as is known: what was missing then may be there by now.
+    pub(super) fn is_absent(self, now: Instant) -> bool {
+        match self {
+            Self::Absent(since) => now.saturating_duration_since(since) < MISS,
+            Self::Awaited | Self::There => false,
+        }
+    }
+
+    /// Whether it is to be asked for again.
+    pub(super) fn is_old(self, now: Instant) -> bool {
+        matches!(self, Self::Absent(_)) && !self.is_absent(now)
+    }
+}
+
 #[derive(Default)]
 pub(super) struct State {
-    /// Whether a file is in the cache, by build ids; nothing of one that is on its way.
-    pub(super) outcomes: HashMap<Vec<u8>, Option<bool>>,
+    /// What has become of files, by build ids.
+    pub(super) outcomes: HashMap<Vec<u8>, Outcome>,
+    /// The thread has not come to an end with a file in the longest time that it may take: the disk does not answer.
+    pub(super) is_stuck: bool,
     /// What is being written.
-    pub(super) partial: Option<PathBuf>,
+    pub(super) partial: Option<Unfinished>,
     /// When nobody waits any longer.
     pub(super) until: Option<Instant>,
     /// CPU time of the thread, ns.
@@ -48,9 +75,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a change, as long as anybody waits.
-    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let left = state.until.map_or(SLICE, |until| {
+    /// Waits for a change, as long as anybody waits, and until then at most.
+    pub(super) fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        let until = state.until.into_iter().chain(until).min();
+        let left = until.map_or(SLICE, |until| {
             until.saturating_duration_since(Instant::now())
         });
         let waited = self.changed.wait_timeout(state, left);
@@ -58,7 +90,7 @@ impl Shared {
     }
 
     /// This is being written, or nothing.
-    pub(super) fn writes(&self, partial: Option<PathBuf>) {
+    pub(super) fn writes(&self, partial: Option<Unfinished>) {
         self.lock().partial = partial;
     }
 }
@@ -70,11 +102,15 @@ impl Haste {
         self.0.changed.notify_all();
     }
 
-    /// What has not come to its end is gone.
+    /// What has not come to its end is gone. Where the disk does not answer it stays, and is removed by whoever fetches that file an hour later.
     pub fn discard(&self) {
-        if let Some(partial) = self.0.lock().partial.take() {
-            // It may have come to its end just now.
-            let _ = as_caller(|| fs::remove_file(partial));
+        let mut state = self.0.lock();
+        let is_stuck = state.is_stuck;
+        let partial = state.partial.take().filter(|_| !is_stuck);
+        drop(state);
+        if let Some(partial) = partial {
+            // Without the caller's rights it stays as well.
+            let _ = as_caller(|| partial.remove());
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod error;
 pub mod executed;
 pub mod fault;
 pub mod file_map;
+pub mod folder;
 pub mod foreign;
 pub mod gates;
 pub mod limits;

@@ -17,8 +17,8 @@ use nix::{
     sys::stat::{FileStat, Mode},
 };
 
-use super::folder::{Folder, FolderError};
-use super::output::{OpenError, existing, judge};
+use super::output::{OpenError, judge};
+use crate::kernel::folder::{Folder, FolderError};
 
 /// What SQLite appends to the name for its further files (<https://www.sqlite.org/tempfiles.html>).
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -93,7 +93,7 @@ pub fn database_file(path: &Path, is_made: bool) -> Result<PathBuf, DatabaseFile
     }
     let found = |name: &OsStr| -> Result<Option<FileStat>, DatabaseFileError> {
         let path = path.with_file_name(name);
-        let Some((_, stat)) = existing(&folder, name).map_err(fail)? else {
+        let Some((_, stat)) = folder.entry(name).map_err(fail)? else {
             return Ok(None);
         };
         judge(&path, &folder, &stat)?;

@@ -16,7 +16,6 @@ mod elsewhere;
 mod excerpt;
 pub mod finding;
 mod fingerprint;
-mod folder;
 mod github;
 mod hex;
 mod html;

@@ -1,19 +1,18 @@
 //! The file that reports go to, opened so that a privileged process cannot be tricked into
 //! overwriting something else.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};
-use nix::sys::stat::{FileStat, Mode, fstat};
+use nix::sys::stat::{FileStat, Mode};
 
 use super::descriptor::{own_descriptor, same_descriptor};
-use super::folder::{Folder, FolderError};
 use super::record_file::RecordFile;
+use crate::kernel::folder::{Folder, FolderError};
 
 /// Why a report file could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +108,7 @@ fn open_as(path: &Path, is_emptied: bool) -> Result<RecordFile, OpenError> {
         FolderError::Call(error) => fail(error.into()),
         FolderError::ForeignLink(link) => OpenError::ForeignLink { link },
     })?;
-    let file = match existing(&folder, name).map_err(fail_call)? {
+    let file = match folder.entry(name).map_err(fail_call)? {
         Some((entry, stat)) => {
             judge(path, &folder, &stat)?;
             // What was looked at, not what has its name by now. A pipe of one's own waits for its reader.
@@ -137,22 +136,6 @@ const WRITING: OFlag = OFlag::O_WRONLY
     .union(OFlag::O_APPEND)
     .union(OFlag::O_CLOEXEC)
     .union(OFlag::O_NOCTTY);
-
-/// What has the name in the folder now, looked at without opening it: that can block, or do things.
-pub(super) fn existing(
-    folder: &Folder,
-    name: &OsStr,
-) -> Result<Option<(OwnedFd, FileStat)>, Errno> {
-    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    match openat(&folder.fd, name, flags, Mode::empty()) {
-        Ok(entry) => {
-            let stat = fstat(&entry)?;
-            Ok(Some((entry, stat)))
-        }
-        Err(Errno::ENOENT) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
 
 /// Whether a report may be written to something that exists.
 pub(super) fn judge(path: &Path, folder: &Folder, stat: &FileStat) -> Result<(), OpenError> {

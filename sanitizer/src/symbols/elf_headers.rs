@@ -5,6 +5,7 @@ use std::io;
 
 use super::pages::PagedFile;
 
+const SHT_NULL: u32 = 0;
 pub(super) const SHT_NOBITS: u32 = 8;
 pub(super) const SHF_COMPRESSED: u64 = 0x800;
 const SHT_NOTE: u32 = 7;
@@ -67,6 +68,8 @@ pub(super) struct Headers {
     pub(super) sections: Vec<Section>,
     pub(super) segments: Vec<Segment>,
     pub(super) build_id: Vec<u8>,
+    /// The first byte behind all that its section headers, and those themselves, say is in the file. They stand at its end as a rule.
+    pub(super) end: u64,
 }
 
 impl Headers {
@@ -126,6 +129,8 @@ impl Headers {
     fn read_sections(&mut self, file: &PagedFile, at: u64, (count, names): (u16, u16)) {
         /// What stands in the file's header where a number does not fit.
         const ELSEWHERE: u16 = 0xffff;
+        let end = |count: u64| at.saturating_add(count.saturating_mul(SECTION_HEADER_SIZE as u64));
+        self.end = end(count.max(1).into());
         let Ok(first) = read(file, at, SECTION_HEADER_SIZE) else {
             return;
         };
@@ -133,6 +138,7 @@ impl Headers {
             0 => number::<8>(&first, 32),
             count => count.into(),
         };
+        self.end = self.end.max(end(count));
         let names = match names {
             ELSEWHERE => number::<4>(&first, 40),
             names => names.into(),
@@ -159,14 +165,19 @@ impl Headers {
             let name = name.and_then(|at| names.get(at..)).unwrap_or_default();
             let name = name.get(..LONGEST_NAME).unwrap_or(name);
             let end = name.iter().position(|&byte| byte == 0).unwrap_or(0);
-            self.sections.push(Section {
+            let section = Section {
                 name: name.get(..end).unwrap_or_default().to_vec(),
                 kind: number::<4>(header, 4) as u32,
                 flags: word(8),
                 addr: word(16),
                 offset: word(24),
                 size: word(32),
-            });
+            };
+            // The first one is none; what it says of a size is something else.
+            if ![SHT_NULL, SHT_NOBITS].contains(&section.kind) {
+                self.end = self.end.max(section.offset.saturating_add(section.size));
+            }
+            self.sections.push(section);
         }
     }
 }

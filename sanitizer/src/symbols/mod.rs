@@ -69,7 +69,9 @@ mod walked_code;
 
 pub use beside::{Beside, FileIdentity, Looked, Opened, Wanted};
 pub use call_frames::CallFrames;
-pub use debug_dirs::{DebugDirs, hexadecimal, served_file};
+pub use debug_dirs::{
+    DebugDirs, build_id_of_digits, hexadecimal, is_build_id, served_file, within_ours,
+};
 pub use debug_file::debug_image;
 pub use elf_file::build_id_of;
 pub use facts::Facts;

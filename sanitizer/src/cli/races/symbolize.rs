@@ -14,19 +14,26 @@ use crate::{
         messages::{log_to_stderr, tell},
         served_files::ServedFiles,
     },
-    kernel::rights::{as_caller, give_back},
+    kernel::{
+        foreign::Via,
+        rights::{as_caller, give_back},
+    },
     reader::{Client, Program},
     report::{
         NamelessModule, Race, Record, ReportWriter, SourceMap, WriteError, add_names,
         nameless_modules, read_records,
     },
-    symbols::{DebugDirs, Files as _, Known, ModuleInfo, Sources, Symbolizer},
+    symbols::{
+        DebugDirs, Files as _, Known, ModuleInfo, Sources, Symbolizer, build_id_of_digits,
+        within_ours,
+    },
 };
 
 /// Fill in functions and lines of a JSON file
 ///
 /// `run` and `attach` with --format json have written the file, of stripped programs perhaps, on another machine. Functions, files and lines are taken from files with the build ids that the
-/// report names, and from no others: in the folders of --debug-dir and /usr/lib/debug, from servers that DEBUGINFOD_URLS names, and from the module itself, if that very build is at the same path here.
+/// report names, and from no others: in the folders of --debug-dir and /usr/lib/debug, from servers that DEBUGINFOD_URLS names, and from the module itself, if that very build is at the same path here. Nothing that a
+/// process serves (FUSE) is looked into.
 ///
 /// Identities of races and issues are made anew of what is named then; those of pairs, and fingerprints, stay what they were. What is known stays as it is. At the end it is told how many frames
 /// have got names, and of which build ids there was nothing.
@@ -172,23 +179,23 @@ impl Names {
 
     /// A file with a module's build id: itself, beside which its debug file is looked for, or the debug file alone.
     fn find(&mut self, module: &NamelessModule) -> Option<Found> {
-        let build_id = bytes(&module.build_id)?;
+        let build_id = build_id_of_digits(&module.build_id)?;
         let own = PathBuf::from(&module.path);
-        let own = own.is_absolute().then_some(own);
+        let own = own.is_absolute().then(|| within_ours(own));
         let places = own.into_iter().chain(self.dirs.files_of(&build_id));
-        let mut found = places.filter_map(|path| self.open(module, path, &build_id));
+        let mut found = places.filter_map(|via| self.open(module, via, &build_id));
         if let Some(found) = found.next() {
             return Some(found);
         }
         let served = self.served.file(&build_id, &module.path)?;
-        self.open(module, served, &build_id)
+        self.open(module, served.into(), &build_id)
     }
 
     /// A file, if it is of this build.
-    fn open(&self, module: &NamelessModule, path: PathBuf, build_id: &[u8]) -> Option<Found> {
+    fn open(&self, module: &NamelessModule, via: Via, build_id: &[u8]) -> Option<Found> {
         let info = ModuleInfo {
             path: module.path.clone(),
-            via: path.into(),
+            via,
             build_id: build_id.to_vec(),
             ..ModuleInfo::default()
         };
@@ -215,14 +222,4 @@ impl Names {
             ));
         }
     }
-}
-
-/// The bytes that digits of a build id stand for.
-fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let pairs = digits.as_bytes().chunks(2);
-    let bytes = pairs.map(|pair| {
-        let pair = str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-        u8::from_str_radix(pair, 16).ok()
-    });
-    bytes.collect()
 }

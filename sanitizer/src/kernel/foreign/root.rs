@@ -86,6 +86,14 @@ impl Root {
         })
     }
 
+    /// Sees that it is in a file system that is asked for such a purpose.
+    ///
+    /// # Errors
+    /// Fails where it is not, and so nothing in it is found.
+    pub fn is_asked(&self, purpose: Purpose) -> Result<(), ForeignError> {
+        check(&self.kind, purpose, &self.about, &self.name)
+    }
+
     /// Whether two are the same folder, reached through the same mount.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {

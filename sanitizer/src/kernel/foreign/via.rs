@@ -42,6 +42,13 @@ pub enum Via {
         /// The first address behind it.
         end: u64,
     },
+    /// By a name below a folder that the user has named. It does not lead out of that, and nothing that a process serves is asked.
+    Below {
+        /// The folder.
+        folder: PathBuf,
+        /// The name.
+        path: PathBuf,
+    },
     /// By a name that the user has given himself.
     Name(PathBuf),
 }
@@ -68,6 +75,9 @@ impl Via {
             Self::Mapping { id, start, end } => {
                 ForeignFile::mapped(*id, &(*start..*end), purpose)?.open()
             }
+            Self::Below { folder, path } => {
+                Root::folder(folder)?.file(path, Purpose::Debug)?.open()
+            }
             Self::Name(path) => named::open_file(path).map_err(|cause| failed("open", path, cause)),
         }
     }
@@ -80,7 +90,7 @@ impl Via {
     pub fn root(&self) -> Result<Option<Root>, ForeignError> {
         match self {
             Self::Root { id, .. } | Self::Mapping { id, .. } => Root::of(*id).map(Some),
-            Self::Name(_) => Root::ours().map(Some),
+            Self::Below { .. } | Self::Name(_) => Root::ours().map(Some),
             Self::Outside { .. } => Ok(None),
         }
     }
@@ -90,7 +100,9 @@ impl Via {
     pub fn path_in_root(&self) -> Option<&Path> {
         match self {
             Self::Root { path, .. } => Some(path),
-            Self::Outside { .. } | Self::Mapping { .. } | Self::Name(_) => None,
+            Self::Outside { .. } | Self::Mapping { .. } | Self::Below { .. } | Self::Name(_) => {
+                None
+            }
         }
     }
 }

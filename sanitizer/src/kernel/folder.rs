@@ -1,4 +1,4 @@
-//! The folder of a report file, reached without following links that others may have laid.
+//! A folder in which something is written, such as a report file, reached without following links that others may have laid.
 //!
 //! Whoever may write to a folder may put a symbolic link there under the name that a privileged user is about to
 //! use: anybody in `/tmp`, its owner in any. So a link is followed only if it belongs to the user or to root, or stands where
@@ -7,7 +7,7 @@
 
 use std::{
     collections::VecDeque,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     os::fd::OwnedFd,
     path::{Component, Path, PathBuf},
 };
@@ -16,7 +16,7 @@ use libc::uid_t;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open, openat, readlinkat},
-    sys::stat::{FileStat, Mode, fstat},
+    sys::stat::{FileStat, Mode, fstat, mkdirat},
     unistd::geteuid,
 };
 
@@ -24,6 +24,7 @@ use nix::{
 const MOST_LINKS: usize = 40;
 
 /// An open folder.
+#[derive(Debug)]
 pub struct Folder {
     /// Opened with `O_PATH`.
     pub fd: OwnedFd,
@@ -47,6 +48,9 @@ impl From<Errno> for FolderError {
 
 impl Folder {
     /// Opens the folder of this path.
+    ///
+    /// # Errors
+    /// Fails where openat(2) does, and for a link that is not to be followed.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let mut folder = Self::at(if path.is_absolute() { "/" } else { "." })?;
         let mut left: VecDeque<OsString> = names(path).collect();
@@ -83,6 +87,25 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Opens a folder in this one, through no link; it is made where it is missing, for the user alone.
+    ///
+    /// # Errors
+    /// Fails where openat(2) or mkdirat(2) do, and for what is no folder.
+    pub fn below(&self, name: &OsStr) -> Result<Self, Errno> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let open = || openat(&self.fd, name, flags, Mode::empty());
+        let fd = match open() {
+            Err(Errno::ENOENT) => match mkdirat(&self.fd, name, Mode::S_IRWXU) {
+                // Another one who has just made it has done what was wanted.
+                Ok(()) | Err(Errno::EEXIST) => open(),
+                Err(error) => Err(error),
+            },
+            opened => opened,
+        }?;
+        let stat = fstat(&fd)?;
+        Ok(Self { fd, stat })
+    }
+
     fn at(path: &str) -> Result<Self, Errno> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let fd = open(path, flags, Mode::empty())?;
@@ -90,24 +113,50 @@ impl Folder {
         Ok(Self { fd, stat })
     }
 
+    /// What has a name in this folder now, looked at without opening it: that can block, or do things.
+    ///
+    /// # Errors
+    /// Fails where openat(2) does, but for what is not there.
+    pub fn entry(&self, name: &OsStr) -> Result<Option<(OwnedFd, FileStat)>, Errno> {
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        match openat(&self.fd, name, flags, Mode::empty()) {
+            Ok(entry) => {
+                let stat = fstat(&entry)?;
+                Ok(Some((entry, stat)))
+            }
+            Err(Errno::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether something in this folder was put there by the user or by root, as far as its owner or the folder's tells.
+    #[must_use]
     pub fn is_safe(&self, entry: &FileStat) -> bool {
         let others_may_write = self.stat.st_mode & (libc::S_IWGRP | libc::S_IWOTH) != 0;
         is_trusted(entry.st_uid) || is_trusted(self.stat.st_uid) && !others_may_write
     }
 
     /// Whether another user owns it, who may put something else in the place of anything that is in it; where gwp-race is root, also whether others of its group may.
+    #[must_use]
     pub fn is_foreign(&self) -> bool {
         let is_root = geteuid().is_root();
         !is_trusted(self.stat.st_uid) || is_root && self.stat.st_mode & libc::S_IWGRP != 0
     }
 
+    /// Whether another user owns it.
+    #[must_use]
+    pub fn is_of_another(&self) -> bool {
+        !is_trusted(self.stat.st_uid)
+    }
+
     /// Whether everybody may put something into this folder.
+    #[must_use]
     pub const fn is_open_to_all(&self) -> bool {
         self.stat.st_mode & libc::S_IWOTH != 0
     }
 
     /// Whether something in this folder is the folder's owner's, who loses nothing but his own when it is written to.
+    #[must_use]
     pub fn is_of_owner(&self, entry: &FileStat) -> bool {
         entry.st_uid == self.stat.st_uid
     }
