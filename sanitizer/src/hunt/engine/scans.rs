@@ -80,7 +80,7 @@ impl Engine {
                 });
                 self.upkeep.schedule.begin(monotonic_ns());
             }
-            Purpose::Upkeep => match self.take_in(scan) {
+            Purpose::Upkeep => match self.take_in_change(scan) {
                 Err(EngineError::Modules(RefreshError::Target(error))) if error.is_vanished() => {}
                 result => result?,
             },
@@ -97,6 +97,16 @@ impl Engine {
         self.rig.budget.begin_start_up(control);
     }
 
+    /// Takes in a scan of a program that was scanned before. (What a first one finds unloaded are the modules of the program before.)
+    fn take_in_change(&mut self, scan: Scan) -> Result<(), EngineError> {
+        if let Ok((_, changes)) = &scan
+            && changes.unloaded
+        {
+            self.crew.creations.forget_stacks();
+        }
+        self.take_in(scan)
+    }
+
     fn take_in(&mut self, scan: Scan) -> Result<(), EngineError> {
         let (modules, changes) = scan?;
         // Other code may stand at the same addresses now.
@@ -109,7 +119,6 @@ impl Engine {
         self.rig.modules = modules;
         if is_replaced {
             self.sampler.pairs.forget();
-            self.crew.creations.forget_stacks();
             self.adviser.tell_coverage_and_forget(&mut self.rig);
             self.adviser.strategy.forget();
             self.adviser.learned.lines.forget();
@@ -134,7 +143,7 @@ impl Engine {
     /// Judges what was caught by the modules of a scan. A process that has ended this moment had those of the scan before.
     fn judge_by(&mut self, scan: Scan, mut confirm: Box<Confirm>, completed: bool) {
         let before = self.rig.modules.clone();
-        if let Err(error) = self.take_in(scan) {
+        if let Err(error) = self.take_in_change(scan) {
             self.rig.outbox.send(&Notice::Debug(error.to_string()));
         }
         // What was executed there may have been another library's code, and have had another meaning.
