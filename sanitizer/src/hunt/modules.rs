@@ -268,17 +268,7 @@ impl ModuleSet {
         let mut mappings: Vec<_> = addresses.iter().filter_map(find).collect();
         mappings.sort_unstable_by_key(|mapping| mapping.start);
         mappings.dedup_by_key(|mapping| mapping.start);
-        let infos = mappings.into_iter().map(|mapping| MapInfo {
-            start: mapping.start.0,
-            end: mapping.end.0,
-            offset: mapping.offset.0,
-            read: mapping.perms.read,
-            write: mapping.perms.write,
-            execute: mapping.perms.exec,
-            shared: mapping.perms.shared,
-            name: mapping.name.to_string_lossy().into_owned(),
-        });
-        infos.collect()
+        mappings.into_iter().map(MapInfo::from).collect()
     }
 }
 

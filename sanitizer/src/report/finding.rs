@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::insn::{AccessKind, ByteUse, Destination, Regs};
 pub use crate::symbols::ModuleInfo;
+use crate::tracee::Mapping;
 pub use crate::verdict::RaceClass;
 
 /// The basic block that an instruction is in, where the compiler tells it.
@@ -160,6 +161,21 @@ pub struct MapInfo {
     pub shared: bool,
     /// The name: a path, `[heap]`, `[stack]`, `[anon:...]`, or empty for anonymous memory.
     pub name: String,
+}
+
+impl From<&Mapping> for MapInfo {
+    fn from(mapping: &Mapping) -> Self {
+        Self {
+            start: mapping.start.0,
+            end: mapping.end.0,
+            offset: mapping.offset.0,
+            read: mapping.perms.read,
+            write: mapping.perms.write,
+            execute: mapping.perms.exec,
+            shared: mapping.perms.shared,
+            name: mapping.name.to_string_lossy().into_owned(),
+        }
+    }
 }
 
 impl MapInfo {

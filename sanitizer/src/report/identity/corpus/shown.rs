@@ -114,17 +114,7 @@ fn infos(modules: &Modules) -> Vec<ModuleInfo> {
 
 fn maps(modules: &Modules, address: u64) -> Vec<MapInfo> {
     let mapping = modules.maps().find(RuntimeAddr(address));
-    let infos = mapping.into_iter().map(|mapping| MapInfo {
-        start: mapping.start.0,
-        end: mapping.end.0,
-        offset: mapping.offset.0,
-        read: mapping.perms.read,
-        write: mapping.perms.write,
-        execute: mapping.perms.exec,
-        shared: mapping.perms.shared,
-        name: mapping.name.to_string_lossy().into_owned(),
-    });
-    infos.collect()
+    mapping.into_iter().map(MapInfo::from).collect()
 }
 
 impl Led {
