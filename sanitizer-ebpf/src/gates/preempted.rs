@@ -1,14 +1,8 @@
 //! The scheduler's switches: who of the watched process is off its processor in the midst of user code, and since when.
 
-use aya_ebpf::{
-    EbpfContext as _,
-    helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
-    macros::raw_tracepoint,
-    programs::RawTracePointContext,
-};
+use aya_ebpf::{EbpfContext as _, macros::raw_tracepoint, programs::RawTracePointContext};
 use sanitizer_ebpf::{
-    Control, Counter, EVENT_BACK, NOTE_NS, SIGNAL_PENDING, TrapRegs, phase, place_of,
-    stands_in_user_code,
+    Control, Counter, EVENT_BACK, NOTE_NS, SIGNAL_PENDING, phase, place_of, stands_in_user_code,
 };
 
 use crate::{atomic, task::read_kernel};
@@ -17,6 +11,7 @@ use super::{
     block::{control, count, now, tell},
     current::{current_tgid, current_tid, is_watched, of_current},
     maps::PREEMPTED,
+    registers::user_registers,
     stop::is_held,
 };
 
@@ -85,9 +80,7 @@ fn end_stall(control: &Control) {
 /// The current thread of the watched process leaves its processor, though it could run on.
 #[inline(always)]
 fn leave(control: &Control, task: u64, state: u64, epoch: u64) {
-    // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
-    let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
-    let Some(regs) = read_kernel::<TrapRegs>(entry, 0) else {
+    let Some(regs) = user_registers() else {
         return;
     };
     if !stands_in_user_code(state, &regs) || !is_held(control, task) {

@@ -8,8 +8,7 @@ use aya_ebpf::{
     helpers::{
         bpf_get_current_task,
         generated::{
-            bpf_get_current_comm, bpf_get_current_task_btf, bpf_ktime_get_boot_ns,
-            bpf_probe_read_user as read_user, bpf_task_pt_regs,
+            bpf_get_current_comm, bpf_ktime_get_boot_ns, bpf_probe_read_user as read_user,
         },
     },
     macros::raw_tracepoint,
@@ -17,15 +16,16 @@ use aya_ebpf::{
 };
 use sanitizer_ebpf::{
     CREATION_NS, CREATOR_PIECE, CREATOR_STACK, Counter, EVENT_EXEC, EVENT_THREAD,
-    EVENT_THREADS_LEFT, NEW_THREAD_NS, NO_PROCESS, TrapRegs,
+    EVENT_THREADS_LEFT, NEW_THREAD_NS, NO_PROCESS,
 };
 
-use crate::{atomic, task::read_kernel};
+use crate::atomic;
 
 use super::{
     block::{control, count, tell},
     current::{current_tgid, current_tid, is_watched, tid_of},
     maps::CREATIONS,
+    registers::user_registers,
     stop::is_held,
 };
 
@@ -73,9 +73,7 @@ fn tell_creation(tid: u32, by: u32) {
         return;
     };
     let record = told.as_mut_ptr();
-    // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
-    let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
-    let regs = read_kernel::<TrapRegs>(entry, 0).unwrap_or_default();
+    let regs = user_registers().unwrap_or_default();
     // SAFETY: the record is reserved for this, and nobody else has a pointer to it.
     unsafe {
         (*record).tid = tid;

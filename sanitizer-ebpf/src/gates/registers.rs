@@ -2,8 +2,21 @@
 
 use core::ptr;
 
-use aya_ebpf::bindings::bpf_perf_event_data;
+use aya_ebpf::{
+    bindings::bpf_perf_event_data,
+    helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
+};
 use sanitizer_ebpf::TrapRegs;
+
+use crate::task::read_kernel;
+
+/// Those with which the current thread has entered the kernel, be it a system call or an interrupt; all of user mode, unless that has interrupted the kernel.
+#[inline(always)]
+pub(super) fn user_registers() -> Option<TrapRegs> {
+    // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
+    let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
+    read_kernel(entry, 0)
+}
 
 /// A general register by its number in instructions; 0 for [`NO_REGISTER`].
 #[inline(always)]

@@ -1,23 +1,19 @@
 //! Watchpoints: is an access evidence?
 
-use aya_ebpf::{
-    bindings::bpf_perf_event_data,
-    helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
-    programs::PerfEventContext,
-};
+use aya_ebpf::{bindings::bpf_perf_event_data, programs::PerfEventContext};
 use aya_log_ebpf::debug;
 use sanitizer_ebpf::{
     Control, Counter, EVENT_BUSY, EVENT_HIT, EVENT_KNOWN, FunctionEntry, KNOWN_BITS, KNOWN_TRAPS,
-    ModuleRange, TRAPS_PER_STALL, TrapRegs, access, phase, system_call,
+    ModuleRange, TRAPS_PER_STALL, access, phase, system_call,
 };
 
-use crate::{atomic, task::read_kernel};
+use crate::atomic;
 
 use super::{
     block::{control, count, refuse, swallow, tell},
     current::{current_tgid, current_tid, is_watched},
     record::{complete, is_recorded, next_record},
-    registers::copy_regs,
+    registers::{copy_regs, user_registers},
     sharing::{share_other, share_own, tell_of_sharing},
     site::site_reached,
     stop::{stop, stoppable},
@@ -170,9 +166,7 @@ fn kernel_access(
     shares: bool,
     is_early: bool,
 ) -> u32 {
-    // SAFETY: the helpers have no preconditions; the task is the current one, which has a kernel stack.
-    let entry = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as u64;
-    let Some(regs) = read_kernel::<TrapRegs>(entry, 0) else {
+    let Some(regs) = user_registers() else {
         return refuse(control, Counter::HitKernel, shares);
     };
     if regs.cs & RING == 0 || !system_call::moves_data(regs.orig_rax) {
