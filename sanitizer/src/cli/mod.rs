@@ -14,9 +14,11 @@ mod drawing;
 mod duration;
 mod enough;
 pub mod export;
+pub mod fleet;
 pub mod form;
 pub mod inspect;
 pub mod link;
+mod list_form;
 pub mod man;
 mod messages;
 mod not_executable;
@@ -24,6 +26,7 @@ mod not_watched;
 mod panics;
 mod passed_on;
 mod pauses;
+mod percent;
 mod programs;
 pub mod races;
 pub mod reporter;
@@ -31,6 +34,7 @@ mod rights;
 pub mod run;
 mod served_files;
 pub mod session;
+mod size;
 mod spares;
 mod starts;
 mod status;
@@ -90,6 +94,7 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(args),
         Command::Suppress(args) => suppress::run(args),
         Command::Races(args) => races::run(args),
+        Command::Fleet(args) => fleet::run(args),
         Command::Decisions(args) => decisions::run(args),
         Command::Man(args) => man::run(args),
         Command::Completions { shell } => completions::run(*shell),

@@ -1,13 +1,14 @@
 //! The options that `run` and `attach` share.
 
-use std::{ops::RangeInclusive, os::fd::RawFd, path::PathBuf, time::Duration};
+use std::{os::fd::RawFd, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::Format;
 use crate::cli::debug_files::DebugFileArgs;
-use crate::cli::duration::parse_duration;
-use crate::hunt::bounds::{self, SAMPLE_PERIOD, STALL, STOP_DEADLINE};
+use crate::cli::duration::{parse_duration, parse_within};
+use crate::cli::percent::parse_percent;
+use crate::hunt::bounds::{SAMPLE_PERIOD, STALL, STOP_DEADLINE};
 use crate::report::MappedPrefix;
 use crate::store::Address;
 
@@ -248,26 +249,6 @@ pub enum YesNo {
     No,
 }
 
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text);
-    match number.trim().parse::<f64>() {
-        Ok(percent) if bounds::is_share(percent / 100.0) => Ok(percent / 100.0),
-        _ => Err("give a share above 0 and up to 100, such as 1% or 0.5%".to_owned()),
-    }
-}
-
-fn parse_within(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if !bounds.contains(&duration) {
-        return Err(format!(
-            "give a time from {} to {}",
-            humantime::format_duration(*bounds.start()),
-            humantime::format_duration(*bounds.end())
-        ));
-    }
-    Ok(duration)
-}
-
 fn parse_period(text: &str) -> Result<Duration, String> {
     parse_within(text, &SAMPLE_PERIOD)
 }
@@ -278,19 +259,4 @@ fn parse_stall(text: &str) -> Result<Duration, String> {
 
 fn parse_deadline(text: &str) -> Result<Duration, String> {
     parse_within(text, &STOP_DEADLINE)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Check that shares are read with and without the sign, and nonsense is refused.
-    #[test]
-    fn shares() {
-        assert_eq!(parse_percent("1%"), Ok(0.01));
-        assert_eq!(parse_percent("0.5"), Ok(0.005));
-        for nonsense in ["", "%", "0", "-1", "101%", "nan", "inf", "one"] {
-            assert!(parse_percent(nonsense).is_err(), "{nonsense}");
-        }
-    }
 }

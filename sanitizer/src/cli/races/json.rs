@@ -4,7 +4,8 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::report::{Race, clean::write_json};
+use crate::cli::stdout::write_json_line;
+use crate::report::Race;
 use crate::store::{Said, State, StoredRace, Verdict, rfc3339};
 
 /// The version of the form.
@@ -204,11 +205,5 @@ pub fn write_line(out: &mut dyn Write, line: &Line<'_>) -> anyhow::Result<()> {
         schema: SCHEMA,
         line,
     };
-    // A pipe that nobody reads any more is to be known as such.
-    write_json(&line, &mut *out).map_err(|error| match error.io_error_kind() {
-        Some(kind) => anyhow::Error::from(std::io::Error::from(kind)),
-        None => error.into(),
-    })?;
-    out.write_all(b"\n")?;
-    Ok(())
+    write_json_line(out, &line)
 }

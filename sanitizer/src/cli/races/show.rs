@@ -6,10 +6,10 @@ use super::{
     StoreArgs,
     choice::Choice,
     json::{Line, Shown, write_line},
-    list::{ListForm, what},
+    list::what,
     now,
 };
-use crate::cli::stdout::written;
+use crate::cli::{list_form::ListForm, stdout::written};
 use crate::report::{clean::clean, race_text};
 use crate::store::{Said, StoredRace, rfc3339};
 

@@ -1,0 +1,453 @@
+//! Whose turn it is. A process is watched by *leases* of some seconds each, a few at the same time on a machine; this says when one begins and ends.
+//!
+//! A lease is paid from two [purses](Purse), that of the process and that of the machine, and what it may cost is set aside before it begins. The next
+//! one is drawn by lot, by what a build promises, how active a process is, and how long it has waited; whoever has waited half a day is
+//! next. Processes that live shortly are paid for together, by their build, and leased as soon as they begin, for by the time of a draw they are gone.
+//!
+//! Nothing is leased while the machine is short of processors or memory, while another tool holds the breakpoints, or when somebody has said so; `run` and `attach`
+//! by hand take their slots from here.
+
+mod build;
+mod lease;
+mod lottery;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, time::Duration};
+
+use build::Build;
+use lease::Lease;
+use record::Record;
+
+use super::{purse::Purse, settings::Settings};
+use lottery::Ticket;
+
+/// The shortest and the longest lease. To begin one costs some milliseconds, and what is found comes seldom after the first minute.
+pub const SHORTEST: Duration = Duration::from_secs(2);
+/// See [`SHORTEST`].
+pub const LONGEST: Duration = Duration::from_secs(60);
+/// A lease in which nothing new has come for so long is over.
+const QUIET: Duration = Duration::from_secs(10);
+/// After another tool has taken the breakpoints, they are tried again after so long.
+const RETRY: Duration = Duration::from_secs(30);
+/// What a process or the machine may save, as a share of its budget: with it none has over 1.2 % in any ten minutes where 1 % is the budget.
+const AHEAD: f64 = 0.2;
+/// The same for the machine, which never has more than its budget: what it may save is a part of it.
+const HOST_AHEAD: f64 = 0.1;
+
+/// A process, as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId(pub u64);
+
+/// A build of a program: the processes that execute the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BuildId(pub u32);
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// There is a process that may be watched.
+    Began {
+        /// The process.
+        process: ProcessId,
+        /// What it executes.
+        build: BuildId,
+        /// CPU time that it has used before anybody looked.
+        cpu: Duration,
+    },
+    /// A process was looked at.
+    Used {
+        /// The process.
+        process: ProcessId,
+        /// CPU time that it has used since it was started.
+        cpu: Duration,
+    },
+    /// A process has ended, or is not to be watched any more.
+    Ended {
+        /// The process.
+        process: ProcessId,
+    },
+    /// A lease has cost something since the last time.
+    Charged {
+        /// The process that has it.
+        process: ProcessId,
+        /// CPU time and time in which threads of it stood.
+        cost: Duration,
+        /// Something came of it that was not known.
+        is_new: bool,
+    },
+    /// A lease is over, by whatever reason; its slot is free.
+    LeaseEnded {
+        /// The process that had it.
+        process: ProcessId,
+    },
+    /// gwp-race itself has used CPU time otherwise.
+    Overhead {
+        /// So much since the last time.
+        cost: Duration,
+    },
+    /// So many slots are taken by hand.
+    ByHand {
+        /// How many.
+        slots: usize,
+    },
+    /// What is to be expected of a build, from 0 (nothing) to 1 (as much as of one of which nothing is known).
+    Promise {
+        /// The build.
+        build: BuildId,
+        /// See there.
+        promise: f64,
+    },
+    /// A build is never leased again.
+    LeftAlone {
+        /// The build.
+        build: BuildId,
+    },
+    /// Whether the machine is short of something.
+    Pressure {
+        /// See there.
+        is_high: bool,
+    },
+    /// Another tool has taken the breakpoints.
+    BreakpointsTaken,
+    /// Nothing is leased until then, or until [`Event::Resumed`].
+    Paused {
+        /// Until when.
+        until: Option<Duration>,
+    },
+    /// A pause is over.
+    Resumed,
+}
+
+/// Why a lease ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// It has lasted as long as any may.
+    Longest,
+    /// What was set aside for it is spent.
+    Spent,
+    /// Nothing new comes of it.
+    Quiet,
+    /// Its slot is wanted by somebody who does not live long.
+    Displaced,
+    /// Its slot is wanted by hand.
+    ByHand,
+    /// The machine is short of something.
+    Pressure,
+    /// Another tool wants the breakpoints.
+    Breakpoints,
+    /// Somebody has said so.
+    Paused,
+    /// Its build is left alone.
+    LeftAlone,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Action {
+    /// A lease begins.
+    Begin {
+        /// Of this process.
+        process: ProcessId,
+        /// It costs so much at most.
+        most: Duration,
+        /// And at any time at most this share of the CPU time that the process has used since it began.
+        share: f64,
+    },
+    /// A lease ends. Its slot is taken until [`Event::LeaseEnded`].
+    End {
+        /// Of this process.
+        process: ProcessId,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// What keeps leases from beginning.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holds {
+    is_pressed: bool,
+    /// Another tool has the breakpoints; they are tried again then.
+    retry: Option<Duration>,
+    is_paused: bool,
+    paused_until: Option<Duration>,
+}
+
+impl Holds {
+    /// What does so at this time.
+    fn reason(&mut self, now: Duration) -> Option<Reason> {
+        if self.paused_until.is_some_and(|until| until <= now) {
+            (self.is_paused, self.paused_until) = (false, None);
+        }
+        self.retry = self.retry.filter(|&retry| now < retry);
+        match self {
+            _ if self.is_paused => Some(Reason::Paused),
+            _ if self.is_pressed => Some(Reason::Pressure),
+            _ if self.retry.is_some() => Some(Reason::Breakpoints),
+            _ => None,
+        }
+    }
+}
+
+/// See the module. Times are counted from any fixed moment, and never go back.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    settings: Settings,
+    processors: u32,
+    random: fastrand::Rng,
+    host: Purse,
+    as_of: Duration,
+    builds: HashMap<BuildId, Build>,
+    processes: HashMap<ProcessId, Record>,
+    leases: Vec<Lease>,
+    by_hand: usize,
+    holds: Holds,
+    /// Processes that live shortly and have no lease yet, in the order of their beginnings.
+    urgent: Vec<ProcessId>,
+}
+
+impl Scheduler {
+    /// Knows no process yet. `processors`: of the machine; `seed`: of the lots.
+    #[must_use]
+    pub fn new(settings: Settings, processors: u32, seed: u64, now: Duration) -> Self {
+        let host = settings.budget.host;
+        let mut purse = Purse::new(host * (1.0 - HOST_AHEAD), host * HOST_AHEAD);
+        purse.earn(now, Duration::ZERO);
+        Self {
+            settings,
+            processors,
+            random: fastrand::Rng::with_seed(seed),
+            host: purse,
+            as_of: now,
+            builds: HashMap::new(),
+            processes: HashMap::new(),
+            leases: Vec::new(),
+            by_hand: 0,
+            holds: Holds::default(),
+            urgent: Vec::new(),
+        }
+    }
+
+    /// Takes note of what has happened. What is to be done about it, [`Scheduler::decide`] says.
+    pub fn take(&mut self, now: Duration, event: Event) {
+        match event {
+            Event::Began {
+                process,
+                build,
+                cpu,
+            } => self.begin(now, process, build, cpu),
+            Event::Used { process, cpu } => {
+                if let Some(record) = self.processes.get_mut(&process) {
+                    record.has_used(now, cpu);
+                }
+            }
+            Event::Ended { process } => self.end(now, process),
+            Event::Charged {
+                process,
+                cost,
+                is_new,
+            } => self.charge(now, process, cost, is_new),
+            Event::LeaseEnded { process } => {
+                self.leases.retain(|lease| lease.process != process);
+                if let Some(record) = self.processes.get_mut(&process) {
+                    record.lease_is_over();
+                }
+            }
+            Event::Overhead { cost } => self.host.spend(cost),
+            Event::ByHand { slots } => self.by_hand = slots,
+            Event::Promise { build, promise } => self.build(build).promise = promise,
+            Event::LeftAlone { build } => self.build(build).is_left_alone = true,
+            Event::Pressure { is_high } => self.holds.is_pressed = is_high,
+            Event::BreakpointsTaken => self.holds.retry = Some(now + RETRY),
+            Event::Paused { until } => {
+                (self.holds.is_paused, self.holds.paused_until) = (true, until);
+            }
+            Event::Resumed => (self.holds.is_paused, self.holds.paused_until) = (false, None),
+        }
+    }
+
+    /// What is to be done now. To be asked after events that are urgent, and about once a second; one lease begins at a time.
+    pub fn decide(&mut self, now: Duration) -> Vec<Action> {
+        let since = now.saturating_sub(self.as_of);
+        self.as_of = now;
+        self.host.earn(now, since * self.processors);
+        let mut actions = self.ends(now);
+        if self.holds.reason(now).is_none() {
+            actions.extend(self.next(now));
+        }
+        actions
+    }
+
+    /// How long somebody waits whose purse has allowed a lease.
+    #[must_use]
+    pub fn longest_wait(&self, now: Duration) -> Duration {
+        let waits = self.processes.values().map(|record| record.waits(now));
+        waits.max().unwrap_or_default()
+    }
+
+    fn build(&mut self, build: BuildId) -> &mut Build {
+        let rate = self.settings.budget.process;
+        self.builds
+            .entry(build)
+            .or_insert_with(|| Build::new(Purse::new(rate, rate * AHEAD)))
+    }
+
+    fn begin(&mut self, now: Duration, process: ProcessId, build: BuildId, cpu: Duration) {
+        let rate = self.settings.budget.process;
+        let purse = Purse::new(rate, rate * AHEAD);
+        let is_short_lived = self.build(build).is_short_lived();
+        let record = Record::new(build, purse, now, cpu);
+        self.processes.insert(process, record);
+        if is_short_lived {
+            self.urgent.push(process);
+        }
+    }
+
+    fn end(&mut self, now: Duration, process: ProcessId) {
+        self.leases.retain(|lease| lease.process != process);
+        self.urgent.retain(|&one| one != process);
+        if let Some(record) = self.processes.remove(&process) {
+            self.build(record.build()).has_ended(now, &record);
+        }
+    }
+
+    fn charge(&mut self, now: Duration, process: ProcessId, cost: Duration, is_new: bool) {
+        self.host.spend(cost);
+        let lease = self.leases.iter_mut().find(|one| one.process == process);
+        if let Some(lease) = lease {
+            lease.charge(now, cost, is_new);
+            let (by_build, build) = (lease.is_paid_by_build, lease.build);
+            if by_build {
+                self.build(build).purse.spend(cost);
+            } else if let Some(record) = self.processes.get_mut(&process) {
+                record.purse.spend(cost);
+            }
+        }
+    }
+
+    /// Leases that are to end, told once each.
+    fn ends(&mut self, now: Duration) -> Vec<Action> {
+        let held = self.holds.reason(now);
+        let slots = self.settings.limits.leases.saturating_sub(self.by_hand);
+        let mut too_many = self.leases.len().saturating_sub(slots);
+        let mut actions = Vec::new();
+        for lease in &mut self.leases {
+            let is_left_alone = self.builds.get(&lease.build);
+            let is_left_alone = is_left_alone.is_some_and(|build| build.is_left_alone);
+            // Those that have begun first are the first ones here.
+            let by_hand = too_many > 0;
+            too_many = too_many.saturating_sub(1);
+            let reason = held
+                .or(is_left_alone.then_some(Reason::LeftAlone))
+                .or(by_hand.then_some(Reason::ByHand))
+                .or_else(|| lease.reason_to_end(now));
+            if let Some(reason) = reason
+                && lease.is_to_end()
+            {
+                let process = lease.process;
+                actions.push(Action::End { process, reason });
+            }
+        }
+        actions
+    }
+
+    /// The next lease; or the end of one that makes room for it.
+    fn next(&mut self, now: Duration) -> Option<Action> {
+        let slots = self.settings.limits.leases.saturating_sub(self.by_hand);
+        let has_room = self.leases.len() < slots;
+        if let Some(process) = self.next_urgent(now) {
+            if has_room {
+                return self.lease(now, process, true);
+            }
+            let mut longest = self.leases.iter_mut();
+            let lease = longest.find(|lease| lease.may_be_displaced(now))?;
+            let process = lease.process;
+            return lease.is_to_end().then_some(Action::End {
+                process,
+                reason: Reason::Displaced,
+            });
+        }
+        if !has_room {
+            return None;
+        }
+        let process = self.draw(now)?;
+        self.lease(now, process, false)
+    }
+
+    /// Begins a lease, for which what it may cost is set aside.
+    fn lease(&mut self, now: Duration, process: ProcessId, by_build: bool) -> Option<Action> {
+        let free = self.free(now);
+        let record = self.processes.get_mut(&process)?;
+        let build = record.build();
+        record.is_leased(by_build);
+        let left = if by_build {
+            self.urgent.retain(|&one| one != process);
+            // Others of the build are paid by the same purse.
+            let leases = self.leases.iter();
+            let others = leases.filter(|one| one.is_paid_by_build && one.build == build);
+            let reserved: Duration = others.map(Lease::rest).sum();
+            let left = self.builds.get_mut(&build)?.purse.left(now);
+            left.saturating_sub(reserved)
+        } else {
+            record.purse.left(now)
+        };
+        let most = left.min(free);
+        self.leases
+            .push(Lease::new(process, build, now, most, by_build));
+        Some(Action::Begin {
+            process,
+            most,
+            share: self.settings.budget.lease,
+        })
+    }
+
+    /// What of the machine's purse is not set aside.
+    fn free(&mut self, now: Duration) -> Duration {
+        let reserved: Duration = self.leases.iter().map(Lease::rest).sum();
+        self.host.left(now).saturating_sub(reserved)
+    }
+
+    /// The process that lives shortly, has a purse, and has waited longest.
+    fn next_urgent(&mut self, now: Duration) -> Option<ProcessId> {
+        let free = self.free(now);
+        let share = self.settings.budget.lease;
+        let urgent = self.urgent.iter().copied();
+        let mut chosen = urgent.filter(|process| {
+            let record = self.processes.get(process);
+            let build = record.and_then(|record| self.builds.get_mut(&record.build()));
+            build.is_some_and(|build| build.can_pay(now, share, free))
+        });
+        let first = chosen.next();
+        drop(chosen);
+        // One that has lived on is drawn by lot like others.
+        let processes = &self.processes;
+        self.urgent.retain(|process| {
+            let record = processes.get(process);
+            record.is_some_and(|record| now.saturating_sub(record.began()) <= build::SHORT)
+        });
+        first
+    }
+
+    /// Draws one by lot of those whose purses allow it.
+    fn draw(&mut self, now: Duration) -> Option<ProcessId> {
+        let free = self.free(now);
+        let share = self.settings.budget.lease;
+        let mut tickets = Vec::new();
+        for (&process, record) in &mut self.processes {
+            let build = self.builds.get(&record.build());
+            let Some(build) = build.filter(|build| !build.is_left_alone) else {
+                continue;
+            };
+            if record.can_pay(now, share, free) {
+                tickets.push(Ticket {
+                    process,
+                    promise: build.promise,
+                    activity: record.activity(),
+                    waited: record.waits(now),
+                });
+            }
+        }
+        lottery::draw(&mut tickets, &mut self.random)
+    }
+}
