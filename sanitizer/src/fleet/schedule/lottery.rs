@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::ProcessId;
 
 /// Whoever has waited so long is next, before all others: so that nobody waits for twice as long.
-const LONG: Duration = Duration::from_secs(12 * 3600);
+pub(super) const LONG: Duration = Duration::from_secs(12 * 3600);
 /// A weight that is doubled after so long, and grows on like this.
 const DOUBLED: Duration = Duration::from_secs(600);
 /// What a build counts from which nothing is expected: what is not looked at cannot show that more is to be expected.
@@ -17,6 +17,8 @@ const LEAST_ACTIVITY: f64 = 0.01;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     pub(super) process: ProcessId,
+    /// What the shortest lease costs it.
+    pub(super) needs: Duration,
     pub(super) promise: f64,
     pub(super) activity: f32,
     pub(super) waited: Duration,
@@ -33,11 +35,11 @@ impl Ticket {
 }
 
 /// Draws one. The order of the tickets does not matter: they are sorted, so that the same seed gives the same lots.
-pub(super) fn draw(tickets: &mut [Ticket], random: &mut fastrand::Rng) -> Option<ProcessId> {
+pub(super) fn draw(tickets: &mut [Ticket], random: &mut fastrand::Rng) -> Option<Ticket> {
     tickets.sort_unstable_by_key(|ticket| ticket.process);
     let longest = tickets.iter().max_by_key(|ticket| ticket.waited)?;
     if longest.waited >= LONG {
-        return Some(longest.process);
+        return Some(*longest);
     }
     let all: f64 = tickets.iter().map(Ticket::weight).sum();
     let mut lot = random.f64() * all;
@@ -46,7 +48,7 @@ pub(super) fn draw(tickets: &mut [Ticket], random: &mut fastrand::Rng) -> Option
         lot < 0.0
     });
     // Rounding may leave a little of it.
-    drawn.or(tickets.last()).map(|ticket| ticket.process)
+    drawn.or(tickets.last()).copied()
 }
 
 #[cfg(test)]
@@ -56,6 +58,7 @@ mod tests {
     fn ticket(process: u64, promise: f64, activity: f32, waited: u64) -> Ticket {
         Ticket {
             process: ProcessId(process),
+            needs: Duration::ZERO,
             promise,
             activity,
             waited: Duration::from_secs(waited),
@@ -78,7 +81,7 @@ mod tests {
         let mut drawn = [0u32; 6];
         for _ in 0..DRAWS {
             let chosen = draw(&mut tickets.clone(), &mut random).unwrap();
-            drawn[chosen.0 as usize] += 1;
+            drawn[chosen.process.0 as usize] += 1;
         }
         for (process, weight) in [(1, 1.0), (2, 2.0), (3, 0.5), (4, 0.05), (5, 0.01)] {
             let expected = f64::from(DRAWS) * weight / 3.56;
@@ -86,7 +89,7 @@ mod tests {
             // Four standard deviations of a count.
             assert!(off <= 4.0 * expected.sqrt(), "{process}: {drawn:?}");
         }
-        assert_eq!(draw(&mut [], &mut random), None);
+        assert!(draw(&mut [], &mut random).is_none());
     }
 
     /// Check that whoever has waited half a day is next, the one who has waited longest first.
@@ -100,7 +103,8 @@ mod tests {
             ticket(3, 0.0, 0.0, long + 1),
         ];
         for _ in 0..100 {
-            assert_eq!(draw(&mut tickets, &mut random), Some(ProcessId(3)));
+            let drawn = draw(&mut tickets, &mut random).unwrap();
+            assert_eq!(drawn.process, ProcessId(3));
         }
     }
 }

@@ -205,6 +205,8 @@ pub struct Scheduler {
     holds: Holds,
     /// Processes that live shortly and have no lease yet, in the order of their beginnings.
     urgent: Vec<ProcessId>,
+    /// Who was drawn and waits until the machine has saved enough: those that need less do not come before him.
+    drawn: Option<ProcessId>,
 }
 
 impl Scheduler {
@@ -226,6 +228,7 @@ impl Scheduler {
             by_hand: 0,
             holds: Holds::default(),
             urgent: Vec::new(),
+            drawn: None,
         }
     }
 
@@ -356,7 +359,10 @@ impl Scheduler {
     fn next(&mut self, now: Duration) -> Option<Action> {
         let slots = self.settings.limits.leases.saturating_sub(self.by_hand);
         let has_room = self.leases.len() < slots;
-        if let Some(process) = self.next_urgent(now) {
+        let drawn = self.drawn(now);
+        // Who has waited long comes before those who cannot wait.
+        let is_late = drawn.is_some_and(|drawn| drawn.waited >= lottery::LONG);
+        if !is_late && let Some(process) = self.next_urgent(now) {
             if has_room {
                 return self.lease(now, process, true);
             }
@@ -368,11 +374,9 @@ impl Scheduler {
                 reason: Reason::Displaced,
             });
         }
-        if !has_room {
-            return None;
-        }
-        let process = self.draw(now)?;
-        self.lease(now, process, false)
+        let drawn = drawn.filter(|drawn| has_room && drawn.needs <= self.free(now))?;
+        self.drawn = None;
+        self.lease(now, drawn.process, false)
     }
 
     /// Begins a lease, for which what it may cost is set aside.
@@ -429,25 +433,34 @@ impl Scheduler {
         first
     }
 
-    /// Draws one by lot of those whose purses allow it.
-    fn draw(&mut self, now: Duration) -> Option<ProcessId> {
-        let free = self.free(now);
-        let share = self.settings.budget.lease;
-        let mut tickets = Vec::new();
-        for (&process, record) in &mut self.processes {
-            let build = self.builds.get(&record.build());
-            let Some(build) = build.filter(|build| !build.is_left_alone) else {
-                continue;
-            };
-            if record.can_pay(now, share, free) {
-                tickets.push(Ticket {
-                    process,
-                    promise: build.promise,
-                    activity: record.activity(),
-                    waited: record.waits(now),
-                });
-            }
+    /// Who was drawn, if his purse allows it still; else one is drawn by lot of those whose purses do.
+    fn drawn(&mut self, now: Duration) -> Option<Ticket> {
+        if let Some(ticket) = self.drawn.and_then(|process| self.ticket(now, process)) {
+            return Some(ticket);
         }
-        lottery::draw(&mut tickets, &mut self.random)
+        let processes: Vec<_> = self.processes.keys().copied().collect();
+        let mut tickets = Vec::new();
+        for process in processes {
+            tickets.extend(self.ticket(now, process));
+        }
+        let drawn = lottery::draw(&mut tickets, &mut self.random);
+        self.drawn = drawn.map(|ticket| ticket.process);
+        drawn
+    }
+
+    /// What a process takes part with, if its purse allows a lease.
+    fn ticket(&mut self, now: Duration, process: ProcessId) -> Option<Ticket> {
+        let record = self.processes.get_mut(&process)?;
+        let build = self.builds.get(&record.build())?;
+        if build.is_left_alone {
+            return None;
+        }
+        Some(Ticket {
+            process,
+            needs: record.needs(now, self.settings.budget.lease)?,
+            promise: build.promise,
+            activity: record.activity(),
+            waited: record.waits(now),
+        })
     }
 }

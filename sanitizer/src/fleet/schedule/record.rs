@@ -76,19 +76,19 @@ impl Record {
         self.cpu = self.cpu.max(cpu);
     }
 
-    /// Whether its purse, and what is free of the machine's, pay for a lease of the shortest kind; it waits from the first time on.
-    pub(super) fn can_pay(&mut self, now: Duration, share: f64, free: Duration) -> bool {
+    /// What a lease of the shortest kind needs, if its purse pays for one; it waits from the first time on.
+    pub(super) fn needs(&mut self, now: Duration, share: f64) -> Option<Duration> {
         if self.is_leased {
-            return false;
+            return None;
         }
         let needs = SHORTEST
             .mul_f64(share * f64::from(self.activity))
             .max(LEAST);
         if self.purse.left(now) < needs {
-            return false;
+            return None;
         }
         self.waits_since.get_or_insert(now);
-        needs <= free
+        Some(needs)
     }
 
     /// How long it has waited.

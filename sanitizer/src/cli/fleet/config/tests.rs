@@ -63,10 +63,10 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 19));
+    assert_eq!((first.user, first.line), (Some(0), 20));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 25);
+    assert_eq!(second.line, 26);
     let empty = parse("").unwrap();
     assert_eq!(empty.settings, Settings::default());
     assert!(empty.rules.0.is_empty());
