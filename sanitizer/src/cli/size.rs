@@ -44,7 +44,16 @@ mod tests {
             assert_eq!(show_size(parse_size(shown).unwrap()), shown);
         }
         assert_eq!(show_size(1000), "1000 bytes");
-        for nonsense in ["", "150", "MiB", "-1MiB", "+1MiB", "1.5GiB", "1MB", "99999999999GiB"] {
+        for nonsense in [
+            "",
+            "150",
+            "MiB",
+            "-1MiB",
+            "+1MiB",
+            "1.5GiB",
+            "1MB",
+            "99999999999GiB",
+        ] {
             assert!(parse_size(nonsense).is_err(), "{nonsense}");
         }
     }

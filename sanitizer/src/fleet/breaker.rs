@@ -132,7 +132,9 @@ fn factor(arm: Arm, ratio: f64) -> f64 {
 
 fn mixture(likelihoods: &[f64]) -> f64 {
     let weighted = likelihoods.iter().zip(WEIGHTS);
-    weighted.map(|(likelihood, weight)| likelihood * weight).sum()
+    weighted
+        .map(|(likelihood, weight)| likelihood * weight)
+        .sum()
 }
 
 /// Evidence that is enough in a build's trial of this number, from 1: the chances of a false alarm are 6/(pi n)^2 of all, whose sum is all.

@@ -39,8 +39,7 @@ impl Gauge {
     /// Takes a look; whether pressure is too high now.
     pub fn look(&mut self, pressure: Pressure) -> bool {
         let factor = if self.is_high { LOW } else { 1.0 };
-        self.is_high =
-            pressure.cpu >= HIGH.cpu * factor || pressure.memory >= HIGH.memory * factor;
+        self.is_high = pressure.cpu >= HIGH.cpu * factor || pressure.memory >= HIGH.memory * factor;
         self.is_high
     }
 }
@@ -55,7 +54,14 @@ mod tests {
         let text = "some avg10=12.34 avg60=0.00 avg300=0.00 total=1234\n\
                     full avg10=1.00 avg60=0.00 avg300=0.00 total=12\n";
         assert_eq!(some_avg10(text), Some(12.34));
-        for other in ["", "some", "full avg10=1.00", "some avg10=x", "some avg10=-1", "some avg10=nan"] {
+        for other in [
+            "",
+            "some",
+            "full avg10=1.00",
+            "some avg10=x",
+            "some avg10=-1",
+            "some avg10=nan",
+        ] {
             assert_eq!(some_avg10(other), None, "{other}");
         }
         if let Ok(text) = std::fs::read_to_string("/proc/pressure/cpu") {

@@ -220,7 +220,8 @@ mod tests {
         assert!(path("**/server", "/opt/x/server"));
         assert!(path("/opt/{a,b}/[x-z]?", "/opt/b/y1"));
         assert!(!path("/srv/**", "/srvx/a"));
-        let group = |pattern, group: &str| Pattern::of_group(pattern).unwrap().matches(group.as_ref());
+        let group =
+            |pattern, group: &str| Pattern::of_group(pattern).unwrap().matches(group.as_ref());
         assert!(group("*/prod-*", "/kubepods.slice/prod-1.slice/cri.scope"));
         assert!(group("/system.slice/*", "/system.slice/x.service"));
         assert!(!group("*/prod-*", "/system.slice/x.service"));

@@ -172,9 +172,8 @@ impl Descent {
                         // SAFETY: as above.
                         unsafe { item.as_ptr().cast::<descent::Executed>().read_unaligned() }
                     });
-                    let executed = executed.and_then(|told| {
-                        Executed::told(told.file, &told.path, told.event.by)
-                    });
+                    let executed = executed
+                        .and_then(|told| Executed::told(told.file, &told.path, told.event.by));
                     return Some(News::Executes {
                         pid,
                         name,

@@ -164,11 +164,8 @@ impl Discovery {
             match event.kind {
                 EXECUTES if item.len() >= size_of::<discovery::Executed>() => {
                     // SAFETY: as above.
-                    let told = unsafe {
-                        item.as_ptr()
-                            .cast::<discovery::Executed>()
-                            .read_unaligned()
-                    };
+                    let told =
+                        unsafe { item.as_ptr().cast::<discovery::Executed>().read_unaligned() };
                     let executed = Executed::told(told.file, &told.path, event.parent);
                     return Some(News::Executes { pid, executed });
                 }
@@ -197,9 +194,8 @@ impl Discovery {
         let state = State(discovery::FileState::of(file));
         fault::before("bpf(BPF_MAP_UPDATE_ELEM)", || "DULL".to_owned())?;
         let done = self.dull.insert(key, state, 0);
-        done.map(|()| true).map_err(|cause| {
-            KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "DULL", chain(&cause))
-        })
+        done.map(|()| true)
+            .map_err(|cause| KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "DULL", chain(&cause)))
     }
 
     /// The end of a process that was told of is of no interest.

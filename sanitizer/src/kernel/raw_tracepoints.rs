@@ -60,9 +60,9 @@ impl RawTracepoints {
     /// # Errors
     /// There is none of this name.
     pub(super) fn map(&mut self, name: &str) -> Result<Map, KernelError> {
-        self.ebpf.take_map(name).ok_or_else(|| {
-            KernelError::other("loading", name, "the eBPF object has no such thing")
-        })
+        self.ebpf
+            .take_map(name)
+            .ok_or_else(|| KernelError::other("loading", name, "the eBPF object has no such thing"))
     }
 
     /// Makes a map one of a type.
@@ -126,7 +126,11 @@ pub(super) fn of_kernel<T>(
     look_up(&types).map_err(unreadable)
 }
 
-fn failed(call: &'static str, what: &str, cause: &(dyn std::error::Error + 'static)) -> KernelError {
+fn failed(
+    call: &'static str,
+    what: &str,
+    cause: &(dyn std::error::Error + 'static),
+) -> KernelError {
     let error = KernelError::other(call, what.to_owned(), chain(cause));
     if is_refusal(cause) {
         error.into_refusal()

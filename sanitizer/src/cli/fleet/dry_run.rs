@@ -125,7 +125,11 @@ pub(super) fn table(found: &[Found], name_of: impl Fn(u32) -> Option<String>) ->
 fn closing(machine: &Machine, rollout: f64) -> String {
     let mut text = format!(
         "{} of {} processes would be watched.\n",
-        if machine.takes_part { machine.watched } else { 0 },
+        if machine.takes_part {
+            machine.watched
+        } else {
+            0
+        },
         machine.processes
     );
     if !machine.takes_part {
@@ -136,7 +140,7 @@ fn closing(machine: &Machine, rollout: f64) -> String {
     }
     if machine.hidden > 0 {
         text.push_str(&format!(
-            "{} may not be looked into by this user: run it as root.\n",
+            "{} may not be looked into: that takes root, or CAP_SYS_PTRACE.\n",
             machine.hidden
         ));
     }

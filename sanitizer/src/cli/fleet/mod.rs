@@ -1,6 +1,7 @@
 //! `gwp-race fleet`: how the processes of a machine are to be watched.
 
 pub mod config;
+pub mod discovery;
 mod dry_run;
 mod json;
 pub mod survey;

@@ -5,7 +5,10 @@ use std::{io, path::Path};
 use nix::unistd::Pid;
 
 use crate::{
-    cli::covered::{Covered, CoveredFiles},
+    cli::{
+        covered::{Covered, CoveredFiles},
+        descendants::start_ticks,
+    },
     fleet::{
         process::{Kind, OPT_OUT, Process},
         rule::{Rules, Said},
@@ -63,11 +66,7 @@ impl Surveyor {
     /// # Errors
     /// `/proc` cannot be read.
     pub fn all(&mut self) -> io::Result<Vec<Found>> {
-        let mut pids = Vec::new();
-        for entry in std::fs::read_dir("/proc")? {
-            let name = entry?.file_name();
-            pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
-        }
+        let mut pids: Vec<_> = pids()?.collect();
         pids.sort_unstable();
         Ok(pids.into_iter().filter_map(|pid| self.look(pid)).collect())
     }
@@ -75,7 +74,7 @@ impl Surveyor {
     /// One process; nothing of one that is gone.
     pub fn look(&mut self, pid: u32) -> Option<Found> {
         let id = Pid::from_raw(pid.cast_signed());
-        let start_ticks = Stat::read(id, id).ok()?.start_ticks;
+        let started = start_ticks(pid)?;
         let kind = match self.kind(id) {
             Ok(kind) => kind,
             Err(error) if error.is_vanished() => return None,
@@ -95,10 +94,9 @@ impl Surveyor {
             Err(verdict) => verdict,
         };
         // What was found may be of another one, which has got its id.
-        let now = Stat::read(id, id).ok()?.start_ticks;
-        (now == start_ticks).then(|| Found {
+        (start_ticks(pid) == Some(started)).then(|| Found {
             pid,
-            start_ticks,
+            start_ticks: started,
             container: matches!(kind, Kind::Program(_))
                 .then(|| container(id))
                 .flatten(),
@@ -174,6 +172,20 @@ impl Surveyor {
             None => verdict,
         })
     }
+}
+
+/// All processes, in any order.
+fn pids() -> io::Result<impl Iterator<Item = u32>> {
+    let entries = std::fs::read_dir("/proc")?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+/// All processes, each with when it was started.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub(super) fn started() -> io::Result<impl Iterator<Item = (u32, u64)>> {
+    Ok(pids()?.filter_map(|pid| Some((pid, start_ticks(pid)?))))
 }
 
 /// Whether an environment (proc_pid_environ(5)) says that its process is not to be watched.

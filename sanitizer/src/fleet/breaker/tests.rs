@@ -55,9 +55,27 @@ fn who_dies_by_leases_is_left_alone() {
 #[test]
 fn who_dies_more_often_is_left_alone() {
     for (kind, most) in [
-        (Kind { without: 0.0, with: 0.3 }, 200),
-        (Kind { without: 0.02, with: 0.5 }, 200),
-        (Kind { without: 0.3, with: 0.9 }, 1000),
+        (
+            Kind {
+                without: 0.0,
+                with: 0.3,
+            },
+            200,
+        ),
+        (
+            Kind {
+                without: 0.02,
+                with: 0.5,
+            },
+            200,
+        ),
+        (
+            Kind {
+                without: 0.3,
+                with: 0.9,
+            },
+            1000,
+        ),
     ] {
         for seed in 0..200 {
             let mut random = fastrand::Rng::with_seed(seed);
@@ -66,18 +84,29 @@ fn who_dies_more_often_is_left_alone() {
     }
 }
 
-/// How often programs end abnormally, per process: counted on a machine that built, tested and ran this project (see `Recorded`), with programs that always
-/// fail.
-const RECORDED: [(&str, f64); 1] = [("placeholder", 0.5)];
+/// How programs have ended in 90 s on a machine on which this project was built and tested (`bench_discovery ends 90`): how many processes, and how many of them
+/// by a signal or another code than 0. For many that is nothing abnormal: grep(1) tells so that it has found nothing.
+const RECORDED: [(&str, u32, u32); 10] = [
+    ("bash", 39, 0),
+    ("cc", 8, 1),
+    ("git", 19, 8),
+    ("grep", 12, 9),
+    ("ls", 9, 8),
+    ("readlink", 15, 15),
+    ("rustc", 17, 0),
+    ("sh", 11, 2),
+    ("true", 24_786, 0),
+    ("unit tests that were killed", 70, 70),
+];
 
-/// Check that no harmless build is left alone in a day: each kind of program that was recorded, a thousand builds of it, leased all day without a
-/// pause.
+/// Check that no harmless build is left alone in a day: of each program that was recorded a hundred builds, leased all day without a pause.
 #[test]
 fn a_day_without_false_alarms() {
-    /// Of the shortest leases.
+    /// Of half a minute.
     const LEASES_A_DAY: u32 = 24 * 3600 / 30;
     const BUILDS: u64 = 100;
-    for (program, abnormal) in RECORDED {
+    for (program, all, abnormal) in RECORDED {
+        let abnormal = f64::from(abnormal) / f64::from(all);
         let kind = Kind {
             without: abnormal,
             with: abnormal,
@@ -101,7 +130,11 @@ fn false_alarms_are_as_rare_as_promised() {
         let mut random = fastrand::Rng::with_seed(seed.into());
         let mut likelihoods = [1.0; RATIOS.len()];
         for _ in 0..500 {
-            let arm = if random.bool() { Arm::Lease } else { Arm::Control };
+            let arm = if random.bool() {
+                Arm::Lease
+            } else {
+                Arm::Control
+            };
             for (likelihood, ratio) in likelihoods.iter_mut().zip(RATIOS) {
                 *likelihood *= factor(arm, ratio);
             }

@@ -99,7 +99,10 @@ fn who_lives_shortly_is_leased_at_once() {
     assert!(delays.len() >= 20, "{}", delays.len());
     // The one whose slot is taken may have begun just now, and it takes a step to tell it.
     for &(number, delay) in &delays {
-        assert!(number >= 3 && delay <= SHORTEST + 2 * World::STEP, "{number} {delay:?}");
+        assert!(
+            number >= 3 && delay <= SHORTEST + 2 * World::STEP,
+            "{number} {delay:?}"
+        );
     }
 }
 
@@ -211,10 +214,13 @@ fn what_is_set_aside_is_given_back() {
         let cpu = secs(5 + second);
         scheduler.take(secs(second), Event::Used { process: one, cpu });
     }
-    scheduler.take(secs(600), Event::Used {
-        process: other,
-        cpu: secs(5),
-    });
+    scheduler.take(
+        secs(600),
+        Event::Used {
+            process: other,
+            cpu: secs(5),
+        },
+    );
     let actions = scheduler.decide(secs(600));
     let [
         Action::Begin {
@@ -231,16 +237,22 @@ fn what_is_set_aside_is_given_back() {
     assert!(most > secs(1) && most <= Duration::from_millis(1200));
     let before = scheduler.host.left(secs(600));
     assert_eq!(scheduler.free(secs(600)), before - most);
-    scheduler.take(secs(601), Event::Charged {
-        process,
-        cost: Duration::from_millis(50),
-        is_new: true,
-    });
+    scheduler.take(
+        secs(601),
+        Event::Charged {
+            process,
+            cost: Duration::from_millis(50),
+            is_new: true,
+        },
+    );
     scheduler.take(secs(601), Event::LeaseEnded { process });
     let left = scheduler.free(secs(601));
     assert_eq!(left, before - Duration::from_millis(50));
-    scheduler.take(secs(601), Event::Overhead {
-        cost: Duration::from_millis(10),
-    });
+    scheduler.take(
+        secs(601),
+        Event::Overhead {
+            cost: Duration::from_millis(10),
+        },
+    );
     assert_eq!(scheduler.free(secs(601)), left - Duration::from_millis(10));
 }

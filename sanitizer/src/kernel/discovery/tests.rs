@@ -110,10 +110,7 @@ fn what_is_dropped() {
     run(&mut discovery, true);
     assert!(discovery.dropped() >= 1);
     // Its size is another one.
-    shell(
-        folder.path(),
-        "cp program new; echo >> new; mv new program",
-    );
+    shell(folder.path(), "cp program new; echo >> new; mv new program");
     run(&mut discovery, false);
 
     let mut child = Command::new(&program)

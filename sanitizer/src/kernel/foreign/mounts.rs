@@ -44,17 +44,7 @@ const HOLD_FILES: [&str; 17] = [
 
 /// Those whose files are on other machines, and for which the kernel waits as long as those are silent.
 const REMOTE: [&str; 11] = [
-    "afs",
-    "beegfs",
-    "ceph",
-    "cifs",
-    "gpfs",
-    "lustre",
-    "nfs",
-    "nfs4",
-    "orangefs",
-    "smb3",
-    "wekafs",
+    "afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs", "nfs4", "orangefs", "smb3", "wekafs",
 ];
 
 /// What can be expected of a file system.

@@ -161,9 +161,7 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
         all.values = table.truth("values").unwrap_or(usual.values);
         table.end();
     }
-    all.rollout = file
-        .text("rollout", parse_percent)
-        .unwrap_or(usual.rollout);
+    all.rollout = file.text("rollout", parse_percent).unwrap_or(usual.rollout);
     all
 }
 

@@ -76,25 +76,65 @@ fn all_keys() {
 #[test]
 fn what_is_wrong() {
     for (text, line, told) in [
-        ("[budget]\nhots = \"1%\"", 2, "no key \"hots\" in [budget]: write host"),
+        (
+            "[budget]\nhots = \"1%\"",
+            2,
+            "no key \"hots\" in [budget]: write host",
+        ),
         ("\n[budgets]", 2, "no key \"budgets\" here: write budget"),
-        ("[export]\notlp = \"x\"", 1, "known here are: budget, limits, learn, evidence, rollout, rule"),
-        ("[budget]\nhost = \"50%\"", 2, "host of [budget]: 50% is not from 0.01% to 10%"),
-        ("[budget]\nhost = 0.01", 2, "host of [budget]: float is no text: put it into quotes"),
+        (
+            "[export]\notlp = \"x\"",
+            1,
+            "known here are: budget, limits, learn, evidence, rollout, rule",
+        ),
+        (
+            "[budget]\nhost = \"50%\"",
+            2,
+            "host of [budget]: 50% is not from 0.01% to 10%",
+        ),
+        (
+            "[budget]\nhost = 0.01",
+            2,
+            "host of [budget]: float is no text: put it into quotes",
+        ),
         ("[budget]\nprocess = \"6%\"", 1, "raise lease"),
         ("budget = 3", 1, "write [budget] in a line of its own"),
-        ("[limits]\nleases = 5", 2, "leases of [limits]: 5 is not from 1 to 4"),
+        (
+            "[limits]\nleases = 5",
+            2,
+            "leases of [limits]: 5 is not from 1 to 4",
+        ),
         ("[limits]\nleases = -1", 2, "write a whole number"),
         ("[limits]\nmemory = \"1MB\"", 2, "such as 150MiB"),
-        ("[limits]\nmemory = \"64MiB\"\ntables = \"64MiB\"", 1, "raise memory"),
+        (
+            "[limits]\nmemory = \"64MiB\"\ntables = \"64MiB\"",
+            1,
+            "raise memory",
+        ),
         ("[learn]\nhalf_life = \"1s\"", 2, "give a time from 1h"),
         ("[evidence]\nvalues = \"no\"", 2, "write true or false"),
         ("rollout = \"0\"", 1, "give a share above 0"),
         ("\n[[rule]]\nexe = \"/srv/**\"", 2, "add it"),
-        ("[[rule]]\nwatch = true\nexe = \"srv\"", 3, "begin it with / or **"),
-        ("[[rule]]\nwatch = true\nuser = \"no such user\"", 3, "getent passwd"),
-        ("[[rule]]\nwatch = true\ncomm = \"gwp-race-long-name\"", 3, "write \"gwp-race-long-n\""),
-        ("[[rule]]\nwatch = true\ncom = \"x\"", 3, "in [[rule]]: write comm"),
+        (
+            "[[rule]]\nwatch = true\nexe = \"srv\"",
+            3,
+            "begin it with / or **",
+        ),
+        (
+            "[[rule]]\nwatch = true\nuser = \"no such user\"",
+            3,
+            "getent passwd",
+        ),
+        (
+            "[[rule]]\nwatch = true\ncomm = \"gwp-race-long-name\"",
+            3,
+            "write \"gwp-race-long-n\"",
+        ),
+        (
+            "[[rule]]\nwatch = true\ncom = \"x\"",
+            3,
+            "in [[rule]]: write comm",
+        ),
         ("rule = 1", 1, "write each rule as [[rule]]"),
         ("[budget\nhost = 1", 1, "this is no TOML"),
     ] {
@@ -125,7 +165,8 @@ fn named_files() {
     let error = Config::read(Some(&path)).unwrap_err();
     assert!(format!("{error:#}").contains("--config"), "{error:#}");
     std::fs::write(&path, ALL).unwrap();
-    let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mode =
+        |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o600);
     assert_eq!(Config::read(Some(&path)).unwrap().path, Some(path.clone()));
     mode(0o666);

@@ -25,9 +25,7 @@ fn start(flags: &[&str], variable: Option<&str>) -> Child {
 }
 
 fn look(surveyor: &mut Surveyor, child: &Child) -> Found {
-    surveyor
-        .look(child.pid().as_raw().cast_unsigned())
-        .unwrap()
+    surveyor.look(child.pid().as_raw().cast_unsigned()).unwrap()
 }
 
 fn by(text: &str) -> Surveyor {
@@ -42,7 +40,10 @@ fn who_is_watched() {
     let mut usual = by("");
     let decides = |found: &Found| (found.verdict.watch, found.verdict.reason.name());
     assert_eq!(decides(&look(&mut usual, &covered)), (true, "metadata"));
-    assert_eq!(decides(&look(&mut usual, &uncovered)), (false, "no-metadata"));
+    assert_eq!(
+        decides(&look(&mut usual, &uncovered)),
+        (false, "no-metadata")
+    );
     let folder = covered.exe();
     let folder = folder.parent().unwrap().display();
     let mut rules = by(&format!(
@@ -110,7 +111,9 @@ fn fleet_json_follows_the_schema() {
         watched: 1,
         hidden: 0,
     };
-    let processes = found.iter().map(|one| json::Line::Process(dry_run::line(one)));
+    let processes = found
+        .iter()
+        .map(|one| json::Line::Process(dry_run::line(one)));
     for line in processes.chain([json::Line::Machine(machine)]) {
         let mut written = Vec::new();
         json::write_line(&mut written, &line).unwrap();
@@ -138,7 +141,12 @@ fn groups_and_environments() {
     }
     assert!(has_opted_out(b"A=b\0GWP_RACE=off\0C=d\0"));
     assert!(has_opted_out(b"GWP_RACE=off"));
-    for environment in [&b""[..], b"XGWP_RACE=off\0", b"GWP_RACE=of\0", b"GWP_RACE=off \0"] {
+    for environment in [
+        &b""[..],
+        b"XGWP_RACE=off\0",
+        b"GWP_RACE=of\0",
+        b"GWP_RACE=off \0",
+    ] {
         assert!(!has_opted_out(environment));
     }
 }
