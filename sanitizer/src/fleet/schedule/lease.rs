@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{BuildId, LONGEST, ProcessId, QUIET, Reason, SHORTEST};
+use super::{
+    LONGEST, QUIET, SHORTEST,
+    event::{BuildId, ProcessId, Reason},
+};
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ProcessId;
+use super::event::ProcessId;
 
 /// Whoever has waited so long is next, before all others: so that nobody waits for twice as long.
 pub(super) const LONG: Duration = Duration::from_secs(12 * 3600);

@@ -8,6 +8,8 @@
 //! by hand take their slots from here.
 
 mod build;
+mod event;
+mod holds;
 mod lease;
 mod lottery;
 mod record;
@@ -16,7 +18,10 @@ mod tests;
 
 use std::{collections::HashMap, time::Duration};
 
+pub use event::{Action, BuildId, Event, ProcessId, Reason};
+
 use build::Build;
+use holds::Holds;
 use lease::Lease;
 use record::Record;
 
@@ -29,166 +34,10 @@ pub const SHORTEST: Duration = Duration::from_secs(2);
 pub const LONGEST: Duration = Duration::from_secs(60);
 /// A lease in which nothing new has come for so long is over.
 const QUIET: Duration = Duration::from_secs(10);
-/// After another tool has taken the breakpoints, they are tried again after so long.
-const RETRY: Duration = Duration::from_secs(30);
 /// What a process or the machine may save, as a share of its budget: with it none has over 1.2 % in any ten minutes where 1 % is the budget.
 const AHEAD: f64 = 0.2;
 /// The same for the machine, which never has more than its budget: what it may save is a part of it.
 const HOST_AHEAD: f64 = 0.1;
-
-/// A process, as long as it lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProcessId(pub u64);
-
-/// A build of a program: the processes that execute the same file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BuildId(pub u32);
-
-/// What has happened.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event {
-    /// There is a process that may be watched.
-    Began {
-        /// The process.
-        process: ProcessId,
-        /// What it executes.
-        build: BuildId,
-        /// CPU time that it has used before anybody looked.
-        cpu: Duration,
-    },
-    /// A process was looked at.
-    Used {
-        /// The process.
-        process: ProcessId,
-        /// CPU time that it has used since it was started.
-        cpu: Duration,
-    },
-    /// A process has ended, or is not to be watched any more.
-    Ended {
-        /// The process.
-        process: ProcessId,
-    },
-    /// A lease has cost something since the last time.
-    Charged {
-        /// The process that has it.
-        process: ProcessId,
-        /// CPU time and time in which threads of it stood.
-        cost: Duration,
-        /// Something came of it that was not known.
-        is_new: bool,
-    },
-    /// A lease is over, by whatever reason; its slot is free.
-    LeaseEnded {
-        /// The process that had it.
-        process: ProcessId,
-    },
-    /// gwp-race itself has used CPU time otherwise.
-    Overhead {
-        /// So much since the last time.
-        cost: Duration,
-    },
-    /// So many slots are taken by hand.
-    ByHand {
-        /// How many.
-        slots: usize,
-    },
-    /// What is to be expected of a build, from 0 (nothing) to 1 (as much as of one of which nothing is known).
-    Promise {
-        /// The build.
-        build: BuildId,
-        /// See there.
-        promise: f64,
-    },
-    /// A build is never leased again.
-    LeftAlone {
-        /// The build.
-        build: BuildId,
-    },
-    /// Whether the machine is short of something.
-    Pressure {
-        /// See there.
-        is_high: bool,
-    },
-    /// Another tool has taken the breakpoints.
-    BreakpointsTaken,
-    /// Nothing is leased until then, or until [`Event::Resumed`].
-    Paused {
-        /// Until when.
-        until: Option<Duration>,
-    },
-    /// A pause is over.
-    Resumed,
-}
-
-/// Why a lease ends before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// It has lasted as long as any may.
-    Longest,
-    /// What was set aside for it is spent.
-    Spent,
-    /// Nothing new comes of it.
-    Quiet,
-    /// Its slot is wanted by somebody who does not live long.
-    Displaced,
-    /// Its slot is wanted by hand.
-    ByHand,
-    /// The machine is short of something.
-    Pressure,
-    /// Another tool wants the breakpoints.
-    Breakpoints,
-    /// Somebody has said so.
-    Paused,
-    /// Its build is left alone.
-    LeftAlone,
-}
-
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Action {
-    /// A lease begins.
-    Begin {
-        /// Of this process.
-        process: ProcessId,
-        /// It costs so much at most.
-        most: Duration,
-        /// And at any time at most this share of the CPU time that the process has used since it began.
-        share: f64,
-    },
-    /// A lease ends. Its slot is taken until [`Event::LeaseEnded`].
-    End {
-        /// Of this process.
-        process: ProcessId,
-        /// Why.
-        reason: Reason,
-    },
-}
-
-/// What keeps leases from beginning.
-#[derive(Clone, Copy, Debug, Default)]
-struct Holds {
-    is_pressed: bool,
-    /// Another tool has the breakpoints; they are tried again then.
-    retry: Option<Duration>,
-    is_paused: bool,
-    paused_until: Option<Duration>,
-}
-
-impl Holds {
-    /// What does so at this time.
-    fn reason(&mut self, now: Duration) -> Option<Reason> {
-        if self.paused_until.is_some_and(|until| until <= now) {
-            (self.is_paused, self.paused_until) = (false, None);
-        }
-        self.retry = self.retry.filter(|&retry| now < retry);
-        match self {
-            _ if self.is_paused => Some(Reason::Paused),
-            _ if self.is_pressed => Some(Reason::Pressure),
-            _ if self.retry.is_some() => Some(Reason::Breakpoints),
-            _ => None,
-        }
-    }
-}
 
 /// See the module. Times are counted from any fixed moment, and never go back.
 #[derive(Clone, Debug)]
@@ -262,11 +111,9 @@ impl Scheduler {
             Event::Promise { build, promise } => self.build(build).promise = promise,
             Event::LeftAlone { build } => self.build(build).is_left_alone = true,
             Event::Pressure { is_high } => self.holds.is_pressed = is_high,
-            Event::BreakpointsTaken => self.holds.retry = Some(now + RETRY),
-            Event::Paused { until } => {
-                (self.holds.is_paused, self.holds.paused_until) = (true, until);
-            }
-            Event::Resumed => (self.holds.is_paused, self.holds.paused_until) = (false, None),
+            Event::BreakpointsTaken => self.holds.breakpoints_are_taken(now),
+            Event::Paused { until } => self.holds.pause(until),
+            Event::Resumed => self.holds.resume(),
         }
     }
 

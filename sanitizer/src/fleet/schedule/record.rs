@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BuildId, SHORTEST};
+use super::{SHORTEST, event::BuildId};
 use crate::fleet::purse::Purse;
 
 /// How fast what was seen of activity is forgotten: a look counts as much as all before it.
