@@ -219,7 +219,7 @@ fn show_share(share: &f64) -> String {
     percent(*share)
 }
 
-/// A share as [`parse_percent`] reads it.
+/// A share as the file writes it: in percent.
 pub fn percent(share: f64) -> String {
     /// So that 1 % is not 1.0000000000000002 %.
     const DIGITS: f64 = 1e6;
