@@ -50,6 +50,7 @@ impl Session {
         let preparation = Preparation {
             stop_deadline_ns: nanos(self.args.stop_deadline),
             gate_log: self.args.verbose >= 2,
+            slots: 1,
         };
         let id = self.next_link;
         self.next_link += 1;

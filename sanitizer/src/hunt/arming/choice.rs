@@ -83,6 +83,21 @@ impl Arming {
         }
         // Whoever has them may end.
         self.patience = PATIENCE;
+        let watched = self.watch_processors(threads, gates);
+        if !self.clocks.are_by_cpu() && !self.watchpoints.are_by_cpu() {
+            self.lent = None;
+        }
+        watched
+    }
+
+    fn watch_processors(&mut self, threads: usize, gates: &Gates) -> Result<(), KernelError> {
+        if self.lent.is_none() {
+            self.lent = self.processors.lend();
+        }
+        if self.lent.is_none() {
+            let cause = "another process is watched by processor at present";
+            return Err(KernelError::other("lending", "the processors", cause));
+        }
         if !self.clocks.are_by_cpu() {
             self.clocks = Clocks::on_cpus(self.period, gates)?;
         }

@@ -99,6 +99,12 @@ impl Engine {
             .store(at, SeqCst);
     }
 
+    /// CPU time that those have used who watch, before this process and for it, ns.
+    #[must_use]
+    pub fn worked_ns(&self) -> u64 {
+        self.rig.budget.clock().pair_ns()
+    }
+
     /// Charges what others have worked for this target.
     pub fn charge(&mut self, ns: u64) {
         self.rig

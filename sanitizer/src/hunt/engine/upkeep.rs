@@ -7,7 +7,7 @@ use gwp_race_abi::{Counter, phase};
 use crate::hunt::delivery;
 use crate::hunt::delivery::{LAST_RESORT, choose_delivery};
 use crate::hunt::wire::{Notice, Statistics};
-use crate::kernel::process::{cpu_time_ns, monotonic_ns};
+use crate::kernel::process::monotonic_ns;
 use crate::tracee;
 
 use super::rig::Rig;
@@ -75,7 +75,7 @@ impl Engine {
 
     /// Looks for what is new in the program: modules, values, threads, how it uses the processors. That takes its time.
     pub(super) fn look_after_program(&mut self) -> Result<(), EngineError> {
-        let begun = cpu_time_ns();
+        let begun = self.rig.budget.clock().ns();
         if self.sampler.state.is_idle() {
             self.choose_delivery()?;
             self.scan_when_idle();
@@ -98,7 +98,7 @@ impl Engine {
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.crew.take_in_new_threads(&mut self.rig)?;
         self.crew.take_back(&mut self.rig)?;
-        let worked = cpu_time_ns().saturating_sub(begun);
+        let worked = self.rig.budget.clock().ns().saturating_sub(begun);
         self.upkeep
             .schedule
             .rest(monotonic_ns(), self.rig.budget.rest_after(worked));

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
-use super::super::wire;
+use super::super::wire::{self, Command, Setup};
 use super::preparation::read_preparation;
 use super::*;
 
@@ -21,11 +21,13 @@ fn who_has_ended_is_told_and_left() {
             preparation: Preparation {
                 stop_deadline_ns: 20_000_000,
                 gate_log: false,
+                slots: 1,
             },
-            gates: Gates::in_user_space().unwrap(),
+            gates: vec![Gates::in_user_space().unwrap()],
+            sockets: Vec::new(),
             refusal: None,
             trap_cost_ns: 0,
-            news: process::child_news().unwrap(),
+            ears: Ear::several(1).unwrap(),
         };
         trace(ready, ours)
     });
@@ -60,6 +62,7 @@ fn limits_are_the_tracers_too() {
     let preparation = Preparation {
         stop_deadline_ns: 20_000_000,
         gate_log: false,
+        slots: 1,
     };
     let read = |bytes: &[u8]| {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();

@@ -16,22 +16,10 @@ pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// CPU time of the calling process in nanoseconds.
-#[must_use]
-pub fn cpu_time_ns() -> u64 {
-    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
 /// CPU time of the calling thread in nanoseconds.
 #[must_use]
 pub fn thread_cpu_time_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-/// CPU time of the calling process and its parent together, in nanoseconds: of a tracer and its watchdog.
-#[must_use]
-pub fn pair_cpu_time_ns() -> u64 {
-    cpu_time_ns() + parent_cpu_time_ns().unwrap_or_default()
 }
 
 /// CPU time of the calling process's parent in nanoseconds; `None` where the kernel does not tell.

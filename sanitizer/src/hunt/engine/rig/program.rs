@@ -112,12 +112,13 @@ mod tests {
 
     use crate::{
         hunt::{
+            arming::Processors,
             engine::{Engine, Lasting},
             loader::Loader,
             strategy::Name,
             wire::{Outbox, Setup},
         },
-        kernel::{gates::Gates, perf::Delivery, tables::Tables},
+        kernel::{gates::Gates, perf::Delivery, process::WorkClock, tables::Tables},
         tracee::testing::Child,
     };
 
@@ -133,7 +134,9 @@ mod tests {
         };
         let lasting = Lasting {
             gates: Gates::in_user_space().unwrap(),
-            loader: Loader::start(Tables::unneeded()).unwrap(),
+            loader: Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap(),
+            clock: WorkClock::of_share(1),
+            processors: Processors::default(),
             trap_cost_ns: 1000,
         };
         let (socket, _) = UnixStream::pair().unwrap();
