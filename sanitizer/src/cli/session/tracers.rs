@@ -54,8 +54,8 @@ impl Session {
         };
         let id = self.next_link;
         self.next_link += 1;
-        let link = Link::start(id, &preparation, self.message_sender.clone())?;
-        self.links.insert(id, link);
+        let links = Link::start(std::iter::once(id), preparation, &self.message_sender)?;
+        self.links.extend(links);
         Ok(id)
     }
 
