@@ -15,10 +15,7 @@ mod pulse;
 mod slot;
 
 use std::{
-    os::{
-        fd::OwnedFd,
-        unix::net::UnixStream,
-    },
+    os::{fd::OwnedFd, unix::net::UnixStream},
     panic,
     time::Duration,
 };

@@ -11,11 +11,7 @@
 //!
 //! Should somebody stop the watchdog and then the tracer, the kernel ends the tracer by a timer ([`crate::kernel::dead_man`]).
 
-use std::{
-    os::fd::BorrowedFd,
-    sync::atomic::Ordering::SeqCst,
-    time::Duration,
-};
+use std::{os::fd::BorrowedFd, sync::atomic::Ordering::SeqCst, time::Duration};
 
 use nix::unistd::Pid;
 

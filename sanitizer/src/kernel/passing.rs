@@ -191,7 +191,13 @@ pub fn give_descriptor(socket: &UnixStream, descriptor: BorrowedFd<'_>) -> io::R
     let rights = [ControlMessage::ScmRights(&passed)];
     let part = [IoSlice::new(&[0])];
     loop {
-        match sendmsg::<()>(socket.as_raw_fd(), &part, &rights, MsgFlags::MSG_NOSIGNAL, None) {
+        match sendmsg::<()>(
+            socket.as_raw_fd(),
+            &part,
+            &rights,
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        ) {
             Ok(_) => return Ok(()),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),

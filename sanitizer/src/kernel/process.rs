@@ -14,9 +14,9 @@ use super::KernelError;
 use super::fault;
 
 pub use news::Ear;
-pub use time::{
-    CpuClock, monotonic_ns, nanos, parent_cpu_time_ns, thread_cpu_time_ns,
-};
+#[cfg(test)]
+pub(crate) use news::testing;
+pub use time::{CpuClock, monotonic_ns, nanos, parent_cpu_time_ns, thread_cpu_time_ns};
 pub use work::WorkClock;
 
 /// The calling process gets SIGKILL when the thread that started it ends.

@@ -50,9 +50,8 @@ fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// Where the kernel keeps what the gates read.
 fn offsets() -> Result<btf::KernelOffsets, KernelError> {
-    btf::KernelOffsets::load().map_err(|cause| {
-        KernelError::other("reading BTF", "the running kernel", cause.to_string())
-    })
+    btf::KernelOffsets::load()
+        .map_err(|cause| KernelError::other("reading BTF", "the running kernel", cause.to_string()))
 }
 
 impl Gates {

@@ -72,14 +72,40 @@ impl Ear {
 }
 
 #[cfg(test)]
+pub(crate) mod testing {
+    use std::{os::unix::process::CommandExt as _, process::Command};
+
+    use super::child_news;
+
+    /// Whether this is a process all of whose threads have signals blocked, as those of a tracer have. If not, the test that asks was executed in one meanwhile, and has passed.
+    pub(crate) fn are_signals_blocked() -> bool {
+        const INSIDE: &str = "GWP_RACE_TEST_BLOCKED";
+        if std::env::var_os(INSIDE).is_some() {
+            return true;
+        }
+        let name = std::thread::current().name().unwrap().to_owned();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([&name, "--exact"]).env(INSIDE, "yes");
+        // SAFETY: between fork and exec it makes calls that signal-safety(7) allows.
+        unsafe {
+            command.pre_exec(|| match child_news() {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.source),
+            });
+        }
+        assert!(command.status().unwrap().success());
+        false
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::{
-        os::unix::process::CommandExt as _,
         process::Command,
         time::{Duration, Instant},
     };
 
-    use super::*;
+    use super::{testing::are_signals_blocked, *};
     use crate::kernel::{process::wait_readable, ptrace};
 
     const LIMIT: Duration = Duration::from_secs(30);
@@ -90,20 +116,7 @@ mod tests {
     fn each_hears_of_its_own() {
         const THREADS: usize = 4;
         const CHILDREN: usize = 50;
-        /// Says that this is the process in which all threads have the signals blocked.
-        const INSIDE: &str = "GWP_RACE_TEST_EARS";
-        if std::env::var_os(INSIDE).is_none() {
-            let name = std::thread::current().name().unwrap().to_owned();
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args([&name, "--exact"]).env(INSIDE, "yes");
-            // SAFETY: between fork and exec it makes two calls that signal-safety(7) allows.
-            unsafe {
-                command.pre_exec(|| match child_news() {
-                    Ok(_) => Ok(()),
-                    Err(error) => Err(error.source),
-                });
-            }
-            assert!(command.status().unwrap().success());
+        if !are_signals_blocked() {
             return;
         }
         let ears = Ear::several(THREADS).unwrap();

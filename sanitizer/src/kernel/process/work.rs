@@ -88,7 +88,10 @@ mod tests {
         .join()
         .unwrap();
         let handed_over = one.handed_over_ns.load(SeqCst) - before;
-        assert!((WORK_NS..4 * WORK_NS).contains(&handed_over), "{handed_over}");
+        assert!(
+            (WORK_NS..4 * WORK_NS).contains(&handed_over),
+            "{handed_over}"
+        );
         work();
         let seen = one.ns();
         assert!(seen >= before + 2 * WORK_NS);
