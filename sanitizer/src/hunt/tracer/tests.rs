@@ -7,7 +7,7 @@ use super::preparation::read_preparation;
 use super::*;
 use crate::kernel::calibrate::trap_cost_ns;
 use crate::kernel::gates::GateLog;
-use crate::kernel::process::testing::are_signals_blocked;
+use crate::kernel::process::testing::is_sigchld_blocked;
 use crate::tracee::testing::Child;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -116,7 +116,7 @@ fn slots_lease_in_turns() {
             char end;
             return read(0, &end, 1) == 1 && shared > 0 ? 7 : 1;
         }"#;
-    if !are_signals_blocked() {
+    if !is_sigchld_blocked() {
         return;
     }
     let pairs = std::iter::repeat_with(|| UnixStream::pair().unwrap());

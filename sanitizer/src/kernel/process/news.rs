@@ -75,10 +75,9 @@ impl Ear {
 pub(crate) mod testing {
     use std::{os::unix::process::CommandExt as _, process::Command};
 
-    use super::child_news;
-
-    /// Whether this is a process all of whose threads have signals blocked, as those of a tracer have. If not, the test that asks was executed in one meanwhile, and has passed.
-    pub(crate) fn are_signals_blocked() -> bool {
+    /// Whether this is a process all of whose threads have SIGCHLD blocked, as those of a tracer have, so that nobody else takes it. If not, the test that asks was executed in one meanwhile,
+    /// and has passed.
+    pub(crate) fn is_sigchld_blocked() -> bool {
         const INSIDE: &str = "GWP_RACE_TEST_BLOCKED";
         if std::env::var_os(INSIDE).is_some() {
             return true;
@@ -88,9 +87,12 @@ pub(crate) mod testing {
         command.args([&name, "--exact"]).env(INSIDE, "yes");
         // SAFETY: between fork and exec it makes calls that signal-safety(7) allows.
         unsafe {
-            command.pre_exec(|| match child_news() {
-                Ok(_) => Ok(()),
-                Err(error) => Err(error.source),
+            command.pre_exec(|| {
+                let mut child: libc::sigset_t = std::mem::zeroed();
+                libc::sigemptyset(&raw mut child);
+                libc::sigaddset(&raw mut child, libc::SIGCHLD);
+                libc::sigprocmask(libc::SIG_BLOCK, &raw const child, std::ptr::null_mut());
+                Ok(())
             });
         }
         assert!(command.status().unwrap().success());
@@ -105,7 +107,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    use super::{testing::are_signals_blocked, *};
+    use super::{testing::is_sigchld_blocked, *};
     use crate::kernel::{process::wait_readable, ptrace};
 
     const LIMIT: Duration = Duration::from_secs(30);
@@ -116,7 +118,7 @@ mod tests {
     fn each_hears_of_its_own() {
         const THREADS: usize = 4;
         const CHILDREN: usize = 50;
-        if !are_signals_blocked() {
+        if !is_sigchld_blocked() {
             return;
         }
         let ears = Ear::several(THREADS).unwrap();
