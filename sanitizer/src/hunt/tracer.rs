@@ -213,7 +213,7 @@ impl Tracer {
                     self.news.as_fd(),
                     self.commands.socket.as_fd(),
                     engine.gates().events_fd(),
-                    engine.loader().news(),
+                    engine.news(),
                     end.unwrap_or(self.news.as_fd()),
                 ],
                 Some(sleep),
@@ -228,9 +228,9 @@ impl Tracer {
                 process::drain(self.news.as_fd());
             }
             if look {
-                engine.loader().hear();
+                engine.hear();
             }
-            engine.turn()?;
+            engine.turn(child)?;
             if command {
                 self.commands.read();
             }

@@ -111,32 +111,53 @@ impl Guess {
     }
 
     fn with(belief: &Belief, at_hand: Option<&AtHand>, look: f64, value: &mut Value<'_>) -> Self {
+        let all = Self::if_it_may(belief, at_hand, look, value, |_| true);
+        all.unwrap_or(Self {
+            lambda: belief.lambda,
+            race: 0.0,
+            in_time: 0.0,
+            mu: 0.0,
+            look: 0.0,
+        })
+    }
+
+    /// The same, as long as it may come to so many races, with what is taken for known by then; nothing where it may not.
+    fn if_it_may(
+        belief: &Belief,
+        at_hand: Option<&AtHand>,
+        look: f64,
+        value: &mut Value<'_>,
+        may: impl Fn(f64) -> bool,
+    ) -> Option<Self> {
+        let rho = value.of_beta(belief.rho);
+        let news = belief.nu.at_most();
+        let races = belief.stalls.after_at_most(rho);
+        let races = at_hand.map_or(races, |at_hand| at_hand.stalls.after_at_most(races));
+        if !may(races * news + look) {
+            return None;
+        }
         let (anywhere, mu) = (value.of_beta(belief.sigma), value.of_gamma(belief.mu));
-        let races = belief.races(value.of_beta(belief.rho), anywhere, mu);
-        let in_time = belief.stalls.in_time(anywhere, mu);
-        let [of_timely, of_early] = belief
-            .stalls
+        let sigma = at_hand.map_or(anywhere, |at_hand| value.of_beta(at_hand.sigma));
+        let (races, in_time) = belief.stalls.after_and_in_time(rho, anywhere, mu);
+        let after = |races| match at_hand {
+            Some(at_hand) => at_hand.stalls.after_and_in_time(races, sigma, mu).0,
+            None => races,
+        };
+        if !may(sigma * (after(races) * news + look)) {
+            return None;
+        }
+        let [of_timely, of_early] = (belief.stalls)
             .parts(anywhere, mu)
             .map(|part| value.of_beta(part));
         let shows = in_time * of_timely;
         let in_all = shows + (1.0 - in_time) * of_early;
-        let races = races * in_all;
-        let in_time = shows / in_all.max(1e-12);
-        let (lambda, sigma, races) = match at_hand {
-            Some(at_hand) => {
-                let sigma = value.of_beta(at_hand.sigma);
-                let races = at_hand.stalls.after(races, sigma, mu);
-                (at_hand.lambda, sigma, races)
-            }
-            None => (belief.lambda, anywhere, races),
-        };
-        Self {
-            lambda,
-            race: sigma * races * value.of_news(belief.nu),
-            in_time,
+        Some(Self {
+            lambda: at_hand.map_or(belief.lambda, |at_hand| at_hand.lambda),
+            race: sigma * after(races * in_all) * value.of_news(belief.nu),
+            in_time: shows / in_all.max(1e-12),
             mu,
             look: sigma * look,
-        }
+        })
     }
 
     /// Races that are to be expected of doing that with somebody who has come.
@@ -152,6 +173,30 @@ impl Guess {
             Then::Look(_) => self.look,
             Then::LetGo => 0.0,
         }
+    }
+}
+
+/// What is to be done at a site must be worth more than this.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar(pub f64);
+
+impl Bar {
+    /// What is thought of a site, as if it were known ([`Guess::draw`]); nothing where whatever could be done there would be worth less than the bar: no
+    /// more is drawn then than is needed to know that.
+    pub fn draw(
+        self,
+        belief: &Belief,
+        at_hand: Option<&AtHand>,
+        look: f64,
+        price: &Price,
+        random: &mut fastrand::Rng,
+    ) -> Option<Guess> {
+        let lambda = at_hand.map_or(belief.lambda, |at_hand| at_hand.lambda);
+        let (comes, _) = lambda.within(WAITS_S[WAITS_S.len() - 1]);
+        // To wait costs at least this, however that is done; and to stop somebody who has come, if it is not watched in advance.
+        let least = price.of_budget * (price.wait_s + comes * price.stop_s);
+        let may = |brings: f64| comes * brings > self.0 * least;
+        Guess::if_it_may(belief, at_hand, look, &mut Value(Some(random)), may)
     }
 }
 
