@@ -355,6 +355,7 @@ pub fn best_of_preempted(guess: &Guess, price: &Price, left: Duration) -> (f64, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::{belief::Circumstances, counts::Counts};
     use super::*;
 
     const PRICE: Price = Price {
@@ -462,6 +463,64 @@ mod tests {
         assert_eq!(best_of_preempted(&GUESS, &PRICE, short).1, short);
         let none = Guess { race: 0.0, ..GUESS };
         assert_eq!(best_of_preempted(&none, &PRICE, left).0, 0.0);
+    }
+
+    /// Check that nothing is passed over that would be better than what it has to be better than, with the same draws, and much of what would be far from it.
+    #[test]
+    fn only_what_is_worse_is_passed_over() {
+        const TRIES: u64 = 2000;
+        let mut random = fastrand::Rng::with_seed(1);
+        let (mut all, mut passed) = (0, 0);
+        for seed in 0..TRIES {
+            let mut some = |most: f64| most * random.f64() * f64::from(u8::from(random.bool()));
+            let caught = some(3.0);
+            let counts = Counts {
+                came: some(20.0),
+                waited_s: some(2.0),
+                used: some(4.0),
+                unused: some(4.0),
+                met: some(4.0),
+                meeting_s: some(0.1),
+                quiet: 1.0 + some(20.0),
+                quiet_ahead: some(1.0),
+                quiet_s: some(0.05),
+                locked: some(2.0),
+                caught,
+                in_time: some(caught),
+                news: some(caught),
+                ..Counts::default()
+            };
+            let around = Circumstances {
+                comes: some(1.0),
+                writes: some(1.0) > 0.0,
+                names: some(1.0) > 0.0,
+                ..Circumstances::default()
+            };
+            let belief = Belief::of(&counts, &around);
+            let at_hand = AtHand::of(&counts, &counts, belief.lambda);
+            let at_hand = (some(1.0) > 0.0).then_some(&at_hand);
+            let look = some(0.3);
+            let draw = |worth| {
+                let mut random = fastrand::Rng::with_seed(seed);
+                Bar(worth).draw(&belief, at_hand, look, &PRICE, &mut random)
+            };
+            let Some(guess) = draw(0.0) else {
+                continue;
+            };
+            let advance = Advance {
+                address: AddressId(1),
+                passed: 0.0,
+            };
+            let ways = [None, Some(advance)].map(|advance| best(&guess, &PRICE, advance).worth);
+            let worth = ways[0].max(ways[1]);
+            assert_eq!(
+                draw(0.999 * worth).map(|guess| guess.race),
+                Some(guess.race)
+            );
+            all += 1;
+            passed += usize::from(draw(20.0 * worth).is_none());
+        }
+        assert!(all > 1000 && 3 * passed > all, "{passed} of {all}");
     }
 
     /// Check that a look is taken where it tells more than a stall finds.
