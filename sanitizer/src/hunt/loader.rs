@@ -138,6 +138,12 @@ impl Loader {
         self.bell.as_fd()
     }
 
+    /// What makes it readable: others who work for the engine's thread ring it as well.
+    #[must_use]
+    pub const fn bell(&self) -> &Arc<Bell> {
+        &self.bell
+    }
+
     /// Takes note that it is readable. Whoever has waited for it does so, whether or not it is answers that he looks for now: an answer can be
     /// taken before it is told of, and what nobody hears would let nobody sleep.
     pub fn hear(&self) {

@@ -4,7 +4,6 @@ use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
@@ -13,6 +12,7 @@ use super::memory;
 use super::procfs::path;
 use super::threads::{self, live_thread};
 use crate::kernel::foreign::{ForeignError, ForeignFile, Purpose};
+use crate::kernel::process::CpuClock;
 
 /// `EI_CLASS` of elf(5) for a 64-bit file.
 const ELFCLASS64: u8 = 2;
@@ -50,10 +50,10 @@ pub fn executed(pid: Pid) -> Result<PathBuf, TargetError> {
 /// CPU time that all threads of a process have used so far, exited ones too, in user and
 /// kernel mode, in nanoseconds' resolution.
 pub fn cpu_time(pid: Pid) -> Result<Duration, TargetError> {
-    clock_getcpuclockid(pid)
-        .and_then(clock_gettime)
-        .map(Duration::from)
-        .map_err(|_| TargetError::Vanished(pid))
+    CpuClock::of(pid.as_raw().cast_unsigned())
+        .told_ns()
+        .map(Duration::from_nanos)
+        .ok_or(TargetError::Vanished(pid))
 }
 
 /// The instruction set that a process runs.

@@ -118,6 +118,9 @@ impl Engine {
                 .tell_elsewhere(|modules, pc| modules.place(pc).is_some());
         }
         self.rig.modules = modules;
+        if changes.changed || changes.bound {
+            self.adviser.code_has_changed();
+        }
         if is_replaced {
             self.sampler.pairs.forget();
             self.adviser.tell_coverage_and_forget(&mut self.rig);

@@ -151,7 +151,7 @@ impl Engine {
             .stop_waiting(&mut self.rig, &mut self.adviser);
         self.sampler.enter(&self.rig, phase::CLOSED);
         self.rig.arming.reset_to(tid);
-        self.rig.program.pid = tid;
+        self.rig.program.executes_another(tid);
         self.rig.program.check_architecture()?;
         let delivery = choose_delivery(tid, &self.rig.gates)?.unwrap_or(LAST_RESORT);
         self.upkeep.unstoppable.is_told = false;

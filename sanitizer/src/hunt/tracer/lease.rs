@@ -91,7 +91,7 @@ impl Lease<'_> {
                     told,
                     self.commands.socket.as_fd(),
                     engine.gates().events_fd(),
-                    engine.loader().news(),
+                    engine.news(),
                     end.unwrap_or(child),
                 ],
                 Some(sleep),
@@ -106,9 +106,9 @@ impl Lease<'_> {
                 self.ear.hear();
             }
             if look {
-                engine.loader().hear();
+                engine.hear();
             }
-            engine.turn()?;
+            engine.turn(child || told)?;
             if command {
                 self.commands.read();
             }

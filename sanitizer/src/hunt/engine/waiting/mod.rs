@@ -31,10 +31,8 @@ pub use wanted::Early;
 const SHORTEST_REST: Duration = Duration::from_millis(5);
 const LONGEST_REST: Duration = Duration::from_millis(640);
 
-/// How long the events may take until they are ready for a site, and how often that is looked at. A grace period
-/// of RCU on all processors takes less, as a rule.
+/// How long the events may take until they are ready for a site. A grace period of RCU on all processors takes less, as a rule.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
-const PREPARATION: Duration = Duration::from_millis(2);
 
 /// Why a site was not waited at, or a thread not stalled.
 pub const NOT_READY: &str = "watchpoint-not-ready";
@@ -60,19 +58,6 @@ impl Coming {
     /// A clock sample, for so long. It is unknown what is going to be watched; who writes is of interest in any case.
     fn sample(time: Duration, random: &mut fastrand::Rng) -> Self {
         Self::Sample(time, kind_of_any(random))
-    }
-
-    /// Somebody who is off its processor. To make the events ready for the other kind of accesses takes longer than most of them are off, so
-    /// they are mostly taken as they are.
-    fn preempted(rig: &mut Rig, random: &mut fastrand::Rng) -> Self {
-        /// How many of 256 do not.
-        const CHANGES: u8 = 32;
-        let kinds = [WatchKind::ReadsAndWrites, WatchKind::Writes];
-        let present = kinds
-            .into_iter()
-            .find(|kind| rig.arming.watchpoints().are_for(*kind));
-        let present = present.filter(|_| random.u8(..) >= CHANGES);
-        Self::Preempted(present.unwrap_or_else(|| kind_of_any(random)))
     }
 
     /// What the other threads' accesses are going to be watched for.
@@ -137,6 +122,9 @@ pub struct Waiting {
     pub count: u64,
     /// Somebody who is off its processor is to be taken now.
     takes_preempted: bool,
+    /// What others' accesses are to be watched for if somebody is taken who is off its processor, as was seen right before the decision; `None` where nobody
+    /// is who could be.
+    pub for_preempted: Option<WatchKind>,
 }
 
 impl Waiting {
@@ -165,6 +153,13 @@ impl Waiting {
 }
 
 impl Waiting {
+    /// The events may be ready by now.
+    pub const fn hear(&mut self) {
+        if matches!(self.doing, Doing::Preparing(..)) {
+            self.next = 0;
+        }
+    }
+
     /// Goes on preparing the next wait; false if none is prepared.
     pub fn goes_on(&mut self, rig: &mut Rig, adviser: &mut Adviser, now: u64) -> bool {
         let Doing::Preparing(coming, until) = self.doing else {
@@ -222,7 +217,10 @@ impl Waiting {
         let coming = match step {
             Step::Sample(time) => Coming::sample(time, &mut adviser.random),
             Step::Wait(wait) => Coming::Site(wait),
-            Step::Preempted => Coming::preempted(rig, &mut adviser.random),
+            Step::Preempted => match self.for_preempted {
+                Some(kind) => Coming::Preempted(kind),
+                None => return self.rest(),
+            },
             Step::Watch(variable) => Coming::Writers(variable),
             Step::Profile(probes, time) => {
                 return match profiler.begin(rig, &probes, time) {
@@ -250,7 +248,7 @@ impl Waiting {
         let now = monotonic_ns();
         if !rig.arming.watchpoints().prepare(coming.kind()) {
             self.doing = Doing::Preparing(coming, until);
-            self.next = now.saturating_add(nanos(PREPARATION));
+            self.next = until;
             return;
         }
         match coming {
