@@ -91,14 +91,20 @@ impl Arming {
         }
         // Whoever has them may end.
         self.patience = PATIENCE;
-        let watched = self.watch_processors(threads, gates);
+        let watched = self.watch_processors(threads, gates, &online, bell);
         if !self.clocks.are_by_cpu() && !self.watchpoints.are_by_cpu() {
             self.lent = None;
         }
         watched
     }
 
-    fn watch_processors(&mut self, threads: usize, gates: &Gates) -> Result<(), KernelError> {
+    fn watch_processors(
+        &mut self,
+        threads: usize,
+        gates: &Gates,
+        online: &[u32],
+        bell: &Arc<Bell>,
+    ) -> Result<(), KernelError> {
         if self.lent.is_none() {
             self.lent = self.processors.lend();
         }
@@ -107,10 +113,10 @@ impl Arming {
             return Err(KernelError::other("lending", "the processors", cause));
         }
         if !self.clocks.are_by_cpu() {
-            self.clocks = Clocks::on_cpus(self.period, gates, &online)?;
+            self.clocks = Clocks::on_cpus(self.period, gates, online)?;
         }
         if !self.watchpoints.are_by_cpu() && threads > 1 {
-            self.watchpoints = Watchpoints::on_cpus(gates, &online, bell)?;
+            self.watchpoints = Watchpoints::on_cpus(gates, online, bell)?;
             for thread in self.threads.values_mut() {
                 thread.breakpoint = None;
             }

@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | `rig::Rig` | what all work with: the program, the events on its threads, the gates, what is charged, counted and told |
 //! | `adviser::Adviser` | the strategy, what is learned beside it, and what is told of its decisions |
-//! | `profiler::Profiler` | sites at which it is noted who comes, beside all else |
+//! | `profiler::Profiler` | the kernel's probes, at which it is noted who comes, beside all else |
 //! | `waiting::Waiting` | what is waited for, or only looked at, while no sample is in hand |
 //! | `sampler::Sampler` | the sample in hand |
 //! | `crew::Crew` | the program's threads: who is taken in, who is let alone, and what they cost |
@@ -230,7 +230,7 @@ impl Engine {
             return Ok(());
         }
         // From here on no gate claims a thread, and none waits for what takes its time.
-        self.rig.clock_may_claim(false);
+        self.rig.nobody_may_claim();
         self.sampler
             .waiting
             .end_probe(&mut self.rig, &mut self.adviser);

@@ -125,6 +125,7 @@ impl Engine {
             self.sampler.pairs.forget();
             self.adviser.tell_coverage_and_forget(&mut self.rig);
             self.adviser.strategy.forget();
+            self.profiler.forget_code();
             self.adviser.learned.lines.forget();
         } else if changes.changed || changes.bound {
             self.adviser.strategy.extend();

@@ -215,6 +215,8 @@ impl Engine {
             waits: self.sampler.waiting.count,
             probe_bursts: self.profiler.bursts,
             probe_hits: self.profiler.hits,
+            probes_armed: self.profiler.standing.armed,
+            probes_hot: self.profiler.standing.hot,
             coverage: self.adviser.strategy.coverage(),
             decisions: self.adviser.decisions.named(),
             stalls_of_preempted: self.rig.figures.stalls_of_preempted,

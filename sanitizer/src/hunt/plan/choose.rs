@@ -1,6 +1,7 @@
 //! The planner after the model: of what it could do, it draws for each what that might be worth, and does the best (Thompson sampling). So what is
 //! uncertain is tried as often as it may be the best, and no share of anything is set aside for it.
 
+mod arrivals;
 mod contest;
 mod preempted;
 mod profiles;
@@ -82,6 +83,7 @@ impl ByWorth {
         self.of_tried(now, &price, &mut choices);
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
+        choices.extend(self.of_arrivals(&price));
         self.of_preempted(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
         choices.extend(self.of_profiles(now, &price));
@@ -252,7 +254,7 @@ impl ByWorth {
     fn of_stopped(&mut self, now: f64, ahead: &[SiteId]) -> Option<(SiteId, Then)> {
         let price = self.hand?.price;
         let Some(first) = ahead.first() else {
-            self.known.samples.stopped(now, 0.0);
+            self.has_stopped(now, 0.0);
             return None;
         };
         let mut best = (0.0, (*first, Then::LetGo));
@@ -276,7 +278,7 @@ impl ByWorth {
             }
         }
         let trusted = self.trust(of_kind, now) * expected;
-        self.known.samples.stopped(now, trusted);
+        self.has_stopped(now, trusted);
         if let Some(hand) = &mut self.hand {
             (hand.expected, hand.kind) = (expected, of_kind);
         }

@@ -13,6 +13,7 @@ use crate::kernel::shared::SharedArray;
 use crate::kernel::tables::Tables;
 use crate::kernel::{KernelError, btf, fault, rights, settings};
 
+use super::lent::Lent;
 use super::preempted::Switches;
 use super::{Gate, GateLog, Gates, Home, Programs};
 
@@ -128,6 +129,7 @@ impl Gates {
         }
         // Before the maps are taken away, whose descriptors it needs.
         let switches = Switches::load(&mut ebpf, &offsets);
+        let lent = Lent::of(&ebpf).map_err(|cause| failed("loading the gates", "maps", &cause))?;
 
         let mut take = |name: &str| {
             ebpf.take_map(name)
@@ -166,6 +168,7 @@ impl Gates {
             records,
             preempted,
             switches,
+            lent,
             events,
             creations,
             standing,
