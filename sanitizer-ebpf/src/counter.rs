@@ -59,6 +59,10 @@ counters! {
     SiteOwn = "site-own",
     /// Traps there that were let pass: skipped, without budget, or while a sample was in hand.
     SiteSwallowed = "site-swallowed",
+    /// Arrivals at probes that stand.
+    Arrivals = "arrivals",
+    /// Threads claimed there.
+    ArrivalsPassed = "arrivals-passed",
     /// Traps at an address that stays watched after a stall.
     ShareTraps = "share-traps",
     /// Watchpoint traps that reached the gate.

@@ -60,5 +60,7 @@ pub const EVENT_BACK: u32 = 12;
 pub const EVENT_KNOWN: u32 = 9;
 /// The watched process creates more threads than are allowed to be taken in; told once until some are again.
 pub const EVENT_THREADS_LEFT: u32 = 10;
+/// A probe that stands is hot.
+pub const EVENT_HOT: u32 = 13;
 /// Thread `tid` of the watched process, which is not held, executes another program; no process is watched from then on.
 pub const EVENT_EXEC: u32 = 11;

@@ -3,6 +3,7 @@
 //! * `clock_gate` on task-clock events: may this thread be sampled, here and now?
 //! * `reach_gate` on instruction breakpoints: has the owner of the sample reached its site?
 //! * `watch_gate` on data watchpoints: is this access evidence? If so it is recorded at once.
+//! * `probe_gate` on the kernel's probes (uprobes) that stand at sites, where there are any: may whoever has come to one be claimed?
 //! * `newtask` on the `task_newtask` tracepoint: threads of the target.
 //! * `switched` on the `sched_switch` tracepoint, where that is worth it: which of them are off their processors in the midst of
 //!   user code.

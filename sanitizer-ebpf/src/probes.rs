@@ -80,7 +80,33 @@ pub struct Use {
     pub address: u64,
 }
 
-/// The cookie of a probe: the lower half is its place in the burst, the upper one the lower half of the burst's number.
+/// Probes that can stand at a time.
+pub const STANDING: usize = 1024;
+
+/// A probe to which so many come in [`HOT_NS`] is hot: it counts no more, nobody is claimed there, and it is to be removed.
+pub const HOT_HITS: u64 = 16;
+/// See above.
+pub const HOT_NS: u64 = 10_000_000_000;
+
+/// What an arrival costs the program, ns, as measured in a virtual machine.
+pub const ARRIVAL_NS: u64 = 400;
+
+/// A probe that stands until it is removed.
+#[repr(C)]
+pub struct StandingProbe {
+    /// Which of those that had this place, from 1 on; 0: none has it.
+    pub turn: AtomicU64,
+    /// How often threads of the process have come to it.
+    pub hits: AtomicU64,
+    /// When they were last begun to be counted anew, CLOCK_MONOTONIC ns.
+    pub since_ns: AtomicU64,
+    /// How often they have come since then.
+    pub lately: AtomicU64,
+    /// 1: too often.
+    pub is_hot: AtomicU64,
+}
+
+/// The cookie of a probe: the lower half is its place in the burst, the upper one the lower half of the burst's number. Of one that stands: its place, and its turn.
 #[must_use]
 pub const fn cookie(burst: u64, place: u32) -> u64 {
     burst << 32 | place as u64

@@ -48,7 +48,9 @@ fn main() -> anyhow::Result<()> {
     // As gwp-race does it.
     let mut arming = Arming::new(pid, delivery, PERIOD, COOKIE);
     let start = Instant::now();
-    arming.choose_events(threads.len(), &gates)?;
+    // Nobody waits for it.
+    let bell = std::sync::Arc::new(gwp_race::kernel::process::Bell::new()?);
+    arming.choose_events(threads.len(), &gates, &bell)?;
     for tid in tids() {
         if arming.seize(tid)? {
             arming.open(tid, &gates)?;

@@ -95,6 +95,7 @@ fn who_holds_threads_waits_for_no_file_system() {
         Err(error) => return println!("FUSE cannot be mounted here: {error}"),
     };
     served.ignore("gwp-race-tracer");
+    served.ignore("gwp-race-lease");
     let path = scratch.path().join("program");
     let output = tempfile::tempdir().unwrap();
     let report = output.path().join("report");

@@ -1,4 +1,4 @@
-//! The kernel's probes tell who uses what: sites that two threads use are known by them, and nothing else is done with them.
+//! The kernel's probes tell who uses what: sites that two threads use are known by them. Where they stand at sites to which hardly anybody comes, whoever does can be stopped.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -12,6 +12,10 @@ const RUN: [&str; 2] = ["8", "4"];
 const TRIES: u32 = 5;
 /// How many runs the silent program needs at most to have been tried as much as its twin.
 const RUNS: u32 = 20;
+
+/// Bursts, and groups of probes that stand, of which there are no more in a second; and probes of a group.
+const GROUPS_A_SECOND: f64 = 4.0;
+const GROUP: f64 = 64.0;
 
 fn watch() -> Watch {
     Watch::aggressive()
@@ -84,7 +88,60 @@ fn what_is_shared_is_known_and_caught() {
     }
 }
 
-/// Check that a program that reads its own code finds it whole when it is not watched any more, and never finds it changed where probes are not allowed.
+/// How many threads were stopped at probes that stand, and how often that has caught somebody.
+fn arrivals(outcome: &Outcome) -> (f64, f64) {
+    let report = &outcome.report;
+    (
+        report.number("arrivals_stopped"),
+        report.came_to("arrival: hit"),
+    )
+}
+
+/// Check that a race at sites to which hardly anybody comes is caught by a thread that was stopped at one of the probes that stand there; and that the same program stays silent where it
+/// locks, through as many of such threads.
+#[test]
+fn what_is_cold_is_caught_by_arrivals() {
+    let program = Program::new("silent/cold_sites.c");
+    let broken = compile::program(&program.clone().broken(), Configuration::USUAL).unwrap();
+    let mut all = 0.0;
+    let caught = (1..=TRIES).any(|attempt| {
+        let outcome = watch().run(&broken, &RUN, Until::End).unwrap();
+        for race in &outcome.report.races {
+            let mut frames = race.accesses.iter().filter_map(|access| access.stack.first());
+            assert!(
+                frames.all(|frame| frame.function.as_ref().is_some_and(|name| name.starts_with("change_"))),
+                "{race:?}"
+            );
+        }
+        let number = |name: &str| outcome.report.number(name);
+        let (stopped, caught) = arrivals(&outcome);
+        all += stopped;
+        let (races, armed, hot) = (outcome.report.races.len(), number("probes_armed"), number("probes_hot"));
+        println!(
+            "try {attempt}: {races} races, {armed} probes stood, {hot} hot, {} arrivals, {stopped} stopped, {caught} caught",
+            number("arrivals")
+        );
+        races > 0 && caught > 0.0
+    });
+    assert!(
+        caught,
+        "not in {TRIES} tries, with {all} threads that were stopped"
+    );
+
+    let ordered = compile::program(&program, Configuration::USUAL).unwrap();
+    let (mut silent, mut runs) = (0.0, 0);
+    while silent < all {
+        let outcome = watch().run(&ordered, &RUN, Until::End).unwrap();
+        let races = &outcome.report.races;
+        assert!(races.is_empty(), "{races:#?}\n{}", outcome.stderr);
+        silent += arrivals(&outcome).0;
+        println!("silent through {silent} of {all} threads that were stopped");
+        runs += 1;
+        assert!(runs < RUNS, "{silent} of {all}");
+    }
+}
+
+/// Check that a program that reads its own code finds it whole when it is not watched any more, that its code is not changed more often than it may be, and never where probes are not allowed.
 #[test]
 fn code_is_whole_afterwards() {
     let built =
@@ -95,10 +152,20 @@ fn code_is_whole_afterwards() {
     };
     let with = run("yes");
     let (bursts_with, _) = bursts(&with);
-    assert!(bursts_with > 0.0, "{}", with.stderr);
+    let armed = with.report.number("probes_armed");
+    let hot = with.report.number("probes_hot");
+    assert!(bursts_with + armed + hot > 0.0, "{}", with.stderr);
+    // Whoever maps memory waits for each: there are so many a second, and no more.
+    let groups = GROUPS_A_SECOND * (with.report.number("elapsed_s") + 1.0);
+    assert!(
+        bursts_with <= groups && armed <= groups * GROUP,
+        "{}",
+        with.stderr
+    );
     assert!(with.stdout.contains("is whole"), "{}", with.stdout);
     let without = run("no");
     assert_eq!(bursts(&without), (0.0, 0.0));
+    assert_eq!(without.report.number("probes_armed"), 0.0);
     assert!(
         without.stdout.contains("was never changed, is whole"),
         "{}",

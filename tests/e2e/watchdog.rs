@@ -46,7 +46,7 @@ enum Hang {
 }
 
 impl Hang {
-    /// Makes the tracer hang; fails where there is none any more, because the watchdog of a busy
+    /// Makes the tracer hang by its thread that holds the target; fails where there is none any more, because the watchdog of a busy
     /// machine was first.
     fn begin(self, tracer: Pid) -> nix::Result<()> {
         match self {
@@ -77,13 +77,12 @@ fn wait_until(limit: Duration, what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The tracer below a gwp-race, once it holds its target.
-fn tracer_below(gwp_race: Pid) -> Option<Pid> {
-    named(gwp_race, "gwp-race-tracer")
-}
-
-fn is_held_by(target: Pid, tracer: Pid) -> bool {
-    status_field(target, "TracerPid") == Some(tracer.to_string())
+/// The thread of the tracer below a gwp-race that holds a target.
+fn holder(gwp_race: Pid, target: Pid) -> Option<Pid> {
+    let tracer = named(gwp_race, "gwp-race-tracer")?;
+    let holder = Pid::from_raw(status_field(target, "TracerPid")?.parse().ok()?);
+    let is_of_it = status_field(holder, "Tgid") == Some(tracer.to_string());
+    is_of_it.then_some(holder)
 }
 
 /// Check that a tracer that hangs, at whatever instant, is ended, and that its target is then
@@ -118,8 +117,8 @@ fn a_hung_tracer_is_ended() {
         // On a busy machine the watchdog may have ended one by itself, and the next is on its way.
         let mut tracer = None;
         wait_until(STARTING, "a tracer holds the target", || {
-            tracer = tracer_below(attached.pid());
-            tracer.is_some_and(|tracer| is_held_by(target.pid(), tracer))
+            tracer = holder(attached.pid(), target.pid());
+            tracer.is_some()
         });
         let tracer = tracer.unwrap();
         // Steps of 0 to 100 ms in an order without pattern.
@@ -140,9 +139,8 @@ fn a_hung_tracer_is_ended() {
         println!("round {round}, {hang:?}: released");
         if round == 0 {
             wait_until(STARTING, "it is watched again", || {
-                let again = tracer_below(attached.pid());
-                target.ended().unwrap().is_some()
-                    || again.is_some_and(|again| again != tracer && is_held_by(target.pid(), again))
+                let again = holder(attached.pid(), target.pid());
+                target.ended().unwrap().is_some() || again.is_some_and(|again| again != tracer)
             });
         }
         kill(attached.pid(), Signal::SIGTERM).unwrap();
@@ -174,7 +172,7 @@ fn stray_traps_end_nobody() {
     let mut attach = Watch::usual().attach_command(target.pid(), &scratch.path().join("report"));
     let mut attached = Guarded::new(attach.stderr(Stdio::null()).spawn().unwrap());
     wait_until(STARTING, "a tracer holds the target", || {
-        tracer_below(attached.pid()).is_some_and(|tracer| is_held_by(target.pid(), tracer))
+        holder(attached.pid(), target.pid()).is_some()
     });
     let mut processes = descendants(attached.pid());
     processes.push(attached.pid());

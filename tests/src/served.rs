@@ -48,8 +48,8 @@ pub struct Served {
 #[derive(Default)]
 struct State {
     is_silent: AtomicBool,
-    /// Threads of this name get no answer.
-    unanswered: Mutex<Option<String>>,
+    /// Threads of these names get no answer.
+    unanswered: Mutex<Vec<String>>,
     waiting: Mutex<Vec<(i32, String)>>,
 }
 
@@ -94,9 +94,9 @@ impl Served {
         self.state.is_silent.store(true, SeqCst);
     }
 
-    /// From now on threads of this name get no answer.
+    /// From now on threads of this name get no answer, either.
     pub fn ignore(&self, name: &str) {
-        *self.state.unanswered.lock().unwrap() = Some(name.to_owned());
+        self.state.unanswered.lock().unwrap().push(name.to_owned());
     }
 
     /// The threads that wait for an answer.
@@ -141,9 +141,7 @@ fn serve(mut connection: &File, contents: &[u8], state: &State) {
         };
         let is_ignored = || {
             let unanswered = state.unanswered.lock().unwrap();
-            unanswered
-                .as_ref()
-                .is_some_and(|ignored| name() == *ignored)
+            !unanswered.is_empty() && unanswered.contains(&name())
         };
         if state.is_silent.load(SeqCst) || is_ignored() {
             // The kernel waits for no answer to a release.

@@ -1,5 +1,6 @@
 //! The control block: what the tracer and the gates of one process tell each other, by what it concerns.
 
+mod arrivals;
 mod budget;
 mod claim;
 mod events;
@@ -16,6 +17,7 @@ use core::sync::atomic::AtomicU64;
 
 use crate::{Counter, KernelOffsets};
 
+pub use arrivals::Arrivals;
 pub use budget::Budget;
 pub use claim::Claim;
 pub use events::Events;
@@ -39,6 +41,8 @@ pub struct Control {
     pub stall: Stall,
     /// The access site that is waited at.
     pub site: Site,
+    /// The probes that stand at others.
+    pub arrivals: Arrivals,
     /// The address that stays watched without a stall.
     pub sharing: Sharing,
     /// Where clock samples were.

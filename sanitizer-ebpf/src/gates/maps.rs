@@ -8,6 +8,7 @@ use aya_ebpf::{
 use sanitizer_ebpf::{
     Control, Creation, Event, HITS, HitRecord, MODULES, ModuleRange, PREEMPTED as PLACES,
     PreemptedThread, SPACE_RANGES,
+    probes::{STANDING as MOST_STANDING, StandingProbe},
 };
 
 const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
@@ -47,6 +48,10 @@ const INNER: usize = (BPF_F_INNER_MAP | BPF_F_MMAPABLE) as usize;
 /// Threads that are off their processors.
 #[btf_map]
 pub(super) static PREEMPTED: Array<PreemptedThread, PLACES, MMAPABLE> = Array::new();
+
+/// Probes that stand.
+#[btf_map]
+pub(super) static PROBED: Array<StandingProbe, MOST_STANDING, MMAPABLE> = Array::new();
 
 /// What the tracer is woken for.
 #[btf_map]

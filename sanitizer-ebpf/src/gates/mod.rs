@@ -6,6 +6,7 @@ mod clock;
 mod current;
 mod maps;
 mod preempted;
+mod probe;
 mod process;
 mod record;
 mod registers;

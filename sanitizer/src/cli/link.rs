@@ -1,12 +1,12 @@
-//! A tracer process as the daemon sees it.
+//! A tracer process as the daemon sees it: a link to each of its slots.
 
 use std::{
     io::Write as _,
     os::{
-        fd::OwnedFd,
+        fd::{AsFd as _, OwnedFd},
         unix::{net::UnixStream as StdStream, process::ExitStatusExt as _},
     },
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -15,18 +15,21 @@ use tokio::{
     io::AsyncReadExt as _,
     net::UnixStream,
     process::{Child, Command},
-    sync::mpsc,
+    sync::{mpsc, watch},
 };
 
 use crate::{
     hunt::wire::{self, Notice, Preparation, Setup},
-    kernel::limits::{explained, met},
+    kernel::{
+        limits::{explained, met},
+        passing::give_descriptor,
+    },
 };
 
-/// Tells the tracers of a session apart.
+/// Tells the slots of all tracers of a session apart.
 pub type LinkId = u64;
 
-/// What comes from a tracer.
+/// What comes from a slot.
 #[derive(Debug)]
 pub enum Message {
     /// It says something.
@@ -35,25 +38,28 @@ pub enum Message {
     Gone,
 }
 
-/// A running tracer.
+/// A slot of a running tracer.
 #[derive(Debug)]
 pub struct Link {
     socket: StdStream,
-    child: Child,
+    process: Process,
 }
 
 impl Link {
-    /// Starts a tracer, which makes itself ready; what it says comes through `messages` with its id.
+    /// Starts a tracer with a slot for each id, which makes itself ready; what a slot says comes through `messages` with its id.
     ///
     /// # Errors
     /// Fails when no process can be started.
     pub fn start(
-        id: LinkId,
-        preparation: &Preparation,
-        messages: mpsc::Sender<(LinkId, Message)>,
-    ) -> anyhow::Result<Self> {
-        let (ours, theirs) = StdStream::pair()
-            .map_err(|error| anyhow!("cannot make a socket pair: {}", explained(&error)))?;
+        ids: impl ExactSizeIterator<Item = LinkId>,
+        preparation: Preparation,
+        messages: &mpsc::Sender<(LinkId, Message)>,
+    ) -> anyhow::Result<Vec<(LinkId, Self)>> {
+        let preparation = Preparation {
+            slots: u8::try_from(ids.len()).unwrap_or(u8::MAX),
+            ..preparation
+        };
+        let (first, theirs) = socket_pair()?;
         let child = Command::new("/proc/self/exe")
             .arg0("gwp-race")
             .arg("__tracer")
@@ -64,41 +70,65 @@ impl Link {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| anyhow!("cannot start the tracer: {}", explained(&error)))?;
-        let mut socket = ours.try_clone()?;
+        let process = Process::of(child);
         // One that has died already is heard of as any other is.
-        let _ = socket.write_all(&wire::encode(preparation)?);
-        ours.set_nonblocking(true)?;
-        let reader = UnixStream::from_std(ours)?;
-        tokio::spawn(read(id, reader, messages));
-        Ok(Self { socket, child })
+        let _ = (&first).write_all(&wire::encode(&preparation)?);
+        let mut sockets = vec![first];
+        for _ in 1..ids.len() {
+            let (ours, theirs) = socket_pair()?;
+            let _ = give_descriptor(&sockets[0], theirs.as_fd());
+            sockets.push(ours);
+        }
+        let links = ids.zip(sockets).map(|(id, socket)| {
+            let link = Self::over(id, socket, process.clone(), messages.clone())?;
+            Ok((id, link))
+        });
+        links.collect()
     }
 
-    /// Lets the tracer watch a process, as soon as it can.
+    fn over(
+        id: LinkId,
+        socket: StdStream,
+        process: Process,
+        messages: mpsc::Sender<(LinkId, Message)>,
+    ) -> anyhow::Result<Self> {
+        let reader = socket.try_clone()?;
+        reader.set_nonblocking(true)?;
+        tokio::spawn(read(id, UnixStream::from_std(reader)?, messages));
+        Ok(Self { socket, process })
+    }
+
+    /// Lets the slot watch a process, as soon as it can.
     pub fn watch(&mut self, setup: Setup) {
         self.tell(&wire::Command::Watch(Box::new(setup)));
     }
 
-    /// Tells the tracer to disarm and release its target, if it has one, and to end.
+    /// Tells the slot to disarm and release its target, if it has one, and to be ready for another one.
+    pub fn leave(&mut self) {
+        self.tell(&wire::Command::Leave);
+    }
+
+    /// Tells the slot to disarm and release its target, if it has one, and to end; with the last one the tracer ends.
     pub fn stop(&mut self) {
         self.tell(&wire::Command::Stop);
     }
 
-    /// Tells the tracer what its target's races have cost to explain.
+    /// Tells the slot what its target's races have cost to explain.
     pub fn charge(&mut self, cpu_ns: u64) {
         self.tell(&wire::Command::Charge(cpu_ns));
     }
 
-    /// Tells the tracer whether other processes are watched as well.
+    /// Tells the slot whether other processes are watched as well.
     pub fn has_company(&mut self, has: bool) {
         self.tell(&wire::Command::Company(has));
     }
 
-    /// Tells the tracer that a race was dropped.
+    /// Tells the slot that a race was dropped.
     pub fn tell_again(&mut self) {
         self.tell(&wire::Command::TellAgain);
     }
 
-    /// Tells the tracer that a race which it has told is none.
+    /// Tells the slot that a race which it has told is none.
     pub fn refute(&mut self, refuted: wire::Refuted) {
         self.tell(&wire::Command::Refuted(refuted));
     }
@@ -110,19 +140,19 @@ impl Link {
         }
     }
 
-    /// Kills the tracer, which releases its target at once.
+    /// Kills the tracer, which releases the targets of all of its slots at once.
     pub fn kill(&mut self) {
-        let _ = self.child.start_kill();
+        self.process.kill();
     }
 
     /// Waits for the end of the tracer and its watchdog, by which all is released. After `patience` they are killed, and
     /// waited for once more.
     pub async fn ended(&mut self, patience: Duration) -> Death {
-        let ended = tokio::time::timeout(patience, self.child.wait()).await;
+        let ended = tokio::time::timeout(patience, self.process.ended()).await;
         let Ok(ended) = ended else {
             self.kill();
             // Whoever does not end now waits in the kernel, and holds nobody.
-            let _ = tokio::time::timeout(patience, self.child.wait()).await;
+            let _ = tokio::time::timeout(patience, self.process.ended()).await;
             return Death::TooSlow(patience);
         };
         match ended {
@@ -130,8 +160,48 @@ impl Link {
                 (Some(code), _) => Death::Tracer(code),
                 (None, signal) => Death::Watchdog(signal.unwrap_or_default()),
             },
-            Err(error) => Death::Unknown(error.to_string()),
+            Err(error) => Death::Unknown(error),
         }
+    }
+}
+
+fn socket_pair() -> anyhow::Result<(StdStream, StdStream)> {
+    StdStream::pair().map_err(|error| anyhow!("cannot make a socket pair: {}", explained(&error)))
+}
+
+/// A tracer and its watchdog, for the links to all of its slots. It is killed when nobody has one any more.
+#[derive(Clone, Debug)]
+struct Process {
+    kill: mpsc::Sender<()>,
+    ended: watch::Receiver<Option<Result<ExitStatus, String>>>,
+}
+
+impl Process {
+    fn of(mut child: Child) -> Self {
+        let (kill, mut asked) = mpsc::channel(1);
+        let (tell, ended) = watch::channel(None);
+        tokio::spawn(async move {
+            let status = tokio::select! {
+                status = child.wait() => status,
+                _ = asked.recv() => {
+                    let _ = child.start_kill();
+                    child.wait().await
+                }
+            };
+            let _ = tell.send(Some(status.map_err(|error| error.to_string())));
+        });
+        Self { kill, ended }
+    }
+
+    fn kill(&self) {
+        // It is killed already where there is no room for more.
+        let _ = self.kill.try_send(());
+    }
+
+    async fn ended(&mut self) -> Result<ExitStatus, String> {
+        let ended = self.ended.wait_for(Option::is_some).await;
+        let status = ended.ok().and_then(|status| status.clone());
+        status.unwrap_or_else(|| Err("nobody waits for it any more".to_owned()))
     }
 }
 
@@ -243,7 +313,8 @@ mod tests {
                 .kill_on_drop(true)
                 .spawn()
                 .unwrap();
-            Link { socket, child }
+            let process = Process::of(child);
+            Link { socket, process }
         };
         let long = Duration::from_secs(60);
         assert_eq!(link("exit 75").ended(long).await, Death::Tracer(75));

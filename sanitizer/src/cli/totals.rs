@@ -45,6 +45,10 @@ pub fn summarized(sum: &Statistics, starts_s: f64) -> Summary {
     summary.unwatchable_threads = sum.unwatchable_threads;
     summary.probe_bursts = sum.probe_bursts;
     summary.probe_hits = sum.probe_hits;
+    summary.probes_armed = sum.probes_armed;
+    summary.probes_hot = sum.probes_hot;
+    summary.arrivals = gate("arrivals");
+    summary.arrivals_stopped = gate("arrivals-passed");
     summary.own_stops = sum.own_stops;
     summary.times_let_alone = sum.times_let_alone;
     summary.let_alone_s = sum.let_alone_s;

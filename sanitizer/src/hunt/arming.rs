@@ -10,6 +10,7 @@
 mod choice;
 mod events;
 mod held;
+mod processors;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -23,6 +24,10 @@ use crate::kernel::gates::{Gate, Gates};
 use crate::kernel::perf::{Delivery, EventOptions, PerfEvent};
 use crate::kernel::ring::{Ring, RingSize};
 use crate::kernel::{KernelError, cpus, ptrace};
+
+use processors::Lent;
+
+pub use processors::Processors;
 
 /// A thread that we hold.
 #[derive(Debug, Default)]
@@ -79,6 +84,9 @@ pub struct Arming {
     wants_cpus: bool,
     /// How often their watchpoints are not to be asked for again, which were refused.
     patience: u32,
+    /// The processors may be another lease's at present; whether they are this one's.
+    processors: Processors,
+    lent: Option<Lent>,
     /// Without gates: whether the clocks run.
     clocks_run: bool,
     ring_size: RingSize,
@@ -89,7 +97,13 @@ pub struct Arming {
 impl Arming {
     /// No threads yet.
     #[must_use]
-    pub fn new(pid: u32, delivery: Delivery, period: Duration, cookie: u64) -> Self {
+    pub fn new(
+        pid: u32,
+        delivery: Delivery,
+        period: Duration,
+        cookie: u64,
+        processors: Processors,
+    ) -> Self {
         Self {
             pid,
             options: EventOptions {
@@ -110,6 +124,8 @@ impl Arming {
             cpus: cpus::online().len(),
             wants_cpus: false,
             patience: 0,
+            processors,
+            lent: None,
             clocks_run: false,
             ring_size: RingSize::USUAL,
             signalling: HashSet::new(),
@@ -133,6 +149,12 @@ impl Arming {
     pub const fn without_others(mut self) -> Self {
         self.cpus = 0;
         self
+    }
+
+    /// The processors, for whoever comes next: no event is open any more.
+    #[must_use]
+    pub fn into_processors(self) -> Processors {
+        self.processors
     }
 
     /// How threads are stopped.

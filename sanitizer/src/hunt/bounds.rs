@@ -16,6 +16,9 @@ pub const STALL: RangeInclusive<Duration> = Duration::from_micros(10)..=Duration
 pub const STOP_DEADLINE: RangeInclusive<Duration> =
     Duration::from_millis(15)..=Duration::from_secs(10);
 
+/// Processes that one tracer watches at a time.
+pub const SLOTS: RangeInclusive<u8> = 1..=8;
+
 /// Whether sampling may cost such a share of the target's CPU time.
 #[must_use]
 pub fn is_share(share: f64) -> bool {
@@ -28,6 +31,21 @@ pub fn is_share(share: f64) -> bool {
 /// That is the error.
 pub fn check_deadline(ns: u64) -> Result<(), String> {
     check_time("a stop deadline", Some(ns), &STOP_DEADLINE)
+}
+
+/// The same of the number of a tracer's slots.
+///
+/// # Errors
+/// That is the error.
+pub fn check_slots(slots: u8) -> Result<(), String> {
+    if SLOTS.contains(&slots) {
+        return Ok(());
+    }
+    Err(format!(
+        "no tracer begins with {slots} slots; give {} to {}",
+        SLOTS.start(),
+        SLOTS.end()
+    ))
 }
 
 fn check_time(

@@ -13,7 +13,7 @@ use gwp_race_abi::Control;
 
 use super::loss::Loss;
 use super::plan::purse::Purse;
-use crate::kernel::process::{cpu_time_ns, nanos, parent_cpu_time_ns};
+use crate::kernel::process::{WorkClock, nanos};
 
 /// What is charged for a nanosecond that the tracer worked where the target uses all processors: more than one, for
 /// what cannot be timed from inside (interrupts, cold caches, the watchdog's turn, exits to a hypervisor).
@@ -43,6 +43,8 @@ const LONGEST_PERIOD: Duration = Duration::from_millis(100);
 /// Charges the control block.
 #[derive(Debug)]
 pub struct Budget {
+    /// What those work who watch this target.
+    clock: WorkClock,
     charged_cpu_ns: u64,
     /// What the tracer does now is start-up, which is no cost of sampling.
     is_start_up: bool,
@@ -113,6 +115,7 @@ impl Budget {
         share: f64,
         trap_cost_ns: u64,
         is_child: bool,
+        clock: WorkClock,
     ) -> Self {
         let most = if is_child {
             MOST_ADVANCE_OF_CHILD
@@ -124,9 +127,10 @@ impl Budget {
         control.budget.earned_ns.fetch_add(advance, SeqCst);
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
         let budget = Self {
-            charged_cpu_ns: cpu_time_ns(),
+            charged_cpu_ns: clock.ns(),
             is_start_up: false,
-            guard_cpu_ns: parent_cpu_time_ns().unwrap_or_default(),
+            guard_cpu_ns: clock.guard_ns(),
+            clock,
             share,
             cpus: std::thread::available_parallelism().map_or(1, usize::from) as f64,
             used: None,
@@ -144,6 +148,18 @@ impl Budget {
         budget
     }
 
+    /// What those work who watch the target.
+    #[must_use]
+    pub const fn clock(&self) -> &WorkClock {
+        &self.clock
+    }
+
+    /// The same, for whoever comes next.
+    #[must_use]
+    pub fn into_clock(self) -> WorkClock {
+        self.clock
+    }
+
     /// What the tracer does from now on is start-up, and not charged.
     pub fn begin_start_up(&mut self, control: &Control) {
         self.settle(control);
@@ -153,8 +169,8 @@ impl Budget {
     /// Start-up has ended, if it was under way; what was done until now and not yet charged was a part of it.
     pub fn end_start_up(&mut self) {
         if std::mem::take(&mut self.is_start_up) {
-            self.charged_cpu_ns = cpu_time_ns();
-            self.guard_cpu_ns = parent_cpu_time_ns().unwrap_or_default();
+            self.charged_cpu_ns = self.clock.ns();
+            self.guard_cpu_ns = self.clock.guard_ns();
         }
     }
 
@@ -179,7 +195,7 @@ impl Budget {
         if self.is_start_up {
             return;
         }
-        let used = parent_cpu_time_ns().unwrap_or_default();
+        let used = self.clock.guard_ns();
         let worked = used.saturating_sub(self.guard_cpu_ns);
         self.guard_cpu_ns = used.max(self.guard_cpu_ns);
         self.worked_ns += worked;
@@ -300,7 +316,7 @@ impl Budget {
 
     /// Charges the CPU time that the tracer has used since the last time, and cuts savings. The result is that time, ns.
     pub fn settle(&mut self, control: &Control) -> u64 {
-        let used = cpu_time_ns();
+        let used = self.clock.ns();
         let since = match self.is_start_up {
             true => 0,
             false => used.saturating_sub(self.charged_cpu_ns),

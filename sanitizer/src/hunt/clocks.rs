@@ -52,17 +52,17 @@ impl Default for Clocks {
 }
 
 impl Clocks {
-    /// One on each processor that is online; they run.
+    /// One on each processor of those that are online; they run.
     ///
     /// # Errors
     /// Fails where perf_event_open(2) does: `EACCES` without CAP_PERFMON.
-    pub fn on_cpus(period: Duration, gates: &Gates) -> Result<Self, KernelError> {
+    pub fn on_cpus(period: Duration, gates: &Gates, online: &[u32]) -> Result<Self, KernelError> {
         let mut clocks = Self::Cpus(Cpus {
             clocks: Vec::new(),
             period,
             longer: 0,
         });
-        clocks.complete(gates)?;
+        clocks.complete(gates, online)?;
         Ok(clocks)
     }
 
@@ -77,16 +77,15 @@ impl Clocks {
     ///
     /// # Errors
     /// As [`Clocks::on_cpus`].
-    pub fn complete(&mut self, gates: &Gates) -> Result<(), KernelError> {
+    pub fn complete(&mut self, gates: &Gates, online: &[u32]) -> Result<(), KernelError> {
         let Self::Cpus(Cpus { clocks, period, .. }) = self else {
             return Ok(());
         };
-        let online = cpus::online();
-        if cpus::are_complete(clocks, &online) {
+        if cpus::are_complete(clocks, online) {
             return Ok(());
         }
         let gate = gates.program(Gate::Clock)?;
-        cpus::complete(clocks, &online, |cpu| {
+        cpus::complete(clocks, online, |cpu| {
             let clock = PerfEvent::clock_of_cpu(cpu, *period)?;
             clock.set_gate(gate)?;
             clock.enable()?;

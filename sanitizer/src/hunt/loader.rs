@@ -16,7 +16,7 @@ use std::{
 use super::modules::{Changes, ModuleSet, RefreshError, Shelf};
 use crate::kernel::{
     KernelError, descriptors, fault,
-    process::{self, Bell, Urgency},
+    process::{self, Bell, Urgency, WorkClock},
     tables::Tables,
 };
 
@@ -58,11 +58,11 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Starts the thread. It ends when this is dropped.
+    /// Starts the thread. It ends when this is dropped. What it works is handed over to the clock.
     ///
     /// # Errors
     /// Fails where no thread or eventfd(2) can be had.
-    pub fn start(tables: Tables) -> Result<Self, KernelError> {
+    pub fn start(tables: Tables, clock: WorkClock) -> Result<Self, KernelError> {
         let bell = Arc::new(Bell::new()?);
         fault::before("clone", || "the loader's thread".to_owned())?;
         let (requests, asked) = mpsc::channel();
@@ -76,7 +76,7 @@ impl Loader {
                 if let Err(error) = descriptors::own_table_of_maps(&[ring.as_fd()]) {
                     tracing::debug!(%error, "the loader shares the tracer's descriptors");
                 }
-                serve(tables, &asked, &told, &ring);
+                serve(tables, &asked, &told, &ring, &clock);
             })
             .map_err(|cause| KernelError::other("clone", "the loader's thread", cause))?;
         Ok(Self {
@@ -136,6 +136,12 @@ impl Loader {
     #[must_use]
     pub fn news(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
+    }
+
+    /// What makes it readable: others who work for the engine's thread ring it as well.
+    #[must_use]
+    pub const fn bell(&self) -> &Arc<Bell> {
+        &self.bell
     }
 
     /// Takes note that it is readable. Whoever has waited for it does so, whether or not it is answers that he looks for now: an answer can be
@@ -209,7 +215,13 @@ fn has_ended() -> KernelError {
     KernelError::other("reading", "the modules", "the loader has ended")
 }
 
-fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, ring: &Bell) {
+fn serve(
+    mut tables: Tables,
+    asked: &Receiver<Request>,
+    told: &Sender<Answer>,
+    ring: &Bell,
+    clock: &WorkClock,
+) {
     let mut modules = ModuleSet::default();
     let mut shelf = Shelf::default();
     while let Ok(request) = asked.recv() {
@@ -235,6 +247,7 @@ fn serve(mut tables: Tables, asked: &Receiver<Request>, told: &Sender<Answer>, r
                 }))
             }
         };
+        clock.hand_over();
         if told.send(Answer { ticket, scan }).is_err() {
             return;
         }
@@ -251,7 +264,7 @@ mod tests {
     /// Check that scans take at most a part of the budget, where reading the map is what costs, and that one comes again some time.
     #[test]
     fn dear_scans_are_rare() {
-        let mut loader = Loader::start(Tables::unneeded()).unwrap();
+        let mut loader = Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap();
         assert_eq!(loader.pause(0.01), Duration::ZERO);
         assert!(!loader.is_dear());
         loader.reading = Duration::from_millis(10);
@@ -273,7 +286,7 @@ mod tests {
             let [is] = process::wait_readable([loader.news()], Some(limit)).unwrap();
             is
         };
-        let mut loader = Loader::start(Tables::unneeded()).unwrap();
+        let mut loader = Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap();
         for round in 0..20 {
             loader.scan(std::process::id(), round == 0);
             if round % 2 == 0 {
@@ -320,7 +333,7 @@ mod tests {
             child
         };
         first.wait_for_line("ready");
-        let mut loader = Loader::start(Tables::unneeded()).unwrap();
+        let mut loader = Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap();
         let before = scan(&mut loader, &first);
         leave(&mut loader, &first);
         let second = another();

@@ -77,6 +77,8 @@ pub enum Step {
     Sample(Duration),
     /// Waits for whoever comes to a site.
     Wait(Wait),
+    /// Lets whoever comes to a probe that stands be claimed, for so long.
+    Arrival(Duration),
     /// Watches what a thread is about to access that is off its processor ([`Strategy::preempted`]).
     Preempted,
     /// Watches who writes a variable.
@@ -331,6 +333,12 @@ pub trait Strategy {
     fn can_watch_ahead(&mut self) {}
     /// It can be noted who comes to sites ([`Step::Profile`]) from now on, so long after each other at least.
     fn can_profile(&mut self, _apart: Duration) {}
+    /// Further sites at which probes can stand, for which there may be room some time: each once, and again where other code may stand there.
+    fn sites_to_probe(&mut self) -> Vec<SiteProbe> {
+        Vec::new()
+    }
+    /// Probes stand at so many sites now, and whoever comes to one can be claimed ([`Step::Arrival`]).
+    fn probes_stand(&mut self, _sites: usize) {}
     /// That was noted at sites, of which it was asked some time ago.
     fn profiled(&mut self, _noted: &Noted) {}
     /// Which of these accesses to watch for, and for how long at most; `None` if none is worth it.

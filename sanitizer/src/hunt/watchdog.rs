@@ -11,14 +11,11 @@
 //!
 //! Should somebody stop the watchdog and then the tracer, the kernel ends the tracer by a timer ([`crate::kernel::dead_man`]).
 
-use std::{
-    os::fd::{AsFd as _, OwnedFd},
-    sync::atomic::Ordering::SeqCst,
-    time::Duration,
-};
+use std::{os::fd::BorrowedFd, sync::atomic::Ordering::SeqCst, time::Duration};
 
 use nix::unistd::Pid;
 
+use super::bounds;
 use crate::{
     kernel::{
         KernelError,
@@ -50,72 +47,124 @@ pub fn at_the_latest(deadline: Duration) -> Duration {
     HEARTBEAT + (deadline * LATE).min(LATEST).max(deadline)
 }
 
-/// Watches over the tracer until it ends, and kills it when it holds a thread for longer than
-/// `deadline`. The exit code that says how it ended.
+/// Watches over the tracer until it ends, and kills it when a slot of it, each with its gates, holds a thread for longer than
+/// `deadline`: that lets all go. The exit code that says how it ended. `news`: readable when the tracer has some.
 ///
 /// # Errors
 /// Fails where the waiting does.
 pub fn guard(
     tracer: u32,
-    gates: &mut Gates,
-    news: &OwnedFd,
+    gates: &mut [Gates],
+    news: BorrowedFd<'_>,
     deadline: Duration,
 ) -> Result<i32, KernelError> {
-    // The time whose thread is gone: its stop will never be.
-    let mut void = 0;
-    // The time whose thread was seen to stand at the last look.
-    let mut standing = 0;
-    let again = deadline / AGAIN;
+    let mut slots: Vec<Slot> = gates.iter_mut().map(Slot::of).collect();
     loop {
         match process::child_state(tracer)? {
             ChildState::Running => {}
             ChildState::Ended(code) => return Ok(code),
-            ChildState::Stopped => return release(tracer, gates, news),
+            ChildState::Stopped => return release(tracer, &slots, news),
         }
-        let since = gates.control().watchdog.standing_since_ns.load(SeqCst);
-        if since == 0 || since == void {
-            if is_stuck(gates, deadline) {
-                return release(tracer, gates, news);
+        let mut wait = HEARTBEAT;
+        for slot in &mut slots {
+            match slot.look(deadline) {
+                Seen::Stuck => return release(tracer, &slots, news),
+                Seen::Due(after) => wait = wait.min(after),
             }
-            process::wait_readable([news.as_fd(), gates.standing_fd()], Some(HEARTBEAT))?;
-            gates.drain_standing();
-            process::drain(news.as_fd());
-            continue;
         }
-        let due = since.saturating_add(nanos(deadline.saturating_sub(again)));
-        let now = monotonic_ns();
-        let wait = if now < due {
-            Duration::from_nanos(due - now)
-        } else {
-            match owner_state(gates) {
-                Some('t') if standing == since => return release(tracer, gates, news),
-                // Nobody stands, and whoever was to has not come to it.
-                Some(_) if is_stuck(gates, deadline) => return release(tracer, gates, news),
-                Some(state) => {
-                    standing = if state == 't' { since } else { 0 };
-                    again
-                }
-                None => {
-                    void = since;
-                    continue;
-                }
-            }
-        };
-        process::wait_readable([news.as_fd()], Some(wait))?;
-        process::drain(news.as_fd());
+        wait_for_news(&slots, news, wait)?;
+        process::drain(news);
+        for slot in &mut slots {
+            slot.gates.drain_standing();
+        }
     }
 }
 
-/// Closes the stall in hand, so that no later hit counts (invariant I7), and kills the tracer.
-fn release(tracer: u32, gates: &Gates, news: &OwnedFd) -> Result<i32, KernelError> {
-    gates.phase().close();
+/// A slot of the tracer, as the watchdog sees it.
+struct Slot<'a> {
+    gates: &'a mut Gates,
+    /// The time whose thread is gone: its stop will never be.
+    void: u64,
+    /// The time whose thread was seen to stand at the last look.
+    standing: u64,
+    /// Nobody was known to stand at the last look: whoever does from then on is told of.
+    is_idle: bool,
+}
+
+/// What a look has shown.
+enum Seen {
+    /// It is to be looked at again after this time, or when its gates tell of somebody who stands.
+    Due(Duration),
+    /// Somebody stands for too long.
+    Stuck,
+}
+
+impl<'a> Slot<'a> {
+    const fn of(gates: &'a mut Gates) -> Self {
+        Self {
+            gates,
+            void: 0,
+            standing: 0,
+            is_idle: true,
+        }
+    }
+
+    fn look(&mut self, deadline: Duration) -> Seen {
+        let again = deadline / AGAIN;
+        loop {
+            let since = self.gates.control().watchdog.standing_since_ns.load(SeqCst);
+            self.is_idle = since == 0 || since == self.void;
+            if self.is_idle {
+                return match is_stuck(self.gates, deadline) {
+                    true => Seen::Stuck,
+                    false => Seen::Due(HEARTBEAT),
+                };
+            }
+            let due = since.saturating_add(nanos(deadline.saturating_sub(again)));
+            let now = monotonic_ns();
+            if now < due {
+                return Seen::Due(Duration::from_nanos(due - now));
+            }
+            match owner_state(self.gates) {
+                Some('t') if self.standing == since => return Seen::Stuck,
+                // Nobody stands, and whoever was to has not come to it.
+                Some(_) if is_stuck(self.gates, deadline) => return Seen::Stuck,
+                Some(state) => {
+                    self.standing = if state == 't' { since } else { 0 };
+                    return Seen::Due(again);
+                }
+                None => self.void = since,
+            }
+        }
+    }
+}
+
+/// Waits until the tracer has news, a gate stops a thread where none was known to stand, or the time is over.
+fn wait_for_news(
+    slots: &[Slot<'_>],
+    news: BorrowedFd<'_>,
+    limit: Duration,
+) -> Result<(), KernelError> {
+    let mut fds = [news; 1 + *bounds::SLOTS.end() as usize];
+    let idle = slots.iter().filter(|slot| slot.is_idle);
+    for (fd, slot) in fds.iter_mut().skip(1).zip(idle) {
+        *fd = slot.gates.standing_fd();
+    }
+    process::wait_readable(fds, Some(limit)).map(drop)
+}
+
+/// Closes the stalls in hand, so that no later hit counts (invariant I7), and kills the tracer.
+fn release(tracer: u32, slots: &[Slot<'_>], news: BorrowedFd<'_>) -> Result<i32, KernelError> {
+    for slot in slots {
+        slot.gates.phase().close();
+    }
     process::kill_child(tracer);
     loop {
         if matches!(process::child_state(tracer)?, ChildState::Ended(_)) {
             return Ok(RELEASED);
         }
-        process::wait_readable([news.as_fd()], None)?;
-        process::drain(news.as_fd());
+        process::wait_readable([news], None)?;
+        process::drain(news);
     }
 }
 

@@ -7,7 +7,7 @@
 //! racing thread by itself. With more threads than that, the processors are cheaper, whatever the number of
 //! threads; the gate then tells whose access it was.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     addr::RuntimeAddr,
@@ -17,6 +17,7 @@ use crate::{
         cpus,
         gates::{Gate, Gates},
         perf::{EventOptions, PerfEvent, WatchKind},
+        process::Bell,
     },
 };
 
@@ -48,22 +49,22 @@ impl Default for Watchpoints {
 }
 
 impl Watchpoints {
-    /// Two on each processor that is online, disarmed.
+    /// Two on each processor of those that are online, disarmed. `bell` rings when they may be ready for what they are prepared for.
     ///
     /// # Errors
     /// Fails where perf_event_open(2) does: `ENOSPC` where two of a processor's four breakpoints are not to be had,
     /// because others have them on that processor or in some thread, or none would be left for the program's
     /// threads; `EACCES` without CAP_PERFMON. And where it is not known which processors are online.
-    pub fn on_cpus(gates: &Gates) -> Result<Self, KernelError> {
-        if cpus::online().is_empty() {
+    pub fn on_cpus(gates: &Gates, online: &[u32], bell: &Arc<Bell>) -> Result<Self, KernelError> {
+        if online.is_empty() {
             let cause = "/sys/devices/system/cpu/online does not say; is /sys mounted?";
             return Err(KernelError::other("finding", "the processors", cause));
         }
         let mut cpus = Cpus {
             breakpoints: Vec::new(),
-            bytes: CpuWatch::new()?,
+            bytes: CpuWatch::new(Arc::clone(bell))?,
         };
-        cpus.complete(gates)?;
+        cpus.complete(gates, online)?;
         Ok(Self::Cpus(cpus))
     }
 
@@ -72,10 +73,10 @@ impl Watchpoints {
     ///
     /// # Errors
     /// As [`Watchpoints::on_cpus`].
-    pub fn complete(&mut self, gates: &Gates) -> Result<(), KernelError> {
+    pub fn complete(&mut self, gates: &Gates, online: &[u32]) -> Result<(), KernelError> {
         match self {
             Self::Threads(_) => Ok(()),
-            Self::Cpus(cpus) => cpus.complete(gates),
+            Self::Cpus(cpus) => cpus.complete(gates, online),
         }
     }
 
@@ -241,14 +242,13 @@ impl Watchpoints {
 }
 
 impl Cpus {
-    fn complete(&mut self, gates: &Gates) -> Result<(), KernelError> {
-        let online = cpus::online();
-        if cpus::are_complete(&self.breakpoints, &online) {
+    fn complete(&mut self, gates: &Gates, online: &[u32]) -> Result<(), KernelError> {
+        if cpus::are_complete(&self.breakpoints, online) {
             return Ok(());
         }
         let (watch, site) = (gates.program(Gate::Watch)?, gates.program(Gate::Break)?);
-        self.bytes.keep(&online);
-        cpus::complete(&mut self.breakpoints, &online, |cpu| {
+        self.bytes.keep(online);
+        cpus::complete(&mut self.breakpoints, online, |cpu| {
             let bytes = PerfEvent::watchpoint_on_cpu(cpu)?;
             bytes.set_gate(watch)?;
             let breakpoint = PerfEvent::breakpoint_on_cpu(cpu)?;

@@ -23,6 +23,8 @@ pub struct Preparation {
     pub stop_deadline_ns: u64,
     /// The gates' debug messages are wanted.
     pub gate_log: bool,
+    /// So many processes may be watched at a time. The first one's socket is that of this message; those of the others follow it, each with a byte.
+    pub slots: u8,
 }
 
 /// What a tracer is to do.
@@ -102,7 +104,9 @@ impl Setup {
 pub enum Command {
     /// Watch this process; said to a tracer that watches none.
     Watch(Box<Setup>),
-    /// Disarm, tell the statistics, release everything, and end.
+    /// Disarm, tell the statistics, let the process go, and be ready for another one.
+    Leave,
+    /// The same, and end.
     Stop,
     /// Nanoseconds of CPU time that the daemon has used for this target, most of it to explain races.
     Charge(u64),

@@ -3,7 +3,7 @@
 //! Whoever changes the type of a processor's breakpoint, from one for writes to one for reads and writes say,
 //! takes `bp_cpuslots_sem` for writing (`modify_bp_slot` in `kernel/events/hw_breakpoint.c`). Its readers are
 //! quick, and its first writer pays for that with a grace period of RCU: 5 to 25 ms. A thread of its own does
-//! so; to arm them afterwards, at whatever address, takes no such lock.
+//! so, and rings when it has; to arm them afterwards, at whatever address, takes no such lock.
 
 use std::{
     sync::{
@@ -19,7 +19,7 @@ use std::{
 use super::{
     KernelError, fault,
     perf::{PerfEvent, WatchKind},
-    process::{self, Urgency},
+    process::{self, Bell, Urgency},
 };
 use crate::addr::RuntimeAddr;
 
@@ -36,6 +36,8 @@ struct Shared {
     /// The thread has locked them in order to change them, and has found that they are to be changed.
     is_changing: AtomicBool,
     end: AtomicBool,
+    /// Who waits for them is told by this when they may be what they are to be.
+    bell: Arc<Bell>,
 }
 
 #[derive(Debug)]
@@ -48,11 +50,11 @@ struct Watch {
 }
 
 impl CpuWatch {
-    /// Those of no processor yet.
+    /// Those of no processor yet. `bell` rings when they may be what they are to be.
     ///
     /// # Errors
     /// Fails where no thread can be had.
-    pub fn new() -> Result<Self, KernelError> {
+    pub fn new(bell: Arc<Bell>) -> Result<Self, KernelError> {
         fault::before("clone", || "the thread for watchpoints".to_owned())?;
         let shared = Arc::new(Shared {
             watch: Mutex::new(Watch {
@@ -62,6 +64,7 @@ impl CpuWatch {
             }),
             is_changing: AtomicBool::new(false),
             end: AtomicBool::new(false),
+            bell,
         });
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -93,7 +96,7 @@ impl CpuWatch {
         watch.events.retain(|(cpu, _)| cpus.contains(cpu));
     }
 
-    /// Sees to it that they are of this kind, while they are disarmed; false while they are not yet.
+    /// Sees to it that they are of this kind, while they are disarmed; false while they are not yet, until the bell has rung.
     pub fn prepare(&self, kind: WatchKind) -> bool {
         let Some(mut watch) = self.shared.watch() else {
             return false;
@@ -206,6 +209,8 @@ impl Shared {
                 self.is_changing.store(false, SeqCst);
             }
             drop(watch);
+            // Also where nothing was to be changed: whoever has asked meanwhile was told to wait.
+            self.bell.ring();
             std::thread::park();
         }
     }
@@ -223,20 +228,25 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
     use std::time::Duration;
 
     use super::*;
 
     const NOWHERE: RuntimeAddr = RuntimeAddr(0x1000);
 
-    /// Waits until they are of this kind: the looks that it took.
+    /// Waits until they are of this kind: the looks that it took, each when the bell has rung.
     fn prepared(watch: &CpuWatch, kind: WatchKind) -> usize {
+        const LOOKS: usize = 20;
         /// A grace period takes a few hundredths of a second.
-        const LOOKS: usize = 5_000;
+        const LIMIT: Duration = Duration::from_secs(5);
+        let bell = &watch.shared.bell;
         let look = |_: &usize| {
             let is_ready = watch.prepare(kind);
             if !is_ready {
-                std::thread::sleep(Duration::from_millis(1));
+                let [rings] = process::wait_readable([bell.as_fd()], Some(LIMIT)).unwrap();
+                assert!(rings, "nobody is told");
+                bell.silence();
             }
             is_ready
         };
@@ -250,7 +260,8 @@ mod tests {
         use WatchKind::{ReadsAndWrites, Writes};
         let event =
             PerfEvent::watchpoint_on_cpu(0).expect("a breakpoint of processor 0: run as root");
-        let watch = CpuWatch::new().expect("a thread");
+        let bell = Arc::new(Bell::new().expect("an eventfd"));
+        let watch = CpuWatch::new(bell).expect("a thread");
         watch.add(0, event).expect("it is for writes");
         let arm = |kind| watch.watch(NOWHERE, 8, kind);
 

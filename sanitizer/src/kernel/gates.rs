@@ -5,6 +5,7 @@
 //! The layouts are those of the `sanitizer-ebpf` crate.
 
 mod hit;
+mod lent;
 mod load;
 mod phase_word;
 mod preempted;
@@ -29,6 +30,7 @@ use super::process::Bell;
 use super::shared::SharedArray;
 use super::tables::Tables;
 use super::{KernelError, btf};
+use lent::Lent;
 use preempted::Switches;
 
 pub use hit::{Hit, user_registers};
@@ -64,6 +66,7 @@ struct Programs {
     records: SharedArray<HitRecord>,
     preempted: SharedArray<PreemptedThread>,
     switches: Switches,
+    lent: Lent,
     events: RingBuf<MapData>,
     creations: RingBuf<MapData>,
     standing: RingBuf<MapData>,

@@ -182,6 +182,56 @@ impl Passing {
     }
 }
 
+/// Passes a descriptor with a byte that means nothing: for whoever reads it by [`take_descriptor`], and what comes after by itself.
+///
+/// # Errors
+/// Fails where sendmsg(2) does.
+pub fn give_descriptor(socket: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let passed = [descriptor.as_raw_fd()];
+    let rights = [ControlMessage::ScmRights(&passed)];
+    let part = [IoSlice::new(&[0])];
+    loop {
+        match sendmsg::<()>(
+            socket.as_raw_fd(),
+            &part,
+            &rights,
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        ) {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Takes one, and nothing of what comes behind it; waits until it is there.
+///
+/// # Errors
+/// Fails where recvmsg(2) does, with `UnexpectedEof` where the other end is closed, and `InvalidData` where the byte comes alone.
+pub fn take_descriptor(socket: &UnixStream) -> io::Result<OwnedFd> {
+    let mut byte = [0];
+    let mut buffer = cmsg_space!([i32; 1]);
+    loop {
+        let mut parts = [IoSliceMut::new(&mut byte)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut buffer), flags) {
+            Ok(message) if message.bytes == 0 => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(message) => {
+                let mut passed = message.cmsgs()?.filter_map(|control| match control {
+                    ControlMessageOwned::ScmRights(rights) => rights.first().copied(),
+                    _ => None,
+                });
+                let number = passed.next().ok_or(ErrorKind::InvalidData)?;
+                // SAFETY: the kernel has just made it for this process, and nobody else knows of it.
+                return Ok(unsafe { OwnedFd::from_raw_fd(number) });
+            }
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Who waits until some time does not wait in the call.
 fn waiting(until: Option<Instant>) -> MsgFlags {
     match until {
@@ -229,6 +279,35 @@ mod tests {
         }
         sender.join().unwrap();
         let end = taking.receive(1, None).unwrap_err();
+        assert_eq!(end.kind(), ErrorKind::UnexpectedEof);
+    }
+
+    /// Check that descriptors come one by one, and leave what was said after them; a byte alone is none.
+    #[test]
+    fn descriptors_come_alone() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut others: Vec<UnixStream> = Vec::new();
+        for number in 0..3 {
+            let (mine, passed) = UnixStream::pair().unwrap();
+            give_descriptor(&ours, passed.as_fd()).unwrap();
+            (&mine).write_all(&[number]).unwrap();
+            others.push(mine);
+        }
+        ours.write_all(b"and more").unwrap();
+        for number in 0..3 {
+            let mut byte = [9];
+            let mut taken = UnixStream::from(take_descriptor(&theirs).unwrap());
+            taken.read_exact(&mut byte).unwrap();
+            assert_eq!(byte, [number]);
+        }
+        let mut more = [0; 8];
+        theirs.read_exact(&mut more).unwrap();
+        assert_eq!(&more, b"and more");
+        ours.write_all(&[0]).unwrap();
+        let alone = take_descriptor(&theirs).unwrap_err();
+        assert_eq!(alone.kind(), ErrorKind::InvalidData);
+        drop(ours);
+        let end = take_descriptor(&theirs).unwrap_err();
         assert_eq!(end.kind(), ErrorKind::UnexpectedEof);
     }
 

@@ -1,6 +1,8 @@
 //! What a process does with itself: die with its parent, block signals, wait precisely.
 
+mod news;
 mod time;
+mod work;
 
 use std::{
     mem::MaybeUninit,
@@ -11,10 +13,11 @@ use std::{
 use super::KernelError;
 use super::fault;
 
-pub use time::{
-    CpuClock, cpu_time_ns, monotonic_ns, nanos, pair_cpu_time_ns, parent_cpu_time_ns,
-    thread_cpu_time_ns,
-};
+pub use news::Ear;
+#[cfg(test)]
+pub(crate) use news::testing;
+pub use time::{CpuClock, monotonic_ns, nanos, parent_cpu_time_ns, thread_cpu_time_ns};
+pub use work::WorkClock;
 
 /// The calling process gets SIGKILL when the thread that started it ends.
 ///
@@ -310,11 +313,15 @@ impl std::os::fd::AsFd for Bell {
     }
 }
 
-/// Forgets the news that a descriptor of [`child_news`] has.
-pub fn drain(fd: BorrowedFd<'_>) {
+/// Forgets the news that a descriptor of [`child_news`] has; whether there were any.
+pub fn drain(fd: BorrowedFd<'_>) -> bool {
     let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>() * 4];
+    let mut were_any = false;
     // SAFETY: the buffer is writable and of this length; the descriptor does not block.
-    while unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
+    while unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {
+        were_any = true;
+    }
+    were_any
 }
 
 /// Waits until one of the descriptors is readable or the time is over; which ones are.

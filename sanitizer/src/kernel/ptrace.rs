@@ -3,6 +3,8 @@
 //! Two rules make it safe to die at any instant (invariants I1 and I3): nothing here interrupts
 //! a thread, or detaches one that has not stopped by itself, and a stop that carries a signal of the target's own is looked at with
 //! `WNOWAIT`, so that the kernel still holds the signal until the thread is continued with it.
+//!
+//! Who holds a thread is a thread, not a process: its end lets go whom it holds, and it hears of no others.
 
 use std::mem::MaybeUninit;
 
@@ -220,7 +222,7 @@ pub fn rseq_area(tid: u32) -> Result<Option<(u64, u32)>, KernelError> {
     Ok((raw.abi_pointer != 0).then_some((raw.abi_pointer, raw.abi_size)))
 }
 
-/// The next thread that has stopped or ended, without taking note of it: until it is resumed or
+/// The next thread of those that the calling one holds which has stopped or ended, without taking note of it: until it is resumed or
 /// [`take`]n, the same answer comes again. `None` when no thread has anything to tell.
 ///
 /// # Errors
@@ -246,22 +248,6 @@ pub fn has_news(tid: u32) -> Result<bool, KernelError> {
     Ok(peek_at(tid)?.is_some())
 }
 
-/// Whether nobody is traced any more; the ends of those that were are taken note of. Somebody who has stopped is traced.
-#[must_use]
-pub fn holds_nobody() -> bool {
-    loop {
-        match peek() {
-            Ok(Some((tid, Stop::Exited))) if take(tid).is_ok() => {}
-            Err(error) if error.source.raw_os_error() == Some(libc::ECHILD) => {
-                // Whom the reaping has met is of no interest any more.
-                drop(reaped());
-                return true;
-            }
-            _ => return false,
-        }
-    }
-}
-
 /// Takes note of a thread's stop or end, and tells which it was: it is not told of again. It may
 /// be another than [`peek`] saw, when SIGKILL or another thread's exec came between.
 ///
@@ -281,7 +267,7 @@ fn wait(kind: libc::idtype_t, id: u32, flags: i32) -> Result<Option<(u32, Stop)>
                 kind,
                 id,
                 info.as_mut_ptr(),
-                libc::WSTOPPED | libc::WEXITED | libc::__WALL | flags,
+                libc::WSTOPPED | libc::WEXITED | libc::__WALL | libc::__WNOTHREAD | flags,
             )
         };
         if result == 0 {

@@ -26,18 +26,19 @@ const PATIENCE: Duration = Duration::from_millis(5);
 /// Threads reaped between two looks of [`reaped`]; of further ones nobody is told.
 const SLOTS: usize = 4096;
 
-static REAPED: [AtomicU32; SLOTS] = [const { AtomicU32::new(0) }; SLOTS];
-static NEWS: AtomicBool = AtomicBool::new(false);
-/// The process whose dead are to be reaped.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-
 thread_local! {
+    // Whoever holds threads is a thread, and its timer's signal comes to itself. None of the first three is made when it is first used, nor ever taken down: the
+    // handler may use them.
+    static REAPED: [AtomicU32; SLOTS] = const { [const { AtomicU32::new(0) }; SLOTS] };
+    static NEWS: AtomicBool = const { AtomicBool::new(false) };
+    /// The process whose dead are to be reaped.
+    static PROCESS: AtomicU32 = const { AtomicU32::new(0) };
     static TIMER: Option<Timer> = Timer::new();
 }
 
 /// Makes a call that may block on a thread of process `pid` that waits for this process.
 pub fn while_reaping<T>(pid: u32, call: impl FnOnce() -> T) -> T {
-    PROCESS.store(pid, SeqCst);
+    PROCESS.with(|process| process.store(pid, SeqCst));
     TIMER.with(|timer| {
         let set = |every: Duration| {
             if let Some(timer) = timer {
@@ -51,16 +52,15 @@ pub fn while_reaping<T>(pid: u32, call: impl FnOnce() -> T) -> T {
     })
 }
 
-/// The threads whose end was noted meanwhile; each is told of once.
+/// The threads whose end was noted meanwhile for the calling one; each is told of once.
 pub fn reaped() -> Vec<u32> {
-    if !NEWS.swap(false, SeqCst) {
+    if !NEWS.with(|news| news.swap(false, SeqCst)) {
         return Vec::new();
     }
-    REAPED
-        .iter()
-        .map(|slot| slot.swap(0, SeqCst))
-        .filter(|&tid| tid != 0)
-        .collect()
+    REAPED.with(|slots| {
+        let slots = slots.iter().map(|slot| slot.swap(0, SeqCst));
+        slots.filter(|&tid| tid != 0).collect()
+    })
 }
 
 /// Sends SIGALRM to the thread that made it.
@@ -118,14 +118,14 @@ extern "C" fn reap(_signal: libc::c_int) {
     // SAFETY: errno is this thread's own, and restored for the code that was interrupted.
     unsafe {
         let errno = *libc::__errno_location();
-        for_each_thread(PROCESS.load(SeqCst), reap_one);
+        for_each_thread(PROCESS.with(|process| process.load(SeqCst)), reap_one);
         *libc::__errno_location() = errno;
     }
 }
 
-/// Takes note of the end of a thread, if it has ended and is traced by this process.
+/// Takes note of the end of a thread, if it has ended and is traced by the calling one.
 fn reap_one(tid: u32) {
-    const LOOK: libc::c_int = libc::WEXITED | libc::WNOHANG | libc::__WALL;
+    const LOOK: libc::c_int = libc::WEXITED | libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
     let ended = |options| {
         // SAFETY: waitid(2) is safe in a handler; `info` is zeroed, which is valid, and filled by
         // the call.
@@ -140,10 +140,11 @@ fn reap_one(tid: u32) {
         }
     };
     if ended(LOOK | libc::WNOWAIT) && ended(LOOK) {
-        let _ = REAPED
-            .iter()
-            .find(|slot| slot.compare_exchange(0, tid, SeqCst, Relaxed).is_ok());
-        NEWS.store(true, SeqCst);
+        REAPED.with(|slots| {
+            let mut slots = slots.iter();
+            slots.any(|slot| slot.compare_exchange(0, tid, SeqCst, Relaxed).is_ok())
+        });
+        NEWS.with(|news| news.store(true, SeqCst));
     }
 }
 

@@ -100,7 +100,7 @@ impl fmt::Display for End {
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    clock: Option<CpuClock>,
+    clock: CpuClock,
     /// What that was when it was asked last.
     used_ns: u64,
     socket: Passing,
@@ -172,7 +172,7 @@ impl Process {
 
     /// CPU time that it has used, ns.
     pub(super) fn cpu_ns(&self) -> u64 {
-        self.clock.map_or(0, CpuClock::ns).max(self.used_ns)
+        self.clock.ns().max(self.used_ns)
     }
 
     /// Kills it; it has ended as soon as the kernel lets it.

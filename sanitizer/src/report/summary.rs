@@ -92,6 +92,18 @@ pub struct Summary {
     /// Threads that came to such probes.
     #[serde(default)]
     pub probe_hits: u64,
+    /// Probes that were armed to stand at access sites; whoever comes to one can be stopped.
+    #[serde(default)]
+    pub probes_armed: u64,
+    /// Those of them to which too many came, and which were removed.
+    #[serde(default)]
+    pub probes_hot: u64,
+    /// Threads that came to probes that stand.
+    #[serde(default)]
+    pub arrivals: u64,
+    /// Those of them that were stopped there.
+    #[serde(default)]
+    pub arrivals_stopped: u64,
     /// Threads that the program has created while it was watched, as far as a gate tells.
     #[serde(default)]
     pub threads_created: u64,

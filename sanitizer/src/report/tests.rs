@@ -137,7 +137,7 @@ fn json_lines() {
         races_unique races_known races_total sites_total sites_sampled watched_s analyzed_percent hottest_unanalyzed \
         unwatchable_threads threads_created threads_left_alone own_stops times_let_alone let_alone_s not_watched value_changed_unknown_origin target_stopped_s target_cpu_s slowdown_percent one_cpu_percent \
         schema no_stall site_waits site_waits_met stalls_of_preempted stalls_cut_short watchdog_releases dropped decisions spent_s readers_ended files_not_read suppressions_unused \
-        probe_bursts probe_hits max_overhead_percent sample_period_s metadata_seen sightings"
+        probe_bursts probe_hits probes_armed probes_hot arrivals arrivals_stopped max_overhead_percent sample_period_s metadata_seen sightings"
         .split_whitespace()
         .collect();
     contract.sort_unstable();

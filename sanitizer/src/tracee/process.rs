@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
@@ -15,6 +14,7 @@ use super::memory;
 use super::procfs::path;
 use super::threads::{self, live_thread};
 use crate::kernel::foreign::{ForeignError, ForeignFile, Purpose};
+use crate::kernel::process::CpuClock;
 
 /// `EI_CLASS` of elf(5) for a 64-bit file.
 const ELFCLASS64: u8 = 2;
@@ -63,10 +63,10 @@ pub fn without_mark(program: &Path) -> &Path {
 /// CPU time that all threads of a process have used so far, exited ones too, in user and
 /// kernel mode, in nanoseconds' resolution.
 pub fn cpu_time(pid: Pid) -> Result<Duration, TargetError> {
-    clock_getcpuclockid(pid)
-        .and_then(clock_gettime)
-        .map(Duration::from)
-        .map_err(|_| TargetError::Vanished(pid))
+    CpuClock::of(pid.as_raw().cast_unsigned())
+        .told_ns()
+        .map(Duration::from_nanos)
+        .ok_or(TargetError::Vanished(pid))
 }
 
 /// The instruction set that a process runs.

@@ -110,9 +110,9 @@ impl Child {
         }
     }
 
-    /// Waits for the end of the program, so that its id is free.
-    pub(crate) fn reap(&mut self) {
-        self.process.wait().unwrap();
+    /// Waits for the end of the program, so that its id is free; its exit code, if it has one.
+    pub(crate) fn reap(&mut self) -> Option<i32> {
+        self.process.wait().unwrap().code()
     }
 }
 

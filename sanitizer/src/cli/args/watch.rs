@@ -76,9 +76,9 @@ pub struct WatchArgs {
     pub strategy: StrategyName,
     /// Probe access sites.
     ///
-    /// Let the kernel note for 2 ms at a time who comes to dozens of access sites, by probes (uprobes): which ones two threads use is known sooner so. Nobody is stopped for it, but pages
-    /// of the program's code get private copies, code that reads itself sees the probes, threads that map memory wait for them, and some may stay if gwp-race is killed (docs/safety.md). Experimental. It needs Linux 6.10 or newer and
-    /// eBPF.
+    /// Have the kernel's probes (uprobes) at access sites: at dozens at a time for 2 ms, to note who comes, so that it is known sooner which ones two threads use; and at hundreds to which hardly anybody comes,
+    /// where whoever does can be stopped. Pages of the program's code get private copies, code that reads itself sees the probes, and threads that map memory wait for them
+    /// (docs/safety.md). Experimental. It needs Linux 6.10 or newer and eBPF.
     #[arg(help_heading = SAMPLING, long, value_enum, value_name = "yes|no", default_value_t = PROBES)]
     pub probes: YesNo,
     /// Take preempted threads.

@@ -50,11 +50,12 @@ impl Session {
         let preparation = Preparation {
             stop_deadline_ns: nanos(self.args.stop_deadline),
             gate_log: self.args.verbose >= 2,
+            slots: 1,
         };
         let id = self.next_link;
         self.next_link += 1;
-        let link = Link::start(id, &preparation, self.message_sender.clone())?;
-        self.links.insert(id, link);
+        let links = Link::start(std::iter::once(id), preparation, &self.message_sender)?;
+        self.links.extend(links);
         Ok(id)
     }
 

@@ -1,11 +1,12 @@
 //! Which events there are: those of threads or of processors, inherited or not.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::hunt::clocks::Clocks;
 use crate::hunt::watchpoints::Watchpoints;
-use crate::kernel::KernelError;
 use crate::kernel::gates::Gates;
+use crate::kernel::process::Bell;
+use crate::kernel::{KernelError, cpus};
 
 use super::{Arming, PATIENCE, Thread};
 
@@ -67,13 +68,20 @@ impl Arming {
         self.patience == 0 && !self.suits(threads)
     }
 
-    /// Chooses the events for a process of so many threads; no stall may be under way.
+    /// Chooses the events for a process of so many threads; no stall may be under way. `bell` rings when those of processors may be ready for what they are
+    /// prepared for.
     ///
     /// # Errors
     /// Says why they stay what they were although others would suit.
-    pub fn choose_events(&mut self, threads: usize, gates: &Gates) -> Result<(), KernelError> {
-        self.clocks.complete(gates)?;
-        self.watchpoints.complete(gates)?;
+    pub fn choose_events(
+        &mut self,
+        threads: usize,
+        gates: &Gates,
+        bell: &Arc<Bell>,
+    ) -> Result<(), KernelError> {
+        let online = cpus::online();
+        self.clocks.complete(gates, &online)?;
+        self.watchpoints.complete(gates, &online)?;
         if self.suits(threads) {
             return Ok(());
         }
@@ -83,11 +91,32 @@ impl Arming {
         }
         // Whoever has them may end.
         self.patience = PATIENCE;
+        let watched = self.watch_processors(threads, gates, &online, bell);
+        if !self.clocks.are_by_cpu() && !self.watchpoints.are_by_cpu() {
+            self.lent = None;
+        }
+        watched
+    }
+
+    fn watch_processors(
+        &mut self,
+        threads: usize,
+        gates: &Gates,
+        online: &[u32],
+        bell: &Arc<Bell>,
+    ) -> Result<(), KernelError> {
+        if self.lent.is_none() {
+            self.lent = self.processors.lend();
+        }
+        if self.lent.is_none() {
+            let cause = "another process is watched by processor at present";
+            return Err(KernelError::other("lending", "the processors", cause));
+        }
         if !self.clocks.are_by_cpu() {
-            self.clocks = Clocks::on_cpus(self.period, gates)?;
+            self.clocks = Clocks::on_cpus(self.period, gates, online)?;
         }
         if !self.watchpoints.are_by_cpu() && threads > 1 {
-            self.watchpoints = Watchpoints::on_cpus(gates)?;
+            self.watchpoints = Watchpoints::on_cpus(gates, online, bell)?;
             for thread in self.threads.values_mut() {
                 thread.breakpoint = None;
             }

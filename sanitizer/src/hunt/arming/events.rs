@@ -106,6 +106,7 @@ impl Arming {
     pub fn close_events(&mut self, delivery: Delivery) {
         self.clocks = Clocks::default();
         self.watchpoints = Watchpoints::default();
+        self.lent = None;
         self.ancestors.clear();
         for thread in self.threads.values_mut() {
             thread.breakpoint = None;

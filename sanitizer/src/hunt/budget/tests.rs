@@ -1,11 +1,12 @@
 //! What is charged to the budget, and earned by it.
 
 use super::*;
-use crate::kernel::gates::Gates;
+use crate::kernel::{gates::Gates, process::thread_cpu_time_ns};
 
 /// A budget of a program, and its control block.
 fn budget(control: &Control) -> Budget {
-    Budget::new(control, 10_000_000, 0.01, 5_000, false)
+    let clock = WorkClock::of_share(1);
+    Budget::new(control, 10_000_000, 0.01, 5_000, false, clock)
 }
 
 /// Check that the tracer's work is charged by how many of the processors the program uses, but in full while that is
@@ -71,8 +72,8 @@ fn start_up_is_free() {
     let control = gates.control();
     let mut budget = budget(control);
     let work = || {
-        let end = cpu_time_ns() + WORK;
-        while cpu_time_ns() < end {}
+        let end = thread_cpu_time_ns() + WORK;
+        while thread_cpu_time_ns() < end {}
     };
     let spent = || control.budget.spent_ns.load(SeqCst);
     work();
@@ -117,7 +118,8 @@ fn little_is_advanced() {
     ] {
         let gates = Gates::in_user_space().unwrap();
         let control = gates.control();
-        let _ = Budget::new(control, 10_000_000, share, 5_000, is_child);
+        let clock = WorkClock::of_share(1);
+        let _ = Budget::new(control, 10_000_000, share, 5_000, is_child, clock);
         let earned = control.budget.earned_ns.load(SeqCst);
         assert_eq!(earned, advance_us * 1000, "{share}");
     }

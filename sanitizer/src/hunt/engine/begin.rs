@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use crate::hunt::arming::Arming;
+use crate::hunt::arming::{Arming, Processors};
 use crate::hunt::budget::Budget;
 use crate::hunt::delivery;
 use crate::hunt::loader::Loader;
@@ -12,6 +12,7 @@ use crate::hunt::strategy::Name;
 use crate::hunt::wire::{Notice, Outbox, Setup};
 use crate::kernel::gates::Gates;
 use crate::kernel::perf::Delivery;
+use crate::kernel::process::WorkClock;
 use crate::kernel::rights;
 
 use super::adviser::Adviser;
@@ -31,6 +32,10 @@ pub struct Lasting {
     pub loader: Loader,
     /// What a trap costs here, ns.
     pub trap_cost_ns: u64,
+    /// What those work who watch.
+    pub clock: WorkClock,
+    /// The processors, which one lease watches at a time.
+    pub processors: Processors,
 }
 
 impl Engine {
@@ -47,6 +52,8 @@ impl Engine {
             gates,
             loader,
             trap_cost_ns,
+            clock,
+            processors,
         } = lasting;
         let control = gates.control();
         // Evidence of another process is in the gates' memory, of other generations.
@@ -80,11 +87,12 @@ impl Engine {
             setup.max_overhead,
             trap_cost_ns,
             setup.is_child,
+            clock,
         );
         let mut random = fastrand::Rng::with_seed(setup.seed);
         let period = Duration::from_nanos(period_ns);
         let substitutes = !gates.are_in_kernel();
-        let mut arming = Arming::new(setup.pid, delivery, period, random.u64(..));
+        let mut arming = Arming::new(setup.pid, delivery, period, random.u64(..), processors);
         if rights::are_lent() && !rights::are_for_named() {
             arming = arming.without_others();
         }
@@ -132,6 +140,7 @@ impl Engine {
             mut arming,
             mut gates,
             loader,
+            budget,
             ..
         } = self.rig;
         // Before the gates forget it.
@@ -142,6 +151,8 @@ impl Engine {
             gates,
             loader,
             trap_cost_ns,
+            clock: budget.into_clock(),
+            processors: arming.into_processors(),
         }
     }
 

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use gwp_race_abi::{
-    EVENT_BACK, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_EXEC, EVENT_HIT, EVENT_KNOWN,
-    EVENT_SHARED, EVENT_THREAD, EVENT_THREADS_LEFT, EVENT_UNKNOWN_PC, Event, TRAPS_PER_STALL,
+    EVENT_BACK, EVENT_BUSY, EVENT_CONFIRMED, EVENT_CROWDED, EVENT_EXEC, EVENT_HIT, EVENT_HOT,
+    EVENT_KNOWN, EVENT_SHARED, EVENT_THREAD, EVENT_THREADS_LEFT, EVENT_UNKNOWN_PC, Event,
+    TRAPS_PER_STALL,
 };
 
 use super::rig::Rig;
@@ -35,6 +36,7 @@ impl Engine {
             EVENT_THREADS_LEFT => self.left_threads(),
             EVENT_EXEC => self.look_for_exec()?,
             EVENT_UNKNOWN_PC => self.scan_for_code(),
+            EVENT_HOT => self.profiler.remove_hot(),
             EVENT_BUSY if self.sampler.state.is_idle() => self
                 .sampler
                 .waiting

@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | `rig::Rig` | what all work with: the program, the events on its threads, the gates, what is charged, counted and told |
 //! | `adviser::Adviser` | the strategy, what is learned beside it, and what is told of its decisions |
-//! | `profiler::Profiler` | sites at which it is noted who comes, beside all else |
+//! | `profiler::Profiler` | the kernel's probes, at which it is noted who comes, beside all else |
 //! | `waiting::Waiting` | what is waited for, or only looked at, while no sample is in hand |
 //! | `sampler::Sampler` | the sample in hand |
 //! | `crew::Crew` | the program's threads: who is taken in, who is let alone, and what they cost |
@@ -44,23 +44,24 @@ mod substitute;
 mod upkeep;
 mod waiting;
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
-use crate::hunt::loader::Loader;
 use crate::hunt::strategy::Outcome;
 use crate::hunt::wire::{Ending, Outbox, Refuted};
 use crate::kernel::gates::Gates;
 use crate::kernel::process::{monotonic_ns, nanos};
+use crate::kernel::ptrace;
 
 use adviser::Adviser;
 use crew::Crew;
 use profiler::Profiler;
 use rig::{CLAIM_TIME, Rig};
-use sampler::Sampler;
+use sampler::{Off, Sampler};
 use schedule::HOUSEKEEPING;
 use substitute::Substitute;
 use upkeep::Upkeep;
@@ -99,6 +100,12 @@ impl Engine {
             .store(at, SeqCst);
     }
 
+    /// CPU time that those have used who watch, before this process and for it, ns.
+    #[must_use]
+    pub fn worked_ns(&self) -> u64 {
+        self.rig.budget.clock().pair_ns()
+    }
+
     /// Charges what others have worked for this target.
     pub fn charge(&mut self, ns: u64) {
         self.rig
@@ -132,10 +139,16 @@ impl Engine {
         &mut self.rig.outbox
     }
 
-    /// The loader.
+    /// Readable when a thread that works for the engine has news, until it is heard.
     #[must_use]
-    pub const fn loader(&self) -> &Loader {
-        &self.rig.loader
+    pub fn news(&self) -> BorrowedFd<'_> {
+        self.rig.loader.news()
+    }
+
+    /// Takes note of that: modules may have been scanned, or the events be ready for what comes next.
+    pub fn hear(&mut self) {
+        self.rig.loader.hear();
+        self.sampler.waiting.hear();
     }
 
     /// The gates.
@@ -162,12 +175,19 @@ impl Engine {
         left(deadline)
     }
 
-    /// Handles all stops and events that have come, then what is due.
+    /// Handles all stops and events that have come, then what is due. `has_news`: a tracee may have stopped or ended, as SIGCHLD tells; once a round that is
+    /// looked after in any case.
     ///
     /// # Errors
     /// Fails when it cannot go on; the caller then exits, which releases everything.
-    pub fn turn(&mut self) -> Result<(), EngineError> {
-        self.on_stops()?;
+    pub fn turn(&mut self, has_news: bool) -> Result<(), EngineError> {
+        for tid in ptrace::reaped() {
+            self.bury(tid);
+        }
+        self.crew.begin_own_stops();
+        if has_news || self.upkeep.schedule.is_round_due(monotonic_ns()) {
+            self.on_stops()?;
+        }
         if self.ending.is_some() {
             return Ok(());
         }
@@ -210,7 +230,7 @@ impl Engine {
             return Ok(());
         }
         // From here on no gate claims a thread, and none waits for what takes its time.
-        self.rig.clock_may_claim(false);
+        self.rig.nobody_may_claim();
         self.sampler
             .waiting
             .end_probe(&mut self.rig, &mut self.adviser);
@@ -250,6 +270,10 @@ impl Engine {
             waiting.tell_news(rig, adviser);
             // What the tracer has just done is to be paid first.
             crew.settle(rig);
+            waiting.for_preempted = Off::look(rig, adviser);
+            adviser
+                .strategy
+                .sees_preempted(waiting.for_preempted.is_some());
             waiting.begin(rig, adviser, profiler, now);
         }
         if waiting.takes_preempted() {

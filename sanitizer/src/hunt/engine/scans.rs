@@ -5,7 +5,7 @@ use gwp_race_abi::phase;
 use crate::hunt::loader::Scan;
 use crate::hunt::modules::RefreshError;
 use crate::hunt::wire::Notice;
-use crate::kernel::process::{monotonic_ns, pair_cpu_time_ns};
+use crate::kernel::process::monotonic_ns;
 use crate::tracee;
 
 use super::sampler::{Confirm, MODULES_UNKNOWN, Purpose, State};
@@ -74,9 +74,10 @@ impl Engine {
         match purpose {
             Purpose::Start => {
                 self.take_in(scan)?;
+                let worked = self.rig.budget.clock().pair_ns();
                 self.rig.outbox.send(&Notice::Watching {
                     analyzed_modules: self.rig.modules.analyzed(),
-                    cpu_ns: pair_cpu_time_ns().saturating_sub(self.upkeep.cpu_before_start_ns),
+                    cpu_ns: worked.saturating_sub(self.upkeep.cpu_before_start_ns),
                 });
                 self.upkeep.schedule.begin(monotonic_ns());
             }
@@ -117,10 +118,14 @@ impl Engine {
                 .tell_elsewhere(|modules, pc| modules.place(pc).is_some());
         }
         self.rig.modules = modules;
+        if changes.changed || changes.bound {
+            self.adviser.code_has_changed();
+        }
         if is_replaced {
             self.sampler.pairs.forget();
             self.adviser.tell_coverage_and_forget(&mut self.rig);
             self.adviser.strategy.forget();
+            self.profiler.forget_code();
             self.adviser.learned.lines.forget();
         } else if changes.changed || changes.bound {
             self.adviser.strategy.extend();

@@ -55,9 +55,14 @@ impl Schedule {
         self.look = self.look.min(soon);
     }
 
-    /// Whether a round is due, which is begun.
+    /// Whether a round is due; nothing is before the first scan of the modules.
+    pub(super) fn is_round_due(&self, now: u64) -> bool {
+        self.housekeeping.is_some_and(|due| now >= due)
+    }
+
+    /// The same; it is begun then.
     pub(super) fn begins_round(&mut self, now: u64) -> bool {
-        let is_due = self.housekeeping.is_some_and(|due| now >= due);
+        let is_due = self.is_round_due(now);
         if is_due {
             self.housekeeping = Some(now + nanos(HOUSEKEEPING));
             self.rounds += 1;

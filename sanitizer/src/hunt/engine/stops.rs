@@ -19,10 +19,6 @@ use super::{Engine, EngineError};
 impl Engine {
     /// Handles all stops that have come.
     pub(super) fn on_stops(&mut self) -> Result<(), EngineError> {
-        for tid in ptrace::reaped() {
-            self.bury(tid);
-        }
-        self.crew.begin_own_stops();
         loop {
             match ptrace::peek() {
                 Ok(Some((tid, stop))) => self.on_stop(tid, stop)?,

@@ -7,7 +7,7 @@ use gwp_race_abi::{Counter, phase};
 use crate::hunt::delivery;
 use crate::hunt::delivery::{LAST_RESORT, choose_delivery};
 use crate::hunt::wire::{Notice, Statistics};
-use crate::kernel::process::{cpu_time_ns, monotonic_ns};
+use crate::kernel::process::monotonic_ns;
 use crate::tracee;
 
 use super::rig::Rig;
@@ -75,7 +75,7 @@ impl Engine {
 
     /// Looks for what is new in the program: modules, values, threads, how it uses the processors. That takes its time.
     pub(super) fn look_after_program(&mut self) -> Result<(), EngineError> {
-        let begun = cpu_time_ns();
+        let begun = self.rig.budget.clock().ns();
         if self.sampler.state.is_idle() {
             self.choose_delivery()?;
             self.scan_when_idle();
@@ -98,7 +98,7 @@ impl Engine {
         // Creations of threads are told by the gates, but a full buffer may have lost some.
         self.crew.take_in_new_threads(&mut self.rig)?;
         self.crew.take_back(&mut self.rig)?;
-        let worked = cpu_time_ns().saturating_sub(begun);
+        let worked = self.rig.budget.clock().ns().saturating_sub(begun);
         self.upkeep
             .schedule
             .rest(monotonic_ns(), self.rig.budget.rest_after(worked));
@@ -151,7 +151,7 @@ impl Engine {
             .stop_waiting(&mut self.rig, &mut self.adviser);
         self.sampler.enter(&self.rig, phase::CLOSED);
         self.rig.arming.reset_to(tid);
-        self.rig.program.pid = tid;
+        self.rig.program.executes_another(tid);
         self.rig.program.check_architecture()?;
         let delivery = choose_delivery(tid, &self.rig.gates)?.unwrap_or(LAST_RESORT);
         self.upkeep.unstoppable.is_told = false;
@@ -215,6 +215,8 @@ impl Engine {
             waits: self.sampler.waiting.count,
             probe_bursts: self.profiler.bursts,
             probe_hits: self.profiler.hits,
+            probes_armed: self.profiler.standing.armed,
+            probes_hot: self.profiler.standing.hot,
             coverage: self.adviser.strategy.coverage(),
             decisions: self.adviser.decisions.named(),
             stalls_of_preempted: self.rig.figures.stalls_of_preempted,

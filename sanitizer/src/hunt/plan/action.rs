@@ -41,6 +41,11 @@ pub enum Deed {
         /// What to do with the thread, at the next access that it is about to make.
         then: Then,
     },
+    /// Lets whoever comes to a site at which a probe stands be stopped there: sites to which hardly anybody comes. What to do with the thread is asked when it stands.
+    Arrival {
+        /// Waits so long for somebody, at most.
+        at_most: Duration,
+    },
     /// Takes one of the threads that are off their processors right before an access, and watches what it is about to access until it gets one
     /// again. Nobody is stopped; which thread, and for how long at most, is asked when it is known which there are.
     Preempted,

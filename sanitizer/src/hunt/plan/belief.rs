@@ -109,6 +109,12 @@ impl News {
         }
     }
 
+    /// No more is to be expected.
+    #[must_use]
+    pub fn at_most(self) -> f64 {
+        self.with(1.0)
+    }
+
     /// What is to be expected.
     #[must_use]
     pub fn mean(self) -> f64 {
@@ -155,8 +161,32 @@ impl Stalls {
     /// How likely nothing orders the two after that, where it was so likely before.
     #[must_use]
     pub fn after(&self, before: f64, sigma: f64, mu: f64) -> f64 {
-        let odds = (before / (1.0 - before).max(1e-12)).ln() - self.against(sigma, mu);
-        1.0 / (1.0 + (-odds).exp())
+        self.after_and_in_time(before, sigma, mu).0
+    }
+
+    /// The same, and whether the other one comes in time then.
+    #[must_use]
+    pub fn after_and_in_time(&self, before: f64, sigma: f64, mu: f64) -> (f64, f64) {
+        let (in_time, early) = self.if_unordered(sigma, mu);
+        let all = in_time + early;
+        (self.times(before, all), in_time / all)
+    }
+
+    /// No likelier, whatever the others' use is.
+    #[must_use]
+    pub fn after_at_most(&self, before: f64) -> f64 {
+        self.times(before, 1.0)
+    }
+
+    /// How likely nothing orders the two, where it was so likely before, and what was seen in quiet stalls is so likely then.
+    fn times(&self, before: f64, seen: f64) -> f64 {
+        let shown = prior::CAUGHT * self.caught - prior::LOCKED * self.locked;
+        let odds = before / (1.0 - before).max(1e-12) * seen * shown.exp();
+        if odds.is_finite() {
+            odds / (1.0 + odds)
+        } else {
+            1.0
+        }
     }
 
     /// By how much that speaks for an order, where others use the bytes with a probability `sigma` and come `mu` times a second: the logarithm of how
@@ -175,13 +205,6 @@ impl Stalls {
         let in_time = (1.0 - missed) * quiet(self.ahead + self.late);
         let early = missed * quiet(self.ahead) * (-prior::CAUGHT * self.in_time).exp();
         (in_time, early)
-    }
-
-    /// Whether the other one comes in time, where nothing orders the two.
-    #[must_use]
-    pub fn in_time(&self, sigma: f64, mu: f64) -> f64 {
-        let (in_time, early) = self.if_unordered(sigma, mu);
-        in_time / (in_time + early)
     }
 
     /// By how much it speaks against a race that so many stalls were quiet, where somebody would be seen in them.

@@ -1,6 +1,8 @@
 //! The planner after the model: of what it could do, it draws for each what that might be worth, and does the best (Thompson sampling). So what is
 //! uncertain is tried as often as it may be the best, and no share of anything is set aside for it.
 
+mod arrivals;
+mod contest;
 mod preempted;
 mod profiles;
 
@@ -21,9 +23,10 @@ use super::{
     update::Knowledge,
     worth::{Advance, Guess, Plan, Price, best, best_of_stopped},
 };
+use contest::{Choice, Contest};
 
 /// Sites that are thought about at a time, at most, of those whose bytes others use.
-const CONTENDED: usize = 40;
+const CONTENDED: usize = 16;
 /// How long a variable is watched for who writes it, and a sample waited for.
 const WATCH: Duration = Duration::from_millis(500);
 const SAMPLE: Duration = Duration::from_millis(30);
@@ -53,15 +56,6 @@ struct Hand {
     came: f64,
 }
 
-/// What is thought of doing.
-#[derive(Clone, Debug)]
-struct Choice {
-    worth: f64,
-    deed: Deed,
-    /// At what kind of site, if it is at one.
-    kind: Option<Kind>,
-}
-
 impl ByWorth {
     /// A planner whose choices follow from the seed and from what it hears.
     #[must_use]
@@ -84,22 +78,16 @@ impl ByWorth {
 
     fn choose(&mut self, now: f64, purse: &Purse) -> Deed {
         let price = Price::of(purse, self.known.costs());
-        let mut choices = Vec::with_capacity(CONTENDED + 2 * CLASSES + 8);
+        let mut choices = Contest::new(self.trust.map(|trust| trust.at(now)));
         self.of_contended(now, &price, &mut choices);
         self.of_tried(now, &price, &mut choices);
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
+        choices.extend(self.of_arrivals(&price));
         self.of_preempted(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
         choices.extend(self.of_profiles(now, &price));
-        let trust = self.trust.map(|trust| trust.at(now));
-        for choice in &mut choices {
-            choice.worth *= choice.kind.map_or(1.0, |kind| trust[kind as usize]);
-        }
-        let best = choices
-            .into_iter()
-            .max_by(|one, other| one.worth.total_cmp(&other.worth));
-        let Some(best) = best.filter(|best| best.worth > 0.0) else {
+        let Some(best) = choices.best() else {
             return Deed::Rest { time: SAMPLE };
         };
         let expected = match best.deed {
@@ -144,7 +132,7 @@ impl ByWorth {
     }
 
     /// Sites whose bytes others use.
-    fn of_contended(&mut self, now: f64, price: &Price, choices: &mut Vec<Choice>) {
+    fn of_contended(&mut self, now: f64, price: &Price, choices: &mut Contest) {
         let all = self.known.contended.len();
         let some = all.min(CONTENDED);
         // Where there are more, others each time.
@@ -155,17 +143,17 @@ impl ByWorth {
         };
         for index in 0..some {
             let number = self.known.contended[(first + index) % all];
-            choices.extend(self.of_site(number, now, price, Kind::Contended));
+            self.of_site(number, now, price, Kind::Contended, choices);
         }
     }
 
     /// One of each class of those that were tried, and nothing was found.
-    fn of_tried(&mut self, now: f64, price: &Price, choices: &mut Vec<Choice>) {
+    fn of_tried(&mut self, now: f64, price: &Price, choices: &mut Contest) {
         for class in 0..CLASSES {
             let tried = &self.known.tried[class];
             if !tried.is_empty() {
                 let number = tried[self.random.usize(..tried.len())];
-                choices.extend(self.of_site(number, now, price, Kind::Tried));
+                self.of_site(number, now, price, Kind::Tried, choices);
             }
         }
     }
@@ -175,24 +163,38 @@ impl ByWorth {
         (self.known.belief(number, now), self.known.look(number, now))
     }
 
-    fn of_site(&mut self, number: Number, now: f64, price: &Price, kind: Kind) -> Option<Choice> {
+    fn of_site(
+        &mut self,
+        number: Number,
+        now: f64,
+        price: &Price,
+        kind: Kind,
+        choices: &mut Contest,
+    ) {
         let (belief, look) = self.thought(number, now);
-        let guess = Guess::draw(&belief, None, look, &mut self.random);
-        let facts = *self.known.catalogue.facts(number)?;
-        let plan = self.of_facts(&facts, &guess, price);
+        let Some(facts) = self.known.catalogue.facts(number).copied() else {
+            return;
+        };
+        let bar = choices.bar(kind);
+        if let Some(guess) = bar.draw(&belief, None, look, price, &mut self.random) {
+            let plan = self.of_facts(&facts, &guess, price);
+            choices.push(wait(facts.site, plan, kind));
+        }
         let known = self.known.addresses.of(number);
         if known.is_empty() || !self.known.watches_ahead {
-            return Some(wait(facts.site, plan, kind));
+            return;
         }
         let known = known[self.random.usize(..known.len())];
         let at_hand = self.known.at_hand(number, &known, belief.lambda, now);
-        let guess = Guess::draw(&belief, Some(&at_hand), look, &mut self.random);
-        let advance = Advance {
-            address: known.address,
-            passed: belief.lambda.mean(),
-        };
-        let wanted = best(&guess, price, Some(advance));
-        Some(wait(facts.site, plan.or_better(wanted), kind))
+        let bar = choices.bar(kind);
+        if let Some(guess) = bar.draw(&belief, Some(&at_hand), look, price, &mut self.random) {
+            let advance = Advance {
+                address: known.address,
+                passed: belief.lambda.mean(),
+            };
+            let wanted = best(&guess, price, Some(advance));
+            choices.push(wait(facts.site, wanted, kind));
+        }
     }
 
     /// The best at a site of which nothing tells what is at hand, unless it names that.
@@ -210,7 +212,7 @@ impl ByWorth {
     }
 
     /// One of each class of sites that nobody has waited at.
-    fn of_untried(&mut self, now: f64, price: &Price, choices: &mut Vec<Choice>) {
+    fn of_untried(&mut self, now: f64, price: &Price, choices: &mut Contest) {
         for class in 0..CLASSES {
             let sites = self.known.catalogue.untried(class);
             if sites.is_empty() {
@@ -223,8 +225,10 @@ impl ByWorth {
                 ..self.known.around(number, now)
             };
             let belief = Belief::of(&Counts::default(), &around);
-            let guess = Guess::draw(&belief, None, self.known.yields(), &mut self.random);
-            if let Some(facts) = self.known.catalogue.facts(number) {
+            let (bar, look) = (choices.bar(Kind::Untried), self.known.yields());
+            let guess = bar.draw(&belief, None, look, price, &mut self.random);
+            let facts = self.known.catalogue.facts(number);
+            if let (Some(guess), Some(facts)) = (guess, facts) {
                 let plan = self.of_facts(facts, &guess, price);
                 choices.push(wait(facts.site, plan, Kind::Untried));
             }
@@ -232,7 +236,7 @@ impl ByWorth {
     }
 
     /// Wherever a sample stops somebody.
-    fn of_samples(&mut self, price: &Price, choices: &mut Vec<Choice>) {
+    fn of_samples(&mut self, price: &Price, choices: &mut Contest) {
         let samples = self.known.samples;
         let (races, budget, time) =
             samples.draw(SAMPLE.as_secs_f64(), price.stop_s, &mut self.random);
@@ -250,7 +254,7 @@ impl ByWorth {
     fn of_stopped(&mut self, now: f64, ahead: &[SiteId]) -> Option<(SiteId, Then)> {
         let price = self.hand?.price;
         let Some(first) = ahead.first() else {
-            self.known.samples.stopped(now, 0.0);
+            self.has_stopped(now, 0.0);
             return None;
         };
         let mut best = (0.0, (*first, Then::LetGo));
@@ -274,7 +278,7 @@ impl ByWorth {
             }
         }
         let trusted = self.trust(of_kind, now) * expected;
-        self.known.samples.stopped(now, trusted);
+        self.has_stopped(now, trusted);
         if let Some(hand) = &mut self.hand {
             (hand.expected, hand.kind) = (expected, of_kind);
         }
@@ -302,7 +306,7 @@ impl ByWorth {
     }
 
     /// Who writes a variable that changes.
-    fn of_variables(&mut self, now: f64, price: &Price, choices: &mut Vec<Choice>) {
+    fn of_variables(&mut self, now: f64, price: &Price, choices: &mut Contest) {
         let yields = self.known.yields();
         for (&variable, counts) in &self.known.changing {
             let counts = counts.at(now, prior::HALF_LIFE);

@@ -48,6 +48,11 @@ pub enum What {
         /// From the beginning of one time to that of the next one.
         apart: Duration,
     },
+    /// Probes stand at so many sites now: whoever comes to one of them can be stopped.
+    Standing {
+        /// How many.
+        sites: u32,
+    },
     /// It can be seen from now on which threads are off their processors, or no more.
     SeesPreempted(bool),
     /// A thread was seen right beside a site; nobody was stopped.

@@ -42,6 +42,9 @@ impl Beta {
 
     /// A value by chance, as likely as it is thought to be.
     pub fn draw(self, random: &mut fastrand::Rng) -> f64 {
+        if self.no == 0.0 {
+            return 1.0;
+        }
         let (yes, no) = (gamma(self.yes, random), gamma(self.no, random));
         // Both may be too small for a number.
         if yes + no > 0.0 {
@@ -86,13 +89,14 @@ impl Gamma {
     #[must_use]
     pub fn within(self, seconds: f64) -> (f64, f64) {
         let left = self.time_s / (self.time_s + seconds);
+        let nobody = left.powf(self.events);
         let power = self.events - 1.0;
         let waited = if power.abs() < 1e-6 {
             -self.time_s * left.ln()
         } else {
-            self.time_s * (1.0 - left.powf(power)) / power
+            self.time_s * (1.0 - nobody / left) / power
         };
-        (1.0 - left.powf(self.events), waited)
+        (1.0 - nobody, waited)
     }
 }
 
@@ -110,7 +114,10 @@ fn gamma(shape: f64, random: &mut fastrand::Rng) -> f64 {
         if v > 0.0 {
             let v = v * v * v;
             let uniform = 1.0 - random.f64();
-            if uniform.ln() < 0.5 * normal * normal + d - d * v + d * v.ln() {
+            // What is well inside needs no logarithms (the squeeze of the same paper).
+            if uniform < 1.0 - 0.0331 * normal.powi(4)
+                || uniform.ln() < 0.5 * normal * normal + d - d * v + d * v.ln()
+            {
                 return d * v;
             }
         }

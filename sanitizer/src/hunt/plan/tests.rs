@@ -231,7 +231,12 @@ fn stalls_prove_what_they_can() {
     assert!(part(false, 5e-3, caught) > 0.4 && part(true, 5e-3, none) == 1.0);
     let late = Counts::default();
     assert!((0.1..0.3).contains(&likely(1000.0, 5e-3, late)));
-    let in_time = |counts| of(true, 5e-3, counts).stalls.in_time(0.9, 1000.0);
+    let in_time = |counts| {
+        of(true, 5e-3, counts)
+            .stalls
+            .after_and_in_time(0.5, 0.9, 1000.0)
+            .1
+    };
     assert!(in_time(late) < 0.01 && in_time(none) > 0.7);
     let caught = Counts {
         caught: 3.0,

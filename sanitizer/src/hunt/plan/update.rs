@@ -28,6 +28,8 @@ pub struct Knowledge {
     pub watches_ahead: bool,
     /// It can be seen which threads are off their processors.
     pub sees_preempted: bool,
+    /// Probes stand at so many sites.
+    pub standing: u32,
     /// Addresses that two threads were seen to use.
     pub addresses: Addresses,
     /// Where a thread stands, and what it is about to access.
@@ -51,6 +53,8 @@ pub struct Knowledge {
     pub profiles: Profiles,
     /// The same of threads that were off their processors.
     pub preempted: Samples,
+    /// The same of threads that came to probes that stand.
+    pub arrivals: Samples,
     /// Races found.
     pub(super) races: f64,
     /// Logarithms of how soon others came, s, at each site once.
@@ -88,11 +92,13 @@ impl Knowledge {
                     watches_ahead: self.watches_ahead,
                     profiles: self.profiles.forgotten(),
                     sees_preempted: self.sees_preempted,
+                    standing: self.standing,
                     ..Self::default()
                 };
             }
             What::WatchesAhead => self.watches_ahead = true,
             What::Profiles { apart } => self.profiles.are_to_be_had(*apart),
+            What::Standing { sites } => self.standing = *sites,
             What::SeesPreempted(sees) => self.sees_preempted = *sees,
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {
@@ -173,6 +179,7 @@ impl Knowledge {
                 let time_s = (now - self.since_s).max(0.0);
                 match hand.map(|hand| &hand.deed) {
                     Some(Deed::Sample { .. }) => self.samples.took(now, time_s, *cost),
+                    Some(Deed::Arrival { .. }) => self.arrivals.took(now, time_s, *cost),
                     Some(Deed::Preempted) => self.preempted.took(now, time_s, *cost),
                     Some(Deed::Profile { .. }) => self.profiles.took(time_s),
                     _ => {}

@@ -111,32 +111,53 @@ impl Guess {
     }
 
     fn with(belief: &Belief, at_hand: Option<&AtHand>, look: f64, value: &mut Value<'_>) -> Self {
+        let all = Self::if_it_may(belief, at_hand, look, value, |_| true);
+        all.unwrap_or(Self {
+            lambda: belief.lambda,
+            race: 0.0,
+            in_time: 0.0,
+            mu: 0.0,
+            look: 0.0,
+        })
+    }
+
+    /// The same, as long as it may come to so many races, with what is taken for known by then; nothing where it may not.
+    fn if_it_may(
+        belief: &Belief,
+        at_hand: Option<&AtHand>,
+        look: f64,
+        value: &mut Value<'_>,
+        may: impl Fn(f64) -> bool,
+    ) -> Option<Self> {
+        let rho = value.of_beta(belief.rho);
+        let news = belief.nu.at_most();
+        let races = belief.stalls.after_at_most(rho);
+        let races = at_hand.map_or(races, |at_hand| at_hand.stalls.after_at_most(races));
+        if !may(races * news + look) {
+            return None;
+        }
         let (anywhere, mu) = (value.of_beta(belief.sigma), value.of_gamma(belief.mu));
-        let races = belief.races(value.of_beta(belief.rho), anywhere, mu);
-        let in_time = belief.stalls.in_time(anywhere, mu);
-        let [of_timely, of_early] = belief
-            .stalls
+        let sigma = at_hand.map_or(anywhere, |at_hand| value.of_beta(at_hand.sigma));
+        let (races, in_time) = belief.stalls.after_and_in_time(rho, anywhere, mu);
+        let after = |races| match at_hand {
+            Some(at_hand) => at_hand.stalls.after_and_in_time(races, sigma, mu).0,
+            None => races,
+        };
+        if !may(sigma * (after(races) * news + look)) {
+            return None;
+        }
+        let [of_timely, of_early] = (belief.stalls)
             .parts(anywhere, mu)
             .map(|part| value.of_beta(part));
         let shows = in_time * of_timely;
         let in_all = shows + (1.0 - in_time) * of_early;
-        let races = races * in_all;
-        let in_time = shows / in_all.max(1e-12);
-        let (lambda, sigma, races) = match at_hand {
-            Some(at_hand) => {
-                let sigma = value.of_beta(at_hand.sigma);
-                let races = at_hand.stalls.after(races, sigma, mu);
-                (at_hand.lambda, sigma, races)
-            }
-            None => (belief.lambda, anywhere, races),
-        };
-        Self {
-            lambda,
-            race: sigma * races * value.of_news(belief.nu),
-            in_time,
+        Some(Self {
+            lambda: at_hand.map_or(belief.lambda, |at_hand| at_hand.lambda),
+            race: sigma * after(races * in_all) * value.of_news(belief.nu),
+            in_time: shows / in_all.max(1e-12),
             mu,
             look: sigma * look,
-        }
+        })
     }
 
     /// Races that are to be expected of doing that with somebody who has come.
@@ -152,6 +173,30 @@ impl Guess {
             Then::Look(_) => self.look,
             Then::LetGo => 0.0,
         }
+    }
+}
+
+/// What is to be done at a site must be worth more than this.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar(pub f64);
+
+impl Bar {
+    /// What is thought of a site, as if it were known ([`Guess::draw`]); nothing where whatever could be done there would be worth less than the bar: no
+    /// more is drawn then than is needed to know that.
+    pub fn draw(
+        self,
+        belief: &Belief,
+        at_hand: Option<&AtHand>,
+        look: f64,
+        price: &Price,
+        random: &mut fastrand::Rng,
+    ) -> Option<Guess> {
+        let lambda = at_hand.map_or(belief.lambda, |at_hand| at_hand.lambda);
+        let (comes, _) = lambda.within(WAITS_S[WAITS_S.len() - 1]);
+        // To wait costs at least this, however that is done; and to stop somebody who has come, if it is not watched in advance.
+        let least = price.of_budget * (price.wait_s + comes * price.stop_s);
+        let may = |brings: f64| comes * brings > self.0 * least;
+        Guess::if_it_may(belief, at_hand, look, &mut Value(Some(random)), may)
     }
 }
 
@@ -310,6 +355,7 @@ pub fn best_of_preempted(guess: &Guess, price: &Price, left: Duration) -> (f64, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::{belief::Circumstances, counts::Counts};
     use super::*;
 
     const PRICE: Price = Price {
@@ -417,6 +463,64 @@ mod tests {
         assert_eq!(best_of_preempted(&GUESS, &PRICE, short).1, short);
         let none = Guess { race: 0.0, ..GUESS };
         assert_eq!(best_of_preempted(&none, &PRICE, left).0, 0.0);
+    }
+
+    /// Check that nothing is passed over that would be better than what it has to be better than, with the same draws, and much of what would be far from it.
+    #[test]
+    fn only_what_is_worse_is_passed_over() {
+        const TRIES: u64 = 2000;
+        let mut random = fastrand::Rng::with_seed(1);
+        let (mut all, mut passed) = (0, 0);
+        for seed in 0..TRIES {
+            let mut some = |most: f64| most * random.f64() * f64::from(u8::from(random.bool()));
+            let caught = some(3.0);
+            let counts = Counts {
+                came: some(20.0),
+                waited_s: some(2.0),
+                used: some(4.0),
+                unused: some(4.0),
+                met: some(4.0),
+                meeting_s: some(0.1),
+                quiet: 1.0 + some(20.0),
+                quiet_ahead: some(1.0),
+                quiet_s: some(0.05),
+                locked: some(2.0),
+                caught,
+                in_time: some(caught),
+                news: some(caught),
+                ..Counts::default()
+            };
+            let around = Circumstances {
+                comes: some(1.0),
+                writes: some(1.0) > 0.0,
+                names: some(1.0) > 0.0,
+                ..Circumstances::default()
+            };
+            let belief = Belief::of(&counts, &around);
+            let at_hand = AtHand::of(&counts, &counts, belief.lambda);
+            let at_hand = (some(1.0) > 0.0).then_some(&at_hand);
+            let look = some(0.3);
+            let draw = |worth| {
+                let mut random = fastrand::Rng::with_seed(seed);
+                Bar(worth).draw(&belief, at_hand, look, &PRICE, &mut random)
+            };
+            let Some(guess) = draw(0.0) else {
+                continue;
+            };
+            let advance = Advance {
+                address: AddressId(1),
+                passed: 0.0,
+            };
+            let ways = [None, Some(advance)].map(|advance| best(&guess, &PRICE, advance).worth);
+            let worth = ways[0].max(ways[1]);
+            assert_eq!(
+                draw(0.999 * worth).map(|guess| guess.race),
+                Some(guess.race)
+            );
+            all += 1;
+            passed += usize::from(draw(20.0 * worth).is_none());
+        }
+        assert!(all > 1000 && 3 * passed > all, "{passed} of {all}");
     }
 
     /// Check that a look is taken where it tells more than a stall finds.

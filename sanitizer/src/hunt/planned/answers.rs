@@ -9,8 +9,8 @@ use super::{
             event::{AddressId, SiteId, What},
         },
         strategy::{
-            About, CodeView, Conflict, Means, Noted, Outcome, Proposal, Sample, Step, Strategy,
-            Unexplained,
+            About, CodeView, Conflict, Means, Noted, Outcome, Proposal, Sample, SiteProbe, Step,
+            Strategy, Unexplained,
         },
         values::Read,
     },
@@ -34,6 +34,7 @@ impl Strategy for Planned {
                 (Step::Wait(wait), then)
             }
             &Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
+            &Deed::Arrival { at_most } => (Step::Arrival(at_most), Then::LetGo),
             Deed::Preempted => (Step::Preempted, Then::LetGo),
             Deed::Watch { variable, .. } => {
                 let byte = self.code.known.variables.changed_byte(variable.0);
@@ -64,7 +65,7 @@ impl Strategy for Planned {
         self.code.note(pc, || (sample.stack)());
         match self.hand.as_ref().map(|hand| &hand.action.deed) {
             Some(&Deed::Wait { site, .. }) if site.0 == pc => self.come(site, sample, code),
-            Some(Deed::Sample { .. }) => self.sampled(sample, code),
+            Some(Deed::Sample { .. } | Deed::Arrival { .. }) => self.sampled(sample, code),
             _ => Proposal::Pass("no-site-here"),
         }
     }
@@ -117,6 +118,15 @@ impl Strategy for Planned {
         if !std::mem::replace(&mut self.code.has_probes, true) {
             self.observe(None, What::Profiles { apart });
         }
+    }
+
+    fn sites_to_probe(&mut self) -> Vec<SiteProbe> {
+        std::mem::take(&mut self.code.new_probes)
+    }
+
+    fn probes_stand(&mut self, sites: usize) {
+        let sites = u32::try_from(sites).unwrap_or(u32::MAX);
+        self.observe(None, What::Standing { sites });
     }
 
     fn profiled(&mut self, noted: &Noted) {

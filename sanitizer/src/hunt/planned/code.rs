@@ -34,6 +34,8 @@ pub(super) struct Code {
     /// It is of interest where sites can be probed; and where they can.
     pub(super) has_probes: bool,
     probes: HashMap<u64, SiteProbe>,
+    /// Those of them that were not told yet.
+    pub(super) new_probes: Vec<SiteProbe>,
     pub(super) timekeeper: Timekeeper,
 }
 
@@ -48,6 +50,7 @@ impl Code {
             changing: HashSet::new(),
             has_probes: false,
             probes: HashMap::new(),
+            new_probes: Vec::new(),
             timekeeper,
         }
     }
@@ -80,7 +83,10 @@ impl Code {
             let certain = points.iter().find(|point| point.is_certain);
             if let Some(point) = certain.or(points.first()) {
                 let (pc, recipe) = (point.pc, point.recipe);
-                self.probes.insert(site, SiteProbe { site, pc, recipe });
+                let probe = SiteProbe { site, pc, recipe };
+                if self.probes.insert(site, probe) != Some(probe) {
+                    self.new_probes.push(probe);
+                }
             }
         }
     }

@@ -124,7 +124,10 @@ impl Planned {
         let Some(hand) = hand else {
             return;
         };
-        let takes_any = matches!(hand.action.deed, Deed::Sample { .. } | Deed::Preempted);
+        let takes_any = matches!(
+            hand.action.deed,
+            Deed::Sample { .. } | Deed::Arrival { .. } | Deed::Preempted
+        );
         if told.is_empty() && takes_any {
             let waited = self.now.saturating_sub(hand.since);
             self.observe(Some(&hand.action), What::NoSample { waited });

@@ -29,6 +29,10 @@ pub struct Statistics {
     pub probe_bursts: u64,
     /// Threads that came to them.
     pub probe_hits: u64,
+    /// Probes that were armed to stand.
+    pub probes_armed: u64,
+    /// Those of them that proved hot.
+    pub probes_hot: u64,
     /// Access sites known, and how many of them were stalled at.
     pub coverage: Option<(u64, u64)>,
     /// What the strategy decided, and what came of it.
@@ -82,6 +86,8 @@ impl Statistics {
         self.waits += other.waits;
         self.probe_bursts += other.probe_bursts;
         self.probe_hits += other.probe_hits;
+        self.probes_armed += other.probes_armed;
+        self.probes_hot += other.probes_hot;
         self.stalls_of_preempted += other.stalls_of_preempted;
         self.stalls_cut_short += other.stalls_cut_short;
         self.watched_s += other.watched_s;

@@ -34,7 +34,9 @@ pub enum Who {
     Executed,
     /// The model of the program.
     Planner,
-    /// The same, where sites cannot be profiled.
+    /// The same, where probes stand as well.
+    Standing,
+    /// The same, where there are no probes.
     Unprofiled,
     /// The same, where nothing can be watched before a thread comes either: as it is put into the engine's terms.
     Plain,
@@ -64,6 +66,7 @@ impl Who {
             Self::Executed => "prototype",
             Self::Planner => "planner",
             Self::Unprofiled => "without profiles",
+            Self::Standing => "standing",
             Self::Plain => "plain",
             Self::Stopping => "stopping",
             Self::Wired => "wired",
@@ -80,18 +83,28 @@ impl Who {
         match self {
             Self::Uniform => Box::new(ByChance::uniform(seed)),
             Self::Executed => Box::new(ByChance::executed(seed)),
-            Self::Planner => Box::new(ByWorth::new(seed)),
+            Self::Planner => {
+                let is_heard = |what: &What| !matches!(what, What::Standing { .. });
+                Box::new(Deaf(ByWorth::new(seed), is_heard))
+            }
+            Self::Standing => Box::new(ByWorth::new(seed)),
             Self::Unprofiled => {
-                let is_heard = |what: &What| !matches!(what, What::Profiles { .. });
+                let is_heard =
+                    |what: &What| !matches!(what, What::Profiles { .. } | What::Standing { .. });
                 Box::new(Deaf(ByWorth::new(seed), is_heard))
             }
             Self::Stopping => {
-                let is_heard = |what: &What| !matches!(what, What::SeesPreempted(_));
+                let is_heard =
+                    |what: &What| !matches!(what, What::SeesPreempted(_) | What::Standing { .. });
                 Box::new(Deaf(ByWorth::new(seed), is_heard))
             }
             Self::Plain => {
-                let is_heard =
-                    |what: &What| !matches!(what, What::Profiles { .. } | What::WatchesAhead);
+                let is_heard = |what: &What| {
+                    !matches!(
+                        what,
+                        What::Profiles { .. } | What::Standing { .. } | What::WatchesAhead
+                    )
+                };
                 Box::new(Deaf(ByWorth::new(seed), is_heard))
             }
             Self::Wired => Box::new(Wired::new(seed)),

@@ -14,6 +14,7 @@ use super::{
     arrival::Arrival,
     costs::{Costs, MOST_TRAPS, PROFILES_APART},
     meanwhile::Meanwhile,
+    probed::Probed,
     program::{Meeting, Program, exponential},
     scene::{Scene, hunt as hunt_in},
 };
@@ -92,6 +93,8 @@ pub(super) struct World<'a> {
     meanwhile: Meanwhile,
     /// When sites may be profiled again, s.
     pub(super) next_profile: f64,
+    /// Probes that stand.
+    pub(super) probed: Probed,
     /// Sites at which threads hold locks of which it is known.
     pub(super) locks: BTreeSet<usize>,
     /// What was seen of bytes that were watched in advance.
@@ -132,6 +135,7 @@ impl<'a> World<'a> {
                 samples_due: 0.0,
             },
             next_profile: 0.0,
+            probed: Probed::of(program, hunt.seed),
             locks: BTreeSet::new(),
             passed: None,
             after: None,
@@ -270,7 +274,12 @@ impl Scene for World<'_> {
         let sees_preempted = self.program.waiting >= 1.0;
         let preempted = sees_preempted.then_some(What::SeesPreempted(true));
         (preempted.into_iter())
-            .chain([What::Profiles { apart }])
+            .chain([
+                What::Profiles { apart },
+                What::Standing {
+                    sites: self.probed.most(),
+                },
+            ])
             .collect()
     }
 
@@ -298,6 +307,15 @@ impl Scene for World<'_> {
 
     fn sample(&mut self, at_most: f64) -> Result<Arrival, What> {
         let index = self.stopped_by_sample(at_most)?;
+        Ok(Arrival {
+            index,
+            waited: Duration::ZERO,
+            bytes: self.bytes(index),
+        })
+    }
+
+    fn arrival(&mut self, at_most: f64) -> Result<Arrival, What> {
+        let index = self.stopped_at_probe(at_most)?;
         Ok(Arrival {
             index,
             waited: Duration::ZERO,

@@ -388,6 +388,46 @@ fn seeing_who_is_off_helps() {
     }
 }
 
+/// Check that whoever comes to a site at which a probe stands is stopped there, and nobody where too many come or none can stand; that only some stand at first, and all by and by; and that
+/// it costs little where nobody comes.
+#[test]
+fn arrivals_are_stopped() {
+    let mut program = Program::new("cold", "");
+    let seldom = Comes::Rate(0.05);
+    for _ in 0..3000 {
+        program.function();
+        program.pointing(None, true, seldom);
+    }
+    let hot = program.pointing(None, true, Comes::Rate(1000.0));
+    never_found(&mut program);
+    let wait = Deed::Arrival {
+        at_most: Duration::from_millis(50),
+    };
+    let (run, came) = heard(&program, wait.clone());
+    let stopped = came.iter().filter_map(|what| match what {
+        What::LetGo { site, .. } => Some(site.0 as usize),
+        _ => None,
+    });
+    let stopped: Vec<usize> = stopped.collect();
+    let is_probed = |site: usize| program.sites[site].facts.can_be_probed;
+    assert!(stopped.len() > 200, "{}", stopped.len());
+    assert!(stopped.iter().all(|site| *site != hot && is_probed(*site)));
+    let different: BTreeSet<usize> = stopped.iter().copied().collect();
+    assert!(different.len() > 100);
+    assert!(came.contains(&What::Standing { sites: 960 }));
+    let stops = stopped.len() as f64 * NESTED.stop_s;
+    assert!(run.spent_s - stops < 0.2 * 60.0 * MINUTE.share, "{run:?}");
+
+    let mut quiet = Program::new("quiet", "");
+    for _ in 0..100 {
+        quiet.pointing(None, true, Comes::Never);
+    }
+    never_found(&mut quiet);
+    let (run, came) = heard(&quiet, wait);
+    assert!(run.spent_s < 3.0 * 2.0 * NESTED.profile_s, "{run:?}");
+    assert!(!came.iter().any(|what| matches!(what, What::LetGo { .. })));
+}
+
 /// Check that what begins later is not met before.
 #[test]
 fn phases_begin() {

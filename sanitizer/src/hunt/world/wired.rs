@@ -123,6 +123,7 @@ impl Wired {
                 at_most: WATCHED,
             },
             Step::Preempted => Deed::Preempted,
+            Step::Arrival(at_most) => Deed::Arrival { at_most },
             // It is told of nothing that can be probed.
             Step::Profile(_, time) | Step::Rest(time) => Deed::Rest { time },
         }
@@ -171,6 +172,7 @@ impl Planner for Wired {
                 self.strategy.extend();
             }
             What::SeesPreempted(sees) => self.strategy.sees_preempted(*sees),
+            What::Standing { sites } => self.strategy.probes_stand(*sites as usize),
             What::CodeGone => self.strategy.forget(),
             What::Seen(site) => {
                 let at = self.image.address(*site);

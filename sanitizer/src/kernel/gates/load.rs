@@ -13,6 +13,7 @@ use crate::kernel::shared::SharedArray;
 use crate::kernel::tables::Tables;
 use crate::kernel::{KernelError, btf, fault, rights, settings};
 
+use super::lent::Lent;
 use super::preempted::Switches;
 use super::{Gate, GateLog, Gates, Home, Programs};
 
@@ -48,12 +49,32 @@ fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
         .any(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
+/// Where the kernel keeps what the gates read.
+fn offsets() -> Result<btf::KernelOffsets, KernelError> {
+    btf::KernelOffsets::load()
+        .map_err(|cause| KernelError::other("reading BTF", "the running kernel", cause.to_string()))
+}
+
 impl Gates {
     /// Loads the programs and maps, and attaches the tracepoint that tells of new threads.
     ///
     /// # Errors
     /// Fails without the object, the kernel's BTF, the rights or the features.
     pub fn load(log: GateLog) -> Result<Self, KernelError> {
+        Self::load_by(offsets()?, log)
+    }
+
+    /// So many, each for a process of its own. None knows of the others, so that none can take another one's process for its own; the kernel's type information is read
+    /// once.
+    ///
+    /// # Errors
+    /// As [`Gates::load`].
+    pub fn load_several(count: usize, log: GateLog) -> Result<Vec<Self>, KernelError> {
+        let offsets = offsets()?;
+        (0..count).map(|_| Self::load_by(offsets, log)).collect()
+    }
+
+    fn load_by(offsets: btf::KernelOffsets, log: GateLog) -> Result<Self, KernelError> {
         let failed = |call, what: &str, cause: &dyn std::fmt::Display| {
             KernelError::other(call, what.to_owned(), cause.to_string())
         };
@@ -73,8 +94,6 @@ impl Gates {
                 &"it was built without its eBPF object: build it with `cargo xtask build`",
             ));
         }
-        let offsets = btf::KernelOffsets::load()
-            .map_err(|cause| failed("reading BTF", "the running kernel", &cause))?;
         let level: u8 = if log == GateLog::Debug { 5 } else { 0 };
         fault::before("bpf(BPF_MAP_CREATE)", || "the eBPF object".to_owned())?;
         let mut ebpf = EbpfLoader::new()
@@ -110,6 +129,7 @@ impl Gates {
         }
         // Before the maps are taken away, whose descriptors it needs.
         let switches = Switches::load(&mut ebpf, &offsets);
+        let lent = Lent::of(&ebpf).map_err(|cause| failed("loading the gates", "maps", &cause))?;
 
         let mut take = |name: &str| {
             ebpf.take_map(name)
@@ -148,6 +168,7 @@ impl Gates {
             records,
             preempted,
             switches,
+            lent,
             events,
             creations,
             standing,

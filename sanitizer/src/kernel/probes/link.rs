@@ -13,7 +13,17 @@ use crate::kernel::{KernelError, fault};
 use super::load::call;
 
 /// Probes that end with it. To drop it waits for grace periods of RCU.
-pub(super) struct Link(#[allow(dead_code)] OwnedFd);
+///
+/// While the kernel changes code, it gives up where its task is to be killed: whoever is killed in the midst of arming or removing leaves what is
+/// armed at that moment, for ever (`uprobe_write_opcode` in `kernel/events/uprobes.c` fails by `EINTR` then, also when it is to take back what it has done). That would be so
+/// in one of some ten such kills. But whenever any probe at a place ends, the kernel takes back whatever is left there that nobody wants any more, in all processes. So
+/// each place has another probe besides, which is there before and until afterwards, and changes nothing: it is for a process that has not mapped the file, which is this one.
+/// Where this one is killed, its descriptors are closed when the signal is no longer pending, and so that probe mends what is left.
+pub(super) struct Link {
+    /// Dropped first.
+    _probes: OwnedFd,
+    _keeper: OwnedFd,
+}
 
 impl Link {
     /// Arms probes of a program, for the threads of a process, at these places of a file, each with its cookie. The calling thread must have the file open in
@@ -28,32 +38,41 @@ impl Link {
         offsets: &[u64],
         cookies: &[u64],
     ) -> Result<Self, KernelError> {
-        let object = || format!("{} probes of process {pid}", offsets.len());
-        fault::before("bpf(BPF_LINK_CREATE)", object)?;
-        // By its descriptor it is this very file, whatever its name means by now.
-        let path = CString::new(format!("/proc/thread-self/fd/{}", file.as_raw_fd())).map_err(
-            |cause| KernelError::other("bpf(BPF_LINK_CREATE)", object(), cause.to_string()),
-        )?;
-        // SAFETY: all of its members are integers, for which 0 is valid.
-        let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
-        // SAFETY: as above, whichever members of the unions are used.
-        unsafe {
-            let link = &mut attr.link_create;
-            link.__bindgen_anon_1.prog_fd = program.as_raw_fd().cast_unsigned();
-            link.attach_type = bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32;
-            let probes = &mut link.__bindgen_anon_3.uprobe_multi;
-            probes.path = path.as_ptr() as u64;
-            probes.offsets = offsets.as_ptr() as u64;
-            probes.cookies = cookies.as_ptr() as u64;
-            probes.cnt = u32::try_from(offsets.len().min(cookies.len())).unwrap_or(0);
-            probes.pid = pid;
-        }
-        call(bpf_cmd::BPF_LINK_CREATE, &attr)
-            .map(Self)
-            .map_err(|source| KernelError {
-                call: "bpf(BPF_LINK_CREATE)",
-                object: object(),
-                source,
-            })
+        let _keeper = create(program, std::process::id(), file, offsets, cookies)?;
+        let _probes = create(program, pid, file, offsets, cookies)?;
+        Ok(Self { _probes, _keeper })
     }
+}
+
+fn create(
+    program: BorrowedFd<'_>,
+    pid: u32,
+    file: &File,
+    offsets: &[u64],
+    cookies: &[u64],
+) -> Result<OwnedFd, KernelError> {
+    let object = || format!("{} probes of process {pid}", offsets.len());
+    fault::before("bpf(BPF_LINK_CREATE)", object)?;
+    // By its descriptor it is this very file, whatever its name means by now.
+    let path = CString::new(format!("/proc/thread-self/fd/{}", file.as_raw_fd()))
+        .map_err(|cause| KernelError::other("bpf(BPF_LINK_CREATE)", object(), cause.to_string()))?;
+    // SAFETY: all of its members are integers, for which 0 is valid.
+    let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: as above, whichever members of the unions are used.
+    unsafe {
+        let link = &mut attr.link_create;
+        link.__bindgen_anon_1.prog_fd = program.as_raw_fd().cast_unsigned();
+        link.attach_type = bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32;
+        let probes = &mut link.__bindgen_anon_3.uprobe_multi;
+        probes.path = path.as_ptr() as u64;
+        probes.offsets = offsets.as_ptr() as u64;
+        probes.cookies = cookies.as_ptr() as u64;
+        probes.cnt = u32::try_from(offsets.len().min(cookies.len())).unwrap_or(0);
+        probes.pid = pid;
+    }
+    call(bpf_cmd::BPF_LINK_CREATE, &attr).map_err(|source| KernelError {
+        call: "bpf(BPF_LINK_CREATE)",
+        object: object(),
+        source,
+    })
 }

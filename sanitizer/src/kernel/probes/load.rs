@@ -1,32 +1,34 @@
-//! Loading the program and its maps. aya makes the maps; the program it cannot load, as it knows no kind of it that is attached to many places at once
+//! Loading the programs and their maps. aya makes the maps; the programs it cannot load, as it knows no kind of them that is attached to many places at once
 //! (`BPF_TRACE_UPROBE_MULTI`).
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     ffi::CStr,
     io,
-    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
     sync::{Arc, atomic::AtomicBool, atomic::Ordering::SeqCst},
 };
 
-use aya::{Ebpf, EbpfLoader, VerifierLogLevel, maps::Map};
+use aya::{EbpfLoader, VerifierLogLevel, maps::Map};
 use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_type};
-use gwp_race_abi::probes::{PROBES, USES};
+use gwp_race_abi::probes::{self as abi, PROBES, USES};
 use nix::sys::utsname::uname;
 
 use crate::kernel::gates::{Gates, is_refusal, shared};
-use crate::kernel::object::PROBES_OBJECT;
+use crate::kernel::object::{GATES_OBJECT, PROBES_OBJECT};
 use crate::kernel::process::Bell;
+use crate::kernel::shared::SharedArray;
 use crate::kernel::{KernelError, fault, settings};
 
-use super::{Probes, Shared};
+use super::{Probes, Programs, Shared};
 
 /// Before it, the kernel compares threads where a process is meant, so that all threads but one are missed, and keeps that of a
 /// thread that has ended (commit 46ba0e49b642, "bpf: fix multi-uprobe PID filtering logic").
 pub const OLDEST_KERNEL: (u32, u32) = (6, 10);
 
-/// Of the program in the object.
-const PROGRAM: &str = "probe";
+/// The program of bursts in the object of the probes, and that of those that stand in the one of the gates.
+const BURST: &str = "probe";
+const STANDING: &str = "probe_gate";
 
 /// Whether the running kernel is [`OLDEST_KERNEL`] or a newer one.
 #[must_use]
@@ -37,7 +39,7 @@ pub fn is_new_enough() -> bool {
 }
 
 impl Probes {
-    /// Loads the program. Nothing is probed yet, and no thread started: the calling process may still split. The gates must have run once in the pid
+    /// Loads the programs. Nothing is probed yet, and no thread started: the calling process may still split. The gates must have run once in the pid
     /// namespace whose ids are meant ([`trap_cost_ns`](crate::kernel::calibrate::trap_cost_ns) has them run).
     ///
     /// # Errors
@@ -79,13 +81,34 @@ impl Probes {
         let control = shared(map("CONTROL")?, 1, "CONTROL")?;
         let probes = shared(map("PROBES_OF_BURST")?, PROBES, "PROBES_OF_BURST")?;
         let uses = shared(map("USES_OF_BURST")?, USES, "USES_OF_BURST")?;
-        let instructions = instructions(&ebpf).map_err(|why| failed(PROGRAM, &why))?;
-        fault::before("bpf(BPF_PROG_LOAD)", || PROGRAM.to_owned())?;
-        let fd = load(&instructions).map_err(|cause| refused("bpf(BPF_PROG_LOAD)", &cause))?;
+        let own = |name: &'static str| match ebpf.map(name) {
+            Some(Map::Array(data)) => Ok((name, data.fd().as_fd().as_raw_fd())),
+            _ => Err(failed(name, "the object has no such map")),
+        };
+        let maps = [
+            own("CONTROL")?,
+            own("PROBES_OF_BURST")?,
+            own("USES_OF_BURST")?,
+        ];
+        let loaded = |object, name, maps: &[(&str, RawFd)]| {
+            let instructions =
+                instructions(object, name, maps).map_err(|why| failed(name, &why))?;
+            fault::before("bpf(BPF_PROG_LOAD)", || name.to_owned())?;
+            load(name, &instructions).map_err(|cause| refused("bpf(BPF_PROG_LOAD)", &cause))
+        };
+        let lent = gates.lent();
+        let programs = Programs {
+            burst: loaded(PROBES_OBJECT, BURST, &maps)?,
+            standing: loaded(GATES_OBJECT, STANDING, &lent)?,
+        };
+        let standing = lent.iter().find(|(name, _)| *name == "PROBED");
+        let (_, standing) = standing.ok_or_else(|| failed("PROBED", "there are no gates"))?;
+        let standing = SharedArray::map(standing, abi::STANDING, "PROBED")?;
         let shared = Shared {
             control,
             probes,
             uses,
+            standing,
             bell: Bell::new()?,
             stop: AtomicBool::new(false),
         };
@@ -98,41 +121,56 @@ impl Probes {
         own.pointer.store(known.pointer.load(SeqCst), SeqCst);
         Ok(Self {
             _ebpf: ebpf,
-            program: fd,
+            programs,
             shared: Arc::new(shared),
             thread: None,
             is_busy: false,
+            changes: VecDeque::new(),
+            outcome: None,
             bursts: 0,
             pid: 0,
         })
     }
 }
 
-/// The program's instructions, with the descriptors of its maps.
-fn instructions(ebpf: &Ebpf) -> Result<Vec<bpf_insn>, String> {
+/// A program's instructions in an object, with the descriptors of the maps that it names.
+fn instructions(
+    object: &[u8],
+    program: &str,
+    maps: &[(&str, RawFd)],
+) -> Result<Vec<bpf_insn>, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let mut object = aya_obj::Object::parse(PROBES_OBJECT).map_err(|error| text(&error))?;
-    let maps: Vec<_> = object.maps.clone().into_iter().collect();
-    let with_descriptors = maps.iter().filter_map(|(name, map)| match ebpf.map(name)? {
-        Map::Array(data) => Some((name.as_str(), data.fd().as_fd().as_raw_fd(), map)),
-        _ => None,
+    let mut object = aya_obj::Object::parse(object).map_err(|error| text(&error))?;
+    let named: Vec<_> = object.maps.clone().into_iter().collect();
+    let with_descriptors = named.iter().filter_map(|(name, map)| {
+        let (name, fd) = maps.iter().find(|(known, _)| known == name)?;
+        Some((*name, *fd, map))
     });
     let sections: HashSet<usize> = object
         .functions
         .keys()
         .map(|(section, _)| *section)
         .collect();
+    // Others name other maps.
+    let others: HashSet<_> = object
+        .programs
+        .iter()
+        .filter(|(name, _)| *name != program)
+        .map(|(_, other)| other.function_key())
+        .collect();
+    object.programs.retain(|name, _| name == program);
+    object.functions.retain(|key, _| !others.contains(key));
+    let wanted = object.programs.get(program);
+    let key = wanted
+        .ok_or("the object has no such program")?
+        .function_key();
     object
         .relocate_maps(with_descriptors, &sections)
         .map_err(|error| text(&error))?;
     object
         .relocate_calls(&sections)
         .map_err(|error| text(&error))?;
-    let program = object
-        .programs
-        .get(PROGRAM)
-        .ok_or("the object has no such program")?;
-    let function = object.functions.get(&program.function_key());
+    let function = object.functions.get(&key);
     Ok(function
         .ok_or("it has no instructions")?
         .instructions
@@ -140,8 +178,10 @@ fn instructions(ebpf: &Ebpf) -> Result<Vec<bpf_insn>, String> {
 }
 
 /// `BPF_PROG_LOAD` (bpf(2)).
-fn load(instructions: &[bpf_insn]) -> io::Result<OwnedFd> {
+fn load(name: &str, instructions: &[bpf_insn]) -> io::Result<OwnedFd> {
     const LICENSE: &CStr = c"Dual MIT/GPL";
+    /// `BPF_OBJ_NAME_LEN` of `include/uapi/linux/bpf.h`, but for the zero at the end.
+    const NAME_LENGTH: usize = 15;
     // SAFETY: all of its members are integers, for which 0 is valid.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
     // SAFETY: as above, whichever member of the union is used.
@@ -151,7 +191,11 @@ fn load(instructions: &[bpf_insn]) -> io::Result<OwnedFd> {
     program.insns = instructions.as_ptr() as u64;
     program.insn_cnt = u32::try_from(instructions.len()).unwrap_or(u32::MAX);
     program.license = LICENSE.as_ptr() as u64;
-    for (to, from) in program.prog_name.iter_mut().zip(PROGRAM.bytes()) {
+    for (to, from) in program
+        .prog_name
+        .iter_mut()
+        .zip(name.bytes().take(NAME_LENGTH))
+    {
         *to = from as libc::c_char;
     }
     call(bpf_cmd::BPF_PROG_LOAD, &attr)

@@ -1,5 +1,5 @@
-//! Bursts: for some milliseconds the kernel's probes (uprobes) stand at many places of a process at once, and a program notes who comes there and which address he
-//! is about to use. Nobody is stopped, and no signal is sent.
+//! The kernel's probes (uprobes) at places of a process. In bursts they stand at many places at once for some milliseconds, and a program notes who comes there and which address he
+//! is about to use: nobody is stopped, and no signal is sent. Or they stand where hardly anybody comes ([`standing`]), and a gate may stop who does.
 //!
 //! What the kernel does for it: each probed page of code gets a private copy in the process, with `int3` at the place, and has the file's bytes again when
 //! the probe is removed, also where whoever holds it is killed. Arming and removing take the process's `mmap_lock` for writing, and wait for grace periods of RCU
@@ -9,11 +9,15 @@
 //! Source: `kernel/events/uprobes.c`, and `bpf_uprobe_multi_link_attach` in `kernel/trace/bpf_trace.c`.
 
 mod arm;
+mod ask;
 mod link;
 mod load;
+mod stand;
+pub mod standing;
 mod text;
 
 use std::{
+    collections::VecDeque,
     ops::Range,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
     sync::{
@@ -35,7 +39,7 @@ pub use text::Obstacle;
 /// Probes that one burst can have.
 pub const MOST_PROBES: usize = abi::PROBES;
 
-/// Pages of code that get private copies for one burst, at most.
+/// Pages of code that get private copies for one burst, or one group of probes that stand, at most.
 pub const MOST_PAGES: usize = 64;
 
 /// Pages of code that get private copies in one process, at most. The kernel does not always take them back: from Linux 6.15 on it leaves such a page, which has the same bytes as
@@ -118,19 +122,28 @@ pub enum BurstError {
 pub struct Probes {
     /// It has the maps, which the program names by their descriptors.
     _ebpf: aya::Ebpf,
-    program: OwnedFd,
+    programs: Programs,
     shared: Arc<Shared>,
-    /// The thread, once there was a burst: it is not there after a fork.
+    /// The thread, once there was anything to do: it is not there after a fork.
     thread: Option<Thread>,
     is_busy: bool,
+    /// What has come of the burst, and of probes that stand, and was not asked for yet.
+    outcome: Option<Result<Outcome, BurstError>>,
+    changes: VecDeque<standing::Change>,
     bursts: u64,
     /// The process of the last burst.
     pid: u32,
 }
 
+/// By their descriptors.
+struct Programs {
+    burst: OwnedFd,
+    standing: OwnedFd,
+}
+
 struct Thread {
     orders: Sender<arm::Task>,
-    outcomes: Receiver<Result<Outcome, BurstError>>,
+    news: Receiver<arm::News>,
 }
 
 /// What the thread and its employer have in common.
@@ -138,6 +151,7 @@ struct Shared {
     control: SharedArray<abi::Control>,
     probes: SharedArray<abi::Probe>,
     uses: SharedArray<abi::Use>,
+    standing: SharedArray<abi::StandingProbe>,
     bell: Bell,
     /// The burst is to end now.
     stop: AtomicBool,
@@ -153,50 +167,63 @@ impl Probes {
             let why = "the one before is not over";
             return Err(KernelError::other("starting", "a burst of probes", why));
         }
+        self.shared.stop.store(false, SeqCst);
+        let duration = order.duration.min(LONGEST);
+        let burst = self.bursts + 1;
+        let is_another_process = self.is_another(order.pid);
+        self.ask(arm::Task::Burst {
+            burst,
+            is_another_process,
+            order: Order { duration, ..order },
+        })?;
+        self.bursts = burst;
+        self.is_busy = true;
+        Ok(())
+    }
+
+    /// Whether the last probes were for another process, or another program of it.
+    const fn is_another(&mut self, pid: u32) -> bool {
+        let last = self.pid;
+        self.pid = pid;
+        last != pid
+    }
+
+    /// Hands something to the thread, which is there then.
+    fn ask(&mut self, task: arm::Task) -> Result<(), KernelError> {
         let thread = match self.thread.take() {
             Some(thread) => thread,
             None => self.employ()?,
         };
-        self.bursts += 1;
-        self.shared.stop.store(false, SeqCst);
-        let duration = order.duration.min(LONGEST);
-        let last = std::mem::replace(&mut self.pid, order.pid);
-        let sent = thread.orders.send(arm::Task {
-            burst: self.bursts,
-            is_another_process: last != order.pid,
-            order: Order { duration, ..order },
-        });
+        let sent = thread.orders.send(task);
         // Where it has ended, another one takes its place next time.
-        sent.map_err(|_| {
-            KernelError::other("starting", "a burst of probes", "its thread is gone")
-        })?;
+        sent.map_err(|_| KernelError::other("asking", "for probes", "their thread is gone"))?;
         self.thread = Some(thread);
-        self.is_busy = true;
         Ok(())
     }
 
     fn employ(&self) -> Result<Thread, KernelError> {
         fault::before("clone", || "the thread for probes".to_owned())?;
         let (orders, ordered) = mpsc::channel();
-        let (told, outcomes) = mpsc::channel();
+        let (told, news) = mpsc::channel();
         let (ready, is_ready) = mpsc::channel();
         let shared = Arc::clone(&self.shared);
-        let program = self.program.as_raw_fd();
+        let (burst, standing) = (&self.programs.burst, &self.programs.standing);
+        let programs = [burst.as_raw_fd(), standing.as_raw_fd()];
         std::thread::Builder::new()
             .name("gwp-race-probes".to_owned())
             .spawn(move || {
-                let prepared = arm::prepare(&shared, program);
-                let program = prepared.as_ref().ok().copied();
+                let prepared = arm::prepare(&shared, programs);
+                let programs = prepared.as_ref().ok().copied();
                 let told_ready = ready.send(prepared.map(drop));
-                if let (Some(program), Ok(())) = (program, told_ready) {
-                    arm::serve(&shared, program, &ordered, &told);
+                if let (Some(programs), Ok(())) = (programs, told_ready) {
+                    arm::serve(&shared, programs, &ordered, &told);
                 }
             })
             .map_err(|cause| KernelError::other("clone", "the thread for probes", cause))?;
         // Until it has a table of its own, the descriptors must not be closed in this one.
         let gone = |_| KernelError::other("clone", "the thread for probes", "it is gone");
         is_ready.recv().map_err(gone)??;
-        Ok(Thread { orders, outcomes })
+        Ok(Thread { orders, news })
     }
 
     /// Whether a burst was started of which [`Probes::take`] has not told yet.
@@ -211,7 +238,7 @@ impl Probes {
         self.shared.control().burst.load(SeqCst) != 0
     }
 
-    /// Readable when a burst is over.
+    /// Readable when a burst is over, or probes stand that did not, or the other way round.
     #[must_use]
     pub fn news(&self) -> BorrowedFd<'_> {
         self.shared.bell.as_fd()
@@ -219,19 +246,33 @@ impl Probes {
 
     /// What has come of the burst, when it is over.
     pub fn take(&mut self) -> Option<Result<Outcome, BurstError>> {
-        self.shared.bell.silence();
-        let outcomes = &self.thread.as_ref()?.outcomes;
-        let outcome = match outcomes.try_recv() {
-            Ok(outcome) => outcome,
-            Err(mpsc::TryRecvError::Empty) => return None,
-            Err(mpsc::TryRecvError::Disconnected) => {
-                self.thread = None;
-                let why = KernelError::other("waiting", "a burst of probes", "its thread is gone");
-                Err(why.into())
-            }
-        };
+        self.hear();
+        let outcome = self.outcome.take()?;
         self.is_busy = false;
         Some(outcome)
+    }
+
+    /// Hears what the thread has to tell.
+    fn hear(&mut self) {
+        self.shared.bell.silence();
+        loop {
+            let Some(thread) = &self.thread else {
+                return;
+            };
+            match thread.news.try_recv() {
+                Ok(arm::News::Burst(outcome)) => self.outcome = Some(outcome),
+                Ok(arm::News::Standing(change)) => self.changes.push_back(change),
+                Err(mpsc::TryRecvError::Empty) => return,
+                Err(mpsc::TryRecvError::Disconnected) => {
+                    self.thread = None;
+                    if self.is_busy {
+                        let why = "its thread is gone";
+                        let error = KernelError::other("waiting", "a burst of probes", why);
+                        self.outcome = Some(Err(error.into()));
+                    }
+                }
+            }
+        }
     }
 
     /// The process executes another program now: none of its pages had probes.
@@ -240,7 +281,7 @@ impl Probes {
     }
 
     /// Ends a burst now, if there is one: nothing is noted from here on, and its probes are being removed.
-    pub fn stop(&self) {
+    pub fn stop_burst(&self) {
         self.shared.stop.store(true, SeqCst);
         self.shared.close();
     }
@@ -249,7 +290,8 @@ impl Probes {
 impl Drop for Probes {
     fn drop(&mut self) {
         // Its thread ends when it has removed what is armed. It is not waited for.
-        self.stop();
+        self.stop_burst();
+        self.shared.stand_for_nothing();
     }
 }
 

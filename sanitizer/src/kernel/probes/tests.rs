@@ -35,13 +35,15 @@ const PROGRAM: &str = r#"
 #include <unistd.h>
 struct object { long *items; long other[4]; } object;
 long items[16], flag;
-long seen(struct object *object, long index), branch(long *flag, long taken), nop5(long *flag);
+long seen(struct object *object, long index), branch(long *flag, long taken), nop5(long *flag), many(long *flag);
 __asm__(".text\n.p2align 12\n"
     ".globl seen\nseen: push %rbx\n mov 8(%rdi), %rdx\n mov (%rdi), %rax\n mov 8(%rax,%rsi,8), %rax\n pop %rbx\n ret\n"
     ".globl branch\nbranch: test %rsi, %rsi\n je 1f\n mov (%rdi), %rax\n ret\n1: mov 4(%rdi), %eax\n ret\n"
-    ".globl nop5\nnop5: .byte 0x0f, 0x1f, 0x44, 0, 0\n mov (%rdi), %rax\n ret\n.p2align 12\n");
+    ".globl nop5\nnop5: .byte 0x0f, 0x1f, 0x44, 0, 0\n mov (%rdi), %rax\n ret\n"
+    ".p2align 6\n.globl many\nmany:\n.rept 100\n push %rbx\n mov (%rdi), %eax\n pop %rbx\n ret\n.p2align 6\n.endr\n.p2align 12\n");
 static volatile int stop;
-static void *spin(void *unused) { while (!stop) seen(&object, 1); return unused; }
+static void call_many(void) { for (int i = 0; i < 100; i++) ((long (*)(long *))((char *)many + 64 * i))(&flag); }
+static void *spin(void *unused) { while (!stop) { seen(&object, 1); call_many(); } return unused; }
 static void visit(int times) { for (int i = 0; i < times; i++) { seen(&object, i); branch(&flag, i & 1); nop5(&flag); } }
 static void *visits(void *times) { visit((int)(long)times); return (void *)(long)syscall(SYS_gettid); }
 int main(void) {
@@ -50,11 +52,12 @@ int main(void) {
     void *tid;
     object.items = items;
     setvbuf(stdout, 0, _IOLBF, 0);
-    printf("%p %p %p %p %p\n", (void *)seen, (void *)branch, (void *)nop5, (void *)items, (void *)&flag);
+    printf("%p %p %p %p %p %p\n", (void *)seen, (void *)branch, (void *)nop5, (void *)many, (void *)items, (void *)&flag);
     while (fgets(line, sizeof line, stdin)) {
         int times = atoi(line + 1);
         switch (*line) {
         case 'v': visit(times); printf("%d\n", (int)getpid()); break;
+        case 'c': for (int i = 0; i < times; i++) call_many(); printf("%d\n", (int)getpid()); break;
         case 't': pthread_create(&thread, 0, visits, (void *)(long)times); pthread_join(thread, &tid); printf("%d\n", (int)(long)tid); break;
         case 's': stop = 0; pthread_create(&thread, 0, spin, 0); puts("spins"); break;
         case 'e': stop = 1; pthread_join(thread, 0); puts("ended"); break;
@@ -70,6 +73,12 @@ int main(void) {
 }
 "#;
 
+/// Functions from `many` on, and how far they are from each other.
+const MANY: u64 = 100;
+const APART: u64 = 64;
+
+mod standing;
+
 /// A burst of one test at a time: what the machine bears is not what is tested.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -78,6 +87,7 @@ struct Target {
     seen: u64,
     branch: u64,
     nop5: u64,
+    many: u64,
     items: u64,
     flag: u64,
     mapping: Range<u64>,
@@ -93,14 +103,14 @@ impl Target {
         let mut words = said.split_whitespace();
         let mut address =
             || u64::from_str_radix(words.next().unwrap().trim_start_matches("0x"), 16).unwrap();
-        let (seen, branch, nop5, items, flag) =
-            (address(), address(), address(), address(), address());
+        let [seen, branch, nop5, many, items, flag] = std::array::from_fn(|_| address());
         let mapping = mapping_of(child.pid(), seen);
         Self {
             child,
             seen,
             branch,
             nop5,
+            many,
             items,
             flag,
             mapping,
@@ -189,10 +199,16 @@ fn is_whole(pid: Pid, file: &Path, mapping: &Range<u64>) -> bool {
 }
 
 fn probes() -> Probes {
+    with_gates().1
+}
+
+/// With the gates, of which the program at probes that stand is one.
+fn with_gates() -> (Gates, Probes) {
     let gates =
         Gates::load(GateLog::Off).expect("the gates: run as root, after `cargo xtask build`");
     trap_cost_ns(&gates).unwrap();
-    Probes::load(&gates).expect("the program is loaded")
+    let probes = Probes::load(&gates).expect("the programs are loaded");
+    (gates, probes)
 }
 
 /// Waits until probes stand and the program notes.
@@ -244,7 +260,7 @@ fn arrivals_and_addresses_are_exact() {
         assert!(!target.is_whole());
         let first: u32 = target.ask("v 3").parse().unwrap();
         let second: u32 = target.ask("t 2").parse().unwrap();
-        probes.stop();
+        probes.stop_burst();
         let outcome = wait_for_outcome(&mut probes).unwrap();
         assert!(target.is_whole(), "round {round}");
         // Nobody is noted any more.
@@ -330,7 +346,7 @@ fn others_are_not_touched() {
     assert!(is_whole(other.child.pid(), &exe, &other.mapping));
     other.ask("v 4");
     let child: i32 = target.ask("f 3").parse().unwrap();
-    probes.stop();
+    probes.stop_burst();
     let outcome = wait_for_outcome(&mut probes).unwrap();
     assert_eq!(outcome.uses, []);
     assert!(target.is_whole());
@@ -442,10 +458,10 @@ fn what_must_not_be_probed_is_not() {
     );
 }
 
-/// Names the process, the mapping and the function for the test that holds probes: see below.
+/// Names the process, the mapping, the function and what is done for the test that has probes: see below.
 const HELD: &str = "GWP_RACE_TEST_PROBES";
 
-/// Holds probes until it is killed.
+/// Holds probes until it is killed, or arms and removes them again and again.
 #[test]
 #[ignore = "another test of this file starts it"]
 fn holds_probes() {
@@ -454,66 +470,101 @@ fn holds_probes() {
         .split(' ')
         .map(|word| word.parse().unwrap())
         .collect();
-    let [pid, start, end, seen] = numbers[..] else {
+    let [pid, start, end, many, way] = numbers[..] else {
         panic!("{wanted}")
     };
-    let mut probes = probes();
+    let (gates, mut probes) = with_gates();
+    let places = (0..MANY).map(|place| place_of_many(many, place));
+    if way == 2 {
+        gates.control().process.tgid.store(pid, SeqCst);
+        standing::hold(&mut probes, pid as u32, start..end, places.collect());
+    }
+    let again = way == 1;
     let order = Order {
         pid: pid as u32,
         mapping: start..end,
-        probes: vec![Probe {
-            pc: RuntimeAddr(seen),
-            recipe: Approaches::of(0, &[0x53, 0x8b, 7]).to(1).points[0].recipe,
-            tag: 0,
-        }],
-        duration: LONGEST,
+        probes: places.collect(),
+        duration: if again { Duration::ZERO } else { LONGEST },
         hits_per_probe: 10,
         most_hits: u64::MAX,
     };
-    probes.start(order).unwrap();
-    wait_until_noting(&mut probes);
-    println!("holds");
+    println!("begins");
     loop {
-        std::thread::park();
+        probes.start(order.clone()).unwrap();
+        if !again {
+            wait_until_noting(&mut probes);
+            println!("armed");
+            std::thread::sleep(LONGEST);
+        }
+        wait_for_outcome(&mut probes).unwrap();
     }
 }
 
-/// Check that the code is the file's again, and the program alive, when whoever holds the probes is killed while threads run into them.
+/// A probe at one of the many functions, which has its number.
+fn place_of_many(many: u64, place: u64) -> Probe {
+    Probe {
+        pc: RuntimeAddr(many + place * APART),
+        recipe: Approaches::of(0, &[0x53, 0x8b, 7]).to(1).points[0].recipe,
+        tag: place as u32,
+    }
+}
+
+/// Starts the test above for the places of a program.
+fn owner(target: &Target, way: usize) -> Child {
+    let words = [
+        "--exact",
+        "kernel::probes::tests::holds_probes",
+        "--ignored",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ];
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let (pid, Range { start, end }) = (target.pid(), &target.mapping);
+    let held = format!("{pid} {start} {end} {} {way}", target.many);
+    command.args(words).env(HELD, held);
+    Child::start(tempfile::tempdir().unwrap(), command)
+}
+
+/// So many kills.
+fn kills() -> usize {
+    match std::env::var("GWP_RACE_FULL").as_deref() {
+        Ok("1") => 300,
+        _ => 40,
+    }
+}
+
+/// Check that the code is the file's again, and the program alive, whenever whoever has probes is killed while threads run into them: while they are of a burst, or stand, and
+/// in the midst of arming and removing them.
 #[test]
 fn code_is_whole_when_the_owner_is_killed() {
-    const KILLS: usize = 5;
     if PROBES_OBJECT.is_empty() {
         return;
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut target = Target::start();
-    target.ask("s");
-    for _ in 0..KILLS {
-        let words = [
-            "--exact",
-            "kernel::probes::tests::holds_probes",
-            "--ignored",
-            "--nocapture",
-            "--test-threads",
-            "1",
-        ];
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        let held = format!(
-            "{} {} {} {}",
-            target.pid(),
-            target.mapping.start,
-            target.mapping.end,
-            target.seen
-        );
-        command.args(words).env(HELD, held);
-        let mut owner = Child::start(tempfile::tempdir().unwrap(), command);
-        while !owner.read_line().contains("holds") {}
-        assert_eq!(memory(target.child.pid(), target.seen, 1), [0xcc]);
+    let mut random = fastrand::Rng::with_seed(26);
+    let mut armed = 0;
+    for kill in 0..kills() {
+        let way = kill % 3;
+        let again = way == 1;
+        let mut owner = owner(&target, way);
+        let said = if again { "begins" } else { "armed" };
+        while !owner.read_line().contains(said) {}
+        // What stands there is hot from now on.
+        target.ask("s");
+        if again {
+            std::thread::sleep(Duration::from_micros(random.u64(..100_000)));
+        }
+        let has_probes = memory(target.child.pid(), target.many, 1) == [0xcc];
+        assert!(again || has_probes);
+        armed += usize::from(has_probes);
         nix::sys::signal::kill(owner.pid(), Signal::SIGKILL).unwrap();
         // The kernel has removed the probes when the last thread has ended.
         owner.reap();
-        assert!(target.is_whole());
+        assert!(target.is_whole(), "after kill {kill}");
+        assert_eq!(target.ask("e"), "ended");
     }
-    assert_eq!(target.ask("e"), "ended");
+    println!("{} kills, at {armed} of which there were probes", kills());
     target.lives();
 }

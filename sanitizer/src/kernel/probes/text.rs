@@ -20,6 +20,8 @@ use crate::{
 use super::{MOST_COPIES, MOST_PAGES, MOST_PROBES, Probe};
 
 const PAGE: u64 = 4096;
+/// `int3`, which a probe puts in the place of the first byte.
+const BREAKPOINT: u8 = 0xcc;
 
 /// Why code is not probed.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +97,7 @@ impl Text {
     }
 
     /// Those of the places that may be probed, and where in the file they are. `probed` are the pages of the process that had probes before, by their numbers, and
-    /// those of the burst are added: of new ones there may be so many at most.
+    /// those of these places are added: of new ones there may be so many at most. `stands`: where probes stand already.
     ///
     /// # Errors
     /// When none is left.
@@ -103,6 +105,7 @@ impl Text {
         &self,
         probes: &[Probe],
         probed: &mut BTreeSet<u64>,
+        stands: &BTreeSet<u64>,
     ) -> Result<(Vec<Probe>, Vec<u64>), Obstacle> {
         let mut pages = BTreeSet::new();
         let suitable = probes.iter().filter(|probe| {
@@ -110,7 +113,7 @@ impl Text {
             let has_room = pages.contains(&page)
                 || pages.len() < MOST_PAGES
                     && (probed.contains(&page) || probed.len() < MOST_COPIES);
-            let is_suitable = has_room && self.is_suitable(probe.pc.0);
+            let is_suitable = has_room && self.is_suitable(probe.pc.0, stands);
             if is_suitable {
                 pages.insert(page);
                 probed.insert(page);
@@ -131,30 +134,52 @@ impl Text {
     }
 
     /// Whether what stands there may be probed, and is the same in the file and in the process: the kernel emulates what the file says. A page in which anything
-    /// differs is the program's own affair.
-    fn is_suitable(&self, pc: u64) -> bool {
+    /// differs but for our own probes is the program's own affair.
+    fn is_suitable(&self, pc: u64, stands: &BTreeSet<u64>) -> bool {
         let Some(offset) = self.offset_of(pc).filter(|_| self.mapping.contains(&pc)) else {
             return false;
         };
         let room = usize::try_from(self.mapping.end - pc).unwrap_or(usize::MAX);
-        let code = |file: &File, at: u64| {
-            let mut bytes = read_at(file, at, room.min(MAX_INSTRUCTION_LEN))?;
-            bytes.truncate(length(&bytes)?);
-            Some(bytes)
-        };
-        let Some(in_file) = code(&self.file, offset).filter(|code| may_be_probed(code)) else {
+        let in_file = read_at(&self.file, offset, room.min(MAX_INSTRUCTION_LEN));
+        let in_file = in_file.and_then(|mut code| {
+            code.truncate(length(&code)?);
+            may_be_probed(&code).then_some(code)
+        });
+        let Some(in_file) = in_file else {
             return false;
         };
+        let in_memory = self.in_memory(pc, offset, in_file.len(), stands);
+        if in_memory.as_ref() != Some(&in_file) {
+            return false;
+        }
         let into_page = pc % PAGE;
+        let (page, offset) = (pc - into_page, offset - into_page);
         let is_copy = self.copies.iter().any(|pages| pages.contains(&pc));
-        let page = |file: &File, at: u64| read_at(file, at - into_page, PAGE as usize);
-        let is_the_files = !is_copy
-            || page(&self.file, offset).is_some_and(|mut page_of_file| {
+        !is_copy
+            || read_at(&self.file, offset, PAGE as usize).is_some_and(|mut page_of_file| {
                 // Behind the end of a file there are zeros in memory.
                 page_of_file.resize(PAGE as usize, 0);
-                page(&self.memory, pc) == Some(page_of_file)
-            });
-        is_the_files && code(&self.memory, pc) == Some(in_file)
+                self.in_memory(page, offset, PAGE as usize, stands) == Some(page_of_file)
+            })
+    }
+
+    /// What the process has there, and the file at that offset; without the probes that stand.
+    fn in_memory(
+        &self,
+        at: u64,
+        offset: u64,
+        bytes: usize,
+        stands: &BTreeSet<u64>,
+    ) -> Option<Vec<u8>> {
+        let mut read = read_at(&self.memory, at, bytes)?;
+        for place in stands.range(at..at.checked_add(read.len() as u64)?) {
+            let original = read_at(&self.file, offset + (place - at), 1)?;
+            let byte = read.get_mut(usize::try_from(place - at).ok()?)?;
+            if *byte == BREAKPOINT {
+                *byte = *original.first()?;
+            }
+        }
+        Some(read)
     }
 }
 

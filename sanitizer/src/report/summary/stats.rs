@@ -62,6 +62,10 @@ pub(in crate::report) fn rows(summary: &Summary) -> Vec<(&'static str, String)> 
         ),
         ("bursts of probes", summary.probe_bursts.to_string()),
         ("hits of probes", summary.probe_hits.to_string()),
+        ("probes that stood", summary.probes_armed.to_string()),
+        ("probes too hot", summary.probes_hot.to_string()),
+        ("arrivals at probes", summary.arrivals.to_string()),
+        ("arrivals stopped", summary.arrivals_stopped.to_string()),
         (
             "access sites",
             summary.sites_total.map_or_else(unknown, |n| n.to_string()),

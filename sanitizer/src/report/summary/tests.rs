@@ -21,6 +21,10 @@ fn qualifies_silence() {
         threads_left_alone: 30,
         probe_bursts: 12,
         probe_hits: 345,
+        probes_armed: 900,
+        probes_hot: 21,
+        arrivals: 77,
+        arrivals_stopped: 31,
         own_stops: 9000,
         times_let_alone: 3,
         let_alone_s: 12.5,
@@ -104,5 +108,9 @@ fn qualifies_silence() {
     assert!(figures.contains("  file not read               /lib/b.so: it hangs\n"));
     assert!(figures.contains("  readers ended               7\n"));
     assert!(figures.contains("  bursts of probes            12\n"));
+    assert!(figures.contains("  probes that stood           900\n"));
+    assert!(figures.contains("  probes too hot              21\n"));
+    assert!(figures.contains("  arrivals at probes          77\n"));
+    assert!(figures.contains("  arrivals stopped            31\n"));
     assert!(figures.contains("  samples without a stall     7 (no-access-ahead)\n"));
 }

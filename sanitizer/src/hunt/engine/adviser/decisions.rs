@@ -34,6 +34,8 @@ pub enum Way {
     Sample,
     /// It was waited at a site of which this was known.
     Wait(Known),
+    /// It has come to a probe that stands.
+    Arrival,
     /// A thread was off its processor.
     Preempted,
     /// A variable was watched.
@@ -46,6 +48,7 @@ impl Way {
         match self {
             Self::Sample => "clock",
             Self::Wait(known) => known.name(),
+            Self::Arrival => "arrival",
             Self::Preempted => "preempted",
             Self::Variable => "variable",
         }

@@ -1,5 +1,6 @@
 //! What is decided by, and what is learned of the program: the strategy, and what is known beside it.
 
+mod barren;
 mod coverage;
 mod decision_log;
 mod decisions;
@@ -26,8 +27,8 @@ use crate::hunt::wire::Setup;
 use crate::insn::Regs;
 use crate::symbols::StackSnapshot;
 use crate::tracee::memory;
-use crate::tracee::memory::Resident;
 
+use barren::Barren;
 use decision_log::DecisionLog;
 use decisions::Decisions;
 use locks::Locks;
@@ -44,6 +45,8 @@ pub struct Adviser {
     pub decisions: Decisions,
     pub decision_log: DecisionLog,
     pub coverage_told: coverage::Told,
+    /// Where threads are that are off their processors and certain to access nothing that others could.
+    barren: Barren,
     pub random: fastrand::Rng,
 }
 
@@ -58,6 +61,7 @@ impl Adviser {
             decisions: Decisions::default(),
             decision_log,
             coverage_told: coverage::Told::default(),
+            barren: Barren::default(),
             random,
         }
     }
@@ -68,11 +72,16 @@ impl Adviser {
         self.learned.decay();
     }
 
+    /// Other code may stand at the same addresses now, or be known better.
+    pub fn code_has_changed(&mut self) {
+        self.barren.forget();
+    }
+
     /// Lets the strategy look at values, while nobody can be claimed: that takes its time. Nothing is fetched from anywhere
     /// for it.
     pub fn look_at_values(&mut self, rig: &Rig) {
         let pid = as_pid(rig.program.pid);
-        if let Ok(resident) = Resident::of(pid) {
+        if let Some(resident) = rig.program.resident() {
             let read = |address, bytes: &mut [u8]| {
                 let address = RuntimeAddr(address);
                 resident.has(address) && matches!(memory::read_exact(pid, address, bytes), Ok(true))
@@ -112,7 +121,6 @@ impl Adviser {
         if rig.arming.watchpoints().are_by_cpu() && rig.has_gates() {
             self.strategy.can_watch_ahead();
         }
-        self.strategy.sees_preempted(rig.gates.note_switches());
     }
 }
 

@@ -128,9 +128,13 @@ impl Adviser {
 
     /// Plain accesses of analyzed code that a thread is certain to make next, wherever it stands, and that are not its own: each with the instruction that
     /// makes it, and what comes behind.
-    pub fn certain(&self, rig: &Rig, regs: &Regs) -> Vec<(u64, RuntimeAddr, MemAccess)> {
+    pub fn certain(&mut self, rig: &Rig, regs: &Regs) -> Vec<(u64, RuntimeAddr, MemAccess)> {
         let modules = &rig.modules;
+        if self.barren.has(regs.rip) {
+            return Vec::new();
+        }
         if !modules.is_analyzed(regs.rip) {
+            self.barren.add(regs.rip);
             return Vec::new();
         }
         let steps = upcoming(modules.code(regs.rip), regs, AHEAD);
@@ -139,15 +143,21 @@ impl Adviser {
             let accesses = step.accesses.iter().flatten();
             accesses.map(move |access| (step.pc, RuntimeAddr(step.behind), *access))
         });
-        let is_own = |pc: u64, address: u64| {
-            own::is_own(address, regs.rsp, regs.fs_base, self.strategy.own_frame(pc))
-        };
-        let may_be_shared = accesses.filter(|(pc, _, access)| {
-            let is_private = access.thread_local || access.stack_implicit || access.locked;
+        let mut all: Vec<_> = accesses
+            .filter(|(_, _, access)| {
+                let is_private = access.thread_local || access.stack_implicit || access.locked;
+                !is_private && access.size > 0
+            })
+            .collect();
+        if all.is_empty() {
+            self.barren.add(regs.rip);
+        }
+        all.retain(|(pc, _, access)| {
             let is_whole = access.address.checked_add(access.size.into()).is_some();
-            !is_private && access.size > 0 && is_whole && !is_own(*pc, access.address)
+            let frame = self.strategy.own_frame(*pc);
+            is_whole && !own::is_own(access.address, regs.rsp, regs.fs_base, frame)
         });
-        may_be_shared.collect()
+        all
     }
 
     /// Where memory is mapped at several addresses, each of them is watched as often: others may reach it there.

@@ -91,7 +91,10 @@ impl Crew {
     /// Watches by thread or by processor, as the number of threads suggests. Nobody may stand still.
     pub fn fit_events(&mut self, rig: &mut Rig, threads: usize) {
         let was_by_cpu = rig.arming.watchpoints().are_by_cpu();
-        if let Err(error) = rig.arming.choose_events(threads, &rig.gates) {
+        if let Err(error) = rig
+            .arming
+            .choose_events(threads, &rig.gates, rig.loader.bell())
+        {
             let text = format!("other clocks and watchpoints could not be opened: {error}");
             rig.outbox.send(&Notice::Debug(text));
         }

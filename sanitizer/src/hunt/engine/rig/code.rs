@@ -11,7 +11,6 @@ use crate::kernel::gates::Hit;
 use crate::symbols::StackSnapshot;
 use crate::tracee::maps::Maps;
 use crate::tracee::memory;
-use crate::tracee::memory::Resident;
 
 use super::Rig;
 
@@ -86,8 +85,8 @@ impl Rig {
     /// Whether what is at an address can be read without fetching it from a file, from swap, or from whoever provides it; where that
     /// cannot be known, it has to be taken for true.
     pub fn is_in_memory(&self, address: RuntimeAddr) -> bool {
-        let resident = Resident::of(as_pid(self.program.pid));
-        resident.map_or(true, |resident| resident.has(address))
+        let resident = self.program.resident();
+        resident.is_none_or(|resident| resident.has(address))
     }
 
     /// Whether the bytes that are watched are those that are about to be accessed, as of now: mappings change.

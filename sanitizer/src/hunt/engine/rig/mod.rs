@@ -29,7 +29,7 @@ use crate::hunt::wire::{Notice, Outbox, Setup};
 use crate::insn::Regs;
 use crate::kernel::KernelError;
 use crate::kernel::gates::Gates;
-use crate::kernel::process::monotonic_ns;
+use crate::kernel::process::{monotonic_ns, nanos};
 
 pub use figures::Figures;
 pub use program::Program;
@@ -130,6 +130,19 @@ impl Rig {
     pub fn clock_may_claim(&self, may: bool) {
         let claims = &self.gates.control().claim.by_clock;
         claims.store(u64::from(may), SeqCst);
+    }
+
+    /// Probes that stand may claim whoever comes to one, until then: CLOCK_MONOTONIC, ns.
+    pub fn arrivals_may_claim(&self, until: u64) {
+        let arrivals = &self.gates.control().arrivals;
+        arrivals.credit_ns.store(nanos(CREDIT), SeqCst);
+        arrivals.until_ns.store(until, SeqCst);
+    }
+
+    /// No gate claims a thread for a sample from here on.
+    pub fn nobody_may_claim(&self) {
+        self.clock_may_claim(false);
+        self.gates.control().arrivals.until_ns.store(0, SeqCst);
     }
 
     /// Whether one access made at each place is enough.

@@ -1,9 +1,11 @@
 //! The process that is watched, and what it has used of the processors.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use crate::hunt::engine::{EngineError, as_pid};
 use crate::kernel::process::{monotonic_ns, nanos};
+use crate::tracee::memory::Resident;
 use crate::tracee::process::{Architecture, cpu_time, executed};
 use crate::tracee::threads::{Scheduling, Stat};
 use crate::tracee::{KeptFiles, TargetError};
@@ -25,6 +27,8 @@ pub struct Program {
     pub activity: Activity,
     /// What that is read from.
     schedstats: KeptFiles,
+    /// Which of its pages are in memory, since it executes what it does.
+    resident: OnceCell<Resident>,
 }
 
 impl Program {
@@ -36,6 +40,7 @@ impl Program {
             seen_ns: 0,
             activity: Activity::default(),
             schedstats: Scheduling::files(),
+            resident: OnceCell::new(),
         }
     }
 
@@ -65,6 +70,23 @@ impl Program {
     pub fn begin(&mut self) -> Result<(), TargetError> {
         self.cpu_before = cpu_time(as_pid(self.pid))?;
         Ok(())
+    }
+
+    /// Which of its pages are in memory, as of now: the file that tells is opened once for each program that it executes, since it belongs to that one's
+    /// memory. Nothing where it cannot be opened.
+    pub fn resident(&self) -> Option<&Resident> {
+        if self.resident.get().is_none()
+            && let Ok(resident) = Resident::of(as_pid(self.pid))
+        {
+            let _ = self.resident.set(resident);
+        }
+        self.resident.get()
+    }
+
+    /// It executes another program, under this id.
+    pub fn executes_another(&mut self, pid: u32) {
+        self.pid = pid;
+        self.resident = OnceCell::new();
     }
 
     /// Looks what it executes.
@@ -112,12 +134,13 @@ mod tests {
 
     use crate::{
         hunt::{
+            arming::Processors,
             engine::{Engine, Lasting},
             loader::Loader,
             strategy::Name,
             wire::{Outbox, Setup},
         },
-        kernel::{gates::Gates, perf::Delivery, tables::Tables},
+        kernel::{gates::Gates, perf::Delivery, process::WorkClock, tables::Tables},
         tracee::testing::Child,
     };
 
@@ -133,7 +156,9 @@ mod tests {
         };
         let lasting = Lasting {
             gates: Gates::in_user_space().unwrap(),
-            loader: Loader::start(Tables::unneeded()).unwrap(),
+            loader: Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap(),
+            clock: WorkClock::of_share(1),
+            processors: Processors::default(),
             trap_cost_ns: 1000,
         };
         let (socket, _) = UnixStream::pair().unwrap();

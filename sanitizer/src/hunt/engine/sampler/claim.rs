@@ -83,7 +83,7 @@ impl Sampler {
         let came = came.filter(|(wait, _)| wait.at == regs.rip);
         self.waiting
             .tell_ahead(rig, adviser, came.map(|_| (tid, self.waiting.claimed)));
-        adviser.decisions.way = came.map_or(Way::Sample, |(wait, _)| Way::Wait(wait.known));
+        adviser.decisions.way = came.map_or(self.waiting.way(), |(wait, _)| Way::Wait(wait.known));
         if came.is_none() {
             adviser.decide_on_holders(rig);
         }

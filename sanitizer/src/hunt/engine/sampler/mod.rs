@@ -19,6 +19,7 @@ use crate::verdict::Reason;
 use pairs::Pairs;
 
 pub use pairs::Spot;
+pub use preempted::Off;
 pub use state::{Confirm, Deep, Purpose, State};
 
 /// Why a hit was not reported whose modules could not be looked at in time.
@@ -33,7 +34,7 @@ pub struct Sampler {
     /// What was told of the places that have met.
     pub pairs: Pairs,
     /// How long threads are off their processors.
-    off: preempted::Off,
+    off: Off,
 }
 
 impl Sampler {
@@ -44,7 +45,7 @@ impl Sampler {
             generation,
             waiting: Waiting::default(),
             pairs: Pairs::default(),
-            off: preempted::Off::default(),
+            off: Off::default(),
         }
     }
 

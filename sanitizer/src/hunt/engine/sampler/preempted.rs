@@ -19,6 +19,7 @@ use crate::hunt::watched::{kind_for, watched};
 use crate::hunt::wire::Notice;
 use crate::insn::MemAccess;
 use crate::kernel::gates::{Hit, Preempted};
+use crate::kernel::perf::WatchKind;
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::tracee;
 use crate::verdict::Preemption;
@@ -40,7 +41,7 @@ const NOBODY_PREEMPTED: &str = "nobody-preempted";
 
 /// How long threads are off their processors.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Off {
+pub struct Off {
     mean_ns: f64,
 }
 
@@ -62,6 +63,33 @@ impl Off {
         self.mean_ns += PART * (ns as f64 - self.mean_ns);
     }
 
+    /// Looks whether somebody is off who is certain to access something: what accesses of others are to be watched for then. To make the events ready for
+    /// others takes about as long as most threads are off, so they are taken as they are, as a rule, where that will do.
+    pub fn look(rig: &mut Rig, adviser: &mut Adviser) -> Option<WatchKind> {
+        /// How many of 256 times the others are preferred.
+        const CHANGES: u8 = 32;
+        if !rig.gates.note_switches() {
+            return None;
+        }
+        let changes = adviser.random.u8(..) < CHANGES;
+        let (mut present, mut other) = (None, None);
+        for thread in those_off(rig) {
+            for (_, _, access) in adviser.certain(rig, &thread.regs) {
+                let kind = kind_for(access.kind);
+                if rig.arming.watchpoints().are_for(kind) {
+                    present = Some(kind);
+                } else {
+                    other = Some(kind);
+                }
+            }
+            let preferred = if changes { other } else { present };
+            if preferred.is_some() {
+                return preferred;
+            }
+        }
+        present.or(other)
+    }
+
     /// How long one is likely to be off still that has been for so long, ns.
     fn left(self, ns: u64) -> Duration {
         /// A part of the mean at least: some wait for longer than others.
@@ -69,6 +97,15 @@ impl Off {
         let left = (self.mean_ns - ns as f64).max(LEAST * self.mean_ns);
         Duration::from_nanos(left as u64).min(LONGEST)
     }
+}
+
+/// Threads that are off their processors and may be taken, those first that have been so for the shortest time: they are off for longest from now on.
+fn those_off(rig: &Rig) -> Vec<Preempted> {
+    let mut threads = rig.gates.preempted();
+    threads.retain(|thread| rig.arming.holds(thread.tid) && !thread.is_signal_pending);
+    threads.sort_by_key(|thread| std::cmp::Reverse(thread.out_ns));
+    threads.truncate(MOST);
+    threads
 }
 
 /// A thread that may be taken, for an access.
@@ -96,13 +133,8 @@ impl Sampler {
         adviser: &mut Adviser,
     ) -> Result<(), &'static str> {
         let now = monotonic_ns();
-        let mut threads = rig.gates.preempted();
-        threads.retain(|thread| rig.arming.holds(thread.tid) && !thread.is_signal_pending);
-        // Who was taken off last is off for longest from now on.
-        threads.sort_by_key(|thread| std::cmp::Reverse(thread.out_ns));
-        threads.truncate(MOST);
         let (mut choices, mut abouts) = (Vec::new(), Vec::new());
-        for thread in threads {
+        for thread in those_off(rig) {
             let left = self.off.left(now.saturating_sub(thread.out_ns));
             for (pc, behind, access) in adviser.certain(rig, &thread.regs) {
                 if rig.arming.watchpoints().are_for(kind_for(access.kind)) {

@@ -11,15 +11,17 @@ use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::{Adviser, Way};
 use crate::hunt::engine::profiler::Profiler;
 use crate::hunt::engine::rig::{CREDIT, Rig};
-use crate::hunt::strategy::{Outcome, Step, Unexplained, Wait};
+use crate::hunt::strategy::{Outcome, Step, Wait};
 use crate::hunt::wire::Notice;
 use crate::kernel::perf::WatchKind;
 use crate::kernel::process::{monotonic_ns, nanos};
 
+use coming::Coming;
 use looks::Look;
 use wanted::Ahead;
 use writers::Watching;
 
+mod coming;
 mod looks;
 mod wanted;
 mod writers;
@@ -31,68 +33,11 @@ pub use wanted::Early;
 const SHORTEST_REST: Duration = Duration::from_millis(5);
 const LONGEST_REST: Duration = Duration::from_millis(640);
 
-/// How long the events may take until they are ready for a site, and how often that is looked at. A grace period
-/// of RCU on all processors takes less, as a rule.
+/// How long the events may take until they are ready for a site. A grace period of RCU on all processors takes less, as a rule.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(100);
-const PREPARATION: Duration = Duration::from_millis(2);
 
 /// Why a site was not waited at, or a thread not stalled.
 pub const NOT_READY: &str = "watchpoint-not-ready";
-
-/// How many of 256 clock samples watch for all accesses, where that has to be known before: that of a thread which is
-/// about to read is for nothing then.
-const ALL_ACCESSES: u8 = 85;
-
-/// What is waited for next.
-#[derive(Clone, Copy, Debug)]
-enum Coming {
-    /// A clock sample, for so long.
-    Sample(Duration, WatchKind),
-    /// A thread at a site.
-    Site(Wait),
-    /// Somebody who is off its processor already.
-    Preempted(WatchKind),
-    /// Nobody: it is watched who writes a variable.
-    Writers(Unexplained),
-}
-
-impl Coming {
-    /// A clock sample, for so long. It is unknown what is going to be watched; who writes is of interest in any case.
-    fn sample(time: Duration, random: &mut fastrand::Rng) -> Self {
-        Self::Sample(time, kind_of_any(random))
-    }
-
-    /// Somebody who is off its processor. To make the events ready for the other kind of accesses takes longer than most of them are off, so
-    /// they are mostly taken as they are.
-    fn preempted(rig: &mut Rig, random: &mut fastrand::Rng) -> Self {
-        /// How many of 256 do not.
-        const CHANGES: u8 = 32;
-        let kinds = [WatchKind::ReadsAndWrites, WatchKind::Writes];
-        let present = kinds
-            .into_iter()
-            .find(|kind| rig.arming.watchpoints().are_for(*kind));
-        let present = present.filter(|_| random.u8(..) >= CHANGES);
-        Self::Preempted(present.unwrap_or_else(|| kind_of_any(random)))
-    }
-
-    /// What the other threads' accesses are going to be watched for.
-    const fn kind(&self) -> WatchKind {
-        match self {
-            Self::Sample(_, kind) | Self::Preempted(kind) => *kind,
-            Self::Site(wait) if wait.writes => WatchKind::ReadsAndWrites,
-            Self::Site(_) | Self::Writers(_) => WatchKind::Writes,
-        }
-    }
-}
-
-/// What accesses are watched for where it is unknown who comes.
-fn kind_of_any(random: &mut fastrand::Rng) -> WatchKind {
-    if random.u8(..) < ALL_ACCESSES {
-        WatchKind::ReadsAndWrites
-    } else {
-        WatchKind::Writes
-    }
-}
 
 /// What is done while no sample is in hand. Times are CLOCK_MONOTONIC, ns.
 #[derive(Debug, Default)]
@@ -137,6 +82,11 @@ pub struct Waiting {
     pub count: u64,
     /// Somebody who is off its processor is to be taken now.
     takes_preempted: bool,
+    /// What others' accesses are to be watched for if somebody is taken who is off its processor, as was seen right before the decision; `None` where nobody
+    /// is who could be.
+    pub for_preempted: Option<WatchKind>,
+    /// Whoever comes to a probe that stands may be claimed, not whom a clock finds.
+    for_arrivals: bool,
 }
 
 impl Waiting {
@@ -153,6 +103,15 @@ impl Waiting {
         matches!(self.doing, Doing::AtSite(..))
     }
 
+    /// How a thread was found that has not come to a site that was waited at.
+    pub const fn way(&self) -> Way {
+        if self.for_arrivals {
+            Way::Arrival
+        } else {
+            Way::Sample
+        }
+    }
+
     /// When the engine has to look after it.
     pub const fn due(&self) -> u64 {
         match &self.doing {
@@ -165,6 +124,13 @@ impl Waiting {
 }
 
 impl Waiting {
+    /// The events may be ready by now.
+    pub const fn hear(&mut self) {
+        if matches!(self.doing, Doing::Preparing(..)) {
+            self.next = 0;
+        }
+    }
+
     /// Goes on preparing the next wait; false if none is prepared.
     pub fn goes_on(&mut self, rig: &mut Rig, adviser: &mut Adviser, now: u64) -> bool {
         let Doing::Preparing(coming, until) = self.doing else {
@@ -221,8 +187,12 @@ impl Waiting {
         self.rest = SHORTEST_REST;
         let coming = match step {
             Step::Sample(time) => Coming::sample(time, &mut adviser.random),
+            Step::Arrival(time) => Coming::arrival(time, &mut adviser.random),
             Step::Wait(wait) => Coming::Site(wait),
-            Step::Preempted => Coming::preempted(rig, &mut adviser.random),
+            Step::Preempted => match self.for_preempted {
+                Some(kind) => Coming::Preempted(kind),
+                None => return self.rest(),
+            },
             Step::Watch(variable) => Coming::Writers(variable),
             Step::Profile(probes, time) => {
                 return match profiler.begin(rig, &probes, time) {
@@ -250,10 +220,16 @@ impl Waiting {
         let now = monotonic_ns();
         if !rig.arming.watchpoints().prepare(coming.kind()) {
             self.doing = Doing::Preparing(coming, until);
-            self.next = now.saturating_add(nanos(PREPARATION));
+            self.next = until;
             return;
         }
+        self.for_arrivals = matches!(coming, Coming::Arrival(..));
         match coming {
+            Coming::Arrival(time, _) => {
+                let until = now.saturating_add(nanos(time));
+                rig.arrivals_may_claim(until);
+                self.next = until;
+            }
             Coming::Sample(time, _) => {
                 rig.clock_may_claim(true);
                 self.next = now.saturating_add(nanos(time));
@@ -304,7 +280,7 @@ impl Waiting {
     /// The site that is waited at is passed all the time.
     pub fn site_is_busy(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
         // Nobody shall be claimed while the events are disarmed.
-        rig.clock_may_claim(false);
+        rig.nobody_may_claim();
         self.end_wait(rig, adviser, Outcome::TooOften);
     }
 
@@ -322,7 +298,7 @@ impl Waiting {
 
     /// A thread was claimed: what is next is decided when it goes on.
     pub fn end_turn(&mut self, rig: &Rig) {
-        rig.clock_may_claim(false);
+        rig.nobody_may_claim();
         self.next = 0;
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ByWorth, Choice};
+use super::{ByWorth, Choice, Contest};
 use crate::hunt::plan::{
     action::{Candidate, Deed, Then},
     prior,
@@ -11,7 +11,7 @@ use crate::hunt::plan::{
 
 impl ByWorth {
     /// One of the threads that are off their processors, whichever is worth most of those that there will be.
-    pub(super) fn of_preempted(&mut self, price: &Price, choices: &mut Vec<Choice>) {
+    pub(super) fn of_preempted(&mut self, price: &Price, choices: &mut Contest) {
         if !self.known.sees_preempted {
             return;
         }

@@ -420,6 +420,7 @@ fn deed() -> impl Strategy<Value = Deed> {
             }
         ),
         (time(), then()).prop_map(|(at_most, then)| Deed::Sample { at_most, then }),
+        time().prop_map(|at_most| Deed::Arrival { at_most }),
         Just(Deed::Preempted),
         (any::<u64>().prop_map(VariableId), time())
             .prop_map(|(variable, at_most)| Deed::Watch { variable, at_most }),
@@ -497,6 +498,7 @@ fn what() -> impl Strategy<Value = What> {
                 cost_s
             }
         ),
+        any::<u32>().prop_map(|sites| What::Standing { sites }),
         any::<bool>().prop_map(What::SeesPreempted),
         site().prop_map(What::Seen),
         any::<u64>().prop_map(|function| What::Executes(FunctionId(function))),

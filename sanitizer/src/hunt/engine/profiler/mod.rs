@@ -1,4 +1,7 @@
-//! Has the kernel note who comes to some dozens of sites for some milliseconds, as the strategy asks for. Nobody is stopped; it goes on beside whatever else is done.
+//! The kernel's probes. For some milliseconds it is noted who comes to some dozens of sites, as the strategy asks for: nobody is stopped, and it goes on beside whatever else is done.
+//! And probes stand at sites to which hardly anybody comes.
+
+mod standing;
 
 use std::time::Duration;
 
@@ -11,6 +14,8 @@ use crate::kernel::process::{monotonic_ns, nanos};
 
 use super::adviser::Adviser;
 use super::rig::Rig;
+
+use standing::Standing;
 
 /// From the beginning of one burst to that of the next one, at least: to arm and to remove probes takes the lock of the program's mappings, for which
 /// whoever maps memory waits.
@@ -37,6 +42,8 @@ pub struct Profiler {
     failures: u32,
     /// What is noted is of a program that is no longer executed.
     is_stale: bool,
+    /// Probes that stand.
+    pub standing: Standing,
     /// Bursts, and hits in all of them.
     pub bursts: u64,
     pub hits: u64,
@@ -102,8 +109,33 @@ impl Profiler {
         Some(ARMING + time)
     }
 
-    /// Tells the strategy what a burst has noted that is over.
+    /// Sees what has come of probes, and has some more stand.
     pub fn tend(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
+        if let Some(probes) = &mut self.probes {
+            self.standing.tend(probes, rig, adviser);
+        }
+        self.tend_burst(rig, adviser);
+    }
+
+    /// A probe that stands is hot.
+    pub fn remove_hot(&mut self) {
+        if let Some(probes) = &mut self.probes {
+            // Where its thread has ended, none stands any more.
+            let _ = probes.remove_hot();
+        }
+    }
+
+    /// Other code may stand at all addresses now: nothing is to be probed where the one before was known to be.
+    pub fn forget_code(&mut self) {
+        self.standing.forget_code();
+        if let Some(probes) = &mut self.probes {
+            // Where its thread has ended, none stands any more.
+            let _ = probes.clear();
+        }
+    }
+
+    /// Tells the strategy what a burst has noted that is over.
+    fn tend_burst(&mut self, rig: &mut Rig, adviser: &mut Adviser) {
         let outcome = match self.probes.as_mut().map(Probes::take) {
             Some(Some(outcome)) => outcome,
             _ => return,
@@ -116,6 +148,7 @@ impl Profiler {
                 self.failures += 1;
                 if self.failures >= MOST_FAILURES {
                     self.probes = None;
+                    self.standing.end(adviser);
                 }
                 return;
             }
@@ -151,8 +184,9 @@ impl Profiler {
     pub fn stop(&mut self) {
         self.is_stale = true;
         if let Some(probes) = &self.probes {
-            probes.stop();
+            probes.stop_burst();
         }
+        self.forget_code();
     }
 
     /// The process executes another program.

@@ -1,0 +1,46 @@
+//! Probes that stand where hardly anybody comes. Whoever comes to one is counted, and may be claimed by a gate (`probe_gate`) while the control block says
+//! so ([`gwp_race_abi::control::Arrivals`]). What proves hot is of no use, and is removed.
+
+use std::ops::Range;
+
+use gwp_race_abi::probes as abi;
+
+use super::Probe;
+
+/// Probes that can stand at a time.
+pub const MOST: usize = abi::STANDING;
+
+/// Probes that are armed together, at most, and removed together where one of them is hot.
+pub const GROUP: usize = 64;
+
+/// Groups that stand at a time; where there are as many, the one that has stood for longest is removed first. To remove one takes 80 ms and more, and where whoever holds
+/// them is killed, one is removed after the other.
+pub const MOST_GROUPS: usize = MOST / GROUP - 1;
+
+/// Probes that are to stand.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The process, which this one may trace.
+    pub pid: u32,
+    /// The mapping of code in which all probes are: its first address, and the first one behind it.
+    pub mapping: Range<u64>,
+    /// At most [`GROUP`]; of those on more pages than [`MOST_PAGES`](super::MOST_PAGES) none stands. The tag of each is its place, below [`MOST`], which no other one has.
+    pub probes: Vec<Probe>,
+}
+
+/// What has changed, by the tags of probes. Those that do not stand have no place any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// They stand.
+    pub stands: Vec<u32>,
+    /// Too many came there. They do not stand any more.
+    pub hot: Vec<u32>,
+    /// The others of their groups, and those of groups that were replaced, do not, either.
+    pub fell: Vec<u32>,
+    /// They could not be armed, for this reason.
+    pub refused: Vec<u32>,
+    /// See above.
+    pub why: Option<String>,
+    /// So many groups stand now.
+    pub groups: usize,
+}

@@ -1,0 +1,299 @@
+//! Probes that stand: who comes is counted and can be stopped, and what is hot does not stay.
+
+use gwp_race_abi::{Counter, EVENT_HOT, delivery, phase, probes::HOT_HITS};
+
+use super::*;
+use crate::kernel::{
+    probes::standing::{Change, GROUP, MOST_GROUPS, Order},
+    process::{monotonic_ns, nanos},
+    ptrace::{self, Stop},
+};
+
+/// Has probes stand until whoever does so is killed.
+pub(super) fn hold(probes: &mut Probes, pid: u32, mapping: Range<u64>, all: Vec<Probe>) -> ! {
+    for some in all.chunks(GROUP) {
+        let order = Order {
+            pid,
+            mapping: mapping.clone(),
+            probes: some.to_vec(),
+        };
+        probes.stand(order).unwrap();
+        assert_eq!(next_change(probes).stands.len(), some.len());
+    }
+    println!("armed");
+    loop {
+        std::thread::park();
+    }
+}
+
+fn next_change(probes: &mut Probes) -> Change {
+    loop {
+        if let Some(change) = probes.change() {
+            return change;
+        }
+        let _ = process::wait_readable([probes.news()], Some(Duration::from_secs(1))).unwrap();
+    }
+}
+
+/// A program, the gates that watch it, and probes.
+fn watched() -> (Target, Gates, Probes) {
+    let target = Target::start();
+    let (gates, probes) = with_gates();
+    let process = &gates.control().process;
+    process.tgid.store(u64::from(target.pid()), SeqCst);
+    process.tracer.store(u64::from(std::process::id()), SeqCst);
+    (target, gates, probes)
+}
+
+impl Target {
+    fn standing(&self, probes: Vec<Probe>) -> Order {
+        Order {
+            pid: self.pid(),
+            mapping: self.mapping.clone(),
+            probes,
+        }
+    }
+
+    /// Probes at so many of the functions, from one on.
+    fn many(&self, from: u64, count: u64) -> Vec<Probe> {
+        let places = from..from + count;
+        places
+            .map(|place| place_of_many(self.many, place))
+            .collect()
+    }
+
+    /// How often threads were seen to come to them.
+    fn arrivals(&self, probes: &Probes, of: &[Probe]) -> Vec<u64> {
+        of.iter().map(|probe| probes.arrivals(probe.tag)).collect()
+    }
+}
+
+fn counted(gates: &Gates, counter: Counter) -> u64 {
+    gates.control().counters[counter as usize].load(SeqCst)
+}
+
+/// How often the gates have told since the last time that a probe is hot.
+fn told_hot(gates: &mut Gates) -> usize {
+    let told = std::iter::from_fn(|| gates.next_event());
+    told.filter(|event| event.kind == EVENT_HOT).count()
+}
+
+/// Check that arrivals are counted exactly, at each probe, also where bursts are at the same places; that those of others do not count; and that nothing is left
+/// of the probes when they are to stand no more.
+#[test]
+fn arrivals_are_counted() {
+    if PROBES_OBJECT.is_empty() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut target, gates, mut probes) = watched();
+    let some = target.many(0, GROUP as u64);
+    probes.stand(target.standing(some.clone())).unwrap();
+    let change = next_change(&mut probes);
+    let tags: Vec<u32> = some.iter().map(|probe| probe.tag).collect();
+    assert_eq!((change.stands, change.groups), (tags.clone(), 1));
+    assert!(!target.is_whole());
+    target.ask("c 3");
+    assert_eq!(target.arrivals(&probes, &some), [3; GROUP]);
+    probes.start(target.order(some[..8].to_vec())).unwrap();
+    wait_until_noting(&mut probes);
+    target.ask("c 2");
+    probes.stop_burst();
+    let outcome = wait_for_outcome(&mut probes).unwrap();
+    assert_eq!(outcome.arrivals.len(), 8);
+    assert!(outcome.arrivals.iter().all(|(_, count)| *count == 2));
+    assert_eq!(target.arrivals(&probes, &some), [5; GROUP]);
+    assert_eq!(counted(&gates, Counter::Arrivals), 5 * GROUP as u64);
+    assert_eq!(counted(&gates, Counter::ArrivalsPassed), 0);
+    assert_eq!(gates.control().arrivals.hits.load(SeqCst), 5 * GROUP as u64);
+    // Another process is watched by now.
+    gates.control().process.tgid.store(1, SeqCst);
+    target.ask("c 1");
+    assert_eq!(target.arrivals(&probes, &some), [5; GROUP]);
+    probes.clear().unwrap();
+    let change = next_change(&mut probes);
+    assert_eq!((change.fell, change.groups), (tags, 0));
+    assert!(target.is_whole());
+    target.lives();
+}
+
+/// Check that a probe to which too many come is told, serves for nothing from then on, and is removed with its group; that the others of that can stand again; and that a program
+/// that runs into them all the time goes on.
+#[test]
+fn what_is_hot_is_removed() {
+    if PROBES_OBJECT.is_empty() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut target, mut gates, mut probes) = watched();
+    let cold = target.many(0, 20);
+    let hot = Probe {
+        tag: 99,
+        ..target.probes(target.seen, &[8])[0]
+    };
+    let mut all = cold.clone();
+    all.push(hot);
+    probes.stand(target.standing(all)).unwrap();
+    assert_eq!(next_change(&mut probes).stands.len(), 21);
+    target.ask(&format!("v {}", HOT_HITS - 1));
+    assert_eq!(
+        (told_hot(&mut gates), probes.arrivals(99)),
+        (0, HOT_HITS - 1)
+    );
+    target.ask("v 5");
+    assert_eq!(
+        (told_hot(&mut gates), probes.arrivals(99)),
+        (1, HOT_HITS - 1)
+    );
+    target.ask("c 1");
+    probes.remove_hot().unwrap();
+    let change = next_change(&mut probes);
+    let tags: Vec<u32> = cold.iter().map(|probe| probe.tag).collect();
+    assert_eq!(
+        (change.hot, change.fell, change.groups),
+        (vec![99], tags.clone(), 0)
+    );
+    assert!(target.is_whole());
+    target.ask("c 5");
+    probes.stand(target.standing(cold.clone())).unwrap();
+    assert_eq!(next_change(&mut probes).stands, tags);
+    target.ask("c 2");
+    assert_eq!(target.arrivals(&probes, &cold), [2; 20]);
+    // All of them are hot now, and so is what is armed.
+    target.ask("s");
+    while told_hot(&mut gates) < 20 {
+        std::thread::yield_now();
+    }
+    let others = target.many(20, 20);
+    probes.stand(target.standing(others.clone())).unwrap();
+    let change = next_change(&mut probes);
+    assert!(change.stands.is_empty(), "{change:?}");
+    assert_eq!(change.hot.len() + change.fell.len(), 40, "{change:?}");
+    assert!(target.is_whole());
+    assert_eq!(target.ask("e"), "ended");
+    target.lives();
+}
+
+/// Check that there are no more groups than there may be, and that the one gives way that has stood for longest; that one page more than is allowed gets no probes;
+/// and that what cannot be probed is refused, with the reason where that is so of all.
+#[test]
+fn groups_give_way() {
+    if PROBES_OBJECT.is_empty() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut target, _gates, mut probes) = watched();
+    let mut fell = Vec::new();
+    for place in 0..MOST_GROUPS as u64 + 3 {
+        probes
+            .stand(target.standing(target.many(place, 1)))
+            .unwrap();
+        let change = next_change(&mut probes);
+        assert_eq!(change.stands, [place as u32]);
+        assert!(change.groups <= MOST_GROUPS);
+        fell.extend(change.fell);
+    }
+    assert_eq!(fell, [0, 1, 2]);
+    let nowhere = Probe {
+        pc: RuntimeAddr(target.nop5),
+        ..target.many(50, 1)[0]
+    };
+    let mut some = target.many(60, 2);
+    some.push(nowhere);
+    probes.stand(target.standing(some)).unwrap();
+    let change = next_change(&mut probes);
+    assert_eq!(
+        (change.stands, change.refused, change.why),
+        (vec![60, 61], vec![50], None)
+    );
+    probes.stand(target.standing(vec![nowhere])).unwrap();
+    let change = next_change(&mut probes);
+    assert_eq!((change.stands, change.refused), (vec![], vec![50]));
+    assert!(change.why.is_some_and(|why| why.contains("can be probed")));
+    // When nobody needs them any more, they are removed.
+    drop(probes);
+    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    while !target.is_whole() {
+        assert!(std::time::Instant::now() < patience);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    target.lives();
+}
+
+/// Waits for the next stop of a thread that is traced.
+fn wait_for_stop(tid: u32) -> Stop {
+    loop {
+        if let Some(stop) = ptrace::peek_at(tid).unwrap() {
+            let _ = ptrace::take(tid).unwrap();
+            return stop;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Check that whoever comes to a probe is claimed once and stopped at the next instruction, before the access, while that is asked for: not after the time, not while there is something in
+/// hand, not beyond the budget, and not where the signal would not be harmless.
+#[test]
+fn arrivals_are_stopped() {
+    const LONG: Duration = Duration::from_secs(600);
+    if PROBES_OBJECT.is_empty() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut target, gates, mut probes) = watched();
+    let some = target.many(0, 3);
+    probes.stand(target.standing(some.clone())).unwrap();
+    assert_eq!(next_change(&mut probes).stands.len(), 3);
+    let control = gates.control();
+    let tid = target.pid();
+    gates.phase().enter(1, phase::IDLE);
+    let open = |until| control.arrivals.until_ns.store(until, SeqCst);
+    let passed = || counted(&gates, Counter::ArrivalsPassed);
+    // SIGURG, which is ignored by default.
+    let signal = libc::SIGURG;
+    control.events.delivery.store(signal as u64, SeqCst);
+    // Nobody traces it.
+    open(monotonic_ns() + nanos(LONG));
+    target.ask("c 1");
+    assert_eq!(passed(), 0);
+    ptrace::seize(tid, tid).unwrap();
+    // It is over; nothing is left of the budget; with SIGTRAP it would die.
+    open(monotonic_ns() - 1);
+    target.ask("c 1");
+    open(monotonic_ns() + nanos(LONG));
+    control.budget.spent_ns.store(1 << 40, SeqCst);
+    target.ask("c 1");
+    control.budget.spent_ns.store(0, SeqCst);
+    control.budget.earned_ns.store(1 << 40, SeqCst);
+    control
+        .events
+        .delivery
+        .store(u64::from(delivery::SIGTRAP), SeqCst);
+    target.ask("c 1");
+    assert_eq!(passed(), 0);
+    control.events.delivery.store(signal as u64, SeqCst);
+    for round in 1..=3 {
+        target.child.send_line("c 1");
+        assert_eq!(wait_for_stop(tid), Stop::Signal(signal));
+        // Behind the `push`, which was executed: the access is next.
+        let regs = ptrace::registers(tid).unwrap();
+        assert_eq!(regs.rip, some[0].pc.0 + 1);
+        let word = gates.phase().read();
+        assert_eq!(
+            (word.phase(), word.generation()),
+            (phase::CLAIMED, round + 1)
+        );
+        assert_eq!(control.claim.owner.load(SeqCst), u64::from(tid));
+        assert!(control.watchdog.standing_since_ns.load(SeqCst) > 0);
+        ptrace::resume(tid, 0).unwrap();
+        assert_eq!(target.child.read_line().trim(), tid.to_string());
+        // While one is in hand nobody else is claimed.
+        assert_eq!(passed(), round);
+        gates.phase().enter(round + 1, phase::IDLE);
+    }
+    open(0);
+    target.lives();
+    probes.clear().unwrap();
+    next_change(&mut probes);
+    assert!(target.is_whole());
+}
