@@ -16,6 +16,7 @@ mod enough;
 pub mod export;
 pub mod fleet;
 pub mod form;
+mod heard;
 pub mod inspect;
 pub mod link;
 mod list_form;

@@ -1,6 +1,6 @@
 //! The circuit breaker: a build whose processes end abnormally because they are watched is left alone.
 //!
-//! As long as none has ended abnormally during a lease or shortly after, every lease is one. From the first such end on the build is on *trial*: a coin decides each time
+//! As long as none has ended abnormally during a lease or shortly after it, every lease is one. From the first such end on the build is on *trial*: a coin decides each time
 //! whether a process gets the lease that it has been given, or is only looked at for as long (a *control*). Were leases harmless, each abnormal end would be in one of
 //! them as often as in a control, however often the program ends so by itself, and whatever else happens to it: it is the coin that has made the difference. So the evidence that they are not is
 //! the ratio of two probabilities, that of the ends that were seen if an abnormal end is `RATIOS` times as likely during a lease, and if it is as likely. A mixture of such ratios is a
@@ -22,8 +22,9 @@ const WEIGHTS: [f64; 4] = [0.1, 0.15, 0.25, 0.5];
 const HARMLESS: f64 = 0.05;
 /// After so many leases and controls in a row without an abnormal end, a trial is over.
 const CALM: u32 = 40;
-/// An abnormal end so long after a lease may have come from it.
-pub const AFTER: Duration = Duration::from_secs(60);
+/// An abnormal end so long after a lease was given may have come from it: the longest one takes a minute, and another minute is for what comes of it later. The same time is
+/// counted of controls, and of leases that were shorter, so that it is the coin alone that makes the difference.
+pub const WINDOW: Duration = Duration::from_secs(120);
 
 /// What becomes of a lease that a process was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,15 @@ pub enum Arm {
     Lease,
     /// It is looked at for as long, and nothing is done.
     Control,
+}
+
+/// A lease that a process was given, with what has become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// See there.
+    pub arm: Arm,
+    /// The trial whose coin has decided that, where there was one. What was given before it is no evidence: it was always a lease.
+    trial: Option<u32>,
 }
 
 /// How far a build is.
@@ -70,16 +80,19 @@ impl Default for Breaker {
 impl Breaker {
     /// What becomes of the next lease; nothing where the build is left alone. `coin`: a fair one, thrown for this lease alone.
     #[must_use]
-    pub const fn next(&self, coin: bool) -> Option<Arm> {
-        match self.state {
-            State::Open => None,
-            State::Trial { .. } if coin => Some(Arm::Control),
-            State::Closed | State::Trial { .. } => Some(Arm::Lease),
-        }
+    pub const fn next(&self, coin: bool) -> Option<Turn> {
+        let (arm, trial) = match self.state {
+            State::Open => return None,
+            State::Closed => (Arm::Lease, None),
+            State::Trial { .. } if coin => (Arm::Control, Some(self.trials)),
+            State::Trial { .. } => (Arm::Lease, Some(self.trials)),
+        };
+        Some(Turn { arm, trial })
     }
 
-    /// Takes note of how a lease or a control has gone: whether its process has ended abnormally meanwhile, or within [`AFTER`]. To be told once of each.
-    pub fn has_gone(&mut self, arm: Arm, abnormally: bool) {
+    /// Takes note of how a lease or a control has gone: whether its process has ended abnormally within [`WINDOW`]. To be told once of each.
+    pub fn has_gone(&mut self, turn: Turn, abnormally: bool) {
+        let Turn { arm, trial } = turn;
         match &mut self.state {
             State::Closed if abnormally && arm == Arm::Lease => {
                 self.trials = self.trials.saturating_add(1);
@@ -88,7 +101,7 @@ impl Breaker {
                     calm: 0,
                 };
             }
-            State::Trial { likelihoods, calm } => {
+            State::Trial { likelihoods, calm } if trial == Some(self.trials) => {
                 if abnormally {
                     *calm = 0;
                     for (likelihood, ratio) in likelihoods.iter_mut().zip(RATIOS) {
@@ -104,7 +117,7 @@ impl Breaker {
                     self.state = State::Closed;
                 }
             }
-            State::Closed | State::Open => {}
+            State::Closed | State::Trial { .. } | State::Open => {}
         }
     }
 

@@ -201,6 +201,8 @@ pub enum Notice {
     DecisionLog(Vec<u8>),
     /// Program counters outside analyzed functions, and at least how many clock samples were there.
     Elsewhere(Vec<(u64, u64)>),
+    /// No breakpoint was to be had for a thread: others of this machine have them.
+    BreakpointsTaken,
     /// A debug message.
     Debug(String),
     /// The numbers so far.

@@ -2,7 +2,7 @@
 
 use std::{os::fd::RawFd, path::PathBuf, time::Duration};
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args, FromArgMatches as _, ValueEnum};
 
 use super::Format;
 use crate::cli::debug_files::DebugFileArgs;
@@ -183,6 +183,21 @@ pub struct WatchArgs {
     /// Say nothing but races and errors.
     #[arg(help_heading = REPORTS, short, long)]
     pub quiet: bool,
+    /// Reports have the bytes that were watched, and live values: no option of the command line.
+    #[arg(skip = true)]
+    pub values: bool,
+}
+
+impl WatchArgs {
+    /// What a command line without options comes to, for a command that has others.
+    ///
+    /// # Errors
+    /// An option has no value of its own, which a test would show.
+    pub fn usual() -> Result<Self, clap::Error> {
+        let command = Self::augment_args(clap::Command::new("watch").no_binary_name(true));
+        let none: [&str; 0] = [];
+        Self::from_arg_matches(&command.try_get_matches_from(none)?)
+    }
 }
 
 /// `--baseline`.

@@ -9,20 +9,46 @@ struct Kind {
     with: f64,
 }
 
+/// A turn of this arm goes, in the trial that there is.
+fn gone(breaker: &mut Breaker, arm: Arm, abnormally: bool) {
+    let trial = matches!(breaker.state, State::Trial { .. }).then_some(breaker.trials);
+    breaker.has_gone(Turn { arm, trial }, abnormally);
+}
+
+fn next(breaker: &Breaker, coin: bool) -> Option<Arm> {
+    Some(breaker.next(coin)?.arm)
+}
+
+/// Check that leases which were given before a trial are no evidence in it: where all processes of a build die at once, by whatever reason, those were all leased.
+#[test]
+fn what_was_given_before_is_no_evidence() {
+    let mut breaker = Breaker::default();
+    let given: Vec<_> = (0..100).filter_map(|_| breaker.next(false)).collect();
+    assert_eq!(given.len(), 100);
+    for turn in given {
+        breaker.has_gone(turn, true);
+        assert!(!breaker.is_open());
+    }
+    let during = breaker.next(false).unwrap();
+    let before = breaker.clone();
+    breaker.has_gone(during, true);
+    assert_ne!(breaker.state, before.state);
+}
+
 /// Leases a build until it is left alone, or so many leases were begun: how many were, and whether it is left alone.
 fn lease(kind: Kind, most: u32, random: &mut fastrand::Rng) -> (u32, bool) {
     let mut breaker = Breaker::default();
     let mut leases = 0;
     while leases < most {
-        let Some(arm) = breaker.next(random.bool()) else {
+        let Some(turn) = breaker.next(random.bool()) else {
             return (leases, true);
         };
-        let chance = match arm {
+        let chance = match turn.arm {
             Arm::Lease => kind.with,
             Arm::Control => kind.without,
         };
-        leases += u32::from(arm == Arm::Lease);
-        breaker.has_gone(arm, random.f64() < chance);
+        leases += u32::from(turn.arm == Arm::Lease);
+        breaker.has_gone(turn, random.f64() < chance);
     }
     (leases, breaker.is_open())
 }
@@ -42,13 +68,13 @@ fn who_dies_by_leases_is_left_alone() {
     }
     let mut breaker = Breaker::default();
     while !breaker.is_open() {
-        breaker.has_gone(Arm::Lease, true);
+        gone(&mut breaker, Arm::Lease, true);
     }
     assert_eq!(breaker.next(false), None);
-    breaker.has_gone(Arm::Control, true);
+    gone(&mut breaker, Arm::Control, true);
     assert!(breaker.is_open());
     breaker.reset();
-    assert_eq!(breaker.next(true), Some(Arm::Lease));
+    assert_eq!(next(&breaker, true), Some(Arm::Lease));
 }
 
 /// Check that programs which die by some of their leases are left alone as well, and one that dies of itself half as often.
@@ -154,23 +180,23 @@ fn false_alarms_are_as_rare_as_promised() {
 fn trials_end() {
     let begun = || {
         let mut breaker = Breaker::default();
-        breaker.has_gone(Arm::Control, true);
-        assert_eq!(breaker.next(true), Some(Arm::Lease));
-        breaker.has_gone(Arm::Lease, true);
-        assert_eq!(breaker.next(true), Some(Arm::Control));
-        assert_eq!(breaker.next(false), Some(Arm::Lease));
+        gone(&mut breaker, Arm::Control, true);
+        assert_eq!(next(&breaker, true), Some(Arm::Lease));
+        gone(&mut breaker, Arm::Lease, true);
+        assert_eq!(next(&breaker, true), Some(Arm::Control));
+        assert_eq!(next(&breaker, false), Some(Arm::Lease));
         breaker
     };
     let mut calm = begun();
     for _ in 0..CALM {
-        calm.has_gone(Arm::Lease, false);
+        gone(&mut calm, Arm::Lease, false);
     }
-    assert_eq!(calm.next(true), Some(Arm::Lease));
+    assert_eq!(next(&calm, true), Some(Arm::Lease));
     let mut harmless = begun();
     for _ in 0..10 {
-        harmless.has_gone(Arm::Control, true);
+        gone(&mut harmless, Arm::Control, true);
     }
-    assert_eq!(harmless.next(true), Some(Arm::Lease));
+    assert_eq!(next(&harmless, true), Some(Arm::Lease));
     assert!((WEIGHTS.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     let all: f64 = (1..100_000).map(|trial| 1.0 / enough(trial)).sum();
     assert!(all <= FALSE_ALARM && all > 0.99 * FALSE_ALARM);

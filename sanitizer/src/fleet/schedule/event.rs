@@ -53,10 +53,17 @@ pub enum Event {
         /// So much since the last time.
         cost: Duration,
     },
-    /// So many slots are taken by hand.
-    ByHand {
+    /// So many slots are not to be had: somebody else has them, or who would serve them is not there.
+    Taken {
         /// How many.
         slots: usize,
+    },
+    /// A process is let alone for a while, as one that had to be released before its time.
+    Rests {
+        /// The process.
+        process: ProcessId,
+        /// Until when.
+        until: Duration,
     },
     /// What is to be expected of a build, from 0 (nothing) to 1 (as much as of one of which nothing is known).
     Promise {
@@ -97,8 +104,8 @@ pub enum Reason {
     Quiet,
     /// Its slot is wanted by somebody who does not live long.
     Displaced,
-    /// Its slot is wanted by hand.
-    ByHand,
+    /// Its slot is not to be had any more.
+    Taken,
     /// The machine is short of something.
     Pressure,
     /// Another tool wants the breakpoints.

@@ -4,8 +4,8 @@
 //! one is drawn by lot, by what a build promises, how active a process is, and how long it has waited; whoever has waited half a day is
 //! next. Processes that live shortly are paid for together, by their build, and leased as soon as they begin, for by the time of a draw they are gone.
 //!
-//! Nothing is leased while the machine is short of processors or memory, while another tool holds the breakpoints, or when somebody has said so; `run` and `attach`
-//! by hand take their slots from here.
+//! Nothing is leased while the machine is short of processors or memory, while another tool holds the breakpoints, or when somebody has said so, and no more than there
+//! are slots to be had.
 
 mod build;
 mod event;
@@ -50,7 +50,7 @@ pub struct Scheduler {
     builds: HashMap<BuildId, Build>,
     processes: HashMap<ProcessId, Record>,
     leases: Vec<Lease>,
-    by_hand: usize,
+    taken: usize,
     holds: Holds,
     /// Processes that live shortly and have no lease yet, in the order of their beginnings.
     urgent: Vec<ProcessId>,
@@ -74,7 +74,7 @@ impl Scheduler {
             builds: HashMap::new(),
             processes: HashMap::new(),
             leases: Vec::new(),
-            by_hand: 0,
+            taken: 0,
             holds: Holds::default(),
             urgent: Vec::new(),
             drawn: None,
@@ -107,7 +107,12 @@ impl Scheduler {
                 }
             }
             Event::Overhead { cost } => self.host.spend(cost),
-            Event::ByHand { slots } => self.by_hand = slots,
+            Event::Taken { slots } => self.taken = slots,
+            Event::Rests { process, until } => {
+                if let Some(record) = self.processes.get_mut(&process) {
+                    record.rests = until;
+                }
+            }
             Event::Promise { build, promise } => self.build(build).promise = promise,
             Event::LeftAlone { build } => self.build(build).is_left_alone = true,
             Event::Pressure { is_high } => self.holds.is_pressed = is_high,
@@ -134,6 +139,17 @@ impl Scheduler {
     pub fn longest_wait(&self, now: Duration) -> Duration {
         let waits = self.processes.values().map(|record| record.waits(now));
         waits.max().unwrap_or_default()
+    }
+
+    /// What the purse of a process holds.
+    pub fn purse(&mut self, now: Duration, process: ProcessId) -> Duration {
+        let record = self.processes.get_mut(&process);
+        record.map_or(Duration::ZERO, |record| record.purse.left(now))
+    }
+
+    /// What the machine's purse holds.
+    pub fn purse_of_machine(&mut self, now: Duration) -> Duration {
+        self.host.left(now)
     }
 
     fn build(&mut self, build: BuildId) -> &mut Build {
@@ -179,18 +195,18 @@ impl Scheduler {
     /// Leases that are to end, told once each.
     fn ends(&mut self, now: Duration) -> Vec<Action> {
         let held = self.holds.reason(now);
-        let slots = self.settings.limits.leases.saturating_sub(self.by_hand);
+        let slots = self.settings.limits.leases.saturating_sub(self.taken);
         let mut too_many = self.leases.len().saturating_sub(slots);
         let mut actions = Vec::new();
         for lease in &mut self.leases {
             let is_left_alone = self.builds.get(&lease.build);
             let is_left_alone = is_left_alone.is_some_and(|build| build.is_left_alone);
             // Those that have begun first are the first ones here.
-            let by_hand = too_many > 0;
+            let is_taken = too_many > 0;
             too_many = too_many.saturating_sub(1);
             let reason = held
                 .or(is_left_alone.then_some(Reason::LeftAlone))
-                .or(by_hand.then_some(Reason::ByHand))
+                .or(is_taken.then_some(Reason::Taken))
                 .or_else(|| lease.reason_to_end(now));
             if let Some(reason) = reason
                 && lease.is_to_end()
@@ -204,7 +220,7 @@ impl Scheduler {
 
     /// The next lease; or the end of one that makes room for it.
     fn next(&mut self, now: Duration) -> Option<Action> {
-        let slots = self.settings.limits.leases.saturating_sub(self.by_hand);
+        let slots = self.settings.limits.leases.saturating_sub(self.taken);
         let has_room = self.leases.len() < slots;
         let drawn = self.drawn(now);
         // Who has waited long comes before those who cannot wait.
@@ -266,6 +282,7 @@ impl Scheduler {
         let urgent = self.urgent.iter().copied();
         let mut chosen = urgent.filter(|process| {
             let record = self.processes.get(process);
+            let record = record.filter(|record| !record.is_resting(now));
             let build = record.and_then(|record| self.builds.get_mut(&record.build()));
             build.is_some_and(|build| build.can_pay(now, share, free))
         });

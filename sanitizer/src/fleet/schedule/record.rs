@@ -23,6 +23,8 @@ pub(super) struct Record {
     looked: Duration,
     /// Since when its purse allows a lease, and it has none.
     waits_since: Option<Duration>,
+    /// It is let alone until then.
+    pub(super) rests: Duration,
     is_leased: bool,
     /// It has paid for a lease from its own purse.
     has_paid: bool,
@@ -38,6 +40,7 @@ impl Record {
             cpu,
             looked: now,
             waits_since: None,
+            rests: Duration::ZERO,
             is_leased: false,
             has_paid: false,
         }
@@ -78,7 +81,7 @@ impl Record {
 
     /// What a lease of the shortest kind needs, if its purse pays for one; it waits from the first time on.
     pub(super) fn needs(&mut self, now: Duration, share: f64) -> Option<Duration> {
-        if self.is_leased {
+        if self.is_leased || self.is_resting(now) {
             return None;
         }
         let needs = SHORTEST
@@ -89,6 +92,11 @@ impl Record {
         }
         self.waits_since.get_or_insert(now);
         Some(needs)
+    }
+
+    /// Whether it is let alone at present.
+    pub(super) fn is_resting(&self, now: Duration) -> bool {
+        now < self.rests
     }
 
     /// How long it has waited.

@@ -152,13 +152,13 @@ fn holds() {
     assert!(again(&mut world, begun) <= secs(60));
 }
 
-/// Check that slots which are taken by hand are given up at once, and got back.
+/// Check that slots which are not to be had are given up at once, and got back.
 #[test]
-fn slots_by_hand() {
+fn taken_slots() {
     let mut world = machine(4);
     world.run_until(secs(3600));
     for (slots, left) in [(1, 3), (4, 0), (9, 0), (2, 2), (0, 4)] {
-        world.scheduler.take(world.now(), Event::ByHand { slots });
+        world.scheduler.take(world.now(), Event::Taken { slots });
         world.run_until(world.now() + World::STEP);
         world.most_leases = 0;
         world.run_until(world.now() + secs(600));
@@ -193,6 +193,34 @@ fn builds() {
     let others = [20, 30, 40].map(|build| leases[&BuildId(build)]);
     let (few, usual) = (leases[&poor], others.iter().sum::<u32>() / 3);
     assert!(few > 0 && few < usual, "{few} {usual}");
+}
+
+/// Check that who is let alone for a while gets no lease meanwhile, although all others do, and is drawn again afterwards.
+#[test]
+fn who_rests_is_not_leased() {
+    let mut world = machine(7);
+    world.run_until(secs(3600));
+    let until = secs(3 * 3600);
+    let leases = |world: &World| -> HashMap<_, _> {
+        let all = world.simulated().filter(|one| one.uses_at_least(0.1));
+        all.map(|one| (one.id, one.leases)).collect()
+    };
+    let before = leases(&world);
+    let (&resting, _) = before.iter().next().unwrap();
+    let event = Event::Rests {
+        process: resting,
+        until,
+    };
+    world.scheduler.take(world.now(), event);
+    // One that it has already goes on.
+    world.run_until(world.now() + LONGEST);
+    let begun = leases(&world);
+    world.run_until(until - World::STEP);
+    let meanwhile = leases(&world);
+    assert_eq!(meanwhile[&resting], begun[&resting]);
+    assert!(meanwhile.values().sum::<u32>() > begun.values().sum());
+    world.run_until(secs(12 * 3600));
+    assert!(leases(&world)[&resting] > meanwhile[&resting]);
 }
 
 /// Check that a lease is charged for what it costs, and its rest given back.

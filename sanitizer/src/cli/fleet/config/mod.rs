@@ -3,6 +3,7 @@
 //! The file tells processes with rights what to do, so it is taken from those alone who could do that anyway ([`Writers`](crate::kernel::named)).
 //! All that is wrong is told at once, each with its line.
 
+mod places;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use crate::{
     },
     kernel::{named::Named, rights::as_caller},
 };
+pub use places::Places;
 use table::{Problems, Table};
 
 /// Where it is looked for, unless another one is named.
@@ -45,6 +47,8 @@ pub struct Config {
     pub settings: Settings,
     /// Which processes are watched.
     pub rules: Rules,
+    /// Where races go, and where the daemon is found.
+    pub places: Places,
     /// From where it is; nothing where all is as it is without a file.
     pub path: Option<PathBuf>,
 }
@@ -89,6 +93,7 @@ impl Config {
             Ok(table) => {
                 let mut table = Table::of_file(table, &problems);
                 config.settings = settings(&mut table);
+                config.places = Places::read(&mut table);
                 let rules = table.tables("rule", MOST_RULES);
                 config.rules = Rules(rules.into_iter().filter_map(rule).collect());
                 table.end();

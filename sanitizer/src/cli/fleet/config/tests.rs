@@ -28,6 +28,13 @@ half_life = "3d"
 [evidence]
 values = true
 
+[export]
+store = "sqlite:/srv/races.db"
+
+[control]
+socket = "/run/a.sock"
+pause = "/run/off"
+
 [[rule]]
 watch = true
 exe = "/srv/**"
@@ -63,12 +70,19 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 20));
+    assert_eq!((first.user, first.line), (Some(0), 27));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 26);
+    assert_eq!(second.line, 33);
+    let places = Places {
+        store: "sqlite:/srv/races.db".parse().unwrap(),
+        socket: "/run/a.sock".into(),
+        pause: "/run/off".into(),
+    };
+    assert_eq!(config.places, places);
     let empty = parse("").unwrap();
     assert_eq!(empty.settings, Settings::default());
+    assert_eq!(empty.places, Places::default());
     assert!(empty.rules.0.is_empty());
 }
 
@@ -84,8 +98,8 @@ fn what_is_wrong() {
         ("\n[budgets]", 2, "no key \"budgets\" here: write budget"),
         (
             "[export]\notlp = \"x\"",
-            1,
-            "known here are: budget, limits, learn, evidence, rollout, rule",
+            2,
+            "no key \"otlp\" in [export]: known in [export] are: store",
         ),
         (
             "[budget]\nhost = \"50%\"",
@@ -111,6 +125,13 @@ fn what_is_wrong() {
             1,
             "raise memory",
         ),
+        ("[export]\nstore = \"races.db\"", 2, "write sqlite:PATH"),
+        (
+            "[export]\nstore = \"sqlite:races.db\"",
+            2,
+            "write the whole path",
+        ),
+        ("[control]\npause = \"pause\"", 2, "write the whole path"),
         ("[learn]\nhalf_life = \"1s\"", 2, "give a time from 1h"),
         ("[evidence]\nvalues = \"no\"", 2, "write true or false"),
         ("rollout = \"0\"", 1, "give a share above 0"),
