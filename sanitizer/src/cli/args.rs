@@ -52,8 +52,8 @@ pub enum Command {
     Suppress(super::suppress::SuppressArgs),
     /// List, compare and triage the races of a store.
     Races(super::races::RacesArgs),
-    /// Check how this machine's processes would be watched, and which.
-    Fleet(super::fleet::FleetArgs),
+    /// Watch all of this machine's programs, a few at a time.
+    Fleet(super::fleet::args::FleetArgs),
     /// Show what a decision log holds, or replay it.
     Decisions(super::decisions::DecisionsArgs),
     /// Print what makes a shell complete command lines.

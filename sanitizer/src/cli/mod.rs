@@ -95,7 +95,15 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(args),
         Command::Suppress(args) => suppress::run(args),
         Command::Races(args) => races::run(args),
-        Command::Fleet(args) => fleet::run(args),
+        Command::Fleet(args) => {
+            if args.is_daemon() {
+                keep_private();
+                log_to_stderr(false, args.verbose);
+                check_filter()?;
+                enough_files()?;
+            }
+            runtime()?.block_on(fleet::run(args))
+        }
         Command::Decisions(args) => decisions::run(args),
         Command::Man(args) => man::run(args),
         Command::Completions { shell } => completions::run(*shell),

@@ -2,7 +2,8 @@
 //! executes thousands of those a second pays for a look into a table each.
 
 use std::{
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd},
+    io,
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
     sync::atomic::{AtomicU64, Ordering::SeqCst},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -15,6 +16,8 @@ use gwp_race_abi::{
     descent::ExecutedFile,
     discovery::{self, Control, ENDED, EXECUTES, Event},
 };
+
+use tokio::io::unix::AsyncFd;
 
 use super::{
     KernelError, btf,
@@ -176,6 +179,18 @@ impl Discovery {
                 _ => {}
             }
         }
+    }
+
+    /// A descriptor of its own that a runtime waits for: readable when something was told.
+    ///
+    /// # Errors
+    /// Fails where there is no room for another descriptor, or the runtime's poll takes none.
+    pub fn awaited(&self) -> Result<AsyncFd<OwnedFd>, KernelError> {
+        let failed =
+            |error: io::Error| KernelError::other("epoll_ctl", "what was told of processes", error);
+        let own = self.as_fd().try_clone_to_owned().map_err(failed)?;
+        // SAFETY: the descriptor is open for as long as its owner, who is registered, and is never exchanged for another one.
+        unsafe { AsyncFd::register(own) }.map_err(|error| failed(error.into()))
     }
 
     /// Nothing is told any more of processes that execute this file, as long as it does not change; whether that is so: not where it was changed just

@@ -22,9 +22,66 @@ fn in_groups(groups: &str) -> Option<String> {
     words.find(is_id).map(str::to_ascii_lowercase)
 }
 
+/// The id of the pod that a control group belongs to, as Kubernetes names them: `kubepods-burstable-podID.slice`, where hyphens of the id are underscores, or
+/// `/kubepods/burstable/podID`.
+#[must_use]
+pub fn pod(cgroup: &str) -> Option<String> {
+    let parts = cgroup.rsplit('/').filter(|part| part.len() > UUID);
+    let mut ids = parts.filter_map(|part| {
+        let part = part.strip_suffix(".slice").unwrap_or(part);
+        let (before, id) = part.split_at_checked(part.len().checked_sub(UUID)?)?;
+        let id = id.replace('_', "-").to_ascii_lowercase();
+        (before.ends_with("pod") && is_uuid(&id)).then_some(id)
+    });
+    ids.next()
+}
+
+/// Characters of a UUID in its usual form.
+const UUID: usize = 36;
+
+/// Whether it has that form (RFC 9562, section 4).
+fn is_uuid(text: &str) -> bool {
+    let mut groups = text.split('-');
+    let has = |group: Option<&str>, digits| {
+        group.is_some_and(|group| {
+            group.len() == digits && group.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+    };
+    [8, 4, 4, 4, 12]
+        .into_iter()
+        .all(|digits| has(groups.next(), digits))
+        && groups.next().is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Check that pods are found as both drivers of control groups name them, and nothing else is taken for one.
+    #[test]
+    fn ids_of_pods() {
+        let id = "01234567-89ab-cdef-0123-456789abcdef";
+        for cgroup in [
+            format!(
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice/cri-containerd-x.scope",
+                id.replace('-', "_")
+            ),
+            format!("/kubepods/besteffort/pod{id}/0123"),
+            format!("/kubepods.slice/kubepods-pod{}.slice", id.to_uppercase()),
+        ] {
+            assert_eq!(pod(&cgroup).as_deref(), Some(id), "{cgroup}");
+        }
+        for cgroup in [
+            "",
+            "/",
+            "/system.slice/sshd.service",
+            "/pod",
+            &format!("/{id}"),
+            &format!("/pod{}", "é".repeat(18)),
+        ] {
+            assert_eq!(pod(cgroup), None, "{cgroup}");
+        }
+    }
 
     /// Check that ids are found as engines write them, and that services have none.
     #[test]

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use tokio::io::unix::AsyncFd;
 use tracing::debug;
 
 use super::survey::{Found, Surveyor, started};
@@ -21,6 +22,7 @@ use crate::{
         verdict::{Code, Reason},
     },
     kernel::{
+        KernelError,
         discovery::{Discovery as Kernel, News, Status},
         process::end_of,
     },
@@ -99,6 +101,14 @@ impl Discovery {
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
+    }
+
+    /// Readable when something was told; nothing where nobody tells.
+    ///
+    /// # Errors
+    /// There is no room for another descriptor.
+    pub fn news(&self) -> Result<Option<AsyncFd<OwnedFd>>, KernelError> {
+        self.kernel.as_ref().map(Kernel::awaited).transpose()
     }
 
     /// Takes in what was told, and looks for what was not, when it is time to.

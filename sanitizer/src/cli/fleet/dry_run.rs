@@ -55,11 +55,16 @@ pub fn run(config: &Config, form: ListForm) -> anyhow::Result<ExitCode> {
 fn machine(found: &[Found], rollout: f64) -> Machine {
     let count = |is_one: &dyn Fn(&Found) -> bool| found.iter().filter(|one| is_one(one)).count();
     Machine {
-        takes_part: rollout >= 1.0 || own_id().is_some_and(|id| takes_part(&id, rollout)),
+        takes_part: takes_part_here(rollout),
         processes: count(&|one| one.kind != Kind::Kernel),
         watched: count(&|one| one.verdict.watch),
         hidden: count(&|one| one.kind == Kind::Hidden),
     }
+}
+
+/// Whether this machine is one of that share of all.
+pub(super) fn takes_part_here(rollout: f64) -> bool {
+    rollout >= 1.0 || own_id().is_some_and(|id| takes_part(&id, rollout))
 }
 
 /// What this machine is known by; nothing where it has no name of its own.
