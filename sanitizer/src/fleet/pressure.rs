@@ -9,8 +9,9 @@ pub struct Pressure {
     pub memory: f64,
 }
 
-/// From so much on nobody is watched, in percent: of time for processors, where half is nothing unusual on a machine that is well used, and for memory, where a little hurts.
-const HIGH: Pressure = Pressure {
+/// Above so much nobody is watched, unless the configuration says otherwise, in percent: of time for processors, where half is nothing unusual on a machine that is well used, and for memory,
+/// where a little hurts.
+pub const HIGH: Pressure = Pressure {
     cpu: 80.0,
     memory: 10.0,
 };
@@ -30,16 +31,25 @@ pub fn some_avg10(text: &str) -> Option<f64> {
 }
 
 /// Whether it is too high, as of the last look.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Gauge {
+    high: Pressure,
     is_high: bool,
 }
 
 impl Gauge {
+    /// One that has not looked yet. Above `high` it is too high: nothing is above 100 %.
+    #[must_use]
+    pub const fn new(high: Pressure) -> Self {
+        let is_high = false;
+        Self { high, is_high }
+    }
+
     /// Takes a look; whether pressure is too high now.
     pub fn look(&mut self, pressure: Pressure) -> bool {
         let factor = if self.is_high { LOW } else { 1.0 };
-        self.is_high = pressure.cpu >= HIGH.cpu * factor || pressure.memory >= HIGH.memory * factor;
+        let Pressure { cpu, memory } = self.high;
+        self.is_high = pressure.cpu > cpu * factor || pressure.memory > memory * factor;
         self.is_high
     }
 }
@@ -73,13 +83,15 @@ mod tests {
     #[test]
     fn high_and_low() {
         let of = |cpu, memory| Pressure { cpu, memory };
-        let mut gauge = Gauge::default();
-        assert!(!gauge.look(of(79.0, 9.0)));
-        assert!(gauge.look(of(80.0, 0.0)));
+        let mut gauge = Gauge::new(HIGH);
+        assert!(!gauge.look(of(80.0, 9.0)));
+        assert!(gauge.look(of(80.1, 0.0)));
         assert!(gauge.look(of(41.0, 0.0)));
         assert!(!gauge.look(of(39.0, 4.0)));
-        assert!(gauge.look(of(0.0, 10.0)));
+        assert!(gauge.look(of(0.0, 10.1)));
         assert!(gauge.look(of(0.0, 6.0)));
         assert!(!gauge.look(of(0.0, 4.9)));
+        let mut never = Gauge::new(of(100.0, 100.0));
+        assert!(!never.look(of(100.0, 100.0)));
     }
 }

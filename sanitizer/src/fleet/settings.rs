@@ -2,12 +2,17 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use super::pressure::{HIGH, Pressure};
+
 /// What an administrator may set each share of [`Budget`] to. Above it, the promise that watching does not hurt would be his alone.
 pub const SHARE: RangeInclusive<f64> = 0.0001..=0.1;
 /// So much of the CPU time of a process may a lease cost it at most, while it lasts.
 pub const LEASE_SHARE: RangeInclusive<f64> = 0.001..=0.2;
 /// Leases at the same time: as many slots as the tables of the gates have.
 pub const LEASES: RangeInclusive<u64> = 1..=4;
+/// Pressure above which nobody is watched, as a share of time.
+pub const PRESSURE: RangeInclusive<f64> = 0.05..=1.0;
+
 /// Bytes of memory for everything, and for the tables of modules.
 pub const MEMORY: RangeInclusive<u64> = 64 << 20..=4 << 30;
 /// See [`MEMORY`].
@@ -45,6 +50,8 @@ pub struct Settings {
     pub budget: Budget,
     /// What is never exceeded.
     pub limits: Limits,
+    /// Above it nobody is watched.
+    pub pressure: Pressure,
     /// After this time what was learned counts half.
     pub half_life: Duration,
     /// Reports tell the bytes that were watched, which may be secrets.
@@ -66,6 +73,7 @@ impl Default for Settings {
                 memory: 150 << 20,
                 tables: 32 << 20,
             },
+            pressure: HIGH,
             half_life: Duration::from_secs(7 * 24 * 3600),
             values: false,
             rollout: 1.0,

@@ -38,6 +38,8 @@ The file, with what holds where it says nothing (rules: none):
   leases = 4                    # processes that are watched at the same time
   memory = \"150MiB\"
   tables = \"32MiB\"
+  cpu_pressure = \"80%\"         # above it nobody is watched: some of /proc/pressure/cpu, in ten seconds
+  memory_pressure = \"10%\"
   [learn]
   half_life = \"7d\"
   [evidence]

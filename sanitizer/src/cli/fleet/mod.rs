@@ -55,7 +55,7 @@ fn said(config: &Config) -> String {
     format!(
         "{from}\n\
          Budget: {} of the machine's CPU time; of a process's {} in the long run, and {} while it is watched.\n\
-         Limits: {} processes at the same time, {} of memory, {} of it for tables.\n\
+         Limits: {} processes at the same time, {} of memory, {} of it for tables; none where {} of the time some task waits for a processor, or {} for memory.\n\
          What was learned counts half after {}. Reports tell places {values} the bytes that were watched.\n\
          {} of the machines take part.\n\
          Races are kept in {}; the daemon is asked by {}, and paused by {}.\n\
@@ -66,6 +66,8 @@ fn said(config: &Config) -> String {
         limits.leases,
         show_size(limits.memory),
         show_size(limits.tables),
+        percent(settings.pressure.cpu / 100.0),
+        percent(settings.pressure.memory / 100.0),
         humantime::format_duration(settings.half_life),
         percent(settings.rollout),
         config.places.store,

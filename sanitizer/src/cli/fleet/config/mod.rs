@@ -23,9 +23,11 @@ use crate::{
         size::{parse_size, show_size},
     },
     fleet::{
+        pressure::Pressure,
         rule::{COMM, Pattern, Rule, Rules},
         settings::{
-            Budget, HALF_LIFE, LEASE_SHARE, LEASES, Limits, MEMORY, SHARE, Settings, TABLES,
+            Budget, HALF_LIFE, LEASE_SHARE, LEASES, Limits, MEMORY, PRESSURE, SHARE, Settings,
+            TABLES,
         },
     },
     kernel::{named::Named, rights::as_caller},
@@ -150,6 +152,14 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
             leases: leases.unwrap_or(usual.limits.leases),
             memory: size("memory", &MEMORY, usual.limits.memory),
             tables: size("tables", &TABLES, usual.limits.tables),
+        };
+        let mut pressure = |key, usual| {
+            let read = |text: &str| within(parse_percent(text)?, &PRESSURE, show_share);
+            table.text(key, read).map_or(usual, |share| 100.0 * share)
+        };
+        all.pressure = Pressure {
+            cpu: pressure("cpu_pressure", usual.pressure.cpu),
+            memory: pressure("memory_pressure", usual.pressure.memory),
         };
         if all.limits.tables >= all.limits.memory {
             let what = "tables are a part of memory, which must be more: raise memory";

@@ -21,6 +21,8 @@ lease = "4%"
 leases = 2
 memory = "200MiB"
 tables = "16MiB"
+cpu_pressure = "90%"
+memory_pressure = "100%"
 
 [learn]
 half_life = "3d"
@@ -61,6 +63,10 @@ fn all_keys() {
             memory: 200 << 20,
             tables: 16 << 20,
         },
+        pressure: Pressure {
+            cpu: 90.0,
+            memory: 100.0,
+        },
         half_life: Duration::from_secs(3 * 24 * 3600),
         values: true,
         rollout: 0.05,
@@ -70,10 +76,10 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 27));
+    assert_eq!((first.user, first.line), (Some(0), 29));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 33);
+    assert_eq!(second.line, 35);
     let places = Places {
         store: "sqlite:/srv/races.db".parse().unwrap(),
         socket: "/run/a.sock".into(),

@@ -47,6 +47,7 @@ impl Daemon {
         let who = std::rc::Rc::clone(&known.who);
         self.roster.ignore(&who);
         self.forget(pid, Why::Ignored);
+        self.is_urgent = true;
         Answer::Done(format!("Process {pid} ({}) is let alone.", who.exe))
     }
 

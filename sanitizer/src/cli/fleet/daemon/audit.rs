@@ -108,9 +108,45 @@ mod tests {
 
     use super::*;
     use crate::{
-        cli::fleet::daemon::{lease::Why, who::Who},
+        cli::fleet::{
+            daemon::{lease::Why, who::Who},
+            json::Versioned,
+            status::{LeaseStatus, ProcessStatus, Status},
+        },
         fleet::schedule::{ProcessId, Reason},
+        report::schema::{errors, schema_of},
     };
+
+    /// Check that leases and what the daemon does follow the schema in the documentation as JSON.
+    #[test]
+    fn lines_follow_the_schema() {
+        let schema = schema_of::<Versioned<'static>>();
+        let validator = jsonschema::validator_for(schema.as_value()).unwrap();
+        let lease = Lease::new(
+            ProcessId(1),
+            Rc::default(),
+            None,
+            Duration::ZERO,
+            (Duration::from_secs(1), 0.05),
+        );
+        let status = Status {
+            held: Some("pressure".to_owned()),
+            processes: vec![ProcessStatus {
+                lease: Some(LeaseStatus::default()),
+                ..ProcessStatus::default()
+            }],
+            ..Status::default()
+        };
+        for line in [Line::Lease(record(&lease)), Line::Status(&status)] {
+            let mut written = Vec::new();
+            write_line(&mut written, &line).unwrap();
+            let mut line: serde_json::Value = serde_json::from_slice(&written).unwrap();
+            let errors = errors(&validator, &line);
+            assert!(errors.is_empty(), "{errors:#?}");
+            line["type"] = "song".into();
+            assert!(!validator.is_valid(&line));
+        }
+    }
 
     /// Check that whatever a program calls itself, a line stays one of keys and values.
     #[test]

@@ -152,6 +152,7 @@ impl Daemon {
     /// A lease is over.
     fn close(&mut self, at: usize) {
         let now = self.now();
+        self.is_urgent = true;
         let mut lease = self.leases.remove(at);
         lease.ended = Some((now, SystemTime::now()));
         let process = lease.process;

@@ -99,6 +99,8 @@ struct Daemon {
     pause: Pause,
     gauge: Gauge,
     is_pressed: bool,
+    /// Something has happened that may let a lease begin or end.
+    is_urgent: bool,
     /// CPU time of this process that the scheduler was told of.
     charged: Duration,
     /// All that leases have counted.
@@ -181,8 +183,9 @@ impl Daemon {
             found,
             server,
             pause: Pause::default(),
-            gauge: Gauge::default(),
+            gauge: Gauge::new(settings.pressure),
             is_pressed: false,
+            is_urgent: true,
             charged: Duration::ZERO,
             sum: Statistics::default(),
             leases_over: 0,
@@ -238,12 +241,15 @@ impl Daemon {
                     let _ = answer.send(said);
                 }
             }
-            self.carry_out();
+            if std::mem::take(&mut self.is_urgent) {
+                self.carry_out();
+            }
         }
     }
 
     /// What is looked at once a second.
     fn second(&mut self) -> anyhow::Result<()> {
+        self.is_urgent = true;
         self.sampler.keep(Instant::now());
         self.look_at_processes()?;
         self.look_at_machine();
@@ -281,6 +287,7 @@ impl Daemon {
     /// Tells the scheduler of a pause that begins or ends.
     fn tell_pause(&mut self) {
         let now = self.now();
+        self.is_urgent = true;
         match self.pause.change(now) {
             Some(true) => self.scheduler.take(now, Event::Paused { until: None }),
             Some(false) => self.scheduler.take(now, Event::Resumed),

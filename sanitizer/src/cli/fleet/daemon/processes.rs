@@ -17,6 +17,7 @@ impl Daemon {
     pub(super) fn look_at_processes(&mut self) -> anyhow::Result<()> {
         let changes = self.discovery.turn(std::time::Instant::now());
         for change in changes.context("cannot look through /proc")? {
+            self.is_urgent = true;
             match change {
                 Change::Began(found) => self.begin_process(&found),
                 Change::Ended { pid, status } => self.end_process(pid, status),
@@ -36,7 +37,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn look_at_cpu(&mut self, process: ProcessId, pid: u32) {
+    pub(super) fn look_at_cpu(&mut self, process: ProcessId, pid: u32) {
         // One that has ended may not have been told of yet.
         if let Some(ns) = CpuClock::of(pid).told_ns() {
             let cpu = Duration::from_nanos(ns);

@@ -53,6 +53,7 @@ impl Daemon {
             Notice::Ready { cpu_ns } => {
                 self.charge_overhead(Duration::from_nanos(cpu_ns));
                 self.sampler.is_ready(link);
+                self.is_urgent = true;
             }
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Failed(text) => warn!("no tracer could be made ready: {text}"),
@@ -118,8 +119,11 @@ impl Daemon {
         let Some(lease) = self.lease_of(link) else {
             return;
         };
-        let process = lease.process;
+        let (process, pid) = (lease.process, lease.who.pid);
         let (cost, is_new) = lease.count(statistics);
+        // Its purse earns meanwhile.
+        self.look_at_cpu(process, pid);
+        self.is_urgent = true;
         let event = Event::Charged {
             process,
             cost,
