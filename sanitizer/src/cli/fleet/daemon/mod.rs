@@ -43,6 +43,7 @@ use super::{
 use crate::{
     cli::{
         args::WatchArgs,
+        debug_files::DebugFileArgs,
         form::Format,
         link::{LinkId, Message},
         messages::tell,
@@ -322,6 +323,10 @@ fn watch_args(config: &Config, args: &FleetArgs) -> anyhow::Result<WatchArgs> {
         verbose: args.verbose,
         // Its figures are those of `fleet status`.
         quiet: true,
+        debug_files: DebugFileArgs {
+            no_debuginfod: true,
+            ..usual.debug_files
+        },
         ..usual
     })
 }
