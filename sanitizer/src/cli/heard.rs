@@ -19,7 +19,7 @@ pub enum Heard {
         is_taken: bool,
     },
     /// What it means depends on who has the process watched.
-    Else(Notice),
+    Else(Box<Notice>),
 }
 
 /// Takes in what the tracer of a process has said.
@@ -46,7 +46,7 @@ pub fn hear(reporter: &Reporter, pid: u32, notice: Notice) -> Heard {
         }
         Notice::Elsewhere(counted) => reporter.elsewhere(pid, counted),
         Notice::Debug(text) => debug!("{text}"),
-        notice => return Heard::Else(notice),
+        notice => return Heard::Else(Box::new(notice)),
     }
     Heard::Done
 }

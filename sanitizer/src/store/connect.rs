@@ -29,12 +29,17 @@ const PAUSE: Duration = Duration::from_millis(5);
 const APPLICATION: i64 = i64::from_be_bytes(*b"\0\0\0\0gwpr");
 
 /// The schema, by versions; what has been released is never changed.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (1, "races", include_str!("../../migrations/0001_races.sql")),
     (
         2,
         "naming",
         include_str!("../../migrations/0002_naming.sql"),
+    ),
+    (
+        3,
+        "cgroups",
+        include_str!("../../migrations/0003_cgroups.sql"),
     ),
 ];
 

@@ -37,7 +37,7 @@ use sqlx::{Connection as _, SqliteConnection};
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
-pub use batch::{Batch, Caught, Counted, Seen};
+pub use batch::{Batch, Caught, Counted, Seen, Whereabouts};
 pub use connect::Access;
 pub use error::StoreError;
 pub use name::Named;

@@ -11,12 +11,41 @@ const DIGITS: usize = 64;
 /// The id of a process's container; nothing where there is none, or the process is gone.
 #[must_use]
 pub fn container(pid: Pid) -> Option<String> {
+    in_groups(&groups(pid)?)
+}
+
+/// The control groups of a process, as proc_pid_cgroup(5) has them.
+#[must_use]
+pub fn groups(pid: Pid) -> Option<String> {
     let groups = procfs::read(pid, pid, "cgroup").ok()?;
-    in_groups(&String::from_utf8_lossy(&groups))
+    Some(String::from_utf8_lossy(&groups).into_owned())
+}
+
+/// The control group that a process is known by, of those that it is in: that of the unified hierarchy; where that is the root, that of the first
+/// other one that is not.
+#[must_use]
+pub fn group(groups: &str) -> &str {
+    const ROOT: &str = "/";
+    let paths = groups.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let is_unified = fields.next()? == "0";
+        Some((is_unified, fields.nth(1)?))
+    });
+    let below: Vec<_> = paths.filter(|&(_, path)| path != ROOT).collect();
+    let unified = below.iter().find(|(is_unified, _)| *is_unified);
+    let chosen = unified.or(below.first());
+    chosen.map_or(ROOT, |&(_, path)| path)
+}
+
+/// The group where it says something of what a process is there for: nothing where it is the root, or that of a session, which has another name each time that somebody logs in.
+#[must_use]
+pub fn lasting(group: &str) -> Option<&str> {
+    let is_session = group.starts_with("/user.slice/");
+    (group != "/" && !is_session).then_some(group)
 }
 
 /// The innermost one.
-fn in_groups(groups: &str) -> Option<String> {
+pub fn in_groups(groups: &str) -> Option<String> {
     let mut words = groups.rsplit(|c: char| !c.is_ascii_alphanumeric());
     let is_id = |word: &&str| word.len() == DIGITS && word.bytes().all(|b| b.is_ascii_hexdigit());
     words.find(is_id).map(str::to_ascii_lowercase)
@@ -80,6 +109,35 @@ mod tests {
             &format!("/pod{}", "é".repeat(18)),
         ] {
             assert_eq!(pod(cgroup), None, "{cgroup}");
+        }
+    }
+
+    /// Check which control group counts.
+    #[test]
+    fn which_group_counts() {
+        for (groups, expected, is_kept) in [
+            (
+                "0::/system.slice/a.service\n",
+                "/system.slice/a.service",
+                true,
+            ),
+            (
+                "12:cpu:/docker/x\n1:name=systemd:/y\n0::/\n",
+                "/docker/x",
+                true,
+            ),
+            ("1:name=systemd:/y\n0::/z:a\n", "/z:a", true),
+            (
+                "0::/user.slice/user-0.slice/session-1.scope\n",
+                "/user.slice/user-0.slice/session-1.scope",
+                false,
+            ),
+            ("0::/\n", "/", false),
+            ("", "/", false),
+            ("nonsense", "/", false),
+        ] {
+            assert_eq!(group(groups), expected);
+            assert_eq!(lasting(expected).is_some(), is_kept, "{groups}");
         }
     }
 

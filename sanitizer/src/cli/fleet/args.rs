@@ -19,6 +19,7 @@ use crate::cli::{duration::parse_duration, list_form::ListForm};
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
+    override_usage = "gwp-race fleet [OPTIONS] [COMMAND]",
     after_long_help = "Examples:
   gwp-race fleet --check
   sudo gwp-race fleet --dry-run
@@ -174,4 +175,50 @@ pub struct IgnoreArgs {
     /// The process
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i32::MAX as i64))]
     pub pid: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+
+    fn parse(words: &[&str]) -> Option<FleetArgs> {
+        let line = ["gwp-race", "fleet"].iter().chain(words);
+        match Cli::try_parse_from(line).ok()?.command {
+            Command::Fleet(args) => Some(args),
+            _ => None,
+        }
+    }
+
+    /// Check which lines start the daemon, which ask one, and that those which could mean either are refused.
+    #[test]
+    fn what_is_wanted() {
+        for words in [&[][..], &["--config", "x"], &["--log", "json", "-v"]] {
+            assert!(parse(words).unwrap().is_daemon(), "{words:?}");
+        }
+        for words in [
+            &["--check"][..],
+            &["--dry-run", "--format", "json"],
+            &["status", "--config", "x", "--format", "json"],
+            &["top"],
+            &["pause", "--for", "1h"],
+            &["resume"],
+            &["ignore", "1"],
+        ] {
+            assert!(!parse(words).unwrap().is_daemon(), "{words:?}");
+        }
+        for words in [
+            &["--check", "--dry-run"][..],
+            &["--format", "json"],
+            &["--check", "status"],
+            &["--check", "--log", "json"],
+            &["ignore"],
+            &["ignore", "0"],
+            &["pause", "--for", "x"],
+        ] {
+            assert!(parse(words).is_none(), "{words:?}");
+        }
+    }
 }

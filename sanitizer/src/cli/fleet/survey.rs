@@ -17,7 +17,7 @@ use crate::{
     kernel::foreign::{About, ForeignError, ForeignFile, Purpose},
     tracee::{
         TargetError,
-        container::container,
+        container::{container, group},
         process::{Architecture, executed, without_mark},
         procfs,
         status::Status,
@@ -127,7 +127,8 @@ impl Surveyor {
             user: Status::of_process(pid)?.effective_uid.as_raw(),
             cgroup: group(&String::from_utf8_lossy(&procfs::read(
                 pid, thread, "cgroup",
-            )?)),
+            )?))
+            .to_owned(),
         }))
     }
 
@@ -192,21 +193,6 @@ pub(super) fn started() -> io::Result<impl Iterator<Item = (u32, u64)>> {
 fn has_opted_out(environment: &[u8]) -> bool {
     let mut strings = environment.split(|&byte| byte == 0);
     strings.any(|string| string == OPT_OUT.as_bytes())
-}
-
-/// The control group of a process, of what proc_pid_cgroup(5) says: that of the unified hierarchy; where all are at its root, that of the first
-/// other one that is not.
-fn group(groups: &str) -> String {
-    const ROOT: &str = "/";
-    let paths = groups.lines().filter_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let is_unified = fields.next()? == "0";
-        Some((is_unified, fields.nth(1)?))
-    });
-    let below: Vec<_> = paths.filter(|&(_, path)| path != ROOT).collect();
-    let unified = below.iter().find(|(is_unified, _)| *is_unified);
-    let chosen = unified.or(below.first());
-    chosen.map_or(ROOT, |&(_, path)| path).to_owned()
 }
 
 #[cfg(test)]

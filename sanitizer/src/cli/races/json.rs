@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::cli::stdout::write_json_line;
 use crate::report::Race;
 use crate::store::{Said, State, StoredRace, Verdict, rfc3339};
+use crate::tracee::container::pod;
 
 /// The version of the form.
 pub const SCHEMA: u32 = 1;
@@ -74,8 +75,12 @@ struct Place<'a> {
     build_first_seen: String,
     /// The machine, where it is known.
     host: Option<&'a str>,
+    /// The control group of the service or pod.
+    cgroup: Option<&'a str>,
     /// The container's id.
     container: Option<&'a str>,
+    /// The id of the pod, from the names of control groups.
+    pod: Option<String>,
     /// How often it was caught there.
     times: i64,
 }
@@ -155,8 +160,10 @@ impl<'a> Listed<'a> {
             build: &seen.build.id,
             exe: &seen.build.exe,
             build_first_seen: rfc3339(seen.build.first_seen),
-            host: some(&seen.host),
-            container: some(&seen.container),
+            host: some(&seen.place.host),
+            cgroup: some(&seen.place.cgroup),
+            container: some(&seen.place.container),
+            pod: pod(&seen.place.cgroup),
             times: seen.times,
         });
         Self {

@@ -98,7 +98,12 @@ fn head(race: &StoredRace, said: &[Said]) -> String {
         if !seen.build.is_path() {
             let _ = write!(text, " of {}", clean(&seen.build.exe));
         }
-        for (word, name) in [("on", &seen.host), ("in container", &seen.container)] {
+        let place = &seen.place;
+        for (word, name) in [
+            ("on", &place.host),
+            ("in", &place.cgroup),
+            ("in container", &place.container),
+        ] {
             if !name.is_empty() {
                 let _ = write!(text, ", {word} {}", clean(name));
             }

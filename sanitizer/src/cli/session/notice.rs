@@ -43,7 +43,7 @@ impl Session {
                 }
                 return None;
             }
-            Heard::Else(notice) => notice,
+            Heard::Else(notice) => *notice,
         };
         match notice {
             // See `on_message`.

@@ -30,7 +30,7 @@ fn make_old(folder: &TempDir, races: &[Race]) {
             format!("INSERT INTO race VALUES ('{OLD_RACE}', '{OLD_ISSUE}', 'v', 'p', 5, 7)"),
             format!("INSERT INTO pair VALUES ('p2:00', '{OLD_RACE}')"),
             "INSERT INTO build VALUES ('aa11', '/a', 1, 2)".to_owned(),
-            format!("INSERT INTO sighting VALUES ('{OLD_RACE}', 'aa11', 'web1', '', 0, 30)"),
+            format!("INSERT INTO sighting VALUES ('{OLD_RACE}', 'aa11', 'web1', '', '', 0, 30)"),
             format!("INSERT INTO evidence VALUES ('many', '{OLD_RACE}', 'aa11', 1, '')"),
             format!("INSERT INTO triage VALUES (1, '{OLD_ISSUE}', 'fixed', '', '', NULL, 'me', 1)"),
             format!(
@@ -142,4 +142,47 @@ fn races_of_a_newer_rule() {
         matches!(error, StoreError::Newer { version: 9999, .. }),
         "{error}"
     );
+}
+
+/// Check that a store in which no control groups were kept has all that it had, and keeps them from then on.
+#[test]
+fn stores_without_control_groups() {
+    let (folder, address) = scratch();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let first = race("hits", "aa11", 0);
+    store.write(&caught(&[&first])).unwrap();
+    drop(store);
+    // As the second version has it.
+    for sql in [
+        "CREATE TABLE before (race TEXT NOT NULL REFERENCES race (id), build TEXT NOT NULL REFERENCES build (id), host TEXT NOT NULL,
+             container TEXT NOT NULL, hour BIGINT NOT NULL, times BIGINT NOT NULL, PRIMARY KEY (race, build, host, container, hour))",
+        "INSERT INTO before SELECT race, build, host, container, hour, times FROM sighting",
+        "DROP TABLE sighting",
+        "ALTER TABLE before RENAME TO sighting",
+        "DELETE FROM _sqlx_migrations WHERE version = 3",
+    ] {
+        execute(&folder, sql);
+    }
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    let place = Whereabouts {
+        cgroup: "/app.slice".to_owned(),
+        ..Whereabouts::on("web1")
+    };
+    let counted = Counted {
+        race: first.identity.race.clone(),
+        build: "aa11".to_owned(),
+        exe: "/bin/app".to_owned(),
+        place: place.clone(),
+        times: 2,
+        last: start(),
+    };
+    let batch = Batch {
+        counted: vec![counted],
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    let races = store.races(start()).unwrap();
+    let seen = races[0].seen.iter().map(|seen| (&seen.place, seen.times));
+    let before = Whereabouts::on("web1");
+    assert_eq!(seen.collect::<Vec<_>>(), [(&before, 1), (&place, 2)]);
 }

@@ -44,7 +44,7 @@ impl Daemon {
                     link.tell_again();
                 }
             }
-            Heard::Else(notice) => self.hear_of_lease(link, notice),
+            Heard::Else(notice) => self.hear_of_lease(link, *notice),
         }
     }
 
