@@ -6,6 +6,16 @@ use crate::report::race_record;
 const OLD_RACE: &str = "r2:00000000000000000000000000000001";
 const OLD_ISSUE: &str = "i2:00000000000000000000000000000002";
 
+/// Makes of a new store one as the second version has it.
+const WITHOUT_GROUPS: [&str; 5] = [
+    "CREATE TABLE before (race TEXT NOT NULL REFERENCES race (id), build TEXT NOT NULL REFERENCES build (id), host TEXT NOT NULL,
+         container TEXT NOT NULL, hour BIGINT NOT NULL, times BIGINT NOT NULL, PRIMARY KEY (race, build, host, container, hour))",
+    "INSERT INTO before SELECT race, build, host, container, hour, times FROM sighting",
+    "DROP TABLE sighting",
+    "ALTER TABLE before RENAME TO sighting",
+    "DELETE FROM _sqlx_migrations WHERE version = 3",
+];
+
 /// Has a statement executed by SQLite alone.
 fn execute(folder: &TempDir, sql: &'static str) {
     let path = folder.path().join("races.db");
@@ -20,6 +30,9 @@ fn execute(folder: &TempDir, sql: &'static str) {
 /// What a store of the old rule holds of these races, which it takes for one; the digests are none that records have.
 fn make_old(folder: &TempDir, races: &[Race]) {
     let path = folder.path().join("races.db");
+    for sql in WITHOUT_GROUPS {
+        execute(folder, sql);
+    }
     block_on(async {
         let options = SqliteConnectOptions::new().filename(path);
         let mut file = options.connect().await.unwrap();
@@ -30,7 +43,7 @@ fn make_old(folder: &TempDir, races: &[Race]) {
             format!("INSERT INTO race VALUES ('{OLD_RACE}', '{OLD_ISSUE}', 'v', 'p', 5, 7)"),
             format!("INSERT INTO pair VALUES ('p2:00', '{OLD_RACE}')"),
             "INSERT INTO build VALUES ('aa11', '/a', 1, 2)".to_owned(),
-            format!("INSERT INTO sighting VALUES ('{OLD_RACE}', 'aa11', 'web1', '', '', 0, 30)"),
+            format!("INSERT INTO sighting VALUES ('{OLD_RACE}', 'aa11', 'web1', '', 0, 30)"),
             format!("INSERT INTO evidence VALUES ('many', '{OLD_RACE}', 'aa11', 1, '')"),
             format!("INSERT INTO triage VALUES (1, '{OLD_ISSUE}', 'fixed', '', '', NULL, 'me', 1)"),
             format!(
@@ -152,15 +165,7 @@ fn stores_without_control_groups() {
     let first = race("hits", "aa11", 0);
     store.write(&caught(&[&first])).unwrap();
     drop(store);
-    // As the second version has it.
-    for sql in [
-        "CREATE TABLE before (race TEXT NOT NULL REFERENCES race (id), build TEXT NOT NULL REFERENCES build (id), host TEXT NOT NULL,
-             container TEXT NOT NULL, hour BIGINT NOT NULL, times BIGINT NOT NULL, PRIMARY KEY (race, build, host, container, hour))",
-        "INSERT INTO before SELECT race, build, host, container, hour, times FROM sighting",
-        "DROP TABLE sighting",
-        "ALTER TABLE before RENAME TO sighting",
-        "DELETE FROM _sqlx_migrations WHERE version = 3",
-    ] {
+    for sql in WITHOUT_GROUPS {
         execute(&folder, sql);
     }
     let mut store = Store::open(&address, Access::Existing).unwrap();
