@@ -1,6 +1,5 @@
 //! `gwp-race fleet`: the processes of a machine, watched a few at a time.
 
-pub mod args;
 pub mod config;
 mod control;
 mod daemon;
@@ -12,8 +11,7 @@ pub mod survey;
 
 use std::process::ExitCode;
 
-use crate::cli::{size::show_size, stdout::written};
-use args::FleetArgs;
+use crate::cli::{args::FleetArgs, size::show_size, stdout::written};
 use config::{Config, USUAL_PLACE, percent};
 
 /// Carries out the command.

@@ -97,7 +97,7 @@ impl Session {
                     }
                     // Its tracer was wrong about that.
                     Ending::TargetEnded if is_alive(pid) => self.pause(pid),
-                    Ending::TargetEnded | Ending::Stopped => {}
+                    Ending::TargetEnded | Ending::Stopped | Ending::Spent => {}
                 }
             }
             Notice::Failed(text) => {

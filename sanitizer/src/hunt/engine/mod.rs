@@ -128,6 +128,14 @@ impl Engine {
         self.sampler.pairs.refute(refuted);
     }
 
+    /// Ends it where all that watching may cost is spent.
+    pub fn end_when_spent(&mut self) {
+        let spent = self.rig.gates.control().budget.spent_ns.load(SeqCst);
+        if self.rig.setup.most_ns.is_some_and(|most| spent >= most) {
+            self.end(Ending::Spent);
+        }
+    }
+
     /// How the engine has ended, once it has.
     #[must_use]
     pub const fn ending(&self) -> Option<Ending> {

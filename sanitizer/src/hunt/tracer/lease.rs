@@ -112,6 +112,7 @@ impl Lease<'_> {
                 engine.hear();
             }
             engine.turn(child || told)?;
+            engine.end_when_spent();
             if command {
                 self.commands.read();
             }

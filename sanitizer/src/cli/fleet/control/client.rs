@@ -10,8 +10,8 @@ use tokio::{
 
 use super::{Answer, Asked, LONGEST_ANSWER, Question, VERSION, read, write};
 use crate::cli::{
+    args::{FleetCommand, PauseArgs, StatusArgs},
     fleet::{
-        args::{FleetCommand, PauseArgs, StatusArgs},
         config::Config,
         json::{Line, write_line},
         status::Status,

@@ -5,10 +5,8 @@ use std::{fmt::Write as _, time::SystemTime};
 use super::lease::Lease;
 use crate::{
     cli::{
-        fleet::{
-            args::LogForm,
-            json::{AuditedLease, Line, write_line},
-        },
+        args::LogForm,
+        fleet::json::{AuditedLease, Line, write_line},
         messages::tell,
     },
     report::status_line::Stderr,

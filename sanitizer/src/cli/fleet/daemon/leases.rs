@@ -2,7 +2,7 @@
 
 use std::{
     rc::Rc,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tracing::debug;
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// After its lease is over, a slot may read the rest of a large file for so long.
-pub(super) const FORGET_TIME: std::time::Duration = std::time::Duration::from_secs(60);
+pub(super) const FORGET_TIME: Duration = Duration::from_secs(60);
 
 impl Daemon {
     /// Does what the scheduler wants now.
@@ -53,7 +53,7 @@ impl Daemon {
     }
 
     /// Begins a lease, or a control in its place; whether there is one.
-    fn begin_lease(&mut self, process: ProcessId, bounds: (std::time::Duration, f64)) -> bool {
+    fn begin_lease(&mut self, process: ProcessId, bounds: (Duration, f64)) -> bool {
         let now = self.now();
         let Some(known) = self.roster.of(process) else {
             return false;
@@ -70,7 +70,7 @@ impl Daemon {
         let link = match arm {
             Arm::Control => None,
             Arm::Lease => {
-                let setup = self.setup(who.pid, who.start_ticks, bounds.1);
+                let setup = self.setup(who.pid, who.start_ticks, bounds);
                 match self.sampler.watch(setup) {
                     Some(link) => Some(link),
                     None => return false,
@@ -83,7 +83,7 @@ impl Daemon {
         true
     }
 
-    fn setup(&mut self, pid: u32, start_ticks: u64, share: f64) -> Setup {
+    fn setup(&mut self, pid: u32, start_ticks: u64, (most, share): (Duration, f64)) -> Setup {
         self.seed = self.seed.wrapping_add(1);
         let args = &self.args;
         Setup {
@@ -98,6 +98,7 @@ impl Daemon {
             strategy: args.strategy.into(),
             learns: true,
             max_overhead: share,
+            most_ns: Some(nanos(most)),
             seed: self.seed,
             report_mixed: args.mixed == Mixed::Report,
             report_unanalyzed: args.unanalyzed == Unanalyzed::Report,

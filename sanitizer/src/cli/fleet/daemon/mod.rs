@@ -34,7 +34,6 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    args::{FleetArgs, LogForm},
     config::Config,
     control::server::{Server, make_folder},
     discovery::Discovery,
@@ -42,7 +41,7 @@ use super::{
 };
 use crate::{
     cli::{
-        args::WatchArgs,
+        args::{FleetArgs, LogForm, WatchArgs},
         debug_files::DebugFileArgs,
         form::Format,
         link::{LinkId, Message},

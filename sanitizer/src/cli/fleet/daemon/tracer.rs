@@ -57,7 +57,8 @@ impl Daemon {
             }
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
             Notice::Failed(text) => warn!("no tracer could be made ready: {text}"),
-            notice => debug!("of no process: {notice:?}"),
+            // What it is may be a race, with what was in memory.
+            notice => debug!("of no process: {:?}", std::mem::discriminant(&notice)),
         }
     }
 
@@ -85,6 +86,7 @@ impl Daemon {
                     match ending {
                         Ending::FatalSignal(_) => drop(lease.ends(Why::FatalSignal)),
                         Ending::TargetEnded => drop(lease.ends(Why::ProcessEnded)),
+                        Ending::Spent => drop(lease.ends(Why::Scheduled(Reason::Spent))),
                         Ending::Stopped => {}
                     }
                 }
