@@ -17,7 +17,7 @@ pub use news::Ear;
 #[cfg(test)]
 pub(crate) use news::testing;
 pub use time::{CpuClock, monotonic_ns, nanos, parent_cpu_time_ns, thread_cpu_time_ns};
-pub use work::WorkClock;
+pub use work::{Employer, WorkClock};
 
 /// The calling process gets SIGKILL when the thread that started it ends.
 ///

@@ -50,6 +50,13 @@ impl Probes {
         self.changes.pop_front()
     }
 
+    /// Whether too many come to one: it is to be removed.
+    #[must_use]
+    pub fn is_hot(&self, tag: u32) -> bool {
+        let probe = self.shared.standing(tag);
+        probe.is_some_and(|probe| probe.is_hot.load(SeqCst) != 0)
+    }
+
     /// How often threads of the process have come to one since it stands.
     #[must_use]
     pub fn arrivals(&self, tag: u32) -> u64 {

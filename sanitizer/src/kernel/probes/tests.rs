@@ -207,7 +207,7 @@ fn with_gates() -> (Gates, Probes) {
     let gates =
         Gates::load(GateLog::Off).expect("the gates: run as root, after `cargo xtask build`");
     trap_cost_ns(&gates).unwrap();
-    let probes = Probes::load(&gates).expect("the programs are loaded");
+    let probes = Probes::load(&gates, WorkClock::of_share(1)).expect("the programs are loaded");
     (gates, probes)
 }
 
