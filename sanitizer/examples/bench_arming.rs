@@ -9,7 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use gwp_race::{
     addr::RuntimeAddr,
-    hunt::{arming::Arming, delivery::choose_delivery, watchpoints::Watchpoints},
+    hunt::{
+        arming::{Arming, Processors},
+        delivery::choose_delivery,
+        watchpoints::Watchpoints,
+    },
     kernel::{
         gates::{GateLog, Gates},
         open_files::raise_files,
@@ -46,7 +50,7 @@ fn main() -> anyhow::Result<()> {
     let tids = || threads.iter().map(|tid| tid.as_raw().cast_unsigned());
 
     // As gwp-race does it.
-    let mut arming = Arming::new(pid, delivery, PERIOD, COOKIE);
+    let mut arming = Arming::new(pid, delivery, PERIOD, COOKIE, Processors::default());
     let start = Instant::now();
     // Nobody waits for it.
     let employer = Employer {
