@@ -155,6 +155,24 @@ pub fn kill_child(pid: u32) {
     unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
 }
 
+/// The calling thread's id.
+#[must_use]
+pub fn thread_id() -> u32 {
+    // SAFETY: the call takes no memory.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// Waits until a thread of this process, which was joined, is gone for the kernel too: that tells of its end before it lets go whom the thread has traced (`exit_mm` and
+/// `exit_notify` in `do_exit` of `kernel/exit.c`).
+pub fn wait_for_end_of_thread(tid: u32) {
+    /// It takes some microseconds, unless it does not get a processor.
+    const LOOK: Duration = Duration::from_micros(100);
+    let thread = format!("/proc/self/task/{tid}");
+    while std::fs::symlink_metadata(&thread).is_ok() {
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// Names the calling process, up to 15 bytes, for ps(1) and the like.
 pub fn set_name(name: &std::ffi::CStr) {
     // SAFETY: the pointer is to a C string, of which the kernel copies at most 16 bytes.

@@ -17,7 +17,7 @@ use crate::{
         calibrate::trap_cost_ns,
         gates::{GateLog, Gates},
         object::PROBES_OBJECT,
-        process,
+        process::{self, WorkClock},
     },
     tracee::testing::Child,
 };

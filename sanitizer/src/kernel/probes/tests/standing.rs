@@ -174,6 +174,68 @@ fn what_is_hot_is_removed() {
     target.lives();
 }
 
+/// Check that forks are counted, and threads are not among them; and that a child that was forked while probes stood, which has them in its code as well, gets it back
+/// together with its parent.
+#[test]
+fn children_are_healed() {
+    if PROBES_OBJECT.is_empty() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut target, gates, mut probes) = watched();
+    let forks = || gates.control().arrivals.forks.load(SeqCst);
+    let some = target.many(0, GROUP as u64);
+    probes.stand(target.standing(some.clone())).unwrap();
+    assert_eq!(next_change(&mut probes).stands.len(), GROUP);
+    target.ask("t 3");
+    assert_eq!(forks(), 0);
+    let child = Pid::from_raw(target.ask("f 3").parse().unwrap());
+    assert_eq!(forks(), 1);
+    let file = target.child.exe();
+    assert!(!is_whole(child, &file, &target.mapping));
+    probes.clear().unwrap();
+    assert_eq!(next_change(&mut probes).groups, 0);
+    assert!(target.is_whole() && is_whole(child, &file, &target.mapping));
+    assert_eq!(target.ask(&format!("k {child}")), "killed");
+    target.lives();
+}
+
+/// Check that whoever ends in the midst of arming takes nobody's places who comes after him: those who come there are counted.
+#[test]
+fn places_have_owners() {
+    if PROBES_OBJECT.is_empty() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut target, gates, mut first) = watched();
+    let some = target.many(0, 8);
+    let tags: Vec<u32> = some.iter().map(|probe| probe.tag).collect();
+    let mut had_to_wait = 0;
+    for _ in 0..5 {
+        for _ in 0..3 {
+            first.stand(target.standing(some.clone())).unwrap();
+        }
+        drop(first);
+        let mut next = Probes::load(&gates, WorkClock::of_share(1)).unwrap();
+        loop {
+            next.stand(target.standing(some.clone())).unwrap();
+            let change = next_change(&mut next);
+            if change.stands == tags {
+                break;
+            }
+            had_to_wait += 1;
+        }
+        // By then whoever was there before has ended.
+        std::thread::sleep(Duration::from_millis(300));
+        target.ask("c 2");
+        assert_eq!(target.arrivals(&next, &some), [2; 8]);
+        first = next;
+    }
+    println!("places were another one's {had_to_wait} times");
+    drop(first);
+    target.lives();
+}
+
 /// Check that there are no more groups than there may be, and that the one gives way that has stood for longest; that one page more than is allowed gets no probes;
 /// and that what cannot be probed is refused, with the reason where that is so of all.
 #[test]
