@@ -161,7 +161,9 @@ fn what_is_hot_is_removed() {
     assert_eq!(target.arrivals(&probes, &cold), [2; 20]);
     // All of them are hot now, and so is what is armed.
     target.ask("s");
-    while told_hot(&mut gates) < 20 {
+    let mut told = 0;
+    while told < 20 {
+        told += told_hot(&mut gates);
         std::thread::yield_now();
     }
     let others = target.many(20, 20);
