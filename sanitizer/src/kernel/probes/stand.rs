@@ -151,12 +151,8 @@ impl<'a> Standing<'a> {
     }
 
     fn is_hot(&self, group: &Group) -> bool {
-        group.probes.iter().any(|probe| self.is_probe_hot(probe))
-    }
-
-    fn is_probe_hot(&self, probe: &Probe) -> bool {
-        let probe = self.shared.standing(probe.tag);
-        probe.is_some_and(|probe| probe.is_hot.load(SeqCst) != 0)
+        let mut probes = group.probes.iter();
+        probes.any(|probe| self.shared.is_hot(probe.tag))
     }
 
     /// Removes the groups in which any is hot.
@@ -171,8 +167,9 @@ impl<'a> Standing<'a> {
                 link, turn, probes, ..
             } = group;
             drop(link);
-            let (hot, fell): (Vec<Probe>, Vec<Probe>) =
-                probes.iter().partition(|probe| self.is_probe_hot(probe));
+            let (hot, fell): (Vec<Probe>, Vec<Probe>) = probes
+                .iter()
+                .partition(|probe| self.shared.is_hot(probe.tag));
             self.give_free(&probes, turn);
             change.hot.extend(tags(&hot));
             change.fell.extend(tags(&fell));

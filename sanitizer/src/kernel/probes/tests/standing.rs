@@ -82,10 +82,9 @@ fn told_hot(gates: &mut Gates) -> usize {
 /// of the probes when they are to stand no more.
 #[test]
 fn arrivals_are_counted() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, gates, mut probes) = watched();
     let some = target.many(0, GROUP as u64);
     probes.stand(target.standing(some.clone())).unwrap();
@@ -121,10 +120,9 @@ fn arrivals_are_counted() {
 /// that runs into them all the time goes on.
 #[test]
 fn what_is_hot_is_removed() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, mut gates, mut probes) = watched();
     let cold = target.many(0, 20);
     let hot = Probe {
@@ -180,10 +178,9 @@ fn what_is_hot_is_removed() {
 /// together with its parent.
 #[test]
 fn children_are_healed() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, gates, mut probes) = watched();
     let forks = || gates.control().arrivals.forks.load(SeqCst);
     let some = target.many(0, GROUP as u64);
@@ -205,10 +202,9 @@ fn children_are_healed() {
 /// Check that whoever ends in the midst of arming takes nobody's places who comes after him: those who come there are counted.
 #[test]
 fn places_have_owners() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, gates, mut first) = watched();
     let some = target.many(0, 8);
     let tags: Vec<u32> = some.iter().map(|probe| probe.tag).collect();
@@ -242,10 +238,9 @@ fn places_have_owners() {
 /// and that what cannot be probed is refused, with the reason where that is so of all.
 #[test]
 fn groups_give_way() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, _gates, mut probes) = watched();
     let mut fell = Vec::new();
     for place in 0..MOST_GROUPS as u64 + 3 {
@@ -300,10 +295,9 @@ fn wait_for_stop(tid: u32) -> Stop {
 #[test]
 fn arrivals_are_stopped() {
     const LONG: Duration = Duration::from_secs(600);
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, gates, mut probes) = watched();
     let some = target.many(0, 3);
     probes.stand(target.standing(some.clone())).unwrap();
