@@ -50,6 +50,12 @@ impl Probes {
         self.changes.pop_front()
     }
 
+    /// Whether too many come to one: it is to be removed.
+    #[must_use]
+    pub fn is_hot(&self, tag: u32) -> bool {
+        self.shared.is_hot(tag)
+    }
+
     /// How often threads of the process have come to one since it stands.
     #[must_use]
     pub fn arrivals(&self, tag: u32) -> u64 {
@@ -65,6 +71,12 @@ impl Shared {
         let pointer = self.standing.pointer(usize::try_from(tag).ok()?)?;
         // SAFETY: the pointer is into a mapping that lives as long as `self`, and all fields are atomics.
         Some(unsafe { &*pointer })
+    }
+
+    /// Whether too many come to one of those that stand.
+    pub(super) fn is_hot(&self, tag: u32) -> bool {
+        let probe = self.standing(tag);
+        probe.is_some_and(|probe| probe.is_hot.load(SeqCst) != 0)
     }
 
     /// Nobody is counted or claimed at any of those that stand.

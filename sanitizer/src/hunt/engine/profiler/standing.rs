@@ -1,6 +1,7 @@
 //! Which sites have probes that stand, one after the other, and who has come there.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::addr::RuntimeAddr;
@@ -37,6 +38,14 @@ pub struct Standing {
     told: usize,
     /// It was told why some could not be armed.
     is_refusal_told: bool,
+    /// Those that are hot are being removed.
+    is_removing: bool,
+    /// None is to stand in this program any more.
+    is_over: bool,
+    /// How often it had forked when it was executed.
+    forks_before: u64,
+    /// Traps until then, and when that was counted, CLOCK_MONOTONIC ns: nothing has changed since.
+    counted: (u64, u64),
     /// How often one was armed.
     pub armed: u64,
     /// How many have proved hot.
@@ -60,8 +69,16 @@ impl Standing {
         while let Some(change) = probes.change() {
             self.change(change, rig);
         }
+        if let Some(why) = self.why_none(rig) {
+            self.is_over = true;
+            self.forget_code();
+            // Where their thread has ended, none stands any more.
+            let _ = probes.clear();
+            let text = format!("no probes stand any more: {why}");
+            rig.outbox.send(&Notice::Debug(text));
+        }
         for probe in adviser.strategy.sites_to_probe() {
-            if self.waiting.len() < MOST_WAITING && self.known.insert(probe.pc) {
+            if !self.is_over && self.waiting.len() < MOST_WAITING && self.known.insert(probe.pc) {
                 self.waiting.push_back(probe);
             }
         }
@@ -69,8 +86,38 @@ impl Standing {
         self.arm_more(probes, rig);
     }
 
+    /// Why none is to stand in this program any more, if that is so. A child that was forked has the probes in its code, and nobody counts how often it comes there; until they are
+    /// removed, from its code too, it pays for that. The same where many come to whom no probe is known to be.
+    fn why_none(&mut self, rig: &Rig) -> Option<&'static str> {
+        /// How long nothing must have changed: while hot ones are removed many come.
+        const QUIET_NS: u64 = 1_000_000_000;
+        /// Traps in that time: with 0.4 us each a hundredth of a processor.
+        const MOST_TRAPS: u64 = 25_000;
+        let arrivals = &rig.gates.control().arrivals;
+        if self.is_over {
+            return None;
+        }
+        if arrivals.forks.load(SeqCst) != self.forks_before {
+            return Some("it forks");
+        }
+        let (now, traps) = (monotonic_ns(), arrivals.hits.load(SeqCst));
+        let (before, since) = self.counted;
+        if now.saturating_sub(since) < QUIET_NS {
+            return None;
+        }
+        self.counted = (traps, now);
+        let most = MOST_TRAPS.saturating_mul(now.saturating_sub(since) / QUIET_NS);
+        let are_many = since != 0 && !self.is_removing && traps.saturating_sub(before) > most;
+        are_many.then_some("too many come to them, whoever that is")
+    }
+
     fn change(&mut self, change: Change, rig: &mut Rig) {
         self.groups = change.groups;
+        self.is_removing = false;
+        self.counted = (
+            rig.gates.control().arrivals.hits.load(SeqCst),
+            monotonic_ns(),
+        );
         for tag in change.stands {
             if let Some(Some(place)) = self.places.get_mut(tag as usize) {
                 place.stands = true;
@@ -104,15 +151,22 @@ impl Standing {
         places.filter(|place| place.stands).count()
     }
 
-    fn tell(&mut self, probes: &Probes, rig: &Rig, adviser: &mut Adviser) {
+    fn tell(&mut self, probes: &mut Probes, rig: &Rig, adviser: &mut Adviser) {
+        let mut is_any_hot = false;
         for (tag, place) in (0..).zip(&mut self.places) {
             let Some(place) = place.as_mut().filter(|place| place.stands) else {
                 continue;
             };
+            is_any_hot |= probes.is_hot(tag);
             let arrivals = probes.arrivals(tag);
             if arrivals > std::mem::replace(&mut place.counted, arrivals) && !place.is_stale {
                 adviser.strategy.seen(place.probe.site, &*rig.modules);
             }
+        }
+        // The gate tells of it, too, but what it tells can be lost.
+        if is_any_hot && !std::mem::replace(&mut self.is_removing, true) {
+            // Where their thread has ended, none stands any more.
+            let _ = probes.remove_hot();
         }
         let count = self.count();
         if std::mem::replace(&mut self.told, count) != count {
@@ -184,6 +238,12 @@ impl Standing {
         if std::mem::take(&mut self.told) != 0 {
             adviser.strategy.probes_stand(0);
         }
+    }
+
+    /// The process executes another program, which may have some.
+    pub(super) fn begin_anew(&mut self, rig: &Rig) {
+        self.is_over = false;
+        self.forks_before = rig.gates.control().arrivals.forks.load(SeqCst);
     }
 
     /// Other code may stand at all addresses now: of what was to be probed nothing is.
