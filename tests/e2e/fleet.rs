@@ -11,6 +11,7 @@ use gwp_race_tests::{
     Configuration, Program,
     binary::gwp_race,
     chaos::{
+        self, Blow,
         random::Random,
         target::{self, Target, waited_for},
     },
@@ -242,50 +243,51 @@ fn a_machine_is_watched() {
     );
 }
 
-/// Check that processes survive the death of the tracer and of the daemon in the midst of leases and at their beginnings and ends: nothing of them is held or armed, and no system call was interrupted; that the daemon goes on with
-/// another tracer, and that what it leaves when it is killed is in nobody's way.
+/// Check that processes survive the deaths of daemon, tracer and watchdog at the beginnings and ends of leases, also after they have stood for a while: nothing of them is held or armed, they make their turns, and no system call was
+/// interrupted; that the daemon goes on with another tracer where that alone has died, and that what it leaves when it is killed is in nobody's way.
 #[test]
 fn nothing_is_held_when_they_die() {
-    /// Tracers and daemons that are killed, by turns.
+    /// Of so many kills of `cargo xtask chaos` one is of a fleet; and how many there are without it.
+    const SHARE: usize = 3;
     const KILLS: usize = 6;
-    const TARGETS: usize = 3;
+    /// Threads of the processes: with many of them one is watched by processor.
+    const THREADS: [usize; 3] = [4, 4, 12];
+    /// After so many changes of who holds whom the blow comes, and so soon after that: it may be doubled so often.
+    const CHANGES: u64 = 6;
+    const SOON: Duration = Duration::from_micros(50);
+    const DOUBLINGS: u64 = 8;
     let _machine = Machine::shared();
     let scratch = Scratch::new();
     let program = scratch.place(&target::program().unwrap(), "counters");
-    let mut targets: Vec<_> = (0..TARGETS)
-        .map(|_| Target::start(&program, 4).unwrap())
-        .collect();
-    let mut random = Random::new(1);
+    let mut targets = THREADS.map(|threads| Target::start(&program, threads).unwrap());
+    let mut random = Random::new(chaos::number("GWP_RACE_SEED").unwrap_or(1));
+    let kills = chaos::number("GWP_RACE_KILLS").map_or(KILLS, |kills: usize| kills / SHARE);
+
     let mut daemon = scratch.daemon("log");
-    let mut heard = 0;
-    for number in 0..KILLS {
-        assert!(
-            until(|| is_leased(&scratch.status())),
-            "{}",
-            scratch.log("log")
-        );
-        // Leases begin and end meanwhile.
-        std::thread::sleep(random.below(Duration::from_secs(3)));
-        let victim = if number % 2 == 0 {
-            named(daemon.pid(), "gwp-race-tracer")
-        } else {
-            Some(daemon.pid())
-        };
-        let victim = victim.unwrap_or_else(|| daemon.pid());
-        kill(victim, Signal::SIGKILL).unwrap();
-        if victim == daemon.pid() {
-            daemon.wait(PATIENCE).unwrap();
-            for target in &mut targets {
-                let wrong = target.board.examine(target.process.pid()).unwrap();
-                assert_eq!(wrong, None, "after kill {number}");
-            }
-            daemon = scratch.daemon("log");
-        } else {
-            let deaths = || scratch.log("log").matches("the tracer has died").count();
-            assert!(until(|| deaths() > heard));
-            heard = deaths();
-            assert!(daemon.ended().unwrap().is_none());
+    let is_leased = || until(|| is_leased(&scratch.status()));
+    assert!(is_leased());
+    let tracer = named(daemon.pid(), "gwp-race-tracer").expect("there is no tracer");
+    kill(tracer, Signal::SIGKILL).unwrap();
+    assert!(until(|| scratch.log("log").contains("the tracer has died")));
+    assert!(is_leased(), "{}", scratch.log("log"));
+    for (number, blow) in Blow::ALL.into_iter().cycle().take(kills).enumerate() {
+        let pids = targets.each_ref().map(|target| target.process.pid());
+        let holders = || pids.map(|pid| status_field(pid, "TracerPid"));
+        for _ in 0..=random.number() % CHANGES {
+            let before = holders();
+            let has_changed = waited_for(PATIENCE, SOON, || Ok(holders() != before)).unwrap();
+            assert!(has_changed, "{}", scratch.log("log"));
         }
+        std::thread::sleep(random.spread(SOON, DOUBLINGS));
+        blow.deal(daemon.pid(), None, &mut random).unwrap();
+        daemon.wait(PATIENCE).unwrap();
+        for target in &mut targets {
+            let pid = target.process.pid();
+            assert_eq!(target.process.ended().unwrap(), None);
+            let wrong = target.board.examine(pid).unwrap();
+            assert_eq!(wrong, None, "after kill {number}: {}", blow.name());
+        }
+        daemon = scratch.daemon("log");
     }
     kill(daemon.pid(), Signal::SIGTERM).unwrap();
     let log = scratch.log("log");

@@ -192,7 +192,6 @@ impl Engine {
         for tid in ptrace::reaped() {
             self.bury(tid);
         }
-        self.crew.begin_own_stops();
         if has_news || self.upkeep.schedule.is_round_due(monotonic_ns()) {
             self.on_stops()?;
         }

@@ -107,8 +107,12 @@ async fn top(socket: &Path) -> anyhow::Result<ExitCode> {
 /// Nobody answers.
 pub async fn ask(socket: &Path, question: Question) -> anyhow::Result<Answer> {
     let name = socket.display();
-    let mut stream = UnixStream::connect(socket).await.with_context(|| {
-        format!("no gwp-race fleet listens to {name}: start one, name its configuration with --config, or use sudo")
+    let mut stream = UnixStream::connect(socket).await.map_err(|error| {
+        let what = match error.kind() {
+            io::ErrorKind::PermissionDenied => format!("only root and the user of the daemon may ask by {name}: use sudo"),
+            _ => format!("no gwp-race fleet listens to {name}: start one, or name its configuration with --config"),
+        };
+        anyhow::Error::new(error).context(what)
     })?;
     let version = VERSION;
     let asked = async {

@@ -96,7 +96,7 @@ impl Daemon {
             slots_usable: self.sampler.usable(),
             leases: self.leases_over,
             races: self.races,
-            cost_s: self.sum.spent_s.values().sum(),
+            cost_s: self.cost.as_secs_f64(),
             overhead_s: self.overhead.as_secs_f64(),
             purse_s: self.scheduler.purse_of_machine(now).as_secs_f64(),
             builds_left_alone: self.builds_left_alone,

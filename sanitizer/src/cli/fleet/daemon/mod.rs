@@ -103,8 +103,10 @@ struct Daemon {
     is_urgent: bool,
     /// CPU time of this process that the scheduler was told of.
     charged: Duration,
-    /// All that leases have counted.
+    /// All that leases have counted that have come to their end.
     sum: Statistics,
+    /// What leases have cost, those that go on with what is known of them.
+    cost: Duration,
     leases_over: u64,
     races: u64,
     builds_left_alone: usize,
@@ -188,6 +190,7 @@ impl Daemon {
             is_urgent: true,
             charged: Duration::ZERO,
             sum: Statistics::default(),
+            cost: Duration::ZERO,
             leases_over: 0,
             races: 0,
             builds_left_alone: 0,

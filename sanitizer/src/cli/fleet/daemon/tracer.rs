@@ -123,6 +123,7 @@ impl Daemon {
         };
         let (process, pid) = (lease.process, lease.who.pid);
         let (cost, is_new) = lease.count(statistics);
+        self.cost += cost;
         // Its purse earns meanwhile.
         self.look_at_cpu(process, pid);
         self.is_urgent = true;
