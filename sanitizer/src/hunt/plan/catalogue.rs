@@ -197,6 +197,12 @@ impl Catalogue {
         sites
     }
 
+    /// Whether nobody was waited for there, or stopped.
+    #[must_use]
+    pub fn is_untried(&self, number: Number) -> bool {
+        self.place.get(number as usize).is_some_and(Option::is_some)
+    }
+
     /// It is tried now.
     pub fn try_it(&mut self, number: Number) {
         let class = self.class(number);
@@ -220,7 +226,7 @@ impl Catalogue {
     }
 
     fn classify(&mut self, number: Number, class: usize) {
-        let is_untried = self.place.get(number as usize).is_some_and(Option::is_some);
+        let is_untried = self.is_untried(number);
         self.try_it(number);
         if let Some(known) = self.class.get_mut(number as usize) {
             *known = class;

@@ -224,8 +224,8 @@ impl ByWorth {
                 comes,
                 ..self.known.around(number, now)
             };
-            let belief = Belief::of(&Counts::default(), &around);
-            let (bar, look) = (choices.bar(Kind::Untried), self.known.yields());
+            let belief = Belief::of(&self.known.counts(number, now), &around);
+            let (bar, look) = (choices.bar(Kind::Untried), self.known.look(number, now));
             let guess = bar.draw(&belief, None, look, price, &mut self.random);
             let facts = self.known.catalogue.facts(number);
             if let (Some(guess), Some(facts)) = (guess, facts) {

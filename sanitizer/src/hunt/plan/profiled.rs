@@ -110,7 +110,7 @@ impl Knowledge {
                 self.catalogue.seen(number);
             }
             // That nobody comes to a site in so short a time says nothing yet, where nothing else is known of it.
-            if count > 0 || self.is_tried(number) {
+            if count > 0 || self.is_known(number) {
                 // All of them are one observation: they are about the same few objects.
                 let count = f64::from(count);
                 let used = f64::from(met) / count.max(1.0);
@@ -297,6 +297,6 @@ mod tests {
         assert!(after.lambda.mean() > 1000.0);
         let counts = known.counts(0, 0.0);
         assert!((counts.used - 0.5).abs() < 1e-9 && counts.came == 6.0);
-        assert!(!known.is_tried(2));
+        assert!(!known.is_known(2));
     }
 }

@@ -234,23 +234,18 @@ impl Knowledge {
         }
     }
 
-    /// The same. `tells_of_class`: if it is the first that is seen of a site, others that were never tried may be thought to be like it.
-    pub(super) fn count_seen(
-        &mut self,
-        now: f64,
-        number: Number,
-        seen: Counts,
-        tells_of_class: bool,
-    ) {
+    /// The same. `is_try`: a thread was waited for, or stopped, there; others that were never tried may be thought to be like it. What is seen without that
+    /// leaves a site untried.
+    pub(super) fn count_seen(&mut self, now: f64, number: Number, seen: Counts, is_try: bool) {
         let Some(facts) = self.catalogue.facts(number).copied() else {
             return;
         };
-        let is_first = !self.sites.contains_key(&number);
+        let is_first = is_try && self.catalogue.is_untried(number);
         if is_first {
             let class = self.catalogue.class(number);
             self.tried[class].push(number);
+            self.catalogue.try_it(number);
         }
-        self.catalogue.try_it(number);
         let class = self.catalogue.class(number);
         let around = Circumstances {
             names: kind(class).0,
@@ -288,13 +283,13 @@ impl Knowledge {
             add(self.of_object.entry(object).or_default(), news);
         }
         // Of a class first tries are of interest.
-        if tells_of_class && (is_first || tries <= 1.0) {
+        if is_try && (is_first || tries <= 1.0) {
             add(&mut self.of_class[class], seen);
         }
     }
 
     /// Whether anything was seen at a site.
-    pub(super) fn is_tried(&self, number: Number) -> bool {
+    pub(super) fn is_known(&self, number: Number) -> bool {
         self.sites.contains_key(&number)
     }
 
@@ -302,10 +297,10 @@ impl Knowledge {
     pub(super) fn kind(&self, number: Number) -> Kind {
         if self.contended.contains(&number) {
             Kind::Contended
-        } else if self.is_tried(number) {
-            Kind::Tried
-        } else {
+        } else if self.catalogue.is_untried(number) {
             Kind::Untried
+        } else {
+            Kind::Tried
         }
     }
 }
