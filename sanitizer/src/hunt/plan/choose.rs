@@ -13,14 +13,13 @@ use super::{
     action::{Action, ActionId, Candidate, Deed, Then},
     belief::{Belief, Circumstances},
     catalogue::{CLASSES, Number},
-    counts::Counts,
     event::{AddressId, Event, SiteFacts, SiteId, StallEnd, What},
     pace::Pace,
     posterior::Beta,
     prior,
     purse::Purse,
     trust::{KINDS, Kind, Trust},
-    update::Knowledge,
+    update::{Knowledge, stood::Means},
     worth::{Advance, Guess, Plan, Price, best, best_of_stopped},
 };
 use contest::{Choice, Contest};
@@ -83,10 +82,11 @@ impl ByWorth {
         self.of_tried(now, &price, &mut choices);
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
-        choices.extend(self.of_arrivals(&price));
         self.of_preempted(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
         choices.extend(self.of_profiles(now, &price));
+        let arrival = self.of_arrivals(now, &price, &choices);
+        choices.extend(arrival);
         let Some(best) = choices.best() else {
             return Deed::Rest { time: SAMPLE };
         };
@@ -171,6 +171,9 @@ impl ByWorth {
         kind: Kind,
         choices: &mut Contest,
     ) {
+        if self.known.means(number) == Means::Probe {
+            return;
+        }
         let (belief, look) = self.thought(number, now);
         let Some(facts) = self.known.catalogue.facts(number).copied() else {
             return;
@@ -219,12 +222,7 @@ impl ByWorth {
                 continue;
             }
             let number = sites[self.random.usize(..sites.len())];
-            let comes = self.known.comes(class, now).draw(&mut self.random);
-            let around = Circumstances {
-                comes,
-                ..self.known.around(number, now)
-            };
-            let belief = Belief::of(&self.known.counts(number, now), &around);
+            let belief = self.of_class(number, class, now);
             let (bar, look) = (choices.bar(Kind::Untried), self.known.look(number, now));
             let guess = bar.draw(&belief, None, look, price, &mut self.random);
             let facts = self.known.catalogue.facts(number);
@@ -233,6 +231,16 @@ impl ByWorth {
                 choices.push(wait(facts.site, plan, Kind::Untried));
             }
         }
+    }
+
+    /// What is thought of an untried site of a class, where it is drawn how often somebody comes to those.
+    fn of_class(&mut self, number: Number, class: usize, now: f64) -> Belief {
+        let comes = self.known.comes(class, now).draw(&mut self.random);
+        let around = Circumstances {
+            comes,
+            ..self.known.around(number, now)
+        };
+        Belief::of(&self.known.counts(number, now), &around)
     }
 
     /// Wherever a sample stops somebody.
@@ -283,6 +291,14 @@ impl ByWorth {
             (hand.expected, hand.kind) = (expected, of_kind);
         }
         Some(best.1)
+    }
+
+    /// Somebody was stopped who was not waited for at a site; so many races are to be expected of it.
+    fn has_stopped(&mut self, now: f64, races: f64) {
+        let deed = self.known.hand.as_ref().map(|hand| &hand.deed);
+        if matches!(deed, Some(Deed::Sample { .. })) {
+            self.known.samples.stopped(now, races);
+        }
     }
 
     /// Races that are to be expected of a wait.

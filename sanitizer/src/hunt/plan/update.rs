@@ -1,5 +1,6 @@
 //! What is known of the program: the only place where events are read.
 
+pub mod stood;
 mod thought;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -28,8 +29,8 @@ pub struct Knowledge {
     pub watches_ahead: bool,
     /// It can be seen which threads are off their processors.
     pub sees_preempted: bool,
-    /// Probes stand at so many sites.
-    pub standing: u32,
+    /// Sites at which probes stand, and to which somebody has come or at which something was seen before.
+    pub visited: Vec<Number>,
     /// Addresses that two threads were seen to use.
     pub addresses: Addresses,
     /// Where a thread stands, and what it is about to access.
@@ -53,8 +54,6 @@ pub struct Knowledge {
     pub profiles: Profiles,
     /// The same of threads that were off their processors.
     pub preempted: Samples,
-    /// The same of threads that came to probes that stand.
-    pub arrivals: Samples,
     /// Races found.
     pub(super) races: f64,
     /// Logarithms of how soon others came, s, at each site once.
@@ -92,13 +91,16 @@ impl Knowledge {
                     watches_ahead: self.watches_ahead,
                     profiles: self.profiles.forgotten(),
                     sees_preempted: self.sees_preempted,
-                    standing: self.standing,
                     ..Self::default()
                 };
             }
             What::WatchesAhead => self.watches_ahead = true,
             What::Profiles { apart } => self.profiles.are_to_be_had(*apart),
-            What::Standing { sites } => self.standing = *sites,
+            What::Stood(all) => {
+                for one in &**all {
+                    self.stood(now, one);
+                }
+            }
             What::SeesPreempted(sees) => self.sees_preempted = *sees,
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {
@@ -179,7 +181,6 @@ impl Knowledge {
                 let time_s = (now - self.since_s).max(0.0);
                 match hand.map(|hand| &hand.deed) {
                     Some(Deed::Sample { .. }) => self.samples.took(now, time_s, *cost),
-                    Some(Deed::Arrival { .. }) => self.arrivals.took(now, time_s, *cost),
                     Some(Deed::Preempted) => self.preempted.took(now, time_s, *cost),
                     Some(Deed::Profile { .. }) => self.profiles.took(time_s),
                     _ => {}
@@ -297,6 +298,8 @@ impl Knowledge {
     pub(super) fn kind(&self, number: Number) -> Kind {
         if self.contended.contains(&number) {
             Kind::Contended
+        } else if self.catalogue.has_probe(number) {
+            Kind::Cold
         } else if self.catalogue.is_untried(number) {
             Kind::Untried
         } else {

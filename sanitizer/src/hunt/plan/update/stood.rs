@@ -1,0 +1,64 @@
+//! Probes that stand: who comes to their sites, and what else can be done there.
+
+use crate::hunt::plan::{catalogue::Number, counts::Counts, event::Stood};
+
+use super::Knowledge;
+
+/// With what a thread can be stopped at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// A breakpoint of the processors, at which it is waited at one site at a time: no probe stands there, since none can, or too many come, or none was had yet.
+    Breakpoint,
+    /// The probe that stands there, which costs nothing until somebody comes.
+    Probe,
+    /// Either: a breakpoint, too, where it is known which bytes to watch before anybody comes.
+    Both,
+}
+
+impl Knowledge {
+    /// What can be done at a site is decided here and nowhere else.
+    #[must_use]
+    pub fn means(&self, number: Number) -> Means {
+        let names = |number| {
+            let facts = self.catalogue.facts(number);
+            facts.is_some_and(|facts| facts.variable.is_some())
+        };
+        if !self.catalogue.has_probe(number) {
+            Means::Breakpoint
+        } else if self.watches_ahead
+            && self.contended.contains(&number)
+            && (names(number) || !self.addresses.of(number).is_empty())
+        {
+            Means::Both
+        } else {
+            Means::Probe
+        }
+    }
+
+    /// Who has come to a site at which a probe stands, or stood.
+    pub(super) fn stood(&mut self, now: f64, told: &Stood) {
+        let Some(number) = self.catalogue.number(told.site) else {
+            return;
+        };
+        if told.count > 0 {
+            self.catalogue.seen(number);
+        }
+        if told.count > 0 || !told.lasted.is_zero() {
+            let seen = Counts {
+                came: f64::from(told.count),
+                waited_s: told.lasted.as_secs_f64(),
+                ..Counts::default()
+            };
+            self.count_seen(now, number, seen, false);
+        }
+        self.catalogue.set_probe(number, told.stands);
+        let is_visited = told.stands
+            && (told.count > 0
+                || self.visited.contains(&number)
+                || !self.catalogue.is_untried(number));
+        self.visited.retain(|visited| *visited != number);
+        if is_visited {
+            self.visited.push(number);
+        }
+    }
+}
