@@ -150,7 +150,9 @@ impl Catalogue {
     /// Whether a probe stands at a site.
     #[must_use]
     pub fn has_probe(&self, number: Number) -> bool {
-        self.stands.get(number as usize).is_some_and(|stands| *stands)
+        self.stands
+            .get(number as usize)
+            .is_some_and(|stands| *stands)
     }
 
     /// A probe stands at a site now, or no more.

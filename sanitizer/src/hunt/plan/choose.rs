@@ -261,6 +261,9 @@ impl ByWorth {
     /// What to do with a thread that a sample has stopped, at one of the sites to which it may come.
     fn of_stopped(&mut self, now: f64, ahead: &[SiteId]) -> Option<(SiteId, Then)> {
         let price = self.hand?.price;
+        let hand = self.known.hand.as_ref();
+        // At a probe somebody is stopped only where that is to be expected to be worth it: what is to be done then follows from the same.
+        let is_expected = hand.is_some_and(|hand| matches!(hand.deed, Deed::Arrival { .. }));
         let Some(first) = ahead.first() else {
             self.has_stopped(now, 0.0);
             return None;
@@ -275,9 +278,13 @@ impl ByWorth {
             let trust = self.trust(kind, now);
             let (belief, look) = self.thought(number, now);
             let mean = Guess::mean(&belief, None, look);
-            let guess = Guess {
-                look: mean.look,
-                ..Guess::draw(&belief, None, look, &mut self.random)
+            let guess = if is_expected {
+                mean
+            } else {
+                Guess {
+                    look: mean.look,
+                    ..Guess::draw(&belief, None, look, &mut self.random)
+                }
             };
             let (gain, then) = best_of_stopped(&guess, &price, self.pace.worth() / trust);
             if trust * gain > best.0 {

@@ -9,7 +9,7 @@ use super::{
     action::{Action, Deed},
     addresses::Addresses,
     belief::{Circumstances, shown, uses},
-    catalogue::{CLASSES, Catalogue, Number, Object, kind, kind_index, object_of},
+    catalogue::{CLASSES, Catalogue, Number, Object, kind, object_of},
     counts::Counts,
     event::{AddressId, Event, FunctionId, LetGo, SiteId, VariableId, What},
     prior,
@@ -42,8 +42,8 @@ pub struct Knowledge {
     /// Variables that change, and how often it was seen who writes them.
     pub changing: BTreeMap<VariableId, Counts>,
     of_class: [Counts; CLASSES],
-    /// Whether others use the bytes of sites, by whether those name a variable, and write.
-    uses: [Counts; 4],
+    /// Whether others use the bytes of sites, by whether those name a variable, and write, and whether probes stand there, as hardly anybody comes.
+    uses: [Counts; 8],
     /// What those that read, and those that write, have shown of orders; those of a function; those of an object.
     of_kind: [Counts; 2],
     of_function: BTreeMap<FunctionId, Counts>,
@@ -124,6 +124,9 @@ impl Knowledge {
             What::About { site, address } => {
                 let number = self.catalogue.number(*site);
                 self.about = number.map(|number| (number, *address));
+                if let Some(number) = number {
+                    self.is_visited(number);
+                }
             }
             What::Passed {
                 site,
@@ -246,6 +249,7 @@ impl Knowledge {
             let class = self.catalogue.class(number);
             self.tried[class].push(number);
             self.catalogue.try_it(number);
+            self.is_visited(number);
         }
         let class = self.catalogue.class(number);
         let around = Circumstances {
@@ -278,7 +282,8 @@ impl Knowledge {
         let tries = own.tries();
         let add = |counts: &mut Counts, seen| counts.add_at(now, prior::HALF_LIFE, seen);
         add(&mut self.of_kind[usize::from(facts.writes)], news);
-        add(&mut self.uses[kind_index(class)], of_uses);
+        let of_kind = self.kind_of_use(number);
+        add(&mut self.uses[of_kind], of_uses);
         add(self.of_function.entry(facts.function).or_default(), news);
         if let Some(object) = object_of(&facts) {
             add(self.of_object.entry(object).or_default(), news);

@@ -210,6 +210,7 @@ impl Knowledge {
         {
             self.contended.push(number);
             self.catalogue.try_it(number);
+            self.is_visited(number);
             for tried in &mut self.tried {
                 tried.retain(|tried| *tried != number);
             }

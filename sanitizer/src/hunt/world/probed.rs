@@ -1,10 +1,16 @@
 //! Which sites of a simulated program have probes that stand, one group after the other: those in which nobody comes too often stay.
 
-use std::{collections::{BTreeSet, VecDeque}, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use gwp_race_abi::probes::{HOT_HITS, HOT_NS};
 
-use crate::{hunt::plan::event::FunctionId, kernel::probes::standing::{GROUP, MOST_GROUPS}};
+use crate::{
+    hunt::plan::event::FunctionId,
+    kernel::probes::standing::{GROUP, MOST_GROUPS},
+};
 
 use super::{costs::PROFILES_APART, program::Program};
 
@@ -79,12 +85,7 @@ impl Probed {
     }
 
     /// Arms the next group, to whose sites so many come; its sites.
-    pub(super) fn arm(
-        &mut self,
-        now: f64,
-        program: &Program,
-        apart_s: f64,
-    ) -> Vec<usize> {
+    pub(super) fn arm(&mut self, now: f64, program: &Program, apart_s: f64) -> Vec<usize> {
         let comes_to = |site: usize| program.sites[site].comes.mean();
         let mut sites = Vec::with_capacity(GROUP);
         let mut later = VecDeque::new();

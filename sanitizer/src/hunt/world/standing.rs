@@ -91,11 +91,7 @@ impl World<'_> {
     }
 
     /// Waits for whoever comes to any of them but these: where that is, or that nobody does.
-    pub(super) fn stopped_at_probe(
-        &mut self,
-        but: &[SiteId],
-        at_most: f64,
-    ) -> Result<usize, What> {
+    pub(super) fn stopped_at_probe(&mut self, but: &[SiteId], at_most: f64) -> Result<usize, What> {
         let stands: Vec<usize> = self.probed.stands().collect();
         let (now, mut first) = (self.now, (f64::INFINITY, 0));
         for index in stands {

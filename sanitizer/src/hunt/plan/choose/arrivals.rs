@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{ByWorth, Choice, Contest};
 use crate::hunt::plan::{
     action::Deed,
-    belief::Belief,
     catalogue::{CLASSES, Number},
     posterior::Gamma,
     trust::Kind,
@@ -43,7 +42,7 @@ impl ByWorth {
             let (number, count) = (idle[self.random.usize(..idle.len())], idle.len());
             let belief = self.of_class(number, class, now);
             let look = self.known.look(number, now);
-            let guess = self.of_one(&belief, look);
+            let guess = Guess::mean(&belief, None, look);
             let guess = Guess {
                 lambda: Gamma {
                     events: count as f64 * guess.lambda.events,
@@ -51,7 +50,8 @@ impl ByWorth {
                 },
                 ..guess
             };
-            all.add(&guess, price, choices.bar(Kind::Cold).0, self.trust(Some(Kind::Cold), now));
+            let (bar, trust) = self.least_of(Kind::Cold, now, choices);
+            all.add(&guess, price, bar, trust);
         }
         let mut but = Vec::new();
         let visited = self.known.visited.len();
@@ -76,14 +76,6 @@ impl ByWorth {
         })
     }
 
-    /// What is thought of a site as if it were known, but of what a look would tell what is to be expected.
-    pub(super) fn of_one(&mut self, belief: &Belief, look: f64) -> Guess {
-        Guess {
-            look: Guess::mean(belief, None, look).look,
-            ..Guess::draw(belief, None, look, &mut self.random)
-        }
-    }
-
     /// Whether whoever comes to this one is to be stopped.
     fn adds(
         &mut self,
@@ -95,8 +87,15 @@ impl ByWorth {
     ) -> bool {
         let kind = self.known.kind(number);
         let (belief, look) = self.thought(number, now);
-        let guess = self.of_one(&belief, look);
-        all.add(&guess, price, choices.bar(kind).0, self.trust(Some(kind), now))
+        let guess = Guess::mean(&belief, None, look);
+        let (bar, trust) = self.least_of(kind, now, choices);
+        all.add(&guess, price, bar, trust)
+    }
+
+    /// What somebody who comes to a site must be worth: more than what else there is to be done, and than what would have him let go when he stands; and what part of what is expected there comes true.
+    fn least_of(&self, kind: Kind, now: f64, choices: &Contest) -> (f64, f64) {
+        let trust = self.trust(Some(kind), now);
+        (choices.bar(kind).0.max(self.pace.worth() / trust), trust)
     }
 }
 
@@ -125,5 +124,132 @@ impl Coming {
         let comes = 1.0 - (-self.rate * ARRIVAL.as_secs_f64()).exp();
         let each = comes / self.rate;
         Some(each * self.races / (price.cost(each, 0.0) + each * self.cost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::plan::{
+        Planner as _,
+        action::{ActionId, Then},
+        event::{Event, FunctionId, SiteFacts, SiteId, Stood, What},
+        purse::Purse,
+    };
+
+    const SITES: u64 = 40;
+
+    fn hear(planner: &mut ByWorth, of: Option<ActionId>, now: Duration, what: What) {
+        planner.observe(now, &Event { of, what });
+    }
+
+    fn told(site: u64, lasted: Duration, count: u32) -> Stood {
+        Stood {
+            site: SiteId(site),
+            lasted,
+            count,
+            stands: true,
+        }
+    }
+
+    /// A planner of a program in which probes stand at all sites.
+    fn planner() -> ByWorth {
+        let mut planner = ByWorth::new(1);
+        let facts = (0..SITES).map(|site| SiteFacts {
+            site: SiteId(site),
+            function: FunctionId(site),
+            writes: site % 2 == 0,
+            variable: None,
+            member: None,
+            can_be_probed: true,
+        });
+        hear(
+            &mut planner,
+            None,
+            Duration::ZERO,
+            What::Code(facts.collect()),
+        );
+        planner
+    }
+
+    fn stand(planner: &mut ByWorth) {
+        let all = (0..SITES).map(|site| told(site, Duration::ZERO, 0));
+        hear(planner, None, Duration::ZERO, What::Stood(all.collect()));
+    }
+
+    fn decide(planner: &mut ByWorth, now: Duration) -> (ActionId, Deed) {
+        let purse = Purse {
+            left_s: 0.02,
+            most_s: 0.02,
+            income: 0.02,
+            credit_s: 0.005,
+        };
+        let action = planner.decide(now, &purse);
+        (action.id, action.deed)
+    }
+
+    /// Check that nobody is waited for at probes where there are none, and at no site by a breakpoint where one stands.
+    #[test]
+    fn a_probe_is_enough() {
+        let mut planner = planner();
+        let (mut at_sites, mut arrivals) = ([0, 0], [0, 0]);
+        for round in [0, 1] {
+            for _ in 0..50 {
+                let now = Duration::from_secs(round);
+                let (id, deed) = decide(&mut planner, now);
+                at_sites[round as usize] += u32::from(matches!(deed, Deed::Wait { .. }));
+                arrivals[round as usize] += u32::from(matches!(deed, Deed::Arrival { .. }));
+                hear(&mut planner, Some(id), now, What::Cost(0.0));
+            }
+            stand(&mut planner);
+        }
+        assert!(at_sites[0] > 0 && at_sites[1] == 0, "{at_sites:?}");
+        assert!(arrivals[0] == 0 && arrivals[1] > 0, "{arrivals:?}");
+    }
+
+    /// Check that who comes to a site where nobody else uses the bytes is let pass by and by, that whoever comes to others is not, and that it is learned of each how often that is.
+    #[test]
+    fn what_tells_no_more_is_let_pass() {
+        let mut planner = planner();
+        stand(&mut planner);
+        let mut now = Duration::ZERO;
+        let mut looks = 0;
+        for _ in 0..300 {
+            now += Duration::from_secs(1);
+            let all =
+                (0..SITES).map(|site| told(site, Duration::from_secs(1), u32::from(site == 7)));
+            hear(&mut planner, None, now, What::Stood(all.collect()));
+            let (id, deed) = decide(&mut planner, now);
+            if let Deed::Arrival { but, .. } = deed
+                && !but.contains(&SiteId(7))
+                && let Some((site, Then::Look(lasted))) = planner.stopped(now, &[SiteId(7)], None)
+            {
+                looks += 1;
+                let what = What::Looked {
+                    site,
+                    lasted,
+                    users: Vec::new(),
+                    is_private: true,
+                };
+                hear(&mut planner, Some(id), now, what);
+            }
+            hear(&mut planner, Some(id), now, What::Cost(2e-3));
+        }
+        assert!((1..30).contains(&looks), "{looks}");
+        let number = |site| {
+            planner
+                .known()
+                .catalogue
+                .number(SiteId(site))
+                .expect("it is known")
+        };
+        let rate = |site| {
+            planner
+                .known()
+                .belief(number(site), now.as_secs_f64())
+                .lambda
+                .mean()
+        };
+        assert!((0.8..1.2).contains(&rate(7)) && rate(8) < 0.01);
     }
 }

@@ -52,12 +52,16 @@ impl Knowledge {
             self.count_seen(now, number, seen, false);
         }
         self.catalogue.set_probe(number, told.stands);
-        let is_visited = told.stands
-            && (told.count > 0
-                || self.visited.contains(&number)
-                || !self.catalogue.is_untried(number));
-        self.visited.retain(|visited| *visited != number);
-        if is_visited {
+        if !told.stands {
+            self.visited.retain(|visited| *visited != number);
+        } else if told.count > 0 || !self.catalogue.is_untried(number) {
+            self.is_visited(number);
+        }
+    }
+
+    /// Somebody was at a site: if a probe stands there, it is no longer like the others of its class.
+    pub(in crate::hunt::plan) fn is_visited(&mut self, number: Number) {
+        if self.catalogue.has_probe(number) && !self.visited.contains(&number) {
             self.visited.push(number);
         }
     }
