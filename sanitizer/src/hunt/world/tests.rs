@@ -540,3 +540,18 @@ fn what_is_wired_is_a_planner() {
     let server = hunt(16);
     assert!(server.waits > 100 && server.looks > 10 && server.stalls > 10);
 }
+
+/// Check that whoever comes at regular times does so once each time, wherever a quotient is rounded.
+#[test]
+fn regular_times_go_on() {
+    const TIMES: u32 = 100_000;
+    let mut random = fastrand::Rng::with_seed(1);
+    for period in [20e-3, 50e-3, 0.1, 0.3, 1.0] {
+        let mut at = 0.0;
+        for _ in 0..TIMES {
+            at = Comes::Every(period).next(at, &mut random);
+        }
+        let periods = at / period;
+        assert!((periods - f64::from(TIMES)).abs() < 0.5, "{periods}");
+    }
+}

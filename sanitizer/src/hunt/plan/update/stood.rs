@@ -1,6 +1,6 @@
 //! Probes that stand: who comes to their sites, and what else can be done there.
 
-use crate::hunt::plan::{catalogue::Number, counts::Counts, event::Stood};
+use crate::hunt::plan::{catalogue::Number, counts::Counts, event::Stood, prior};
 
 use super::Knowledge;
 
@@ -40,7 +40,9 @@ impl Knowledge {
         let Some(number) = self.catalogue.number(told.site) else {
             return;
         };
-        if told.count > 0 {
+        // Its class is of sites to which somebody comes within a first wait.
+        let expected = f64::from(told.count) * prior::FIRST_WAIT;
+        if told.count > 0 && expected >= told.lasted.as_secs_f64() {
             self.catalogue.seen(number);
         }
         if told.count > 0 || !told.lasted.is_zero() {
