@@ -256,7 +256,10 @@ mod tests {
         let mut known = program(100);
         let sites = begin(&mut known, 1.0, random);
         hear(&mut known, 1.0, None, profiled(&sites, BUSY));
-        let others = begin(&mut known, 2.0, random);
+        // By chance, those that are drawn are of these.
+        let mut times = (0..100).map(|round| 2.0 + f64::from(round));
+        let later = times.find(|now| known.draft_profile(*now, random));
+        let others = begin(&mut known, later.expect("there are others"), random);
         assert!(others.iter().all(|site| !sites.contains(site)));
     }
 

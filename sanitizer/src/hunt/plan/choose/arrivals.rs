@@ -132,8 +132,8 @@ mod tests {
     use super::*;
     use crate::hunt::plan::{
         Planner as _,
-        action::{ActionId, Then},
-        event::{Event, FunctionId, SiteFacts, SiteId, Stood, What},
+        action::ActionId,
+        event::{Event, FunctionId, SiteFacts, SiteId, StallEnd, Stood, What},
         purse::Purse,
     };
 
@@ -213,21 +213,33 @@ mod tests {
         let mut planner = planner();
         stand(&mut planner);
         let mut now = Duration::ZERO;
-        let mut looks = 0;
+        let mut stops = 0;
         for _ in 0..300 {
             now += Duration::from_secs(1);
             let all =
                 (0..SITES).map(|site| told(site, Duration::from_secs(1), u32::from(site == 7)));
             hear(&mut planner, None, now, What::Stood(all.collect()));
             let (id, deed) = decide(&mut planner, now);
-            if let Deed::Arrival { but, .. } = deed
-                && !but.contains(&SiteId(7))
-                && let Some((site, Then::Look(lasted))) = planner.stopped(now, &[SiteId(7)], None)
-            {
-                looks += 1;
+            let is_spared = match deed {
+                Deed::Arrival { but, .. } => but.contains(&SiteId(7)),
+                _ => true,
+            };
+            let stopped = (!is_spared).then(|| planner.stopped(now, &[SiteId(7)], None));
+            if let Some((site, then)) = stopped.flatten() {
+                stops += 1;
+                let (lasted, look) = then.times();
+                let end = StallEnd::Quiet;
+                if !lasted.is_zero() {
+                    hear(
+                        &mut planner,
+                        Some(id),
+                        now,
+                        What::Held { site, lasted, end },
+                    );
+                }
                 let what = What::Looked {
                     site,
-                    lasted,
+                    lasted: look,
                     users: Vec::new(),
                     is_private: true,
                 };
@@ -235,7 +247,7 @@ mod tests {
             }
             hear(&mut planner, Some(id), now, What::Cost(2e-3));
         }
-        assert!((1..30).contains(&looks), "{looks}");
+        assert!((1..30).contains(&stops), "{stops}");
         let number = |site| {
             planner
                 .known()

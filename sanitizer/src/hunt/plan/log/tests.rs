@@ -333,7 +333,7 @@ fn garbage_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        other.contains("17") && other.contains("reads version 2"),
+        other.contains("17") && other.contains("reads version 4"),
         "{other}"
     );
 
