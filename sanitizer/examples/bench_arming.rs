@@ -9,12 +9,16 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use gwp_race::{
     addr::RuntimeAddr,
-    hunt::{arming::Arming, delivery::choose_delivery, watchpoints::Watchpoints},
+    hunt::{
+        arming::{Arming, Processors},
+        delivery::choose_delivery,
+        watchpoints::Watchpoints,
+    },
     kernel::{
         gates::{GateLog, Gates},
         open_files::raise_files,
         perf::{EventOptions, WatchKind},
-        process::{Urgency, hurry},
+        process::{Bell, Employer, Urgency, WorkClock, hurry},
     },
     tracee::threads,
 };
@@ -46,11 +50,14 @@ fn main() -> anyhow::Result<()> {
     let tids = || threads.iter().map(|tid| tid.as_raw().cast_unsigned());
 
     // As gwp-race does it.
-    let mut arming = Arming::new(pid, delivery, PERIOD, COOKIE);
+    let mut arming = Arming::new(pid, delivery, PERIOD, COOKIE, Processors::default());
     let start = Instant::now();
     // Nobody waits for it.
-    let bell = std::sync::Arc::new(gwp_race::kernel::process::Bell::new()?);
-    arming.choose_events(threads.len(), &gates, &bell)?;
+    let employer = Employer {
+        bell: std::sync::Arc::new(Bell::new()?),
+        clock: WorkClock::of_share(1),
+    };
+    arming.choose_events(threads.len(), &gates, &employer)?;
     for tid in tids() {
         if arming.seize(tid)? {
             arming.open(tid, &gates)?;

@@ -2,7 +2,7 @@
 //! When a target has ended it is ready for another one: nothing has to be loaded for that.
 //!
 //! It has as many *slots* as it was started with: gates, a loader and a socket to the daemon each. A slot watches one process at a time: that is a *lease*
-//! ([`slot`]). A lease is a thread, since who holds a thread of a program is a thread: its end lets go whom it holds, whatever the others do.
+//! (`slot.rs`, `lease.rs`). A lease is a thread, since who holds a thread of a program is a thread: its end lets go whom it holds, whatever the others do.
 //!
 //! Its standard input is the first slot's socket. What is started first becomes the watchdog, and
 //! its child the tracer. Both die with the daemon (`PR_SET_PDEATHSIG`, and the socket's end), and

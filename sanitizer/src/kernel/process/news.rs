@@ -131,6 +131,8 @@ mod tests {
 
     /// Starts a child and hears of its end.
     fn wait_for_a_child(ear: &Ear) {
+        // Its end is heard of by `take`.
+        #[allow(clippy::zombie_processes)]
         let child = Command::new("true").spawn().unwrap();
         let start = Instant::now();
         while ptrace::peek().unwrap().is_none() {
