@@ -39,6 +39,9 @@ pub struct Catalogue {
     class: Vec<usize>,
     place: Vec<Option<u32>>,
     untried: [Vec<Number>; CLASSES],
+    /// Those of them at which probes stand, and whether one does, of each site.
+    idle: [Vec<Number>; CLASSES],
+    stands: Vec<bool>,
 }
 
 /// What a site's bytes are called by, if there is anything.
@@ -103,6 +106,7 @@ impl Catalogue {
             self.facts.push(*facts);
             self.class.push(names + writes + near + related);
             self.place.push(None);
+            self.stands.push(false);
             self.list(number);
         }
     }
@@ -131,10 +135,39 @@ impl Catalogue {
         self.class.get(number as usize).copied().unwrap_or(0)
     }
 
-    /// The untried sites of a class.
+    /// The untried sites of a class at which no probe stands.
     #[must_use]
     pub fn untried(&self, class: usize) -> &[Number] {
         self.untried.get(class).map_or(&[], Vec::as_slice)
+    }
+
+    /// Those at which one does.
+    #[must_use]
+    pub fn idle(&self, class: usize) -> &[Number] {
+        self.idle.get(class).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a probe stands at a site.
+    #[must_use]
+    pub fn has_probe(&self, number: Number) -> bool {
+        self.stands
+            .get(number as usize)
+            .is_some_and(|stands| *stands)
+    }
+
+    /// A probe stands at a site now, or no more.
+    pub fn set_probe(&mut self, number: Number, stands: bool) {
+        if self.has_probe(number) == stands {
+            return;
+        }
+        let is_untried = self.is_untried(number);
+        self.try_it(number);
+        if let Some(known) = self.stands.get_mut(number as usize) {
+            *known = stands;
+        }
+        if is_untried {
+            self.list(number);
+        }
     }
 
     /// A site, others that may access the same bytes, and then those that are next to these: of its object and of the ones after it, or of its function and the ones after
@@ -197,15 +230,21 @@ impl Catalogue {
         sites
     }
 
+    /// Whether nobody was waited for there, or stopped.
+    #[must_use]
+    pub fn is_untried(&self, number: Number) -> bool {
+        self.place.get(number as usize).is_some_and(Option::is_some)
+    }
+
     /// It is tried now.
     pub fn try_it(&mut self, number: Number) {
-        let class = self.class(number);
         let place = self.place.get_mut(number as usize).and_then(Option::take);
         let Some(place) = place else {
             return;
         };
-        self.untried[class].swap_remove(place as usize);
-        if let Some(&moved) = self.untried[class].get(place as usize) {
+        let list = self.list_of(number);
+        list.swap_remove(place as usize);
+        if let Some(&moved) = list.get(place as usize) {
             self.place[moved as usize] = Some(place);
         }
     }
@@ -220,7 +259,7 @@ impl Catalogue {
     }
 
     fn classify(&mut self, number: Number, class: usize) {
-        let is_untried = self.place.get(number as usize).is_some_and(Option::is_some);
+        let is_untried = self.is_untried(number);
         self.try_it(number);
         if let Some(known) = self.class.get_mut(number as usize) {
             *known = class;
@@ -231,9 +270,20 @@ impl Catalogue {
     }
 
     fn list(&mut self, number: Number) {
-        let list = &mut self.untried[self.class[number as usize]];
-        self.place[number as usize] = Some(list.len() as u32);
+        let list = self.list_of(number);
         list.push(number);
+        let place = list.len() as u32 - 1;
+        self.place[number as usize] = Some(place);
+    }
+
+    /// The list in which a site is while it is untried.
+    fn list_of(&mut self, number: Number) -> &mut Vec<Number> {
+        let class = self.class(number);
+        if self.has_probe(number) {
+            &mut self.idle[class]
+        } else {
+            &mut self.untried[class]
+        }
     }
 }
 

@@ -48,11 +48,8 @@ pub enum What {
         /// From the beginning of one time to that of the next one.
         apart: Duration,
     },
-    /// Probes stand at so many sites now: whoever comes to one of them can be stopped.
-    Standing {
-        /// How many.
-        sites: u32,
-    },
+    /// Who has come to sites at which probes stand, or stood until now: told of some of them at a time, and of each at once when one stands there, and when none does any more. Whoever comes to one of them can be stopped.
+    Stood(#[serde(serialize_with = "as_list", deserialize_with = "of_list")] Arc<[Stood]>),
     /// It can be seen from now on which threads are off their processors, or no more.
     SeesPreempted(bool),
     /// A thread was seen right beside a site; nobody was stopped.
@@ -183,6 +180,19 @@ pub struct Arrivals {
     pub count: u32,
     /// How often to access what another thread has accessed meanwhile, too, at one of the sites; and one of the two to write.
     pub met: u32,
+}
+
+/// Who came to a site at which a probe stands, or stood until now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stood {
+    /// The site.
+    pub site: SiteId,
+    /// For how long that was counted, since it was told last.
+    pub lasted: Duration,
+    /// How often somebody came.
+    pub count: u32,
+    /// One still stands there.
+    pub stands: bool,
 }
 
 /// Two threads were about to access the same bytes, one after the other, and at least one of them to write.

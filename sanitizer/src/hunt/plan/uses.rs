@@ -209,6 +209,8 @@ impl Knowledge {
             && !self.contended.contains(&number)
         {
             self.contended.push(number);
+            self.catalogue.try_it(number);
+            self.is_visited(number);
             for tried in &mut self.tried {
                 tried.retain(|tried| *tried != number);
             }

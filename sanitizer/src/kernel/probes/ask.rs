@@ -63,6 +63,19 @@ impl Probes {
             .standing(tag)
             .map_or(0, |probe| probe.hits.load(SeqCst))
     }
+
+    /// When too many had come to one, CLOCK_MONOTONIC ns; `None` while that is not so.
+    #[must_use]
+    pub fn hot_since(&self, tag: u32) -> Option<u64> {
+        self.shared.hot_since(tag)
+    }
+
+    /// Whoever comes to one is let pass from now on, and only counted; or may be claimed again.
+    pub fn spare(&self, tag: u32, spares: bool) {
+        if let Some(probe) = self.shared.standing(tag) {
+            probe.is_spared.store(spares.into(), SeqCst);
+        }
+    }
 }
 
 impl Shared {
@@ -73,10 +86,15 @@ impl Shared {
         Some(unsafe { &*pointer })
     }
 
+    /// When too many had come to one of those that stand, CLOCK_MONOTONIC ns; `None` while that is not so.
+    fn hot_since(&self, tag: u32) -> Option<u64> {
+        let since = self.standing(tag)?.hot_ns.load(SeqCst);
+        (since != 0).then_some(since)
+    }
+
     /// Whether too many come to one of those that stand.
     pub(super) fn is_hot(&self, tag: u32) -> bool {
-        let probe = self.standing(tag);
-        probe.is_some_and(|probe| probe.is_hot.load(SeqCst) != 0)
+        self.hot_since(tag).is_some()
     }
 
     /// Nobody is counted or claimed at any of those that stand.

@@ -135,7 +135,13 @@ impl<'a> Standing<'a> {
         };
         let is_free = probe.turn.compare_exchange(0, turn, SeqCst, SeqCst).is_ok();
         if is_free {
-            for word in [&probe.hits, &probe.since_ns, &probe.lately, &probe.is_hot] {
+            for word in [
+                &probe.hits,
+                &probe.since_ns,
+                &probe.lately,
+                &probe.hot_ns,
+                &probe.is_spared,
+            ] {
                 word.store(0, SeqCst);
             }
         }

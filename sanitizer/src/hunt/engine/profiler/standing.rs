@@ -1,12 +1,15 @@
 //! Which sites have probes that stand, one after the other, and who has come there.
 
 use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::Adviser;
 use crate::hunt::engine::rig::Rig;
+use crate::hunt::plan::event::{SiteId, Stood};
+use crate::hunt::plan::purse::Purse;
 use crate::hunt::strategy::SiteProbe;
 use crate::hunt::wire::Notice;
 use crate::kernel::probes::{
@@ -19,6 +22,13 @@ use crate::kernel::process::{monotonic_ns, nanos};
 const APART: Duration = Duration::from_millis(250);
 /// The same where one group has to give way for the next one: so long each one stands, times their number.
 const GIVES_WAY: Duration = Duration::from_secs(5);
+/// A group takes so much of the budget to be armed and removed, as a burst does; and that may be so much of what is earned.
+const COST: Duration = Duration::from_micros(1500);
+const PART: f64 = 0.05;
+/// So often the strategy is told who came, and to which sites nobody did.
+const TOLD: Duration = Duration::from_secs(5);
+/// So many of those that wait for a probe are looked at, at most, for some that are in functions in which no thread was seen.
+const LOOKED_AT: usize = 4096;
 /// Sites that wait for a probe, at most.
 const MOST_WAITING: usize = 1 << 16;
 
@@ -32,10 +42,12 @@ pub struct Standing {
     /// The places for probes, by their tags.
     places: Vec<Option<Place>>,
     groups: usize,
-    /// Before this time none is armed, CLOCK_MONOTONIC, ns.
-    next: u64,
-    /// How many there are, as the strategy was told.
-    told: usize,
+    /// When some were armed last, CLOCK_MONOTONIC, ns.
+    armed_at: u64,
+    /// When the strategy was told of all of them, CLOCK_MONOTONIC, ns.
+    told: u64,
+    /// What it is to be told next.
+    news: Vec<Stood>,
     /// It was told why some could not be armed.
     is_refusal_told: bool,
     /// Those that are hot are being removed.
@@ -57,8 +69,11 @@ struct Place {
     probe: SiteProbe,
     /// It is armed; otherwise it is to be.
     stands: bool,
-    /// Arrivals of which the strategy was told.
+    /// Arrivals of which the strategy was told, and when, CLOCK_MONOTONIC, ns.
     counted: u64,
+    told: u64,
+    /// Whoever comes is let pass.
+    is_spared: bool,
     /// The code may be another one by now.
     is_stale: bool,
 }
@@ -67,11 +82,11 @@ impl Standing {
     /// Takes note of what has changed, tells the strategy where threads have come, and has some more armed.
     pub(super) fn tend(&mut self, probes: &mut Probes, rig: &mut Rig, adviser: &mut Adviser) {
         while let Some(change) = probes.change() {
-            self.change(change, rig);
+            self.change(change, probes, rig);
         }
         if let Some(why) = self.why_none(rig) {
             self.is_over = true;
-            self.forget_code();
+            self.tell_none(adviser);
             // Where their thread has ended, none stands any more.
             let _ = probes.clear();
             let text = format!("no probes stand any more: {why}");
@@ -82,8 +97,9 @@ impl Standing {
                 self.waiting.push_back(probe);
             }
         }
-        self.tell(probes, rig, adviser);
-        self.arm_more(probes, rig);
+        self.look_for_hot(probes);
+        self.tell(probes, adviser);
+        self.arm_more(probes, rig, adviser);
     }
 
     /// Why none is to stand in this program any more, if that is so. A child that was forked has the probes in its code, and nobody counts how often it comes there; until they are
@@ -111,25 +127,27 @@ impl Standing {
         are_many.then_some("too many come to them, whoever that is")
     }
 
-    fn change(&mut self, change: Change, rig: &mut Rig) {
+    fn change(&mut self, change: Change, probes: &Probes, rig: &mut Rig) {
+        let now = monotonic_ns();
         self.groups = change.groups;
         self.is_removing = false;
-        self.counted = (
-            rig.gates.control().arrivals.hits.load(SeqCst),
-            monotonic_ns(),
-        );
+        self.counted = (rig.gates.control().arrivals.hits.load(SeqCst), now);
         for tag in change.stands {
             if let Some(Some(place)) = self.places.get_mut(tag as usize) {
                 place.stands = true;
+                place.told = now;
                 self.armed += 1;
+                if !place.is_stale {
+                    self.news.push(place.tell(probes, tag, now));
+                }
             }
         }
         self.hot += change.hot.len() as u64;
         for tag in change.hot.into_iter().chain(change.refused) {
-            self.take(tag);
+            self.leave(tag, probes, now);
         }
         for tag in change.fell {
-            if let Some(place) = self.take(tag).filter(|place| !place.is_stale) {
+            if let Some(place) = self.leave(tag, probes, now) {
                 self.waiting.push_back(place.probe);
             }
         }
@@ -145,79 +163,141 @@ impl Standing {
         self.places.get_mut(tag as usize)?.take()
     }
 
-    /// How many stand.
-    fn count(&self) -> usize {
-        let places = self.places.iter().flatten();
-        places.filter(|place| place.stands).count()
+    /// One does not stand any more; what it was, if the code is still the same.
+    fn leave(&mut self, tag: u32, probes: &Probes, now: u64) -> Option<Place> {
+        let mut place = self.take(tag).filter(|place| !place.is_stale)?;
+        if std::mem::take(&mut place.stands) {
+            let until = probes.hot_since(tag).unwrap_or(now);
+            self.news.push(place.tell(probes, tag, until));
+        }
+        Some(place)
     }
 
-    fn tell(&mut self, probes: &mut Probes, rig: &Rig, adviser: &mut Adviser) {
-        let mut is_any_hot = false;
+    /// Whoever comes to these sites is let pass, and to others may be claimed.
+    pub(super) fn spare(&mut self, probes: &Probes, sites: &[u64]) {
+        let sites: HashSet<u64> = sites.iter().copied().collect();
         for (tag, place) in (0..).zip(&mut self.places) {
             let Some(place) = place.as_mut().filter(|place| place.stands) else {
                 continue;
             };
-            is_any_hot |= probes.is_hot(tag);
-            let arrivals = probes.arrivals(tag);
-            if arrivals > std::mem::replace(&mut place.counted, arrivals) && !place.is_stale {
-                adviser.strategy.seen(place.probe.site, &*rig.modules);
+            let spares = sites.contains(&place.probe.site);
+            if std::mem::replace(&mut place.is_spared, spares) != spares {
+                probes.spare(tag, spares);
             }
         }
-        // The gate tells of it, too, but what it tells can be lost.
+    }
+
+    /// Has those removed that are hot. The gate tells of them, too, but what it tells can be lost.
+    fn look_for_hot(&mut self, probes: &mut Probes) {
+        let mut places = (0..).zip(&self.places);
+        let is_any_hot = places.any(|(tag, place)| {
+            let stands = place.as_ref().is_some_and(|place| place.stands);
+            stands && probes.is_hot(tag)
+        });
         if is_any_hot && !std::mem::replace(&mut self.is_removing, true) {
             // Where their thread has ended, none stands any more.
             let _ = probes.remove_hot();
         }
-        let count = self.count();
-        if std::mem::replace(&mut self.told, count) != count {
-            adviser.strategy.probes_stand(count);
+    }
+
+    /// Tells the strategy what has changed, and of all of them from time to time.
+    fn tell(&mut self, probes: &Probes, adviser: &mut Adviser) {
+        let now = monotonic_ns();
+        if now >= self.told + nanos(TOLD) {
+            self.told = now;
+            for (tag, place) in (0..).zip(&mut self.places) {
+                if let Some(place) = place
+                    .as_mut()
+                    .filter(|place| place.stands && !place.is_stale)
+                {
+                    self.news.push(place.tell(probes, tag, now));
+                }
+            }
+        }
+        if !self.news.is_empty() {
+            adviser.strategy.stood(&std::mem::take(&mut self.news));
         }
     }
 
+    /// How long after the last ones others may be armed.
+    fn apart(&self, purse: &Purse) -> Duration {
+        let least = if self.groups < MOST_GROUPS {
+            APART
+        } else {
+            GIVES_WAY
+        };
+        let earned = COST.as_secs_f64() / (PART * purse.income).max(f64::MIN_POSITIVE);
+        least.max(Duration::try_from_secs_f64(earned).unwrap_or(Duration::MAX))
+    }
+
+    /// The place in the line of the next site: of the first in whose function no thread was seen, if there is one, as others may well prove hot.
+    fn first_waiting(&self, adviser: &Adviser) -> Option<usize> {
+        let mut all = self.waiting.iter().take(LOOKED_AT);
+        let unseen = all.position(|probe| !adviser.strategy.is_executed(probe.site));
+        unseen.or_else(|| (!self.waiting.is_empty()).then_some(0))
+    }
+
+    /// The next sites that wait for a probe in this mapping, so many at most; again first those in whose functions no thread was seen.
+    fn next_waiting(
+        &mut self,
+        mapping: &Range<u64>,
+        most: usize,
+        adviser: &Adviser,
+    ) -> Vec<SiteProbe> {
+        let all = self.waiting.iter().take(LOOKED_AT).enumerate();
+        let there = all.filter(|(_, probe)| mapping.contains(&probe.pc));
+        let (executed, mut next): (Vec<_>, Vec<_>) = there
+            .map(|(index, probe)| (index, *probe))
+            .partition(|(_, probe)| adviser.strategy.is_executed(probe.site));
+        next.extend(executed);
+        next.truncate(most);
+        let mut taken: Vec<usize> = next.iter().map(|(index, _)| *index).collect();
+        taken.sort_unstable();
+        // From behind: what is ahead of one that is taken out stays where it is.
+        for index in taken.into_iter().rev() {
+            self.waiting.remove(index);
+        }
+        next.into_iter().map(|(_, probe)| probe).collect()
+    }
+
     /// Has the next ones armed, where the budget has something left.
-    fn arm_more(&mut self, probes: &mut Probes, rig: &Rig) {
+    fn arm_more(&mut self, probes: &mut Probes, rig: &Rig, adviser: &Adviser) {
         let now = monotonic_ns();
+        let purse = rig.means().purse;
         let is_under_way = self.places.iter().flatten().any(|place| !place.stands);
-        if is_under_way || now < self.next || rig.means().purse.left_s <= 0.0 {
+        let is_soon = now < self.armed_at.saturating_add(nanos(self.apart(&purse)));
+        if is_under_way || is_soon || purse.left_s <= 0.0 {
             return;
         }
-        let Some(first) = self.waiting.front() else {
+        let Some(first) = self.first_waiting(adviser) else {
             return;
         };
-        let Some(mapping) = rig.modules.mapping(first.pc) else {
-            self.waiting.pop_front();
+        let Some(mapping) = rig.modules.mapping(self.waiting[first].pc) else {
+            self.waiting.remove(first);
             return;
         };
         self.places.resize_with(MOST, || None);
+        let free = (0..).zip(&self.places);
+        let free = free.filter_map(|(tag, place)| place.is_none().then_some(tag));
+        let free: Vec<u32> = free.take(GROUP).collect();
+        let next = self.next_waiting(&mapping, free.len(), adviser);
         let mut armed = Vec::new();
-        for (tag, place) in (0..).zip(&mut self.places) {
-            if place.is_some() {
-                continue;
-            }
-            let next = self.waiting.front();
-            let next = next.filter(|probe| armed.len() < GROUP && mapping.contains(&probe.pc));
-            let Some(probe) = next.copied() else {
-                break;
-            };
-            self.waiting.pop_front();
+        for (tag, probe) in free.into_iter().zip(next) {
             armed.push(Probe {
                 pc: RuntimeAddr(probe.pc),
                 recipe: probe.recipe,
                 tag,
             });
-            *place = Some(Place {
+            self.places[tag as usize] = Some(Place {
                 probe,
                 stands: false,
                 counted: 0,
+                told: now,
+                is_spared: false,
                 is_stale: false,
             });
         }
-        self.next = now
-            + nanos(if self.groups < MOST_GROUPS {
-                APART
-            } else {
-                GIVES_WAY
-            });
+        self.armed_at = now;
         let tags: Vec<u32> = armed.iter().map(|probe| probe.tag).collect();
         let order = Order {
             pid: rig.program.pid,
@@ -233,10 +313,19 @@ impl Standing {
 
     /// There are no probes any more.
     pub(super) fn end(&mut self, adviser: &mut Adviser) {
-        self.forget_code();
+        self.tell_none(adviser);
         self.places.clear();
-        if std::mem::take(&mut self.told) != 0 {
-            adviser.strategy.probes_stand(0);
+    }
+
+    /// Nothing is to be probed in this code any more, and the strategy knows of it.
+    fn tell_none(&mut self, adviser: &mut Adviser) {
+        let mut news = std::mem::take(&mut self.news);
+        let places = self.places.iter().flatten();
+        let stand = places.filter(|place| place.stands && !place.is_stale);
+        news.extend(stand.map(Place::gone));
+        self.forget_code();
+        if !news.is_empty() {
+            adviser.strategy.stood(&news);
         }
     }
 
@@ -250,8 +339,34 @@ impl Standing {
     pub(super) fn forget_code(&mut self) {
         self.waiting.clear();
         self.known.clear();
+        self.news.clear();
         for place in self.places.iter_mut().flatten() {
             place.is_stale = true;
+        }
+    }
+}
+
+impl Place {
+    /// Who has come since the strategy was told last, until then.
+    fn tell(&mut self, probes: &Probes, tag: u32, until: u64) -> Stood {
+        let arrivals = probes.arrivals(tag);
+        let count = arrivals.saturating_sub(std::mem::replace(&mut self.counted, arrivals));
+        let since = std::mem::replace(&mut self.told, until);
+        Stood {
+            lasted: Duration::from_nanos(until.saturating_sub(since)),
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            stands: self.stands,
+            ..self.gone()
+        }
+    }
+
+    /// It does not stand any more; who came is not known.
+    const fn gone(&self) -> Stood {
+        Stood {
+            site: SiteId(self.probe.site),
+            lasted: Duration::ZERO,
+            count: 0,
+            stands: false,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::hunt::{
         choose::ByWorth,
         event::{
             AddressId, Arrivals, Event, FunctionId, LetGo, MemberId, Met, Partner, SiteFacts,
-            SiteId, StallEnd, VariableId, What,
+            SiteId, StallEnd, Stood, VariableId, What,
         },
         prior,
         purse::Purse,
@@ -46,6 +46,7 @@ fn length(length_s: f64) -> Hunt {
         share: 0.01,
         length_s,
         seed: 1,
+        has_probes: false,
     }
 }
 
@@ -332,7 +333,7 @@ fn garbage_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        other.contains("17") && other.contains("reads version 3"),
+        other.contains("17") && other.contains("reads version 4"),
         "{other}"
     );
 
@@ -408,6 +409,16 @@ fn address() -> impl Strategy<Value = AddressId> {
     any::<u64>().prop_map(AddressId)
 }
 
+fn stood() -> impl Strategy<Value = Stood> {
+    let what = (site(), any::<Duration>(), any::<u32>(), any::<bool>());
+    what.prop_map(|(site, lasted, count, stands)| Stood {
+        site,
+        lasted,
+        count,
+        stands,
+    })
+}
+
 fn deed() -> impl Strategy<Value = Deed> {
     let time = any::<Duration>;
     prop_oneof![
@@ -420,7 +431,10 @@ fn deed() -> impl Strategy<Value = Deed> {
             }
         ),
         (time(), then()).prop_map(|(at_most, then)| Deed::Sample { at_most, then }),
-        time().prop_map(|at_most| Deed::Arrival { at_most }),
+        (vec(site(), 0..64), time()).prop_map(|(but, at_most)| Deed::Arrival {
+            but: but.into(),
+            at_most
+        }),
         Just(Deed::Preempted),
         (any::<u64>().prop_map(VariableId), time())
             .prop_map(|(variable, at_most)| Deed::Watch { variable, at_most }),
@@ -498,7 +512,7 @@ fn what() -> impl Strategy<Value = What> {
                 cost_s
             }
         ),
-        any::<u32>().prop_map(|sites| What::Standing { sites }),
+        vec(stood(), 0..64).prop_map(|all| What::Stood(all.into())),
         any::<bool>().prop_map(What::SeesPreempted),
         site().prop_map(What::Seen),
         any::<u64>().prop_map(|function| What::Executes(FunctionId(function))),
