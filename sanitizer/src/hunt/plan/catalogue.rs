@@ -1,6 +1,9 @@
 //! The sites that there are, and the classes of those that were never tried: of sites of one class nothing tells one from another.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::{Deref, DerefMut},
+};
 
 use super::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId};
 
@@ -8,7 +11,7 @@ use super::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId};
 pub type Number = u32;
 
 /// How many classes there are.
-pub const CLASSES: usize = 24;
+pub const CLASSES: usize = 48;
 /// It names a variable; it writes.
 const NAMES: usize = 1;
 const WRITES: usize = 2;
@@ -16,6 +19,32 @@ const WRITES: usize = 2;
 const NEAR: usize = 4;
 /// Its variable is shared or changes, or its member has raced.
 const RELATED: usize = 12;
+/// Its function is new.
+const NEW: usize = 24;
+
+/// Something of each class.
+#[derive(Debug)]
+pub struct ByClass<T>([T; CLASSES]);
+
+impl<T: Default> Default for ByClass<T> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| T::default()))
+    }
+}
+
+impl<T> Deref for ByClass<T> {
+    type Target = [T; CLASSES];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for ByClass<T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
 
 /// What sites have in common that use the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +67,7 @@ pub struct Catalogue {
     /// Of each site: its class, and where it stands in the list of that while it is untried.
     class: Vec<usize>,
     place: Vec<Option<u32>>,
-    untried: [Vec<Number>; CLASSES],
+    untried: ByClass<Vec<Number>>,
 }
 
 /// What a site's bytes are called by, if there is anything.
@@ -57,7 +86,13 @@ pub const fn nearness(class: usize) -> usize {
 /// Whether a class is of sites that are related to what is shared.
 #[must_use]
 pub const fn is_related(class: usize) -> bool {
-    class >= RELATED
+    class % NEW >= RELATED
+}
+
+/// Whether a class is of sites in new functions.
+#[must_use]
+pub const fn is_new(class: usize) -> bool {
+    class >= NEW
 }
 
 /// The same, as a number below 4.
@@ -100,8 +135,9 @@ impl Catalogue {
             };
             let is_related = object.is_some_and(|object| self.related.contains(&object));
             let related = if is_related { RELATED } else { 0 };
+            let new = if facts.is_new { NEW } else { 0 };
             self.facts.push(*facts);
-            self.class.push(names + writes + near + related);
+            self.class.push(names + writes + near + related + new);
             self.place.push(None);
             self.list(number);
         }
@@ -256,6 +292,7 @@ mod tests {
             variable: site.is_multiple_of(3).then_some(VariableId(site / 12)),
             member: None,
             can_be_probed: true,
+            is_new: site.is_multiple_of(5),
         }
     }
 
@@ -273,6 +310,7 @@ mod tests {
                     assert_eq!(catalogue.class(number), class);
                     let facts = catalogue.facts(number).expect("it is known");
                     assert_eq!(kind(class), (facts.variable.is_some(), facts.writes));
+                    assert_eq!(is_new(class), facts.is_new);
                     listed.push(number);
                 }
             }

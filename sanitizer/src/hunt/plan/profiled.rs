@@ -161,6 +161,7 @@ mod tests {
             variable: None,
             member: Some(MemberId(8 * (site / 2) as u32)),
             can_be_probed: site % 4 != 3,
+            is_new: false,
         };
         let facts: Vec<_> = (0..sites).map(facts).collect();
         let mut known = Knowledge::default();

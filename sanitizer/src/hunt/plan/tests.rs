@@ -30,6 +30,7 @@ fn facts(site: u64) -> SiteFacts {
         variable: (site < 4).then_some(VariableId(site / 4)),
         member: None,
         can_be_probed: true,
+        is_new: false,
     }
 }
 

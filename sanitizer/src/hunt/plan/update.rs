@@ -1,6 +1,7 @@
 //! What is known of the program: the only place where events are read.
 
 mod thought;
+mod told;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,7 +9,7 @@ use super::{
     action::{Action, Deed},
     addresses::Addresses,
     belief::{Circumstances, shown, uses},
-    catalogue::{CLASSES, Catalogue, Number, Object, kind, kind_index, object_of},
+    catalogue::{ByClass, Catalogue, Number, Object, kind, kind_index, object_of},
     counts::Counts,
     event::{AddressId, Event, FunctionId, LetGo, SiteId, VariableId, What},
     prior,
@@ -16,6 +17,7 @@ use super::{
     samples::Samples,
     trust::Kind,
 };
+use told::Told;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ pub struct Knowledge {
     pub catalogue: Catalogue,
     /// What was seen at each site where anything was.
     sites: BTreeMap<Number, Counts>,
+    /// What of that was told, from when the program was watched before; and what was seen since.
+    pub(super) told: Told,
     /// An address can be watched before a thread comes that is about to access it.
     pub watches_ahead: bool,
     /// It can be seen which threads are off their processors.
@@ -35,12 +39,12 @@ pub struct Knowledge {
     /// Where a thread stands, and what it is about to access.
     pub(super) about: Option<(Number, AddressId)>,
     /// Sites that were tried, and nothing came of it, by their class.
-    pub tried: [Vec<Number>; CLASSES],
+    pub tried: ByClass<Vec<Number>>,
     /// Sites whose bytes another thread was seen to use, or whose variable somebody was seen to write.
     pub contended: Vec<Number>,
     /// Variables that change, and how often it was seen who writes them.
     pub changing: BTreeMap<VariableId, Counts>,
-    of_class: [Counts; CLASSES],
+    of_class: ByClass<Counts>,
     /// Whether others use the bytes of sites, by whether those name a variable, and write.
     uses: [Counts; 4],
     /// What those that read, and those that write, have shown of orders; those of a function; those of an object.
@@ -87,6 +91,7 @@ impl Knowledge {
         let hand = hand.as_ref().filter(|hand| event.of == Some(hand.id));
         match &event.what {
             What::Code(facts) => self.catalogue.add(facts),
+            What::Told(sites) => self.are_told(now, sites),
             What::CodeGone => {
                 *self = Self {
                     watches_ahead: self.watches_ahead,
@@ -258,6 +263,7 @@ impl Knowledge {
             is_related: false,
             ..Circumstances::default()
         };
+        self.told.gained(number, seen);
         let own = self.sites.entry(number).or_default();
         *own = own.at(now, prior::HALF_LIFE);
         let before = (own.racing, own.ordered);

@@ -165,6 +165,7 @@ impl Code {
             variable,
             member: member.map(|member| MemberId(member.distance)),
             can_be_probed: self.probes.contains_key(&at),
+            is_new: false,
         }
     }
 

@@ -227,6 +227,7 @@ impl Program {
             variable: None,
             member: None,
             can_be_probed: is_probed(self.sites.len()),
+            is_new: false,
         }
     }
 

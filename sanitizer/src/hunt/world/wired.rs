@@ -174,6 +174,8 @@ impl Planner for Wired {
             What::SeesPreempted(sees) => self.strategy.sees_preempted(*sees),
             What::Standing { sites } => self.strategy.probes_stand(*sites as usize),
             What::CodeGone => self.strategy.forget(),
+            // What is told of code is told where it is looked at.
+            What::Told(_) => {}
             What::Seen(site) => {
                 let at = self.image.address(*site);
                 self.strategy.seen(at, &self.image);

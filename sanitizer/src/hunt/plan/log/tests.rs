@@ -14,6 +14,7 @@ use crate::hunt::{
     plan::{
         action::{Action, ActionId, Candidate, Deed, Then},
         choose::ByWorth,
+        counts::Counts,
         event::{
             AddressId, Arrivals, Event, FunctionId, LetGo, MemberId, Met, Partner, SiteFacts,
             SiteId, StallEnd, VariableId, What,
@@ -438,9 +439,9 @@ fn facts() -> impl Strategy<Value = SiteFacts> {
         option::of(any::<u64>().prop_map(VariableId)),
         option::of(any::<u32>().prop_map(MemberId)),
     );
-    let flags = any::<(bool, bool)>();
+    let flags = any::<(bool, bool, bool)>();
     (ids, flags, object).prop_map(|((site, function), flags, (variable, member))| {
-        let (writes, can_be_probed) = flags;
+        let (writes, can_be_probed, is_new) = flags;
         SiteFacts {
             site,
             function,
@@ -448,6 +449,7 @@ fn facts() -> impl Strategy<Value = SiteFacts> {
             variable,
             member,
             can_be_probed,
+            is_new,
         }
     })
 }
@@ -465,6 +467,16 @@ fn met() -> impl Strategy<Value = Met> {
         first,
         address,
         then: Partner { site, after },
+    })
+}
+
+fn counts() -> impl Strategy<Value = Counts> {
+    let times = 0.0..1e6;
+    (times.clone(), times.clone(), times).prop_map(|(came, waited_s, used)| Counts {
+        came,
+        waited_s,
+        used,
+        ..Counts::default()
     })
 }
 
@@ -488,6 +500,7 @@ fn what() -> impl Strategy<Value = What> {
     prop_oneof![
         vec(facts(), 0..50).prop_map(|sites| What::Code(sites.into())),
         Just(What::CodeGone),
+        vec((site(), counts()), 0..20).prop_map(What::Told),
         Just(What::WatchesAhead),
         time().prop_map(|apart| What::Profiles { apart }),
         (time(), vec(arrivals(), 0..64), vec(met(), 0..8), number()).prop_map(

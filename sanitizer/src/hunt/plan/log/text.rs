@@ -184,6 +184,7 @@ pub(super) fn choice_in_words(all: &[Candidate], answer: Option<(usize, Duration
 fn what_in_words(what: &What) -> String {
     match what {
         What::Code(sites) => format!("{} sites", sites.len()),
+        What::Told(sites) => format!("told of {} sites from before", sites.len()),
         What::CodeGone => "other code may stand at all addresses".to_owned(),
         What::WatchesAhead => "an address can be watched before a thread comes".to_owned(),
         What::Profiles { apart } => format!("sites can be profiled, {} apart", time(*apart)),

@@ -41,6 +41,7 @@ fn made() -> Recorded {
             site: SiteId(number),
             function: FunctionId(number),
             can_be_probed: false,
+            is_new: false,
             writes: true,
             variable: None,
             member: None,

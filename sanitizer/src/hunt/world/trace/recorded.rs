@@ -86,6 +86,7 @@ impl KeptFacts {
             variable: kept.variable,
             member: kept.member,
             can_be_probed: false,
+            is_new: false,
         })
     }
 }
