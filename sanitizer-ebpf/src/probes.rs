@@ -102,8 +102,10 @@ pub struct StandingProbe {
     pub since_ns: AtomicU64,
     /// How often they have come since then.
     pub lately: AtomicU64,
-    /// 1: too often.
-    pub is_hot: AtomicU64,
+    /// When that was too often, CLOCK_MONOTONIC ns; 0: it was not.
+    pub hot_ns: AtomicU64,
+    /// 1: whoever comes is counted, and never claimed.
+    pub is_spared: AtomicU64,
 }
 
 /// The cookie of a probe: the lower half is its place in the burst, the upper one the lower half of the burst's number. Of one that stands: its place, and its turn.

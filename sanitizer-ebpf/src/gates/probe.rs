@@ -49,7 +49,8 @@ fn arrived(control: &Control, ctx: *const bpf_perf_event_data) -> Option<()> {
     count(control, Counter::Arrivals);
     atomic::add(&probe.hits, 1);
     let word = atomic::load(&control.phase);
-    if now >= atomic::load(&control.arrivals.until_ns)
+    if atomic::load(&probe.is_spared) != 0
+        || now >= atomic::load(&control.arrivals.until_ns)
         || phase::of(word) != phase::IDLE
         || atomic::load(&control.budget.spent_ns)
             > atomic::load(&control.budget.earned_ns) + atomic::load(&control.arrivals.credit_ns)
@@ -72,7 +73,7 @@ fn arrived(control: &Control, ctx: *const bpf_perf_event_data) -> Option<()> {
 /// Whether too many come there.
 #[inline(always)]
 fn is_hot(probe: &StandingProbe, now: u64) -> bool {
-    if atomic::load(&probe.is_hot) != 0 {
+    if atomic::load(&probe.hot_ns) != 0 {
         return true;
     }
     let since = atomic::load(&probe.since_ns);
@@ -82,7 +83,7 @@ fn is_hot(probe: &StandingProbe, now: u64) -> bool {
     if atomic::add(&probe.lately, 1) + 1 < HOT_HITS {
         return false;
     }
-    if atomic::replace(&probe.is_hot, 0, 1) {
+    if atomic::replace(&probe.hot_ns, 0, now) {
         tell(EVENT_HOT, 0, 0, 0);
     }
     true

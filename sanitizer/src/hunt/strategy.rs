@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gwp_race_abi::own;
 
-use super::plan::purse::Purse;
+use super::plan::{event::Stood, purse::Purse};
 use super::values::Read;
 use crate::insn::{
     Regs, Transfer,
@@ -77,8 +77,8 @@ pub enum Step {
     Sample(Duration),
     /// Waits for whoever comes to a site.
     Wait(Wait),
-    /// Lets whoever comes to a probe that stands be claimed, for so long.
-    Arrival(Duration),
+    /// Lets whoever comes to a probe that stands be claimed, but for those of these sites, for so long.
+    Arrival(Vec<u64>, Duration),
     /// Watches what a thread is about to access that is off its processor ([`Strategy::preempted`]).
     Preempted,
     /// Watches who writes a variable.
@@ -337,8 +337,12 @@ pub trait Strategy {
     fn sites_to_probe(&mut self) -> Vec<SiteProbe> {
         Vec::new()
     }
-    /// Probes stand at so many sites now, and whoever comes to one can be claimed ([`Step::Arrival`]).
-    fn probes_stand(&mut self, _sites: usize) {}
+    /// Threads were seen in the function of a site: a probe there may well prove hot.
+    fn is_executed(&self, _site: u64) -> bool {
+        false
+    }
+    /// Who has come to sites at which probes stand, or stood until now: whoever comes to one can be claimed ([`Step::Arrival`]).
+    fn stood(&mut self, _told: &[Stood]) {}
     /// That was noted at sites, of which it was asked some time ago.
     fn profiled(&mut self, _noted: &Noted) {}
     /// Which of these accesses to watch for, and for how long at most; `None` if none is worth it.

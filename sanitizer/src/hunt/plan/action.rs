@@ -43,6 +43,9 @@ pub enum Deed {
     },
     /// Lets whoever comes to a site at which a probe stands be stopped there: sites to which hardly anybody comes. What to do with the thread is asked when it stands.
     Arrival {
+        /// But for these, at which whoever comes is let pass.
+        #[serde(serialize_with = "as_list", deserialize_with = "of_list")]
+        but: Arc<[SiteId]>,
         /// Waits so long for somebody, at most.
         at_most: Duration,
     },
@@ -94,4 +97,16 @@ pub enum Then {
     Look(Duration),
     /// Lets it go.
     LetGo,
+}
+
+impl Then {
+    /// For how long the thread stands at most, and for how long its bytes are watched then.
+    #[must_use]
+    pub const fn times(self) -> (Duration, Duration) {
+        match self {
+            Self::Hold { at_most, look } => (at_most, look),
+            Self::Look(look) => (Duration::ZERO, look),
+            Self::LetGo => (Duration::ZERO, Duration::ZERO),
+        }
+    }
 }

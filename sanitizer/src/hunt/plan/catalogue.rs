@@ -68,6 +68,9 @@ pub struct Catalogue {
     class: Vec<usize>,
     place: Vec<Option<u32>>,
     untried: ByClass<Vec<Number>>,
+    /// Those of them at which probes stand, and whether one does, of each site.
+    idle: ByClass<Vec<Number>>,
+    stands: Vec<bool>,
 }
 
 /// What a site's bytes are called by, if there is anything.
@@ -135,10 +138,10 @@ impl Catalogue {
             };
             let is_related = object.is_some_and(|object| self.related.contains(&object));
             let related = if is_related { RELATED } else { 0 };
-            let new = if facts.is_new { NEW } else { 0 };
             self.facts.push(*facts);
-            self.class.push(names + writes + near + related + new);
+            self.class.push(names + writes + near + related);
             self.place.push(None);
+            self.stands.push(false);
             self.list(number);
         }
     }
@@ -167,10 +170,39 @@ impl Catalogue {
         self.class.get(number as usize).copied().unwrap_or(0)
     }
 
-    /// The untried sites of a class.
+    /// The untried sites of a class at which no probe stands.
     #[must_use]
     pub fn untried(&self, class: usize) -> &[Number] {
         self.untried.get(class).map_or(&[], Vec::as_slice)
+    }
+
+    /// Those at which one does.
+    #[must_use]
+    pub fn idle(&self, class: usize) -> &[Number] {
+        self.idle.get(class).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a probe stands at a site.
+    #[must_use]
+    pub fn has_probe(&self, number: Number) -> bool {
+        self.stands
+            .get(number as usize)
+            .is_some_and(|stands| *stands)
+    }
+
+    /// A probe stands at a site now, or no more.
+    pub fn set_probe(&mut self, number: Number, stands: bool) {
+        if self.has_probe(number) == stands {
+            return;
+        }
+        let is_untried = self.is_untried(number);
+        self.try_it(number);
+        if let Some(known) = self.stands.get_mut(number as usize) {
+            *known = stands;
+        }
+        if is_untried {
+            self.list(number);
+        }
     }
 
     /// A site, others that may access the same bytes, and then those that are next to these: of its object and of the ones after it, or of its function and the ones after
@@ -218,6 +250,17 @@ impl Catalogue {
         }
     }
 
+    /// A function was not there before.
+    pub fn is_new_code(&mut self, function: FunctionId) {
+        let sites = self.of_function.get(&function).cloned();
+        for site in sites.unwrap_or_default() {
+            let class = self.class(site);
+            if !is_new(class) {
+                self.classify(site, class + NEW);
+            }
+        }
+    }
+
     /// Something is shared, changes, or has raced: the sites of which that is news.
     pub fn relate(&mut self, object: Object) -> Vec<Number> {
         if !self.related.insert(object) {
@@ -233,15 +276,21 @@ impl Catalogue {
         sites
     }
 
+    /// Whether nobody was waited for there, or stopped.
+    #[must_use]
+    pub fn is_untried(&self, number: Number) -> bool {
+        self.place.get(number as usize).is_some_and(Option::is_some)
+    }
+
     /// It is tried now.
     pub fn try_it(&mut self, number: Number) {
-        let class = self.class(number);
         let place = self.place.get_mut(number as usize).and_then(Option::take);
         let Some(place) = place else {
             return;
         };
-        self.untried[class].swap_remove(place as usize);
-        if let Some(&moved) = self.untried[class].get(place as usize) {
+        let list = self.list_of(number);
+        list.swap_remove(place as usize);
+        if let Some(&moved) = list.get(place as usize) {
             self.place[moved as usize] = Some(place);
         }
     }
@@ -256,7 +305,7 @@ impl Catalogue {
     }
 
     fn classify(&mut self, number: Number, class: usize) {
-        let is_untried = self.place.get(number as usize).is_some_and(Option::is_some);
+        let is_untried = self.is_untried(number);
         self.try_it(number);
         if let Some(known) = self.class.get_mut(number as usize) {
             *known = class;
@@ -267,9 +316,20 @@ impl Catalogue {
     }
 
     fn list(&mut self, number: Number) {
-        let list = &mut self.untried[self.class[number as usize]];
-        self.place[number as usize] = Some(list.len() as u32);
+        let list = self.list_of(number);
         list.push(number);
+        let place = list.len() as u32 - 1;
+        self.place[number as usize] = Some(place);
+    }
+
+    /// The list in which a site is while it is untried.
+    fn list_of(&mut self, number: Number) -> &mut Vec<Number> {
+        let class = self.class(number);
+        if self.has_probe(number) {
+            &mut self.idle[class]
+        } else {
+            &mut self.untried[class]
+        }
     }
 }
 
@@ -292,7 +352,6 @@ mod tests {
             variable: site.is_multiple_of(3).then_some(VariableId(site / 12)),
             member: None,
             can_be_probed: true,
-            is_new: site.is_multiple_of(5),
         }
     }
 
@@ -303,14 +362,14 @@ mod tests {
         let all: Vec<_> = (0..48).map(facts).collect();
         catalogue.add(&all);
         catalogue.add(&all[..7]);
-        let check = |catalogue: &Catalogue, tried: &[Number]| {
+        let check = |catalogue: &Catalogue, tried: &[Number], new: &[u64]| {
             let mut listed = Vec::new();
             for class in 0..CLASSES {
                 for &number in catalogue.untried(class) {
                     assert_eq!(catalogue.class(number), class);
                     let facts = catalogue.facts(number).expect("it is known");
                     assert_eq!(kind(class), (facts.variable.is_some(), facts.writes));
-                    assert_eq!(is_new(class), facts.is_new);
+                    assert_eq!(is_new(class), new.contains(&facts.function.0));
                     listed.push(number);
                 }
             }
@@ -318,11 +377,11 @@ mod tests {
             let untried: Vec<_> = (0..48).filter(|number| !tried.contains(number)).collect();
             assert_eq!(listed, untried);
         };
-        check(&catalogue, &[]);
+        check(&catalogue, &[], &[]);
         catalogue.seen(5);
         let near = [4, 5, 6, 7, 8].map(|number| nearness(catalogue.class(number)));
         assert_eq!(near, [2, 2, 2, 1, 0]);
-        check(&catalogue, &[]);
+        check(&catalogue, &[], &[]);
         catalogue.try_it(6);
         catalogue.try_it(6);
         let news = catalogue.relate(Object::Variable(VariableId(0)));
@@ -331,6 +390,9 @@ mod tests {
         let related = (0..48).filter(|number| is_related(catalogue.class(*number)));
         assert_eq!(related.collect::<Vec<_>>(), [0, 3, 6, 9]);
         catalogue.seen(5);
-        check(&catalogue, &[6]);
+        check(&catalogue, &[6], &[]);
+        catalogue.is_new_code(FunctionId(1));
+        catalogue.is_new_code(FunctionId(1));
+        check(&catalogue, &[6], &[1]);
     }
 }

@@ -5,6 +5,7 @@ mod arrivals;
 mod contest;
 mod preempted;
 mod profiles;
+mod stopped;
 
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ use super::{
     prior,
     purse::Purse,
     trust::{KINDS, Kind, Trust},
-    update::Knowledge,
-    worth::{Advance, Guess, Plan, Price, best, best_of_stopped},
+    update::{Knowledge, stood::Means},
+    worth::{Advance, Guess, Plan, Price, best},
 };
 use contest::{Choice, Contest};
 
@@ -84,10 +85,11 @@ impl ByWorth {
         self.of_tried(now, &price, &mut choices);
         self.of_untried(now, &price, &mut choices);
         self.of_samples(&price, &mut choices);
-        choices.extend(self.of_arrivals(&price));
         self.of_preempted(&price, &mut choices);
         self.of_variables(now, &price, &mut choices);
         choices.extend(self.of_profiles(now, &price));
+        let arrival = self.of_arrivals(now, &price, &choices);
+        choices.extend(arrival);
         let Some(best) = choices.best() else {
             return Deed::Rest { time: SAMPLE };
         };
@@ -172,6 +174,9 @@ impl ByWorth {
         kind: Kind,
         choices: &mut Contest,
     ) {
+        if self.known.means(number) == Means::Probe {
+            return;
+        }
         let (belief, look) = self.thought(number, now);
         let Some(facts) = self.known.catalogue.facts(number).copied() else {
             return;
@@ -220,15 +225,10 @@ impl ByWorth {
                 continue;
             }
             let number = sites[self.random.usize(..sites.len())];
-            let comes = self.known.comes(class, now).draw(&mut self.random);
-            let around = Circumstances {
-                comes,
-                ..self.known.around(number, now)
-            };
-            let belief = Belief::of(&Counts::default(), &around);
+            let belief = self.of_class(number, class, now);
             let times = if is_new(class) { prior::NEW_CODE } else { 1.0 };
             let bar = choices.bar(Kind::Untried).for_times(times);
-            let look = self.known.yields();
+            let look = self.known.look(number, now);
             let guess = bar.draw(&belief, None, look, price, &mut self.random);
             let facts = self.known.catalogue.facts(number);
             if let (Some(guess), Some(facts)) = (guess, facts) {
@@ -238,6 +238,16 @@ impl ByWorth {
                 choices.push(choice);
             }
         }
+    }
+
+    /// What is thought of an untried site of a class, where it is drawn how often somebody comes to those.
+    fn of_class(&mut self, number: Number, class: usize, now: f64) -> Belief {
+        let comes = self.known.comes(class, now).draw(&mut self.random);
+        let around = Circumstances {
+            comes,
+            ..self.known.around(number, now)
+        };
+        Belief::of(&self.known.counts(number, now), &around)
     }
 
     /// Wherever a sample stops somebody.
@@ -253,41 +263,6 @@ impl ByWorth {
             },
             kind: None,
         });
-    }
-
-    /// What to do with a thread that a sample has stopped, at one of the sites to which it may come.
-    fn of_stopped(&mut self, now: f64, ahead: &[SiteId]) -> Option<(SiteId, Then)> {
-        let price = self.hand?.price;
-        let Some(first) = ahead.first() else {
-            self.has_stopped(now, 0.0);
-            return None;
-        };
-        let mut best = (0.0, (*first, Then::LetGo));
-        let (mut expected, mut of_kind) = (0.0, None);
-        for site in ahead {
-            let Some(number) = self.known.catalogue.number(*site) else {
-                continue;
-            };
-            let kind = Some(self.known.kind(number));
-            let trust = self.trust(kind, now);
-            let (belief, look) = self.thought(number, now);
-            let mean = Guess::mean(&belief, None, look);
-            let guess = Guess {
-                look: mean.look,
-                ..Guess::draw(&belief, None, look, &mut self.random)
-            };
-            let (gain, then) = best_of_stopped(&guess, &price, self.pace.worth() / trust);
-            if trust * gain > best.0 {
-                best = (trust * gain, (*site, then));
-                (expected, of_kind) = (mean.brings(then, false), kind);
-            }
-        }
-        let trusted = self.trust(of_kind, now) * expected;
-        self.has_stopped(now, trusted);
-        if let Some(hand) = &mut self.hand {
-            (hand.expected, hand.kind) = (expected, of_kind);
-        }
-        Some(best.1)
     }
 
     /// Races that are to be expected of a wait.

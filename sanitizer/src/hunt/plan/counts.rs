@@ -125,4 +125,13 @@ impl Counts {
     pub fn tries(&self) -> f64 {
         self.came + self.missed
     }
+
+    /// Whether a thread was waited for, or stopped: that somebody came is seen without that, too.
+    #[must_use]
+    pub fn shows_tries(&self) -> bool {
+        /// Of so much less nothing is left.
+        const LEAST: f64 = 0.5;
+        let all = self.missed + self.used + self.unused + self.quiet + self.locked + self.caught;
+        all >= LEAST
+    }
 }

@@ -24,8 +24,6 @@ pub struct SiteFacts {
     pub member: Option<MemberId>,
     /// The kernel can note who comes there, and what it is about to access.
     pub can_be_probed: bool,
-    /// Its function was not there when the program was watched before: a race is likelier there than where many hours have shown none.
-    pub is_new: bool,
 }
 
 /// Something that has happened.
@@ -44,6 +42,8 @@ pub enum What {
     Code(#[serde(serialize_with = "as_list", deserialize_with = "of_list")] Arc<[SiteFacts]>),
     /// What was seen at sites when the program, or another process of it, was watched before: sums, as far as they are left by now.
     Told(Vec<(SiteId, Counts)>),
+    /// A function was not there when the program was watched before: a race is likelier there than where many hours have shown none.
+    New(FunctionId),
     /// Other code may stand at all addresses now.
     CodeGone,
     /// A wait may be for one address, which is watched from its beginning on. Where this was not heard, it is to be waited for any thread.
@@ -53,11 +53,8 @@ pub enum What {
         /// From the beginning of one time to that of the next one.
         apart: Duration,
     },
-    /// Probes stand at so many sites now: whoever comes to one of them can be stopped.
-    Standing {
-        /// How many.
-        sites: u32,
-    },
+    /// Who has come to sites at which probes stand, or stood until now: told of some of them at a time, and of each at once when one stands there, and when none does any more. Whoever comes to one of them can be stopped.
+    Stood(#[serde(serialize_with = "as_list", deserialize_with = "of_list")] Arc<[Stood]>),
     /// It can be seen from now on which threads are off their processors, or no more.
     SeesPreempted(bool),
     /// A thread was seen right beside a site; nobody was stopped.
@@ -188,6 +185,19 @@ pub struct Arrivals {
     pub count: u32,
     /// How often to access what another thread has accessed meanwhile, too, at one of the sites; and one of the two to write.
     pub met: u32,
+}
+
+/// Who came to a site at which a probe stands, or stood until now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stood {
+    /// The site.
+    pub site: SiteId,
+    /// For how long that was counted, since it was told last.
+    pub lasted: Duration,
+    /// How often somebody came.
+    pub count: u32,
+    /// One still stands there.
+    pub stands: bool,
 }
 
 /// Two threads were about to access the same bytes, one after the other, and at least one of them to write.

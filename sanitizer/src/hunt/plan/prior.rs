@@ -64,7 +64,6 @@ priors! {
     YIELD = 0.3, "races", "Races that a site brings by and by, once others were seen to use its bytes.";
     YIELD_WEIGHT = 6.0, "sites", "How many such sites that counts for.";
     SAMPLE = 0.05, "races", "What comes of a thread that a sample has stopped, by and by.";
-    ARRIVAL = 0.02, "races", "The same of one that has come to a probe that stands, which counts for as many.";
     SAMPLE_WEIGHT = 4.0, "samples", "How many samples that counts for.";
     PROFILE = 0.05, "sites", "Sites whose bytes others are seen to use, of each to which somebody is to be expected in a profile and of which nothing is known.";
     PROFILE_WEIGHT = 10.0, "sites", "How many such sites that counts for.";

@@ -110,7 +110,7 @@ impl Knowledge {
                 self.catalogue.seen(number);
             }
             // That nobody comes to a site in so short a time says nothing yet, where nothing else is known of it.
-            if count > 0 || self.is_tried(number) {
+            if count > 0 || self.is_known(number) {
                 // All of them are one observation: they are about the same few objects.
                 let count = f64::from(count);
                 let used = f64::from(met) / count.max(1.0);
@@ -161,7 +161,6 @@ mod tests {
             variable: None,
             member: Some(MemberId(8 * (site / 2) as u32)),
             can_be_probed: site % 4 != 3,
-            is_new: false,
         };
         let facts: Vec<_> = (0..sites).map(facts).collect();
         let mut known = Knowledge::default();
@@ -257,7 +256,10 @@ mod tests {
         let mut known = program(100);
         let sites = begin(&mut known, 1.0, random);
         hear(&mut known, 1.0, None, profiled(&sites, BUSY));
-        let others = begin(&mut known, 2.0, random);
+        // By chance, those that are drawn are of these.
+        let mut times = (0..100).map(|round| 2.0 + f64::from(round));
+        let later = times.find(|now| known.draft_profile(*now, random));
+        let others = begin(&mut known, later.expect("there are others"), random);
         assert!(others.iter().all(|site| !sites.contains(site)));
     }
 
@@ -298,6 +300,6 @@ mod tests {
         assert!(after.lambda.mean() > 1000.0);
         let counts = known.counts(0, 0.0);
         assert!((counts.used - 0.5).abs() < 1e-9 && counts.came == 6.0);
-        assert!(!known.is_tried(2));
+        assert!(!known.is_known(2));
     }
 }

@@ -47,21 +47,10 @@ impl Samples {
 
     /// What one may bring: races, as likely as it is thought to be; what it costs of the budget, s, and of time, where one may be had in so long.
     pub fn draw(&self, sample_s: f64, stop_s: f64, random: &mut fastrand::Rng) -> (f64, f64, f64) {
-        self.draw_from(prior::SAMPLE, sample_s, stop_s, random)
-    }
-
-    /// The same, where so many races were to be expected at first.
-    pub fn draw_from(
-        &self,
-        expected: f64,
-        sample_s: f64,
-        stop_s: f64,
-        random: &mut fastrand::Rng,
-    ) -> (f64, f64, f64) {
         /// More experience than this does not make it surer: programs change.
         const MOST: f64 = 30.0;
         let count = prior::SAMPLE_WEIGHT + self.stopped;
-        let mean = (expected * prior::SAMPLE_WEIGHT + self.races) / count;
+        let mean = (prior::SAMPLE * prior::SAMPLE_WEIGHT + self.races) / count;
         let events = count.min(MOST);
         let each = Gamma {
             events,

@@ -30,7 +30,6 @@ fn facts(site: u64) -> SiteFacts {
         variable: (site < 4).then_some(VariableId(site / 4)),
         member: None,
         can_be_probed: true,
-        is_new: false,
     }
 }
 
@@ -323,6 +322,7 @@ fn decisions_are_reproducible() {
             share: 0.01,
             length_s: 20.0,
             seed: 1,
+            has_probes: false,
         };
         let run = simulate(&program, &mut logged, &hunt);
         assert!(run.stalls + run.looks > 10);

@@ -11,10 +11,12 @@ pub(super) enum Kind {
     Tried,
     /// One whose bytes others use.
     Contended,
+    /// One of the first two to which hardly anybody comes: a probe stands there.
+    Cold,
 }
 
 /// How many kinds there are.
-pub(super) const KINDS: usize = 3;
+pub(super) const KINDS: usize = 4;
 
 /// What was expected at sites of one kind, and what has come of it, in races. Both fade by the same half-life.
 #[derive(Clone, Copy, Debug, Default)]

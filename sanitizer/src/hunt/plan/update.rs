@@ -1,5 +1,6 @@
 //! What is known of the program: the only place where events are read.
 
+pub mod stood;
 mod thought;
 mod told;
 
@@ -9,7 +10,7 @@ use super::{
     action::{Action, Deed},
     addresses::Addresses,
     belief::{Circumstances, shown, uses},
-    catalogue::{ByClass, Catalogue, Number, Object, kind, kind_index, object_of},
+    catalogue::{ByClass, Catalogue, Number, Object, kind, object_of},
     counts::Counts,
     event::{AddressId, Event, FunctionId, LetGo, SiteId, VariableId, What},
     prior,
@@ -32,8 +33,8 @@ pub struct Knowledge {
     pub watches_ahead: bool,
     /// It can be seen which threads are off their processors.
     pub sees_preempted: bool,
-    /// Probes stand at so many sites.
-    pub standing: u32,
+    /// Sites at which probes stand, and to which somebody has come or at which something was seen before.
+    pub visited: Vec<Number>,
     /// Addresses that two threads were seen to use.
     pub addresses: Addresses,
     /// Where a thread stands, and what it is about to access.
@@ -45,8 +46,8 @@ pub struct Knowledge {
     /// Variables that change, and how often it was seen who writes them.
     pub changing: BTreeMap<VariableId, Counts>,
     of_class: ByClass<Counts>,
-    /// Whether others use the bytes of sites, by whether those name a variable, and write.
-    uses: [Counts; 4],
+    /// Whether others use the bytes of sites, by whether those name a variable, and write, and whether probes stand there, as hardly anybody comes.
+    uses: [Counts; 8],
     /// What those that read, and those that write, have shown of orders; those of a function; those of an object.
     of_kind: [Counts; 2],
     of_function: BTreeMap<FunctionId, Counts>,
@@ -57,8 +58,6 @@ pub struct Knowledge {
     pub profiles: Profiles,
     /// The same of threads that were off their processors.
     pub preempted: Samples,
-    /// The same of threads that came to probes that stand.
-    pub arrivals: Samples,
     /// Races found.
     pub(super) races: f64,
     /// Logarithms of how soon others came, s, at each site once.
@@ -92,18 +91,22 @@ impl Knowledge {
         match &event.what {
             What::Code(facts) => self.catalogue.add(facts),
             What::Told(sites) => self.are_told(now, sites),
+            What::New(function) => self.catalogue.is_new_code(*function),
             What::CodeGone => {
                 *self = Self {
                     watches_ahead: self.watches_ahead,
                     profiles: self.profiles.forgotten(),
                     sees_preempted: self.sees_preempted,
-                    standing: self.standing,
                     ..Self::default()
                 };
             }
             What::WatchesAhead => self.watches_ahead = true,
             What::Profiles { apart } => self.profiles.are_to_be_had(*apart),
-            What::Standing { sites } => self.standing = *sites,
+            What::Stood(all) => {
+                for one in &**all {
+                    self.stood(now, one);
+                }
+            }
             What::SeesPreempted(sees) => self.sees_preempted = *sees,
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {
@@ -127,6 +130,9 @@ impl Knowledge {
             What::About { site, address } => {
                 let number = self.catalogue.number(*site);
                 self.about = number.map(|number| (number, *address));
+                if let Some(number) = number {
+                    self.is_visited(number);
+                }
             }
             What::Passed {
                 site,
@@ -184,7 +190,6 @@ impl Knowledge {
                 let time_s = (now - self.since_s).max(0.0);
                 match hand.map(|hand| &hand.deed) {
                     Some(Deed::Sample { .. }) => self.samples.took(now, time_s, *cost),
-                    Some(Deed::Arrival { .. }) => self.arrivals.took(now, time_s, *cost),
                     Some(Deed::Preempted) => self.preempted.took(now, time_s, *cost),
                     Some(Deed::Profile { .. }) => self.profiles.took(time_s),
                     _ => {}
@@ -239,23 +244,16 @@ impl Knowledge {
         }
     }
 
-    /// The same. `tells_of_class`: if it is the first that is seen of a site, others that were never tried may be thought to be like it.
-    pub(super) fn count_seen(
-        &mut self,
-        now: f64,
-        number: Number,
-        seen: Counts,
-        tells_of_class: bool,
-    ) {
+    /// The same. `is_try`: a thread was waited for, or stopped, there; others that were never tried may be thought to be like it. What is seen without that
+    /// leaves a site untried.
+    pub(super) fn count_seen(&mut self, now: f64, number: Number, seen: Counts, is_try: bool) {
         let Some(facts) = self.catalogue.facts(number).copied() else {
             return;
         };
-        let is_first = !self.sites.contains_key(&number);
+        let is_first = is_try && self.catalogue.is_untried(number);
         if is_first {
-            let class = self.catalogue.class(number);
-            self.tried[class].push(number);
+            self.is_tried(number);
         }
-        self.catalogue.try_it(number);
         let class = self.catalogue.class(number);
         let around = Circumstances {
             names: kind(class).0,
@@ -288,19 +286,28 @@ impl Knowledge {
         let tries = own.tries();
         let add = |counts: &mut Counts, seen| counts.add_at(now, prior::HALF_LIFE, seen);
         add(&mut self.of_kind[usize::from(facts.writes)], news);
-        add(&mut self.uses[kind_index(class)], of_uses);
+        let of_kind = self.kind_of_use(number);
+        add(&mut self.uses[of_kind], of_uses);
         add(self.of_function.entry(facts.function).or_default(), news);
         if let Some(object) = object_of(&facts) {
             add(self.of_object.entry(object).or_default(), news);
         }
         // Of a class first tries are of interest.
-        if tells_of_class && (is_first || tries <= 1.0) {
+        if is_try && (is_first || tries <= 1.0) {
             add(&mut self.of_class[class], seen);
         }
     }
 
+    /// A thread was waited for, or stopped, at a site at which none was before.
+    fn is_tried(&mut self, number: Number) {
+        let class = self.catalogue.class(number);
+        self.tried[class].push(number);
+        self.catalogue.try_it(number);
+        self.is_visited(number);
+    }
+
     /// Whether anything was seen at a site.
-    pub(super) fn is_tried(&self, number: Number) -> bool {
+    pub(super) fn is_known(&self, number: Number) -> bool {
         self.sites.contains_key(&number)
     }
 
@@ -308,10 +315,12 @@ impl Knowledge {
     pub(super) fn kind(&self, number: Number) -> Kind {
         if self.contended.contains(&number) {
             Kind::Contended
-        } else if self.is_tried(number) {
-            Kind::Tried
-        } else {
+        } else if self.catalogue.has_probe(number) {
+            Kind::Cold
+        } else if self.catalogue.is_untried(number) {
             Kind::Untried
+        } else {
+            Kind::Tried
         }
     }
 }

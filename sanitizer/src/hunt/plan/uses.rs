@@ -209,6 +209,8 @@ impl Knowledge {
             && !self.contended.contains(&number)
         {
             self.contended.push(number);
+            self.catalogue.try_it(number);
+            self.is_visited(number);
             for tried in self.tried.iter_mut() {
                 tried.retain(|tried| *tried != number);
             }

@@ -44,6 +44,16 @@ impl Price {
         }
     }
 
+    /// Of doing that with a thread that stands.
+    #[must_use]
+    pub fn of_stopped(&self, then: Then) -> f64 {
+        let (hold, look) = then.times();
+        self.cost(
+            (hold + look).as_secs_f64(),
+            self.wait_s + hold.as_secs_f64(),
+        )
+    }
+
     /// Of so much time and budget.
     #[must_use]
     pub fn cost(&self, time_s: f64, budget_s: f64) -> f64 {
@@ -264,11 +274,7 @@ fn ways(guess: &Guess, is_ahead: bool) -> [Way; WAYS] {
         }
     }
     all.map(|then| {
-        let (hold, look) = match then {
-            Then::Hold { at_most, look } => (at_most, look),
-            Then::Look(look) => (Duration::ZERO, look),
-            Then::LetGo => (Duration::ZERO, Duration::ZERO),
-        };
+        let (hold, look) = then.times();
         let hold_s = hold.as_secs_f64();
         Way {
             then,
@@ -329,7 +335,7 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
 pub fn best_of_stopped(guess: &Guess, price: &Price, worth: f64) -> (f64, Then) {
     let mut best = (0.0, Then::LetGo);
     for way in ways(guess, false) {
-        let cost = price.cost(way.time_s, price.wait_s + way.hold_s);
+        let cost = price.of_stopped(way.then);
         let gain = way.brings - worth * cost;
         if gain > best.0 {
             best = (gain, way.then);

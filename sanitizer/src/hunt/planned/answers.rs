@@ -6,7 +6,7 @@ use super::{
     super::{
         plan::{
             action::{Candidate, Deed, Then},
-            event::{AddressId, SiteId, What},
+            event::{AddressId, SiteId, Stood, What},
         },
         strategy::{
             About, CodeView, Conflict, Means, Noted, Outcome, Proposal, Sample, SiteProbe, Step,
@@ -34,7 +34,10 @@ impl Strategy for Planned {
                 (Step::Wait(wait), then)
             }
             &Deed::Sample { at_most, then } => (Step::Sample(at_most), then),
-            &Deed::Arrival { at_most } => (Step::Arrival(at_most), Then::LetGo),
+            Deed::Arrival { but, at_most } => {
+                let but = but.iter().map(|site| site.0);
+                (Step::Arrival(but.collect(), *at_most), Then::LetGo)
+            }
             Deed::Preempted => (Step::Preempted, Then::LetGo),
             Deed::Watch { variable, .. } => {
                 let byte = self.code.known.variables.changed_byte(variable.0);
@@ -124,9 +127,12 @@ impl Strategy for Planned {
         std::mem::take(&mut self.code.new_probes)
     }
 
-    fn probes_stand(&mut self, sites: usize) {
-        let sites = u32::try_from(sites).unwrap_or(u32::MAX);
-        self.observe(None, What::Standing { sites });
+    fn is_executed(&self, site: u64) -> bool {
+        self.code.is_executed(site)
+    }
+
+    fn stood(&mut self, told: &[Stood]) {
+        self.observe(None, What::Stood(told.into()));
     }
 
     fn profiled(&mut self, noted: &Noted) {

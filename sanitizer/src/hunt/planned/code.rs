@@ -29,6 +29,8 @@ pub(super) struct Code {
     noted: Vec<(u64, Vec<u64>)>,
     /// Where threads were seen, which the planner is still to be told.
     seen: Vec<u64>,
+    /// Functions in which they were, by their beginnings.
+    executed: HashSet<u64>,
     /// Variables that change, of which it was told.
     changing: HashSet<u64>,
     /// It is of interest where sites can be probed; and where they can.
@@ -47,6 +49,7 @@ impl Code {
             has_begun: false,
             noted: Vec::new(),
             seen: Vec::new(),
+            executed: HashSet::new(),
             changing: HashSet::new(),
             has_probes: false,
             probes: HashMap::new(),
@@ -66,6 +69,12 @@ impl Code {
     /// Where threads can be seen on their way to a site.
     pub(super) fn probe(&self, site: u64) -> Option<SiteProbe> {
         self.probes.get(&site).copied()
+    }
+
+    /// Whether threads were seen in a site's function.
+    pub(super) fn is_executed(&self, site: u64) -> bool {
+        let start = self.known.start_of(site);
+        start.is_some_and(|start| self.executed.contains(&start))
     }
 
     /// Finds that for all accesses of a function.
@@ -138,6 +147,7 @@ impl Code {
             }
         }
         for pc in std::mem::take(&mut self.seen) {
+            self.executed.extend(self.known.start_of(pc));
             let beside = self.known.site_beside(pc);
             let function = || self.known.start_of(pc).map(FunctionId);
             let seen = beside.map(|site| What::Seen(SiteId(site)));
@@ -165,7 +175,6 @@ impl Code {
             variable,
             member: member.map(|member| MemberId(member.distance)),
             can_be_probed: self.probes.contains_key(&at),
-            is_new: false,
         }
     }
 

@@ -84,25 +84,25 @@ impl Who {
             Self::Uniform => Box::new(ByChance::uniform(seed)),
             Self::Executed => Box::new(ByChance::executed(seed)),
             Self::Planner => {
-                let is_heard = |what: &What| !matches!(what, What::Standing { .. });
+                let is_heard = |what: &What| !matches!(what, What::Stood(_));
                 Box::new(Deaf(ByWorth::new(seed), is_heard))
             }
             Self::Standing => Box::new(ByWorth::new(seed)),
             Self::Unprofiled => {
                 let is_heard =
-                    |what: &What| !matches!(what, What::Profiles { .. } | What::Standing { .. });
+                    |what: &What| !matches!(what, What::Profiles { .. } | What::Stood(_));
                 Box::new(Deaf(ByWorth::new(seed), is_heard))
             }
             Self::Stopping => {
                 let is_heard =
-                    |what: &What| !matches!(what, What::SeesPreempted(_) | What::Standing { .. });
+                    |what: &What| !matches!(what, What::SeesPreempted(_) | What::Stood(_));
                 Box::new(Deaf(ByWorth::new(seed), is_heard))
             }
             Self::Plain => {
                 let is_heard = |what: &What| {
                     !matches!(
                         what,
-                        What::Profiles { .. } | What::Standing { .. } | What::WatchesAhead
+                        What::Profiles { .. } | What::Stood(_) | What::WatchesAhead
                     )
                 };
                 Box::new(Deaf(ByWorth::new(seed), is_heard))
@@ -199,6 +199,7 @@ pub fn one(family: Family, who: Who, conditions: &Conditions, seed: u64) -> Figu
         share: conditions.share,
         length_s: conditions.length_s,
         seed,
+        has_probes: who == Who::Standing,
     };
     let mut planner = who.planner(&program, conditions, seed);
     let run = simulate(&program, planner.as_mut(), &hunt);
@@ -283,6 +284,7 @@ mod tests {
             share: SHARE,
             length_s: 3600.0,
             seed: 1,
+            has_probes: false,
         };
         let find = |time_s, spent_s| Find {
             time_s,

@@ -67,7 +67,7 @@ impl World<'_> {
     }
 
     /// How often somebody comes to a site from now on, for so many seconds. Who does so all the time is slowed down by it.
-    fn arrivals(&mut self, index: usize, seconds: f64) -> u32 {
+    pub(super) fn arrivals(&mut self, index: usize, seconds: f64) -> u32 {
         /// From then on it is the mean.
         const MANY: f64 = 50.0;
         if !self.is_reached_at(index, self.now) {

@@ -39,10 +39,20 @@ impl Comes {
     /// When somebody comes next after a time, s.
     #[must_use]
     pub fn next(self, now: f64, random: &mut fastrand::Rng) -> f64 {
+        /// A part of a period that is nothing but rounding.
+        const ROUNDED: f64 = 1e-6;
         match self {
             Self::Never => f64::INFINITY,
             Self::Rate(rate) => now + exponential(rate, random),
-            Self::Every(period) => ((now / period).floor() + 1.0) * period,
+            Self::Every(period) => {
+                let next = ((now / period).floor() + 1.0) * period;
+                // A quotient that is rounded down is of the period before: whoever has just come would come again at once, and again.
+                if next - now > ROUNDED * period {
+                    next
+                } else {
+                    next + period
+                }
+            }
             Self::Bursts { apart, lasts, rate } => {
                 // By chance there is one under way.
                 let is_within = random.f64() < (lasts / apart).min(1.0);
@@ -227,7 +237,6 @@ impl Program {
             variable: None,
             member: None,
             can_be_probed: is_probed(self.sites.len()),
-            is_new: false,
         }
     }
 

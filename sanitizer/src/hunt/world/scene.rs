@@ -40,8 +40,8 @@ pub(super) trait Scene {
     ) -> Result<(Self::Standing, Duration), Option<What>>;
     /// Waits for a sample: whom it stops, or that it does not.
     fn sample(&mut self, at_most: f64) -> Result<Self::Standing, What>;
-    /// Waits for whoever comes to a site at which a probe stands.
-    fn arrival(&mut self, at_most: f64) -> Result<Self::Standing, What> {
+    /// Waits for whoever comes to a site at which a probe stands, but for these.
+    fn arrival(&mut self, _but: &[SiteId], at_most: f64) -> Result<Self::Standing, What> {
         self.rest(at_most);
         Err(What::NoSample {
             waited: Duration::from_secs_f64(at_most),
@@ -139,7 +139,7 @@ fn act(scene: &mut impl Scene, action: &Action, planner: &mut dyn Planner) {
             Ok(standing) => stands(scene, standing, None, then, action, planner),
             Err(nobody) => Some(nobody),
         },
-        &Deed::Arrival { at_most } => match scene.arrival(at_most.as_secs_f64()) {
+        Deed::Arrival { but, at_most } => match scene.arrival(but, at_most.as_secs_f64()) {
             Ok(standing) => stands(scene, standing, None, Then::LetGo, action, planner),
             Err(nobody) => Some(nobody),
         },

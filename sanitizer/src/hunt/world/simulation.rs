@@ -30,6 +30,8 @@ pub struct Hunt {
     pub length_s: f64,
     /// What all chance follows from.
     pub seed: u64,
+    /// Probes stand.
+    pub has_probes: bool,
 }
 
 /// A race that was found.
@@ -149,6 +151,10 @@ impl<'a> World<'a> {
     /// Earns what has come in until now.
     pub(super) fn earn(&mut self) {
         self.account.earn(self.now);
+    }
+
+    pub(super) const fn purse_left(&self) -> f64 {
+        self.account.purse().left_s
     }
 
     /// How long nobody who comes is stopped, since too much is owed, s.
@@ -276,12 +282,7 @@ impl Scene for World<'_> {
         let sees_preempted = self.program.waiting >= 1.0;
         let preempted = sees_preempted.then_some(What::SeesPreempted(true));
         (preempted.into_iter())
-            .chain([
-                What::Profiles { apart },
-                What::Standing {
-                    sites: self.probed.most(),
-                },
-            ])
+            .chain([What::Profiles { apart }])
             .collect()
     }
 
@@ -294,6 +295,14 @@ impl Scene for World<'_> {
             all.extend(changing.map(|(variable, _)| What::Changes(*variable)));
         }
         self.meanwhile = meanwhile;
+        for what in &all {
+            if let What::Seen(SiteId(site)) = what
+                && let Some(site) = self.program.sites.get(*site as usize)
+            {
+                self.probed.executes(site.facts.function);
+            }
+        }
+        all.extend(self.of_probes());
         all
     }
 
@@ -316,8 +325,8 @@ impl Scene for World<'_> {
         })
     }
 
-    fn arrival(&mut self, at_most: f64) -> Result<Arrival, What> {
-        let index = self.stopped_at_probe(at_most)?;
+    fn arrival(&mut self, but: &[SiteId], at_most: f64) -> Result<Arrival, What> {
+        let index = self.stopped_at_probe(but, at_most)?;
         Ok(Arrival {
             index,
             waited: Duration::ZERO,

@@ -1,57 +1,101 @@
 //! Probes that stand in a simulated program, at sites to which hardly anybody comes: who comes to one of them, and what that costs.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use gwp_race_abi::probes::{HOT_HITS, HOT_NS};
+use gwp_race_abi::probes::HOT_HITS;
 
-use crate::hunt::plan::event::What;
+use crate::hunt::plan::event::{SiteId, Stood, What};
 
-use super::simulation::World;
+use super::{
+    probed::{Group, PART, coldest},
+    simulation::{World, id},
+};
 
-/// What is hot is found and removed within so long, s.
-const TRIED_S: f64 = 1e-3;
-
-/// So many come to a site at most, in a second, where a probe stays.
-fn coldest() -> f64 {
-    HOT_HITS as f64 / Duration::from_nanos(HOT_NS).as_secs_f64()
-}
+/// So often it is told who came, and to which nobody did, s.
+const TOLD_S: f64 = 5.0;
 
 impl World<'_> {
     fn comes_to(&self, index: usize) -> f64 {
         self.program.sites[index].comes.mean()
     }
 
-    /// What was armed until now, and who came to it, is paid for.
-    fn pay_for_probes(&mut self) {
-        if self.probed.sites.is_empty() {
-            return;
+    /// Arms and removes probes, pays for those who come, and tells of them.
+    pub(super) fn of_probes(&mut self) -> Option<What> {
+        if !self.hunt.has_probes {
+            return None;
         }
-        while self.probed.next_s <= self.now {
-            let group = self.probed.next_group();
-            if group.is_empty() {
-                break;
+        let mut all = Vec::new();
+        let may_arm = self.now >= self.probed.next_s && self.purse_left() > 0.0;
+        if may_arm {
+            if let Some(group) = self.probed.gives_way() {
+                self.end(&group, self.now, &mut all);
             }
-            let hot = group.iter().map(|site| self.comes_to(*site));
-            let hot: f64 = hot.filter(|rate| *rate >= coldest()).sum();
-            // Whoever runs into one is slowed down: on each processor no more than the time.
-            let most = self.program.processors * TRIED_S;
-            let hits_s = (hot * TRIED_S * self.hunt.costs.hit_s).min(most);
-            self.spend(self.hunt.costs.profile_s + hits_s);
+            let income = self.hunt.share * self.program.processors;
+            let apart_s = self.hunt.costs.profile_s / (PART * income);
+            let sites = self.probed.arm(self.now, self.program, apart_s);
+            if !sites.is_empty() {
+                self.spend(self.hunt.costs.profile_s);
+            }
+            all.extend(sites.into_iter().map(|site| Stood {
+                site: id(site),
+                lasted: Duration::ZERO,
+                count: 0,
+                stands: true,
+            }));
         }
-        let passed_s = self.now - self.probed.paid_s;
-        self.probed.paid_s = self.now;
-        let cold = self.probed.stands().map(|site| self.comes_to(site));
-        let cold: f64 = cold.filter(|rate| *rate < coldest()).sum();
-        self.spend(cold * passed_s * self.hunt.costs.hit_s);
+        while let Some(group) = self.probed.hot(self.now) {
+            self.end(&group, group.until_s, &mut all);
+        }
+        self.tell_of_standing(&mut all);
+        (!all.is_empty()).then(|| What::Stood(Arc::from(all)))
     }
 
-    /// Waits for whoever comes to any of them: where that is, or that nobody does.
-    pub(super) fn stopped_at_probe(&mut self, at_most: f64) -> Result<usize, What> {
-        self.pay_for_probes();
+    /// A group does not stand any more, since then: what is not hot waits for its next turn.
+    fn end(&mut self, group: &Group, at: f64, all: &mut Vec<Stood>) {
+        let lasted_s = (at - group.told_s).max(0.0);
+        for &site in &group.sites {
+            let count = self.arrivals(site, lasted_s);
+            self.spend(f64::from(count) * self.hunt.costs.hit_s);
+            if u64::from(count) < HOT_HITS || self.comes_to(site) < coldest() {
+                self.probed.waits(site);
+            }
+            all.push(Stood {
+                site: id(site),
+                lasted: Duration::from_secs_f64(lasted_s),
+                count,
+                stands: false,
+            });
+        }
+    }
+
+    fn tell_of_standing(&mut self, all: &mut Vec<Stood>) {
+        if self.now < self.probed.paid_s + TOLD_S {
+            return;
+        }
+        self.probed.paid_s = self.now;
+        let mut groups = std::mem::take(&mut self.probed.groups);
+        for group in &mut groups {
+            let lasted_s = self.now - std::mem::replace(&mut group.told_s, self.now);
+            for &site in &group.sites {
+                let count = self.arrivals(site, lasted_s);
+                self.spend(f64::from(count) * self.hunt.costs.hit_s);
+                all.push(Stood {
+                    site: id(site),
+                    lasted: Duration::from_secs_f64(lasted_s),
+                    count,
+                    stands: true,
+                });
+            }
+        }
+        self.probed.groups = groups;
+    }
+
+    /// Waits for whoever comes to any of them but these: where that is, or that nobody does.
+    pub(super) fn stopped_at_probe(&mut self, but: &[SiteId], at_most: f64) -> Result<usize, What> {
         let stands: Vec<usize> = self.probed.stands().collect();
         let (now, mut first) = (self.now, (f64::INFINITY, 0));
         for index in stands {
-            if self.comes_to(index) < coldest() {
+            if self.comes_to(index) > 0.0 && !but.contains(&id(index)) {
                 let at = self.program.sites[index].comes.next(now, &mut self.random);
                 if at < first.0 && self.is_reached_at(index, at) {
                     first = (at, index);

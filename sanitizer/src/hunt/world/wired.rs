@@ -123,7 +123,13 @@ impl Wired {
                 at_most: WATCHED,
             },
             Step::Preempted => Deed::Preempted,
-            Step::Arrival(at_most) => Deed::Arrival { at_most },
+            Step::Arrival(but, at_most) => Deed::Arrival {
+                but: but
+                    .into_iter()
+                    .filter_map(|at| self.image.site(at))
+                    .collect(),
+                at_most,
+            },
             // It is told of nothing that can be probed.
             Step::Profile(_, time) | Step::Rest(time) => Deed::Rest { time },
         }
@@ -172,10 +178,11 @@ impl Planner for Wired {
                 self.strategy.extend();
             }
             What::SeesPreempted(sees) => self.strategy.sees_preempted(*sees),
-            What::Standing { sites } => self.strategy.probes_stand(*sites as usize),
+            // It is told of nothing that can be probed.
+            What::Stood(_) => {}
             What::CodeGone => self.strategy.forget(),
             // What is told of code is told where it is looked at.
-            What::Told(_) => {}
+            What::Told(_) | What::New(_) => {}
             What::Seen(site) => {
                 let at = self.image.address(*site);
                 self.strategy.seen(at, &self.image);

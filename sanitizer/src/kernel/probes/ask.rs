@@ -57,6 +57,20 @@ impl Probes {
             .standing(tag)
             .map_or(0, |probe| probe.hits.load(SeqCst))
     }
+
+    /// When too many had come to one, CLOCK_MONOTONIC ns; `None` while that is not so.
+    #[must_use]
+    pub fn hot_since(&self, tag: u32) -> Option<u64> {
+        let since = self.shared.standing(tag)?.hot_ns.load(SeqCst);
+        (since != 0).then_some(since)
+    }
+
+    /// Whoever comes to one is let pass from now on, and only counted; or may be claimed again.
+    pub fn spare(&self, tag: u32, spares: bool) {
+        if let Some(probe) = self.shared.standing(tag) {
+            probe.is_spared.store(spares.into(), SeqCst);
+        }
+    }
 }
 
 impl Shared {

@@ -110,7 +110,13 @@ impl<'a> Standing<'a> {
     /// Has those who come to a place counted from now on, from 0.
     fn begin(&self, tag: u32, turn: u64) {
         if let Some(probe) = self.shared.standing(tag) {
-            for word in [&probe.hits, &probe.since_ns, &probe.lately, &probe.is_hot] {
+            for word in [
+                &probe.hits,
+                &probe.since_ns,
+                &probe.lately,
+                &probe.hot_ns,
+                &probe.is_spared,
+            ] {
                 word.store(0, SeqCst);
             }
             probe.turn.store(turn, SeqCst);
@@ -131,7 +137,7 @@ impl<'a> Standing<'a> {
 
     fn is_probe_hot(&self, probe: &Probe) -> bool {
         let probe = self.shared.standing(probe.tag);
-        probe.is_some_and(|probe| probe.is_hot.load(SeqCst) != 0)
+        probe.is_some_and(|probe| probe.hot_ns.load(SeqCst) != 0)
     }
 
     /// Removes the groups in which any is hot.

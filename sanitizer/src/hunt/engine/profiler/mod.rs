@@ -117,6 +117,13 @@ impl Profiler {
         self.tend_burst(rig, adviser);
     }
 
+    /// Whoever comes to these sites is let pass where probes stand, and to others may be claimed.
+    pub fn spare(&mut self, sites: &[u64]) {
+        if let Some(probes) = &self.probes {
+            self.standing.spare(probes, sites);
+        }
+    }
+
     /// A probe that stands is hot.
     pub fn remove_hot(&mut self) {
         if let Some(probes) = &mut self.probes {

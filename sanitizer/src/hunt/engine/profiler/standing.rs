@@ -1,11 +1,13 @@
 //! Which sites have probes that stand, one after the other, and who has come there.
 
 use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::Adviser;
 use crate::hunt::engine::rig::Rig;
+use crate::hunt::plan::event::{SiteId, Stood};
 use crate::hunt::strategy::SiteProbe;
 use crate::hunt::wire::Notice;
 use crate::kernel::probes::{
@@ -18,6 +20,13 @@ use crate::kernel::process::{monotonic_ns, nanos};
 const APART: Duration = Duration::from_millis(250);
 /// The same where one group has to give way for the next one: so long each one stands, times their number.
 const GIVES_WAY: Duration = Duration::from_secs(5);
+/// A group takes so much of the budget to be armed and removed, as a burst does; and that may be so much of what is earned.
+const COST: Duration = Duration::from_micros(1500);
+const PART: f64 = 0.05;
+/// So often the strategy is told who came, and to which sites nobody did.
+const TOLD: Duration = Duration::from_secs(5);
+/// So many of those that wait for a probe are looked at, at most, for some that are in functions in which no thread was seen.
+const LOOKED_AT: usize = 4096;
 /// Sites that wait for a probe, at most.
 const MOST_WAITING: usize = 1 << 16;
 
@@ -33,8 +42,10 @@ pub struct Standing {
     groups: usize,
     /// Before this time none is armed, CLOCK_MONOTONIC, ns.
     next: u64,
-    /// How many there are, as the strategy was told.
-    told: usize,
+    /// When the strategy was told of all of them, CLOCK_MONOTONIC, ns.
+    told: u64,
+    /// What it is to be told next.
+    news: Vec<Stood>,
     /// It was told why some could not be armed.
     is_refusal_told: bool,
     /// How often one was armed.
@@ -48,8 +59,11 @@ struct Place {
     probe: SiteProbe,
     /// It is armed; otherwise it is to be.
     stands: bool,
-    /// Arrivals of which the strategy was told.
+    /// Arrivals of which the strategy was told, and when, CLOCK_MONOTONIC, ns.
     counted: u64,
+    told: u64,
+    /// Whoever comes is let pass.
+    is_spared: bool,
     /// The code may be another one by now.
     is_stale: bool,
 }
@@ -58,31 +72,34 @@ impl Standing {
     /// Takes note of what has changed, tells the strategy where threads have come, and has some more armed.
     pub(super) fn tend(&mut self, probes: &mut Probes, rig: &mut Rig, adviser: &mut Adviser) {
         while let Some(change) = probes.change() {
-            self.change(change, rig);
+            self.change(change, probes, rig);
         }
         for probe in adviser.strategy.sites_to_probe() {
             if self.waiting.len() < MOST_WAITING && self.known.insert(probe.pc) {
                 self.waiting.push_back(probe);
             }
         }
-        self.tell(probes, rig, adviser);
-        self.arm_more(probes, rig);
+        self.tell(probes, adviser);
+        self.arm_more(probes, rig, adviser);
     }
 
-    fn change(&mut self, change: Change, rig: &mut Rig) {
+    fn change(&mut self, change: Change, probes: &Probes, rig: &mut Rig) {
+        let now = monotonic_ns();
         self.groups = change.groups;
         for tag in change.stands {
             if let Some(Some(place)) = self.places.get_mut(tag as usize) {
                 place.stands = true;
+                place.told = now;
+                self.news.push(place.tell(probes, tag, now));
                 self.armed += 1;
             }
         }
         self.hot += change.hot.len() as u64;
         for tag in change.hot.into_iter().chain(change.refused) {
-            self.take(tag);
+            self.leave(tag, probes, now);
         }
         for tag in change.fell {
-            if let Some(place) = self.take(tag).filter(|place| !place.is_stale) {
+            if let Some(place) = self.leave(tag, probes, now) {
                 self.waiting.push_back(place.probe);
             }
         }
@@ -98,33 +115,66 @@ impl Standing {
         self.places.get_mut(tag as usize)?.take()
     }
 
-    /// How many stand.
-    fn count(&self) -> usize {
-        let places = self.places.iter().flatten();
-        places.filter(|place| place.stands).count()
+    /// One does not stand any more; what it was, if the code is still the same.
+    fn leave(&mut self, tag: u32, probes: &Probes, now: u64) -> Option<Place> {
+        let mut place = self.take(tag).filter(|place| !place.is_stale)?;
+        if std::mem::take(&mut place.stands) {
+            let until = probes.hot_since(tag).unwrap_or(now);
+            self.news.push(place.tell(probes, tag, until));
+        }
+        Some(place)
     }
 
-    fn tell(&mut self, probes: &Probes, rig: &Rig, adviser: &mut Adviser) {
+    /// Whoever comes to these sites is let pass, and to others may be claimed.
+    pub(super) fn spare(&mut self, probes: &Probes, sites: &[u64]) {
+        let sites: HashSet<u64> = sites.iter().copied().collect();
         for (tag, place) in (0..).zip(&mut self.places) {
             let Some(place) = place.as_mut().filter(|place| place.stands) else {
                 continue;
             };
-            let arrivals = probes.arrivals(tag);
-            if arrivals > std::mem::replace(&mut place.counted, arrivals) && !place.is_stale {
-                adviser.strategy.seen(place.probe.site, &*rig.modules);
+            let spares = sites.contains(&place.probe.site);
+            if std::mem::replace(&mut place.is_spared, spares) != spares {
+                probes.spare(tag, spares);
             }
-        }
-        let count = self.count();
-        if std::mem::replace(&mut self.told, count) != count {
-            adviser.strategy.probes_stand(count);
         }
     }
 
-    /// Has the next ones armed, where the budget has something left.
-    fn arm_more(&mut self, probes: &mut Probes, rig: &Rig) {
+    /// Tells the strategy what has changed, and of all of them from time to time.
+    fn tell(&mut self, probes: &Probes, adviser: &mut Adviser) {
         let now = monotonic_ns();
+        if now >= self.told + nanos(TOLD) {
+            self.told = now;
+            for (tag, place) in (0..).zip(&mut self.places) {
+                if let Some(place) = place
+                    .as_mut()
+                    .filter(|place| place.stands && !place.is_stale)
+                {
+                    self.news.push(place.tell(probes, tag, now));
+                }
+            }
+        }
+        if !self.news.is_empty() {
+            adviser.strategy.stood(&std::mem::take(&mut self.news));
+        }
+    }
+
+    /// The next site that waits for a probe in this mapping: of those in functions in which no thread was seen, if there is one, as others may well prove hot.
+    fn next_waiting(&mut self, mapping: &Range<u64>, adviser: &Adviser) -> Option<SiteProbe> {
+        let some = || {
+            let all = self.waiting.iter().take(LOOKED_AT).enumerate();
+            all.filter(|(_, probe)| mapping.contains(&probe.pc))
+        };
+        let unseen = some().find(|(_, probe)| !adviser.strategy.is_executed(probe.site));
+        let (index, _) = unseen.or_else(|| some().next())?;
+        self.waiting.remove(index)
+    }
+
+    /// Has the next ones armed, where the budget has something left.
+    fn arm_more(&mut self, probes: &mut Probes, rig: &Rig, adviser: &Adviser) {
+        let now = monotonic_ns();
+        let purse = rig.means().purse;
         let is_under_way = self.places.iter().flatten().any(|place| !place.stands);
-        if is_under_way || now < self.next || rig.means().purse.left_s <= 0.0 {
+        if is_under_way || now < self.next || purse.left_s <= 0.0 {
             return;
         }
         let Some(first) = self.waiting.front() else {
@@ -136,34 +186,38 @@ impl Standing {
         };
         self.places.resize_with(MOST, || None);
         let mut armed = Vec::new();
-        for (tag, place) in (0..).zip(&mut self.places) {
-            if place.is_some() {
+        for (tag, index) in (0..).zip(0..self.places.len()) {
+            if self.places[index].is_some() {
                 continue;
             }
-            let next = self.waiting.front();
-            let next = next.filter(|probe| armed.len() < GROUP && mapping.contains(&probe.pc));
-            let Some(probe) = next.copied() else {
+            if armed.len() >= GROUP {
+                break;
+            }
+            let Some(probe) = self.next_waiting(&mapping, adviser) else {
                 break;
             };
-            self.waiting.pop_front();
             armed.push(Probe {
                 pc: RuntimeAddr(probe.pc),
                 recipe: probe.recipe,
                 tag,
             });
-            *place = Some(Place {
+            self.places[index] = Some(Place {
                 probe,
                 stands: false,
                 counted: 0,
+                told: now,
+                is_spared: false,
                 is_stale: false,
             });
         }
-        self.next = now
-            + nanos(if self.groups < MOST_GROUPS {
-                APART
-            } else {
-                GIVES_WAY
-            });
+        let apart = if self.groups < MOST_GROUPS {
+            APART
+        } else {
+            GIVES_WAY
+        };
+        let earned = COST.as_secs_f64() / (PART * purse.income).max(1e-9);
+        let earned = Duration::try_from_secs_f64(earned).unwrap_or(GIVES_WAY);
+        self.next = now.saturating_add(nanos(apart.max(earned)));
         let tags: Vec<u32> = armed.iter().map(|probe| probe.tag).collect();
         let order = Order {
             pid: rig.program.pid,
@@ -179,10 +233,13 @@ impl Standing {
 
     /// There are no probes any more.
     pub(super) fn end(&mut self, adviser: &mut Adviser) {
+        let places = self.places.iter().flatten();
+        let stood = places.filter(|place| place.stands && !place.is_stale);
+        let all: Vec<Stood> = stood.map(|place| place.gone()).collect();
         self.forget_code();
         self.places.clear();
-        if std::mem::take(&mut self.told) != 0 {
-            adviser.strategy.probes_stand(0);
+        if !all.is_empty() {
+            adviser.strategy.stood(&all);
         }
     }
 
@@ -190,8 +247,34 @@ impl Standing {
     pub(super) fn forget_code(&mut self) {
         self.waiting.clear();
         self.known.clear();
+        self.news.clear();
         for place in self.places.iter_mut().flatten() {
             place.is_stale = true;
+        }
+    }
+}
+
+impl Place {
+    /// Who has come since the strategy was told last, until then.
+    fn tell(&mut self, probes: &Probes, tag: u32, until: u64) -> Stood {
+        let arrivals = probes.arrivals(tag);
+        let count = arrivals.saturating_sub(std::mem::replace(&mut self.counted, arrivals));
+        let since = std::mem::replace(&mut self.told, until);
+        Stood {
+            lasted: Duration::from_nanos(until.saturating_sub(since)),
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            stands: self.stands,
+            ..self.gone()
+        }
+    }
+
+    /// It does not stand any more; who came is not known.
+    const fn gone(&self) -> Stood {
+        Stood {
+            site: SiteId(self.probe.site),
+            lasted: Duration::ZERO,
+            count: 0,
+            stands: false,
         }
     }
 }

@@ -187,7 +187,10 @@ impl Waiting {
         self.rest = SHORTEST_REST;
         let coming = match step {
             Step::Sample(time) => Coming::sample(time, &mut adviser.random),
-            Step::Arrival(time) => Coming::arrival(time, &mut adviser.random),
+            Step::Arrival(but, time) => {
+                profiler.spare(&but);
+                Coming::arrival(time, &mut adviser.random)
+            }
             Step::Wait(wait) => Coming::Site(wait),
             Step::Preempted => match self.for_preempted {
                 Some(kind) => Coming::Preempted(kind),

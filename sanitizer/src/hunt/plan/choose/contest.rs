@@ -74,7 +74,7 @@ mod tests {
     /// Check that what is trusted most wins, that nothing wins which is worth nothing, and that what has won is what others have to be better than.
     #[test]
     fn the_best_wins() {
-        let mut contest = Contest::new([1.0, 0.5, 0.1]);
+        let mut contest = Contest::new([1.0, 0.5, 0.1, 1.0]);
         assert!(contest.bar(Kind::Tried).0 == 0.0);
         let rest = |ms, worth, kind| Choice {
             worth,

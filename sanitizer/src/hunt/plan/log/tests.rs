@@ -17,7 +17,7 @@ use crate::hunt::{
         counts::Counts,
         event::{
             AddressId, Arrivals, Event, FunctionId, LetGo, MemberId, Met, Partner, SiteFacts,
-            SiteId, StallEnd, VariableId, What,
+            SiteId, StallEnd, Stood, VariableId, What,
         },
         prior,
         purse::Purse,
@@ -47,6 +47,7 @@ fn length(length_s: f64) -> Hunt {
         share: 0.01,
         length_s,
         seed: 1,
+        has_probes: false,
     }
 }
 
@@ -333,7 +334,7 @@ fn garbage_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        other.contains("17") && other.contains("reads version 2"),
+        other.contains("17") && other.contains("reads version 4"),
         "{other}"
     );
 
@@ -409,6 +410,16 @@ fn address() -> impl Strategy<Value = AddressId> {
     any::<u64>().prop_map(AddressId)
 }
 
+fn stood() -> impl Strategy<Value = Stood> {
+    let what = (site(), any::<Duration>(), any::<u32>(), any::<bool>());
+    what.prop_map(|(site, lasted, count, stands)| Stood {
+        site,
+        lasted,
+        count,
+        stands,
+    })
+}
+
 fn deed() -> impl Strategy<Value = Deed> {
     let time = any::<Duration>;
     prop_oneof![
@@ -421,7 +432,10 @@ fn deed() -> impl Strategy<Value = Deed> {
             }
         ),
         (time(), then()).prop_map(|(at_most, then)| Deed::Sample { at_most, then }),
-        time().prop_map(|at_most| Deed::Arrival { at_most }),
+        (vec(site(), 0..64), time()).prop_map(|(but, at_most)| Deed::Arrival {
+            but: but.into(),
+            at_most
+        }),
         Just(Deed::Preempted),
         (any::<u64>().prop_map(VariableId), time())
             .prop_map(|(variable, at_most)| Deed::Watch { variable, at_most }),
@@ -439,9 +453,9 @@ fn facts() -> impl Strategy<Value = SiteFacts> {
         option::of(any::<u64>().prop_map(VariableId)),
         option::of(any::<u32>().prop_map(MemberId)),
     );
-    let flags = any::<(bool, bool, bool)>();
+    let flags = any::<(bool, bool)>();
     (ids, flags, object).prop_map(|((site, function), flags, (variable, member))| {
-        let (writes, can_be_probed, is_new) = flags;
+        let (writes, can_be_probed) = flags;
         SiteFacts {
             site,
             function,
@@ -449,7 +463,6 @@ fn facts() -> impl Strategy<Value = SiteFacts> {
             variable,
             member,
             can_be_probed,
-            is_new,
         }
     })
 }
@@ -501,6 +514,7 @@ fn what() -> impl Strategy<Value = What> {
         vec(facts(), 0..50).prop_map(|sites| What::Code(sites.into())),
         Just(What::CodeGone),
         vec((site(), counts()), 0..20).prop_map(What::Told),
+        any::<u64>().prop_map(|function| What::New(FunctionId(function))),
         Just(What::WatchesAhead),
         time().prop_map(|apart| What::Profiles { apart }),
         (time(), vec(arrivals(), 0..64), vec(met(), 0..8), number()).prop_map(
@@ -511,7 +525,7 @@ fn what() -> impl Strategy<Value = What> {
                 cost_s
             }
         ),
-        any::<u32>().prop_map(|sites| What::Standing { sites }),
+        vec(stood(), 0..64).prop_map(|all| What::Stood(all.into())),
         any::<bool>().prop_map(What::SeesPreempted),
         site().prop_map(What::Seen),
         any::<u64>().prop_map(|function| What::Executes(FunctionId(function))),

@@ -131,7 +131,11 @@ pub(super) fn deed_in_words(deed: &Deed) -> String {
             time(*at_most),
             then_in_words(*then)
         ),
-        Deed::Arrival { at_most } => format!("wait at all probes for {}", time(*at_most)),
+        Deed::Arrival { but, at_most } => format!(
+            "wait at all probes but {} for {}",
+            but.len(),
+            time(*at_most)
+        ),
         Deed::Preempted => "take a preempted thread".to_owned(),
         Deed::Watch { variable, at_most } => {
             format!("watch {:#x} for {}", variable.0, time(*at_most))
@@ -185,10 +189,18 @@ fn what_in_words(what: &What) -> String {
     match what {
         What::Code(sites) => format!("{} sites", sites.len()),
         What::Told(sites) => format!("told of {} sites from before", sites.len()),
+        What::New(function) => format!("{:#x} is a new function", function.0),
         What::CodeGone => "other code may stand at all addresses".to_owned(),
         What::WatchesAhead => "an address can be watched before a thread comes".to_owned(),
         What::Profiles { apart } => format!("sites can be profiled, {} apart", time(*apart)),
-        What::Standing { sites } => format!("probes stand at {sites} sites"),
+        What::Stood(all) => {
+            let stand = all.iter().filter(|one| one.stands).count();
+            let came: u64 = all.iter().map(|one| u64::from(one.count)).sum();
+            format!(
+                "of {} sites probes stand at {stand}; {came} threads came there",
+                all.len()
+            )
+        }
         What::SeesPreempted(true) => "it is seen which threads are preempted".to_owned(),
         What::SeesPreempted(false) => "preempted threads are not seen any more".to_owned(),
         What::Seen(site) => format!("a thread was seen at {}", place(*site)),

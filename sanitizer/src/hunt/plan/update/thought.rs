@@ -32,9 +32,15 @@ impl Knowledge {
         Beta::prior(odds, prior::COMES_WEIGHT).with(seen.came, seen.missed)
     }
 
-    /// Whether others use the bytes of sites that name, and write, as those of a class do.
-    fn uses_of_kind(&self, class: usize, now: f64) -> Beta {
-        let seen = self.uses[kind_index(class)].at(now, prior::HALF_LIFE);
+    /// Which sites are like this one, where it is learned whether others use their bytes.
+    pub(super) fn kind_of_use(&self, number: Number) -> usize {
+        let kind = kind_index(self.catalogue.class(number));
+        kind + 4 * usize::from(self.catalogue.has_probe(number))
+    }
+
+    /// Whether others use the bytes of sites that are like this one.
+    fn uses_of_kind(&self, number: Number, now: f64) -> Beta {
+        let seen = self.uses[self.kind_of_use(number)].at(now, prior::HALF_LIFE);
         Beta {
             yes: seen.used,
             no: seen.unused,
@@ -55,7 +61,7 @@ impl Knowledge {
         let object = object_of(facts);
         Circumstances {
             comes: self.comes(class, now).mean(),
-            uses: self.uses_of_kind(class, now),
+            uses: self.uses_of_kind(number, now),
             writes: facts.writes,
             names: kind(class).0,
             meets_s: self.meets_s(),

@@ -79,6 +79,9 @@ impl Knowledge {
         self.count_seen(now, number, seen, false);
         let told = self.told.sites.entry(number).or_default();
         told.add_at(now, prior::HALF_LIFE, seen);
+        if seen.shows_tries() && self.catalogue.is_untried(number) {
+            self.is_tried(number);
+        }
         let facts = self.catalogue.facts(number).copied();
         if let Some(facts) = facts.filter(|_| seen.came > 0.0) {
             self.catalogue.executes(facts.function);

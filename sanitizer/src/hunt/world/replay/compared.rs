@@ -124,6 +124,7 @@ pub(super) fn compare(index: &Index<'_>, conditions: &Conditions) -> Vec<Figure>
                     share: conditions.share,
                     length_s: conditions.length_s,
                     seed,
+                    has_probes: false,
                 };
                 let mut planner = who.planner(index, &program, conditions.costs, seed);
                 replay(index, planner.as_mut(), &hunt, who.most_stalls())

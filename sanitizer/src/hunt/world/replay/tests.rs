@@ -28,6 +28,7 @@ const MINUTE: Hunt = Hunt {
     share: 0.02,
     length_s: 60.0,
     seed: 1,
+    has_probes: false,
 };
 /// What three sites access, and a lock that is held at the first two.
 const SHARED: u64 = 0x1000;
@@ -41,7 +42,6 @@ fn made() -> Recorded {
             site: SiteId(number),
             function: FunctionId(number),
             can_be_probed: false,
-            is_new: false,
             writes: true,
             variable: None,
             member: None,

@@ -129,7 +129,6 @@ impl<'a> Reading<'a> {
                 site: SiteId(0),
                 function: FunctionId(base + of_code.function),
                 can_be_probed: false,
-                is_new: false,
                 writes: of_code.writes,
                 variable: match of_code.names {
                     Names::Variable(offset) => Some(VariableId(base + offset)),
@@ -149,7 +148,6 @@ impl<'a> Reading<'a> {
                     site: SiteId(0),
                     function: FunctionId(0),
                     can_be_probed: false,
-                    is_new: false,
                     writes: true,
                     variable: None,
                     member: None,

@@ -86,7 +86,6 @@ impl KeptFacts {
             variable: kept.variable,
             member: kept.member,
             can_be_probed: false,
-            is_new: false,
         })
     }
 }

@@ -145,6 +145,9 @@ fn what_is_hot_is_removed() {
         (told_hot(&mut gates), probes.arrivals(99)),
         (1, HOT_HITS - 1)
     );
+    let is_past = |since| since < monotonic_ns();
+    assert!(probes.hot_since(99).is_some_and(is_past));
+    assert_eq!(probes.hot_since(cold[0].tag), None);
     target.ask("c 1");
     probes.remove_hot().unwrap();
     let change = next_change(&mut probes);
@@ -231,7 +234,7 @@ fn wait_for_stop(tid: u32) -> Stop {
     }
 }
 
-/// Check that whoever comes to a probe is claimed once and stopped at the next instruction, before the access, while that is asked for: not after the time, not while there is something in
+/// Check that whoever comes to a probe is claimed once and stopped at the next instruction, before the access, while that is asked for: not at probes that are spared, not after the time, not while there is something in
 /// hand, not beyond the budget, and not where the signal would not be harmless.
 #[test]
 fn arrivals_are_stopped() {
@@ -272,6 +275,23 @@ fn arrivals_are_stopped() {
     target.ask("c 1");
     assert_eq!(passed(), 0);
     control.events.delivery.store(signal as u64, SeqCst);
+    // At those that are spared nobody is, and all are counted.
+    let before = target.arrivals(&probes, &some);
+    for probe in &some {
+        probes.spare(probe.tag, true);
+    }
+    target.ask("c 1");
+    assert_eq!(passed(), 0);
+    let after = target.arrivals(&probes, &some);
+    assert!(
+        before
+            .iter()
+            .zip(after)
+            .all(|(before, after)| after == before + 1)
+    );
+    for probe in &some {
+        probes.spare(probe.tag, false);
+    }
     for round in 1..=3 {
         target.child.send_line("c 1");
         assert_eq!(wait_for_stop(tid), Stop::Signal(signal));
