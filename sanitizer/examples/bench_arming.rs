@@ -18,7 +18,7 @@ use gwp_race::{
         gates::{GateLog, Gates},
         open_files::raise_files,
         perf::{EventOptions, WatchKind},
-        process::{Urgency, hurry},
+        process::{Bell, Employer, Urgency, WorkClock, hurry},
     },
     tracee::threads,
 };
@@ -53,8 +53,11 @@ fn main() -> anyhow::Result<()> {
     let mut arming = Arming::new(pid, delivery, PERIOD, COOKIE, Processors::default());
     let start = Instant::now();
     // Nobody waits for it.
-    let bell = std::sync::Arc::new(gwp_race::kernel::process::Bell::new()?);
-    arming.choose_events(threads.len(), &gates, &bell)?;
+    let employer = Employer {
+        bell: std::sync::Arc::new(Bell::new()?),
+        clock: WorkClock::of_share(1),
+    };
+    arming.choose_events(threads.len(), &gates, &employer)?;
     for tid in tids() {
         if arming.seize(tid)? {
             arming.open(tid, &gates)?;

@@ -53,6 +53,7 @@ fn decisions_are_told_in_words() {
 /// carries metadata, which is told in other words, and in a run that is over at once.
 #[test]
 fn silence_says_what_to_change() {
+    const TRIES: usize = 5;
     let said = |words: &[&str]| {
         let mut command = Command::new(gwp_race());
         let output = command.args(words).stdin(Stdio::null()).output().unwrap();
@@ -77,6 +78,9 @@ fn silence_says_what_to_change() {
         bare.contains("carries metadata, so no race can be found") && !bare.contains("under load"),
         "{bare}"
     );
-    let short = said(&["run", "--", program.to_str().unwrap(), "0"]);
-    assert!(!short.contains("under load"), "{short}");
+    // On a machine with much else to do it may be over only after a while.
+    let mut shorts = (1..=TRIES).map(|_| said(&["run", "--", program.to_str().unwrap(), "0"]));
+    let tries = shorts.position(|short| !short.contains("under load"));
+    println!("over at once in try {:?}", tries.map(|before| before + 1));
+    assert!(tries.is_some());
 }

@@ -11,4 +11,6 @@ pub struct Arrivals {
     pub credit_ns: AtomicU64,
     /// Arrivals, whosoever and whether counted at a probe or not: each has cost the thread a trap.
     pub hits: AtomicU64,
+    /// How often the process has forked: its children have the probes in their code as well, and nobody looks after those.
+    pub forks: AtomicU64,
 }

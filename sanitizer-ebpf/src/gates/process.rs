@@ -30,9 +30,10 @@ use super::{
 };
 
 /// From `include/uapi/linux/sched.h`.
+const CLONE_VM: u64 = 0x100;
 const CLONE_THREAD: u64 = 0x0001_0000;
 
-/// Threads of the watched process.
+/// Threads of the watched process, and children with memory of their own.
 #[raw_tracepoint]
 fn newtask(ctx: RawTracePointContext) -> i32 {
     // SAFETY: the arguments of `task_newtask` are (struct task_struct *, unsigned long).
@@ -40,11 +41,15 @@ fn newtask(ctx: RawTracePointContext) -> i32 {
         let args = ctx.as_ptr().cast::<u64>();
         (*args, *args.add(1))
     };
-    if flags & CLONE_THREAD == 0 {
+    if flags & (CLONE_THREAD | CLONE_VM) == CLONE_VM {
         return 0;
     }
     let Some(control) = control() else { return 0 };
     if !is_watched(control, current_tgid(control)) {
+        return 0;
+    }
+    if flags & CLONE_THREAD == 0 {
+        atomic::add(&control.arrivals.forks, 1);
         return 0;
     }
     count(control, Counter::Threads);

@@ -26,7 +26,12 @@ pub(super) fn claim(control: &Control, word: u64, now: u64) -> bool {
     atomic::store(&control.claim.again, 0);
     atomic::store(&control.claim.stack_pointer, 0);
     stands(control, now);
-    true
+    // Some gates can be interrupted here, for so long that the tracer takes this claim for one whose stop was lost.
+    let is_ours = atomic::load(&control.phase) == claimed;
+    if !is_ours {
+        atomic::replace(&control.watchdog.standing_since_ns, now, 0);
+    }
+    is_ours
 }
 
 /// From here on the current thread stands still, and the watchdog looks after it.

@@ -301,7 +301,7 @@ impl Budget {
         control.budget.spent_ns.fetch_add(ns, SeqCst);
     }
 
-    /// Charges what a burst of probes has cost: threads came to them, which took so long, ns. The work for it is a part of the tracer's, and so is charged with that.
+    /// Charges what a burst of probes has cost: threads came to them, which took so long, ns. The work for it is handed over to the clock, and so is charged with the tracer's.
     /// The result is what it has cost in all, ns.
     pub fn charge_burst(&self, control: &Control, hits_ns: u64, worked_ns: u64) -> u64 {
         control.budget.spent_ns.fetch_add(hits_ns, SeqCst);

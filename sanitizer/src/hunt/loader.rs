@@ -16,7 +16,7 @@ use std::{
 use super::modules::{Changes, ModuleSet, RefreshError, Shelf};
 use crate::kernel::{
     KernelError, descriptors, fault,
-    process::{self, Bell, Urgency, WorkClock},
+    process::{self, Bell, Employer, Urgency, WorkClock},
     tables::Tables,
 };
 
@@ -50,7 +50,7 @@ struct Answer {
 pub struct Loader {
     requests: Sender<Request>,
     answers: Receiver<Answer>,
-    bell: Arc<Bell>,
+    employer: Employer,
     /// Of the last request: earlier ones are of no interest any more.
     ticket: u64,
     /// CPU time that reading the memory map took in the last scan.
@@ -63,26 +63,29 @@ impl Loader {
     /// # Errors
     /// Fails where no thread or eventfd(2) can be had.
     pub fn start(tables: Tables, clock: WorkClock) -> Result<Self, KernelError> {
-        let bell = Arc::new(Bell::new()?);
+        let employer = Employer {
+            bell: Arc::new(Bell::new()?),
+            clock,
+        };
         fault::before("clone", || "the loader's thread".to_owned())?;
         let (requests, asked) = mpsc::channel();
         let (told, answers) = mpsc::channel();
-        let ring = Arc::clone(&bell);
+        let of_thread = employer.clone();
         std::thread::Builder::new()
             .name("gwp-race-loader".to_owned())
             .spawn(move || {
                 process::hurry(Urgency::Usual);
                 // Should it wait for a file for ever, the events and the socket are to end with the tracer all the same.
-                if let Err(error) = descriptors::own_table_of_maps(&[ring.as_fd()]) {
+                if let Err(error) = descriptors::own_table_of_maps(&[of_thread.bell.as_fd()]) {
                     tracing::debug!(%error, "the loader shares the tracer's descriptors");
                 }
-                serve(tables, &asked, &told, &ring, &clock);
+                serve(tables, &asked, &told, &of_thread);
             })
             .map_err(|cause| KernelError::other("clone", "the loader's thread", cause))?;
         Ok(Self {
             requests,
             answers,
-            bell,
+            employer,
             ticket: 0,
             reading: Duration::ZERO,
         })
@@ -135,19 +138,19 @@ impl Loader {
     /// Readable when an answer may have come, until it is [heard](Self::hear).
     #[must_use]
     pub fn news(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.employer.bell.as_fd()
     }
 
-    /// What makes it readable: others who work for the engine's thread ring it as well.
+    /// What makes it readable, and counts what is worked: others who work for the engine's thread have it as well.
     #[must_use]
-    pub const fn bell(&self) -> &Arc<Bell> {
-        &self.bell
+    pub const fn employer(&self) -> &Employer {
+        &self.employer
     }
 
     /// Takes note that it is readable. Whoever has waited for it does so, whether or not it is answers that he looks for now: an answer can be
     /// taken before it is told of, and what nobody hears would let nobody sleep.
     pub fn hear(&self) {
-        self.bell.silence();
+        self.employer.bell.silence();
     }
 
     /// How long there is to be no other scan, so that scans take at most a part of a budget (a fraction of the target's time): what one costs
@@ -219,8 +222,7 @@ fn serve(
     mut tables: Tables,
     asked: &Receiver<Request>,
     told: &Sender<Answer>,
-    ring: &Bell,
-    clock: &WorkClock,
+    employer: &Employer,
 ) {
     let mut modules = ModuleSet::default();
     let mut shelf = Shelf::default();
@@ -247,11 +249,10 @@ fn serve(
                 }))
             }
         };
-        clock.hand_over();
         if told.send(Answer { ticket, scan }).is_err() {
             return;
         }
-        ring.ring();
+        employer.tell();
     }
 }
 

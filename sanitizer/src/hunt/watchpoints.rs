@@ -7,7 +7,7 @@
 //! racing thread by itself. With more threads than that, the processors are cheaper, whatever the number of
 //! threads; the gate then tells whose access it was.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use crate::{
     addr::RuntimeAddr,
@@ -17,7 +17,7 @@ use crate::{
         cpus,
         gates::{Gate, Gates},
         perf::{EventOptions, PerfEvent, WatchKind},
-        process::Bell,
+        process::Employer,
     },
 };
 
@@ -49,20 +49,24 @@ impl Default for Watchpoints {
 }
 
 impl Watchpoints {
-    /// Two on each processor of those that are online, disarmed. `bell` rings when they may be ready for what they are prepared for.
+    /// Two on each processor of those that are online, disarmed. `employer` is told when they may be ready for what they are prepared for.
     ///
     /// # Errors
     /// Fails where perf_event_open(2) does: `ENOSPC` where two of a processor's four breakpoints are not to be had,
     /// because others have them on that processor or in some thread, or none would be left for the program's
     /// threads; `EACCES` without CAP_PERFMON. And where it is not known which processors are online.
-    pub fn on_cpus(gates: &Gates, online: &[u32], bell: &Arc<Bell>) -> Result<Self, KernelError> {
+    pub fn on_cpus(
+        gates: &Gates,
+        online: &[u32],
+        employer: &Employer,
+    ) -> Result<Self, KernelError> {
         if online.is_empty() {
             let cause = "/sys/devices/system/cpu/online does not say; is /sys mounted?";
             return Err(KernelError::other("finding", "the processors", cause));
         }
         let mut cpus = Cpus {
             breakpoints: Vec::new(),
-            bytes: CpuWatch::new(Arc::clone(bell))?,
+            bytes: CpuWatch::new(employer.clone())?,
         };
         cpus.complete(gates, online)?;
         Ok(Self::Cpus(cpus))

@@ -19,7 +19,7 @@ use std::{
 use super::{
     KernelError, fault,
     perf::{PerfEvent, WatchKind},
-    process::{self, Bell, Urgency},
+    process::{self, Employer, Urgency},
 };
 use crate::addr::RuntimeAddr;
 
@@ -36,8 +36,8 @@ struct Shared {
     /// The thread has locked them in order to change them, and has found that they are to be changed.
     is_changing: AtomicBool,
     end: AtomicBool,
-    /// Who waits for them is told by this when they may be what they are to be.
-    bell: Arc<Bell>,
+    /// Whoever waits for them is told when they may be what they are to be.
+    employer: Employer,
 }
 
 #[derive(Debug)]
@@ -50,11 +50,11 @@ struct Watch {
 }
 
 impl CpuWatch {
-    /// Those of no processor yet. `bell` rings when they may be what they are to be.
+    /// Those of no processor yet. `employer` is told when they may be what they are to be.
     ///
     /// # Errors
     /// Fails where no thread can be had.
-    pub fn new(bell: Arc<Bell>) -> Result<Self, KernelError> {
+    pub fn new(employer: Employer) -> Result<Self, KernelError> {
         fault::before("clone", || "the thread for watchpoints".to_owned())?;
         let shared = Arc::new(Shared {
             watch: Mutex::new(Watch {
@@ -64,7 +64,7 @@ impl CpuWatch {
             }),
             is_changing: AtomicBool::new(false),
             end: AtomicBool::new(false),
-            bell,
+            employer,
         });
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -96,7 +96,7 @@ impl CpuWatch {
         watch.events.retain(|(cpu, _)| cpus.contains(cpu));
     }
 
-    /// Sees to it that they are of this kind, while they are disarmed; false while they are not yet, until the bell has rung.
+    /// Sees to it that they are of this kind, while they are disarmed; false while they are not yet, until it was told.
     pub fn prepare(&self, kind: WatchKind) -> bool {
         let Some(mut watch) = self.shared.watch() else {
             return false;
@@ -210,7 +210,7 @@ impl Shared {
             }
             drop(watch);
             // Also where nothing was to be changed: whoever has asked meanwhile was told to wait.
-            self.bell.ring();
+            self.employer.tell();
             std::thread::park();
         }
     }
@@ -240,7 +240,7 @@ mod tests {
         const LOOKS: usize = 20;
         /// A grace period takes a few hundredths of a second.
         const LIMIT: Duration = Duration::from_secs(5);
-        let bell = &watch.shared.bell;
+        let bell = &watch.shared.employer.bell;
         let look = |_: &usize| {
             let is_ready = watch.prepare(kind);
             if !is_ready {
@@ -260,8 +260,11 @@ mod tests {
         use WatchKind::{ReadsAndWrites, Writes};
         let event =
             PerfEvent::watchpoint_on_cpu(0).expect("a breakpoint of processor 0: run as root");
-        let bell = Arc::new(Bell::new().expect("an eventfd"));
-        let watch = CpuWatch::new(bell).expect("a thread");
+        let employer = Employer {
+            bell: Arc::new(process::Bell::new().expect("an eventfd")),
+            clock: process::WorkClock::of_share(1),
+        };
+        let watch = CpuWatch::new(employer.clone()).expect("a thread");
         watch.add(0, event).expect("it is for writes");
         let arm = |kind| watch.watch(NOWHERE, 8, kind);
 

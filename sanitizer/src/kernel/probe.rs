@@ -18,7 +18,8 @@ use super::{
     gates::{Gate, GateLog, Gates},
     perf::{Delivery, EventOptions, PerfEvent, WatchKind},
     probes::{BurstError, Order, Probe, Probes},
-    process, ptrace,
+    process::{self, WorkClock},
+    ptrace,
 };
 use crate::{addr::RuntimeAddr, insn::x86_64::Recipe};
 
@@ -160,7 +161,7 @@ pub fn burst(child: &PausedChild, mapping: Range<u64>) -> Result<(), BurstError>
     const DURATION: Duration = Duration::from_millis(1);
     let gates = Gates::load(GateLog::Off)?;
     trap_cost_ns(&gates)?;
-    let mut probes = Probes::load(&gates)?;
+    let mut probes = Probes::load(&gates, WorkClock::of_share(1))?;
     let probe = Probe {
         pc: probed_address(),
         recipe: Recipe::NOTHING,

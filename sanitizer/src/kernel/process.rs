@@ -17,7 +17,7 @@ pub use news::Ear;
 #[cfg(test)]
 pub(crate) use news::testing;
 pub use time::{CpuClock, monotonic_ns, nanos, parent_cpu_time_ns, thread_cpu_time_ns};
-pub use work::WorkClock;
+pub use work::{Employer, WorkClock};
 
 /// The calling process gets SIGKILL when the thread that started it ends.
 ///
@@ -153,6 +153,24 @@ pub fn child_state(pid: u32) -> Result<ChildState, KernelError> {
 pub fn kill_child(pid: u32) {
     // SAFETY: kill touches no memory, and the id is the child's until it is waited for.
     unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+}
+
+/// The calling thread's id.
+#[must_use]
+pub fn thread_id() -> u32 {
+    // SAFETY: the call takes no memory.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// Waits until a thread of this process, which was joined, is gone for the kernel too: that tells of its end before it lets go whom the thread has traced (`exit_mm` and
+/// `exit_notify` in `do_exit` of `kernel/exit.c`).
+pub fn wait_for_end_of_thread(tid: u32) {
+    /// It takes some microseconds, unless it does not get a processor.
+    const LOOK: Duration = Duration::from_micros(100);
+    let thread = format!("/proc/self/task/{tid}");
+    while std::fs::symlink_metadata(&thread).is_ok() {
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Names the calling process, up to 15 bytes, for ps(1) and the like.

@@ -1,11 +1,11 @@
 //! Which events there are: those of threads or of processors, inherited or not.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::hunt::clocks::Clocks;
 use crate::hunt::watchpoints::Watchpoints;
 use crate::kernel::gates::Gates;
-use crate::kernel::process::Bell;
+use crate::kernel::process::Employer;
 use crate::kernel::{KernelError, cpus};
 
 use super::{Arming, PATIENCE, Thread};
@@ -68,7 +68,7 @@ impl Arming {
         self.patience == 0 && !self.suits(threads)
     }
 
-    /// Chooses the events for a process of so many threads; no stall may be under way. `bell` rings when those of processors may be ready for what they are
+    /// Chooses the events for a process of so many threads; no stall may be under way. `employer` is told when those of processors may be ready for what they are
     /// prepared for.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Arming {
         &mut self,
         threads: usize,
         gates: &Gates,
-        bell: &Arc<Bell>,
+        employer: &Employer,
     ) -> Result<(), KernelError> {
         let online = cpus::online();
         self.clocks.complete(gates, &online)?;
@@ -91,7 +91,7 @@ impl Arming {
         }
         // Whoever has them may end.
         self.patience = PATIENCE;
-        let watched = self.watch_processors(threads, gates, &online, bell);
+        let watched = self.watch_processors(threads, gates, &online, employer);
         if !self.clocks.are_by_cpu() && !self.watchpoints.are_by_cpu() {
             self.lent = None;
         }
@@ -103,7 +103,7 @@ impl Arming {
         threads: usize,
         gates: &Gates,
         online: &[u32],
-        bell: &Arc<Bell>,
+        employer: &Employer,
     ) -> Result<(), KernelError> {
         if self.lent.is_none() {
             self.lent = self.processors.lend();
@@ -116,7 +116,7 @@ impl Arming {
             self.clocks = Clocks::on_cpus(self.period, gates, online)?;
         }
         if !self.watchpoints.are_by_cpu() && threads > 1 {
-            self.watchpoints = Watchpoints::on_cpus(gates, online, bell)?;
+            self.watchpoints = Watchpoints::on_cpus(gates, online, employer)?;
             for thread in self.threads.values_mut() {
                 thread.breakpoint = None;
             }

@@ -102,7 +102,8 @@ impl Engine {
             setup.strategy = Name::Clock;
         }
         let adviser = Adviser::new(&setup, random);
-        let (profiler, refusal) = Profiler::new(setup.probes && !substitutes, &gates);
+        let (profiler, refusal) =
+            Profiler::new(setup.probes && !substitutes, &gates, budget.clock().clone());
         let mut engine = Self {
             sampler: Sampler::new(generation),
             crew: Crew::new(setup.max_overhead),

@@ -142,7 +142,7 @@ impl Engine {
     /// A thread stands at the end of an exec. It is armed; the modules are read when it runs again.
     pub(super) fn on_exec(&mut self, tid: u32) -> Result<(), EngineError> {
         self.begin_start_up();
-        self.profiler.forget();
+        self.profiler.forget(&self.rig);
         self.sampler.forget_caught(&mut self.rig);
         self.crew.creations.forget_all();
         self.sampler.abandon(&mut self.rig);

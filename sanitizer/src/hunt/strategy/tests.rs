@@ -9,8 +9,9 @@ const PAGE: &str = include_str!("../../../../docs/how-it-works.md");
 const SECTION: &str = "### Decisions\n";
 
 /// What the engine adds to the words of strategies: ways to a place without a wait, and what comes of watching a variable, or of a claim.
-const OF_ENGINE: [&str; 6] = [
+const OF_ENGINE: [&str; 7] = [
     "clock",
+    "arrival",
     "preempted",
     "variable",
     "written",

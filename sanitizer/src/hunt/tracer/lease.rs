@@ -29,6 +29,8 @@ pub(super) struct Lease<'a> {
 pub(super) struct Over {
     /// For the next one.
     pub(super) lasting: Lasting,
+    /// The thread whose end lets go whoever it still holds.
+    pub(super) tid: u32,
     /// There is none: the tracer's part of the daemon is gone, or does not listen. The exit code.
     pub(super) end: Option<u8>,
 }
@@ -49,7 +51,11 @@ impl Lease<'_> {
             Err(text) => {
                 outbox.send(&Notice::Failed(text));
                 let end = outbox.is_pending().then_some(FAILED);
-                return Over { lasting, end };
+                return Over {
+                    lasting,
+                    tid: process::thread_id(),
+                    end,
+                };
             }
         };
         outbox.send(&Notice::Debug(format!("threads are stopped by {delivery}")));
@@ -69,6 +75,7 @@ impl Lease<'_> {
         lasting.clock.hand_over();
         Over {
             lasting,
+            tid: process::thread_id(),
             end: is_over.then_some(code),
         }
     }

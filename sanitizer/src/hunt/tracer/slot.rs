@@ -112,6 +112,7 @@ impl Keeper {
                     return FAILED;
                 }
             };
+            process::wait_for_end_of_thread(over.tid);
             lasting = over.lasting;
             if let Some(code) = over.end {
                 return code;

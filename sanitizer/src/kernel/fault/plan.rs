@@ -29,7 +29,7 @@ const RECORD: usize = 64;
 const NAME: usize = 56;
 
 /// Every kind of call that is announced.
-const CALLS: [&str; 31] = [
+const CALLS: [&str; 37] = [
     "ptrace(PTRACE_SEIZE)",
     "ptrace(PTRACE_CONT)",
     "ptrace(PTRACE_LISTEN)",
@@ -61,6 +61,12 @@ const CALLS: [&str; 31] = [
     "pidfd_open",
     "timer_create",
     "timer_settime",
+    "bpf(BPF_LINK_CREATE)",
+    "ioctl(PAGEMAP_SCAN)",
+    "ioctl(PERF_EVENT_IOC_PERIOD)",
+    "ioctl(PERF_EVENT_IOC_REFRESH)",
+    "open",
+    "get_robust_list",
 ];
 
 struct Plan {
@@ -167,5 +173,50 @@ impl Fault {
             numbers: first..=last,
             action,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    /// Calls that are announced in the sources of a folder, by what stands there: a name, or a constant of one.
+    fn announced(folder: &Path, all: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.ends_with("fault") {
+                // These words stand there, too.
+            } else if path.is_dir() {
+                announced(&path, all);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let beginnings = ["fault::before(", "self.before(", "const CALL: &str ="];
+                let rests = beginnings
+                    .iter()
+                    .flat_map(|beginning| text.split(beginning).skip(1));
+                let names =
+                    rests.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
+                all.extend(names.map(str::to_owned));
+            }
+        }
+    }
+
+    /// Check that each call which is announced somewhere is in the list: one that is not ends whoever makes it, where faults are tried.
+    #[test]
+    fn all_calls_are_known() {
+        let mut all = BTreeSet::new();
+        announced(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kernel"),
+            &mut all,
+        );
+        announced(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/hunt"),
+            &mut all,
+        );
+        let known: BTreeSet<String> = CALLS.iter().map(|call| (*call).to_owned()).collect();
+        let missing: Vec<_> = all.difference(&known).collect();
+        assert!(all.len() > 20 && missing.is_empty(), "{missing:?}");
     }
 }

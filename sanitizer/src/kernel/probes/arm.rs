@@ -67,7 +67,7 @@ pub(super) fn prepare(shared: &Shared, programs: [RawFd; 2]) -> Result<Programs,
     // SAFETY: whoever has started this thread keeps them open until it is told that this is done. From then on the numbers are those of the
     // thread's own table, in which nobody closes them.
     let [burst, standing] = programs.map(|program| unsafe { BorrowedFd::borrow_raw(program) });
-    descriptors::own_table_of_maps(&[burst, standing, shared.bell.as_fd()])
+    descriptors::own_table_of_maps(&[burst, standing, shared.employer.bell.as_fd()])
         .map_err(|cause| KernelError::other("unshare", "the descriptors of probes", cause))?;
     Ok(Programs { burst, standing })
 }
@@ -117,7 +117,7 @@ pub(super) fn serve(
         if told.send(news).is_err() {
             return;
         }
-        shared.bell.ring();
+        shared.employer.tell();
     }
 }
 

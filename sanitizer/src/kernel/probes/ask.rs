@@ -50,6 +50,12 @@ impl Probes {
         self.changes.pop_front()
     }
 
+    /// Whether too many come to one: it is to be removed.
+    #[must_use]
+    pub fn is_hot(&self, tag: u32) -> bool {
+        self.shared.is_hot(tag)
+    }
+
     /// How often threads of the process have come to one since it stands.
     #[must_use]
     pub fn arrivals(&self, tag: u32) -> u64 {
@@ -61,8 +67,7 @@ impl Probes {
     /// When too many had come to one, CLOCK_MONOTONIC ns; `None` while that is not so.
     #[must_use]
     pub fn hot_since(&self, tag: u32) -> Option<u64> {
-        let since = self.shared.standing(tag)?.hot_ns.load(SeqCst);
-        (since != 0).then_some(since)
+        self.shared.hot_since(tag)
     }
 
     /// Whoever comes to one is let pass from now on, and only counted; or may be claimed again.
@@ -79,6 +84,17 @@ impl Shared {
         let pointer = self.standing.pointer(usize::try_from(tag).ok()?)?;
         // SAFETY: the pointer is into a mapping that lives as long as `self`, and all fields are atomics.
         Some(unsafe { &*pointer })
+    }
+
+    /// When too many had come to one of those that stand, CLOCK_MONOTONIC ns; `None` while that is not so.
+    fn hot_since(&self, tag: u32) -> Option<u64> {
+        let since = self.standing(tag)?.hot_ns.load(SeqCst);
+        (since != 0).then_some(since)
+    }
+
+    /// Whether too many come to one of those that stand.
+    pub(super) fn is_hot(&self, tag: u32) -> bool {
+        self.hot_since(tag).is_some()
     }
 
     /// Nobody is counted or claimed at any of those that stand.

@@ -16,7 +16,7 @@ use nix::sys::utsname::uname;
 
 use crate::kernel::gates::{Gates, is_refusal, shared};
 use crate::kernel::object::{GATES_OBJECT, PROBES_OBJECT};
-use crate::kernel::process::Bell;
+use crate::kernel::process::{Bell, Employer, WorkClock};
 use crate::kernel::shared::SharedArray;
 use crate::kernel::{KernelError, fault, settings};
 
@@ -39,12 +39,12 @@ pub fn is_new_enough() -> bool {
 }
 
 impl Probes {
-    /// Loads the programs. Nothing is probed yet, and no thread started: the calling process may still split. The gates must have run once in the pid
+    /// Loads the programs. What is worked for them is handed over to the clock. Nothing is probed yet, and no thread started: the calling process may still split. The gates must have run once in the pid
     /// namespace whose ids are meant ([`trap_cost_ns`](crate::kernel::calibrate::trap_cost_ns) has them run).
     ///
     /// # Errors
     /// Fails without the object, gates in the kernel, the rights or the features.
-    pub fn load(gates: &Gates) -> Result<Self, KernelError> {
+    pub fn load(gates: &Gates, clock: WorkClock) -> Result<Self, KernelError> {
         let failed =
             |what: &str, why: &str| KernelError::other("loading the probes", what, why.to_owned());
         if !is_new_enough() {
@@ -109,7 +109,10 @@ impl Probes {
             probes,
             uses,
             standing,
-            bell: Bell::new()?,
+            employer: Employer {
+                bell: Arc::new(Bell::new()?),
+                clock,
+            },
             stop: AtomicBool::new(false),
         };
         if let Some(control) = shared.control.pointer(0) {

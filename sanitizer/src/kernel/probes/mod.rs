@@ -30,7 +30,7 @@ use std::{
 
 use gwp_race_abi::{NO_REGISTER, probes as abi};
 
-use super::{KernelError, fault, process::Bell, shared::SharedArray};
+use super::{KernelError, fault, process::Employer, shared::SharedArray};
 use crate::{addr::RuntimeAddr, insn::x86_64::Recipe};
 
 pub use load::{OLDEST_KERNEL, is_new_enough};
@@ -103,7 +103,7 @@ pub struct Outcome {
     pub was_cut: bool,
     /// Traps that it has cost the program, also while probes were armed and removed. Each takes as long as an exception does and a microsecond.
     pub hits: u64,
-    /// CPU time for arming and removing, ns. (It is part of the process's.)
+    /// CPU time for arming and removing, ns. (The clock counts it as well.)
     pub cpu_ns: u64,
 }
 
@@ -152,7 +152,7 @@ struct Shared {
     probes: SharedArray<abi::Probe>,
     uses: SharedArray<abi::Use>,
     standing: SharedArray<abi::StandingProbe>,
-    bell: Bell,
+    employer: Employer,
     /// The burst is to end now.
     stop: AtomicBool,
 }
@@ -241,7 +241,7 @@ impl Probes {
     /// Readable when a burst is over, or probes stand that did not, or the other way round.
     #[must_use]
     pub fn news(&self) -> BorrowedFd<'_> {
-        self.shared.bell.as_fd()
+        self.shared.employer.bell.as_fd()
     }
 
     /// What has come of the burst, when it is over.
@@ -254,7 +254,7 @@ impl Probes {
 
     /// Hears what the thread has to tell.
     fn hear(&mut self) {
-        self.shared.bell.silence();
+        self.shared.employer.bell.silence();
         loop {
             let Some(thread) = &self.thread else {
                 return;

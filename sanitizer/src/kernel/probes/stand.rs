@@ -32,6 +32,8 @@ pub(super) struct Standing<'a> {
 struct Group {
     link: Link,
     pid: u32,
+    /// Of its places: they are its own as long as they say so.
+    turn: u64,
     probes: Vec<Probe>,
 }
 
@@ -58,15 +60,18 @@ impl<'a> Standing<'a> {
             && let Some(group) = self.groups.pop_front()
         {
             change.fell = tags(&group.probes);
-            self.end(&group.probes);
+            self.end(&group);
             drop(group.link);
         }
         match self.arm(order, probed) {
-            Ok(group) => {
-                let is_refused =
-                    |probe: &&Probe| !group.probes.iter().any(|stands| stands.tag == probe.tag);
-                let refused: Vec<Probe> = order.probes.iter().filter(is_refused).copied().collect();
-                change.refused = tags(&refused);
+            Ok((group, taken)) => {
+                let is_refused = |tag: &u32| {
+                    !taken.contains(tag) && !group.probes.iter().any(|stands| stands.tag == *tag)
+                };
+                change.refused = tags(&order.probes);
+                change.refused.retain(is_refused);
+                // Who has them has ended, and is about to give them free.
+                change.fell.extend(taken);
                 change.stands = tags(&group.probes);
                 self.groups.push_back(group);
                 self.try_out();
@@ -85,7 +90,12 @@ impl<'a> Standing<'a> {
         change
     }
 
-    fn arm(&self, order: &Order, probed: &mut BTreeSet<u64>) -> Result<Group, BurstError> {
+    /// The group that stands then, and the tags of probes whose places another one has.
+    fn arm(
+        &self,
+        order: &Order,
+        probed: &mut BTreeSet<u64>,
+    ) -> Result<(Group, Vec<u32>), BurstError> {
         let text = Text::of(order.pid, &order.mapping)?;
         let wanted = order.probes.iter().take(GROUP);
         let wanted: Vec<Probe> = wanted
@@ -95,21 +105,36 @@ impl<'a> Standing<'a> {
         let stands = self.places(order.pid);
         let (probes, offsets) = text.suitable(&wanted, probed, &stands)?;
         let turn = next_turn();
-        for probe in &probes {
-            self.begin(probe.tag, turn);
-        }
+        let all = probes.into_iter().zip(offsets);
+        let (free, taken): (Vec<_>, Vec<_>) =
+            all.partition(|(probe, _)| self.begin(probe.tag, turn));
+        let (probes, offsets): (Vec<Probe>, Vec<u64>) = free.into_iter().unzip();
+        let taken = taken.into_iter().map(|(probe, _)| probe.tag).collect();
         let cookies: Vec<u64> = probes.iter().map(|probe| cookie(turn, probe.tag)).collect();
-        let link = Link::new(self.program, order.pid, text.file(), &offsets, &cookies)?;
-        Ok(Group {
-            link,
-            pid: order.pid,
-            probes,
-        })
+        match Link::new(self.program, order.pid, text.file(), &offsets, &cookies) {
+            Ok(link) => {
+                let group = Group {
+                    link,
+                    pid: order.pid,
+                    turn,
+                    probes,
+                };
+                Ok((group, taken))
+            }
+            Err(error) => {
+                self.give_free(&probes, turn);
+                Err(error.into())
+            }
+        }
     }
 
-    /// Has those who come to a place counted from now on, from 0.
-    fn begin(&self, tag: u32, turn: u64) {
-        if let Some(probe) = self.shared.standing(tag) {
+    /// Has those who come to a place counted from now on, from 0; false where another group has it, of whoever was here before, too.
+    fn begin(&self, tag: u32, turn: u64) -> bool {
+        let Some(probe) = self.shared.standing(tag) else {
+            return false;
+        };
+        let is_free = probe.turn.compare_exchange(0, turn, SeqCst, SeqCst).is_ok();
+        if is_free {
             for word in [
                 &probe.hits,
                 &probe.since_ns,
@@ -119,8 +144,8 @@ impl<'a> Standing<'a> {
             ] {
                 word.store(0, SeqCst);
             }
-            probe.turn.store(turn, SeqCst);
         }
+        is_free
     }
 
     /// Waits for a time, unless some are hot.
@@ -132,12 +157,8 @@ impl<'a> Standing<'a> {
     }
 
     fn is_hot(&self, group: &Group) -> bool {
-        group.probes.iter().any(|probe| self.is_probe_hot(probe))
-    }
-
-    fn is_probe_hot(&self, probe: &Probe) -> bool {
-        let probe = self.shared.standing(probe.tag);
-        probe.is_some_and(|probe| probe.hot_ns.load(SeqCst) != 0)
+        let mut probes = group.probes.iter();
+        probes.any(|probe| self.shared.is_hot(probe.tag))
     }
 
     /// Removes the groups in which any is hot.
@@ -148,11 +169,14 @@ impl<'a> Standing<'a> {
                 break;
             };
             // Before all, that the program pays for it no longer.
-            let Group { link, probes, .. } = group;
+            let Group {
+                link, turn, probes, ..
+            } = group;
             drop(link);
-            let (hot, fell): (Vec<Probe>, Vec<Probe>) =
-                probes.iter().partition(|probe| self.is_probe_hot(probe));
-            self.end(&probes);
+            let (hot, fell): (Vec<Probe>, Vec<Probe>) = probes
+                .iter()
+                .partition(|probe| self.shared.is_hot(probe.tag));
+            self.give_free(&probes, turn);
             change.hot.extend(tags(&hot));
             change.fell.extend(tags(&fell));
         }
@@ -165,24 +189,33 @@ impl<'a> Standing<'a> {
         let mut change = Change::default();
         let groups = std::mem::take(&mut self.groups);
         for group in &groups {
-            self.end(&group.probes);
+            self.end(group);
             change.fell.extend(tags(&group.probes));
         }
+        let clock = &self.shared.employer.clock;
         std::thread::scope(|scope| {
             for Group { link, .. } in groups {
-                let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(link));
+                let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+                    drop(link);
+                    clock.hand_over();
+                });
             }
         });
         change
     }
 
     /// Nobody is counted or claimed there any more.
-    fn end(&self, probes: &[Probe]) {
+    fn end(&self, group: &Group) {
+        self.give_free(&group.probes, group.turn);
+    }
+
+    /// The same, of places that had this turn: those that another group has by now are its own.
+    fn give_free(&self, probes: &[Probe], turn: u64) {
         for probe in probes
             .iter()
             .filter_map(|probe| self.shared.standing(probe.tag))
         {
-            probe.turn.store(0, SeqCst);
+            let _ = probe.turn.compare_exchange(turn, 0, SeqCst, SeqCst);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::FileExt as _,
     path::Path,
     process::Command,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use nix::{sys::signal::Signal, unistd::Pid};
@@ -17,7 +17,7 @@ use crate::{
         calibrate::trap_cost_ns,
         gates::{GateLog, Gates},
         object::PROBES_OBJECT,
-        process,
+        process::{self, WorkClock},
     },
     tracee::testing::Child,
 };
@@ -81,6 +81,12 @@ mod standing;
 
 /// A burst of one test at a time: what the machine bears is not what is tested.
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// Has a test be the only one; `None` where there are no probes to be tried, as gwp-race was built without.
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    let is_built = !PROBES_OBJECT.is_empty();
+    is_built.then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 struct Target {
     child: Child,
@@ -207,7 +213,7 @@ fn with_gates() -> (Gates, Probes) {
     let gates =
         Gates::load(GateLog::Off).expect("the gates: run as root, after `cargo xtask build`");
     trap_cost_ns(&gates).unwrap();
-    let probes = Probes::load(&gates).expect("the programs are loaded");
+    let probes = Probes::load(&gates, WorkClock::of_share(1)).expect("the programs are loaded");
     (gates, probes)
 }
 
@@ -235,10 +241,9 @@ fn wait_for_outcome(probes: &mut Probes) -> Result<Outcome, BurstError> {
 /// and that the code is the file's again afterwards.
 #[test]
 fn arrivals_and_addresses_are_exact() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let mut target = Target::start();
     let mut probes = probes();
     // What is read by the pointer; on both ways from the jump.
@@ -289,10 +294,9 @@ fn arrivals_and_addresses_are_exact() {
 #[test]
 fn hot_code_is_let_alone() {
     const HITS: u64 = 50;
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let mut target = Target::start();
     let mut probes = probes();
     target.ask("s");
@@ -328,10 +332,9 @@ fn hot_code_is_let_alone() {
 /// when it is over.
 #[test]
 fn others_are_not_touched() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let mut target = Target::start();
     let exe = target.child.exe();
     let mut other = Target::of(Child::start(
@@ -359,10 +362,9 @@ fn others_are_not_touched() {
 /// outside of the mapping; and that such a mapping must be private code of a file.
 #[test]
 fn what_must_not_be_probed_is_not() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let mut target = Target::start();
     let mut probes = probes();
     let good = target.probes(target.seen, &[8])[0];
@@ -538,10 +540,9 @@ fn kills() -> usize {
 /// in the midst of arming and removing them.
 #[test]
 fn code_is_whole_when_the_owner_is_killed() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let mut target = Target::start();
     let mut random = fastrand::Rng::with_seed(26);
     let mut armed = 0;

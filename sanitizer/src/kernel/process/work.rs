@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use super::{parent_cpu_time_ns, thread_cpu_time_ns};
+use super::{Bell, parent_cpu_time_ns, thread_cpu_time_ns};
 
 thread_local! {
     /// What the calling thread has handed over, ns.
@@ -59,6 +59,23 @@ impl WorkClock {
         let now = thread_cpu_time_ns();
         let new = now.saturating_sub(HANDED_OVER.replace(now));
         self.handed_over_ns.fetch_add(new, SeqCst);
+    }
+}
+
+/// For whom a thread works that is not the one which waits for it.
+#[derive(Clone, Debug)]
+pub struct Employer {
+    /// Rings when something is done.
+    pub bell: Arc<Bell>,
+    /// Of what was worked for it.
+    pub clock: WorkClock,
+}
+
+impl Employer {
+    /// Something is done: what it took is handed over, and it is told.
+    pub fn tell(&self) {
+        self.clock.hand_over();
+        self.bell.ring();
     }
 }
 

@@ -93,7 +93,7 @@ impl Crew {
         let was_by_cpu = rig.arming.watchpoints().are_by_cpu();
         if let Err(error) = rig
             .arming
-            .choose_events(threads, &rig.gates, rig.loader.bell())
+            .choose_events(threads, &rig.gates, rig.loader.employer())
         {
             let text = format!("other clocks and watchpoints could not be opened: {error}");
             rig.outbox.send(&Notice::Debug(text));

@@ -10,7 +10,7 @@ use crate::hunt::strategy::{Noted, NotedUse, SiteProbe};
 use crate::hunt::wire::Notice;
 use crate::kernel::gates::Gates;
 use crate::kernel::probes::{self, Probes};
-use crate::kernel::process::{monotonic_ns, nanos};
+use crate::kernel::process::{WorkClock, monotonic_ns, nanos};
 
 use super::adviser::Adviser;
 use super::rig::Rig;
@@ -51,12 +51,12 @@ pub struct Profiler {
 
 impl Profiler {
     /// Loads what there is to load, if it is wanted; says why there are no probes where that fails.
-    pub fn new(is_wanted: bool, gates: &Gates) -> (Self, Option<Notice>) {
+    pub fn new(is_wanted: bool, gates: &Gates, clock: WorkClock) -> (Self, Option<Notice>) {
         let mut profiler = Self::default();
         if !is_wanted {
             return (profiler, None);
         }
-        match Probes::load(gates) {
+        match Probes::load(gates, clock) {
             Ok(probes) => {
                 profiler.probes = Some(probes);
                 (profiler, None)
@@ -197,8 +197,9 @@ impl Profiler {
     }
 
     /// The process executes another program.
-    pub fn forget(&mut self) {
+    pub fn forget(&mut self, rig: &Rig) {
         self.stop();
+        self.standing.begin_anew(rig);
         if let Some(probes) = &mut self.probes {
             probes.forget();
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::addr::RuntimeAddr;
@@ -48,6 +49,14 @@ pub struct Standing {
     news: Vec<Stood>,
     /// It was told why some could not be armed.
     is_refusal_told: bool,
+    /// Those that are hot are being removed.
+    is_removing: bool,
+    /// None is to stand in this program any more.
+    is_over: bool,
+    /// How often it had forked when it was executed.
+    forks_before: u64,
+    /// Traps until then, and when that was counted, CLOCK_MONOTONIC ns: nothing has changed since.
+    counted: (u64, u64),
     /// How often one was armed.
     pub armed: u64,
     /// How many have proved hot.
@@ -74,24 +83,62 @@ impl Standing {
         while let Some(change) = probes.change() {
             self.change(change, probes, rig);
         }
+        if let Some(why) = self.why_none(rig) {
+            self.is_over = true;
+            self.tell_none(adviser);
+            // Where their thread has ended, none stands any more.
+            let _ = probes.clear();
+            let text = format!("no probes stand any more: {why}");
+            rig.outbox.send(&Notice::Debug(text));
+        }
         for probe in adviser.strategy.sites_to_probe() {
-            if self.waiting.len() < MOST_WAITING && self.known.insert(probe.pc) {
+            if !self.is_over && self.waiting.len() < MOST_WAITING && self.known.insert(probe.pc) {
                 self.waiting.push_back(probe);
             }
         }
+        self.look_for_hot(probes);
         self.tell(probes, adviser);
         self.arm_more(probes, rig, adviser);
+    }
+
+    /// Why none is to stand in this program any more, if that is so. A child that was forked has the probes in its code, and nobody counts how often it comes there; until they are
+    /// removed, from its code too, it pays for that. The same where many come to whom no probe is known to be.
+    fn why_none(&mut self, rig: &Rig) -> Option<&'static str> {
+        /// How long nothing must have changed: while hot ones are removed many come.
+        const QUIET_NS: u64 = 1_000_000_000;
+        /// Traps in that time: with 0.4 us each a hundredth of a processor.
+        const MOST_TRAPS: u64 = 25_000;
+        let arrivals = &rig.gates.control().arrivals;
+        if self.is_over {
+            return None;
+        }
+        if arrivals.forks.load(SeqCst) != self.forks_before {
+            return Some("it forks");
+        }
+        let (now, traps) = (monotonic_ns(), arrivals.hits.load(SeqCst));
+        let (before, since) = self.counted;
+        if now.saturating_sub(since) < QUIET_NS {
+            return None;
+        }
+        self.counted = (traps, now);
+        let most = MOST_TRAPS.saturating_mul(now.saturating_sub(since) / QUIET_NS);
+        let are_many = since != 0 && !self.is_removing && traps.saturating_sub(before) > most;
+        are_many.then_some("too many come to them, whoever that is")
     }
 
     fn change(&mut self, change: Change, probes: &Probes, rig: &mut Rig) {
         let now = monotonic_ns();
         self.groups = change.groups;
+        self.is_removing = false;
+        self.counted = (rig.gates.control().arrivals.hits.load(SeqCst), now);
         for tag in change.stands {
             if let Some(Some(place)) = self.places.get_mut(tag as usize) {
                 place.stands = true;
                 place.told = now;
-                self.news.push(place.tell(probes, tag, now));
                 self.armed += 1;
+                if !place.is_stale {
+                    self.news.push(place.tell(probes, tag, now));
+                }
             }
         }
         self.hot += change.hot.len() as u64;
@@ -139,6 +186,19 @@ impl Standing {
         }
     }
 
+    /// Has those removed that are hot. The gate tells of them, too, but what it tells can be lost.
+    fn look_for_hot(&mut self, probes: &mut Probes) {
+        let mut places = (0..).zip(&self.places);
+        let is_any_hot = places.any(|(tag, place)| {
+            let stands = place.as_ref().is_some_and(|place| place.stands);
+            stands && probes.is_hot(tag)
+        });
+        if is_any_hot && !std::mem::replace(&mut self.is_removing, true) {
+            // Where their thread has ended, none stands any more.
+            let _ = probes.remove_hot();
+        }
+    }
+
     /// Tells the strategy what has changed, and of all of them from time to time.
     fn tell(&mut self, probes: &Probes, adviser: &mut Adviser) {
         let now = monotonic_ns();
@@ -158,15 +218,27 @@ impl Standing {
         }
     }
 
-    /// The next site that waits for a probe in this mapping: of those in functions in which no thread was seen, if there is one, as others may well prove hot.
-    fn next_waiting(&mut self, mapping: &Range<u64>, adviser: &Adviser) -> Option<SiteProbe> {
-        let some = || {
-            let all = self.waiting.iter().take(LOOKED_AT).enumerate();
-            all.filter(|(_, probe)| mapping.contains(&probe.pc))
-        };
-        let unseen = some().find(|(_, probe)| !adviser.strategy.is_executed(probe.site));
-        let (index, _) = unseen.or_else(|| some().next())?;
-        self.waiting.remove(index)
+    /// The next sites that wait for a probe in this mapping, so many at most: first those in functions in which no thread was seen, as others may well prove hot.
+    fn next_waiting(
+        &mut self,
+        mapping: &Range<u64>,
+        most: usize,
+        adviser: &Adviser,
+    ) -> Vec<SiteProbe> {
+        let all = self.waiting.iter().take(LOOKED_AT).enumerate();
+        let there = all.filter(|(_, probe)| mapping.contains(&probe.pc));
+        let (executed, mut next): (Vec<_>, Vec<_>) = there
+            .map(|(index, probe)| (index, *probe))
+            .partition(|(_, probe)| adviser.strategy.is_executed(probe.site));
+        next.extend(executed);
+        next.truncate(most);
+        let mut taken: Vec<usize> = next.iter().map(|(index, _)| *index).collect();
+        taken.sort_unstable();
+        // From behind: what is ahead of one that is taken out stays where it is.
+        for index in taken.into_iter().rev() {
+            self.waiting.remove(index);
+        }
+        next.into_iter().map(|(_, probe)| probe).collect()
     }
 
     /// Has the next ones armed, where the budget has something left.
@@ -185,23 +257,18 @@ impl Standing {
             return;
         };
         self.places.resize_with(MOST, || None);
+        let free = (0..).zip(&self.places);
+        let free = free.filter_map(|(tag, place)| place.is_none().then_some(tag));
+        let free: Vec<u32> = free.take(GROUP).collect();
+        let next = self.next_waiting(&mapping, free.len(), adviser);
         let mut armed = Vec::new();
-        for (tag, index) in (0..).zip(0..self.places.len()) {
-            if self.places[index].is_some() {
-                continue;
-            }
-            if armed.len() >= GROUP {
-                break;
-            }
-            let Some(probe) = self.next_waiting(&mapping, adviser) else {
-                break;
-            };
+        for (tag, probe) in free.into_iter().zip(next) {
             armed.push(Probe {
                 pc: RuntimeAddr(probe.pc),
                 recipe: probe.recipe,
                 tag,
             });
-            self.places[index] = Some(Place {
+            self.places[tag as usize] = Some(Place {
                 probe,
                 stands: false,
                 counted: 0,
@@ -233,14 +300,26 @@ impl Standing {
 
     /// There are no probes any more.
     pub(super) fn end(&mut self, adviser: &mut Adviser) {
-        let places = self.places.iter().flatten();
-        let stood = places.filter(|place| place.stands && !place.is_stale);
-        let all: Vec<Stood> = stood.map(|place| place.gone()).collect();
-        self.forget_code();
+        self.tell_none(adviser);
         self.places.clear();
-        if !all.is_empty() {
-            adviser.strategy.stood(&all);
+    }
+
+    /// Nothing is to be probed in this code any more, and the strategy knows of it.
+    fn tell_none(&mut self, adviser: &mut Adviser) {
+        let mut news = std::mem::take(&mut self.news);
+        let places = self.places.iter().flatten();
+        let stand = places.filter(|place| place.stands && !place.is_stale);
+        news.extend(stand.map(Place::gone));
+        self.forget_code();
+        if !news.is_empty() {
+            adviser.strategy.stood(&news);
         }
+    }
+
+    /// The process executes another program, which may have some.
+    pub(super) fn begin_anew(&mut self, rig: &Rig) {
+        self.is_over = false;
+        self.forks_before = rig.gates.control().arrivals.forks.load(SeqCst);
     }
 
     /// Other code may stand at all addresses now: of what was to be probed nothing is.

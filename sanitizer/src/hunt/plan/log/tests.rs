@@ -324,7 +324,7 @@ fn garbage_is_refused() {
         b"\n",
         b"\x7fELF\x02\x01\x01",
         b"gwp-race",
-        b"gwp-race decisions 2",
+        b"gwp-race decisions 3",
         &[0xff; 100],
     ] {
         let error = read(nonsense).unwrap_err();

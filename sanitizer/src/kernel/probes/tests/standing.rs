@@ -82,10 +82,9 @@ fn told_hot(gates: &mut Gates) -> usize {
 /// of the probes when they are to stand no more.
 #[test]
 fn arrivals_are_counted() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, gates, mut probes) = watched();
     let some = target.many(0, GROUP as u64);
     probes.stand(target.standing(some.clone())).unwrap();
@@ -121,10 +120,9 @@ fn arrivals_are_counted() {
 /// that runs into them all the time goes on.
 #[test]
 fn what_is_hot_is_removed() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, mut gates, mut probes) = watched();
     let cold = target.many(0, 20);
     let hot = Probe {
@@ -164,7 +162,9 @@ fn what_is_hot_is_removed() {
     assert_eq!(target.arrivals(&probes, &cold), [2; 20]);
     // All of them are hot now, and so is what is armed.
     target.ask("s");
-    while told_hot(&mut gates) < 20 {
+    let mut told = 0;
+    while told < 20 {
+        told += told_hot(&mut gates);
         std::thread::yield_now();
     }
     let others = target.many(20, 20);
@@ -177,14 +177,73 @@ fn what_is_hot_is_removed() {
     target.lives();
 }
 
+/// Check that forks are counted, and threads are not among them; and that a child that was forked while probes stood, which has them in its code as well, gets it back
+/// together with its parent.
+#[test]
+fn children_are_healed() {
+    let Some(_alone) = alone() else {
+        return;
+    };
+    let (mut target, gates, mut probes) = watched();
+    let forks = || gates.control().arrivals.forks.load(SeqCst);
+    let some = target.many(0, GROUP as u64);
+    probes.stand(target.standing(some.clone())).unwrap();
+    assert_eq!(next_change(&mut probes).stands.len(), GROUP);
+    target.ask("t 3");
+    assert_eq!(forks(), 0);
+    let child = Pid::from_raw(target.ask("f 3").parse().unwrap());
+    assert_eq!(forks(), 1);
+    let file = target.child.exe();
+    assert!(!is_whole(child, &file, &target.mapping));
+    probes.clear().unwrap();
+    assert_eq!(next_change(&mut probes).groups, 0);
+    assert!(target.is_whole() && is_whole(child, &file, &target.mapping));
+    assert_eq!(target.ask(&format!("k {child}")), "killed");
+    target.lives();
+}
+
+/// Check that whoever ends in the midst of arming takes nobody's places who comes after him: those who come there are counted.
+#[test]
+fn places_have_owners() {
+    let Some(_alone) = alone() else {
+        return;
+    };
+    let (mut target, gates, mut first) = watched();
+    let some = target.many(0, 8);
+    let tags: Vec<u32> = some.iter().map(|probe| probe.tag).collect();
+    let mut had_to_wait = 0;
+    for _ in 0..5 {
+        for _ in 0..3 {
+            first.stand(target.standing(some.clone())).unwrap();
+        }
+        drop(first);
+        let mut next = Probes::load(&gates, WorkClock::of_share(1)).unwrap();
+        loop {
+            next.stand(target.standing(some.clone())).unwrap();
+            let change = next_change(&mut next);
+            if change.stands == tags {
+                break;
+            }
+            had_to_wait += 1;
+        }
+        // By then whoever was there before has ended.
+        std::thread::sleep(Duration::from_millis(300));
+        target.ask("c 2");
+        assert_eq!(target.arrivals(&next, &some), [2; 8]);
+        first = next;
+    }
+    println!("places were another one's {had_to_wait} times");
+    drop(first);
+    target.lives();
+}
+
 /// Check that there are no more groups than there may be, and that the one gives way that has stood for longest; that one page more than is allowed gets no probes;
 /// and that what cannot be probed is refused, with the reason where that is so of all.
 #[test]
 fn groups_give_way() {
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, _gates, mut probes) = watched();
     let mut fell = Vec::new();
     for place in 0..MOST_GROUPS as u64 + 3 {
@@ -239,10 +298,9 @@ fn wait_for_stop(tid: u32) -> Stop {
 #[test]
 fn arrivals_are_stopped() {
     const LONG: Duration = Duration::from_secs(600);
-    if PROBES_OBJECT.is_empty() {
+    let Some(_alone) = alone() else {
         return;
-    }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    };
     let (mut target, gates, mut probes) = watched();
     let some = target.many(0, 3);
     probes.stand(target.standing(some.clone())).unwrap();
