@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! cli      run, attach, inspect, doctor: arguments in, exit code out
+//! ledger   what was learned of programs, from one run to the next: where to look first
 //! hunt     strategies, stall, budget: decides what to stop and for how long
 //! reader   processes that read files for others: one without rights for symbols, one that waits for file systems
 //! store    races that are kept from one run to the next
@@ -28,6 +29,7 @@ pub mod hunt;
 pub mod image;
 pub mod insn;
 pub mod kernel;
+pub mod ledger;
 pub mod pcmeta;
 pub mod reader;
 pub mod report;

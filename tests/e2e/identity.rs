@@ -24,8 +24,8 @@ const USUAL: [&str; 7] = [
 ];
 
 /// One way to build the fixture.
-struct Build {
-    name: &'static str,
+pub struct Build {
+    pub name: &'static str,
     compiler: &'static str,
     flags: &'static [&'static str],
     /// What stands above the races.
@@ -35,7 +35,7 @@ struct Build {
 const LINES: &str = "/* A new\n * comment.\n */\n\nstatic int unrelated;\n";
 const FUNCTION: &str = "static __attribute__((used, noinline)) int more(int of) {\n    return of * of + 17;\n}\n\nstatic long other[4];\n";
 
-const BUILDS: [Build; 6] = [
+pub const BUILDS: [Build; 6] = [
     Build {
         name: "usual",
         compiler: "clang-22",
@@ -74,7 +74,7 @@ const BUILDS: [Build; 6] = [
     },
 ];
 
-fn compile(folder: &Path, build: &Build) -> PathBuf {
+pub fn compile(folder: &Path, build: &Build) -> PathBuf {
     let folder = folder.join(build.name);
     fs::create_dir(&folder).unwrap();
     let source = fs::read_to_string(fixtures().join("races/rebuilt.c")).unwrap();

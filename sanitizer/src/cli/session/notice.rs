@@ -63,6 +63,9 @@ impl Session {
                 return (pid == self.first).then_some(Happening::Watching);
             }
             Notice::Modules(modules, rights, exe) => {
+                if let Some(ledger) = &mut self.ledger {
+                    ledger.modules(pid, &modules);
+                }
                 self.reporter.modules(pid, modules, rights, exe);
             }
             Notice::Race(finding, maps) => {
@@ -93,6 +96,12 @@ impl Session {
             Notice::DecisionLog(records) => {
                 if let Some(log) = &mut self.decision_log {
                     log.add(pid, &records);
+                }
+            }
+            Notice::Remembers => self.remember_more(pid),
+            Notice::Gained(gained) => {
+                if let Some(ledger) = &self.ledger {
+                    ledger.gained(pid, gained);
                 }
             }
             Notice::Elsewhere(counted) => self.reporter.elsewhere(pid, counted),

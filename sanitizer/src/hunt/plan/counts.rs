@@ -89,6 +89,22 @@ impl Counts {
         self
     }
 
+    /// All that is counted, in the order in which it is kept on disks.
+    #[must_use]
+    pub fn values(mut self) -> [f64; 16] {
+        self.all().map(|count| *count)
+    }
+
+    /// What such values count.
+    #[must_use]
+    pub fn of_values(values: [f64; 16]) -> Self {
+        let mut counts = Self::default();
+        for (count, value) in counts.all().into_iter().zip(values) {
+            *count = value;
+        }
+        counts
+    }
+
     /// Whether all of it can be: numbers that were written elsewhere need not.
     #[must_use]
     pub fn is_sound(mut self) -> bool {

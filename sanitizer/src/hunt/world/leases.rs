@@ -77,6 +77,7 @@ fn next_race(family: Family, seed: u64, remembers: bool) -> Option<f64> {
             share: SHARE,
             length_s: LEASE_S,
             seed: seed * 1000 + u64::from(lease),
+            has_probes: false,
         };
         let nothing = BTreeMap::new();
         let mut planner = Remembers {
