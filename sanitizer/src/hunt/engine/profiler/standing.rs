@@ -9,6 +9,7 @@ use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::Adviser;
 use crate::hunt::engine::rig::Rig;
 use crate::hunt::plan::event::{SiteId, Stood};
+use crate::hunt::plan::purse::Purse;
 use crate::hunt::strategy::SiteProbe;
 use crate::hunt::wire::Notice;
 use crate::kernel::probes::{
@@ -41,8 +42,8 @@ pub struct Standing {
     /// The places for probes, by their tags.
     places: Vec<Option<Place>>,
     groups: usize,
-    /// Before this time none is armed, CLOCK_MONOTONIC, ns.
-    next: u64,
+    /// When some were armed last, CLOCK_MONOTONIC, ns.
+    armed_at: u64,
     /// When the strategy was told of all of them, CLOCK_MONOTONIC, ns.
     told: u64,
     /// What it is to be told next.
@@ -218,7 +219,25 @@ impl Standing {
         }
     }
 
-    /// The next sites that wait for a probe in this mapping, so many at most: first those in functions in which no thread was seen, as others may well prove hot.
+    /// How long after the last ones others may be armed.
+    fn apart(&self, purse: &Purse) -> Duration {
+        let least = if self.groups < MOST_GROUPS {
+            APART
+        } else {
+            GIVES_WAY
+        };
+        let earned = COST.as_secs_f64() / (PART * purse.income).max(f64::MIN_POSITIVE);
+        least.max(Duration::try_from_secs_f64(earned).unwrap_or(Duration::MAX))
+    }
+
+    /// The place in the line of the next site: of the first in whose function no thread was seen, if there is one, as others may well prove hot.
+    fn first_waiting(&self, adviser: &Adviser) -> Option<usize> {
+        let mut all = self.waiting.iter().take(LOOKED_AT);
+        let unseen = all.position(|probe| !adviser.strategy.is_executed(probe.site));
+        unseen.or_else(|| (!self.waiting.is_empty()).then_some(0))
+    }
+
+    /// The next sites that wait for a probe in this mapping, so many at most; again first those in whose functions no thread was seen.
     fn next_waiting(
         &mut self,
         mapping: &Range<u64>,
@@ -246,14 +265,15 @@ impl Standing {
         let now = monotonic_ns();
         let purse = rig.means().purse;
         let is_under_way = self.places.iter().flatten().any(|place| !place.stands);
-        if is_under_way || now < self.next || purse.left_s <= 0.0 {
+        let is_soon = now < self.armed_at.saturating_add(nanos(self.apart(&purse)));
+        if is_under_way || is_soon || purse.left_s <= 0.0 {
             return;
         }
-        let Some(first) = self.waiting.front() else {
+        let Some(first) = self.first_waiting(adviser) else {
             return;
         };
-        let Some(mapping) = rig.modules.mapping(first.pc) else {
-            self.waiting.pop_front();
+        let Some(mapping) = rig.modules.mapping(self.waiting[first].pc) else {
+            self.waiting.remove(first);
             return;
         };
         self.places.resize_with(MOST, || None);
@@ -277,14 +297,7 @@ impl Standing {
                 is_stale: false,
             });
         }
-        let apart = if self.groups < MOST_GROUPS {
-            APART
-        } else {
-            GIVES_WAY
-        };
-        let earned = COST.as_secs_f64() / (PART * purse.income).max(1e-9);
-        let earned = Duration::try_from_secs_f64(earned).unwrap_or(GIVES_WAY);
-        self.next = now.saturating_add(nanos(apart.max(earned)));
+        self.armed_at = now;
         let tags: Vec<u32> = armed.iter().map(|probe| probe.tag).collect();
         let order = Order {
             pid: rig.program.pid,
