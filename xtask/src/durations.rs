@@ -94,7 +94,7 @@ impl Durations {
 }
 
 /// The name of the test that a line tells the end of.
-fn ended(line: &str) -> Option<&str> {
+pub fn ended(line: &str) -> Option<&str> {
     let (name, outcome) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     let is_outcome = ["ok", "FAILED", "ignored"]
         .iter()

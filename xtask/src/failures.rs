@@ -1,5 +1,7 @@
 //! What the tests that failed said, once more and in short at the end of all output, where it is looked for and where a log
-//! that was cut still has it. Read off what the standard harness prints behind a binary's tests.
+//! that was cut still has it; and which binaries of tests have ended before all of their tests had. Read off what the standard harness prints.
+
+use crate::durations::ended;
 
 /// How many lines of each message are repeated, and how many characters of each line: few, as whoever cuts a log keeps
 /// some twenty lines of its end.
@@ -12,9 +14,21 @@ const BACKTRACE: &str = "stack backtrace:";
 #[derive(Debug, Default)]
 pub struct Failures {
     failed: Vec<Failure>,
+    /// The binary that runs, and those that have ended early.
+    running: Option<Binary>,
+    early: Vec<Binary>,
     /// Within what a test has printed, and there within what it panicked with.
     is_output: bool,
     is_message: bool,
+}
+
+/// A binary of tests.
+#[derive(Debug)]
+struct Binary {
+    tests: usize,
+    ended: usize,
+    /// The last one that has ended, where one has.
+    last: String,
 }
 
 #[derive(Debug)]
@@ -26,6 +40,17 @@ struct Failure {
 impl Failures {
     /// Takes note of a line.
     pub fn hear(&mut self, line: &str) {
+        if let Some(tests) = announced(line) {
+            self.early.extend(self.running.take());
+            self.running = Some(Binary {
+                tests,
+                ended: 0,
+                last: String::new(),
+            });
+        } else if let (Some(binary), Some(test)) = (&mut self.running, ended(line)) {
+            binary.ended += 1;
+            test.clone_into(&mut binary.last);
+        }
         if let Some(test) = section(line) {
             self.failed.push(Failure {
                 test: test.to_owned(),
@@ -34,6 +59,7 @@ impl Failures {
             (self.is_output, self.is_message) = (true, false);
         } else if line.starts_with("test result: ") {
             (self.is_output, self.is_message) = (false, false);
+            self.running = None;
         } else if self.is_output {
             self.hear_output(line);
         }
@@ -61,12 +87,20 @@ impl Failures {
     pub fn text(&self) -> String {
         use std::fmt::Write as _;
 
-        if self.failed.is_empty() {
-            return String::new();
-        }
-        let mut text = format!("==> tests that failed: {}\n", self.failed.len());
-        for failure in &self.failed {
+        let mut text = String::new();
+        for binary in self.early.iter().chain(&self.running) {
+            let Binary { tests, ended, last } = binary;
             // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "==> a binary of tests ended early, after {ended} of {tests}; the last: {last}"
+            );
+        }
+        if self.failed.is_empty() {
+            return text;
+        }
+        let _ = writeln!(text, "==> tests that failed: {}", self.failed.len());
+        for failure in &self.failed {
             let _ = writeln!(text, "    {}", failure.test);
             for line in &failure.message {
                 let _ = writeln!(text, "        {line}");
@@ -81,9 +115,38 @@ fn section(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
+/// How many tests a binary is about to run.
+fn announced(line: &str) -> Option<usize> {
+    let (tests, noun) = line.strip_prefix("running ")?.split_once(' ')?;
+    matches!(noun, "test" | "tests").then(|| tests.parse().ok())?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Check that binaries are told which ended before they had said how their tests went, also the last one, and no others.
+    #[test]
+    fn binaries_that_end_early() {
+        let mut failures = Failures::default();
+        for line in [
+            "running 2 tests",
+            "test a ... ok",
+            "running 1 test",
+            "test b ... FAILED",
+            "test result: FAILED. 0 passed; 1 failed",
+            "running 3 tests",
+            "test c::d ... ok",
+            "test c::e ... ok",
+        ] {
+            failures.hear(line);
+        }
+        assert_eq!(
+            failures.text(),
+            "==> a binary of tests ended early, after 1 of 2; the last: a\n\
+             ==> a binary of tests ended early, after 2 of 3; the last: c::e\n"
+        );
+    }
 
     /// Check that what a test panicked with is told, and neither what it printed before nor where it was called from.
     #[test]

@@ -62,9 +62,8 @@ pub fn summarized(sum: &Statistics, starts_s: f64) -> Summary {
     if starts_s > 0.0 {
         summary.spent_s.insert("starts".to_owned(), starts_s);
     }
-    let spent: f64 = summary.spent_s.values().sum();
     summary.slowdown_percent = if sum.target_cpu_s > 0.0 {
-        100.0 * spent / sum.target_cpu_s
+        100.0 * summary.spent() / sum.target_cpu_s
     } else {
         0.0
     };

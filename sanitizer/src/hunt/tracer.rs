@@ -39,7 +39,10 @@ pub fn run(socket: OwnedFd) -> u8 {
         Ok((ready, child))
     });
     match split {
-        Ok((ready, None)) => trace(ready, socket),
+        Ok((ready, None)) => {
+            end_with_any_thread();
+            trace(ready, socket)
+        }
         Ok((ready, Some(tracer))) => {
             // The end of the sockets tells the daemon that the tracer is gone.
             drop(socket);
@@ -91,7 +94,6 @@ fn watch_over(tracer: u32, ready: Ready) -> u8 {
 /// The tracer's body: its slots watch one process after another, as the daemon says.
 fn trace(ready: Ready, socket: UnixStream) -> u8 {
     process::set_name(c"gwp-race-tracer");
-    end_with_any_thread();
     let Ready {
         preparation,
         gates,

@@ -170,6 +170,12 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// What watching has cost in all, seconds. The sum of nothing is not the -0 that `sum` makes of it, which would be told.
+    #[must_use]
+    pub fn spent(&self) -> f64 {
+        self.spent_s.values().fold(0.0, |sum, spent| sum + spent)
+    }
+
     /// How often a race was caught, where that is known.
     pub(super) fn sighting(&self, race: &Race) -> Option<&Sighting> {
         let mut sightings = self.sightings.iter();

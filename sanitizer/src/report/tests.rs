@@ -259,7 +259,7 @@ fn write_errors() {
 /// Check that text summaries carry the figures only when asked.
 #[test]
 fn text_summary() {
-    for (stats, lines) in [(false, 1), (true, 33)] {
+    for (stats, lines) in [(false, 1), (true, 37)] {
         let sink = Sink::default();
         let mut writer = TextWriter::new(Box::new(sink.clone()), "memory", stats);
         writer.summary(&Summary::default()).expect("write");

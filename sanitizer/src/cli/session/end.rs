@@ -186,12 +186,11 @@ impl Session {
         let totals = summarized(&self.watched.sum(), self.starts.spent().as_secs_f64());
         let end = self.stopped.unwrap_or_else(Instant::now);
         let elapsed_s = end.duration_since(self.started).as_secs_f64();
-        let spent_s: f64 = totals.spent_s.values().sum();
         Summary {
             metadata_seen: Some(self.has_seen_metadata(&totals)),
             elapsed_s,
             one_cpu_percent: if elapsed_s > 0.0 {
-                100.0 * spent_s / elapsed_s
+                100.0 * totals.spent() / elapsed_s
             } else {
                 0.0
             },

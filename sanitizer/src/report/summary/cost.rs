@@ -36,7 +36,7 @@ impl Cost<'_> {
                 )
             }
             None => {
-                let spent = seconds(self.0.spent_s.values().sum());
+                let spent = seconds(self.0.spent());
                 format!(
                     "watching took {spent} beside {cpu} of CPU time, {of_one_cpu:.2} % of one CPU"
                 )
@@ -97,7 +97,10 @@ mod tests {
             let summary = Summary {
                 elapsed_s,
                 target_cpu_s: cpu_s,
-                spent_s: [("tracer".to_owned(), spent_s)].into(),
+                spent_s: (spent_s > 0.0)
+                    .then(|| ("tracer".to_owned(), spent_s))
+                    .into_iter()
+                    .collect(),
                 slowdown_percent: 100.0 * spent_s / f64::max(cpu_s, 1e-9),
                 one_cpu_percent: 100.0 * spent_s / f64::max(elapsed_s, 1e-9),
                 ..Summary::default()
