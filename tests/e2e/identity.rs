@@ -26,16 +26,16 @@ const USUAL: [&str; 7] = [
 /// One way to build the fixture.
 pub struct Build {
     pub name: &'static str,
-    compiler: &'static str,
-    flags: &'static [&'static str],
+    pub compiler: &'static str,
+    pub flags: &'static [&'static str],
     /// What stands above the races.
-    above: &'static str,
+    pub above: &'static str,
 }
 
 const LINES: &str = "/* A new\n * comment.\n */\n\nstatic int unrelated;\n";
 const FUNCTION: &str = "static __attribute__((used, noinline)) int more(int of) {\n    return of * of + 17;\n}\n\nstatic long other[4];\n";
 
-pub const BUILDS: [Build; 6] = [
+const BUILDS: [Build; 6] = [
     Build {
         name: "usual",
         compiler: "clang-22",

@@ -8,10 +8,23 @@ use std::{
 
 use gwp_race_tests::{binary::gwp_race, watch::AGGRESSIVE};
 
-use crate::identity::{BUILDS, compile};
+use crate::identity::{Build, compile};
 
 /// Runs at most until all functions of the program are known, or something is remembered.
 const TRIES: usize = 5;
+
+const USUAL: Build = Build {
+    name: "usual",
+    compiler: "clang-22",
+    flags: &["-O2"],
+    above: "",
+};
+/// With a function that accesses something, above all others.
+const CHANGED: Build = Build {
+    name: "changed",
+    above: "long other[4];\n__attribute__((used, noinline)) void more(long *of) {\n    other[*of & 3] += *of;\n}\n",
+    ..USUAL
+};
 
 /// What a run said, and what its planner was told of what is remembered.
 struct Run {
@@ -59,11 +72,8 @@ fn run(program: &Path, ledger: &Path) -> Run {
 fn what_was_learned_is_used() {
     let scratch = tempfile::tempdir().unwrap();
     let ledger = scratch.path().join("ledger.db");
-    let build = |name: &str| {
-        let build = BUILDS.iter().find(|build| build.name == name).unwrap();
-        compile(scratch.path(), build)
-    };
-    let (program, changed) = (build("usual"), build("function"));
+    let program = compile(scratch.path(), &USUAL);
+    let changed = compile(scratch.path(), &CHANGED);
     let first = run(&program, &ledger);
     assert_eq!((first.told, first.new), (0, 0), "{}", first.said);
     let second = run(&program, &ledger);
@@ -90,8 +100,7 @@ fn what_was_learned_is_used() {
 #[test]
 fn other_files_stop_nothing() {
     let scratch = tempfile::tempdir().unwrap();
-    let build = BUILDS.iter().find(|build| build.name == "usual").unwrap();
-    let program = compile(scratch.path(), build);
+    let program = compile(scratch.path(), &USUAL);
     let ledger = scratch.path().join("ledger.db");
     let garbage = "no database, but a text that is as long as the head of one. ".repeat(90);
     fs::write(&ledger, &garbage).unwrap();

@@ -118,11 +118,16 @@ impl Memory {
     pub(super) fn news(&mut self, code: &dyn CodeView) -> Vec<What> {
         let mut news = Vec::new();
         for module in std::mem::take(&mut self.arrived) {
-            let Some((range, _)) = code.module_of(module) else {
-                continue;
+            // There may be no code where it begins.
+            let is_in = |start| {
+                code.module_of(start)
+                    .is_some_and(|(range, _)| range.start == module)
             };
-            let functions = self.functions.range(range).map(|(start, _)| *start);
-            for start in functions.collect::<Vec<_>>() {
+            let functions = self.functions.range(module..).map(|(start, _)| *start);
+            for start in functions
+                .take_while(|start| is_in(*start))
+                .collect::<Vec<_>>()
+            {
                 news.extend(self.tell(start, code));
             }
         }
