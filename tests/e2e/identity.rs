@@ -75,6 +75,7 @@ const BUILDS: [Build; 6] = [
 ];
 
 pub fn compile(folder: &Path, build: &Build) -> PathBuf {
+    fs::copy(fixtures().join("fixture.h"), folder.join("fixture.h")).unwrap();
     let folder = folder.join(build.name);
     fs::create_dir(&folder).unwrap();
     let source = fs::read_to_string(fixtures().join("races/rebuilt.c")).unwrap();
@@ -141,11 +142,6 @@ fn names(
 #[test]
 fn names_outlive_rebuilds() {
     let folder = tempfile::tempdir().unwrap();
-    fs::copy(
-        fixtures().join("fixture.h"),
-        folder.path().join("fixture.h"),
-    )
-    .unwrap();
     let wanted: BTreeSet<String> = [
         "statistics.hits: count writes, show reads",
         "statistics.of_each[].most: note writes, show reads",

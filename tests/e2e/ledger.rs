@@ -76,21 +76,26 @@ fn what_was_learned_is_used() {
     let changed = compile(scratch.path(), &CHANGED);
     let first = run(&program, &ledger);
     assert_eq!((first.told, first.new), (0, 0), "{}", first.said);
-    let second = run(&program, &ledger);
-    assert!(second.told > 0 && second.new == 0, "{}", second.said);
+    // On a busy machine a run may see nothing at all.
+    let is_told = (1..=TRIES).any(|_| {
+        let again = run(&program, &ledger);
+        assert_eq!(again.new, 0, "{}", again.said);
+        again.told > 0
+    });
+    assert!(is_told, "nothing was told in {TRIES} runs");
     let has_seen_new = (1..=TRIES).any(|attempt| {
-        let third = run(&changed, &ledger);
+        let other = run(&changed, &ledger);
         println!(
             "attempt {attempt}: {} sites, {} new functions",
-            third.told, third.new
+            other.told, other.new
         );
-        assert!(third.told > 0, "{}", third.said);
-        // One at most is new, and none before all of the first build were known.
-        assert!(third.new <= 1, "{}", third.new);
-        third.new == 1 || {
+        // None is new before all of the first build were known.
+        assert!(other.new <= 1, "{}", other.said);
+        let has_seen_new = other.told > 0 && other.new == 1;
+        if !has_seen_new {
             run(&program, &ledger);
-            false
         }
+        has_seen_new
     });
     assert!(has_seen_new, "nothing was new in {TRIES} runs");
 }
