@@ -6,6 +6,7 @@
 //! ```text
 //! cli      run, attach, inspect, doctor, fleet: arguments in, exit code out
 //! fleet    many processes of one machine: which are watched, when, and out of whose purse (pure)
+//! ledger   what was learned of programs, from one run to the next: where to look first
 //! hunt     strategies, stall, budget: decides what to stop and for how long
 //! reader   processes that read files for others: one without rights for symbols, one that waits for file systems
 //! store    races that are kept from one run to the next
@@ -30,6 +31,7 @@ pub mod hunt;
 pub mod image;
 pub mod insn;
 pub mod kernel;
+pub mod ledger;
 pub mod pcmeta;
 pub mod reader;
 pub mod report;

@@ -24,12 +24,12 @@ const USUAL: [&str; 7] = [
 ];
 
 /// One way to build the fixture.
-struct Build {
-    name: &'static str,
-    compiler: &'static str,
-    flags: &'static [&'static str],
+pub struct Build {
+    pub name: &'static str,
+    pub compiler: &'static str,
+    pub flags: &'static [&'static str],
     /// What stands above the races.
-    above: &'static str,
+    pub above: &'static str,
 }
 
 const LINES: &str = "/* A new\n * comment.\n */\n\nstatic int unrelated;\n";
@@ -74,7 +74,8 @@ const BUILDS: [Build; 6] = [
     },
 ];
 
-fn compile(folder: &Path, build: &Build) -> PathBuf {
+pub fn compile(folder: &Path, build: &Build) -> PathBuf {
+    fs::copy(fixtures().join("fixture.h"), folder.join("fixture.h")).unwrap();
     let folder = folder.join(build.name);
     fs::create_dir(&folder).unwrap();
     let source = fs::read_to_string(fixtures().join("races/rebuilt.c")).unwrap();
@@ -141,11 +142,6 @@ fn names(
 #[test]
 fn names_outlive_rebuilds() {
     let folder = tempfile::tempdir().unwrap();
-    fs::copy(
-        fixtures().join("fixture.h"),
-        folder.path().join("fixture.h"),
-    )
-    .unwrap();
     let wanted: BTreeSet<String> = [
         "statistics.hits: count writes, show reads",
         "statistics.of_each[].most: note writes, show reads",

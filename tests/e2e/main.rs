@@ -26,6 +26,7 @@ mod help;
 mod html;
 mod identity;
 mod known_addresses;
+mod ledger;
 mod lent;
 mod limits;
 mod made;

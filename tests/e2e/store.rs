@@ -191,7 +191,7 @@ fn stores_that_cannot_be_used() {
     fs::create_dir(&shared).unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
     for (path, said) in [
-        (garbage.clone(), "it is no store, or a damaged one"),
+        (garbage.clone(), "it is none, or a damaged one"),
         (
             scratch.path().join("absent/races.db"),
             "No such file or directory",

@@ -19,7 +19,10 @@ use tokio::{
 };
 
 use crate::{
-    hunt::wire::{self, Notice, Preparation, Setup},
+    hunt::{
+        memory::Remembered,
+        wire::{self, Notice, Preparation, Setup},
+    },
     kernel::{
         limits::{explained, met},
         passing::give_descriptor,
@@ -131,6 +134,11 @@ impl Link {
     /// Tells the slot that a race which it has told is none.
     pub fn refute(&mut self, refuted: wire::Refuted) {
         self.tell(&wire::Command::Refuted(refuted));
+    }
+
+    /// Tells the slot what is remembered of a module of its target: so much that it is to be told of the next part only when it has asked for it.
+    pub fn remember(&mut self, remembered: Remembered) {
+        self.tell(&wire::Command::Remember(remembered));
     }
 
     fn tell(&mut self, command: &wire::Command) {

@@ -2,6 +2,7 @@
 
 mod decision_log;
 mod end;
+mod ledger;
 mod live;
 mod notice;
 mod tracers;
@@ -18,6 +19,7 @@ use tracing::warn;
 
 use decision_log::DecisionLog;
 pub use end::Left;
+use ledger::{Keeper, Recalled};
 
 use super::args::{StrategyName, Unanalyzed, WatchArgs, YesNo};
 use super::descendants::{Descendants, as_pid, start_ticks};
@@ -70,6 +72,8 @@ pub struct Session {
     started: Instant,
     reporter: Reporter,
     decision_log: Option<DecisionLog>,
+    ledger: Option<Keeper>,
+    recalled: mpsc::UnboundedReceiver<Recalled>,
     status: Status,
     /// The tracers, whether they have a process or not.
     links: HashMap<LinkId, Link>,
@@ -143,6 +147,15 @@ impl Session {
         let reporter = Reporter::start(args, first.is_none(), found_sender)?;
         let decision_log = args.decision_log.as_deref().map(DecisionLog::start);
         let decision_log = decision_log.transpose()?;
+        if args.ledger.is_some() && args.strategy != StrategyName::Planner {
+            bail!(
+                "--ledger is for the planner, which decides with --strategy planner only; give that, or \
+                 leave the ledger out"
+            );
+        }
+        let (recall_sender, recalled) = mpsc::unbounded_channel();
+        let ledger = args.ledger.as_deref();
+        let ledger = ledger.map(|path| Keeper::start(path, recall_sender));
         let mut spares_tick = interval(LOOK_AFTER_SPARES);
         spares_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
@@ -158,6 +171,8 @@ impl Session {
             left: Vec::new(),
             reporter,
             decision_log,
+            ledger: ledger.transpose()?.flatten(),
+            recalled,
             status: Status::new(args, first.is_none()),
             args: args.clone(),
             first: first.unwrap_or_default(),
@@ -227,6 +242,7 @@ impl Session {
                     self.look_after_spares();
                 }
                 () = self.status.is_due() => self.draw_status(),
+                Some(recalled) = self.recalled.recv() => self.remember(recalled),
                 Some(explained) = self.found.recv() => {
                     if let Some(link) = self.link_of(explained.pid) {
                         answer(link, &explained);

@@ -33,6 +33,7 @@ pub mod learned;
 pub mod loader;
 pub mod locks;
 pub mod loss;
+pub mod memory;
 pub mod modules;
 pub mod part;
 pub mod plan;

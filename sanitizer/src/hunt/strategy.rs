@@ -1,11 +1,14 @@
 //! What a strategy is: it proposes where to stall next, and is told what came of it. It owns no
 //! event, stops nobody, and cannot exceed the budget.
 
+mod outcome;
+
 use std::ops::Range;
 use std::time::Duration;
 
 use gwp_race_abi::own;
 
+use super::memory::{Gained, Remembered};
 use super::plan::{event::Stood, purse::Purse};
 use super::values::Read;
 use crate::insn::{
@@ -13,6 +16,8 @@ use crate::insn::{
     x86_64::{Recipe, leads_to},
 };
 use crate::report::LookedAt;
+
+pub use outcome::{Conflict, Outcome};
 
 /// A thread that a sample has stopped, as a strategy sees it.
 pub struct Sample<'a> {
@@ -248,71 +253,6 @@ pub enum Name {
     Planner,
 }
 
-/// Two threads use the same bytes, and at least one of them writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// The address behind the other access's instruction.
-    pub behind: u64,
-    /// From an access at the site to the first one at that place.
-    pub distance: Duration,
-}
-
-/// What came of a proposal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// No thread came to the site in time.
-    NotReached,
-    /// Threads came there, and were let pass: they held locks for which others had waited.
-    Held,
-    /// Threads come there all the time, and none could be stopped.
-    TooOften,
-    /// The access was not worth a stall: its own stack, thread-local, not decodable.
-    Unsuitable,
-    /// A thread came there, and let go: only it is known to use what it was to access.
-    KnownPrivate,
-    /// A thread came there, and was stalled for what it was to access next: that was worth more.
-    Beside,
-    /// Nobody else touched the bytes.
-    Quiet,
-    /// The same, but others waited for a lock that the stalled thread held: of those nobody could.
-    Locked,
-    /// After such a stall: another thread did.
-    Shared(Conflict),
-    /// After such a stall: its own thread did again and again, and nobody else.
-    Private,
-    /// The same, and so did nobody else.
-    Unused,
-    /// Whoever else accessed the bytes could not be seen: the watchpoints were for other accesses.
-    Blind,
-    /// Somebody did; so long after the stall had begun.
-    Hit(Conflict),
-    /// Somebody did, at a place of which that is known.
-    Repeat,
-}
-
-impl Outcome {
-    /// Its name in figures.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotReached => "not-reached",
-            Self::Held => "held",
-            Self::TooOften => "too-often",
-            Self::Unsuitable => "unsuitable",
-            Self::KnownPrivate => "known-private",
-            Self::Beside => "beside",
-            Self::Quiet => "quiet",
-            Self::Locked => "locked",
-            Self::Shared(_) => "shared",
-            Self::Private => "private",
-            Self::Unused => "unused",
-            Self::Blind => "blind",
-            Self::Hit(_) => "hit",
-            Self::Repeat => "repeat",
-        }
-    }
-}
-
 /// Chooses what to stall on.
 pub trait Strategy {
     /// What to do with a stopped thread.
@@ -381,6 +321,16 @@ pub trait Strategy {
     /// The functions that were looked at.
     fn looked_at(&self) -> Vec<LookedAt> {
         Vec::new()
+    }
+    /// This is remembered of the code from when it was watched before; told again where the code was forgotten ([`Strategy::forget`]).
+    fn remember(&mut self, _remembered: Remembered) {}
+    /// What was gained of the code since that was asked for last, for whoever watches it next. `raced`: the addresses behind accesses of which a race was told.
+    fn gained(&mut self, _raced: &[(u64, u64)], _code: &dyn CodeView) -> Vec<Gained> {
+        Vec::new()
+    }
+    /// Whether it is remembered that a site races with the access that ends at an address: to catch that once more is no news.
+    fn knows_race(&mut self, _site: u64, _behind: u64, _code: &dyn CodeView) -> bool {
+        false
     }
     /// Besides the one of [`Outcome::Shared`], another access of the same bytes was seen.
     fn uses(&mut self, _other: Conflict) {}

@@ -6,6 +6,7 @@ use std::{io::Write as _, os::unix::net::UnixStream};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::hunt::memory::{Gained, Remembered};
 use crate::hunt::strategy::Name;
 use crate::kernel::rights::FileRights;
 use crate::report::LookedAt;
@@ -71,6 +72,8 @@ pub struct Setup {
     pub probes: bool,
     /// Threads that wait for a processor are taken where they stand.
     pub free_stalls: bool,
+    /// What is gained of the code is wanted, for whoever watches it next; and what is remembered of it will be told.
+    pub memory: bool,
 }
 
 #[cfg(test)]
@@ -98,6 +101,7 @@ impl Setup {
             decision_log: false,
             probes: false,
             free_stalls: false,
+            memory: false,
         }
     }
 }
@@ -119,6 +123,8 @@ pub enum Command {
     TellAgain,
     /// A race that was told is none.
     Refuted(Refuted),
+    /// This is remembered of a module; told one by one ([`Notice::Remembers`]).
+    Remember(Remembered),
 }
 
 /// A race that debug information has shown to be none, by what the two sides were told with.
@@ -202,6 +208,10 @@ pub enum Notice {
     Decision(Decision),
     /// Some of the functions that were looked at.
     Coverage(Vec<LookedAt>),
+    /// What was told of what is remembered is taken in: there may be more.
+    Remembers,
+    /// What was gained of the code since it was told last.
+    Gained(Gained),
     /// What the planner has heard, was asked and has answered: records as [`encode`](super::plan::log::file::encode) makes them, one behind the other.
     DecisionLog(Vec<u8>),
     /// Program counters outside analyzed functions, and at least how many clock samples were there.

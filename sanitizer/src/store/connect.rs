@@ -20,30 +20,30 @@ use crate::{
 };
 
 /// How long somebody who has locked it is waited for: transactions of gwp-race take some milliseconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long it is before something that was locked is tried again, where SQLite does not do so itself.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Stands in the head of the file, so that nobody's other database is taken for a store (<https://www.sqlite.org/fileformat2.html#application_id>).
-const APPLICATION: i64 = i64::from_be_bytes(*b"\0\0\0\0gwpr");
+/// What a database of gwp-race has in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schema {
+    /// What it is called in messages.
+    pub(crate) what: &'static str,
+    /// Stands in the head of the file, so that nobody's other database is taken for one (<https://www.sqlite.org/fileformat2.html#application_id>).
+    pub(crate) application: i64,
+    /// Its tables, by versions.
+    pub(crate) migrations: &'static [(i64, &'static str, &'static str)],
+}
 
-/// The schema, by versions; what has been released is never changed.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
-    (1, "races", include_str!("../../migrations/0001_races.sql")),
-    (
-        2,
-        "naming",
-        include_str!("../../migrations/0002_naming.sql"),
-    ),
-    (
-        3,
-        "cgroups",
-        include_str!("../../migrations/0003_cgroups.sql"),
-    ),
-];
+impl Schema {
+    /// The newest version.
+    fn version(&self) -> i64 {
+        self.migrations.last().map_or(0, |(version, ..)| *version)
+    }
+}
 
-/// What to do where there is no store.
+/// What to do where there is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Make one.
@@ -53,10 +53,11 @@ pub enum Access {
 }
 
 /// Opens a file; its real path, too.
-pub(super) fn open(
+pub(crate) fn open(
     path: &Path,
     access: Access,
     patience: Duration,
+    schema: &Schema,
 ) -> Result<(PathBuf, SqliteConnection), StoreError> {
     // The thread that works with the file is started here, and has these rights for good.
     as_caller(|| {
@@ -64,13 +65,17 @@ pub(super) fn open(
         if path.to_str().is_none() {
             return Err(DatabaseFileError::Name { path }.into());
         }
-        let connection = block_on(connect(&path, patience))?;
+        let connection = block_on(connect(&path, patience, schema))?;
         Ok((path, connection))
     })?
 }
 
-async fn connect(path: &Path, patience: Duration) -> Result<SqliteConnection, StoreError> {
-    let fail = |error| StoreError::of(path, error);
+async fn connect(
+    path: &Path,
+    patience: Duration,
+    schema: &Schema,
+) -> Result<SqliteConnection, StoreError> {
+    let fail = |error| StoreError::of(schema.what, path, error);
     let options = SqliteConnectOptions::new()
         .filename(path)
         .busy_timeout(patience)
@@ -81,31 +86,32 @@ async fn connect(path: &Path, patience: Duration) -> Result<SqliteConnection, St
         .thread_name(|_| "store".to_owned())
         .disable_statement_logging();
     let mut connection = options.connect().await.map_err(fail)?;
-    if let Err(error) = prepare(&mut connection, path, patience).await {
+    if let Err(error) = prepare(&mut connection, path, patience, schema).await {
         let _ = connection.close().await;
         return Err(error);
     }
     Ok(connection)
 }
 
-/// Sees that it is a store of this version, or makes it one.
+/// Sees that it is one of this version, or makes it one.
 async fn prepare(
     connection: &mut SqliteConnection,
     path: &Path,
     patience: Duration,
+    schema: &Schema,
 ) -> Result<(), StoreError> {
-    let fail = |error| StoreError::of(path, error);
-    let [.., (known, ..)] = MIGRATIONS;
-    let mut version = version(connection, path).await?;
+    let fail = |error| StoreError::of(schema.what, path, error);
+    let known = schema.version();
+    let mut version = version(connection, path, schema).await?;
     if version.is_none() {
-        write_ahead(connection, path, patience).await?;
+        write_ahead(connection, path, patience, schema).await?;
     }
     if version < Some(known) {
         let mut all = begin(connection).await.map_err(fail)?;
         // Somebody else may have done it meanwhile.
-        version = self::version(&mut all, path).await?;
+        version = self::version(&mut all, path, schema).await?;
         if version < Some(known) {
-            migrate(&mut all, path).await?;
+            migrate(&mut all, path, schema).await?;
             all.commit().await.map_err(fail)?;
             return Ok(());
         }
@@ -113,6 +119,7 @@ async fn prepare(
     }
     match version {
         Some(version) if version > known => Err(StoreError::Newer {
+            what: schema.what,
             path: path.to_owned(),
             version,
             known,
@@ -126,12 +133,13 @@ async fn write_ahead(
     connection: &mut SqliteConnection,
     path: &Path,
     patience: Duration,
+    schema: &Schema,
 ) -> Result<(), StoreError> {
     let end = Instant::now() + patience;
     loop {
         let wal = sqlx::query("PRAGMA journal_mode = WAL");
         let done = wal.execute(&mut *connection).await;
-        match done.map_err(|error| StoreError::of(path, error)) {
+        match done.map_err(|error| StoreError::of(schema.what, path, error)) {
             // SQLite does not wait here by itself for another one who does the same: that could be for ever.
             Err(error) if error.is_locked() && Instant::now() < end => thread::sleep(PAUSE),
             done => return done.map(drop),
@@ -139,12 +147,13 @@ async fn write_ahead(
     }
 }
 
-/// The version of a store; nothing of an empty file.
+/// The version of a database; nothing of an empty file.
 async fn version(
     connection: &mut SqliteConnection,
     path: &Path,
+    schema: &Schema,
 ) -> Result<Option<i64>, StoreError> {
-    let fail = |error| StoreError::of(path, error);
+    let fail = |error| StoreError::of(schema.what, path, error);
     let number = |sql: &'static str| sqlx::query_scalar::<_, i64>(sql);
     let application = number("PRAGMA application_id")
         .fetch_one(&mut *connection)
@@ -157,12 +166,12 @@ async fn version(
     if tables == 0 {
         return Ok(None);
     }
-    // They would be carried out, and can drop or change what is written; a store has none.
+    // They would be carried out, and can drop or change what is written; none of ours has any.
     let programs = number("SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')")
         .fetch_one(&mut *connection)
         .await
         .map_err(fail)?;
-    if application != APPLICATION || programs > 0 {
+    if application != schema.application || programs > 0 {
         return Err(StoreError::Foreign {
             path: path.to_owned(),
         });
@@ -174,14 +183,19 @@ async fn version(
         .map_err(fail)
 }
 
-async fn migrate(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+async fn migrate(
+    connection: &mut SqliteConnection,
+    path: &Path,
+    schema: &Schema,
+) -> Result<(), StoreError> {
     let of = |(version, name, sql): (i64, &'static str, &'static str)| {
         let sql = sql.into_sql_str();
         Migration::new(version, name.into(), MigrationType::Simple, sql, false)
     };
-    let migrator = Migrator::with_migrations(MIGRATIONS.map(of).into());
-    let application = sqlx::AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION}"));
-    let fail = |error| StoreError::of(path, error);
+    let migrator = Migrator::with_migrations(schema.migrations.iter().copied().map(of).collect());
+    let application =
+        sqlx::AssertSqlSafe(format!("PRAGMA application_id = {}", schema.application));
+    let fail = |error| StoreError::of(schema.what, path, error);
     sqlx::query(application)
         .execute(&mut *connection)
         .await
@@ -194,7 +208,7 @@ async fn migrate(connection: &mut SqliteConnection, path: &Path) -> Result<(), S
 }
 
 /// Begins a transaction that will write: two that have only read would both wait for the other one to end.
-pub(super) async fn begin(
+pub(crate) async fn begin(
     connection: &mut SqliteConnection,
 ) -> sqlx::Result<Transaction<'_, Sqlite>> {
     connection.begin_with("BEGIN IMMEDIATE").await

@@ -1,4 +1,4 @@
-//! Why a store cannot be used, and what to do about it.
+//! Why a database cannot be used, and what to do about it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,13 @@ use crate::{kernel::KernelError, report::DatabaseFileError};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file is none that a store may be.
-    #[error("cannot use the store: {0}")]
+    #[error("cannot use the database: {0}")]
     File(#[from] DatabaseFileError),
     /// What the database says.
-    #[error("cannot use the store {path}: {said}; {}", .kind.mend())]
+    #[error("cannot use the {what} {path}: {said}; {}", .kind.mend())]
     Database {
+        /// What it is called.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// Which kind of failure it is.
@@ -22,9 +24,11 @@ pub enum StoreError {
     },
     /// It was written by a newer gwp-race.
     #[error(
-        "the store {path} is of version {version}, and this gwp-race knows up to {known}; use the gwp-race that has written it, or another file"
+        "the {what} {path} is of version {version}, and this gwp-race knows up to {known}; use the gwp-race that has written it, or another file"
     )]
     Newer {
+        /// What it is called.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// Its version.
@@ -96,7 +100,7 @@ impl Kind {
             }
             Self::Full => "make room there, or name a file on another disk",
             Self::Damaged => {
-                "it is no store, or a damaged one: take a copy of before, or move it away and begin a new one"
+                "it is none, or a damaged one: take a copy of before, or move it away and begin a new one"
             }
             Self::ReadOnly => {
                 "gwp-race must be able to write to the file and to its folder, also to read it: copy it to a folder of your own"
@@ -118,7 +122,8 @@ impl StoreError {
         )
     }
 
-    pub(super) fn of(path: &Path, error: sqlx::Error) -> Self {
+    /// What SQLite says of a file that is called so.
+    pub(crate) fn of(what: &'static str, path: &Path, error: sqlx::Error) -> Self {
         let (kind, said) = match error.as_database_error() {
             Some(error) => {
                 let code = error.code().and_then(|code| code.parse().ok());
@@ -135,6 +140,7 @@ impl StoreError {
             },
         };
         Self::Database {
+            what,
             path: path.to_owned(),
             kind,
             said,

@@ -9,7 +9,7 @@
 
 mod address;
 mod batch;
-mod connect;
+pub(crate) mod connect;
 mod error;
 mod known;
 mod name;
@@ -38,6 +38,8 @@ use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
 pub use batch::{Batch, Caught, Counted, Seen, Whereabouts};
+use connect::Schema;
+
 pub use connect::Access;
 pub use error::StoreError;
 pub use name::Named;
@@ -47,6 +49,25 @@ pub use state::State;
 pub use time::{day, millis, millis_of, rfc3339};
 pub use triage::{Said, Saying};
 pub use verdict::Verdict;
+
+/// What has been released is never changed.
+const SCHEMA: Schema = Schema {
+    what: "store",
+    application: i64::from_be_bytes(*b"\0\0\0\0gwpr"),
+    migrations: &[
+        (1, "races", include_str!("../../migrations/0001_races.sql")),
+        (
+            2,
+            "naming",
+            include_str!("../../migrations/0002_naming.sql"),
+        ),
+        (
+            3,
+            "cgroups",
+            include_str!("../../migrations/0003_cgroups.sql"),
+        ),
+    ],
+};
 
 /// A database of races.
 pub struct Store {
@@ -72,7 +93,7 @@ impl Store {
     /// Says what is wrong with the file.
     pub fn open(address: &Address, access: Access) -> Result<Self, StoreError> {
         let patience = connect::PATIENCE;
-        let (path, connection) = connect::open(address.path(), access, patience)?;
+        let (path, connection) = connect::open(address.path(), access, patience, &SCHEMA)?;
         let mut store = Self {
             file: file_of(&path),
             path,
@@ -86,6 +107,7 @@ impl Store {
         let known = i64::from(IDENTITY_VERSION);
         if version > known {
             return Err(StoreError::Newer {
+                what: SCHEMA.what,
                 path: store.path.clone(),
                 version,
                 known,
@@ -122,7 +144,8 @@ impl Store {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
-                let connection = connect::open(&self.path, Access::Create, self.patience)?.1;
+                let connection =
+                    connect::open(&self.path, Access::Create, self.patience, &SCHEMA)?.1;
                 self.file = file_of(&self.path);
                 connection
             }
@@ -134,7 +157,7 @@ impl Store {
             }
             Err(error) => {
                 let _ = block_on(connection.close());
-                Err(StoreError::of(&self.path, error))
+                Err(StoreError::of(SCHEMA.what, &self.path, error))
             }
         }
     }

@@ -234,10 +234,7 @@ fn files_that_are_no_stores() {
     )
     .unwrap();
     let error = refused(&address);
-    assert!(
-        error.contains("it is no store, or a damaged one"),
-        "{error}"
-    );
+    assert!(error.contains("it is none, or a damaged one"), "{error}");
 
     // Cut short.
     fs::remove_file(&path).unwrap();

@@ -135,6 +135,12 @@ pub struct WatchArgs {
     /// Write to this file what the planner hears, is asked and answers (`gwp-race decisions` reads it).
     #[arg(help_heading = FILES, long, value_name = "FILE")]
     pub decision_log: Option<PathBuf>,
+    /// Remember in this file where to look first.
+    ///
+    /// What is learned of the program's code is kept in this file (made where it is not there), and used the next time that the program, or another build of it, is watched: races are found sooner
+    /// then. What is new in a build is tried first. The file is no evidence of anything, and may be deleted.
+    #[arg(help_heading = FILES, long, value_name = "FILE")]
+    pub ledger: Option<PathBuf>,
     /// Do not report races that this file names.
     ///
     /// The file has one rule a line, such as `race:pattern`.

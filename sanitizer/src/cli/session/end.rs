@@ -168,8 +168,13 @@ impl Session {
                 None => None,
             }
         };
+        let ledger = async {
+            if let Some(ledger) = self.ledger {
+                ledger.finish().await;
+            }
+        };
         let reporter = self.reporter.finish(summary, LAST_EXPLANATIONS, hurry);
-        let (closing, failure) = tokio::join!(reporter, decision_log);
+        let (closing, failure, ()) = tokio::join!(reporter, decision_log, ledger);
         Closing {
             failure: closing.failure.or(failure),
             seen,

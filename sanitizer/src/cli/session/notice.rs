@@ -34,6 +34,9 @@ impl Session {
     }
 
     fn on_notice(&mut self, pid: u32, notice: Notice) -> Option<Happening> {
+        if let (Notice::Modules(modules, ..), Some(ledger)) = (&notice, &mut self.ledger) {
+            ledger.modules(pid, modules);
+        }
         let notice = match hear(&self.reporter, pid, notice) {
             Heard::Done | Heard::Race { is_taken: true } => return None,
             Heard::Race { is_taken: false } => {
@@ -77,6 +80,12 @@ impl Session {
             Notice::DecisionLog(records) => {
                 if let Some(log) = &mut self.decision_log {
                     log.add(pid, &records);
+                }
+            }
+            Notice::Remembers => self.remember_more(pid),
+            Notice::Gained(gained) => {
+                if let Some(ledger) = &self.ledger {
+                    ledger.gained(pid, gained);
                 }
             }
             Notice::Statistics(statistics) => {

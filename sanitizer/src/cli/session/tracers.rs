@@ -83,6 +83,7 @@ impl Session {
             decision_log: self.decision_log.is_some(),
             probes: self.args.probes == YesNo::Yes,
             free_stalls: self.args.free_stalls == YesNo::Yes,
+            memory: self.ledger.is_some(),
         };
         if pid == self.first
             && let Some(descendants) = &mut self.descendants
@@ -90,6 +91,9 @@ impl Session {
             descendants.follow(pid);
         }
         self.watched.begin(pid, link);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.begin(pid);
+        }
         if let Some(link) = self.links.get_mut(&link) {
             link.watch(setup);
         }
@@ -233,6 +237,9 @@ impl Session {
     pub(super) fn forget(&mut self, pid: u32) {
         if self.watched.forget(pid) {
             self.reporter.forget(pid);
+            if let Some(ledger) = &mut self.ledger {
+                ledger.forget(pid);
+            }
         }
     }
 

@@ -42,6 +42,8 @@ impl Engine {
         self.judge_last(completed);
         self.rig.gates.flush_log();
         self.adviser.tell_coverage(&mut self.rig);
+        let raced = self.sampler.pairs.take_news();
+        self.adviser.tell_gains(&mut self.rig, &raced);
         self.rig.tell_elsewhere(|_, _| true);
         self.adviser.tell_last_decisions(&mut self.rig);
         let statistics = self.statistics();

@@ -51,8 +51,9 @@ use std::time::Duration;
 use gwp_race_abi::phase;
 use nix::unistd::Pid;
 
+use crate::hunt::memory::Remembered;
 use crate::hunt::strategy::Outcome;
-use crate::hunt::wire::{Ending, Outbox, Refuted};
+use crate::hunt::wire::{Ending, Notice, Outbox, Refuted};
 use crate::kernel::gates::Gates;
 use crate::kernel::process::{monotonic_ns, nanos};
 use crate::kernel::ptrace;
@@ -134,6 +135,12 @@ impl Engine {
         if self.rig.setup.most_ns.is_some_and(|most| spent >= most) {
             self.end(Ending::Spent);
         }
+    }
+
+    /// This is remembered of a module from when it was watched before.
+    pub fn remember(&mut self, remembered: Remembered) {
+        self.adviser.strategy.remember(remembered);
+        self.rig.outbox.send(&Notice::Remembers);
     }
 
     /// How the engine has ended, once it has.

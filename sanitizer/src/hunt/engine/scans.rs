@@ -116,6 +116,8 @@ impl Engine {
             // By the modules that were there when it was executed; what none of them is known for is told later.
             self.rig
                 .tell_elsewhere(|modules, pc| modules.place(pc).is_some());
+            let raced = self.sampler.pairs.take_news();
+            self.adviser.tell_gains(&mut self.rig, &raced);
         }
         self.rig.modules = modules;
         if changes.changed || changes.bound {

@@ -88,6 +88,8 @@ impl Engine {
         }
         if self.sampler.state.holds_nobody() {
             self.adviser.tell_coverage(&mut self.rig);
+            let raced = self.sampler.pairs.take_news();
+            self.adviser.tell_gains(&mut self.rig, &raced);
         }
         // What it has used until now is compared with the time.
         self.crew.settle(&mut self.rig);

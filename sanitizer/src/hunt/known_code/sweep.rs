@@ -51,6 +51,12 @@ impl Sweep {
         self.takes_all = false;
     }
 
+    /// Whether all functions were gone through and learned.
+    #[must_use]
+    pub fn is_over(&self, code: &dyn CodeView) -> bool {
+        self.takes_all && self.learned < MOST && self.done >= code.function_count()
+    }
+
     /// Goes on for a while, and learns what it finds, unless that was enough.
     pub fn learn(
         &mut self,

@@ -1,6 +1,9 @@
 //! The sites that there are, and the classes of those that were never tried: of sites of one class nothing tells one from another.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::{Deref, DerefMut},
+};
 
 use super::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId};
 
@@ -8,7 +11,7 @@ use super::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId};
 pub type Number = u32;
 
 /// How many classes there are.
-pub const CLASSES: usize = 24;
+pub const CLASSES: usize = 48;
 /// It names a variable; it writes.
 const NAMES: usize = 1;
 const WRITES: usize = 2;
@@ -16,6 +19,32 @@ const WRITES: usize = 2;
 const NEAR: usize = 4;
 /// Its variable is shared or changes, or its member has raced.
 const RELATED: usize = 12;
+/// Its function is new.
+const NEW: usize = 24;
+
+/// Something of each class.
+#[derive(Debug)]
+pub struct ByClass<T>([T; CLASSES]);
+
+impl<T: Default> Default for ByClass<T> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| T::default()))
+    }
+}
+
+impl<T> Deref for ByClass<T> {
+    type Target = [T; CLASSES];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for ByClass<T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
 
 /// What sites have in common that use the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,9 +67,9 @@ pub struct Catalogue {
     /// Of each site: its class, and where it stands in the list of that while it is untried.
     class: Vec<usize>,
     place: Vec<Option<u32>>,
-    untried: [Vec<Number>; CLASSES],
+    untried: ByClass<Vec<Number>>,
     /// Those of them at which probes stand, and whether one does, of each site.
-    idle: [Vec<Number>; CLASSES],
+    idle: ByClass<Vec<Number>>,
     stands: Vec<bool>,
 }
 
@@ -60,7 +89,13 @@ pub const fn nearness(class: usize) -> usize {
 /// Whether a class is of sites that are related to what is shared.
 #[must_use]
 pub const fn is_related(class: usize) -> bool {
-    class >= RELATED
+    class % NEW >= RELATED
+}
+
+/// Whether a class is of sites in new functions.
+#[must_use]
+pub const fn is_new(class: usize) -> bool {
+    class >= NEW
 }
 
 /// The same, as a number below 4.
@@ -215,6 +250,17 @@ impl Catalogue {
         }
     }
 
+    /// A function was not there before.
+    pub fn is_new_code(&mut self, function: FunctionId) {
+        let sites = self.of_function.get(&function).cloned();
+        for site in sites.unwrap_or_default() {
+            let class = self.class(site);
+            if !is_new(class) {
+                self.classify(site, class + NEW);
+            }
+        }
+    }
+
     /// Something is shared, changes, or has raced: the sites of which that is news.
     pub fn relate(&mut self, object: Object) -> Vec<Number> {
         if !self.related.insert(object) {
@@ -316,13 +362,14 @@ mod tests {
         let all: Vec<_> = (0..48).map(facts).collect();
         catalogue.add(&all);
         catalogue.add(&all[..7]);
-        let check = |catalogue: &Catalogue, tried: &[Number]| {
+        let check = |catalogue: &Catalogue, tried: &[Number], new: &[u64]| {
             let mut listed = Vec::new();
             for class in 0..CLASSES {
                 for &number in catalogue.untried(class) {
                     assert_eq!(catalogue.class(number), class);
                     let facts = catalogue.facts(number).expect("it is known");
                     assert_eq!(kind(class), (facts.variable.is_some(), facts.writes));
+                    assert_eq!(is_new(class), new.contains(&facts.function.0));
                     listed.push(number);
                 }
             }
@@ -330,11 +377,11 @@ mod tests {
             let untried: Vec<_> = (0..48).filter(|number| !tried.contains(number)).collect();
             assert_eq!(listed, untried);
         };
-        check(&catalogue, &[]);
+        check(&catalogue, &[], &[]);
         catalogue.seen(5);
         let near = [4, 5, 6, 7, 8].map(|number| nearness(catalogue.class(number)));
         assert_eq!(near, [2, 2, 2, 1, 0]);
-        check(&catalogue, &[]);
+        check(&catalogue, &[], &[]);
         catalogue.try_it(6);
         catalogue.try_it(6);
         let news = catalogue.relate(Object::Variable(VariableId(0)));
@@ -343,6 +390,9 @@ mod tests {
         let related = (0..48).filter(|number| is_related(catalogue.class(*number)));
         assert_eq!(related.collect::<Vec<_>>(), [0, 3, 6, 9]);
         catalogue.seen(5);
-        check(&catalogue, &[6]);
+        check(&catalogue, &[6], &[]);
+        catalogue.is_new_code(FunctionId(1));
+        catalogue.is_new_code(FunctionId(1));
+        check(&catalogue, &[6], &[1]);
     }
 }

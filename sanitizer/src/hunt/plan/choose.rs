@@ -13,7 +13,8 @@ use super::{
     Planner,
     action::{Action, ActionId, Candidate, Deed, Then},
     belief::{Belief, Circumstances},
-    catalogue::{CLASSES, Number},
+    catalogue::{CLASSES, Number, is_new},
+    counts::Counts,
     event::{AddressId, Event, SiteFacts, SiteId, StallEnd, What},
     pace::Pace,
     posterior::Beta,
@@ -77,6 +78,7 @@ impl ByWorth {
     }
 
     fn choose(&mut self, now: f64, purse: &Purse) -> Deed {
+        self.known.told.decide_whether_to_believe(&mut self.random);
         let price = Price::of(purse, self.known.costs());
         let mut choices = Contest::new(self.trust.map(|trust| trust.at(now)));
         self.of_contended(now, &price, &mut choices);
@@ -224,12 +226,16 @@ impl ByWorth {
             }
             let number = sites[self.random.usize(..sites.len())];
             let belief = self.of_class(number, class, now);
-            let (bar, look) = (choices.bar(Kind::Untried), self.known.look(number, now));
+            let times = if is_new(class) { prior::NEW_CODE } else { 1.0 };
+            let bar = choices.bar(Kind::Untried).for_times(times);
+            let look = self.known.look(number, now);
             let guess = bar.draw(&belief, None, look, price, &mut self.random);
             let facts = self.known.catalogue.facts(number);
             if let (Some(guess), Some(facts)) = (guess, facts) {
                 let plan = self.of_facts(facts, &guess, price);
-                choices.push(wait(facts.site, plan, Kind::Untried));
+                let mut choice = wait(facts.site, plan, Kind::Untried);
+                choice.worth *= times;
+                choices.push(choice);
             }
         }
     }
@@ -347,6 +353,10 @@ impl Planner for ByWorth {
         };
         self.known.begin(now, action.clone());
         action
+    }
+
+    fn gained(&mut self) -> Vec<(SiteId, Counts)> {
+        self.known.take_gained()
     }
 
     fn stopped(

@@ -1,7 +1,9 @@
 //! What was seen of a site, or of many: sums, so that their order does not matter.
 
+use serde::{Deserialize, Serialize};
+
 /// Everything that is counted. All of it fades by the same half-life.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// Threads that came to where one was waited for.
     pub came: f64,
@@ -36,6 +38,7 @@ pub struct Counts {
     /// Sites at which an order shows, each as far as it does.
     pub ordered: f64,
     /// When all that was so much, s: less is left of it by now.
+    #[serde(skip)]
     pub(super) as_of_s: f64,
 }
 
@@ -70,6 +73,48 @@ impl Counts {
         }
     }
 
+    /// Takes out what was added at that time.
+    pub fn take_out(&mut self, mut other: Self) {
+        for (count, less) in self.all().into_iter().zip(other.all()) {
+            *count = (*count - *less).max(0.0);
+        }
+    }
+
+    /// So many times that.
+    #[must_use]
+    pub fn times(mut self, part: f64) -> Self {
+        for count in self.all() {
+            *count *= part;
+        }
+        self
+    }
+
+    /// All that is counted, in the order in which it is kept on disks.
+    #[must_use]
+    pub fn values(mut self) -> [f64; 16] {
+        self.all().map(|count| *count)
+    }
+
+    /// What such values count.
+    #[must_use]
+    pub fn of_values(values: [f64; 16]) -> Self {
+        let mut counts = Self::default();
+        for (count, value) in counts.all().into_iter().zip(values) {
+            *count = value;
+        }
+        counts
+    }
+
+    /// Whether all of it can be: numbers that were written elsewhere need not.
+    #[must_use]
+    pub fn is_sound(mut self) -> bool {
+        /// Of anything: a second of every second for some hundred years.
+        const MOST: f64 = 1e10;
+        self.all()
+            .iter()
+            .all(|count| (0.0..MOST).contains(&**count))
+    }
+
     fn all(&mut self) -> [&mut f64; 16] {
         [
             &mut self.came,
@@ -95,5 +140,14 @@ impl Counts {
     #[must_use]
     pub fn tries(&self) -> f64 {
         self.came + self.missed
+    }
+
+    /// Whether a thread was waited for, or stopped: that somebody came is seen without that, too.
+    #[must_use]
+    pub fn shows_tries(&self) -> bool {
+        /// Of so much less nothing is left.
+        const LEAST: f64 = 0.5;
+        let all = self.missed + self.used + self.unused + self.quiet + self.locked + self.caught;
+        all >= LEAST
     }
 }

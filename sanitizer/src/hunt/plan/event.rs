@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::counts::Counts;
 use super::id::ActionId;
 pub use super::id::{AddressId, FunctionId, MemberId, SiteId, VariableId};
 use super::lists::{as_list, of_list};
@@ -39,6 +40,10 @@ pub struct Event {
 pub enum What {
     /// There is code with these sites, in functions that were not known before.
     Code(#[serde(serialize_with = "as_list", deserialize_with = "of_list")] Arc<[SiteFacts]>),
+    /// What was seen at sites when the program, or another process of it, was watched before: sums, as far as they are left by now.
+    Told(Vec<(SiteId, Counts)>),
+    /// A function was not there when the program was watched before: a race is likelier there than where many hours have shown none.
+    New(FunctionId),
     /// Other code may stand at all addresses now.
     CodeGone,
     /// A wait may be for one address, which is watched from its beginning on. Where this was not heard, it is to be waited for any thread.

@@ -34,6 +34,7 @@ mod tests;
 use std::time::Duration;
 
 use action::{Action, Candidate, Then};
+use counts::Counts;
 use event::{Event, SiteId};
 use purse::Purse;
 
@@ -54,6 +55,11 @@ pub trait Planner {
         _waited: Option<Duration>,
     ) -> Option<(SiteId, Then)> {
         None
+    }
+
+    /// What was seen at sites since it was asked for last, without what was told: sums, for whoever watches the program next.
+    fn gained(&mut self) -> Vec<(SiteId, Counts)> {
+        Vec::new()
     }
 
     /// What threads that are off their processors are about to access: the place of the one to be watched, and for how long at most. `None`: none is

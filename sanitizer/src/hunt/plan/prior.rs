@@ -74,6 +74,8 @@ priors! {
     PREEMPTED_TIME = 0.01, "s", "How long it takes to watch what a thread is about to access that is off its processor, which counts as much as a sample.";
     CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
     TRUST = 1.0, "races", "How many races have to be expected of choices of one kind, until what has come of them counts as much as the model.";
+    NEW_CODE = 4.0, "times", "What an untried site is worth in a function that was not there when the program was watched before.";
+    UNTOLD = 0.2, "", "The part of the decisions that goes by nothing that was seen when the program was watched before.";
     COST_WAIT = 0.0005, "s", "What it costs of the budget to wait for somebody.";
     COST_STOP = 0.0015, "s", "What it costs to stop somebody, besides the time for which one stands.";
     COST_TRAP = 0.00001, "s", "What it costs when somebody is let pass, or uses what is watched.";

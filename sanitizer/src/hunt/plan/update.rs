@@ -2,6 +2,7 @@
 
 pub mod stood;
 mod thought;
+mod told;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,7 +10,7 @@ use super::{
     action::{Action, Deed},
     addresses::Addresses,
     belief::{Circumstances, shown, uses},
-    catalogue::{CLASSES, Catalogue, Number, Object, kind, object_of},
+    catalogue::{ByClass, Catalogue, Number, Object, kind, object_of},
     counts::Counts,
     event::{AddressId, Event, FunctionId, LetGo, SiteId, VariableId, What},
     prior,
@@ -17,6 +18,7 @@ use super::{
     samples::Samples,
     trust::Kind,
 };
+use told::Told;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -25,6 +27,8 @@ pub struct Knowledge {
     pub catalogue: Catalogue,
     /// What was seen at each site where anything was.
     sites: BTreeMap<Number, Counts>,
+    /// What of that was told, from when the program was watched before; and what was seen since.
+    pub(super) told: Told,
     /// An address can be watched before a thread comes that is about to access it.
     pub watches_ahead: bool,
     /// It can be seen which threads are off their processors.
@@ -36,12 +40,12 @@ pub struct Knowledge {
     /// Where a thread stands, and what it is about to access.
     pub(super) about: Option<(Number, AddressId)>,
     /// Sites that were tried, and nothing came of it, by their class.
-    pub tried: [Vec<Number>; CLASSES],
+    pub tried: ByClass<Vec<Number>>,
     /// Sites whose bytes another thread was seen to use, or whose variable somebody was seen to write.
     pub contended: Vec<Number>,
     /// Variables that change, and how often it was seen who writes them.
     pub changing: BTreeMap<VariableId, Counts>,
-    of_class: [Counts; CLASSES],
+    of_class: ByClass<Counts>,
     /// Whether others use the bytes of sites, by whether those name a variable, and write, and whether probes stand there, as hardly anybody comes.
     uses: [Counts; 8],
     /// What those that read, and those that write, have shown of orders; those of a function; those of an object.
@@ -86,6 +90,8 @@ impl Knowledge {
         let hand = hand.as_ref().filter(|hand| event.of == Some(hand.id));
         match &event.what {
             What::Code(facts) => self.catalogue.add(facts),
+            What::Told(sites) => self.are_told(now, sites),
+            What::New(function) => self.catalogue.is_new_code(*function),
             What::CodeGone => {
                 *self = Self {
                     watches_ahead: self.watches_ahead,
@@ -246,10 +252,7 @@ impl Knowledge {
         };
         let is_first = is_try && self.catalogue.is_untried(number);
         if is_first {
-            let class = self.catalogue.class(number);
-            self.tried[class].push(number);
-            self.catalogue.try_it(number);
-            self.is_visited(number);
+            self.is_tried(number);
         }
         let class = self.catalogue.class(number);
         let around = Circumstances {
@@ -258,6 +261,7 @@ impl Knowledge {
             is_related: false,
             ..Circumstances::default()
         };
+        self.told.gained(number, seen);
         let own = self.sites.entry(number).or_default();
         *own = own.at(now, prior::HALF_LIFE);
         let before = (own.racing, own.ordered);
@@ -292,6 +296,14 @@ impl Knowledge {
         if is_try && (is_first || tries <= 1.0) {
             add(&mut self.of_class[class], seen);
         }
+    }
+
+    /// A thread was waited for, or stopped, at a site at which none was before.
+    fn is_tried(&mut self, number: Number) {
+        let class = self.catalogue.class(number);
+        self.tried[class].push(number);
+        self.catalogue.try_it(number);
+        self.is_visited(number);
     }
 
     /// Whether anything was seen at a site.

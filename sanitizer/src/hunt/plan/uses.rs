@@ -204,14 +204,14 @@ impl Knowledge {
     }
 
     /// Another thread uses what is accessed at a site.
-    fn contends(&mut self, site: SiteId) {
+    pub(super) fn contends(&mut self, site: SiteId) {
         if let Some(number) = self.catalogue.number(site)
             && !self.contended.contains(&number)
         {
             self.contended.push(number);
             self.catalogue.try_it(number);
             self.is_visited(number);
-            for tried in &mut self.tried {
+            for tried in self.tried.iter_mut() {
                 tried.retain(|tried| *tried != number);
             }
         }
@@ -221,7 +221,7 @@ impl Knowledge {
     pub(super) fn relate(&mut self, object: Object) {
         for number in self.catalogue.relate(object) {
             let class = self.catalogue.class(number);
-            for tried in &mut self.tried {
+            for tried in self.tried.iter_mut() {
                 let before = tried.len();
                 tried.retain(|tried| *tried != number);
                 if tried.len() < before {

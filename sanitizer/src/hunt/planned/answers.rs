@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::{
+        memory::{Gained, Remembered},
         plan::{
             action::{Candidate, Deed, Then},
             event::{AddressId, SiteId, Stood, What},
@@ -201,6 +202,19 @@ impl Strategy for Planned {
 
     fn looked_at(&self) -> Vec<LookedAt> {
         self.code.known.looked_at()
+    }
+
+    fn remember(&mut self, remembered: Remembered) {
+        self.code.memory.remember(remembered);
+    }
+
+    fn gained(&mut self, raced: &[(u64, u64)], code: &dyn CodeView) -> Vec<Gained> {
+        let seen = self.planner.gained();
+        self.code.gained(seen, raced, code)
+    }
+
+    fn knows_race(&mut self, site: u64, behind: u64, code: &dyn CodeView) -> bool {
+        self.code.knows_race(site, behind, code)
     }
 
     fn uses(&mut self, other: Conflict) {

@@ -8,13 +8,19 @@ use std::{
 use crate::{
     hunt::{
         known_code::{KnownCode, site::AccessSite, sweep::Sweep},
-        plan::event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId, What},
+        memory::Gained,
+        plan::{
+            counts::Counts,
+            event::{FunctionId, MemberId, SiteFacts, SiteId, VariableId, What},
+        },
         return_addresses::return_addresses,
         stint::Timekeeper,
         strategy::{CodeView, Conflict, SiteProbe},
     },
     insn::x86_64::{Approaches, member},
 };
+
+use super::memory::Memory;
 
 /// Samples that are kept until they are looked at.
 const MOST_NOTED: usize = 64;
@@ -39,6 +45,8 @@ pub(super) struct Code {
     /// Those of them that were not told yet.
     pub(super) new_probes: Vec<SiteProbe>,
     pub(super) timekeeper: Timekeeper,
+    /// What is remembered of it.
+    pub(super) memory: Memory,
 }
 
 impl Code {
@@ -55,13 +63,16 @@ impl Code {
             probes: HashMap::new(),
             new_probes: Vec::new(),
             timekeeper,
+            memory: Memory::default(),
         }
     }
 
     /// Nothing of it is known any more.
-    pub(super) fn forgotten(&self, number: u64) -> Self {
+    pub(super) fn forgotten(&mut self, number: u64) -> Self {
+        self.memory.forget();
         Self {
             has_probes: self.has_probes,
+            memory: std::mem::take(&mut self.memory),
             ..Self::new(number, self.timekeeper)
         }
     }
@@ -145,7 +156,9 @@ impl Code {
             if !facts.is_empty() {
                 news.push(What::Code(facts));
             }
+            news.extend(self.memory.looked_at(start, code));
         }
+        news.extend(self.memory.news(code));
         for pc in std::mem::take(&mut self.seen) {
             self.executed.extend(self.known.start_of(pc));
             let beside = self.known.site_beside(pc);
@@ -160,6 +173,28 @@ impl Code {
             }
         }
         news
+    }
+
+    /// What was gained of it since the last time, with this that was seen at sites.
+    pub(super) fn gained(
+        &mut self,
+        seen: Vec<(SiteId, Counts)>,
+        raced: &[(u64, u64)],
+        code: &dyn CodeView,
+    ) -> Vec<Gained> {
+        let mut site = |behind| self.known.site_before(behind, code).unwrap_or(behind);
+        let raced = raced.iter().map(|(one, other)| (site(*one), site(*other)));
+        let raced: Vec<_> = raced.collect();
+        let is_whole = self.sweep.is_over(code);
+        let known = &self.known;
+        let function = |site| known.start_of(site);
+        self.memory.gained(seen, &raced, function, is_whole, code)
+    }
+
+    /// Whether a race of a site with the access that ends at an address is remembered.
+    pub(super) fn knows_race(&mut self, site: u64, behind: u64, code: &dyn CodeView) -> bool {
+        let other = self.known.site_before(behind, code);
+        other.is_some_and(|other| self.memory.knows_race(site, other))
     }
 
     fn facts(&self, start: u64, at: u64, site: AccessSite, code: &dyn CodeView) -> SiteFacts {

@@ -6,6 +6,7 @@
 mod answers;
 mod code;
 mod diary;
+mod memory;
 mod profile;
 mod study;
 #[cfg(test)]
@@ -88,6 +89,13 @@ impl Planned {
             watches_ahead: false,
             sees_preempted: false,
         }
+    }
+
+    /// The same; what is gained of the code is kept by somebody.
+    #[must_use]
+    pub const fn with_memory(mut self) -> Self {
+        self.code.memory.is_kept = true;
+        self
     }
 
     /// The same, but how long it looks at code and values follows from what it does, not from a clock: so the same comes out each time.

@@ -129,6 +129,7 @@ impl Lease<'_> {
                     Command::Company(has) => engine.has_company(has),
                     Command::TellAgain => engine.tell_again(),
                     Command::Refuted(refuted) => engine.refute(refuted),
+                    Command::Remember(remembered) => engine.remember(remembered),
                     Command::Leave => engine.end(Ending::Stopped),
                     // The former ends this, the latter comes only when nobody is watched.
                     Command::Stop | Command::Watch(_) => {}

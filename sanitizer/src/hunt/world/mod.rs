@@ -35,4 +35,6 @@ mod wait;
 pub mod wired;
 
 #[cfg(test)]
+mod leases;
+#[cfg(test)]
 mod tests;

@@ -66,8 +66,8 @@ impl World<'_> {
                     site: id(meeting.other),
                     after: Duration::from_secs_f64(after),
                 };
-                let race = meeting.race();
-                if race.is_some_and(|race| self.found.insert(race)) {
+                if let Some(race) = meeting.race().filter(|race| self.found.insert(*race)) {
+                    self.run.races.push(race);
                     self.run.finds.push(Find {
                         time_s: self.now + after,
                         spent_s: self.run.spent_s,

@@ -50,6 +50,8 @@ pub struct Find {
 pub struct Run {
     /// The races that were found, each once.
     pub finds: Vec<Find>,
+    /// The same in simulated programs, by the numbers of their sites.
+    pub races: Vec<(usize, usize)>,
     /// What was spent, s, until all were found or the time was over.
     pub spent_s: f64,
     /// The program's time that has passed, s.

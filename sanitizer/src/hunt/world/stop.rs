@@ -125,6 +125,7 @@ impl World<'_> {
                         after: Duration::from_secs_f64(after),
                     };
                     if self.found.insert(race) {
+                        self.run.races.push(race);
                         self.run.finds.push(Find {
                             time_s: self.now + after,
                             spent_s: self.run.spent_s + after,

@@ -181,6 +181,8 @@ impl Planner for Wired {
             // It is told of nothing that can be probed.
             What::Stood(_) => {}
             What::CodeGone => self.strategy.forget(),
+            // What is told of code is told where it is looked at.
+            What::Told(_) | What::New(_) => {}
             What::Seen(site) => {
                 let at = self.image.address(*site);
                 self.strategy.seen(at, &self.image);

@@ -17,6 +17,7 @@ mod byte_use;
 mod call;
 #[cfg(test)]
 mod differential;
+mod fingerprint;
 mod flow;
 #[cfg(test)]
 mod forms;
@@ -40,6 +41,7 @@ pub use accesses::{accesses_before, address_form, extent, length, member, variab
 pub use attribute::attribute;
 pub use byte_use::{ReadOnly, byte_use, copied_to};
 pub use call::{CALL_LENGTHS, call_before, is_call};
+pub use fingerprint::fingerprint;
 pub use flow::{
     direct_transfers, ends_program, exits, keeps_stack, leads_to, length_of_function, padding, stub,
 };

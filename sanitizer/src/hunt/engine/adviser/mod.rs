@@ -4,6 +4,7 @@ mod barren;
 mod coverage;
 mod decision_log;
 mod decisions;
+mod gains;
 mod held;
 mod locks;
 mod target;
@@ -128,7 +129,14 @@ fn strategy_of(setup: &Setup, seed: u64, log: &DecisionLog) -> Box<dyn Strategy>
     match setup.strategy {
         Name::Clock if !setup.learns => Box::new(Clock::new(seed).without_learning()),
         Name::Clock => Box::new(Clock::new(seed)),
-        Name::Planner => Box::new(Planned::new(planner_of(setup, seed, log), seed)),
+        Name::Planner => {
+            let planned = Planned::new(planner_of(setup, seed, log), seed);
+            Box::new(if setup.memory {
+                planned.with_memory()
+            } else {
+                planned
+            })
+        }
     }
 }
 

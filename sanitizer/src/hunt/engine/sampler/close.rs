@@ -253,7 +253,9 @@ impl Sampler {
             behind: racing.behind(),
             distance: Duration::from_nanos(hit.time_ns.saturating_sub(since)),
         });
-        let new: Vec<_> = new.collect();
+        let mut new: Vec<_> = new.collect();
+        let (strategy, site) = (&mut adviser.strategy, stalled.site);
+        new.retain(|conflict| !strategy.knows_race(site, conflict.behind, &*rig.modules));
         adviser.learned.lines.shared(stalled.watched.address.0);
         let outcome = new.first().copied().map_or(Outcome::Repeat, Outcome::Hit);
         adviser.came_to(rig, adviser.decisions.way, stalled.site, outcome);

@@ -79,7 +79,9 @@ impl Confirm {
                         for side in [&mut finding.stalled, &mut finding.racing] {
                             side.creator = creator(side.tid);
                         }
-                        if !rig.outbox.send(&Notice::Race(Box::new(finding), maps)) {
+                        if rig.outbox.send(&Notice::Race(Box::new(finding), maps)) {
+                            pairs.note_news(self.side.watched.behind.0, seen.racing.behind());
+                        } else {
                             pairs.take_back(&seen);
                         }
                     }

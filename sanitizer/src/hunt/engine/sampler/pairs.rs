@@ -63,6 +63,8 @@ pub struct Pairs {
     /// Where others were after accesses that raced with the one of a stalled thread, the last ones: program counters
     /// that tell by themselves whose access it was.
     partners: HashMap<Spot, Vec<u64>>,
+    /// Of the present modules: the addresses behind accesses whose races were told for the first time, and which nobody has asked for yet.
+    news: Vec<(u64, u64)>,
 }
 
 impl Pairs {
@@ -90,6 +92,18 @@ impl Pairs {
             }
         }
         self.told.insert(seen)
+    }
+
+    /// A race was told of the accesses that end at these addresses.
+    pub fn note_news(&mut self, stalled: u64, racing: u64) {
+        if self.news.len() < MEMORY {
+            self.news.push((stalled, racing));
+        }
+    }
+
+    /// Those of which that was so since the last time.
+    pub fn take_news(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.news)
     }
 
     /// It could not be told.
@@ -143,6 +157,7 @@ impl Pairs {
         self.forget_told();
         self.refused.clear();
         self.refuted.clear();
+        self.news.clear();
     }
 }
 

@@ -6,6 +6,7 @@ use super::Record;
 use crate::hunt::plan::{
     Planner,
     action::{Action, Candidate, Then},
+    counts::Counts,
     event::{Event, SiteId, What},
     prior,
     purse::Purse,
@@ -71,6 +72,10 @@ impl<P: Planner, S: FnMut(Record)> Planner for Logged<P, S> {
             answer,
         });
         answer
+    }
+
+    fn gained(&mut self) -> Vec<(SiteId, Counts)> {
+        self.planner.gained()
     }
 
     fn preempted(&mut self, now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {

@@ -14,6 +14,7 @@ use crate::hunt::{
     plan::{
         action::{Action, ActionId, Candidate, Deed, Then},
         choose::ByWorth,
+        counts::Counts,
         event::{
             AddressId, Arrivals, Event, FunctionId, LetGo, MemberId, Met, Partner, SiteFacts,
             SiteId, StallEnd, Stood, VariableId, What,
@@ -482,6 +483,16 @@ fn met() -> impl Strategy<Value = Met> {
     })
 }
 
+fn counts() -> impl Strategy<Value = Counts> {
+    let times = 0.0..1e6;
+    (times.clone(), times.clone(), times).prop_map(|(came, waited_s, used)| Counts {
+        came,
+        waited_s,
+        used,
+        ..Counts::default()
+    })
+}
+
 fn what() -> impl Strategy<Value = What> {
     let time = any::<Duration>;
     let variable = || any::<u64>().prop_map(VariableId);
@@ -502,6 +513,8 @@ fn what() -> impl Strategy<Value = What> {
     prop_oneof![
         vec(facts(), 0..50).prop_map(|sites| What::Code(sites.into())),
         Just(What::CodeGone),
+        vec((site(), counts()), 0..20).prop_map(What::Told),
+        any::<u64>().prop_map(|function| What::New(FunctionId(function))),
         Just(What::WatchesAhead),
         time().prop_map(|apart| What::Profiles { apart }),
         (time(), vec(arrivals(), 0..64), vec(met(), 0..8), number()).prop_map(

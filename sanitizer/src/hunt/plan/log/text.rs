@@ -188,6 +188,8 @@ pub(super) fn choice_in_words(all: &[Candidate], answer: Option<(usize, Duration
 fn what_in_words(what: &What) -> String {
     match what {
         What::Code(sites) => format!("{} sites", sites.len()),
+        What::Told(sites) => format!("told of {} sites from before", sites.len()),
+        What::New(function) => format!("{:#x} is a new function", function.0),
         What::CodeGone => "other code may stand at all addresses".to_owned(),
         What::WatchesAhead => "an address can be watched before a thread comes".to_owned(),
         What::Profiles { apart } => format!("sites can be profiled, {} apart", time(*apart)),

@@ -16,7 +16,8 @@ impl Knowledge {
     #[must_use]
     pub fn counts(&self, number: Number, now: f64) -> Counts {
         let counts = self.sites.get(&number).copied().unwrap_or_default();
-        counts.at(now, prior::HALF_LIFE)
+        let counts = counts.at(now, prior::HALF_LIFE);
+        self.told.as_far_as_believed(number, counts, now)
     }
 
     /// Whether somebody comes to an untried site of a class within a first wait.

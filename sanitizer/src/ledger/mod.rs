@@ -1,0 +1,123 @@
+//! What was learned of programs, from one run to the next: a database of SQLite beside the [store](crate::store), whose file is another one, as that is what nobody may lose.
+//!
+//! [`Ledger::open`] opens it, [`Ledger::add`] adds what was gained, and [`Ledger::remembered`] tells what of it is about a module. The schema stands in
+//! `sanitizer/migrations/ledger`.
+//!
+//! It is hints: they say where to look first, and change neither what is a race nor what may be spent. So what is in it is not trusted. A record that can be none is left
+//! out, and what is wrong in a way that nobody can see costs time.
+
+mod add;
+mod recall;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use futures_executor::block_on;
+use sqlx::{Connection as _, SqliteConnection};
+
+use crate::{
+    hunt::memory::{Raced, Sites},
+    store::{
+        Access, StoreError,
+        connect::{self, Schema},
+    },
+};
+
+pub use add::Gains;
+
+/// What has been released is never changed.
+const SCHEMA: Schema = Schema {
+    what: "ledger",
+    application: i64::from_be_bytes(*b"\0\0\0\0gwpl"),
+    migrations: &[(
+        1,
+        "functions",
+        include_str!("../../migrations/ledger/0001_functions.sql"),
+    )],
+};
+
+/// The time in which half of what was learned is forgotten, ms: a week.
+const HALF_LIFE_MS: f64 = 7.0 * 24.0 * 3_600_000.0;
+
+/// What a function takes beside what was seen in it, and the most that those of a build take together, bytes; and those of one function.
+const ROW: i64 = 32;
+const MOST_OF_BUILD: i64 = 1 << 20;
+const MOST_OF_FUNCTION: i64 = 64 << 10;
+/// Builds of one name, and of all.
+const MOST_BUILDS: i64 = 8;
+const MOST_MODULES: i64 = 1024;
+
+/// A module, as it is known again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Module {
+    /// The name of its file, without folders: the next build may be in another one.
+    pub name: String,
+    /// The build id, in hexadecimal digits; empty where there is none.
+    pub build: String,
+}
+
+/// See the module.
+pub struct Ledger {
+    path: PathBuf,
+    connection: Option<SqliteConnection>,
+}
+
+impl Ledger {
+    /// Opens a ledger, or makes one.
+    ///
+    /// # Errors
+    /// Says what is wrong with the file.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let (path, connection) = Self::connect(path)?;
+        Ok(Self {
+            path,
+            connection: Some(connection),
+        })
+    }
+
+    fn connect(path: &Path) -> Result<(PathBuf, SqliteConnection), StoreError> {
+        connect::open(path, Access::Create, connect::PATIENCE, &SCHEMA)
+    }
+
+    /// Carries something out; after a failure the file is opened again for the next call.
+    fn with<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+    ) -> Result<T, StoreError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Self::connect(&self.path)?.1,
+        };
+        match block_on(work(&mut connection)) {
+            Ok(value) => {
+                self.connection = Some(connection);
+                Ok(value)
+            }
+            Err(error) => {
+                let _ = block_on(connection.close());
+                Err(StoreError::of(SCHEMA.what, &self.path, error))
+            }
+        }
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let _ = block_on(connection.close());
+        }
+    }
+}
+
+/// What part is left now of what was seen at a time, ms. A clock may have been put back.
+fn left(seen: i64, now: i64) -> f64 {
+    let passed = now.saturating_sub(seen).max(0) as f64;
+    (-passed / HALF_LIFE_MS).exp2()
+}
+
+/// What was seen in a function, as it is kept; nothing where it is none.
+fn read(seen: &[u8]) -> Option<(Sites, Vec<Raced>)> {
+    let (seen, rest) = postcard::take_from_bytes(seen).ok()?;
+    rest.is_empty().then_some(seen)
+}

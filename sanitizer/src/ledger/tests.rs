@@ -1,0 +1,337 @@
+//! Tests of ledgers on real files.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::hunt::memory::{KnownFunction, Of};
+
+const DAY: i64 = 86_400_000;
+const WEEK: i64 = 7 * DAY;
+const NOW: i64 = 2000 * WEEK;
+
+fn scratch() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    (folder, path)
+}
+
+fn module(build: &str) -> Module {
+    Module {
+        name: "app".to_owned(),
+        build: build.to_owned(),
+    }
+}
+
+/// A function in which `came` threads came to one site; to none for 0.
+fn function(at: u64, fingerprint: u64, came: f32) -> KnownFunction {
+    let sites = (came > 0.0).then(|| (4, vec![(0, came)]));
+    KnownFunction {
+        at,
+        fingerprint,
+        sites: sites.into_iter().collect(),
+        raced: Vec::new(),
+    }
+}
+
+fn add(ledger: &mut Ledger, build: &str, functions: Vec<KnownFunction>, is_whole: bool, now: i64) {
+    let mut gains = Gains::default();
+    assert!(gains.is_empty());
+    gains.add(&module(build), functions, is_whole);
+    ledger.add(&gains, now).unwrap();
+}
+
+type All = (Vec<KnownFunction>, Vec<KnownFunction>, bool);
+
+/// What is remembered of the same build, and of others, and whether all functions of one of those are known.
+fn remembered(ledger: &mut Ledger, build: &str, now: i64) -> All {
+    let (all, wrong) = ledger.remembered(&module(build), now).unwrap();
+    assert_eq!(wrong, 0);
+    let [(Of::Same, same), (Of::Others { is_whole }, others)] = &all[..] else {
+        panic!("{all:?}");
+    };
+    let mut same = same.clone();
+    same.sort_unstable_by_key(|function| function.at);
+    (same, others.clone(), *is_whole)
+}
+
+/// Check that sums are kept of each function, that half of them is left after a week, also where a clock was put back, and that what others wrote counts as well.
+#[test]
+fn sums_are_kept() {
+    let (_folder, path) = scratch();
+    let mut ledger = Ledger::open(&path).unwrap();
+    add(
+        &mut ledger,
+        "aa",
+        vec![function(16, 1, 8.0), function(32, 2, 0.0)],
+        false,
+        NOW,
+    );
+    let mut other = Ledger::open(&path).unwrap();
+    add(
+        &mut other,
+        "aa",
+        vec![function(16, 1, 2.0), function(32, 2, 0.0)],
+        true,
+        NOW + WEEK,
+    );
+    drop(other);
+    let (same, others, _) = remembered(&mut ledger, "aa", NOW + WEEK);
+    assert_eq!(same, [function(16, 1, 6.0), function(32, 2, 0.0)]);
+    assert!(others.is_empty());
+    let (same, ..) = remembered(&mut ledger, "aa", NOW + 2 * WEEK);
+    assert_eq!(same[0], function(16, 1, 3.0));
+    let (same, ..) = remembered(&mut ledger, "aa", NOW - WEEK);
+    assert_eq!(same[0], function(16, 1, 6.0));
+    let (same, ..) = remembered(&mut ledger, "aa", i64::MAX);
+    assert_eq!(same, [function(16, 1, 0.0), function(32, 2, 0.0)]);
+    // Other code at the same place.
+    add(
+        &mut ledger,
+        "aa",
+        vec![function(16, 3, 0.0)],
+        false,
+        NOW + WEEK,
+    );
+    let (same, ..) = remembered(&mut ledger, "aa", NOW + WEEK);
+    assert_eq!(same[0], function(16, 3, 0.0));
+    // What comes in pieces is added up before it is written.
+    let mut gains = Gains::default();
+    for fingerprint in [3, 3, 4] {
+        gains.add(&module("aa"), vec![function(16, fingerprint, 1.0)], false);
+    }
+    ledger.add(&gains, NOW + WEEK).unwrap();
+    let (same, ..) = remembered(&mut ledger, "aa", NOW + WEEK);
+    assert_eq!(same[0], function(16, 4, 1.0));
+}
+
+/// Check that functions of all other builds are told by their code, but nothing of several that have the same; that one of those builds is whole only where it was said so; and that where
+/// there is no build id, functions are known by their code.
+#[test]
+fn other_builds_count() {
+    let (_folder, path) = scratch();
+    let mut ledger = Ledger::open(&path).unwrap();
+    add(
+        &mut ledger,
+        "aa",
+        vec![function(16, 1, 8.0), function(32, 2, 1.0)],
+        true,
+        NOW,
+    );
+    add(
+        &mut ledger,
+        "bb",
+        vec![
+            function(64, 1, 4.0),
+            function(96, 3, 1.0),
+            function(128, 3, 2.0),
+        ],
+        false,
+        NOW,
+    );
+    let expected = [
+        function(0, 1, 12.0),
+        function(0, 2, 1.0),
+        function(0, 3, 0.0),
+    ];
+    assert_eq!(
+        remembered(&mut ledger, "cc", NOW),
+        (vec![], expected.into(), true)
+    );
+    let (same, others, is_whole) = remembered(&mut ledger, "aa", NOW);
+    assert_eq!((same.len(), is_whole), (2, false));
+    assert_eq!(others, [function(0, 1, 4.0), function(0, 3, 0.0)]);
+    add(&mut ledger, "", vec![function(16, 7, 8.0)], false, NOW);
+    let (same, others, _) = remembered(&mut ledger, "", NOW);
+    assert!(same.is_empty() && others.contains(&function(0, 7, 8.0)));
+    let (all, _) = ledger
+        .remembered(
+            &Module {
+                name: "other".to_owned(),
+                build: "aa".to_owned(),
+            },
+            NOW,
+        )
+        .unwrap();
+    assert!(all.iter().all(|(_, functions)| functions.is_empty()));
+}
+
+/// Check that a build takes no more than a megabyte, of which what was learned last is kept, and that it is not whole then; and that builds which were not used for long are
+/// forgotten.
+#[test]
+fn it_does_not_grow() {
+    let (_folder, path) = scratch();
+    let mut ledger = Ledger::open(&path).unwrap();
+    add(
+        &mut ledger,
+        "aa",
+        vec![function(8, 8, 1.0)],
+        false,
+        NOW - DAY,
+    );
+    let many = (0..40_000)
+        .map(|at| function(16 * at + 16, at, 1.0))
+        .collect();
+    add(&mut ledger, "aa", many, true, NOW);
+    let (same, ..) = remembered(&mut ledger, "aa", NOW);
+    assert!((10_000..33_000).contains(&same.len()), "{}", same.len());
+    assert!(same.iter().all(|function| function.at != 8));
+    let (_, _, is_whole) = remembered(&mut ledger, "bb", NOW);
+    assert!(!is_whole);
+    for build in 0..20 {
+        let name = format!("{build:02}");
+        add(
+            &mut ledger,
+            &name,
+            vec![function(16, build, 1.0)],
+            true,
+            NOW + build as i64,
+        );
+    }
+    let (same, ..) = remembered(&mut ledger, "aa", NOW);
+    assert!(same.is_empty());
+    let (_, others, _) = remembered(&mut ledger, "bb", NOW + DAY);
+    let known: Vec<_> = others.iter().map(|function| function.fingerprint).collect();
+    assert_eq!(known, (12..20).collect::<Vec<_>>());
+}
+
+/// Check that records which can be none are left out and counted, whatever else they are, and that others can be added.
+#[test]
+fn nonsense_is_left_out() {
+    let (_folder, path) = scratch();
+    let mut ledger = Ledger::open(&path).unwrap();
+    let poison = [
+        "UPDATE function SET seen_in = x'ff' WHERE at = 16",
+        "UPDATE function SET seen_in = 'text' WHERE at = 16",
+        "UPDATE function SET seen_in = 7 WHERE at = 16",
+        "UPDATE function SET seen_in = zeroblob(60000) WHERE at = 16",
+        "UPDATE function SET seen_in = x'010401000000c07f00' WHERE at = 16",
+        "UPDATE function SET seen_in = x'01040100000080bf00' WHERE at = 16",
+        "UPDATE function SET seen_in = x'010401c80000803f00' WHERE at = 16",
+        "UPDATE function SET seen = 'never' WHERE at = 16",
+        "UPDATE function SET fingerprint = 'none' WHERE at = 16",
+        "UPDATE function SET at = -1 WHERE at = 16",
+        "UPDATE function SET at = 'here' WHERE at = 16",
+    ];
+    for sql in poison {
+        add(
+            &mut ledger,
+            "aa",
+            vec![function(16, 1, 8.0), function(32, 2, 1.0)],
+            true,
+            NOW,
+        );
+        ledger
+            .with(async |connection| sqlx::query(sql).execute(connection).await)
+            .unwrap();
+        for build in ["aa", "bb"] {
+            let (all, wrong) = ledger.remembered(&module(build), NOW).unwrap();
+            assert_eq!(wrong, 1, "{sql}");
+            let told: usize = all.iter().map(|(_, functions)| functions.len()).sum();
+            assert_eq!(told, 1, "{sql}");
+        }
+        add(&mut ledger, "aa", vec![function(16, 1, 8.0)], true, NOW);
+        ledger
+            .with(async |connection| {
+                sqlx::query("DELETE FROM function")
+                    .execute(connection)
+                    .await
+            })
+            .unwrap();
+    }
+    // A build of which nothing can be known, and times that were never.
+    for sql in [
+        "UPDATE module SET is_whole = 'yes'",
+        "UPDATE module SET used = 'never'",
+        "UPDATE module SET used = 9223372036854775807",
+    ] {
+        add(&mut ledger, "aa", vec![function(16, 1, 8.0)], true, NOW);
+        ledger
+            .with(async |connection| sqlx::query(sql).execute(connection).await)
+            .unwrap();
+        assert!(ledger.remembered(&module("bb"), NOW).is_ok(), "{sql}");
+    }
+}
+
+/// Check that files which are damaged or of something else are told as such or serve, and that nothing else comes of them, wherever they are damaged.
+#[test]
+fn damaged_files_are_no_crash() {
+    let (folder, path) = scratch();
+    let mut ledger = Ledger::open(&path).unwrap();
+    let many = (0..2000).map(|at| function(16 * at, at, 1.0)).collect();
+    add(&mut ledger, "aa", many, true, NOW);
+    drop(ledger);
+    let whole = fs::read(&path).unwrap();
+    let damaged = folder.path().join("damaged.db");
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut refused, mut served) = (0, 0);
+    for round in 0..120 {
+        let mut bytes = whole.clone();
+        match round % 3 {
+            0 => bytes.truncate(random.usize(..bytes.len())),
+            1 => {
+                let from = random.usize(..bytes.len());
+                let to = (from + random.usize(..4096)).min(bytes.len());
+                bytes[from..to].fill_with(|| random.u8(..));
+            }
+            _ => {
+                for _ in 0..20 {
+                    let at = random.usize(..bytes.len());
+                    bytes[at] ^= 1 << random.u8(..8);
+                }
+            }
+        }
+        for end in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(format!("{}{end}", damaged.display()));
+        }
+        fs::write(&damaged, &bytes).unwrap();
+        let mut gains = Gains::default();
+        gains.add(&module("aa"), vec![function(16, 1, 1.0)], true);
+        let result = Ledger::open(&damaged).and_then(|mut ledger| {
+            ledger.remembered(&module("aa"), NOW)?;
+            ledger.remembered(&module("bb"), NOW)?;
+            ledger.add(&gains, NOW)
+        });
+        match result {
+            Ok(()) => served += 1,
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains(';'), "{error}");
+            }
+        }
+    }
+    println!("{refused} refused, {served} served");
+    assert!(refused > 20 && served > 0);
+}
+
+/// Check that other files are refused, with what they are, and are as they were: of something else, of a store, and of a later version.
+#[test]
+fn other_files_are_refused() {
+    let (folder, path) = scratch();
+    let refused = |path: &Path| {
+        let before = fs::read(path).unwrap();
+        let error = Ledger::open(path).err().unwrap().to_string();
+        assert_eq!(fs::read(path).unwrap(), before);
+        error
+    };
+    fs::write(&path, "a text that is no database at all. ".repeat(99)).unwrap();
+    let error = refused(&path);
+    assert!(
+        error.contains("cannot use the ledger") && error.contains("none, or a damaged one"),
+        "{error}"
+    );
+    let races = folder.path().join("races.db");
+    let address = format!("sqlite:{}", races.display()).parse().unwrap();
+    drop(crate::store::Store::open(&address, Access::Create).unwrap());
+    assert!(refused(&races).contains("not of gwp-race"));
+    let later = folder.path().join("later.db");
+    let mut ledger = Ledger::open(&later).unwrap();
+    let sql = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9, 'x', TRUE, x'00', 0)";
+    ledger
+        .with(async |connection| sqlx::query(sql).execute(connection).await)
+        .unwrap();
+    drop(ledger);
+    assert!(refused(&later).contains("the ledger") && refused(&later).contains("version 9"));
+    assert!(Ledger::open(folder.path()).is_err());
+}
