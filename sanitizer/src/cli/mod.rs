@@ -35,7 +35,6 @@ mod rights;
 pub mod run;
 mod served_files;
 pub mod session;
-mod size;
 mod spares;
 mod starts;
 mod status;

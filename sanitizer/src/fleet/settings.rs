@@ -1,6 +1,6 @@
 //! What may be spent on the processes of a machine, and how far that can be set.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
 
 use super::pressure::{HIGH, Pressure};
 
@@ -13,14 +13,6 @@ pub const LEASES: RangeInclusive<u64> = 1..=4;
 /// Pressure above which nobody is watched, as a share of time.
 pub const PRESSURE: RangeInclusive<f64> = 0.05..=1.0;
 
-/// Bytes of memory for everything, and for the tables of modules.
-pub const MEMORY: RangeInclusive<u64> = 64 << 20..=4 << 30;
-/// See [`MEMORY`].
-pub const TABLES: RangeInclusive<u64> = 4 << 20..=1 << 30;
-/// After what time that which was learned counts half.
-pub const HALF_LIFE: RangeInclusive<Duration> =
-    Duration::from_secs(3600)..=Duration::from_secs(365 * 24 * 3600);
-
 /// What may be spent; 1 is all of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
@@ -32,28 +24,15 @@ pub struct Budget {
     pub lease: f64,
 }
 
-/// What is never exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Leases at the same time.
-    pub leases: usize,
-    /// Bytes of memory of all processes of gwp-race together.
-    pub memory: u64,
-    /// Bytes of it for tables of modules.
-    pub tables: u64,
-}
-
 /// How a machine's processes are watched, but for the rules that say which.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// What may be spent.
     pub budget: Budget,
-    /// What is never exceeded.
-    pub limits: Limits,
+    /// Leases at the same time.
+    pub leases: usize,
     /// Above it nobody is watched.
     pub pressure: Pressure,
-    /// After this time what was learned counts half.
-    pub half_life: Duration,
     /// Reports tell the bytes that were watched, which may be secrets.
     pub values: bool,
     /// The share of the machines that watch at all.
@@ -68,13 +47,8 @@ impl Default for Settings {
                 process: 0.01,
                 lease: 0.05,
             },
-            limits: Limits {
-                leases: 4,
-                memory: 150 << 20,
-                tables: 32 << 20,
-            },
+            leases: 4,
             pressure: HIGH,
-            half_life: Duration::from_secs(7 * 24 * 3600),
             values: false,
             rollout: 1.0,
         }

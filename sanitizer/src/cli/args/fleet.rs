@@ -37,12 +37,8 @@ The file, with what holds where it says nothing (rules: none):
   lease = \"5%\"                  # the same, while it is watched
   [limits]
   leases = 4                    # processes that are watched at the same time
-  memory = \"150MiB\"
-  tables = \"32MiB\"
   cpu_pressure = \"80%\"         # above it nobody is watched: some of /proc/pressure/cpu, in ten seconds
   memory_pressure = \"10%\"
-  [learn]
-  half_life = \"7d\"
   [evidence]
   values = false                # reports tell the bytes that were watched
   [export]
@@ -57,9 +53,7 @@ The file, with what holds where it says nothing (rules: none):
   cgroup = \"*/prod-*\"           # * stands for anything
   [[rule]]
   watch = false
-  comm = \"postgres\"
-
-limits.memory, limits.tables and learn.half_life are read, and have no effect yet."
+  comm = \"postgres\""
 )]
 pub struct FleetArgs {
     /// Ask a daemon that runs.

@@ -11,7 +11,7 @@ pub mod survey;
 
 use std::process::ExitCode;
 
-use crate::cli::{args::FleetArgs, size::show_size, stdout::written};
+use crate::cli::{args::FleetArgs, stdout::written};
 use config::{Config, USUAL_PLACE, percent};
 
 /// Carries out the command.
@@ -39,7 +39,7 @@ pub async fn run(args: &FleetArgs) -> anyhow::Result<ExitCode> {
 /// What a configuration says, in a few lines.
 fn said(config: &Config) -> String {
     let settings = &config.settings;
-    let (budget, limits) = (&settings.budget, &settings.limits);
+    let budget = &settings.budget;
     let from = match &config.path {
         Some(path) => format!("{} is right.", path.display()),
         None => format!("There is no {USUAL_PLACE}: all is as without one."),
@@ -53,20 +53,17 @@ fn said(config: &Config) -> String {
     format!(
         "{from}\n\
          Budget: {} of the machine's CPU time; of a process's {} in the long run, and {} while it is watched.\n\
-         Limits: {} processes at the same time, {} of memory, {} of it for tables; none where {} of the time some task waits for a processor, or {} for memory.\n\
-         What was learned counts half after {}. Reports tell places {values} the bytes that were watched.\n\
+         Limits: {} processes at the same time; none where {} of the time some task waits for a processor, or {} for memory.\n\
+         Reports tell places {values} the bytes that were watched.\n\
          {} of the machines take part.\n\
          Races are kept in {}; the daemon is asked by {}, and paused by {}.\n\
          {rules}\n",
         percent(budget.host),
         percent(budget.process),
         percent(budget.lease),
-        limits.leases,
-        show_size(limits.memory),
-        show_size(limits.tables),
+        settings.leases,
         percent(settings.pressure.cpu / 100.0),
         percent(settings.pressure.memory / 100.0),
-        humantime::format_duration(settings.half_life),
         percent(settings.rollout),
         config.places.store,
         config.places.socket.display(),

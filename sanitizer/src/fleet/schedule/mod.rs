@@ -195,7 +195,7 @@ impl Scheduler {
     /// Leases that are to end, told once each.
     fn ends(&mut self, now: Duration) -> Vec<Action> {
         let held = self.holds.reason(now);
-        let slots = self.settings.limits.leases.saturating_sub(self.taken);
+        let slots = self.settings.leases.saturating_sub(self.taken);
         let mut too_many = self.leases.len().saturating_sub(slots);
         let mut actions = Vec::new();
         for lease in &mut self.leases {
@@ -220,7 +220,7 @@ impl Scheduler {
 
     /// The next lease; or the end of one that makes room for it.
     fn next(&mut self, now: Duration) -> Option<Action> {
-        let slots = self.settings.limits.leases.saturating_sub(self.taken);
+        let slots = self.settings.leases.saturating_sub(self.taken);
         let has_room = self.leases.len() < slots;
         let drawn = self.drawn(now);
         // Who has waited long comes before those who cannot wait.

@@ -17,18 +17,11 @@ use nix::unistd::User;
 use toml::de::DeTable;
 
 use crate::{
-    cli::{
-        duration::parse_within,
-        percent::parse_percent,
-        size::{parse_size, show_size},
-    },
+    cli::percent::parse_percent,
     fleet::{
         pressure::Pressure,
         rule::{COMM, Pattern, Rule, Rules},
-        settings::{
-            Budget, HALF_LIFE, LEASE_SHARE, LEASES, Limits, MEMORY, PRESSURE, SHARE, Settings,
-            TABLES,
-        },
+        settings::{Budget, LEASE_SHARE, LEASES, PRESSURE, SHARE, Settings},
     },
     kernel::{named::Named, rights::as_caller},
 };
@@ -144,15 +137,7 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
             let number = within(number, &LEASES, ToString::to_string)?;
             usize::try_from(number).map_err(|error| error.to_string())
         });
-        let mut size = |key, bounds: &RangeInclusive<u64>, usual| {
-            let read = |text: &str| within(parse_size(text)?, bounds, |&size| show_size(size));
-            table.text(key, read).unwrap_or(usual)
-        };
-        all.limits = Limits {
-            leases: leases.unwrap_or(usual.limits.leases),
-            memory: size("memory", &MEMORY, usual.limits.memory),
-            tables: size("tables", &TABLES, usual.limits.tables),
-        };
+        all.leases = leases.unwrap_or(usual.leases);
         let mut pressure = |key, usual| {
             let read = |text: &str| within(parse_percent(text)?, &PRESSURE, show_share);
             table.text(key, read).map_or(usual, |share| 100.0 * share)
@@ -161,15 +146,6 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
             cpu: pressure("cpu_pressure", usual.pressure.cpu),
             memory: pressure("memory_pressure", usual.pressure.memory),
         };
-        if all.limits.tables >= all.limits.memory {
-            let what = "tables are a part of memory, which must be more: raise memory";
-            table.is_wrong(what);
-        }
-        table.end();
-    }
-    if let Some(mut table) = file.table("learn") {
-        let time = |text: &str| parse_within(text, &HALF_LIFE);
-        all.half_life = table.text("half_life", time).unwrap_or(usual.half_life);
         table.end();
     }
     if let Some(mut table) = file.table("evidence") {

@@ -19,13 +19,8 @@ lease = "4%"
 
 [limits]
 leases = 2
-memory = "200MiB"
-tables = "16MiB"
 cpu_pressure = "90%"
 memory_pressure = "100%"
-
-[learn]
-half_life = "3d"
 
 [evidence]
 values = true
@@ -58,16 +53,11 @@ fn all_keys() {
             process: 0.02,
             lease: 0.04,
         },
-        limits: Limits {
-            leases: 2,
-            memory: 200 << 20,
-            tables: 16 << 20,
-        },
+        leases: 2,
         pressure: Pressure {
             cpu: 90.0,
             memory: 100.0,
         },
-        half_life: Duration::from_secs(3 * 24 * 3600),
         values: true,
         rollout: 0.05,
     };
@@ -76,10 +66,10 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 29));
+    assert_eq!((first.user, first.line), (Some(0), 24));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 35);
+    assert_eq!(second.line, 30);
     let places = Places {
         store: "sqlite:/srv/races.db".parse().unwrap(),
         socket: "/run/a.sock".into(),
@@ -125,12 +115,6 @@ fn what_is_wrong() {
             "leases of [limits]: 5 is not from 1 to 4",
         ),
         ("[limits]\nleases = -1", 2, "write a whole number"),
-        ("[limits]\nmemory = \"1MB\"", 2, "such as 150MiB"),
-        (
-            "[limits]\nmemory = \"64MiB\"\ntables = \"64MiB\"",
-            1,
-            "raise memory",
-        ),
         ("[export]\nstore = \"races.db\"", 2, "write sqlite:PATH"),
         (
             "[export]\nstore = \"sqlite:races.db\"",
@@ -138,7 +122,7 @@ fn what_is_wrong() {
             "write the whole path",
         ),
         ("[control]\npause = \"pause\"", 2, "write the whole path"),
-        ("[learn]\nhalf_life = \"1s\"", 2, "give a time from 1h"),
+        ("[learn]\nhalf_life = \"7d\"", 1, "no key \"learn\" here"),
         ("[evidence]\nvalues = \"no\"", 2, "write true or false"),
         ("rollout = \"0\"", 1, "give a share above 0"),
         ("\n[[rule]]\nexe = \"/srv/**\"", 2, "add it"),

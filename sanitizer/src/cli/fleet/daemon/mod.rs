@@ -159,7 +159,7 @@ impl Daemon {
         let preparation = Preparation {
             stop_deadline_ns: nanos(watch.stop_deadline),
             gate_log: args.verbose >= 2,
-            slots: u8::try_from(settings.limits.leases).unwrap_or(u8::MAX),
+            slots: u8::try_from(settings.leases).unwrap_or(u8::MAX),
         };
         let seed = fastrand::u64(..);
         info!("seed {seed}");
