@@ -14,9 +14,11 @@ use super::{machine, statistics::median, table::Table, throughput::lost};
 use crate::build;
 
 mod counts;
+mod known;
 mod load;
 pub mod memcached;
 mod pairs;
+mod probes;
 pub mod program;
 mod redis;
 mod server;
@@ -65,6 +67,9 @@ pub struct Options {
     /// Leave ThreadSanitizer out.
     #[arg(long)]
     alone: bool,
+    /// Only compare runs without and with the kernel's probes, in turns: what is found, and how soon it is known which access sites are contended.
+    #[arg(long)]
+    probes: bool,
     /// Runs with ThreadSanitizer, whose pairs are put together: of each address it reports one race, as a rule.
     #[arg(long, default_value_t = 3)]
     sanitizer_runs: usize,
@@ -105,6 +110,9 @@ pub fn run(options: &Options) -> Result<()> {
         threads: options.threads,
         clients: (options.clients).unwrap_or_else(|| program.clients(options.threads)),
     };
+    if options.probes {
+        return probes::compare(options, program, &load, &watched, &gwp_race);
+    }
     // What the program, or who watches it, has written.
     let run = |way: &Way<'_>, built: &Path, seconds: u64| {
         let (command, written) = way.command(built)?;
@@ -119,6 +127,7 @@ pub fn run(options: &Options) -> Result<()> {
     let way = Way::Watched {
         gwp_race: &gwp_race,
         max_overhead: &options.max_overhead,
+        more: &[],
     };
     let mut found: BTreeMap<Pair, Found> = BTreeMap::new();
     for number in 1..=options.runs {

@@ -1,6 +1,7 @@
 //! What is measured: a program, how it is built, and how a run of it is watched.
 
 use std::{
+    ffi::OsString,
     fs,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
@@ -153,10 +154,11 @@ impl Build {
 pub enum Way<'a> {
     /// By itself.
     Plain,
-    /// Under this gwp-race, which may cost so much.
+    /// Under this gwp-race, which may cost so much, with more options.
     Watched {
         gwp_race: &'a Path,
         max_overhead: &'a str,
+        more: &'a [OsString],
     },
     /// With ThreadSanitizer inside.
     Sanitized,
@@ -178,12 +180,13 @@ impl Way<'_> {
         let mut command = if let Way::Watched {
             gwp_race,
             max_overhead,
+            more,
         } = self
         {
             let mut command = Command::new(gwp_race);
             command.args(["run", "--quiet", "--max-overhead", max_overhead]);
             command.args(["--format", "json", "--output"]).arg(&written);
-            command.arg("--").arg(program);
+            command.args(*more).arg("--").arg(program);
             command
         } else {
             Command::new(program)

@@ -172,8 +172,11 @@ mod tests {
         planner
     }
 
-    fn stand(planner: &mut ByWorth) {
-        let all = (0..SITES).map(|site| told(site, Duration::ZERO, 0));
+    fn stand(planner: &mut ByWorth, stands: bool) {
+        let all = (0..SITES).map(|site| Stood {
+            stands,
+            ..told(site, Duration::ZERO, 0)
+        });
         hear(planner, None, Duration::ZERO, What::Stood(all.collect()));
     }
 
@@ -188,12 +191,12 @@ mod tests {
         (action.id, action.deed)
     }
 
-    /// Check that nobody is waited for at probes where there are none, and at no site by a breakpoint where one stands.
+    /// Check that nobody is waited for at probes where there are none, nor where none stands any more, and at no site by a breakpoint where one stands.
     #[test]
     fn a_probe_is_enough() {
         let mut planner = planner();
-        let (mut at_sites, mut arrivals) = ([0, 0], [0, 0]);
-        for round in [0, 1] {
+        let (mut at_sites, mut arrivals) = ([0; 3], [0; 3]);
+        for round in 0..3 {
             for _ in 0..50 {
                 let now = Duration::from_secs(round);
                 let (id, deed) = decide(&mut planner, now);
@@ -201,17 +204,23 @@ mod tests {
                 arrivals[round as usize] += u32::from(matches!(deed, Deed::Arrival { .. }));
                 hear(&mut planner, Some(id), now, What::Cost(0.0));
             }
-            stand(&mut planner);
+            stand(&mut planner, round == 0);
         }
-        assert!(at_sites[0] > 0 && at_sites[1] == 0, "{at_sites:?}");
-        assert!(arrivals[0] == 0 && arrivals[1] > 0, "{arrivals:?}");
+        assert!(
+            at_sites[0] > 0 && at_sites[1] == 0 && at_sites[2] > 0,
+            "{at_sites:?}"
+        );
+        assert!(
+            arrivals[0] == 0 && arrivals[1] > 0 && arrivals[2] == 0,
+            "{arrivals:?}"
+        );
     }
 
     /// Check that who comes to a site where nobody else uses the bytes is let pass by and by, that whoever comes to others is not, and that it is learned of each how often that is.
     #[test]
     fn what_tells_no_more_is_let_pass() {
         let mut planner = planner();
-        stand(&mut planner);
+        stand(&mut planner, true);
         let mut now = Duration::ZERO;
         let mut stops = 0;
         for _ in 0..300 {
