@@ -45,12 +45,14 @@ fn run(program: &Path, ledger: &Path) -> Run {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    let log = Command::new(gwp_race())
-        .arg("decisions")
-        .arg(log)
-        .output()
-        .unwrap();
-    let log = String::from_utf8_lossy(&log.stdout).into_owned();
+    let decisions = |options: &[&str]| {
+        let mut command = Command::new(gwp_race());
+        let output = command.arg("decisions").args(options).arg(&log).output();
+        String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
+    };
+    let replayed = decisions(&["--replay"]);
+    assert!(replayed.starts_with("the same "), "{replayed}");
+    let log = decisions(&[]);
     let told = log.lines().filter_map(|line| {
         let (_, rest) = line.split_once("told of ")?;
         let (sites, _) = rest.split_once(" sites from before")?;

@@ -46,6 +46,9 @@ impl Ledger {
                     ..function
                 })
                 .collect();
+            // That a function is there tells which ones are new, and else nothing.
+            same.retain(|function| !function.is_untried());
+            others.retain(|function| is_whole || !function.is_untried());
             // The same comes out each time.
             others.sort_unstable_by_key(|function| function.fingerprint);
             let all = [(Of::Same, same), (Of::Others { is_whole }, others)];

@@ -78,14 +78,14 @@ fn sums_are_kept() {
     );
     drop(other);
     let (same, others, _) = remembered(&mut ledger, "aa", NOW + WEEK);
-    assert_eq!(same, [function(16, 1, 6.0), function(32, 2, 0.0)]);
+    assert_eq!(same, [function(16, 1, 6.0)]);
     assert!(others.is_empty());
     let (same, ..) = remembered(&mut ledger, "aa", NOW + 2 * WEEK);
     assert_eq!(same[0], function(16, 1, 3.0));
     let (same, ..) = remembered(&mut ledger, "aa", NOW - WEEK);
     assert_eq!(same[0], function(16, 1, 6.0));
     let (same, ..) = remembered(&mut ledger, "aa", i64::MAX);
-    assert_eq!(same, [function(16, 1, 0.0), function(32, 2, 0.0)]);
+    assert!(same.is_empty());
     // Other code at the same place.
     add(
         &mut ledger,
@@ -95,7 +95,7 @@ fn sums_are_kept() {
         NOW + WEEK,
     );
     let (same, ..) = remembered(&mut ledger, "aa", NOW + WEEK);
-    assert_eq!(same[0], function(16, 3, 0.0));
+    assert!(same.is_empty());
     // What comes in pieces is added up before it is written.
     let mut gains = Gains::default();
     for fingerprint in [3, 3, 4] {
@@ -141,7 +141,7 @@ fn other_builds_count() {
     );
     let (same, others, is_whole) = remembered(&mut ledger, "aa", NOW);
     assert_eq!((same.len(), is_whole), (2, false));
-    assert_eq!(others, [function(0, 1, 4.0), function(0, 3, 0.0)]);
+    assert_eq!(others, [function(0, 1, 4.0)]);
     add(&mut ledger, "", vec![function(16, 7, 8.0)], false, NOW);
     let (same, others, _) = remembered(&mut ledger, "", NOW);
     assert!(same.is_empty() && others.contains(&function(0, 7, 8.0)));

@@ -103,3 +103,136 @@ impl Knowledge {
         sites.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::hunt::plan::{
+        Planner as _,
+        action::Deed,
+        choose::ByWorth,
+        event::{Event, FunctionId, SiteFacts, VariableId, What},
+        purse::Purse,
+        trust::Kind,
+    };
+
+    const SITES: u64 = 8;
+
+    fn hear(known: &mut Knowledge, now_s: u64, what: What) {
+        known.update(Duration::from_secs(now_s), &Event { of: None, what });
+    }
+
+    fn code() -> What {
+        let facts = (0..SITES).map(|site| SiteFacts {
+            site: SiteId(site),
+            function: FunctionId(site / 4),
+            writes: true,
+            variable: (site < 2).then_some(VariableId(7)),
+            member: None,
+            can_be_probed: true,
+        });
+        What::Code(facts.collect())
+    }
+
+    fn told(site: u64, count: impl FnOnce(&mut Counts)) -> What {
+        let mut counts = Counts::default();
+        count(&mut counts);
+        What::Told(vec![(SiteId(site), counts)])
+    }
+
+    /// Check that a site at which somebody was stopped before is not untried, that one to which somebody only came is, that others use the bytes where they were seen to, and that what can be no count, or
+    /// is told of no site, changes nothing.
+    #[test]
+    fn sites_are_what_they_were() {
+        let mut known = Knowledge::default();
+        hear(&mut known, 0, code());
+        hear(&mut known, 0, told(0, |counts| counts.used = 1.0));
+        hear(&mut known, 0, told(2, |counts| counts.quiet = 3.0));
+        hear(&mut known, 0, told(3, |counts| counts.came = 9.0));
+        hear(&mut known, 0, told(4, |counts| counts.used = f64::NAN));
+        hear(&mut known, 0, told(5, |counts| counts.quiet = -1.0));
+        hear(&mut known, 0, told(SITES, |counts| counts.quiet = 1.0));
+        let kinds = [0, 1, 2, 3, 4, 5].map(|number| known.kind(number));
+        let expected = [
+            Kind::Contended,
+            Kind::Untried,
+            Kind::Tried,
+            Kind::Untried,
+            Kind::Untried,
+            Kind::Untried,
+        ];
+        assert_eq!(kinds, expected);
+        assert!(!known.is_known(4) && !known.is_known(5));
+        assert_eq!(known.take_gained(), []);
+    }
+
+    /// Check that what was seen since is gained without what was told, once, and fades no more than a sum does; that it is of all that is known a part; and that where what was told is not believed, that part is
+    /// all that is left.
+    #[test]
+    fn what_is_gained_is_not_what_was_told() {
+        let mut known = Knowledge::default();
+        hear(&mut known, 0, code());
+        hear(&mut known, 0, told(2, |counts| counts.missed = 8.0));
+        let nobody = What::Nobody {
+            site: SiteId(2),
+            waited: Duration::from_secs(1),
+        };
+        hear(&mut known, 900, nobody.clone());
+        hear(&mut known, 1800, nobody);
+        let [(site, gained)] = known.take_gained()[..] else {
+            panic!("one site");
+        };
+        assert_eq!(
+            (site, gained.missed, gained.waited_s),
+            (SiteId(2), 2.0, 2.0)
+        );
+        assert_eq!(known.take_gained(), []);
+        let missed = |known: &Knowledge| known.counts(2, 1800.0).missed;
+        assert!((missed(&known) - (2.0 + 0.5 + 1.0)).abs() < 1e-9);
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut disbelieved = 0;
+        for _ in 0..1000 {
+            known.told.decide_whether_to_believe(&mut random);
+            if known.told.is_disbelieved {
+                disbelieved += 1;
+                assert!((missed(&known) - 1.5).abs() < 1e-9);
+            }
+        }
+        assert!((100..300).contains(&disbelieved), "{disbelieved}");
+    }
+
+    /// Check that of two functions that are alike the new one is tried first.
+    #[test]
+    fn new_code_comes_first() {
+        let mut first = [0, 0];
+        for seed in 0..60 {
+            let mut planner = ByWorth::new(seed);
+            let mut hear = |what| planner.observe(Duration::ZERO, &Event { of: None, what });
+            let What::Code(facts) = code() else {
+                panic!("it is code");
+            };
+            let alike = facts.iter().map(|facts| SiteFacts {
+                variable: None,
+                ..*facts
+            });
+            hear(What::Code(alike.collect()));
+            hear(What::Executes(FunctionId(0)));
+            hear(What::Executes(FunctionId(1)));
+            hear(What::New(FunctionId(1)));
+            let purse = Purse {
+                left_s: 0.02,
+                most_s: 0.02,
+                income: 0.02,
+                credit_s: 0.005,
+            };
+            let action = planner.decide(Duration::ZERO, &purse);
+            if let Deed::Wait { site, .. } = action.deed {
+                first[usize::from(site.0 >= 4)] += 1;
+            }
+        }
+        let [old, new] = first;
+        assert!(new > 20 && new > 2 * old, "{first:?}");
+    }
+}
