@@ -1,7 +1,5 @@
 //! What is read from `fleet.toml`, and what is said of what is wrong.
 
-use std::time::Duration;
-
 use super::*;
 
 fn parse(text: &str) -> Result<Config, String> {

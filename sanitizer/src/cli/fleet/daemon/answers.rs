@@ -92,7 +92,7 @@ impl Daemon {
             since: started.to_string(),
             held: held.map(str::to_owned),
             held_s: self.pause.left(now).map(|left| left.as_secs_f64()),
-            slots: self.config.settings.limits.leases,
+            slots: self.config.settings.leases,
             slots_usable: self.sampler.usable(),
             leases: self.leases_over,
             races: self.races,

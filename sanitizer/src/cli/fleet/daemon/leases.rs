@@ -33,7 +33,7 @@ impl Daemon {
     /// Does what the scheduler wants now.
     pub(super) fn carry_out(&mut self) {
         let now = self.now();
-        let slots = self.config.settings.limits.leases;
+        let slots = self.config.settings.leases;
         let slots = slots.saturating_sub(self.sampler.usable());
         self.scheduler.take(now, Event::Taken { slots });
         for action in self.scheduler.decide(now) {
@@ -106,6 +106,7 @@ impl Daemon {
             explain: args.verbose >= 1,
             coverage: false,
             decision_log: false,
+            memory: false,
             probes: args.probes == YesNo::Yes,
             free_stalls: args.free_stalls == YesNo::Yes,
         }
