@@ -20,8 +20,11 @@ use gwp_race_tests::{
     machine::Machine,
 };
 use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
+    sys::{
+        signal::{Signal, kill},
+        stat::Mode,
+    },
+    unistd::{Pid, mkfifo},
 };
 use serde_json::Value;
 
@@ -90,12 +93,16 @@ impl Scratch {
 
     /// A daemon that answers.
     fn daemon(&self, log: &str) -> Guarded {
+        self.start(self.fleet(&[]), log)
+    }
+
+    /// The same by a command that becomes one.
+    fn start(&self, mut command: Command, log: &str) -> Guarded {
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(self.path(log))
             .unwrap();
-        let mut command = self.fleet(&[]);
         command.stdout(Stdio::null()).stderr(log);
         let mut daemon = Guarded::new(command.spawn().unwrap());
         let answers = until(|| {
@@ -152,7 +159,7 @@ fn built(source: &'static str) -> PathBuf {
 }
 
 /// Check that of the programs of a machine those are watched that the rules name, that races are found, told, kept and counted, with an audit line for each lease, that a program without a race has none, and that whoever
-/// asks is told; that nobody is watched during a pause, by command or by file, and that one who is to be let alone is; that a second daemon is refused; and that the first one ends well, with nothing held.
+/// asks is told; that nobody is watched during a pause, by command or by file, and that one who is to be let alone is; that a second daemon is refused; that the first one ends well, with nothing held; and that the next one begins with what it has learned.
 #[test]
 fn a_machine_is_watched() {
     let _machine = Machine::shared();
@@ -186,6 +193,7 @@ fn a_machine_is_watched() {
     assert_eq!(of_racy["rule"], "rule:14");
     assert!(of(&status, elsewhere.pid()).is_none());
     assert!(status["cost_s"].as_f64() > Some(0.0));
+    assert!(status["memory_bytes"].as_u64() > Some(1 << 20));
     let table = String::from_utf8(scratch.ask(&["status"]).stdout).unwrap();
     assert!(
         table.contains(&format!("{}/racy", scratch.0.path().display())),
@@ -221,6 +229,23 @@ fn a_machine_is_watched() {
     let ended = daemon.wait(PATIENCE).unwrap();
     let log = scratch.log("log");
     assert!(ended.success(), "{ended}: {log}");
+
+    // Another one begins with what this one has learned.
+    let mut daemon = scratch.daemon("again");
+    let mut first = Value::Null;
+    until(|| {
+        let status = scratch.status();
+        let known = of(&status, pids[0]).cloned().unwrap_or_default();
+        let is_told = known["lease"]["remembered"].as_u64() > Some(0);
+        let is_over = known["leases"].as_u64() > Some(0);
+        first = known;
+        is_told || is_over
+    });
+    assert_eq!(first["leases"], 0, "{first:#}");
+    kill(daemon.pid(), Signal::SIGTERM).unwrap();
+    let ended = daemon.wait(PATIENCE).unwrap();
+    assert!(ended.success(), "{ended}: {}", scratch.log("again"));
+
     for mut program in [racy, quiet, elsewhere] {
         assert!(program.ended().unwrap().is_none());
         assert!(is_free(program.pid()));
@@ -241,6 +266,61 @@ fn a_machine_is_watched() {
         !list.contains("mutex.c") && !list.contains("read_write.c"),
         "{list}"
     );
+}
+
+/// Check that while all that belongs to the daemon takes more memory than it may, nobody is watched anew, that this is told, that a tracer which has had leases ends well when they are over, and that it goes on when
+/// there is less.
+#[test]
+fn memory_is_bounded() {
+    /// Becomes a daemon with a child that takes more than it may in all, when it is told to, as long as the other one lives.
+    const SCRIPT: &str = r#"
+        read line < "$1" && dd if=/dev/zero bs=256M count=1 2> /dev/null | sleep 600 &
+        shift
+        exec "$@"
+    "#;
+    let _machine = Machine::shared();
+    let scratch = Scratch::new();
+    let program = scratch.place(&built("mutex.c"), "quiet");
+    let mut program = busy(&program);
+    let fifo = scratch.path("fifo");
+    mkfifo(&fifo, Mode::S_IRWXU).unwrap();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", SCRIPT, "sh"])
+        .arg(&fifo)
+        .arg(gwp_race());
+    command
+        .args(["fleet", "--config"])
+        .arg(scratch.path("fleet.toml"));
+    command.stdin(Stdio::null());
+    let mut daemon = scratch.start(command, "log");
+    assert!(until(|| is_leased(&scratch.status())));
+    let tracer = || named(daemon.pid(), "gwp-race-tracer");
+    let before = tracer().expect("there is no tracer");
+    fs::write(&fifo, "now\n").unwrap();
+    assert!(until(|| scratch.status()["held"] == "memory"));
+    // Its lease is over at once so.
+    assert!(scratch.ask(&["pause"]).status.success());
+    assert!(until(|| tracer().is_some_and(|tracer| tracer != before)));
+    assert!(scratch.ask(&["resume"]).status.success());
+    let status = scratch.status();
+    assert_eq!(status["held"], "memory", "{status:#}");
+    assert!(!is_leased(&status), "{status:#}");
+    for name in ["dd", "sleep"] {
+        let child = named(daemon.pid(), name).expect("it is not there");
+        kill(child, Signal::SIGKILL).unwrap();
+    }
+    assert!(until(|| is_leased(&scratch.status())));
+    kill(daemon.pid(), Signal::SIGTERM).unwrap();
+    let ended = daemon.wait(PATIENCE).unwrap();
+    let log = scratch.log("log");
+    assert!(ended.success(), "{ended}: {log}");
+    assert!(
+        log.contains("of memory; memory of [limits] is 150MiB"),
+        "{log}"
+    );
+    assert!(!log.contains("the tracer has died"), "{log}");
+    assert!(program.ended().unwrap().is_none() && is_free(program.pid()));
 }
 
 /// Check that processes survive the deaths of daemon, tracer and watchdog at the beginnings and ends of leases, also after they have stood for a while: nothing of them is held or armed, they make their turns, and no system call was

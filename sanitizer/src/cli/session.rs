@@ -2,7 +2,6 @@
 
 mod decision_log;
 mod end;
-mod ledger;
 mod live;
 mod notice;
 mod tracers;
@@ -19,11 +18,11 @@ use tracing::warn;
 
 use decision_log::DecisionLog;
 pub use end::Left;
-use ledger::{Keeper, Recalled};
 
 use super::args::{StrategyName, Unanalyzed, WatchArgs, YesNo};
 use super::descendants::{Descendants, as_pid, start_ticks};
 use super::heard::answer;
+use super::keeper::Keeper;
 use super::link::{Link, LinkId, Message};
 use super::not_watched::Counts;
 use super::pauses::Pauses;
@@ -33,7 +32,7 @@ use super::starts::Starts;
 use super::status::Status;
 use super::told;
 use super::watched::Watched;
-use crate::tracee::threads;
+use crate::{ledger::HALF_LIFE, tracee::threads};
 
 /// How often those are looked after that are ready and have no process.
 const LOOK_AFTER_SPARES: Duration = Duration::from_secs(1);
@@ -72,8 +71,7 @@ pub struct Session {
     started: Instant,
     reporter: Reporter,
     decision_log: Option<DecisionLog>,
-    ledger: Option<Keeper>,
-    recalled: mpsc::UnboundedReceiver<Recalled>,
+    keeper: Keeper,
     status: Status,
     /// The tracers, whether they have a process or not.
     links: HashMap<LinkId, Link>,
@@ -153,9 +151,7 @@ impl Session {
                  leave the ledger out"
             );
         }
-        let (recall_sender, recalled) = mpsc::unbounded_channel();
-        let ledger = args.ledger.as_deref();
-        let ledger = ledger.map(|path| Keeper::start(path, recall_sender));
+        let keeper = Keeper::start(args.ledger.as_deref(), HALF_LIFE)?;
         let mut spares_tick = interval(LOOK_AFTER_SPARES);
         spares_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
@@ -171,8 +167,7 @@ impl Session {
             left: Vec::new(),
             reporter,
             decision_log,
-            ledger: ledger.transpose()?.flatten(),
-            recalled,
+            keeper,
             status: Status::new(args, first.is_none()),
             args: args.clone(),
             first: first.unwrap_or_default(),
@@ -242,7 +237,10 @@ impl Session {
                     self.look_after_spares();
                 }
                 () = self.status.is_due() => self.draw_status(),
-                Some(recalled) = self.recalled.recv() => self.remember(recalled),
+                recalled = self.keeper.recalled() => {
+                    let link = link_of(&self.watched, &mut self.links, recalled.pid);
+                    self.keeper.tell(recalled, link);
+                }
                 Some(explained) = self.found.recv() => {
                     if let Some(link) = self.link_of(explained.pid) {
                         answer(link, &explained);
@@ -303,6 +301,15 @@ impl Session {
         }
         None
     }
+}
+
+/// The tracer of a process.
+fn link_of<'a>(
+    watched: &Watched,
+    links: &'a mut HashMap<LinkId, Link>,
+    pid: u32,
+) -> Option<&'a mut Link> {
+    links.get_mut(&watched.get(pid)?.link?)
 }
 
 async fn next_child(descendants: &mut Option<Descendants>) -> Option<u32> {

@@ -13,6 +13,9 @@ pub const LEASES: RangeInclusive<u64> = 1..=4;
 /// Pressure above which nobody is watched, as a share of time.
 pub const PRESSURE: RangeInclusive<f64> = 0.05..=1.0;
 
+/// What all of gwp-race may take of the machine's memory, bytes: it takes about half of the least without watching anybody.
+pub const MEMORY: RangeInclusive<u64> = 64 << 20..=16 << 30;
+
 /// What may be spent; 1 is all of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
@@ -31,6 +34,8 @@ pub struct Settings {
     pub budget: Budget,
     /// Leases at the same time.
     pub leases: usize,
+    /// Nobody is watched any more while all of gwp-race takes more memory than this, bytes.
+    pub memory: u64,
     /// Above it nobody is watched.
     pub pressure: Pressure,
     /// Reports tell the bytes that were watched, which may be secrets.
@@ -48,6 +53,7 @@ impl Default for Settings {
                 lease: 0.05,
             },
             leases: 4,
+            memory: 150 << 20,
             pressure: HIGH,
             values: false,
             rollout: 1.0,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::SqliteConnection;
 
 use super::{
-    Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, left, read,
+    Decay, Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, read,
 };
 use crate::{
     hunt::memory::KnownFunction,
@@ -63,12 +63,13 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written to.
     pub fn add(&mut self, gains: &Gains, now: i64) -> Result<(), StoreError> {
+        let decay = self.decay(now);
         self.with(async |connection| {
             let mut all = begin(connection).await?;
             for (module, gain) in &gains.modules {
                 let id = see(&mut all, module, now).await?;
                 for function in gain.functions.values() {
-                    put(&mut all, id, function, now).await?;
+                    put(&mut all, id, function, decay).await?;
                 }
                 let is_cut = cut(&mut all, id).await?;
                 if gain.is_whole || is_cut {
@@ -103,7 +104,7 @@ async fn put(
     connection: &mut SqliteConnection,
     module: i64,
     function: &KnownFunction,
-    now: i64,
+    decay: Decay,
 ) -> sqlx::Result<()> {
     let at = function.at.cast_signed();
     let fingerprint = function.fingerprint.cast_signed();
@@ -121,7 +122,7 @@ async fn put(
         let mut part = 0.0;
         if let Some((bytes, seen)) = before {
             (known.sites, known.raced) = read(&bytes).unwrap_or_default();
-            part = left(seen, now);
+            part = decay.left(seen);
         }
         known.add(part, function);
     }
@@ -141,7 +142,7 @@ async fn put(
     .bind(at)
     .bind(fingerprint)
     .bind(bytes)
-    .bind(now)
+    .bind(decay.now)
     .bind(!function.is_untried())
     .execute(connection)
     .await

@@ -11,7 +11,10 @@ mod recall;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use futures_executor::block_on;
 use sqlx::{Connection as _, SqliteConnection};
@@ -37,8 +40,8 @@ const SCHEMA: Schema = Schema {
     )],
 };
 
-/// The time in which half of what was learned is forgotten, ms: a week.
-const HALF_LIFE_MS: f64 = 7.0 * 24.0 * 3_600_000.0;
+/// The time in which half of what was learned is forgotten, unless somebody says otherwise: a week.
+pub const HALF_LIFE: Duration = Duration::from_hours(7 * 24);
 
 /// What a function takes beside what was seen in it, and the most that those of a build take together, bytes; and those of one function.
 const ROW: i64 = 32;
@@ -60,24 +63,32 @@ pub struct Module {
 /// See the module.
 pub struct Ledger {
     path: PathBuf,
+    half_life: Duration,
     connection: Option<SqliteConnection>,
 }
 
 impl Ledger {
-    /// Opens a ledger, or makes one.
+    /// Opens a ledger, of which half is forgotten in that time, or makes one.
     ///
     /// # Errors
     /// Says what is wrong with the file.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, half_life: Duration) -> Result<Self, StoreError> {
         let (path, connection) = Self::connect(path)?;
         Ok(Self {
             path,
+            half_life,
             connection: Some(connection),
         })
     }
 
     fn connect(path: &Path) -> Result<(PathBuf, SqliteConnection), StoreError> {
         connect::open(path, Access::Create, connect::PATIENCE, &SCHEMA)
+    }
+
+    /// How it forgets, at a time, ms since 1970.
+    fn decay(&self, now: i64) -> Decay {
+        let half_life = self.half_life.as_secs_f64() * 1e3;
+        Decay { now, half_life }
     }
 
     /// Carries something out; after a failure the file is opened again for the next call.
@@ -110,10 +121,21 @@ impl Drop for Ledger {
     }
 }
 
-/// What part is left now of what was seen at a time, ms. A clock may have been put back.
-fn left(seen: i64, now: i64) -> f64 {
-    let passed = now.saturating_sub(seen).max(0) as f64;
-    (-passed / HALF_LIFE_MS).exp2()
+/// How what was learned is forgotten as time passes.
+#[derive(Clone, Copy, Debug)]
+struct Decay {
+    /// ms since 1970.
+    now: i64,
+    /// ms.
+    half_life: f64,
+}
+
+impl Decay {
+    /// What part is left now of what was seen at a time, ms since 1970. A clock may have been put back.
+    fn left(self, seen: i64) -> f64 {
+        let passed = self.now.saturating_sub(seen).max(0) as f64;
+        (-passed / self.half_life).exp2()
+    }
 }
 
 /// What was seen in a function, as it is kept; nothing where it is none.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Ledger, MOST_BUILDS, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, left, read};
+use super::{Decay, Ledger, MOST_BUILDS, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, read};
 use crate::{
     hunt::memory::{KnownFunction, Of, counts_of},
     store::StoreError,
@@ -21,13 +21,14 @@ impl Ledger {
         module: &Module,
         now: i64,
     ) -> Result<(Vec<(Of, Vec<KnownFunction>)>, usize), StoreError> {
+        let decay = self.decay(now);
         self.with(async |connection| {
             let mut wrong = 0;
             let mut same = Vec::new();
             let mut others = HashMap::<u64, KnownFunction>::new();
             let mut is_whole = false;
             for (id, build, whole) in builds(connection, &module.name).await? {
-                let functions = functions(connection, id, now, &mut wrong).await?;
+                let functions = functions(connection, id, decay, &mut wrong).await?;
                 // Without a build id it may be any.
                 if build == module.build && !build.is_empty() {
                     same = functions;
@@ -80,7 +81,7 @@ async fn builds(
 async fn functions(
     connection: &mut SqliteConnection,
     module: i64,
-    now: i64,
+    decay: Decay,
     wrong: &mut usize,
 ) -> sqlx::Result<Vec<KnownFunction>> {
     let rows = sqlx::query(
@@ -93,7 +94,7 @@ async fn functions(
     .fetch_all(connection)
     .await?;
     let functions = rows.iter().filter_map(|row| {
-        let function = function(row, now);
+        let function = function(row, decay);
         *wrong += usize::from(function.is_none());
         function
     });
@@ -101,7 +102,7 @@ async fn functions(
 }
 
 /// A record; nothing where it can be none.
-fn function(row: &SqliteRow, now: i64) -> Option<KnownFunction> {
+fn function(row: &SqliteRow, decay: Decay) -> Option<KnownFunction> {
     let at: i64 = row.try_get(0).ok()?;
     let fingerprint: i64 = row.try_get(1).ok()?;
     let (sites, raced) = read(row.try_get(2).ok()?)?;
@@ -112,7 +113,7 @@ fn function(row: &SqliteRow, now: i64) -> Option<KnownFunction> {
         sites,
         raced,
     };
-    function.add(left(row.try_get(3).ok()?, now), &KnownFunction::default());
+    function.add(decay.left(row.try_get(3).ok()?), &KnownFunction::default());
     is_sound.then_some(function)
 }
 

@@ -60,7 +60,7 @@ fn remembered(ledger: &mut Ledger, build: &str, now: i64) -> All {
 #[test]
 fn sums_are_kept() {
     let (_folder, path) = scratch();
-    let mut ledger = Ledger::open(&path).unwrap();
+    let mut ledger = Ledger::open(&path, HALF_LIFE).unwrap();
     add(
         &mut ledger,
         "aa",
@@ -68,7 +68,7 @@ fn sums_are_kept() {
         false,
         NOW,
     );
-    let mut other = Ledger::open(&path).unwrap();
+    let mut other = Ledger::open(&path, HALF_LIFE).unwrap();
     add(
         &mut other,
         "aa",
@@ -106,12 +106,34 @@ fn sums_are_kept() {
     assert_eq!(same[0], function(16, 4, 1.0));
 }
 
+/// Check that what is forgotten, and when, is as whoever opens it says.
+#[test]
+fn half_lives() {
+    let (_folder, path) = scratch();
+    let mut ledger = Ledger::open(&path, Duration::from_hours(24)).unwrap();
+    add(&mut ledger, "aa", vec![function(16, 1, 8.0)], false, NOW);
+    let (same, ..) = remembered(&mut ledger, "aa", NOW + DAY);
+    assert_eq!(same, [function(16, 1, 4.0)]);
+    add(
+        &mut ledger,
+        "aa",
+        vec![function(16, 1, 1.0)],
+        false,
+        NOW + 2 * DAY,
+    );
+    let (same, ..) = remembered(&mut ledger, "aa", NOW + 2 * DAY);
+    assert_eq!(same, [function(16, 1, 3.0)]);
+    let mut other = Ledger::open(&path, HALF_LIFE).unwrap();
+    let (same, ..) = remembered(&mut other, "aa", NOW + 2 * DAY + WEEK);
+    assert_eq!(same, [function(16, 1, 1.5)]);
+}
+
 /// Check that functions of all other builds are told by their code, but nothing of several that have the same; that one of those builds is whole only where it was said so; and that where
 /// there is no build id, functions are known by their code.
 #[test]
 fn other_builds_count() {
     let (_folder, path) = scratch();
-    let mut ledger = Ledger::open(&path).unwrap();
+    let mut ledger = Ledger::open(&path, HALF_LIFE).unwrap();
     add(
         &mut ledger,
         "aa",
@@ -162,7 +184,7 @@ fn other_builds_count() {
 #[test]
 fn it_does_not_grow() {
     let (_folder, path) = scratch();
-    let mut ledger = Ledger::open(&path).unwrap();
+    let mut ledger = Ledger::open(&path, HALF_LIFE).unwrap();
     add(
         &mut ledger,
         "aa",
@@ -200,7 +222,7 @@ fn it_does_not_grow() {
 #[test]
 fn nonsense_is_left_out() {
     let (_folder, path) = scratch();
-    let mut ledger = Ledger::open(&path).unwrap();
+    let mut ledger = Ledger::open(&path, HALF_LIFE).unwrap();
     let poison = [
         "UPDATE function SET seen_in = x'ff' WHERE at = 16",
         "UPDATE function SET seen_in = 'text' WHERE at = 16",
@@ -258,7 +280,7 @@ fn nonsense_is_left_out() {
 #[test]
 fn damaged_files_are_no_crash() {
     let (folder, path) = scratch();
-    let mut ledger = Ledger::open(&path).unwrap();
+    let mut ledger = Ledger::open(&path, HALF_LIFE).unwrap();
     let many = (0..2000).map(|at| function(16 * at, at, 1.0)).collect();
     add(&mut ledger, "aa", many, true, NOW);
     drop(ledger);
@@ -288,7 +310,7 @@ fn damaged_files_are_no_crash() {
         fs::write(&damaged, &bytes).unwrap();
         let mut gains = Gains::default();
         gains.add(&module("aa"), vec![function(16, 1, 1.0)], true);
-        let result = Ledger::open(&damaged).and_then(|mut ledger| {
+        let result = Ledger::open(&damaged, HALF_LIFE).and_then(|mut ledger| {
             ledger.remembered(&module("aa"), NOW)?;
             ledger.remembered(&module("bb"), NOW)?;
             ledger.add(&gains, NOW)
@@ -311,7 +333,7 @@ fn other_files_are_refused() {
     let (folder, path) = scratch();
     let refused = |path: &Path| {
         let before = fs::read(path).unwrap();
-        let error = Ledger::open(path).err().unwrap().to_string();
+        let error = Ledger::open(path, HALF_LIFE).err().unwrap().to_string();
         assert_eq!(fs::read(path).unwrap(), before);
         error
     };
@@ -326,12 +348,12 @@ fn other_files_are_refused() {
     drop(crate::store::Store::open(&address, Access::Create).unwrap());
     assert!(refused(&races).contains("not of gwp-race"));
     let later = folder.path().join("later.db");
-    let mut ledger = Ledger::open(&later).unwrap();
+    let mut ledger = Ledger::open(&later, HALF_LIFE).unwrap();
     let sql = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9, 'x', TRUE, x'00', 0)";
     ledger
         .with(async |connection| sqlx::query(sql).execute(connection).await)
         .unwrap();
     drop(ledger);
     assert!(refused(&later).contains("the ledger") && refused(&later).contains("version 9"));
-    assert!(Ledger::open(folder.path()).is_err());
+    assert!(Ledger::open(folder.path(), HALF_LIFE).is_err());
 }

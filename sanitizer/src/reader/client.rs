@@ -41,6 +41,8 @@ pub struct Client {
     /// For files of file systems that processes serve.
     copier: Copier,
     process: Option<Process>,
+    /// When it was wanted last.
+    wanted: Option<Instant>,
     /// The files that the reader has open, the one that was asked last at the end.
     open: Vec<u64>,
     /// The stack that it knows.
@@ -85,6 +87,7 @@ impl Client {
             sources,
             copier: Copier::new(Program::copier()),
             process: None,
+            wanted: None,
             open: Vec::new(),
             stack: None,
             scratch: 0,
@@ -115,6 +118,14 @@ impl Client {
         self.rest_of_reader();
     }
 
+    /// The same where nobody has wanted it for so long.
+    pub fn rest_after(&mut self, time: Duration) {
+        if self.wanted.is_some_and(|wanted| wanted.elapsed() >= time) {
+            self.wanted = None;
+            self.rest();
+        }
+    }
+
     fn rest_of_reader(&mut self) {
         if let Some(process) = self.process.take() {
             self.spent_ns += process.cpu_ns();
@@ -140,6 +151,7 @@ impl Client {
 
     /// The reader, started if there is none.
     fn process(&mut self) -> Result<&mut Process, Failure> {
+        self.wanted = Some(Instant::now());
         let is_gone = self.process.as_mut().is_some_and(Process::is_gone);
         // Somebody has killed it, and that was no file's fault.
         if is_gone || self.scratch >= MOST_SCRATCH {

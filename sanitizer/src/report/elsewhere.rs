@@ -40,6 +40,9 @@ impl Unanalyzed {
 /// Code without a name is told apart by pages.
 const PAGE_BITS: u32 = 12;
 
+/// So many places are kept; then the half with the fewest samples is forgotten.
+const MOST: usize = 4096;
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     module: Option<String>,
@@ -68,9 +71,21 @@ impl Elsewhere {
             function: frame.function,
             page,
         };
+        if self.counted.len() >= MOST && !self.counted.contains_key(&key) {
+            self.forget_half();
+        }
         let (all, most) = self.counted.entry(key).or_default();
         *all += samples;
         *most = (*most).max((samples, offset));
+    }
+
+    fn forget_half(&mut self) {
+        let mut counts: Vec<_> = self.counted.values().map(|&(all, _)| all).collect();
+        let middle = counts.len() / 2;
+        if middle < counts.len() {
+            let (_, &mut middle, _) = counts.select_nth_unstable(middle);
+            self.counted.retain(|_, (all, _)| *all > middle);
+        }
     }
 
     /// Where most of so many samples were; nothing where none was elsewhere.
@@ -101,6 +116,19 @@ mod tests {
             function: function.map(str::to_owned),
             ..Frame::default()
         }
+    }
+
+    /// Check that however many places there are, a bounded number is kept, and the hottest of them is among them.
+    #[test]
+    fn many_places() {
+        let mut elsewhere = Elsewhere::default();
+        elsewhere.add(frame(Some("/lib/libhot.so"), None, 0x5010), 30);
+        for page in 0..3 * MOST as u64 {
+            elsewhere.add(frame(None, None, page << PAGE_BITS), 1 + page % 9);
+            assert!(elsewhere.counted.len() <= MOST);
+        }
+        assert!(elsewhere.counted.len() > MOST / 3);
+        assert_eq!(elsewhere.hottest(100).unwrap().name(), "libhot.so+0x5010");
     }
 
     /// Check that samples of one function count together wherever they are, and how each kind of place is named.

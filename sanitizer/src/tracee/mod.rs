@@ -10,6 +10,7 @@ mod kept;
 mod mapped_file;
 pub mod maps;
 pub mod memory;
+pub mod memory_use;
 pub mod modules;
 pub mod process;
 pub(crate) mod procfs;

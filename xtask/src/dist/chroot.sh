@@ -42,6 +42,9 @@ stored() {
 
 inside apt-get install --yes /tmp/gwp-race.deb
 inside gwp-race --version
+unit=gwp-race-fleet.service
+[ -f "$root/usr/lib/systemd/system/$unit" ] || fail "there is no unit"
+[ -z "$(inside find /etc/systemd -name $unit)" ] || fail "the unit is enabled, which nobody has asked for"
 inside gwp-race doctor || fail "doctor has found problems"
 inside man --path gwp-race-run > /dev/null || fail "there is no manual page"
 [ "$(inside stat -c '%a %U %G' /var/lib/gwp-race)" = "700 root root" ] || fail "the folder for stores is not root's alone"

@@ -17,6 +17,7 @@ use crate::{
 mod chroot;
 mod licences;
 mod package;
+mod unit;
 
 /// With musl a program can be linked statically for good: static glibc still loads libraries, those of the machine that it runs on.
 const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -30,7 +31,7 @@ const MOST: u64 = 10_000_000;
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Look at the package with lintian, and install, use and remove it in a chroot of an older Debian (as root; some minutes).
+    /// Look at the package with lintian and at its unit with systemd-analyze, and install, use and remove it in a chroot of an older Debian (as root; some minutes).
     #[arg(long)]
     check: bool,
 }
@@ -40,6 +41,7 @@ pub fn run(options: &Options) -> Result<()> {
     let program = build()?;
     let package = package::build(&program)?;
     if options.check {
+        unit::check(&program)?;
         chroot::check(&package)?;
     }
     println!("    {}\n    {}", program.display(), package.display());

@@ -37,8 +37,12 @@ The file, with what holds where it says nothing (rules: none):
   lease = \"5%\"                  # the same, while it is watched
   [limits]
   leases = 4                    # processes that are watched at the same time
+  memory = \"150MiB\"             # for all of gwp-race: above it nobody is watched anew
   cpu_pressure = \"80%\"         # above it nobody is watched: some of /proc/pressure/cpu, in ten seconds
   memory_pressure = \"10%\"
+  [learn]
+  ledger = \"/var/lib/gwp-race/ledger.db\" # in the folder of the store; none: nothing is kept
+  half_life = \"7d\"              # in which half of it is forgotten
   [evidence]
   values = false                # reports tell the bytes that were watched
   [export]

@@ -119,6 +119,8 @@ pub struct AuditedLease<'a> {
     pub most_s: f64,
     /// Seconds that it has cost: CPU time, and time in which threads stood.
     pub cost_s: f64,
+    /// Functions of which the tracer was told what was learned before.
+    pub remembered: usize,
     /// Stalls.
     pub stalls: u64,
     /// Races that were caught, repeats aside.

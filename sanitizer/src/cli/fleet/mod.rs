@@ -11,8 +11,8 @@ pub mod survey;
 
 use std::process::ExitCode;
 
-use crate::cli::{args::FleetArgs, stdout::written};
-use config::{Config, USUAL_PLACE, percent};
+use crate::cli::{args::FleetArgs, size::size, stdout::written};
+use config::{Config, USUAL_PLACE, percent, show};
 
 /// Carries out the command.
 ///
@@ -49,19 +49,29 @@ fn said(config: &Config) -> String {
         1 => "1 rule.".to_owned(),
         many => format!("{many} rules, of which the first one that matches decides."),
     };
+    let learned = match &config.learn.ledger {
+        Some(ledger) => format!(
+            "What is learned of programs is kept in {}, half of it for {}.",
+            ledger.display(),
+            show(&config.learn.half_life)
+        ),
+        None => "What is learned of programs goes with each lease.".to_owned(),
+    };
     let values = if settings.values { "and" } else { "but not" };
     format!(
         "{from}\n\
          Budget: {} of the machine's CPU time; of a process's {} in the long run, and {} while it is watched.\n\
-         Limits: {} processes at the same time; none where {} of the time some task waits for a processor, or {} for memory.\n\
+         Limits: {} processes at the same time, and {} of memory for gwp-race; none where {} of the time some task waits for a processor, or {} for memory.\n\
          Reports tell places {values} the bytes that were watched.\n\
          {} of the machines take part.\n\
          Races are kept in {}; the daemon is asked by {}, and paused by {}.\n\
+         {learned}\n\
          {rules}\n",
         percent(budget.host),
         percent(budget.process),
         percent(budget.lease),
         settings.leases,
+        size(settings.memory),
         percent(settings.pressure.cpu / 100.0),
         percent(settings.pressure.memory / 100.0),
         percent(settings.rollout),

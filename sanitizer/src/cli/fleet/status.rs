@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::clean::clean;
+use crate::{cli::size::size, report::clean::clean};
 
 /// The widths of the columns of names.
 const NAME: usize = 24;
@@ -17,7 +17,7 @@ pub struct Status {
     pub pid: u32,
     /// When it was started, RFC 3339 in UTC.
     pub since: String,
-    /// Why nobody is watched, where that is so: `command`, `file`, `pressure` or `tracer`.
+    /// Why no lease begins, where that is so: `command`, `file`, `pressure`, `memory` or `tracer`.
     pub held: Option<String>,
     /// Seconds until the command's pause is over, where it has an end.
     pub held_s: Option<f64>,
@@ -35,6 +35,8 @@ pub struct Status {
     pub overhead_s: f64,
     /// Seconds that the machine's purse holds.
     pub purse_s: f64,
+    /// Memory that all processes of gwp-race take together, bytes (PSS).
+    pub memory_bytes: u64,
     /// Builds that are left alone since they did not bear it.
     pub builds_left_alone: usize,
     /// Processes that may be watched.
@@ -87,6 +89,8 @@ pub struct LeaseStatus {
     pub most_s: f64,
     /// Seconds that it has cost.
     pub cost_s: f64,
+    /// Functions of which the tracer was told what was learned before.
+    pub remembered: usize,
     /// Stalls.
     pub stalls: u64,
 }
@@ -107,7 +111,7 @@ impl Status {
         );
         let _ = writeln!(
             text,
-            "{} processes, {} of {} slots; leases {}, races {}, builds left alone {}; cost {:.1} s, otherwise {:.1} s, purse {:.2} s",
+            "{} processes, {} of {} slots; leases {}, races {}, builds left alone {}; cost {:.1} s, otherwise {:.1} s, purse {:.2} s; memory {}",
             self.processes.len(),
             leased.count(),
             self.slots,
@@ -117,6 +121,7 @@ impl Status {
             self.cost_s,
             self.overhead_s,
             self.purse_s,
+            size(self.memory_bytes),
         );
         let _ = writeln!(
             text,
@@ -154,6 +159,7 @@ impl Status {
             Some("command") => "paused",
             Some("file") => "paused by a file",
             Some("pressure") => "not watching: the machine is short of processors or memory",
+            Some("memory") => "watching nobody anew: gwp-race takes more memory than it may",
             Some("tracer") => "not watching: the tracer is being started",
             Some(other) => return clean(other).into_owned(),
         };
@@ -203,5 +209,10 @@ mod tests {
         assert!(lines[3].contains("12 s"));
         (status.held, status.held_s) = (Some("command".to_owned()), Some(3600.0));
         assert!(status.text().contains(": paused, for another 3600 s\n"));
+        (status.held, status.held_s) = (Some("memory".to_owned()), None);
+        status.memory_bytes = 151 << 20;
+        let text = status.text();
+        assert!(text.contains("takes more memory than it may\n"), "{text}");
+        assert!(text.contains("; memory 151MiB\n"), "{text}");
     }
 }

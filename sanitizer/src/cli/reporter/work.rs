@@ -87,6 +87,8 @@ impl State {
     /// The next thing to do; nothing when there will be none.
     pub(super) fn next(&mut self, queue: &mpsc::Receiver<Work>) -> Option<Work> {
         self.keep_counts();
+        // Others may have something to be done all the time, and no question.
+        self.files().rest_after(REST);
         match queue.recv_timeout(REST) {
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 self.keep_counts();

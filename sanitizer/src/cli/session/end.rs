@@ -168,13 +168,9 @@ impl Session {
                 None => None,
             }
         };
-        let ledger = async {
-            if let Some(ledger) = self.ledger {
-                ledger.finish().await;
-            }
-        };
         let reporter = self.reporter.finish(summary, LAST_EXPLANATIONS, hurry);
-        let (closing, failure, ()) = tokio::join!(reporter, decision_log, ledger);
+        let kept = self.keeper.finish();
+        let (closing, failure, ()) = tokio::join!(reporter, decision_log, kept);
         Closing {
             failure: closing.failure.or(failure),
             seen,

@@ -9,7 +9,7 @@ use crate::cli::link::LinkId;
 use crate::hunt::wire::{Ending, Notice};
 use crate::kernel::process::thread_cpu_time_ns;
 
-use super::{Happening, Session, is_alive};
+use super::{Happening, Session, is_alive, link_of};
 
 impl Session {
     pub(super) fn on_message(&mut self, link: LinkId, notice: Notice) -> Option<Happening> {
@@ -34,8 +34,8 @@ impl Session {
     }
 
     fn on_notice(&mut self, pid: u32, notice: Notice) -> Option<Happening> {
-        if let (Notice::Modules(modules, ..), Some(ledger)) = (&notice, &mut self.ledger) {
-            ledger.modules(pid, modules);
+        if let Notice::Modules(modules, ..) = &notice {
+            self.keeper.modules(pid, modules);
         }
         let notice = match hear(&self.reporter, pid, notice) {
             Heard::Done | Heard::Race { is_taken: true } => return None,
@@ -82,12 +82,11 @@ impl Session {
                     log.add(pid, &records);
                 }
             }
-            Notice::Remembers => self.remember_more(pid),
-            Notice::Gained(gained) => {
-                if let Some(ledger) = &self.ledger {
-                    ledger.gained(pid, gained);
-                }
+            Notice::Remembers => {
+                let link = link_of(&self.watched, &mut self.links, pid);
+                self.keeper.tell_more(pid, link);
             }
+            Notice::Gained(gained) => self.keeper.gained(pid, gained),
             Notice::Statistics(statistics) => {
                 self.watched.count(pid, statistics);
                 self.charge_own_work(pid);

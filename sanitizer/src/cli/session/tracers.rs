@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use super::{Happening, STOP_TIME, Session, is_alive};
+use super::{Happening, STOP_TIME, Session, is_alive, link_of};
 use crate::{
     cli::{
         args::{Mixed, StrategyName, Unanalyzed, YesNo},
@@ -83,7 +83,7 @@ impl Session {
             decision_log: self.decision_log.is_some(),
             probes: self.args.probes == YesNo::Yes,
             free_stalls: self.args.free_stalls == YesNo::Yes,
-            memory: self.ledger.is_some(),
+            memory: self.keeper.keeps(),
         };
         if pid == self.first
             && let Some(descendants) = &mut self.descendants
@@ -91,9 +91,7 @@ impl Session {
             descendants.follow(pid);
         }
         self.watched.begin(pid, link);
-        if let Some(ledger) = &mut self.ledger {
-            ledger.begin(pid);
-        }
+        self.keeper.begin(pid);
         if let Some(link) = self.links.get_mut(&link) {
             link.watch(setup);
         }
@@ -105,8 +103,7 @@ impl Session {
 
     /// The tracer of a process.
     pub(super) fn link_of(&mut self, pid: u32) -> Option<&mut Link> {
-        let link = self.watched.get(pid)?.link?;
-        self.links.get_mut(&link)
+        link_of(&self.watched, &mut self.links, pid)
     }
 
     /// Tells the tracers whether there are several, where that has changed.
@@ -237,9 +234,7 @@ impl Session {
     pub(super) fn forget(&mut self, pid: u32) {
         if self.watched.forget(pid) {
             self.reporter.forget(pid);
-            if let Some(ledger) = &mut self.ledger {
-                ledger.forget(pid);
-            }
+            self.keeper.forget(pid);
         }
     }
 

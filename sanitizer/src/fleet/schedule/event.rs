@@ -58,6 +58,11 @@ pub enum Event {
         /// How many.
         slots: usize,
     },
+    /// Whether gwp-race takes more memory than it may: no lease begins then, and those that run go on.
+    Full {
+        /// See there.
+        is_full: bool,
+    },
     /// A process is let alone for a while, as one that had to be released before its time.
     Rests {
         /// The process.
@@ -74,6 +79,11 @@ pub enum Event {
     },
     /// A build is never leased again.
     LeftAlone {
+        /// The build.
+        build: BuildId,
+    },
+    /// A build of which there are no processes does not come again.
+    Forgotten {
         /// The build.
         build: BuildId,
     },

@@ -51,6 +51,8 @@ pub struct Scheduler {
     processes: HashMap<ProcessId, Record>,
     leases: Vec<Lease>,
     taken: usize,
+    /// gwp-race takes too much memory for another lease.
+    is_full: bool,
     holds: Holds,
     /// Processes that live shortly and have no lease yet, in the order of their beginnings.
     urgent: Vec<ProcessId>,
@@ -75,6 +77,7 @@ impl Scheduler {
             processes: HashMap::new(),
             leases: Vec::new(),
             taken: 0,
+            is_full: false,
             holds: Holds::default(),
             urgent: Vec::new(),
             drawn: None,
@@ -108,6 +111,7 @@ impl Scheduler {
             }
             Event::Overhead { cost } => self.host.spend(cost),
             Event::Taken { slots } => self.taken = slots,
+            Event::Full { is_full } => self.is_full = is_full,
             Event::Rests { process, until } => {
                 if let Some(record) = self.processes.get_mut(&process) {
                     record.rests = until;
@@ -115,6 +119,7 @@ impl Scheduler {
             }
             Event::Promise { build, promise } => self.build(build).promise = promise,
             Event::LeftAlone { build } => self.build(build).is_left_alone = true,
+            Event::Forgotten { build } => drop(self.builds.remove(&build)),
             Event::Pressure { is_high } => self.holds.is_pressed = is_high,
             Event::BreakpointsTaken => self.holds.breakpoints_are_taken(now),
             Event::Paused { until } => self.holds.pause(until),
@@ -128,7 +133,7 @@ impl Scheduler {
         self.as_of = now;
         self.host.earn(now, since * self.processors);
         let mut actions = self.ends(now);
-        if self.holds.reason(now).is_none() {
+        if self.holds.reason(now).is_none() && !self.is_full {
             actions.extend(self.next(now));
         }
         actions

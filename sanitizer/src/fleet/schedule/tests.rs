@@ -167,6 +167,33 @@ fn taken_slots() {
     }
 }
 
+/// Check that no lease begins while gwp-race takes too much memory, that those which run go on to their ends, and that others begin when it is over.
+#[test]
+fn too_much_memory() {
+    let mut world = machine(7);
+    world.run_until(secs(3600));
+    while world.leases() == 0 {
+        world.run_until(world.now() + secs(1));
+    }
+    let (running, over) = (world.leases(), world.ended.len());
+    let is_full = true;
+    world.scheduler.take(world.now(), Event::Full { is_full });
+    world.run_until(world.now() + secs(1800));
+    let ended = &world.ended[over..];
+    assert_eq!((world.leases(), ended.len()), (0, running));
+    for (_, reason) in ended {
+        let is_its_own = matches!(
+            reason,
+            None | Some(Reason::Longest | Reason::Spent | Reason::Quiet)
+        );
+        assert!(is_its_own, "{reason:?}");
+    }
+    let is_full = false;
+    world.scheduler.take(world.now(), Event::Full { is_full });
+    world.run_until(world.now() + secs(60));
+    assert!(world.leases() > 0 || world.ended.len() > over + running);
+}
+
 /// Check that a build which is left alone is leased no more, whoever else is, and that what a build promises decides who is leased more often.
 #[test]
 fn builds() {

@@ -3,6 +3,7 @@
 //! The file tells processes with rights what to do, so it is taken from those alone who could do that anyway ([`Writers`](crate::kernel::named)).
 //! All that is wrong is told at once, each with its line.
 
+mod learn;
 mod places;
 mod table;
 #[cfg(test)]
@@ -17,14 +18,18 @@ use nix::unistd::User;
 use toml::de::DeTable;
 
 use crate::{
-    cli::percent::parse_percent,
+    cli::{
+        percent::parse_percent,
+        size::{parse_size, size},
+    },
     fleet::{
         pressure::Pressure,
         rule::{COMM, Pattern, Rule, Rules},
-        settings::{Budget, LEASE_SHARE, LEASES, PRESSURE, SHARE, Settings},
+        settings::{Budget, LEASE_SHARE, LEASES, MEMORY, PRESSURE, SHARE, Settings},
     },
     kernel::{named::Named, rights::as_caller},
 };
+pub use learn::{Learn, show};
 pub use places::Places;
 use table::{Problems, Table};
 
@@ -44,6 +49,8 @@ pub struct Config {
     pub rules: Rules,
     /// Where races go, and where the daemon is found.
     pub places: Places,
+    /// What becomes of what is learned.
+    pub learn: Learn,
     /// From where it is; nothing where all is as it is without a file.
     pub path: Option<PathBuf>,
 }
@@ -89,6 +96,7 @@ impl Config {
                 let mut table = Table::of_file(table, &problems);
                 config.settings = settings(&mut table);
                 config.places = Places::read(&mut table);
+                config.learn = Learn::read(&mut table, &config.places.store);
                 let rules = table.tables("rule", MOST_RULES);
                 config.rules = Rules(rules.into_iter().filter_map(rule).collect());
                 table.end();
@@ -138,6 +146,10 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
             usize::try_from(number).map_err(|error| error.to_string())
         });
         all.leases = leases.unwrap_or(usual.leases);
+        let memory = table.text("memory", |text| {
+            within(parse_size(text)?, &MEMORY, |bytes| size(*bytes))
+        });
+        all.memory = memory.unwrap_or(usual.memory);
         let mut pressure = |key, usual| {
             let read = |text: &str| within(parse_percent(text)?, &PRESSURE, show_share);
             table.text(key, read).map_or(usual, |share| 100.0 * share)

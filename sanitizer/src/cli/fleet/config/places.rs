@@ -64,7 +64,7 @@ impl Places {
 }
 
 /// A daemon has no folder that anybody would think of.
-fn absolute(text: &str) -> Result<PathBuf, String> {
+pub(super) fn absolute(text: &str) -> Result<PathBuf, String> {
     let path = Path::new(text);
     if path.is_absolute() {
         Ok(path.to_owned())

@@ -1,5 +1,7 @@
 //! What is read from `fleet.toml`, and what is said of what is wrong.
 
+use std::time::Duration;
+
 use super::*;
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -17,8 +19,13 @@ lease = "4%"
 
 [limits]
 leases = 2
+memory = "1GiB"
 cpu_pressure = "90%"
 memory_pressure = "100%"
+
+[learn]
+ledger = "/srv/learned.db"
+half_life = "36h"
 
 [evidence]
 values = true
@@ -52,6 +59,7 @@ fn all_keys() {
             lease: 0.04,
         },
         leases: 2,
+        memory: 1 << 30,
         pressure: Pressure {
             cpu: 90.0,
             memory: 100.0,
@@ -64,19 +72,25 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 24));
+    assert_eq!((first.user, first.line), (Some(0), 29));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 30);
+    assert_eq!(second.line, 35);
     let places = Places {
         store: "sqlite:/srv/races.db".parse().unwrap(),
         socket: "/run/a.sock".into(),
         pause: "/run/off".into(),
     };
     assert_eq!(config.places, places);
+    let learn = Learn {
+        ledger: Some("/srv/learned.db".into()),
+        half_life: Duration::from_hours(36),
+    };
+    assert_eq!(config.learn, learn);
     let empty = parse("").unwrap();
     assert_eq!(empty.settings, Settings::default());
     assert_eq!(empty.places, Places::default());
+    assert_eq!(empty.learn, Learn::default());
     assert!(empty.rules.0.is_empty());
 }
 
@@ -112,6 +126,12 @@ fn what_is_wrong() {
             2,
             "leases of [limits]: 5 is not from 1 to 4",
         ),
+        (
+            "[limits]\nmemory = \"1MiB\"",
+            2,
+            "memory of [limits]: 1MiB is not from 64MiB to 16GiB",
+        ),
+        ("[limits]\nmemory = \"150M\"", 2, "such as 150MiB"),
         ("[limits]\nleases = -1", 2, "write a whole number"),
         ("[export]\nstore = \"races.db\"", 2, "write sqlite:PATH"),
         (
@@ -120,7 +140,13 @@ fn what_is_wrong() {
             "write the whole path",
         ),
         ("[control]\npause = \"pause\"", 2, "write the whole path"),
-        ("[learn]\nhalf_life = \"7d\"", 1, "no key \"learn\" here"),
+        (
+            "[learn]\nhalf_life = \"1m\"",
+            2,
+            "half_life of [learn]: 1m is not from 1h to 365d",
+        ),
+        ("[learn]\nhalf_life = \"7\"", 2, "time unit needed"),
+        ("[learn]\nledger = \"no\"", 2, "write the whole path"),
         ("[evidence]\nvalues = \"no\"", 2, "write true or false"),
         ("rollout = \"0\"", 1, "give a share above 0"),
         ("\n[[rule]]\nexe = \"/srv/**\"", 2, "add it"),
@@ -155,6 +181,23 @@ fn what_is_wrong() {
     let several = parse("rollou = 1\n[budget]\nhost = \"x\"\nlase = \"5%\"").unwrap_err();
     let lines: Vec<_> = several.lines().map(|line| &line[..13]).collect();
     assert_eq!(lines, ["fleet.toml:1:", "fleet.toml:3:", "fleet.toml:4:"]);
+}
+
+/// Check that what is learned is kept beside the store unless the file says otherwise, or that it is not kept.
+#[test]
+fn ledgers() {
+    let ledger = |text| parse(text).unwrap().learn.ledger;
+    let beside = |path: &str| Some(PathBuf::from(path));
+    assert_eq!(ledger(""), beside("/var/lib/gwp-race/ledger.db"));
+    let store = "[export]\nstore = \"sqlite:/srv/races.db\"\n";
+    assert_eq!(ledger(store), beside("/srv/ledger.db"));
+    let text = format!("{store}[learn]\nledger = \"none\"");
+    assert_eq!(ledger(&text), None);
+    for (hours, shown) in [(24 * 7, "7d"), (36, "1day 12h"), (1, "1h")] {
+        let time = Duration::from_hours(hours);
+        assert_eq!(show(&time), shown);
+        assert_eq!(humantime::parse_duration(shown), Ok(time));
+    }
 }
 
 /// Check that a text cut at any place is an error or sensible, never a panic.

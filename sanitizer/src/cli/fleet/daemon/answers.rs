@@ -57,6 +57,7 @@ impl Daemon {
             () if self.pause.is_by_file() => Some("file"),
             () if self.pause.is_paused(now) => Some("command"),
             () if self.is_pressed => Some("pressure"),
+            () if self.memory.is_full() => Some("memory"),
             () if self.sampler.usable() == 0 => Some("tracer"),
             () => None,
         };
@@ -99,6 +100,7 @@ impl Daemon {
             cost_s: self.cost.as_secs_f64(),
             overhead_s: self.overhead.as_secs_f64(),
             purse_s: self.scheduler.purse_of_machine(now).as_secs_f64(),
+            memory_bytes: self.memory.taken(),
             builds_left_alone: self.builds_left_alone,
             processes,
         }
@@ -111,6 +113,7 @@ fn lease_status(lease: &Lease, now: Duration) -> LeaseStatus {
         lasted_s: lease.lasted(now).as_secs_f64(),
         most_s: lease.most.as_secs_f64(),
         cost_s: lease.cost.as_secs_f64(),
+        remembered: lease.remembered,
         stalls: lease.stalls,
     }
 }

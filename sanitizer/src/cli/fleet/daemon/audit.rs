@@ -49,6 +49,7 @@ pub(super) fn record(lease: &Lease) -> AuditedLease<'_> {
         share: lease.share,
         most_s: lease.most.as_secs_f64(),
         cost_s: lease.cost.as_secs_f64(),
+        remembered: lease.remembered,
         stalls: lease.stalls,
         caught: lease.caught,
         new: lease.new,
@@ -94,6 +95,7 @@ fn text(record: &AuditedLease<'_>) -> String {
     add("share", &record.share.to_string());
     add("most_s", &seconds(record.most_s));
     add("cost_s", &seconds(record.cost_s));
+    add("remembered", &record.remembered.to_string());
     add("stalls", &record.stalls.to_string());
     add("caught", &record.caught.to_string());
     add("new", &record.new.to_string());
@@ -164,7 +166,7 @@ mod tests {
         let text = text(&record(&lease));
         let beginning = "lease pid=7 start_ticks=0 comm=\"x=y\" exe=\"/srv/a b\\\" why=none\\nlease pid=1\" user=0 cgroup=\"\" said=\"no way\" rule=rule:3 began=";
         assert!(text.starts_with(beginning), "{text}");
-        assert!(text.contains(" ended=1970-01-01T00:00:00.000Z lasted_s=12.000 why=quiet share=0.05 most_s=1.500 cost_s=0.000 "), "{text}");
+        assert!(text.contains(" ended=1970-01-01T00:00:00.000Z lasted_s=12.000 why=quiet share=0.05 most_s=1.500 cost_s=0.000 remembered=0 stalls=0 "), "{text}");
         assert!(!text.contains('\n'));
         lease.link = None;
         assert!(super::text(&record(&lease)).starts_with("control pid=7 "));

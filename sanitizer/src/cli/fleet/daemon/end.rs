@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Daemon, Signals, audit, lease::Why, sampler::END_TIME};
+use super::{Daemon, audit, lease::Why, sampler::END_TIME, signals::Signals};
 use crate::{
     cli::{link::Message, totals::summarized},
     report::Summary,
@@ -32,10 +32,8 @@ impl Daemon {
             signals.next().await;
             tokio::time::sleep(GRACE).await;
         };
-        let closing = self
-            .reporter
-            .finish(summary, LAST_EXPLANATIONS, hurry)
-            .await;
+        let reporter = self.reporter.finish(summary, LAST_EXPLANATIONS, hurry);
+        let (closing, ()) = tokio::join!(reporter, self.keeper.finish());
         while let Ok(explained) = self.found.try_recv() {
             let is_of = |lease: &&mut super::lease::Lease| {
                 lease.who.pid == explained.pid && lease.awaited > 0

@@ -77,6 +77,8 @@ pub struct Lease {
     pub share: f64,
     /// The build of the program's file, where the tracer has told it.
     pub build: Option<String>,
+    /// Functions of which the tracer was told what is remembered.
+    pub remembered: usize,
     /// What it has cost.
     pub cost: Duration,
     /// Stalls.
@@ -116,6 +118,7 @@ impl Lease {
             most,
             share,
             build: None,
+            remembered: 0,
             cost: Duration::ZERO,
             stalls: 0,
             caught: 0,

@@ -71,10 +71,11 @@ impl Daemon {
             Arm::Control => None,
             Arm::Lease => {
                 let setup = self.setup(who.pid, who.start_ticks, bounds);
-                match self.sampler.watch(setup) {
-                    Some(link) => Some(link),
-                    None => return false,
-                }
+                let Some(link) = self.sampler.watch(setup) else {
+                    return false;
+                };
+                self.keeper.begin(who.pid);
+                Some(link)
             }
         };
         debug!("process {}: {arm:?} of {:?}", who.pid, bounds.0);
@@ -106,7 +107,7 @@ impl Daemon {
             explain: args.verbose >= 1,
             coverage: false,
             decision_log: false,
-            memory: false,
+            memory: self.keeper.keeps(),
             probes: args.probes == YesNo::Yes,
             free_stalls: args.free_stalls == YesNo::Yes,
         }
@@ -162,6 +163,7 @@ impl Daemon {
         if lease.link.is_some() {
             // What it has said is before that.
             self.reporter.forget(lease.who.pid);
+            self.keeper.forget(lease.who.pid);
             self.leases_over += 1;
             if let Some(known) = self.roster.of_mut(process) {
                 known.leases += 1;

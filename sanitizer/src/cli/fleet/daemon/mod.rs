@@ -9,16 +9,18 @@ mod contention;
 mod end;
 mod lease;
 mod leases;
+mod memory;
+mod news;
 mod pause;
 mod processes;
 mod roster;
 mod sampler;
+mod signals;
 mod tracer;
 mod trials;
 mod who;
 
 use std::{
-    os::fd::OwnedFd,
     path::Path,
     process::ExitCode,
     time::{Duration, Instant, SystemTime},
@@ -26,8 +28,6 @@ use std::{
 
 use anyhow::Context as _;
 use tokio::{
-    io::unix::AsyncFd,
-    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
     time::{Interval, MissedTickBehavior, interval},
 };
@@ -44,6 +44,7 @@ use crate::{
         args::{FleetArgs, LogForm, WatchArgs},
         debug_files::DebugFileArgs,
         form::Format,
+        keeper::Keeper,
         link::{LinkId, Message},
         messages::tell,
         reporter::{Explained, Reporter},
@@ -53,23 +54,21 @@ use crate::{
         schedule::{Event, Scheduler},
     },
     hunt::wire::{Preparation, Statistics},
-    kernel::{
-        KernelError,
-        process::{CpuClock, nanos},
-    },
+    kernel::process::{CpuClock, nanos},
     tracee::procfs::proc_is_ours,
 };
 use contention::Contention;
 use lease::Lease;
+use memory::Memory;
+use news::NewsOfProcesses;
 use pause::Pause;
 use roster::Roster;
 use sampler::Sampler;
+use signals::Signals;
 use trials::Trials;
 
 /// How often it is looked at what nobody tells, and decided who is next.
 const PERIOD: Duration = Duration::from_secs(1);
-/// After news of processes, more of them are waited for, so that many at a time are taken in at once.
-const GATHER: Duration = Duration::from_millis(20);
 /// Messages of tracers that wait to be heard, as in a session.
 const MOST_MESSAGES: usize = 256;
 
@@ -95,10 +94,12 @@ struct Daemon {
     messages: mpsc::Receiver<(LinkId, Message)>,
     reporter: Reporter,
     found: mpsc::UnboundedReceiver<Explained>,
+    keeper: Keeper,
     server: Server,
     pause: Pause,
     gauge: Gauge,
     is_pressed: bool,
+    memory: Memory,
     /// Something has happened that may let a lease begin or end.
     is_urgent: bool,
     /// CPU time of this process that the scheduler was told of.
@@ -150,11 +151,23 @@ impl Daemon {
                 config.places.store
             )
         })?;
+        let learn = &config.learn;
+        if let Some(ledger) = &learn.ledger {
+            make_folder(ledger).with_context(|| {
+                format!(
+                    "cannot make the folder of {}; name another ledger in [learn], or \"none\"",
+                    ledger.display()
+                )
+            })?;
+        }
         // Before anything that another daemon might have.
         let server = Server::listen(&config.places.socket)?;
         let watch = watch_args(&config, args)?;
         let (found_sender, found) = mpsc::unbounded_channel();
         let reporter = Reporter::start(&watch, false, found_sender)?;
+        let keeper = Keeper::start(learn.ledger.as_deref(), learn.half_life).context(
+            "what is learned cannot be kept; name another ledger in [learn], or \"none\"",
+        )?;
         let (sender, messages) = mpsc::channel(MOST_MESSAGES);
         let preparation = Preparation {
             stop_deadline_ns: nanos(watch.stop_deadline),
@@ -183,10 +196,12 @@ impl Daemon {
             messages,
             reporter,
             found,
+            keeper,
             server,
             pause: Pause::default(),
             gauge: Gauge::new(settings.pressure),
             is_pressed: false,
+            memory: Memory::new(settings.memory),
             is_urgent: true,
             charged: Duration::ZERO,
             sum: Statistics::default(),
@@ -237,6 +252,7 @@ impl Daemon {
                     Message::Notice(notice) => self.hear(link, *notice),
                     Message::Gone => self.lose(link).await,
                 },
+                recalled = self.keeper.recalled() => self.remember(recalled),
                 Some(explained) = self.found.recv() => self.explained(&explained),
                 Some((question, answer)) = self.server.next() => {
                     let said = self.answer(question);
@@ -256,6 +272,7 @@ impl Daemon {
         self.sampler.keep(Instant::now());
         self.look_at_processes()?;
         self.look_at_machine();
+        self.look_at_memory();
         self.charge_own_work();
         self.hurry_leases();
         let now = self.now();
@@ -331,60 +348,4 @@ fn watch_args(config: &Config, args: &FleetArgs) -> anyhow::Result<WatchArgs> {
         },
         ..usual
     })
-}
-
-/// News of processes.
-struct NewsOfProcesses {
-    /// None where nobody tells.
-    news: Option<AsyncFd<OwnedFd>>,
-    /// There are some, to be taken in then.
-    due: Option<tokio::time::Instant>,
-}
-
-impl NewsOfProcesses {
-    /// Those of this discovery.
-    fn of(discovery: &Discovery) -> Result<Self, KernelError> {
-        let news = discovery.news()?;
-        Ok(Self { news, due: None })
-    }
-
-    /// Waits until there are some; for ever where nobody tells. May be given up at any time.
-    async fn next(&mut self) -> std::io::Result<()> {
-        let Some(news) = &self.news else {
-            return std::future::pending().await;
-        };
-        let due = match self.due {
-            Some(due) => due,
-            None => {
-                news.readable().await?.clear_ready();
-                *self.due.insert(tokio::time::Instant::now() + GATHER)
-            }
-        };
-        tokio::time::sleep_until(due).await;
-        self.due = None;
-        Ok(())
-    }
-}
-
-/// Signals that ask for the end.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
-        ]))
-    }
-
-    /// Waits for one. May be given up at any time.
-    async fn next(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.0;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
 }

@@ -66,6 +66,10 @@ impl Daemon {
             cpu,
         };
         self.scheduler.take(now, event);
+        for build in self.roster.forget_builds(|build| self.trials.needs(build)) {
+            self.trials.forget(build);
+            self.scheduler.take(now, Event::Forgotten { build });
+        }
     }
 
     fn end_process(&mut self, pid: u32, status: Option<Status>) {

@@ -1,7 +1,7 @@
 //! The processes that may be watched, and which of them execute the same file.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     rc::Rc,
     time::Duration,
 };
@@ -16,6 +16,9 @@ use crate::{
 const YOUNG: Duration = Duration::from_secs(60);
 /// How often others are looked at, in seconds.
 const LOOKS: u64 = 10;
+
+/// Builds that are remembered: a machine on which programs are compiled has new ones all the time.
+const MOST_BUILDS: usize = 4096;
 
 /// A file, as long as it is not changed: device, inode, size, and when it was changed last.
 pub type FileId = (u64, u64, u64, (i64, i64));
@@ -47,6 +50,10 @@ pub struct Roster {
     processes: BTreeMap<u32, Known>,
     pids: HashMap<ProcessId, u32>,
     builds: HashMap<FileId, BuildId>,
+    /// The number of the next one.
+    next_build: u32,
+    /// Beyond so many others, some are forgotten.
+    needed_builds: usize,
     /// Those that are to be let alone as long as they live, each with when it was started.
     ignored: HashMap<u32, u64>,
     times: u64,
@@ -61,8 +68,12 @@ impl Roster {
         }
         // Of another one, which had this id.
         self.ignored.remove(&pid);
-        let number = u32::try_from(self.builds.len()).unwrap_or(u32::MAX);
-        let build = *self.builds.entry(file).or_insert(BuildId(number));
+        let next = &mut self.next_build;
+        let build = *self.builds.entry(file).or_insert_with(|| {
+            let build = BuildId(*next);
+            *next = next.wrapping_add(1);
+            build
+        });
         let process = ProcessId(self.times);
         self.times += 1;
         let known = Known {
@@ -78,6 +89,19 @@ impl Roster {
         self.pids.insert(process, pid);
         self.processes.insert(pid, known);
         self.processes.get(&pid)
+    }
+
+    /// Forgets builds of which there are no processes, where there are too many: those which are forgotten. `is_needed`: whether something else is known of one.
+    pub fn forget_builds(&mut self, is_needed: impl Fn(BuildId) -> bool) -> Vec<BuildId> {
+        if self.builds.len() <= self.needed_builds + MOST_BUILDS {
+            return Vec::new();
+        }
+        let live: HashSet<_> = self.processes.values().map(|known| known.build).collect();
+        let is_over = |_: &FileId, build: &mut BuildId| !live.contains(build) && !is_needed(*build);
+        let forgotten = self.builds.extract_if(is_over).map(|(_, build)| build);
+        let forgotten = forgotten.collect();
+        self.needed_builds = self.builds.len();
+        forgotten
     }
 
     /// A process has ended, executes another program, or is not to be watched any more.
@@ -159,6 +183,30 @@ mod tests {
         assert!(roster.of(one.0).is_none());
         assert_eq!(roster.of(again).unwrap().who.pid, 7);
         assert_eq!(roster.all().len(), 2);
+    }
+
+    /// Check that of many builds those are forgotten of which there are no processes and nothing else is known, and that none has the number of another one.
+    #[test]
+    fn builds_are_forgotten() {
+        let mut roster = Roster::default();
+        let file = |number| (1, number, 3, (4, 5));
+        let mut begin = |number| {
+            let known = roster.begin(who(7, 1), file(number), Duration::ZERO);
+            known.unwrap().build
+        };
+        let builds: Vec<_> = (0..=MOST_BUILDS as u64).map(&mut begin).collect();
+        let needed = builds[5];
+        let forgotten = roster.forget_builds(|build| build == needed);
+        assert_eq!(forgotten.len(), MOST_BUILDS - 1);
+        let last = *builds.last().unwrap();
+        assert!(!forgotten.contains(&needed) && !forgotten.contains(&last));
+        assert!(roster.forget_builds(|_| false).is_empty());
+        let mut begin = |number| {
+            let known = roster.begin(who(8, 1), file(number), Duration::ZERO);
+            known.unwrap().build
+        };
+        assert_eq!(begin(5), needed);
+        assert!(!builds.contains(&begin(6)));
     }
 
     /// Check that one that is to be let alone is so whatever it executes, and that another one with its id is not.

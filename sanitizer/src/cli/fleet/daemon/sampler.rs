@@ -23,6 +23,7 @@ pub const END_TIME: Duration = Duration::from_secs(5);
 /// What a slot does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// It makes itself ready, or ends.
     Making,
     Free,
     /// It has a lease.
@@ -45,6 +46,10 @@ pub struct Sampler {
     pauses: Pauses,
     /// When the next tracer is started, where there is none.
     start: Option<Instant>,
+    /// The present one has had a lease.
+    was_used: bool,
+    /// Another one takes its place as soon as it has ended, for which it is killed then.
+    renewed: Option<Instant>,
 }
 
 impl Sampler {
@@ -59,15 +64,21 @@ impl Sampler {
             messages,
             pauses: Pauses::new(now),
             start: Some(now),
+            was_used: false,
+            renewed: None,
         }
     }
 
     /// Starts a tracer, if there is none and it is time to.
     pub fn keep(&mut self, now: Instant) {
+        if self.renewed.is_some_and(|deadline| deadline <= now) {
+            self.kill();
+        }
         if self.start.is_none_or(|start| now < start) {
             return;
         }
         self.start = None;
+        self.was_used = false;
         let ids: Vec<_> = (self.next..).take(self.count).collect();
         self.next += self.count as LinkId;
         match Link::start(ids.into_iter(), self.preparation, &self.messages) {
@@ -102,6 +113,22 @@ impl Sampler {
         self.slots.values().filter(usable).count()
     }
 
+    /// Has another tracer take the place of one that has had leases and has none now.
+    pub fn renew(&mut self, now: Instant) {
+        if self.was_used && self.renewed.is_none() && !self.is_gone() {
+            self.renewed = Some(now + END_TIME);
+            for slot in self.slots.values_mut() {
+                slot.state = State::Making;
+                slot.link.stop();
+            }
+        }
+    }
+
+    /// Whether the present one ends since another one takes its place.
+    pub const fn is_renewed(&self) -> bool {
+        self.renewed.is_some()
+    }
+
     /// Whether a slot could have a lease now.
     pub fn has_free(&self) -> bool {
         self.slots.values().any(|slot| slot.state == State::Free)
@@ -112,6 +139,7 @@ impl Sampler {
         let mut slots = self.slots.iter_mut();
         let (&id, slot) = slots.find(|(_, slot)| slot.state == State::Free)?;
         slot.state = State::Taken;
+        self.was_used = true;
         slot.link.watch(setup);
         // The tracer has others to look after.
         slot.link.has_company(true);
@@ -120,7 +148,8 @@ impl Sampler {
 
     /// A slot says that it is ready for a process.
     pub fn is_ready(&mut self, id: LinkId) {
-        if let Some(slot) = self.slots.get_mut(&id) {
+        let is_renewed = self.is_renewed();
+        if let Some(slot) = self.slots.get_mut(&id).filter(|_| !is_renewed) {
             slot.state = State::Free;
         }
     }
@@ -152,7 +181,7 @@ impl Sampler {
 
     /// Lets all slots end, each with its last words.
     pub fn stop(&mut self) {
-        self.start = None;
+        (self.start, self.renewed) = (None, None);
         self.slots.values_mut().for_each(|slot| slot.link.stop());
     }
 
@@ -162,6 +191,9 @@ impl Sampler {
             && self.slots.is_empty()
         {
             let _ = slot.link.ended(END_TIME).await;
+            if self.renewed.take().is_some() {
+                self.start = Some(Instant::now());
+            }
         }
         self.slots.is_empty()
     }

@@ -8,6 +8,7 @@ use super::{Daemon, audit, lease::Why, leases::FORGET_TIME};
 use crate::{
     cli::{
         heard::{Heard, answer, hear},
+        keeper::Recalled,
         link::{Death, LinkId, tracer_died},
         reporter::{Explained, Fate},
     },
@@ -32,6 +33,9 @@ impl Daemon {
             let file = modules.iter().find(|module| module.path == *exe);
             let id = file.map(|file| digits(&file.build_id));
             lease.build = file.map(|_| build_name(exe, id.as_deref().filter(|id| !id.is_empty())));
+        }
+        if let Notice::Modules(modules, ..) = &notice {
+            self.keeper.modules(pid, modules);
         }
         match hear(&self.reporter, pid, notice) {
             Heard::Done => {}
@@ -62,13 +66,23 @@ impl Daemon {
         }
     }
 
+    /// The tracer of a process is told what is remembered of its modules.
+    pub(super) fn remember(&mut self, recalled: Recalled) {
+        let mut leases = self.leases.iter_mut();
+        let lease = leases.find(|one| one.who.pid == recalled.pid && one.link.is_some());
+        if let Some(lease) = lease {
+            let link = lease.link.and_then(|link| self.sampler.link(link));
+            lease.remembered += self.keeper.tell(recalled, link);
+        }
+    }
+
     /// What is not about a finding.
     fn hear_of_lease(&mut self, link: LinkId, notice: Notice) {
         let now = self.now();
         let Some(lease) = self.lease_of(link) else {
             return;
         };
-        let process = lease.process;
+        let (process, pid) = (lease.process, lease.who.pid);
         match notice {
             Notice::Ready { cpu_ns } => {
                 self.charge_overhead(Duration::from_nanos(cpu_ns));
@@ -77,6 +91,8 @@ impl Daemon {
             }
             Notice::Watching { cpu_ns, .. } => self.charge_overhead(Duration::from_nanos(cpu_ns)),
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
+            Notice::Remembers => self.keeper.tell_more(pid, self.sampler.link(link)),
+            Notice::Gained(gained) => self.keeper.gained(pid, gained),
             Notice::Statistics(statistics) => self.count(link, &statistics),
             Notice::Ended(ending, statistics) => {
                 self.count(link, &statistics);
@@ -95,7 +111,7 @@ impl Daemon {
                 }
             }
             Notice::Failed(text) => {
-                info!("process {}: {text}", lease.who.pid);
+                info!("process {pid}: {text}");
                 lease.said = Some(text);
                 lease.deadline = Some(now + FORGET_TIME);
                 if lease.ends(Why::Failed) {
@@ -181,6 +197,10 @@ impl Daemon {
 
     /// A slot is gone: so is the tracer, which has let all go.
     pub(super) async fn lose(&mut self, link: LinkId) {
+        if self.sampler.is_renewed() {
+            self.is_urgent |= self.sampler.has_stopped(link).await;
+            return;
+        }
         let Some(death) = self.sampler.has_gone(link).await else {
             return;
         };

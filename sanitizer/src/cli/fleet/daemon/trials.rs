@@ -55,6 +55,17 @@ impl Trials {
         self.tell(gone, false)
     }
 
+    /// Whether something is known of a build that nobody else knows: that it is left alone, or that a lease of it is followed.
+    pub fn needs(&self, build: BuildId) -> bool {
+        let is_open = self.breakers.get(&build).is_some_and(Breaker::is_open);
+        is_open || self.followed.iter().any(|one| one.build == build)
+    }
+
+    /// Forgets a build.
+    pub fn forget(&mut self, build: BuildId) {
+        self.breakers.remove(&build);
+    }
+
     fn take(&mut self, is_gone: impl Fn(&Followed) -> bool) -> Vec<Followed> {
         self.followed.extract_if(.., |one| is_gone(one)).collect()
     }
@@ -100,15 +111,19 @@ mod tests {
         };
         assert_eq!(opened, BUILD);
         assert_eq!(trials.begin(ProcessId(0), BUILD, now, true), None);
+        assert!(trials.needs(BUILD));
         let other = BuildId(2);
         for number in 1000..2000 {
             let process = ProcessId(number);
             let arm = trials.begin(process, other, now, random.bool());
             assert_eq!(arm, Some(Arm::Lease));
+            assert!(trials.needs(other));
             now += WINDOW;
             assert!(trials.expire(now).is_empty());
             assert_eq!(trials.end(process, true), None);
         }
-        assert!(trials.followed.is_empty());
+        assert!(trials.followed.is_empty() && !trials.needs(other));
+        trials.forget(other);
+        assert_eq!(trials.breakers.len(), 1);
     }
 }

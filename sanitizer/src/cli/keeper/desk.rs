@@ -1,0 +1,153 @@
+//! The thread that reads and writes the ledger.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::warn;
+
+use super::{Recalled, Work};
+use crate::{
+    hunt::memory::{Gained, Remembered},
+    kernel::process::thread_cpu_time_ns,
+    ledger::{Gains, Ledger, Module},
+    store::millis,
+};
+
+/// How often it is written.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub(super) struct Desk {
+    ledger: Ledger,
+    told: UnboundedSender<Recalled>,
+    processes: HashMap<u32, Mapped>,
+    gains: Gains,
+    written: Instant,
+    /// It could not be used, which was told.
+    fails: bool,
+    /// That there are records which are none was told.
+    wrong_is_told: bool,
+}
+
+/// The modules of a process.
+#[derive(Default)]
+struct Mapped {
+    lease: u64,
+    modules: BTreeMap<u64, Module>,
+    /// Where those begin of which something was told.
+    told: BTreeSet<u64>,
+}
+
+impl Desk {
+    /// A desk for a ledger, which tells what is remembered.
+    pub(super) fn new(ledger: Ledger, told: UnboundedSender<Recalled>) -> Self {
+        Self {
+            ledger,
+            told,
+            processes: HashMap::new(),
+            gains: Gains::default(),
+            written: Instant::now(),
+            fails: false,
+            wrong_is_told: false,
+        }
+    }
+
+    /// Does what comes, until nobody can send more.
+    pub(super) fn work(mut self, queue: &Receiver<Work>) {
+        loop {
+            let wait = PERIOD.saturating_sub(self.written.elapsed());
+            match queue.recv_timeout(wait) {
+                Ok(Work::Begin(pid, 0)) => drop(self.processes.remove(&pid)),
+                Ok(Work::Begin(pid, lease)) => {
+                    let mapped = Mapped {
+                        lease,
+                        ..Mapped::default()
+                    };
+                    self.processes.insert(pid, mapped);
+                }
+                Ok(Work::Modules(pid, modules)) => self.recall(pid, modules),
+                Ok(Work::Gained(pid, gained)) => self.gain(pid, gained),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.written.elapsed() >= PERIOD {
+                self.write();
+            }
+        }
+        self.write();
+    }
+
+    /// Tells what is remembered of the modules that were not there before.
+    fn recall(&mut self, pid: u32, modules: Vec<(u64, Module)>) {
+        let begun = thread_cpu_time_ns();
+        // Another process may have shown it just now.
+        self.write();
+        let Some(mapped) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        let before = std::mem::replace(&mut mapped.modules, modules.into_iter().collect());
+        let mut parts = Vec::new();
+        for (start, module) in &mapped.modules {
+            if before.get(start) == Some(module) {
+                continue;
+            }
+            let found = self.ledger.remembered(module, millis(SystemTime::now()));
+            let (all, wrong) = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    if !std::mem::replace(&mut self.fails, true) {
+                        warn!("nothing is remembered: {error}");
+                    }
+                    return;
+                }
+            };
+            if wrong > 0 && !std::mem::replace(&mut self.wrong_is_told, true) {
+                warn!(
+                    "{wrong} records of the ledger are none, and are left out; it was changed by another program, or is damaged: delete it to begin a new one"
+                );
+            }
+            let is_known = all.iter().any(|(_, functions)| !functions.is_empty());
+            if is_known || mapped.told.contains(start) {
+                mapped.told.insert(*start);
+                parts.extend(Remembered::in_parts(*start, all));
+            }
+        }
+        let recalled = Recalled {
+            pid,
+            lease: mapped.lease,
+            cpu_ns: thread_cpu_time_ns().saturating_sub(begun),
+            parts,
+        };
+        // Nobody may be left who wants to know.
+        let _ = self.told.send(recalled);
+    }
+
+    fn gain(&mut self, pid: u32, gained: Gained) {
+        let mapped = self.processes.get(&pid);
+        let module = mapped.and_then(|mapped| mapped.modules.get(&gained.module));
+        if let Some(module) = module {
+            self.gains.add(module, gained.functions, gained.is_whole);
+        }
+    }
+
+    fn write(&mut self) {
+        self.written = Instant::now();
+        let gains = std::mem::take(&mut self.gains);
+        if gains.is_empty() {
+            return;
+        }
+        match self.ledger.add(&gains, millis(SystemTime::now())) {
+            Ok(()) => self.fails = false,
+            Err(error) => {
+                // It is told once, until it works again.
+                if !std::mem::replace(&mut self.fails, true) {
+                    warn!("what was learned is not kept: {error}");
+                }
+            }
+        }
+    }
+}
