@@ -14,7 +14,7 @@ const OBJECT_VARIABLE: &str = "GWP_RACE_EBPF_OBJECT";
 /// Where `cargo xtask build` leaves the objects, seen from this package.
 const USUAL_PLACE: &str = "../sanitizer-ebpf/target/bpfel-unknown-none/release";
 /// Their names.
-const OBJECTS: [&str; 3] = ["gates", "descent", "probes"];
+const OBJECTS: [&str; 4] = ["gates", "descent", "discovery", "probes"];
 
 fn main() -> ExitCode {
     match OBJECTS.into_iter().try_for_each(embed) {

@@ -17,6 +17,7 @@ pub mod access;
 pub mod control;
 pub mod delivery;
 pub mod descent;
+pub mod discovery;
 pub mod lock;
 pub mod own;
 pub mod phase;

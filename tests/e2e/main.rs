@@ -18,6 +18,7 @@ mod execs;
 mod explain;
 mod faults;
 mod files;
+mod fleet;
 mod forms;
 mod handed_descriptors;
 mod held_locks;

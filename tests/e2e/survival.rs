@@ -17,19 +17,11 @@ const RARE: usize = 50;
 /// What the random instants begin with, unless `GWP_RACE_SEED` says otherwise.
 const SEED: u64 = 1;
 
-fn number<T: std::str::FromStr>(variable: &str, usual: T) -> T {
-    let text = std::env::var(variable).ok();
-    text.map_or(usual, |text| {
-        let number = text.parse().ok();
-        number.unwrap_or_else(|| panic!("{variable} is no number: {text}"))
-    })
-}
-
 /// Kills a share of all of them in these ways.
 fn kill_and_examine(ways: &[Way], share: fn(usize) -> usize) {
     let usual = if binary::full() { KILLS_IN_FULL } else { KILLS };
-    let kills = share(number("GWP_RACE_KILLS", usual));
-    let seed = number("GWP_RACE_SEED", SEED);
+    let kills = share(chaos::number("GWP_RACE_KILLS").unwrap_or(usual));
+    let seed = chaos::number("GWP_RACE_SEED").unwrap_or(SEED);
     let tally = chaos::unleash(ways, kills, seed).unwrap();
     println!("seed {seed}\n{tally}");
     assert_eq!(tally.kills(), kills);

@@ -9,7 +9,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// How often to kill gwp-race: a third after `attach`, the others after `run`.
+    /// How often to kill gwp-race: a third after `attach`, the others after `run`; besides, a third as often a `fleet` or a part of it, at the beginnings and ends of leases.
     #[arg(long, default_value_t = 300)]
     kills: usize,
     /// Seed of the random instants.
@@ -22,7 +22,8 @@ pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
     let mut command = testing_cargo();
     command.args(["test", "--package", "gwp-race-tests", "--test", "e2e", "--"]);
-    command.args(["survival::", "--nocapture", "--test-threads", "1"]);
+    command.args(["survival::", "fleet::nothing_is_held_when_they_die"]);
+    command.args(["--nocapture", "--test-threads", "1"]);
     command.env("GWP_RACE_BIN", binary);
     command.env("GWP_RACE_KILLS", options.kills.to_string());
     command.env("GWP_RACE_SEED", options.seed.to_string());

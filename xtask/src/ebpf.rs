@@ -83,7 +83,7 @@ impl Toolchain {
 pub const LINKER_PACKAGES: [&str; 2] = ["llvm-22-dev", "libpolly-22-dev"];
 
 /// The objects, of which [`build`] returns the first one's path: the others are beside it.
-pub const OBJECTS: [&str; 3] = ["gates", "descent", "probes"];
+pub const OBJECTS: [&str; 4] = ["gates", "descent", "discovery", "probes"];
 
 /// Builds the object and returns its path.
 pub fn build() -> Result<PathBuf> {

@@ -13,6 +13,9 @@
 #[allow(dead_code)]
 mod atomic;
 #[cfg(target_arch = "bpf")]
+#[path = "../executed.rs"]
+mod executed;
+#[cfg(target_arch = "bpf")]
 mod programs;
 #[cfg(target_arch = "bpf")]
 #[path = "../task.rs"]

@@ -4,17 +4,17 @@ use aya_ebpf::{
     EbpfContext as _,
     bindings::BPF_F_MMAPABLE,
     btf_maps::{Array, HashMap, RingBuf},
-    helpers::{bpf_get_current_comm, bpf_get_current_task, bpf_probe_read_kernel_str_bytes},
+    helpers::{bpf_get_current_comm, bpf_get_current_task},
     macros::{btf_map, raw_tracepoint},
     programs::RawTracePointContext,
 };
 use sanitizer_ebpf::descent::{
-    Control, ENDED, EXECUTES, Event, Executed, ExecutedFile, FORKED, FileOffsets, MOST, PATH,
-    TELLS_FORKS,
+    Control, ENDED, EXECUTES, Event, Executed, FORKED, MOST, TELLS_FORKS,
 };
 
 use crate::{
     atomic,
+    executed::{executed, write_name},
     task::{Namespace, read_kernel},
 };
 
@@ -94,41 +94,6 @@ fn descent_exec(ctx: RawTracePointContext) -> i32 {
     }
     told.submit(0);
     0
-}
-
-/// What is executed.
-#[inline(always)]
-fn executed(offsets: &FileOffsets, binprm: u64) -> Option<ExecutedFile> {
-    if offsets.are_known == 0 {
-        return None;
-    }
-    let file = read_kernel::<u64>(binprm, offsets.binprm_file)?;
-    let inode = read_kernel::<u64>(file, offsets.file_inode)?;
-    let superblock = read_kernel::<u64>(inode, offsets.inode_superblock)?;
-    let device = read_kernel::<u32>(superblock, offsets.superblock_device)?;
-    let changed = if offsets.inode_changed == 0 {
-        0
-    } else {
-        read_kernel::<i64>(inode, offsets.inode_changed)?
-    };
-    Some(ExecutedFile {
-        device: u64::from(device),
-        inode: read_kernel::<u64>(inode, offsets.inode_number)?,
-        size: read_kernel::<u64>(inode, offsets.inode_size)?,
-        changed,
-    })
-}
-
-/// Writes the name under which it was found.
-#[inline(always)]
-fn write_name(offsets: &FileOffsets, binprm: u64, path: &mut [u8; PATH]) {
-    path[0] = 0;
-    if offsets.are_known != 0
-        && let Some(name) = read_kernel::<u64>(binprm, offsets.binprm_interp)
-    {
-        // SAFETY: the helper checks the address.
-        let _ = unsafe { bpf_probe_read_kernel_str_bytes(name as *const u8, path) };
-    }
 }
 
 /// `sched_process_exit`, in a thread that ends.

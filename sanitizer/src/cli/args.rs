@@ -1,5 +1,6 @@
 //! The command line, as `docs/user-guide.md` describes it.
 
+mod fleet;
 mod watch;
 
 use std::{ffi::OsString, io::Write as _, path::PathBuf};
@@ -10,6 +11,7 @@ use super::form::Format;
 use super::messages::of_arguments;
 use super::wanted::Wanted;
 
+pub use fleet::{ConfigArg, FleetArgs, FleetCommand, IgnoreArgs, LogForm, PauseArgs, StatusArgs};
 pub use watch::{KnownRaces, Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo};
 
 /// Catches data races of programs in production in the act, and explains them.
@@ -52,6 +54,8 @@ pub enum Command {
     Suppress(super::suppress::SuppressArgs),
     /// List, compare and triage the races of a store.
     Races(super::races::RacesArgs),
+    /// Watch all of this machine's programs, a few at a time.
+    Fleet(FleetArgs),
     /// Show what a decision log holds, or replay it.
     Decisions(super::decisions::DecisionsArgs),
     /// Print what makes a shell complete command lines.

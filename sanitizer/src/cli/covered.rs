@@ -42,17 +42,34 @@ impl From<Asked> for Covered {
 }
 
 /// See the module.
-#[derive(Default)]
 pub struct CoveredFiles {
+    purpose: Purpose,
     known: HashMap<tracee::FileIdentity, bool>,
     asked: AskedFiles,
 }
 
+impl Default for CoveredFiles {
+    /// In all file systems; those that processes serve are asked about.
+    fn default() -> Self {
+        Self::in_file_systems(Purpose::Promptly)
+    }
+}
+
 impl CoveredFiles {
+    /// In those that are asked for this purpose. What is in others is as if it was not there.
+    #[must_use]
+    pub fn in_file_systems(purpose: Purpose) -> Self {
+        Self {
+            purpose,
+            known: HashMap::new(),
+            asked: AskedFiles::default(),
+        }
+    }
+
     /// Whether code that a process has mapped carries metadata. What it will map later is not known; of one that has ended nothing
     /// is.
     pub fn are_in(&mut self, pid: u32) -> Covered {
-        let files = tracee::code_files(Pid::from_raw(pid.cast_signed()), Purpose::Promptly);
+        let files = tracee::code_files(Pid::from_raw(pid.cast_signed()), self.purpose);
         let files = files.unwrap_or_default();
         if files.found.iter().any(|file| self.is_covered(file)) {
             return Covered::Is(true);
@@ -95,7 +112,7 @@ impl CoveredFiles {
         pid: Option<u32>,
         others: &[u32],
     ) -> Covered {
-        let file = match executed.find(pid, others, Purpose::Promptly) {
+        let file = match executed.find(pid, others, self.purpose) {
             Search::Found(file) => file,
             Search::Served(device) => {
                 let question = Question::executed(executed, pid, others);
@@ -121,7 +138,7 @@ impl CoveredFiles {
         }
         // What cannot be read can be watched no better.
         let covered = file
-            .open(Purpose::Promptly)
+            .open(self.purpose)
             .is_ok_and(|open| Metadata::is_carried_by_file(open, file.path()));
         self.remember(file.identity, covered);
         covered

@@ -1,6 +1,6 @@
 //! Times as users give them.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// Reads a time: with a unit (`90d`), or in seconds.
 ///
@@ -11,6 +11,22 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         return Ok(Duration::from_secs(seconds));
     }
     humantime::parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// Reads a time with a unit that is within bounds.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn parse_within(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if !bounds.contains(&duration) {
+        return Err(format!(
+            "give a time from {} to {}",
+            humantime::format_duration(*bounds.start()),
+            humantime::format_duration(*bounds.end())
+        ));
+    }
+    Ok(duration)
 }
 
 #[cfg(test)]

@@ -14,9 +14,12 @@ mod drawing;
 mod duration;
 mod enough;
 pub mod export;
+pub mod fleet;
 pub mod form;
+mod heard;
 pub mod inspect;
 pub mod link;
+mod list_form;
 pub mod man;
 mod messages;
 mod not_executable;
@@ -24,6 +27,7 @@ mod not_watched;
 mod panics;
 mod passed_on;
 mod pauses;
+mod percent;
 mod programs;
 pub mod races;
 pub mod reporter;
@@ -90,6 +94,15 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(args),
         Command::Suppress(args) => suppress::run(args),
         Command::Races(args) => races::run(args),
+        Command::Fleet(args) => {
+            if args.is_daemon() {
+                keep_private();
+                log_to_stderr(false, args.verbose);
+                check_filter()?;
+                enough_files()?;
+            }
+            runtime()?.block_on(fleet::run(args))
+        }
         Command::Decisions(args) => decisions::run(args),
         Command::Man(args) => man::run(args),
         Command::Completions { shell } => completions::run(*shell),

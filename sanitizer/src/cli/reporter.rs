@@ -98,6 +98,8 @@ struct State {
     tally: Tally,
     /// Races of a plain and an atomic access are wanted.
     mixed: bool,
+    /// The bytes that were watched are.
+    values: bool,
     /// What was no race on a second look, by its reason.
     refuted: BTreeMap<Reason, u64>,
     /// The last of it at each stalled access of a process: its repeats are none either.
@@ -190,6 +192,7 @@ impl Reporter {
             resort,
             tally: Tally::default(),
             mixed: args.mixed == Mixed::Report,
+            values: args.values,
             refuted: BTreeMap::new(),
             refuted_at: HashMap::new(),
             found,

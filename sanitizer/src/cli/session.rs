@@ -23,6 +23,7 @@ use ledger::{Keeper, Recalled};
 
 use super::args::{StrategyName, Unanalyzed, WatchArgs, YesNo};
 use super::descendants::{Descendants, as_pid, start_ticks};
+use super::heard::answer;
 use super::link::{Link, LinkId, Message};
 use super::not_watched::Counts;
 use super::pauses::Pauses;
@@ -242,18 +243,12 @@ impl Session {
                 }
                 () = self.status.is_due() => self.draw_status(),
                 Some(recalled) = self.recalled.recv() => self.remember(recalled),
-                Some(Explained { pid, cpu_ns, fate }) = self.found.recv() => {
-                    if let Some(link) = self.link_of(pid) {
-                        link.charge(cpu_ns);
+                Some(explained) = self.found.recv() => {
+                    if let Some(link) = self.link_of(explained.pid) {
+                        answer(link, &explained);
                     }
-                    match fate {
-                        Fate::Reported(unique) => return Happening::Race(unique),
-                        Fate::Refuted(refuted) => {
-                            if let Some(link) = self.link_of(pid) {
-                                link.refute(refuted);
-                            }
-                        }
-                        _ => {}
+                    if let Fate::Reported(unique) = explained.fate {
+                        return Happening::Race(unique);
                     }
                 }
             }

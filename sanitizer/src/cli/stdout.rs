@@ -5,6 +5,10 @@ use std::{
     process::ExitCode,
 };
 
+use serde::Serialize;
+
+use crate::report::clean::write_json;
+
 /// Writes to standard output; the exit code says whether that is what was wanted.
 ///
 /// # Errors
@@ -20,6 +24,19 @@ pub fn written(
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error),
     }
+}
+
+/// Writes a value as a line of JSON.
+///
+/// # Errors
+/// `out` does not take it: that of a reader that has read enough is known as such.
+pub fn write_json_line(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Result<()> {
+    write_json(value, &mut *out).map_err(|error| match error.io_error_kind() {
+        Some(kind) => anyhow::Error::from(io::Error::from(kind)),
+        None => error.into(),
+    })?;
+    out.write_all(b"\n")?;
+    Ok(())
 }
 
 /// Whether nobody reads any more.

@@ -52,6 +52,8 @@ pub struct Setup {
     pub learns: bool,
     /// The share of the target's CPU time that samples may cost (0.01 is 1 %).
     pub max_overhead: f64,
+    /// What watching may cost in all, ns: it ends when that is spent. `None` where it may go on.
+    pub most_ns: Option<u64>,
     /// Seed of all random choices.
     pub seed: u64,
     /// Plain against atomic is reported as well.
@@ -89,6 +91,7 @@ impl Setup {
             strategy: Name::Planner,
             learns: true,
             max_overhead: 0.01,
+            most_ns: None,
             seed: 0,
             report_mixed: true,
             report_unanalyzed: false,
@@ -159,6 +162,8 @@ pub struct Decision {
 pub enum Ending {
     /// It was told to.
     Stopped,
+    /// What it may cost is spent.
+    Spent,
     /// The target has ended.
     TargetEnded,
     /// The target is about to receive a signal that may crash it: crash handlers, core dumps
@@ -211,6 +216,8 @@ pub enum Notice {
     DecisionLog(Vec<u8>),
     /// Program counters outside analyzed functions, and at least how many clock samples were there.
     Elsewhere(Vec<(u64, u64)>),
+    /// No breakpoint was to be had for a thread: others of this machine have them.
+    BreakpointsTaken,
     /// A debug message.
     Debug(String),
     /// The numbers so far.

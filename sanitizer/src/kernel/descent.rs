@@ -3,18 +3,11 @@
 
 use std::{
     collections::HashSet,
-    ffi::OsStr,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
-    os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
     sync::atomic::Ordering::SeqCst,
 };
 
-use aya::{
-    Ebpf, EbpfLoader, VerifierLogLevel,
-    maps::{HashMap, MapData, RingBuf},
-    programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _},
-};
+use aya::maps::{HashMap, MapData, RingBuf};
 use tokio::io::unix::AsyncFd;
 
 use gwp_race_abi::descent::{self, Control, ENDED, EXECUTES, Event, FORKED, TELLS_FORKS};
@@ -22,10 +15,11 @@ use gwp_race_abi::descent::{self, Control, ENDED, EXECUTES, Event, FORKED, TELLS
 use super::{
     KernelError, btf,
     error::chain,
-    executed::{self, Executed},
+    executed::{self, Executed, told_text},
     fault,
-    gates::{is_refusal, shared},
+    gates::shared,
     object::DESCENT_OBJECT,
+    raw_tracepoints::{RawTracepoints, of_kernel},
     shared::SharedArray,
 };
 
@@ -68,7 +62,7 @@ pub enum News {
 /// See the module.
 pub struct Descent {
     /// What it is attached by ends with it.
-    _ebpf: Ebpf,
+    _programs: RawTracepoints,
     control: SharedArray<Control>,
     followed: HashMap<MapData, u32, u32>,
     events: RingBuf<MapData>,
@@ -85,56 +79,21 @@ impl Descent {
 
     /// `buffer`: bytes for what is told and not read yet, where not as many as usual.
     fn load_with(buffer: Option<u32>) -> Result<Self, KernelError> {
-        let failed = |call, what: &str, cause: &(dyn std::error::Error + 'static)| {
-            let error = KernelError::other(call, what.to_owned(), chain(cause));
-            if is_refusal(cause) {
-                error.into_refusal()
-            } else {
-                error
-            }
-        };
-        let missing =
-            |what: &str| KernelError::other("loading", what, "the eBPF object has no such thing");
-        if DESCENT_OBJECT.is_empty() {
-            return Err(KernelError::other(
-                "loading the programs that follow children",
-                "this gwp-race",
-                "it was built without its eBPF objects: build it with `cargo xtask build`",
-            ));
-        }
-        let unreadable = |cause: btf::BtfError| {
-            KernelError::other("reading BTF", "the running kernel", cause.to_string())
-        };
-        let types = btf::read(Path::new(btf::VMLINUX_BTF)).map_err(unreadable)?;
-        let types = btf::Btf::parse(&types).map_err(unreadable)?;
-        let offsets = btf::KernelOffsets::from_btf(&types).map_err(unreadable)?;
-        let file_offsets = executed::offsets(&types);
-        fault::before("bpf(BPF_MAP_CREATE)", || "the eBPF object".to_owned())?;
-        let mut loader = EbpfLoader::new();
-        if let Some(bytes) = buffer {
-            loader.map_max_entries("EVENTS", bytes);
-        }
-        let mut ebpf = loader
-            .btf(None)
-            .verifier_log_level(VerifierLogLevel::DISABLE)
-            .load(DESCENT_OBJECT)
-            .map_err(|cause| failed("loading", "the eBPF object", &cause))?;
-        let names = PROGRAMS.map(|(name, _)| name);
-        for name in names.into_iter().chain([LEARN]) {
-            fault::before("bpf(BPF_PROG_LOAD)", || name.to_owned())?;
-            program(&mut ebpf, name)?
-                .load()
-                .map_err(|cause| failed("bpf(BPF_PROG_LOAD)", name, &cause))?;
-        }
-        // Not before: the programs name the maps by their descriptors when they are loaded.
-        let mut take = |name: &str| ebpf.take_map(name).ok_or_else(|| missing(name));
-        let control: SharedArray<Control> = shared(&take("CONTROL")?, 1, "CONTROL")?;
-        let followed = take("FOLLOWED")?
-            .try_into()
-            .map_err(|cause| failed("bpf map", "FOLLOWED", &cause))?;
-        let events = take("EVENTS")?
-            .try_into()
-            .map_err(|cause| failed("bpf map", "EVENTS", &cause))?;
+        let (offsets, file_offsets) = of_kernel(|types| {
+            let offsets = btf::KernelOffsets::from_btf(types)?;
+            Ok((offsets, executed::offsets(types)))
+        })?;
+        let mut names = PROGRAMS.map(|(name, _)| name).to_vec();
+        names.push(LEARN);
+        let mut programs = RawTracepoints::load(
+            DESCENT_OBJECT,
+            "loading the programs that follow children",
+            &names,
+            buffer.map(|bytes| ("EVENTS", bytes)),
+        )?;
+        let control: SharedArray<Control> = shared(&programs.map("CONTROL")?, 1, "CONTROL")?;
+        let followed = programs.map_as("FOLLOWED")?;
+        let events = programs.map_as("EVENTS")?;
         if let Some(control) = control.pointer(0) {
             // SAFETY: the pointer is into the mapping; no program runs yet that would read these.
             unsafe {
@@ -142,17 +101,10 @@ impl Descent {
                 (*control).file_offsets = file_offsets;
             }
         }
-        program(&mut ebpf, LEARN)?
-            .test_run(RawTracePointRunOptions::default())
-            .map_err(|cause| failed("bpf(BPF_PROG_TEST_RUN)", LEARN, &cause))?;
-        for (name, tracepoint) in PROGRAMS {
-            fault::before("bpf(BPF_RAW_TRACEPOINT_OPEN)", || tracepoint.to_owned())?;
-            program(&mut ebpf, name)?
-                .attach(tracepoint)
-                .map_err(|cause| failed("attaching", tracepoint, &cause))?;
-        }
+        programs.run(LEARN)?;
+        programs.attach(&PROGRAMS)?;
         Ok(Self {
-            _ebpf: ebpf,
+            _programs: programs,
             control,
             followed,
             events,
@@ -215,12 +167,13 @@ impl Descent {
                     return Some(News::Forked { pid, parent });
                 }
                 EXECUTES => {
-                    let name = String::from_utf8_lossy(text(&event.comm)).into_owned();
+                    let name = String::from_utf8_lossy(told_text(&event.comm)).into_owned();
                     let executed = (item.len() >= size_of::<descent::Executed>()).then(|| {
                         // SAFETY: as above.
                         unsafe { item.as_ptr().cast::<descent::Executed>().read_unaligned() }
                     });
-                    let executed = executed.and_then(|told| executed_of(&told));
+                    let executed = executed
+                        .and_then(|told| Executed::told(told.file, &told.path, told.event.by));
                     return Some(News::Executes {
                         pid,
                         name,
@@ -269,30 +222,6 @@ impl AsRawFd for Descent {
     fn as_raw_fd(&self) -> RawFd {
         self.events.as_raw_fd()
     }
-}
-
-fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut RawTracePoint, KernelError> {
-    ebpf.program_mut(name)
-        .ok_or("the object has no such program")
-        .and_then(|program| program.try_into().map_err(|_| "it is of another type"))
-        .map_err(|cause| KernelError::other("loading", name, cause))
-}
-
-fn executed_of(told: &descent::Executed) -> Option<Executed> {
-    let path = text(&told.path);
-    // Without its end it may be that of another one.
-    let is_whole = path.len() + 1 < descent::PATH;
-    let path = if is_whole { path } else { &[] };
-    (told.file.inode != 0).then(|| Executed {
-        file: told.file,
-        path: PathBuf::from(OsStr::from_bytes(path)),
-        parent: told.event.by,
-    })
-}
-
-fn text(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().position(|&byte| byte == 0);
-    bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default()
 }
 
 #[cfg(test)]

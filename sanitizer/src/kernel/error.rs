@@ -96,6 +96,12 @@ impl KernelError {
         self.source.kind() == io::ErrorKind::PermissionDenied
     }
 
+    /// Whether others have all breakpoints of a thread or processor.
+    #[must_use]
+    pub fn is_out_of_breakpoints(&self) -> bool {
+        self.call == "perf_event_open" && errno(&self.source) == Some(libc::ENOSPC)
+    }
+
     /// Whether the thread or process concerned is gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {

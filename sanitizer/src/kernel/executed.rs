@@ -1,9 +1,9 @@
 //! What tells one executed file from another: where the kernel keeps it (`linux_binprm`, `file`, `inode` and `super_block`, by the
 //! running kernel's type information), and whether a file that was opened is that one.
 
-use std::path::PathBuf;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::PathBuf};
 
-use gwp_race_abi::descent::{ExecutedFile, FileOffsets};
+use gwp_race_abi::descent::{ExecutedFile, FileOffsets, PATH};
 
 use super::{
     btf::{Btf, BtfError},
@@ -33,6 +33,19 @@ pub struct Executed {
 }
 
 impl Executed {
+    /// As programs in the kernel tell it: the file, the beginning of its name, and a process that finds it by that; nothing where the file is not known.
+    pub(super) fn told(file: ExecutedFile, path: &[u8; PATH], parent: u32) -> Option<Self> {
+        let path = told_text(path);
+        // Without its end it may be that of another one.
+        let is_whole = path.len() + 1 < PATH;
+        let path = if is_whole { path } else { &[] };
+        (file.inode != 0).then(|| Self {
+            file,
+            path: PathBuf::from(OsStr::from_bytes(path)),
+            parent,
+        })
+    }
+
     /// What a process executes, as `/proc` tells; nothing of one that has ended.
     #[must_use]
     pub fn by(pid: u32) -> Option<Self> {
@@ -89,6 +102,12 @@ impl Executed {
         };
         Some(root.file(&path, purpose))
     }
+}
+
+/// A text that ends with a 0, or fills all that there is.
+pub(super) fn told_text(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default()
 }
 
 /// The offsets of a kernel; all 0 where its structures are others.

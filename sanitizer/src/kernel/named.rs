@@ -5,6 +5,8 @@
 //! and what stands there is opened by that descriptor, if it is a regular file: that very one, without waiting for whoever holds a lease on it (`O_NONBLOCK`).
 //! Names that watched programs choose are [`foreign`](super::foreign).
 
+mod writers;
+
 use std::{
     fs::{File, FileType},
     io::{self, Read as _},
@@ -25,6 +27,10 @@ use nix::{
     sys::stat::Mode,
 };
 
+pub use writers::WritersError;
+
+/// The device that is `/dev/null`, by `Documentation/admin-guide/devices.txt`.
+const NULL: (u32, u32) = (1, 3);
 /// The longest text that is read. Lists of suppressions have some kilobytes.
 const LONGEST_TEXT: u64 = 16 << 20;
 
@@ -79,9 +85,18 @@ impl Named {
         Ok(open(own.as_str(), flags, Mode::empty())?.into())
     }
 
+    /// Reads a text of so many bytes at most, as [`read_text`] does, but of no pipe.
+    ///
+    /// # Errors
+    /// Fails where open(2) or read(2) does, and for what is no file, no UTF-8, or longer.
+    pub fn read_text(&self, longest: u64) -> io::Result<String> {
+        if self.is_null() {
+            return Ok(String::new());
+        }
+        text_of(self.open()?, longest)
+    }
+
     fn is_null(&self) -> bool {
-        /// From `Documentation/admin-guide/devices.txt`.
-        const NULL: (u32, u32) = (1, 3);
         self.kind.is_char_device() && (libc::major(self.device), libc::minor(self.device)) == NULL
     }
 }
@@ -121,15 +136,16 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 /// As [`read_text`].
 pub fn read_text_within(path: &Path, longest: u64) -> io::Result<String> {
     let named = Named::find(path)?;
-    let mut bytes = Vec::new();
-    if named.is_null() {
-        return Ok(String::new());
-    } else if named.kind.is_fifo() && is_descriptor(path) {
-        let mut pipe = Waiting(named.open_again()?).take(longest + 1);
-        pipe.read_to_end(&mut bytes)?;
+    if named.kind.is_fifo() && is_descriptor(path) {
+        text_of(Waiting(named.open_again()?), longest)
     } else {
-        named.open()?.take(longest + 1).read_to_end(&mut bytes)?;
+        named.read_text(longest)
     }
+}
+
+fn text_of(source: impl io::Read, longest: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    source.take(longest + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > longest {
         let cause = format!("it has more than {longest} bytes, which is no file of this kind");
         return Err(io::Error::other(cause));

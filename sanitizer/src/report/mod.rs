@@ -62,7 +62,7 @@ pub use elsewhere::{Elsewhere, Unanalyzed};
 pub use finding::{Finding, MapInfo, ModuleInfo, RaceClass, SideFacts};
 pub use fingerprint::{Deduper, Place, fingerprint, variable};
 pub use github::GithubWriter;
-pub use hex::Hex;
+pub use hex::{Hex, digits};
 pub use html::HtmlWriter;
 pub use identity::{NoName, VERSION as IDENTITY_VERSION, check_all as check_names, identity};
 pub use location::classify;

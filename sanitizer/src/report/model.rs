@@ -59,6 +59,18 @@ pub struct Race {
     pub notes: Vec<String>,
 }
 
+impl Race {
+    /// Forgets what was in memory and registers: it may be a secret.
+    pub fn forget_values(&mut self) {
+        (self.value_before, self.value_after) = (None, None);
+        let lives = self
+            .accesses
+            .iter_mut()
+            .flat_map(|side| &mut side.live_values);
+        lives.for_each(|live| live.value = None);
+    }
+}
+
 /// What a race is called, the same in other builds as far as each name says (`identity.rs`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

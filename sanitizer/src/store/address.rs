@@ -15,6 +15,11 @@ const OTHERS: [&str; 2] = ["postgres:", "postgresql:"];
 const SQLITE: &str = "sqlite:";
 
 impl Address {
+    /// That of a file.
+    pub fn of_file(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {

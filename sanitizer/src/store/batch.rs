@@ -21,15 +21,34 @@ impl Batch {
     }
 }
 
+/// Where something was caught. What is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// The machine.
+    pub host: String,
+    /// The control group of a service or pod.
+    pub cgroup: String,
+    /// The container's id.
+    pub container: String,
+}
+
+impl Whereabouts {
+    /// On a machine of which nothing else is known.
+    pub fn on(host: impl Into<String>) -> Self {
+        Self {
+            host: host.into(),
+            ..Self::default()
+        }
+    }
+}
+
 /// A race that was caught, and where.
 #[derive(Clone, Debug)]
 pub struct Caught {
     /// The record.
     pub race: Race,
-    /// The machine; empty where it is not known.
-    pub host: String,
-    /// The container's id; empty where there is none.
-    pub container: String,
+    /// Where.
+    pub place: Whereabouts,
     /// How often it was caught so.
     pub times: u64,
     /// When last, milliseconds since 1970; that of the record where it was caught once.
@@ -45,10 +64,8 @@ pub struct Counted {
     pub build: String,
     /// The executable's path.
     pub exe: String,
-    /// The machine.
-    pub host: String,
-    /// The container's id; empty where there is none.
-    pub container: String,
+    /// Where.
+    pub place: Whereabouts,
     /// How often, since it was told before.
     pub times: u64,
     /// When last, milliseconds since 1970.

@@ -37,7 +37,7 @@ use sqlx::{Connection as _, SqliteConnection};
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
-pub use batch::{Batch, Caught, Counted, Seen};
+pub use batch::{Batch, Caught, Counted, Seen, Whereabouts};
 use connect::Schema;
 
 pub use connect::Access;
@@ -60,6 +60,11 @@ const SCHEMA: Schema = Schema {
             2,
             "naming",
             include_str!("../../migrations/0002_naming.sql"),
+        ),
+        (
+            3,
+            "cgroups",
+            include_str!("../../migrations/0003_cgroups.sql"),
         ),
     ],
 };

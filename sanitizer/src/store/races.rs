@@ -9,6 +9,7 @@ use sqlx::SqliteConnection;
 
 use super::{
     Store,
+    batch::Whereabouts,
     error::StoreError,
     state::State,
     time::{begin_of, hour},
@@ -49,10 +50,8 @@ pub struct StoredRace {
 pub struct SeenIn {
     /// The build.
     pub build: Build,
-    /// The machine; empty where it is not known.
-    pub host: String,
-    /// The container's id; empty where there is none.
-    pub container: String,
+    /// Where.
+    pub place: Whereabouts,
     /// How often.
     pub times: i64,
     /// The last hour in which it was, counted from 1970.
@@ -93,7 +92,17 @@ impl SeenIn {
 }
 
 type RaceRow = (String, String, String, String, String, i64, i64);
-type SeenRow = (String, String, String, i64, String, String, i64, i64);
+type SeenRow = (
+    String,
+    String,
+    String,
+    i64,
+    String,
+    String,
+    String,
+    i64,
+    i64,
+);
 
 impl Store {
     /// All races, those that were caught last first; their states are those of the time `now`.
@@ -194,26 +203,29 @@ async fn races(connection: &mut SqliteConnection, now: i64) -> sqlx::Result<Vec<
 /// Where each race was caught: the first build first.
 async fn seen_in(connection: &mut SqliteConnection) -> sqlx::Result<HashMap<String, Vec<SeenIn>>> {
     let rows: Vec<SeenRow> = sqlx::query_as(
-        "SELECT sighting.race, sighting.build, build.exe, build.first_seen, sighting.host, sighting.container,
+        "SELECT sighting.race, sighting.build, build.exe, build.first_seen, sighting.host, sighting.cgroup, sighting.container,
              CAST(sum(CASE WHEN sighting.times > $1 THEN $1 ELSE sighting.times END) AS BIGINT), max(sighting.hour)
          FROM sighting JOIN build ON build.id = sighting.build
-         GROUP BY sighting.race, sighting.build, build.exe, build.first_seen, sighting.host, sighting.container
-         ORDER BY build.first_seen, sighting.build, sighting.host, sighting.container",
+         GROUP BY sighting.race, sighting.build, build.exe, build.first_seen, sighting.host, sighting.cgroup, sighting.container
+         ORDER BY build.first_seen, sighting.build, sighting.host, sighting.cgroup, sighting.container",
     )
     // Something else may have written more, whose sum would be no number.
     .bind(MOST_TIMES)
     .fetch_all(connection)
     .await?;
     let mut seen: HashMap<String, Vec<SeenIn>> = HashMap::new();
-    for (race, build, exe, first_seen, host, container, times, hour) in rows {
+    for (race, build, exe, first_seen, host, cgroup, container, times, hour) in rows {
         seen.entry(race).or_default().push(SeenIn {
             build: Build {
                 id: build,
                 exe,
                 first_seen,
             },
-            host,
-            container,
+            place: Whereabouts {
+                host,
+                cgroup,
+                container,
+            },
             times,
             hour,
         });

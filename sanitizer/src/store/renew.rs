@@ -138,9 +138,9 @@ async fn move_counts(all: &mut SqliteConnection, old: &str, new: &[String]) -> s
     }
     let heir = new.last().map(String::as_str).unwrap_or_default();
     for sql in [
-        "INSERT INTO sighting (race, build, host, container, hour, times)
-         SELECT $1, build, host, container, hour, times FROM sighting WHERE race = $2
-         ON CONFLICT (race, build, host, container, hour) DO UPDATE SET times = sighting.times + excluded.times",
+        "INSERT INTO sighting (race, build, host, cgroup, container, hour, times)
+         SELECT $1, build, host, cgroup, container, hour, times FROM sighting WHERE race = $2
+         ON CONFLICT (race, build, host, cgroup, container, hour) DO UPDATE SET times = sighting.times + excluded.times",
         "UPDATE evidence SET race = $1 WHERE race = $2",
         "DELETE FROM sighting WHERE race = $2 AND race <> $1",
         "DELETE FROM pair WHERE race = $2 AND race <> $1",

@@ -46,8 +46,7 @@ fn start() -> i64 {
 fn caught(races: &[&Race]) -> Batch {
     let caught = races.iter().map(|&race| Caught {
         race: race.clone(),
-        host: "web1".to_owned(),
-        container: String::new(),
+        place: Whereabouts::on("web1"),
         times: 1,
         last: None,
     });
@@ -102,8 +101,11 @@ fn what_is_put_in_comes_back() {
                 race: first.identity.race.clone(),
                 build: "aa11".to_owned(),
                 exe: "/bin/app".to_owned(),
-                host: "web1".to_owned(),
-                container: "c0".to_owned(),
+                place: Whereabouts {
+                    host: "web1".to_owned(),
+                    cgroup: "/app.slice".to_owned(),
+                    container: "c0".to_owned(),
+                },
                 times: 5,
                 last: start() + 40 * DAY,
             }],
@@ -121,8 +123,9 @@ fn what_is_put_in_comes_back() {
     let seen: Vec<_> = hits
         .seen
         .iter()
-        .map(|seen| (&*seen.build.id, &*seen.container, seen.times))
+        .map(|seen| (&*seen.build.id, &*seen.place.container, seen.times))
         .collect();
+    assert_eq!(hits.seen[1].place.cgroup, "/app.slice");
     assert_eq!(seen, [("aa11", "", 1), ("aa11", "c0", 5), ("bb22", "", 30)]);
     assert_eq!(total.variable, "total");
     assert_eq!(store.evidence(&hits.id, Some("aa11")).unwrap(), [first]);

@@ -119,8 +119,7 @@ async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result
         race: names.race.clone(),
         build: build.clone(),
         exe: race.exe.clone(),
-        host: caught.host.clone(),
-        container: caught.container.clone(),
+        place: caught.place.clone(),
         times: caught.times,
         last: caught.last.map_or(at, |last| last.max(at)),
     };
@@ -188,14 +187,15 @@ async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Re
     .execute(&mut *connection)
     .await?;
     sqlx::query(
-        "INSERT INTO sighting (race, build, host, container, hour, times) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (race, build, host, container, hour) DO UPDATE SET
-             times = CASE WHEN sighting.times + excluded.times > $7 THEN $7 ELSE sighting.times + excluded.times END",
+        "INSERT INTO sighting (race, build, host, cgroup, container, hour, times) VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT (race, build, host, cgroup, container, hour) DO UPDATE SET
+             times = CASE WHEN sighting.times + excluded.times > $8 THEN $8 ELSE sighting.times + excluded.times END",
     )
     .bind(&counted.race)
     .bind(&counted.build)
-    .bind(&counted.host)
-    .bind(&counted.container)
+    .bind(&counted.place.host)
+    .bind(&counted.place.cgroup)
+    .bind(&counted.place.container)
     .bind(hour(counted.last))
     .bind(i64::try_from(counted.times).map_or(MOST_TIMES, |times| times.min(MOST_TIMES)))
     .bind(MOST_TIMES)

@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::process::executed;
+use super::process::{executed, without_mark};
 use super::threads::{self, Stat, live_thread};
 
 /// What the kernel keeps of the name of a process, bytes (`TASK_COMM_LEN` of `include/linux/sched.h`, less the zero).
 const LONGEST: usize = 15;
-/// What stands behind the name of a file that was deleted (proc_pid_exe(5)).
-const DELETED: &str = " (deleted)";
 
 /// A process of that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +70,8 @@ fn kept(name: &str) -> &[u8] {
 
 /// The name of a program's file, which may have been deleted.
 fn file_name(program: &Path) -> Option<String> {
-    let name = program.file_name()?.to_string_lossy();
-    Some(name.strip_suffix(DELETED).unwrap_or(&name).to_owned())
+    let name = without_mark(program).file_name()?;
+    Some(name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

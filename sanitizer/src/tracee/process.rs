@@ -1,7 +1,9 @@
 //! What is true of a process as a whole.
 
+use std::ffi::OsStr;
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::unistd::Pid;
@@ -45,6 +47,17 @@ pub fn check_is_program(pid: Pid) -> Result<(), TargetError> {
 pub fn executed(pid: Pid) -> Result<PathBuf, TargetError> {
     let link = path(live_thread(pid)?, "exe");
     std::fs::read_link(&link).map_err(|error| TargetError::from_io(pid, &link, error))
+}
+
+/// A path of [`executed`] without the mark of a file that was deleted.
+#[must_use]
+pub fn without_mark(program: &Path) -> &Path {
+    /// See proc_pid_exe(5).
+    const DELETED: &[u8] = b" (deleted)";
+    let bytes = program.as_os_str().as_bytes();
+    bytes
+        .strip_suffix(DELETED)
+        .map_or(program, |name| Path::new(OsStr::from_bytes(name)))
 }
 
 /// CPU time that all threads of a process have used so far, exited ones too, in user and

@@ -88,6 +88,17 @@ const STRATEGIES: [Strategy; 3] = [
 /// Few threads, more than processors, and more than a tracer can look after in passing.
 const THREADS: [usize; 3] = [2, 50, 500];
 
+/// The number in a variable of the environment, by which `cargo xtask chaos` tells what it wants.
+///
+/// # Panics
+/// It is no number.
+#[must_use]
+pub fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
+    let text = std::env::var(variable).ok()?;
+    let number = text.parse().ok();
+    Some(number.unwrap_or_else(|| panic!("{variable} is no number: {text}")))
+}
+
 /// Kills this many gwp-races in these ways, over all numbers of threads, all blows and all strategies in turn.
 ///
 /// # Errors

@@ -19,13 +19,14 @@ use tree::Tree;
 const LONGEST: usize = 400;
 
 /// The files with which crates and programs begin.
-const ROOTS: [&str; 10] = [
+const ROOTS: [&str; 11] = [
     "sanitizer/src/lib.rs",
     "sanitizer/src/main.rs",
     "sanitizer/src/faulty.rs",
     "sanitizer-ebpf/src/lib.rs",
     "sanitizer-ebpf/src/main.rs",
     "sanitizer-ebpf/src/descent/main.rs",
+    "sanitizer-ebpf/src/discovery/main.rs",
     "sanitizer-ebpf/src/probes/main.rs",
     "xtask/src/main.rs",
     "tests/src/lib.rs",

@@ -1,13 +1,14 @@
 //! The options that `run` and `attach` share.
 
-use std::{ops::RangeInclusive, os::fd::RawFd, path::PathBuf, time::Duration};
+use std::{os::fd::RawFd, path::PathBuf, time::Duration};
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args, FromArgMatches as _, ValueEnum};
 
 use super::Format;
 use crate::cli::debug_files::DebugFileArgs;
-use crate::cli::duration::parse_duration;
-use crate::hunt::bounds::{self, SAMPLE_PERIOD, STALL, STOP_DEADLINE};
+use crate::cli::duration::{parse_duration, parse_within};
+use crate::cli::percent::parse_percent;
+use crate::hunt::bounds::{SAMPLE_PERIOD, STALL, STOP_DEADLINE};
 use crate::report::MappedPrefix;
 use crate::store::Address;
 
@@ -188,6 +189,21 @@ pub struct WatchArgs {
     /// Say nothing but races and errors.
     #[arg(help_heading = REPORTS, short, long)]
     pub quiet: bool,
+    /// Reports have the bytes that were watched, and live values: no option of the command line.
+    #[arg(skip = true)]
+    pub values: bool,
+}
+
+impl WatchArgs {
+    /// What a command line without options comes to, for a command that has others.
+    ///
+    /// # Errors
+    /// An option has no value of its own, which a test would show.
+    pub fn usual() -> Result<Self, clap::Error> {
+        let command = Self::augment_args(clap::Command::new("watch").no_binary_name(true));
+        let none: [&str; 0] = [];
+        Self::from_arg_matches(&command.try_get_matches_from(none)?)
+    }
 }
 
 /// `--baseline`.
@@ -254,26 +270,6 @@ pub enum YesNo {
     No,
 }
 
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text);
-    match number.trim().parse::<f64>() {
-        Ok(percent) if bounds::is_share(percent / 100.0) => Ok(percent / 100.0),
-        _ => Err("give a share above 0 and up to 100, such as 1% or 0.5%".to_owned()),
-    }
-}
-
-fn parse_within(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if !bounds.contains(&duration) {
-        return Err(format!(
-            "give a time from {} to {}",
-            humantime::format_duration(*bounds.start()),
-            humantime::format_duration(*bounds.end())
-        ));
-    }
-    Ok(duration)
-}
-
 fn parse_period(text: &str) -> Result<Duration, String> {
     parse_within(text, &SAMPLE_PERIOD)
 }
@@ -284,19 +280,4 @@ fn parse_stall(text: &str) -> Result<Duration, String> {
 
 fn parse_deadline(text: &str) -> Result<Duration, String> {
     parse_within(text, &STOP_DEADLINE)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Check that shares are read with and without the sign, and nonsense is refused.
-    #[test]
-    fn shares() {
-        assert_eq!(parse_percent("1%"), Ok(0.01));
-        assert_eq!(parse_percent("0.5"), Ok(0.005));
-        for nonsense in ["", "%", "0", "-1", "101%", "nan", "inf", "one"] {
-            assert!(parse_percent(nonsense).is_err(), "{nonsense}");
-        }
-    }
 }

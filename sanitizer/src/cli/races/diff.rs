@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use super::{
     StoreArgs,
     json::{Builds, Difference, Line, Listed, write_line},
-    list::{ListForm, table},
+    list::table,
     now,
 };
-use crate::cli::stdout::written;
+use crate::cli::{list_form::ListForm, stdout::written};
 use crate::store::StoredRace;
 
 /// Compare the races of two builds

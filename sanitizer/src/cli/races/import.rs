@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
 use crate::kernel::rights::as_caller;
 use crate::report::{Record, build_name, check_names, read_records};
-use crate::store::{Access, Address, Batch, Caught, Seen, Store, millis_of};
+use crate::store::{Access, Address, Batch, Caught, Seen, Store, Whereabouts, millis_of};
 
 /// Put the races of a JSON file into a store
 ///
@@ -53,8 +53,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
                 run.insert(race.fingerprint.clone(), batch.caught.len());
                 batch.caught.push(Caught {
                     race: *race,
-                    host: args.host.clone(),
-                    container: String::new(),
+                    place: Whereabouts::on(&args.host),
                     times: 1,
                     last: None,
                 });

@@ -4,8 +4,10 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::report::{Race, clean::write_json};
+use crate::cli::stdout::write_json_line;
+use crate::report::Race;
 use crate::store::{Said, State, StoredRace, Verdict, rfc3339};
+use crate::tracee::container::pod;
 
 /// The version of the form.
 pub const SCHEMA: u32 = 1;
@@ -73,8 +75,12 @@ struct Place<'a> {
     build_first_seen: String,
     /// The machine, where it is known.
     host: Option<&'a str>,
+    /// The control group of the service or pod.
+    cgroup: Option<&'a str>,
     /// The container's id.
     container: Option<&'a str>,
+    /// The id of the pod, from the names of control groups.
+    pod: Option<String>,
     /// How often it was caught there.
     times: i64,
 }
@@ -154,8 +160,10 @@ impl<'a> Listed<'a> {
             build: &seen.build.id,
             exe: &seen.build.exe,
             build_first_seen: rfc3339(seen.build.first_seen),
-            host: some(&seen.host),
-            container: some(&seen.container),
+            host: some(&seen.place.host),
+            cgroup: some(&seen.place.cgroup),
+            container: some(&seen.place.container),
+            pod: pod(&seen.place.cgroup),
             times: seen.times,
         });
         Self {
@@ -204,11 +212,5 @@ pub fn write_line(out: &mut dyn Write, line: &Line<'_>) -> anyhow::Result<()> {
         schema: SCHEMA,
         line,
     };
-    // A pipe that nobody reads any more is to be known as such.
-    write_json(&line, &mut *out).map_err(|error| match error.io_error_kind() {
-        Some(kind) => anyhow::Error::from(std::io::Error::from(kind)),
-        None => error.into(),
-    })?;
-    out.write_all(b"\n")?;
-    Ok(())
+    write_json_line(out, &line)
 }

@@ -8,7 +8,7 @@ use super::{
     json::{Line, Listed, write_line},
     now,
 };
-use crate::cli::stdout::written;
+use crate::cli::{list_form::ListForm, stdout::written};
 use crate::report::clean::clean;
 use crate::store::{StoredRace, day};
 
@@ -46,15 +46,6 @@ pub struct ListArgs {
     /// Exit with this code if a race is listed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub exit_code: Option<u8>,
-}
-
-/// Forms of what is told of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ListForm {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 pub fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {

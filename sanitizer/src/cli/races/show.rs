@@ -6,10 +6,10 @@ use super::{
     StoreArgs,
     choice::Choice,
     json::{Line, Shown, write_line},
-    list::{ListForm, what},
+    list::what,
     now,
 };
-use crate::cli::stdout::written;
+use crate::cli::{list_form::ListForm, stdout::written};
 use crate::report::{clean::clean, race_text};
 use crate::store::{Said, StoredRace, rfc3339};
 
@@ -98,7 +98,12 @@ fn head(race: &StoredRace, said: &[Said]) -> String {
         if !seen.build.is_path() {
             let _ = write!(text, " of {}", clean(&seen.build.exe));
         }
-        for (word, name) in [("on", &seen.host), ("in container", &seen.container)] {
+        let place = &seen.place;
+        for (word, name) in [
+            ("on", &place.host),
+            ("in", &place.cgroup),
+            ("in container", &place.container),
+        ] {
             if !name.is_empty() {
                 let _ = write!(text, ", {word} {}", clean(name));
             }

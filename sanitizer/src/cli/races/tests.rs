@@ -16,7 +16,9 @@ use crate::report::{
     Race, identity, sample,
     schema::{assert_documented, errors, schema_of},
 };
-use crate::store::{Access, Batch, Caught, Saying, State, Store, StoredRace, Verdict};
+use crate::store::{Access, Batch, Caught, Saying, State, Store, StoredRace, Verdict, Whereabouts};
+
+const POD: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
 /// A store of two races, of which one was triaged, and one has names that would do something on a terminal.
 fn store() -> (tempfile::TempDir, Store) {
@@ -38,8 +40,11 @@ fn store() -> (tempfile::TempDir, Store) {
     ];
     let caught = races.iter().map(|race: &Race| Caught {
         race: race.clone(),
-        host: "web1".to_owned(),
-        container: String::new(),
+        place: Whereabouts {
+            host: "web1".to_owned(),
+            cgroup: format!("/kubepods/pod{POD}/x"),
+            container: String::new(),
+        },
         times: 2,
         last: None,
     });
@@ -184,6 +189,7 @@ fn races_json_follows_the_schema() {
             (&kind.into(), &SCHEMA.into())
         );
         assert_eq!(line["said"]["reason"], "why");
+        assert_eq!(line["seen"][0]["pod"], POD);
         line["state"] = "song".into();
         assert!(!validator.is_valid(&line));
     }

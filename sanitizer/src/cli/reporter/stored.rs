@@ -12,8 +12,10 @@ use super::State;
 use super::sightings::Sightings;
 use crate::cli::args::WatchArgs;
 use crate::report::{Race, WatchedProgram, build_name};
-use crate::store::{Access, Batch, Caught, Counted, Seen, Store, StoreError, millis, millis_of};
-use crate::tracee::container::container;
+use crate::store::{
+    Access, Batch, Caught, Counted, Seen, Store, StoreError, Whereabouts, millis, millis_of,
+};
+use crate::tracee::container::{group, groups, in_groups, lasting};
 
 /// How often figures of repeats are written.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -29,7 +31,7 @@ struct Told {
     race: String,
     build: String,
     exe: String,
-    container: String,
+    place: Whereabouts,
     times: u64,
 }
 
@@ -73,11 +75,15 @@ impl Stored {
     }
 
     fn add(&mut self, race: &Race) {
-        let container = container(Pid::from_raw(race.pid.cast_signed())).unwrap_or_default();
+        let groups = groups(Pid::from_raw(race.pid.cast_signed())).unwrap_or_default();
+        let place = Whereabouts {
+            host: self.host.clone(),
+            cgroup: lasting(group(&groups)).unwrap_or_default().to_owned(),
+            container: in_groups(&groups).unwrap_or_default(),
+        };
         self.batch.caught.push(Caught {
             race: race.clone(),
-            host: self.host.clone(),
-            container: container.clone(),
+            place: place.clone(),
             times: 1,
             last: None,
         });
@@ -85,7 +91,7 @@ impl Stored {
             race: race.identity.race.clone(),
             build: race.build(),
             exe: race.exe.clone(),
-            container,
+            place,
             times: 1,
         };
         self.told.insert(race.fingerprint.clone(), told);
@@ -106,7 +112,7 @@ impl Stored {
             let mut same = counted.filter(|counted| {
                 counted.race == told.race
                     && counted.build == told.build
-                    && counted.container == told.container
+                    && counted.place == told.place
             });
             if let Some(before) = same.next() {
                 before.times += times;
@@ -117,8 +123,7 @@ impl Stored {
                 race: told.race.clone(),
                 build: told.build.clone(),
                 exe: told.exe.clone(),
-                host: self.host.clone(),
-                container: told.container.clone(),
+                place: told.place.clone(),
                 times,
                 last,
             });

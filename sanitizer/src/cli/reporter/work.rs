@@ -121,6 +121,9 @@ impl State {
                         let mut race = build_race(symbolizer, &finding, &maps);
                         let sizes = [finding.stalled.size, finding.racing.size];
                         race.notes.extend(notes_of(doubts, sizes));
+                        if !self.values {
+                            race.forget_values();
+                        }
                         self.refuted_at.remove(&(finding.pid, finding.stalled.pc));
                         let fate = self.race(race, Meeting::of(&finding));
                         self.progress.tell(self.tally);

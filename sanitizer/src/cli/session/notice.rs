@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
+use crate::cli::heard::{Heard, hear};
 use crate::cli::link::LinkId;
-use crate::cli::reporter::Meeting;
 use crate::hunt::wire::{Ending, Notice};
 use crate::kernel::process::thread_cpu_time_ns;
 
@@ -34,6 +34,20 @@ impl Session {
     }
 
     fn on_notice(&mut self, pid: u32, notice: Notice) -> Option<Happening> {
+        if let (Notice::Modules(modules, ..), Some(ledger)) = (&notice, &mut self.ledger) {
+            ledger.modules(pid, modules);
+        }
+        let notice = match hear(&self.reporter, pid, notice) {
+            Heard::Done | Heard::Race { is_taken: true } => return None,
+            Heard::Race { is_taken: false } => {
+                self.dropped += 1;
+                if let Some(link) = self.link_of(pid) {
+                    link.tell_again();
+                }
+                return None;
+            }
+            Heard::Else(notice) => *notice,
+        };
         match notice {
             // See `on_message`.
             Notice::Ready { .. } => {}
@@ -62,37 +76,7 @@ impl Session {
                 }
                 return (pid == self.first).then_some(Happening::Watching);
             }
-            Notice::Modules(modules, rights, exe) => {
-                if let Some(ledger) = &mut self.ledger {
-                    ledger.modules(pid, &modules);
-                }
-                self.reporter.modules(pid, modules, rights, exe);
-            }
-            Notice::Race(finding, maps) => {
-                if !self.reporter.race(finding, maps) {
-                    self.dropped += 1;
-                    if let Some(link) = self.link_of(pid) {
-                        link.tell_again();
-                    }
-                }
-            }
-            Notice::Repeat { stalled, racing } => {
-                self.reporter.repeat(Meeting {
-                    pid,
-                    stalled,
-                    racing,
-                });
-            }
             Notice::WithoutGates(refusal) => self.warn_of_missing_gates(&refusal),
-            Notice::Warning(text) => warn!("{text}"),
-            Notice::Decision(decision) => self.reporter.decision(pid, decision),
-            Notice::Coverage(functions) => {
-                debug!(
-                    "process {pid}: {} functions were looked at",
-                    functions.len()
-                );
-                self.reporter.coverage(pid, functions);
-            }
             Notice::DecisionLog(records) => {
                 if let Some(log) = &mut self.decision_log {
                     log.add(pid, &records);
@@ -104,8 +88,6 @@ impl Session {
                     ledger.gained(pid, gained);
                 }
             }
-            Notice::Elsewhere(counted) => self.reporter.elsewhere(pid, counted),
-            Notice::Debug(text) => debug!("{text}"),
             Notice::Statistics(statistics) => {
                 self.watched.count(pid, statistics);
                 self.charge_own_work(pid);
@@ -124,13 +106,15 @@ impl Session {
                     }
                     // Its tracer was wrong about that.
                     Ending::TargetEnded if is_alive(pid) => self.pause(pid),
-                    Ending::TargetEnded | Ending::Stopped => {}
+                    Ending::TargetEnded | Ending::Stopped | Ending::Spent => {}
                 }
             }
             Notice::Failed(text) => {
                 self.says_farewell(pid);
                 return self.on_failure(pid, text);
             }
+            // `hear` is done with them, but for breakpoints that are taken: of those tells the failure that follows, or the number of threads.
+            _ => {}
         }
         None
     }

@@ -31,6 +31,12 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Whether others have all breakpoints of a thread or processor.
+    #[must_use]
+    pub fn is_out_of_breakpoints(&self) -> bool {
+        matches!(self, Self::Kernel(error) if error.is_out_of_breakpoints())
+    }
+
     /// Whether the process, or the thread that was asked about, is gone.
     pub(super) fn is_gone(&self) -> bool {
         match self {

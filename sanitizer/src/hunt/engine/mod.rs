@@ -129,6 +129,14 @@ impl Engine {
         self.sampler.pairs.refute(refuted);
     }
 
+    /// Ends it where all that watching may cost is spent.
+    pub fn end_when_spent(&mut self) {
+        let spent = self.rig.gates.control().budget.spent_ns.load(SeqCst);
+        if self.rig.setup.most_ns.is_some_and(|most| spent >= most) {
+            self.end(Ending::Spent);
+        }
+    }
+
     /// This is remembered of a module from when it was watched before.
     pub fn remember(&mut self, remembered: Remembered) {
         self.adviser.strategy.remember(remembered);
@@ -191,7 +199,6 @@ impl Engine {
         for tid in ptrace::reaped() {
             self.bury(tid);
         }
-        self.crew.begin_own_stops();
         if has_news || self.upkeep.schedule.is_round_due(monotonic_ns()) {
             self.on_stops()?;
         }

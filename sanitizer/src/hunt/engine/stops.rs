@@ -19,6 +19,7 @@ use super::{Engine, EngineError};
 impl Engine {
     /// Handles all stops that have come.
     pub(super) fn on_stops(&mut self) -> Result<(), EngineError> {
+        self.crew.begin_own_stops();
         loop {
             match ptrace::peek() {
                 Ok(Some((tid, stop))) => self.on_stop(tid, stop)?,

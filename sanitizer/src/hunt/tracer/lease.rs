@@ -64,6 +64,9 @@ impl Lease<'_> {
         let code = if result.is_ok() { 0 } else { FAILED };
         if let Err(error) = result {
             engine.end(Ending::Stopped);
+            if error.is_out_of_breakpoints() {
+                engine.outbox().send(&Notice::BreakpointsTaken);
+            }
             engine.outbox().send(&Notice::Failed(error.to_string()));
         }
         // Until now it was sampling, of which the statistics tell.
@@ -116,6 +119,7 @@ impl Lease<'_> {
                 engine.hear();
             }
             engine.turn(child || told)?;
+            engine.end_when_spent();
             if command {
                 self.commands.read();
             }

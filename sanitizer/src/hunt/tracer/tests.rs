@@ -11,6 +11,12 @@ use crate::kernel::process::testing::is_sigchld_blocked;
 use crate::tracee::testing::Child;
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// How programs are compiled.
+const FLAGS: [&str; 3] = [
+    "-pthread",
+    "-O1",
+    "-fexperimental-sanitize-metadata=atomics",
+];
 
 /// Check that a tracer which is given a process that has ended meanwhile says so, and is ready for another one.
 #[test]
@@ -18,6 +24,72 @@ fn who_has_ended_is_told_and_left() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let pid = child.id();
     child.wait().unwrap();
+    let (mut slot, tracer) = without_gates();
+    for _ in 0..3 {
+        assert!(matches!(slot.hear(), Notice::Ready { .. }));
+        slot.say(&Command::Watch(Box::new(Setup::usual(pid))));
+        let notice = slot.hear();
+        assert!(matches!(notice, Notice::Failed(_)), "{notice:?}");
+    }
+    assert!(matches!(slot.hear(), Notice::Ready { .. }));
+    slot.say(&Command::Stop);
+    assert_eq!(tracer.join().unwrap(), 0);
+}
+
+/// Check that a process which somebody has stopped is watched and let go as any other, stays stopped, and pays for what was done to it alone, not for having stood before.
+#[test]
+fn who_stands_already_pays_for_no_stop() {
+    const PROGRAM: &str = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        static void *wait(void *argument) {
+            pause();
+            return argument;
+        }
+        int main(void) {
+            pthread_t thread;
+            for (int i = 0; i < 50; i++) pthread_create(&thread, NULL, wait, NULL);
+            puts("ready");
+            fflush(stdout);
+            char end;
+            return read(0, &end, 1) == 1 ? 7 : 1;
+        }"#;
+    /// Far above what it takes to look at a process, and far below what any machine has been up for.
+    const MOST_S: f64 = 5.0;
+    if !is_sigchld_blocked() {
+        return;
+    }
+    let mut program = Child::run(PROGRAM, &FLAGS);
+    program.wait_for_line("ready");
+    let pid = program.pid().as_raw().cast_unsigned();
+    nix::sys::signal::kill(program.pid(), nix::sys::signal::SIGSTOP).unwrap();
+    let (mut slot, tracer) = without_gates();
+    slot.wait_for(|notice| matches!(notice, Notice::Ready { .. }));
+    slot.say(&Command::Watch(Box::new(Setup::usual(pid))));
+    slot.wait_for(|notice| matches!(notice, Notice::Watching { .. }));
+    assert_ne!(tracer_of(pid), 0);
+    slot.say(&Command::Leave);
+    slot.wait_for(|notice| match notice {
+        Notice::Ended(Ending::Stopped, statistics) => {
+            let spent: f64 = statistics.spent_s.values().sum();
+            assert!(spent < MOST_S, "{statistics:?}");
+            true
+        }
+        _ => false,
+    });
+    slot.wait_for(|notice| matches!(notice, Notice::Ready { .. }));
+    assert_eq!(tracer_of(pid), 0);
+    assert!(status_of(pid, "State").starts_with('T'));
+    slot.say(&Command::Stop);
+    assert_eq!(tracer.join().unwrap(), 0);
+    nix::sys::signal::kill(program.pid(), nix::sys::signal::SIGCONT).unwrap();
+    program.send_line("end");
+    assert_eq!(program.reap(), Some(7));
+}
+
+/// A tracer with one slot and without eBPF, in a thread of this process; the slot, and the thread, which ends with the exit code.
+fn without_gates() -> (Daemon, std::thread::JoinHandle<u8>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let tracer = std::thread::spawn(move || {
@@ -35,16 +107,7 @@ fn who_has_ended_is_told_and_left() {
         };
         trace(ready, ours)
     });
-    let mut slot = Daemon::of(theirs);
-    for _ in 0..3 {
-        assert!(matches!(slot.hear(), Notice::Ready { .. }));
-        slot.say(&Command::Watch(Box::new(Setup::usual(pid))));
-        let notice = slot.hear();
-        assert!(matches!(notice, Notice::Failed(_)), "{notice:?}");
-    }
-    assert!(matches!(slot.hear(), Notice::Ready { .. }));
-    slot.say(&Command::Stop);
-    assert_eq!(tracer.join().unwrap(), 0);
+    (Daemon::of(theirs), tracer)
 }
 
 /// The daemon's end of a slot.
@@ -92,13 +155,15 @@ impl Daemon {
 }
 
 /// Check that the slots of a tracer watch processes at the same time, each of which is let go when its lease ends, unharmed, and then is watched by another slot:
-/// all find its race by and by.
+/// all find its race by and by. The last lease of each ends by itself, when what it may cost is spent, and not before.
 #[test]
 fn slots_lease_in_turns() {
     const SLOTS: usize = 4;
     const ROUNDS: usize = 6;
     /// How long one has for a race.
     const LEASE: Duration = Duration::from_millis(700);
+    /// What the last one may cost, seconds.
+    const MOST_S: f64 = 0.005;
     const PROGRAM: &str = r#"
         #include <pthread.h>
         #include <stdio.h>
@@ -142,12 +207,7 @@ fn slots_lease_in_turns() {
         };
         trace(ready, first)
     });
-    let flags = [
-        "-pthread",
-        "-O1",
-        "-fexperimental-sanitize-metadata=atomics",
-    ];
-    let mut programs: Vec<Child> = (0..SLOTS).map(|_| Child::run(PROGRAM, &flags)).collect();
+    let mut programs: Vec<Child> = (0..SLOTS).map(|_| Child::run(PROGRAM, &FLAGS)).collect();
     let pids: Vec<u32> = programs
         .iter()
         .map(|program| program.pid().as_raw().cast_unsigned())
@@ -162,7 +222,7 @@ fn slots_lease_in_turns() {
             scope.spawn(move || {
                 let mut slot = Daemon::of(socket);
                 let mut races = 0;
-                for round in 0..ROUNDS {
+                for round in 0..=ROUNDS {
                     slot.wait_for(|notice| matches!(notice, Notice::Ready { .. }));
                     let pid = pids[(number + round) % SLOTS];
                     // Its lease of before is over by now, in whichever slot that was.
@@ -171,16 +231,33 @@ fn slots_lease_in_turns() {
                     let setup = Setup {
                         max_overhead: 0.2,
                         seed: round as u64,
+                        most_ns: (round == ROUNDS).then_some((MOST_S * 1e9) as u64),
                         ..Setup::usual(pid)
                     };
                     slot.say(&Command::Watch(Box::new(setup)));
                     races += slot.wait_for(|notice| matches!(notice, Notice::Watching { .. }));
-                    assert_ne!(tracer_of(pid), 0, "nobody holds {pid} in round {round}");
-                    std::thread::sleep(LEASE);
-                    slot.say(&Command::Leave);
-                    let has_left =
-                        |notice: &Notice| matches!(notice, Notice::Ended(Ending::Stopped, _));
-                    races += slot.wait_for(has_left);
+                    let is_held = tracer_of(pid) != 0;
+                    // The last one may be over by now.
+                    assert!(
+                        is_held || round == ROUNDS,
+                        "nobody holds {pid} in round {round}"
+                    );
+                    if round == ROUNDS {
+                        races += slot.wait_for(|notice| match notice {
+                            Notice::Ended(Ending::Spent, statistics) => {
+                                let spent: f64 = statistics.spent_s.values().sum();
+                                assert!(spent >= MOST_S, "{statistics:?}");
+                                true
+                            }
+                            _ => false,
+                        });
+                    } else {
+                        std::thread::sleep(LEASE);
+                        slot.say(&Command::Leave);
+                        let has_left =
+                            |notice: &Notice| matches!(notice, Notice::Ended(Ending::Stopped, _));
+                        races += slot.wait_for(has_left);
+                    }
                 }
                 slot.wait_for(|notice| matches!(notice, Notice::Ready { .. }));
                 slot.say(&Command::Stop);
@@ -201,11 +278,14 @@ fn slots_lease_in_turns() {
 
 /// The thread that holds a process; 0: nobody does.
 fn tracer_of(pid: u32) -> u32 {
+    status_of(pid, "TracerPid").parse().unwrap()
+}
+
+fn status_of(pid: u32, field: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"));
-    line.unwrap().trim().parse().unwrap()
+    let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.find(|(name, _)| *name == field).unwrap();
+    value.trim().to_owned()
 }
 
 /// Check that a tracer goes by the same limits, whoever has started it, and takes nothing else for its first message.

@@ -29,6 +29,9 @@ pub enum Purpose {
     /// The same, for somebody who waits for no process: where one serves the file system, that is told
     /// ([`ForeignError::Served`]), and it is not asked.
     Promptly,
+    /// The same, for somebody who may be held up by nobody at all: no file system is asked for which a process or another machine
+    /// answers.
+    Local,
     /// To know more, and nobody would be worse off without: no file system that anybody serves is asked.
     Debug,
 }
@@ -137,7 +140,10 @@ pub(super) fn check(
                 device: about.device,
             });
         }
-        (Kind::Files, _) | (Kind::Served { is_trusted: true }, Purpose::Code) => return Ok(()),
+        (Kind::Remote(kind), Purpose::Local) => kind,
+        (Kind::Files | Kind::Remote(_), _) | (Kind::Served { is_trusted: true }, Purpose::Code) => {
+            return Ok(());
+        }
         (Kind::Served { .. }, _) => "fuse",
         (Kind::Other(kind), _) => kind,
         (Kind::Unknown, _) => "unknown",

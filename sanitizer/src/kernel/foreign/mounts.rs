@@ -20,36 +20,31 @@ use super::about::About;
 
 /// Types of file systems that hold files and have no device of their own. Those with one all do. Any other type is taken for an
 /// interface of the kernel (procfs, sysfs, tracefs, functionfs, ...), where opening a file may do something. It is this list and not one of
-/// those because what is missing here costs symbols, and is told with its name.
-const HOLD_FILES: [&str; 28] = [
+/// those because what is missing here costs symbols, and is told with its name. A machine's own host counts as the machine (9p, virtiofs):
+/// all files of many guests come from it.
+const HOLD_FILES: [&str; 17] = [
     "9p",
-    "afs",
     "aufs",
     "bcachefs",
-    "beegfs",
     "btrfs",
-    "ceph",
-    "cifs",
     "ecryptfs",
     "erofs",
-    "gpfs",
     "hugetlbfs",
-    "lustre",
-    "nfs",
-    "nfs4",
-    "orangefs",
     "overlay",
     "ramfs",
     "rootfs",
     "shiftfs",
-    "smb3",
     "tmpfs",
     "ubifs",
     "vboxsf",
     "virtiofs",
     "vmhgfs",
-    "wekafs",
     "zfs",
+];
+
+/// Those whose files are on other machines, and for which the kernel waits as long as those are silent.
+const REMOTE: [&str; 11] = [
+    "afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs", "nfs4", "orangefs", "smb3", "wekafs",
 ];
 
 /// What can be expected of a file system.
@@ -57,6 +52,8 @@ const HOLD_FILES: [&str; 28] = [
 pub(super) enum Kind {
     /// It holds files, and the kernel answers for them.
     Files,
+    /// It holds files, and another machine answers for them.
+    Remote(String),
     /// A process answers (FUSE).
     Served {
         /// It is root's or the user's, and was mounted where this process is: others cannot do that.
@@ -167,9 +164,12 @@ impl Mount {
                 is_trusted: is_ours && self.server.is_some_and(is_trusted),
             };
         }
-        match HOLD_FILES.contains(&kind) {
-            true => Kind::Files,
-            false => Kind::Other(kind.to_owned()),
+        if HOLD_FILES.contains(&kind) {
+            Kind::Files
+        } else if REMOTE.contains(&kind) {
+            Kind::Remote(kind.to_owned())
+        } else {
+            Kind::Other(kind.to_owned())
         }
     }
 
@@ -272,6 +272,7 @@ mod tests {
         let served = |is_trusted| Kind::Served { is_trusted };
         assert_eq!(kind("overlay", "rw,lowerdir=/a:/b", false), Kind::Files);
         assert_eq!(kind("tmpfs", "rw", false), Kind::Files);
+        assert_eq!(kind("nfs4", "rw", true), Kind::Remote("nfs4".into()));
         let options = |user: u32| format!("rw,user_id={user},group_id=0,allow_other");
         assert_eq!(kind("fuse", &options(0), true), served(true));
         assert_eq!(kind("fuse.sshfs", &options(own), true), served(true));

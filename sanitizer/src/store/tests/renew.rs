@@ -6,6 +6,16 @@ use crate::report::race_record;
 const OLD_RACE: &str = "r2:00000000000000000000000000000001";
 const OLD_ISSUE: &str = "i2:00000000000000000000000000000002";
 
+/// Makes of a new store one as the second version has it.
+const WITHOUT_GROUPS: [&str; 5] = [
+    "CREATE TABLE before (race TEXT NOT NULL REFERENCES race (id), build TEXT NOT NULL REFERENCES build (id), host TEXT NOT NULL,
+         container TEXT NOT NULL, hour BIGINT NOT NULL, times BIGINT NOT NULL, PRIMARY KEY (race, build, host, container, hour))",
+    "INSERT INTO before SELECT race, build, host, container, hour, times FROM sighting",
+    "DROP TABLE sighting",
+    "ALTER TABLE before RENAME TO sighting",
+    "DELETE FROM _sqlx_migrations WHERE version = 3",
+];
+
 /// Has a statement executed by SQLite alone.
 fn execute(folder: &TempDir, sql: &'static str) {
     let path = folder.path().join("races.db");
@@ -20,6 +30,9 @@ fn execute(folder: &TempDir, sql: &'static str) {
 /// What a store of the old rule holds of these races, which it takes for one; the digests are none that records have.
 fn make_old(folder: &TempDir, races: &[Race]) {
     let path = folder.path().join("races.db");
+    for sql in WITHOUT_GROUPS {
+        execute(folder, sql);
+    }
     block_on(async {
         let options = SqliteConnectOptions::new().filename(path);
         let mut file = options.connect().await.unwrap();
@@ -142,4 +155,39 @@ fn races_of_a_newer_rule() {
         matches!(error, StoreError::Newer { version: 9999, .. }),
         "{error}"
     );
+}
+
+/// Check that a store in which no control groups were kept has all that it had, and keeps them from then on.
+#[test]
+fn stores_without_control_groups() {
+    let (folder, address) = scratch();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let first = race("hits", "aa11", 0);
+    store.write(&caught(&[&first])).unwrap();
+    drop(store);
+    for sql in WITHOUT_GROUPS {
+        execute(&folder, sql);
+    }
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    let place = Whereabouts {
+        cgroup: "/app.slice".to_owned(),
+        ..Whereabouts::on("web1")
+    };
+    let counted = Counted {
+        race: first.identity.race.clone(),
+        build: "aa11".to_owned(),
+        exe: "/bin/app".to_owned(),
+        place: place.clone(),
+        times: 2,
+        last: start(),
+    };
+    let batch = Batch {
+        counted: vec![counted],
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    let races = store.races(start()).unwrap();
+    let seen = races[0].seen.iter().map(|seen| (&seen.place, seen.times));
+    let before = Whereabouts::on("web1");
+    assert_eq!(seen.collect::<Vec<_>>(), [(&before, 1), (&place, 2)]);
 }

@@ -20,8 +20,7 @@ fn records_count_once() {
         race: stored.id.clone(),
         build: "ff99".to_owned(),
         exe: "/bin/app".to_owned(),
-        host: String::new(),
-        container: String::new(),
+        place: Whereabouts::default(),
         times: u64::MAX,
         last: start(),
     };

@@ -156,6 +156,9 @@ impl Rig {
             Err(error) if self.arming.len() <= 1 => Err(error.into()),
             Err(error) => {
                 self.arming.mark_unwatchable(tid);
+                if error.is_out_of_breakpoints() {
+                    self.outbox.send(&Notice::BreakpointsTaken);
+                }
                 self.outbox.send(&Notice::Debug(error.to_string()));
                 Ok(())
             }

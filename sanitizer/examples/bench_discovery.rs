@@ -1,0 +1,157 @@
+//! What it costs to hear who executes what on a machine, and how programs end there.
+//!
+//! `bench_discovery cost SECONDS`: shells execute a program without metadata as fast as they can; what the programs in the kernel and the process that
+//! listens have used of it is told for 1,000 such a second. `bench_discovery ends SECONDS`: counts how programs end, whoever starts them.
+//! Needs the rights of `gwp-race run`, and root for `kernel.bpf_stats_enabled`.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::{Child, Command},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use gwp_race::{
+    cli::fleet::discovery::Discovery,
+    fleet::rule::Rules,
+    kernel::{
+        discovery::{Discovery as Kernel, News, Status},
+        process::thread_cpu_time_ns,
+    },
+};
+
+/// Executions a second for which the cost is told.
+const RATE: f64 = 1000.0;
+/// How often the process listens.
+const TURN: Duration = Duration::from_millis(100);
+/// Says that the kernel measures what eBPF programs take (`Documentation/admin-guide/sysctl/kernel.rst`).
+const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+/// A shell that executes a program again and again, until it is dropped.
+struct Storm(Child);
+
+impl Drop for Storm {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [what, seconds] = &arguments[..] else {
+        bail!("give cost or ends, and how many seconds");
+    };
+    let time = Duration::from_secs(seconds.parse().context("how many seconds?")?);
+    match &**what {
+        "cost" => cost(time),
+        "ends" => ends(time),
+        _ => bail!("give cost or ends"),
+    }
+}
+
+/// Time and runs of this process's eBPF programs, as their descriptors tell (`bpf_prog_show_fdinfo` in the kernel's `kernel/bpf/syscall.c`).
+fn programs() -> anyhow::Result<(u64, u64)> {
+    let mut all = (0, 0);
+    for entry in fs::read_dir("/proc/self/fdinfo")? {
+        // The one through which they are listed is gone.
+        let Ok(text) = fs::read_to_string(entry?.path()) else {
+            continue;
+        };
+        let field = |name: &str| -> Option<u64> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse().ok()
+        };
+        all.0 += field("run_time_ns:").unwrap_or(0);
+        all.1 += field("run_cnt:").unwrap_or(0);
+    }
+    Ok(all)
+}
+
+fn cost(time: Duration) -> anyhow::Result<()> {
+    let before = fs::read_to_string(STATS)?;
+    fs::write(STATS, "1").with_context(|| format!("cannot write {STATS}; run it as root"))?;
+    let told = measure(time);
+    fs::write(STATS, before)?;
+    println!("{}", told?);
+    Ok(())
+}
+
+fn measure(time: Duration) -> anyhow::Result<String> {
+    let mut discovery = Discovery::new(Rules::default());
+    if let Some(why) = discovery.refusal() {
+        bail!("{why}");
+    }
+    let storm = || {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "while :; do /bin/true; done"]);
+        shell.spawn().map(Storm)
+    };
+    let _storms = [storm()?, storm()?];
+    // It is found to be without metadata, and who is there already is looked at.
+    let begun = Instant::now();
+    while begun.elapsed() < 5 * TURN {
+        discovery.turn(Instant::now())?;
+        sleep(TURN);
+    }
+    let (ns, runs) = programs()?;
+    let (begun, cpu, executed) = (Instant::now(), thread_cpu_time_ns(), forks()?);
+    while begun.elapsed() < time {
+        discovery.turn(Instant::now())?;
+        sleep(TURN);
+    }
+    let executed = (forks()? - executed) as f64;
+    let (after, all_runs) = programs()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let kernel = (after - ns) as f64 / executed;
+    let listens = (thread_cpu_time_ns() - cpu) as f64 / executed;
+    let share = |ns: f64| ns * RATE / 1e9 * 100.0;
+    Ok(format!(
+        "{:.0} processes a second; for each {kernel:.0} ns in the kernel ({:.1} runs) and {listens:.0} ns in the process: \
+         of 1,000 a second {:.3} % and {:.3} % of a processor",
+        executed / seconds,
+        (all_runs - runs) as f64 / executed,
+        share(kernel),
+        share(listens)
+    ))
+}
+
+/// Processes and threads that were ever created (proc_stat(5)).
+fn forks() -> anyhow::Result<u64> {
+    let text = fs::read_to_string("/proc/stat")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("processes "));
+    Ok(line.context("/proc/stat tells no processes")?.parse()?)
+}
+
+fn ends(time: Duration) -> anyhow::Result<()> {
+    let mut kernel = Kernel::load()?;
+    let mut names = BTreeMap::new();
+    let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        while let Some(news) = kernel.next_news() {
+            match news {
+                News::Executes { pid, executed } => {
+                    let path = executed.map(|executed| executed.path).unwrap_or_default();
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    names.insert(pid, name.into_owned());
+                }
+                News::Ended { pid, status } => {
+                    let name = names.remove(&pid).unwrap_or_default();
+                    let count = counts.entry(name).or_default();
+                    count.0 += 1;
+                    count.1 += u64::from(status != Status::Exited(0));
+                }
+            }
+        }
+        sleep(TURN / 10);
+    }
+    for (name, (all, abnormal)) in counts {
+        println!("{name} {all} {abnormal}");
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The command line of `gwp-race fleet`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::ArgAction;
+
+use crate::cli::{duration::parse_duration, list_form::ListForm};
+
+/// Watch all of this machine's programs, a few at a time
+///
+/// The daemon of one machine: it finds the processes whose program or libraries carry metadata, as they come and go, and watches a few of them at a time, for some seconds each. That costs at most 1 % of the
+/// machine's CPU time and 1 % of each process's, unless the configuration says otherwise. Races are told on standard error and kept in a store, which `gwp-race races` lists. SIGTERM, SIGINT and the end of the daemon, by
+/// whatever reason, let all go.
+///
+/// The configuration is believed only if nobody but root and whoever runs this may write it, or a folder on the way to it. With --check it is read and nothing else is done; with --dry-run each process is named with
+/// what decides.
+///
+/// The exit code is 0, and 1 if the configuration is wrong, or something cannot be written.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "gwp-race fleet [OPTIONS] [COMMAND]",
+    after_long_help = "Examples:
+  gwp-race fleet --check
+  sudo gwp-race fleet --dry-run
+  sudo gwp-race fleet --dry-run --format json | jq 'select(.watch)'
+  sudo gwp-race fleet
+  sudo gwp-race fleet top
+  sudo gwp-race fleet pause --for 1h
+  sudo gwp-race races list --store sqlite:/var/lib/gwp-race/races.db
+
+The file, with what holds where it says nothing (rules: none):
+  rollout = \"100%\"              # of the machines, by a hash of /etc/machine-id
+  [budget]
+  host = \"1%\"                   # of the machine's CPU time
+  process = \"1%\"                # of a process's CPU time, in the long run
+  lease = \"5%\"                  # the same, while it is watched
+  [limits]
+  leases = 4                    # processes that are watched at the same time
+  cpu_pressure = \"80%\"         # above it nobody is watched: some of /proc/pressure/cpu, in ten seconds
+  memory_pressure = \"10%\"
+  [evidence]
+  values = false                # reports tell the bytes that were watched
+  [export]
+  store = \"sqlite:/var/lib/gwp-race/races.db\"
+  [control]
+  socket = \"/run/gwp-race/fleet.sock\"
+  pause = \"/run/gwp-race/pause\" # while there is such a file, nobody is watched
+  [[rule]]                      # the first one that matches decides
+  watch = true
+  exe = \"/srv/**\"               # * stands for no /, ** for any folders
+  user = \"app\"
+  cgroup = \"*/prod-*\"           # * stands for anything
+  [[rule]]
+  watch = false
+  comm = \"postgres\""
+)]
+pub struct FleetArgs {
+    /// Ask a daemon that runs.
+    #[command(subcommand)]
+    pub command: Option<FleetCommand>,
+
+    /// Check the configuration and tell what it says
+    #[arg(long, conflicts_with = "dry_run")]
+    pub check: bool,
+
+    /// Name each process, whether it would be watched, and why
+    ///
+    /// What was found is told once. Processes of other users are looked into with their rights, or as root.
+    #[arg(long)]
+    pub dry_run: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub config: ConfigArg,
+
+    /// Form of --dry-run (--help lists them)
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = ListForm::Text, requires = "dry_run")]
+    pub format: ListForm,
+
+    /// Form of the log (--help lists them)
+    ///
+    /// How the daemon tells races, and each lease that is over, on standard error. Other messages begin with `gwp-race:` in either form.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogForm::Text, conflicts_with_all = ["check", "dry_run"])]
+    pub log: LogForm,
+
+    /// Say more; twice: debug messages, too
+    #[arg(short, long, action = ArgAction::Count, conflicts_with_all = ["check", "dry_run"])]
+    pub verbose: u8,
+}
+
+impl FleetArgs {
+    /// Whether it is the daemon that is wanted.
+    #[must_use]
+    pub const fn is_daemon(&self) -> bool {
+        !self.check && !self.dry_run && self.command.is_none()
+    }
+}
+
+/// The configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ConfigArg {
+    /// The configuration (default: /etc/gwp-race/fleet.toml)
+    ///
+    /// Where none is named and there is none at the usual place, all is as without one.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// How the daemon tells what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogForm {
+    /// For people; leases as key=value.
+    Text,
+    /// One JSON object a line (docs/report.schema.json, docs/fleet.schema.json).
+    Json,
+}
+
+/// What can be asked of a daemon that runs.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum FleetCommand {
+    /// Tell what the daemon does
+    Status(StatusArgs),
+    /// The same, drawn anew each second
+    Top(ConfigArg),
+    /// Let all processes go, and watch nobody
+    Pause(PauseArgs),
+    /// End a pause
+    Resume(ConfigArg),
+    /// Let a process alone as long as it lives
+    Ignore(IgnoreArgs),
+}
+
+/// Tell what the daemon does
+#[derive(Clone, Debug, clap::Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub config: ConfigArg,
+
+    /// Form (--help lists them)
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = ListForm::Text)]
+    pub format: ListForm,
+}
+
+/// Let all processes go, and watch nobody
+///
+/// The pause ends by `gwp-race fleet resume`, and with the daemon. To have one that outlasts it, make the file that the configuration names (/run/gwp-race/pause).
+#[derive(Clone, Debug, clap::Args)]
+pub struct PauseArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub config: ConfigArg,
+
+    /// End the pause after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    pub time: Option<Duration>,
+}
+
+/// Let a process alone as long as it lives
+///
+/// Whatever it executes. The daemon forgets it when it ends: write a rule to keep a program out.
+#[derive(Clone, Debug, clap::Args)]
+pub struct IgnoreArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub config: ConfigArg,
+
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i32::MAX as i64))]
+    pub pid: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+
+    fn parse(words: &[&str]) -> Option<FleetArgs> {
+        let line = ["gwp-race", "fleet"].iter().chain(words);
+        match Cli::try_parse_from(line).ok()?.command {
+            Command::Fleet(args) => Some(args),
+            _ => None,
+        }
+    }
+
+    /// Check which lines start the daemon, which ask one, and that those which could mean either are refused.
+    #[test]
+    fn what_is_wanted() {
+        for words in [&[][..], &["--config", "x"], &["--log", "json", "-v"]] {
+            assert!(parse(words).unwrap().is_daemon(), "{words:?}");
+        }
+        for words in [
+            &["--check"][..],
+            &["--dry-run", "--format", "json"],
+            &["status", "--config", "x", "--format", "json"],
+            &["top"],
+            &["pause", "--for", "1h"],
+            &["resume"],
+            &["ignore", "1"],
+        ] {
+            assert!(!parse(words).unwrap().is_daemon(), "{words:?}");
+        }
+        for words in [
+            &["--check", "--dry-run"][..],
+            &["--format", "json"],
+            &["--check", "status"],
+            &["--check", "--log", "json"],
+            &["ignore"],
+            &["ignore", "0"],
+            &["pause", "--for", "x"],
+        ] {
+            assert!(parse(words).is_none(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What is read from `fleet.toml`, and what is said of what is wrong.
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(text, Path::new("fleet.toml"))
+}
+
+/// All keys, each with another value than without a file.
+const ALL: &str = r#"
+rollout = "5%"
+
+[budget]
+host = "0.5%"
+process = "2%"
+lease = "4%"
+
+[limits]
+leases = 2
+cpu_pressure = "90%"
+memory_pressure = "100%"
+
+[evidence]
+values = true
+
+[export]
+store = "sqlite:/srv/races.db"
+
+[control]
+socket = "/run/a.sock"
+pause = "/run/off"
+
+[[rule]]
+watch = true
+exe = "/srv/**"
+user = "root"
+cgroup = "*/prod-*"
+
+[[rule]]
+watch = false
+comm = "postgres"
+"#;
+
+/// Check that each key is read, and that without any all is as usual.
+#[test]
+fn all_keys() {
+    let config = parse(ALL).unwrap();
+    let expected = Settings {
+        budget: Budget {
+            host: 0.005,
+            process: 0.02,
+            lease: 0.04,
+        },
+        leases: 2,
+        pressure: Pressure {
+            cpu: 90.0,
+            memory: 100.0,
+        },
+        values: true,
+        rollout: 0.05,
+    };
+    assert_eq!(config.settings, expected);
+    let [first, second] = &config.rules.0[..] else {
+        panic!("{:?}", config.rules);
+    };
+    assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
+    assert_eq!((first.user, first.line), (Some(0), 24));
+    assert!(!second.watch && second.exe.is_none());
+    assert_eq!(second.comm.as_deref(), Some("postgres"));
+    assert_eq!(second.line, 30);
+    let places = Places {
+        store: "sqlite:/srv/races.db".parse().unwrap(),
+        socket: "/run/a.sock".into(),
+        pause: "/run/off".into(),
+    };
+    assert_eq!(config.places, places);
+    let empty = parse("").unwrap();
+    assert_eq!(empty.settings, Settings::default());
+    assert_eq!(empty.places, Places::default());
+    assert!(empty.rules.0.is_empty());
+}
+
+/// Check that what is wrong is told with file and line and what to do, and a key that is not known with the one that was meant.
+#[test]
+fn what_is_wrong() {
+    for (text, line, told) in [
+        (
+            "[budget]\nhots = \"1%\"",
+            2,
+            "no key \"hots\" in [budget]: write host",
+        ),
+        ("\n[budgets]", 2, "no key \"budgets\" here: write budget"),
+        (
+            "[export]\notlp = \"x\"",
+            2,
+            "no key \"otlp\" in [export]: known in [export] are: store",
+        ),
+        (
+            "[budget]\nhost = \"50%\"",
+            2,
+            "host of [budget]: 50% is not from 0.01% to 10%",
+        ),
+        (
+            "[budget]\nhost = 0.01",
+            2,
+            "host of [budget]: float is no text: put it into quotes",
+        ),
+        ("[budget]\nprocess = \"6%\"", 1, "raise lease"),
+        ("budget = 3", 1, "write [budget] in a line of its own"),
+        (
+            "[limits]\nleases = 5",
+            2,
+            "leases of [limits]: 5 is not from 1 to 4",
+        ),
+        ("[limits]\nleases = -1", 2, "write a whole number"),
+        ("[export]\nstore = \"races.db\"", 2, "write sqlite:PATH"),
+        (
+            "[export]\nstore = \"sqlite:races.db\"",
+            2,
+            "write the whole path",
+        ),
+        ("[control]\npause = \"pause\"", 2, "write the whole path"),
+        ("[learn]\nhalf_life = \"7d\"", 1, "no key \"learn\" here"),
+        ("[evidence]\nvalues = \"no\"", 2, "write true or false"),
+        ("rollout = \"0\"", 1, "give a share above 0"),
+        ("\n[[rule]]\nexe = \"/srv/**\"", 2, "add it"),
+        (
+            "[[rule]]\nwatch = true\nexe = \"srv\"",
+            3,
+            "begin it with / or **",
+        ),
+        (
+            "[[rule]]\nwatch = true\nuser = \"no such user\"",
+            3,
+            "getent passwd",
+        ),
+        (
+            "[[rule]]\nwatch = true\ncomm = \"gwp-race-long-name\"",
+            3,
+            "write \"gwp-race-long-n\"",
+        ),
+        (
+            "[[rule]]\nwatch = true\ncom = \"x\"",
+            3,
+            "in [[rule]]: write comm",
+        ),
+        ("rule = 1", 1, "write each rule as [[rule]]"),
+        ("[budget\nhost = 1", 1, "this is no TOML"),
+    ] {
+        let error = parse(text).unwrap_err();
+        let begin = format!("fleet.toml:{line}: ");
+        assert!(error.starts_with(&begin) && error.contains(told), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let several = parse("rollou = 1\n[budget]\nhost = \"x\"\nlase = \"5%\"").unwrap_err();
+    let lines: Vec<_> = several.lines().map(|line| &line[..13]).collect();
+    assert_eq!(lines, ["fleet.toml:1:", "fleet.toml:3:", "fleet.toml:4:"]);
+}
+
+/// Check that a text cut at any place is an error or sensible, never a panic.
+#[test]
+fn cut_short() {
+    for end in 0..ALL.len() {
+        let _ = parse(&ALL[..end]);
+    }
+}
+
+/// Check that a named file must be there and nobody else's to write, and that shares are shown as they are read.
+#[test]
+fn named_files() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fleet.toml");
+    let error = Config::read(Some(&path)).unwrap_err();
+    assert!(format!("{error:#}").contains("--config"), "{error:#}");
+    std::fs::write(&path, ALL).unwrap();
+    let mode =
+        |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o600);
+    assert_eq!(Config::read(Some(&path)).unwrap().path, Some(path.clone()));
+    mode(0o666);
+    let error = Config::read(Some(&path)).unwrap_err().to_string();
+    assert!(error.contains("chmod go-w"), "{error}");
+    for share in [0.01, 0.005, 0.0001, 1.0] {
+        assert_eq!(parse_percent(&percent(share)), Ok(share));
+    }
+}

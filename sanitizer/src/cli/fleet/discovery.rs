@@ -1,0 +1,239 @@
+//! The processes of a machine that are to be watched, as they come and go: told by the kernel when they execute a program, and found in `/proc` from
+//! time to time, which also finds what was lost, was forked only, or has loaded code with metadata later.
+//!
+//! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant, SystemTime},
+};
+
+use tokio::io::unix::AsyncFd;
+use tracing::debug;
+
+use super::survey::{Found, Surveyor, started};
+use crate::{
+    cli::descendants::start_ticks,
+    fleet::{
+        process::Kind,
+        rule::Rules,
+        verdict::{Code, Reason},
+    },
+    kernel::{
+        KernelError,
+        discovery::{Discovery as Kernel, News, Status},
+        process::end_of,
+    },
+};
+
+/// How often all processes are looked for.
+pub const RECONCILE: Duration = Duration::from_secs(60);
+/// After something was lost that is done sooner, but no sooner than this after the last time.
+const CATCH_UP: Duration = Duration::from_secs(5);
+/// One without metadata may load some: it is looked at again after this, then after twice as long each time, up to the longest.
+const FIRST_LOOK: Duration = Duration::from_secs(60);
+const LAST_LOOK: Duration = Duration::from_secs(3600);
+
+/// What has changed.
+#[derive(Debug)]
+pub enum Change {
+    /// A process is to be watched.
+    Began(Found),
+    /// One that was to be watched has ended, or executes another program.
+    Ended {
+        /// The process.
+        pid: u32,
+        /// How it has ended, where that was told.
+        status: Option<Status>,
+    },
+}
+
+/// One that is to be watched.
+struct Held {
+    start_ticks: u64,
+    /// Readable when it has ended.
+    _end: OwnedFd,
+}
+
+/// One that is left alone.
+struct Left {
+    start_ticks: u64,
+    /// When it is looked at again, and after how long then.
+    next: Instant,
+    after: Duration,
+}
+
+/// See the module.
+pub struct Discovery {
+    /// Nothing where programs may not be loaded: `/proc` tells all then.
+    kernel: Option<Kernel>,
+    /// Why not.
+    refusal: Option<String>,
+    surveyor: Surveyor,
+    held: HashMap<u32, Held>,
+    left: HashMap<u32, Left>,
+    reconciled: Option<Instant>,
+    was_lost: bool,
+}
+
+impl Discovery {
+    /// By these rules. Knows nobody yet; the first turn finds who is there.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        let (kernel, refusal) = match Kernel::load() {
+            Ok(kernel) => (Some(kernel), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Self {
+            kernel,
+            refusal,
+            surveyor: Surveyor::new(rules),
+            held: HashMap::new(),
+            left: HashMap::new(),
+            reconciled: None,
+            was_lost: false,
+        }
+    }
+
+    /// Why `/proc` alone tells, where it does: processes that live shortly are missed then.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// Readable when something was told; nothing where nobody tells.
+    ///
+    /// # Errors
+    /// There is no room for another descriptor.
+    pub fn news(&self) -> Result<Option<AsyncFd<OwnedFd>>, KernelError> {
+        self.kernel.as_ref().map(Kernel::awaited).transpose()
+    }
+
+    /// Takes in what was told, and looks for what was not, when it is time to.
+    ///
+    /// # Errors
+    /// `/proc` cannot be read.
+    pub fn turn(&mut self, now: Instant) -> io::Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        let told: Vec<_> = match &mut self.kernel {
+            Some(kernel) => {
+                let told = std::iter::from_fn(|| kernel.next_news()).collect();
+                self.was_lost |= kernel.lost() > 0;
+                told
+            }
+            None => Vec::new(),
+        };
+        for news in told {
+            match news {
+                News::Executes { pid, executed } => {
+                    self.release(pid, None, &mut changes);
+                    self.left.remove(&pid);
+                    let found = self.look(pid, now, &mut changes);
+                    if let (Some(found), Some(executed)) = (found, executed)
+                        && is_dull(&found)
+                        && let Some(kernel) = &mut self.kernel
+                    {
+                        // Whatever it loads is found by looking at the process.
+                        let dropped = kernel.drop_file(&executed.file, SystemTime::now());
+                        if let Err(error) = dropped {
+                            debug!("{error}");
+                        }
+                    }
+                }
+                News::Ended { pid, status } => {
+                    self.left.remove(&pid);
+                    self.release(pid, Some(status), &mut changes);
+                }
+            }
+        }
+        let wait = if self.was_lost { CATCH_UP } else { RECONCILE };
+        let since = self.reconciled.map(|at| now.saturating_duration_since(at));
+        if since.is_none_or(|since| since >= wait) {
+            self.reconcile(now, &mut changes)?;
+            self.reconciled = Some(now);
+            self.was_lost = false;
+        }
+        Ok(changes)
+    }
+
+    /// Who is to be watched, by their ids.
+    pub fn held(&self) -> impl Iterator<Item = u32> {
+        self.held.keys().copied()
+    }
+
+    /// Compares who is known with who is there.
+    fn reconcile(&mut self, now: Instant, changes: &mut Vec<Change>) -> io::Result<()> {
+        let all: HashMap<u32, u64> = started()?.collect();
+        let is_same = |pid: &u32, start_ticks: u64| all.get(pid) == Some(&start_ticks);
+        let held = self.held.iter();
+        let gone: HashSet<u32> = held
+            .filter(|(pid, held)| !is_same(pid, held.start_ticks))
+            .map(|(&pid, _)| pid)
+            .collect();
+        for pid in gone {
+            self.release(pid, None, changes);
+        }
+        self.left.retain(|pid, left| is_same(pid, left.start_ticks));
+        for &pid in all.keys() {
+            let is_due = self.left.get(&pid).is_none_or(|left| left.next <= now);
+            if is_due && !self.held.contains_key(&pid) {
+                self.look(pid, now, changes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a process that is not held.
+    fn look(&mut self, pid: u32, now: Instant, changes: &mut Vec<Change>) -> Option<Found> {
+        let found = self.surveyor.look(pid)?;
+        if found.verdict.watch
+            && let Some(end) = self.hold(&found)
+        {
+            let held = Held {
+                start_ticks: found.start_ticks,
+                _end: end,
+            };
+            self.held.insert(pid, held);
+            self.left.remove(&pid);
+            changes.push(Change::Began(found.clone()));
+        } else {
+            let before = self.left.get(&pid).map_or(FIRST_LOOK, |left| left.after);
+            // Who has lately been looked at in vain is looked at more rarely.
+            let left = Left {
+                start_ticks: found.start_ticks,
+                next: now + before,
+                after: (before * 2).min(LAST_LOOK),
+            };
+            self.left.insert(pid, left);
+            if let Some(kernel) = &mut self.kernel {
+                kernel.forget(pid);
+            }
+        }
+        Some(found)
+    }
+
+    /// A descriptor of a process; nothing of one that is gone.
+    fn hold(&self, found: &Found) -> Option<OwnedFd> {
+        let end = end_of(found.pid).ok()?;
+        // Before, another process might have got its id.
+        let start_ticks = start_ticks(found.pid)?;
+        (start_ticks == found.start_ticks).then_some(end)
+    }
+
+    fn release(&mut self, pid: u32, status: Option<Status>, changes: &mut Vec<Change>) {
+        if self.held.remove(&pid).is_some() {
+            changes.push(Change::Ended { pid, status });
+        }
+    }
+}
+
+/// Whether a process is left alone by reason of its file: others that execute it need not be looked at.
+fn is_dull(found: &Found) -> bool {
+    let by_code = Reason::Code(Code::Uncovered);
+    matches!(found.kind, Kind::Program(_)) && found.verdict.reason == by_code
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Real processes that come and go.
+
+use std::process::Command;
+
+use super::*;
+use crate::tracee::testing::{Child, compile};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const METADATA: &str = "-fexperimental-sanitize-metadata=atomics";
+const WAITS: &str = "#include <stdio.h>\n#include <unistd.h>\n\
+    int main() { puts(\"ready\"); fflush(stdout); pause(); }";
+
+/// Turns until something has happened.
+fn until<T>(discovery: &mut Discovery, now: Instant, wanted: impl Fn(&Change) -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let changes = discovery.turn(now).unwrap();
+        if let Some(found) = changes.iter().find_map(&wanted) {
+            return found;
+        }
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn began(pid: u32) -> impl Fn(&Change) -> Option<Found> {
+    move |change| match change {
+        Change::Began(found) if found.pid == pid => Some(found.clone()),
+        _ => None,
+    }
+}
+
+fn ended(pid: u32) -> impl Fn(&Change) -> Option<Option<Status>> {
+    move |change| match change {
+        Change::Ended { pid: ended, status } if *ended == pid => Some(*status),
+        _ => None,
+    }
+}
+
+fn id(child: &Child) -> u32 {
+    child.pid().as_raw().cast_unsigned()
+}
+
+/// Check that a process with metadata is told of as it begins, that its end is, with how it has ended, and that one without is neither; where the kernel may not be asked,
+/// by looking at all of them.
+#[test]
+fn who_comes_and_goes() {
+    let begin = Instant::now();
+    for asks_kernel in [true, false] {
+        let mut discovery = Discovery::new(Rules::default());
+        if !asks_kernel {
+            discovery.kernel = None;
+        } else if discovery.refusal().is_some() {
+            continue;
+        }
+        let before = Child::run(WAITS, &[METADATA]);
+        before.wait_for_line("ready");
+        let first = discovery.turn(begin).unwrap();
+        assert!(
+            first
+                .iter()
+                .any(|change| began(id(&before))(change).is_some())
+        );
+        let later = Child::run(WAITS, &[METADATA]);
+        let without = Child::run(WAITS, &[]);
+        for child in [&later, &without] {
+            child.wait_for_line("ready");
+        }
+        let now = if asks_kernel {
+            begin
+        } else {
+            begin + RECONCILE
+        };
+        until(&mut discovery, now, began(id(&later)));
+        assert!(!discovery.held().any(|pid| pid == id(&without)));
+        for child in [&before, &later] {
+            nix::sys::signal::kill(child.pid(), nix::sys::signal::Signal::SIGKILL).unwrap();
+        }
+        let pid = id(&later);
+        drop(later);
+        let now = if asks_kernel {
+            begin
+        } else {
+            begin + 2 * RECONCILE
+        };
+        let status = until(&mut discovery, now, ended(pid));
+        assert_eq!(status, asks_kernel.then_some(Status::Killed(9)));
+    }
+}
+
+/// Check that what was lost is found by looking at all, and that a program which was found to have nothing is told of no more, but found when it executes one
+/// that has.
+#[test]
+fn what_is_lost_is_found() {
+    let begin = Instant::now();
+    let mut discovery = Discovery::new(Rules::default());
+    if discovery.refusal().is_some() {
+        return;
+    }
+    discovery.turn(begin).unwrap();
+    let lost = Child::run(WAITS, &[METADATA]);
+    lost.wait_for_line("ready");
+    let kernel = discovery.kernel.as_mut().unwrap();
+    while kernel.next_news().is_some() {}
+    discovery.was_lost = true;
+    let soon = discovery.turn(begin + CATCH_UP / 2).unwrap();
+    assert!(!soon.iter().any(|change| began(id(&lost))(change).is_some()));
+    until(&mut discovery, begin + CATCH_UP, began(id(&lost)));
+
+    let dir = tempfile::tempdir().unwrap();
+    compile(dir.path(), "covered", WAITS, &[METADATA]);
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", "echo begun; read x; exec ./covered"])
+        .current_dir(dir.path());
+    let mut child = Child::start(dir, command);
+    child.wait_for_line("begun");
+    discovery.turn(begin + CATCH_UP).unwrap();
+    assert!(!discovery.held().any(|pid| pid == id(&child)));
+    child.send_line("");
+    child.wait_for_line("ready");
+    until(&mut discovery, begin + CATCH_UP, began(id(&child)));
+    // Others execute it, too.
+    let dropped = discovery.kernel.as_ref().unwrap();
+    dropped.dropped();
+    assert!(
+        Command::new("/bin/sh")
+            .args(["-c", ":"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(dropped.dropped() > 0);
+}

@@ -1,0 +1,199 @@
+//! A look at the processes of a machine: what each of them is, and the verdict on it.
+
+use std::{io, path::Path};
+
+use nix::unistd::Pid;
+
+use crate::{
+    cli::{
+        covered::{Covered, CoveredFiles},
+        descendants::start_ticks,
+    },
+    fleet::{
+        process::{Kind, OPT_OUT, Process},
+        rule::{Rules, Said},
+        verdict::{Code, Verdict, opted_out, traced, wanted, with_code},
+    },
+    kernel::foreign::{About, ForeignError, ForeignFile, Purpose},
+    tracee::{
+        TargetError,
+        container::{container, group},
+        process::{Architecture, executed, without_mark},
+        procfs,
+        status::Status,
+        threads::{Stat, live_thread, name},
+        traced::Tracer,
+    },
+};
+
+/// A process as it was at a moment.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its id.
+    pub pid: u32,
+    /// When it was started, in clock ticks after boot: with the id, tells it from a later one.
+    pub start_ticks: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// The id of the container that it is in.
+    pub container: Option<String>,
+    /// Whether it is watched.
+    pub verdict: Verdict,
+}
+
+/// See the module. What was found of files is kept, as long as they do not change.
+pub struct Surveyor {
+    rules: Rules,
+    files: CoveredFiles,
+    /// Device and inode of the file that this process executes.
+    own: Option<(u64, u64)>,
+}
+
+impl Surveyor {
+    /// By these rules. Has looked at nothing yet.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        let own = About::at(Path::new("/proc/self/exe")).ok();
+        Self {
+            rules,
+            files: CoveredFiles::in_file_systems(Purpose::Local),
+            own: own.map(|about| (about.device, about.inode)),
+        }
+    }
+
+    /// All processes, by their ids.
+    ///
+    /// # Errors
+    /// `/proc` cannot be read.
+    pub fn all(&mut self) -> io::Result<Vec<Found>> {
+        let mut pids: Vec<_> = pids()?.collect();
+        pids.sort_unstable();
+        Ok(pids.into_iter().filter_map(|pid| self.look(pid)).collect())
+    }
+
+    /// One process; nothing of one that is gone.
+    pub fn look(&mut self, pid: u32) -> Option<Found> {
+        let id = Pid::from_raw(pid.cast_signed());
+        let started = start_ticks(pid)?;
+        let kind = match self.kind(id) {
+            Ok(kind) => kind,
+            Err(error) if error.is_vanished() => return None,
+            Err(_) => Kind::Hidden,
+        };
+        let verdict = match wanted(&kind, &self.rules) {
+            Ok(said) => {
+                let code = self.code(id);
+                let is_covered = code == Code::Covered;
+                let verdict = with_code(said, code);
+                if is_covered {
+                    Self::of_covered(id, verdict)?
+                } else {
+                    verdict
+                }
+            }
+            Err(verdict) => verdict,
+        };
+        // What was found may be of another one, which has got its id.
+        (start_ticks(pid) == Some(started)).then(|| Found {
+            pid,
+            start_ticks: started,
+            container: matches!(kind, Kind::Program(_))
+                .then(|| container(id))
+                .flatten(),
+            kind,
+            verdict,
+        })
+    }
+
+    fn kind(&self, pid: Pid) -> Result<Kind, TargetError> {
+        if Stat::read(pid, pid)?.is_kernels {
+            return Ok(Kind::Kernel);
+        }
+        let thread = match live_thread(pid) {
+            Err(error) if error.is_vanished() && Stat::read(pid, pid).is_ok() => {
+                return Ok(Kind::Ended);
+            }
+            thread => thread?,
+        };
+        let exe = executed(pid)?;
+        let about = About::at(&procfs::path(thread, "exe"));
+        let is_own = about.is_ok_and(|about| self.own == Some((about.device, about.inode)));
+        if is_own {
+            return Ok(Kind::Own);
+        }
+        Ok(Kind::Program(Process {
+            comm: name(pid, pid)?,
+            exe: without_mark(&exe).to_owned(),
+            user: Status::of_process(pid)?.effective_uid.as_raw(),
+            cgroup: group(&String::from_utf8_lossy(&procfs::read(
+                pid, thread, "cgroup",
+            )?))
+            .to_owned(),
+        }))
+    }
+
+    /// What its code is, as far as it is mapped by now.
+    fn code(&mut self, pid: Pid) -> Code {
+        let Ok(thread) = live_thread(pid) else {
+            return Code::Uncovered;
+        };
+        let program = ForeignFile::executed(thread.as_raw().cast_unsigned(), Purpose::Local);
+        if let Err(ForeignError::FileSystem { kind, .. }) = program {
+            return Code::Served(kind);
+        }
+        match self.files.are_in(pid.as_raw().cast_unsigned()) {
+            Covered::Is(false) => Code::Uncovered,
+            // Nobody is asked for this purpose.
+            Covered::Hidden | Covered::Asked => Code::Unreadable("they are hidden".to_owned()),
+            Covered::Is(true) => match Architecture::of(pid) {
+                Ok(architecture) if architecture.is_x86_64() => Code::Covered,
+                Ok(_) => Code::OtherMachine,
+                Err(error) => Code::Unreadable(error.to_string()),
+            },
+        }
+    }
+
+    /// The verdict on one with metadata, by what it asks for and who traces it; nothing of one that is gone.
+    fn of_covered(pid: Pid, verdict: Verdict) -> Option<Verdict> {
+        let thread = live_thread(pid).ok()?;
+        let opts_out = match procfs::read(pid, thread, "environ") {
+            Ok(environment) => has_opted_out(&environment),
+            Err(error) if error.is_vanished() => return None,
+            // Whoever cannot be asked is left alone.
+            Err(error) => {
+                let code = Code::Unreadable(error.to_string());
+                return Some(with_code(Said::Nothing, code));
+            }
+        };
+        if opts_out {
+            return Some(opted_out());
+        }
+        Some(match Tracer::of(pid) {
+            Some(tracer) => traced(tracer.told(pid)),
+            None => verdict,
+        })
+    }
+}
+
+/// All processes, in any order.
+fn pids() -> io::Result<impl Iterator<Item = u32>> {
+    let entries = std::fs::read_dir("/proc")?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+/// All processes, each with when it was started.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub(super) fn started() -> io::Result<impl Iterator<Item = (u32, u64)>> {
+    Ok(pids()?.filter_map(|pid| Some((pid, start_ticks(pid)?))))
+}
+
+/// Whether an environment (proc_pid_environ(5)) says that its process is not to be watched.
+fn has_opted_out(environment: &[u8]) -> bool {
+    let mut strings = environment.split(|&byte| byte == 0);
+    strings.any(|string| string == OPT_OUT.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! Days of a machine, and the bounds that hold in them.
+
+mod world;
+
+use std::collections::HashMap;
+
+use super::holds::RETRY;
+use super::*;
+use world::{Load, World};
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A thousand processes of fifty builds: two hundred work, steadily, by turns or in bursts, the others hardly at all.
+fn machine(seed: u64) -> World {
+    let mut world = World::new(Settings::default(), 16, seed);
+    for number in 0..1000u32 {
+        let share = world.random.f64();
+        let load = match number % 10 {
+            0 => Load::Steady(0.01 + 0.2 * share),
+            1 => Load::Turns {
+                busy: 0.5 * share,
+                period: secs(3600 + u64::from(number) * 7),
+            },
+            _ => Load::Steady(0.0005 * share),
+        };
+        world.start(BuildId(number % 50), load, None);
+    }
+    world
+}
+
+/// Check, on a machine with a thousand processes over thirty hours, that no process, no lease and not the machine pays more than it is to, that no more leases than slots
+/// are there, that leases last as long as they are to, and that everybody with a purse gets one.
+#[test]
+fn bounds_hold_for_more_than_a_day() {
+    let mut world = machine(1);
+    let mut longest = Duration::ZERO;
+    for hour in 1..=30 {
+        world.run_until(secs(hour * 3600));
+        longest = longest.max(world.scheduler.longest_wait(world.now()));
+        assert!(world.most_leases <= 4, "{}", world.most_leases);
+    }
+    world.assert_host_is_spared();
+    for (process, worst) in world.process_excess() {
+        assert!(worst <= 0.0, "{process:?} {worst}");
+    }
+    assert!(longest < secs(24 * 3600), "{longest:?}");
+    let working = world.simulated().filter(|one| one.uses_at_least(0.01));
+    let (mut all, mut leased) = (0, 0);
+    for one in working {
+        all += 1;
+        leased += usize::from(one.leases > 0);
+    }
+    assert!(all >= 80 && leased == all, "{leased} of {all}");
+    for &(lasted, reason) in &world.ended {
+        assert!(lasted <= LONGEST + World::STEP, "{lasted:?} {reason:?}");
+        let may_be_short = matches!(reason, None | Some(Reason::Spent));
+        assert!(may_be_short || lasted >= SHORTEST, "{lasted:?} {reason:?}");
+    }
+}
+
+/// Check that a small machine on which all are busy pays no more than it is to, but makes use of that, and that all of them are leased all the same.
+#[test]
+fn a_small_machine_pays_no_more() {
+    let mut world = World::new(Settings::default(), 2, 6);
+    for number in 0..40u32 {
+        let load = Load::Steady(0.2 + 0.02 * f64::from(number));
+        world.start(BuildId(number % 4), load, None);
+    }
+    world.run_until(secs(12 * 3600));
+    let (most, host) = world.assert_host_is_spared();
+    assert!(most >= 0.8 * host, "{most} {host}");
+    for one in world.simulated() {
+        assert!(one.leases > 0, "{:?}", one.id);
+    }
+    for (process, worst) in world.process_excess() {
+        assert!(worst <= 0.0, "{process:?} {worst}");
+    }
+}
+
+/// Check that processes which live shortly are leased at once as soon as it is known that they do and others of their build have left something, also where all slots are taken, and
+/// that all of them together pay no more than they are to.
+#[test]
+fn who_lives_shortly_is_leased_at_once() {
+    let mut world = machine(2);
+    world.run_until(secs(2 * 3600));
+    let short = BuildId(77);
+    let mut delays = Vec::new();
+    for number in 0..400u64 {
+        let begun = world.now();
+        let process = world.start(short, Load::Steady(1.0), Some(secs(8)));
+        world.run_until(begun + secs(12));
+        if let Some(at) = world.leased_at(process) {
+            delays.push((number, at - begun));
+        }
+    }
+    let (cpu, cost) = world.of_build(short);
+    assert!(cost <= 0.012 * cpu, "{cost} of {cpu}");
+    assert!(delays.len() >= 20, "{}", delays.len());
+    // The one whose slot is taken may have begun just now, and it takes a step to tell it.
+    for &(number, delay) in &delays {
+        assert!(
+            number >= 3 && delay <= SHORTEST + 2 * World::STEP,
+            "{number} {delay:?}"
+        );
+    }
+}
+
+/// Check that what holds leases back ends those that run at once, lets none begin meanwhile, and that they go on when it is over, within a minute where nobody tells.
+#[test]
+fn holds() {
+    let after = |event: Event| {
+        let mut world = machine(3);
+        world.run_until(secs(3600));
+        while world.leases() == 0 {
+            world.run_until(world.now() + secs(1));
+        }
+        world.scheduler.take(world.now(), event);
+        let begun = world.now();
+        world.run_until(begun + World::STEP);
+        assert_eq!(world.leases(), 0, "{event:?}");
+        (world, begun)
+    };
+    let again = |world: &mut World, begun: Duration| {
+        while world.leases() == 0 {
+            world.run_until(world.now() + secs(1));
+            assert!(world.now() < begun + secs(7200));
+        }
+        world.now() - begun
+    };
+    let (mut world, begun) = after(Event::BreakpointsTaken);
+    let rest = again(&mut world, begun);
+    assert!((RETRY..=secs(60)).contains(&rest), "{rest:?}");
+
+    let (mut world, begun) = after(Event::Pressure { is_high: true });
+    world.run_until(begun + secs(1800));
+    assert_eq!(world.leases(), 0);
+    let event = Event::Pressure { is_high: false };
+    world.scheduler.take(world.now(), event);
+    let begun = world.now();
+    assert!(again(&mut world, begun) <= secs(60));
+
+    let until = Some(secs(3600 + 1800));
+    let (mut world, begun) = after(Event::Paused { until });
+    assert!(again(&mut world, begun) >= secs(1800 - 60));
+    let (mut world, begun) = after(Event::Paused { until: None });
+    world.run_until(begun + secs(3600));
+    assert_eq!(world.leases(), 0);
+    world.scheduler.take(world.now(), Event::Resumed);
+    let begun = world.now();
+    assert!(again(&mut world, begun) <= secs(60));
+}
+
+/// Check that slots which are not to be had are given up at once, and got back.
+#[test]
+fn taken_slots() {
+    let mut world = machine(4);
+    world.run_until(secs(3600));
+    for (slots, left) in [(1, 3), (4, 0), (9, 0), (2, 2), (0, 4)] {
+        world.scheduler.take(world.now(), Event::Taken { slots });
+        world.run_until(world.now() + World::STEP);
+        world.most_leases = 0;
+        world.run_until(world.now() + secs(600));
+        assert!(world.most_leases <= left, "{slots} {}", world.most_leases);
+        assert_eq!(world.most_leases == 0, left == 0, "{slots}");
+    }
+}
+
+/// Check that a build which is left alone is leased no more, whoever else is, and that what a build promises decides who is leased more often.
+#[test]
+fn builds() {
+    let mut world = machine(5);
+    let (alone, poor) = (BuildId(0), BuildId(10));
+    world.run_until(secs(3600));
+    world
+        .scheduler
+        .take(world.now(), Event::LeftAlone { build: alone });
+    let promise = Event::Promise {
+        build: poor,
+        promise: 0.0,
+    };
+    world.scheduler.take(world.now(), promise);
+    world.run_until(world.now() + World::STEP);
+    let before: HashMap<_, _> = world.simulated().map(|one| (one.id, one.leases)).collect();
+    world.run_until(secs(6 * 3600));
+    let mut leases: HashMap<BuildId, u32> = HashMap::new();
+    for one in world.simulated() {
+        *leases.entry(one.build).or_default() += one.leases - before[&one.id];
+    }
+    assert_eq!(leases[&alone], 0);
+    // Of equal loads.
+    let others = [20, 30, 40].map(|build| leases[&BuildId(build)]);
+    let (few, usual) = (leases[&poor], others.iter().sum::<u32>() / 3);
+    assert!(few > 0 && few < usual, "{few} {usual}");
+}
+
+/// Check that who is let alone for a while gets no lease meanwhile, although all others do, and is drawn again afterwards.
+#[test]
+fn who_rests_is_not_leased() {
+    let mut world = machine(7);
+    world.run_until(secs(3600));
+    let until = secs(3 * 3600);
+    let leases = |world: &World| -> HashMap<_, _> {
+        let all = world.simulated().filter(|one| one.uses_at_least(0.1));
+        all.map(|one| (one.id, one.leases)).collect()
+    };
+    let before = leases(&world);
+    let (&resting, _) = before.iter().next().unwrap();
+    let event = Event::Rests {
+        process: resting,
+        until,
+    };
+    world.scheduler.take(world.now(), event);
+    // One that it has already goes on.
+    world.run_until(world.now() + LONGEST);
+    let begun = leases(&world);
+    world.run_until(until - World::STEP);
+    let meanwhile = leases(&world);
+    assert_eq!(meanwhile[&resting], begun[&resting]);
+    assert!(meanwhile.values().sum::<u32>() > begun.values().sum());
+    while leases(&world)[&resting] == meanwhile[&resting] {
+        assert!(world.now() < secs(12 * 3600));
+        world.run_until(world.now() + secs(60));
+    }
+}
+
+/// Check that a lease is charged for what it costs, and its rest given back.
+#[test]
+fn what_is_set_aside_is_given_back() {
+    let settings = Settings::default();
+    let mut scheduler = Scheduler::new(settings, 2, 1, secs(0));
+    let [one, other] = [ProcessId(1), ProcessId(2)];
+    for process in [one, other] {
+        let build = BuildId(1);
+        let cpu = secs(5);
+        let event = Event::Began {
+            process,
+            build,
+            cpu,
+        };
+        scheduler.take(secs(0), event);
+    }
+    for second in 1..=600 {
+        let cpu = secs(5 + second);
+        scheduler.take(secs(second), Event::Used { process: one, cpu });
+    }
+    scheduler.take(
+        secs(600),
+        Event::Used {
+            process: other,
+            cpu: secs(5),
+        },
+    );
+    let actions = scheduler.decide(secs(600));
+    let [
+        Action::Begin {
+            process,
+            most,
+            share,
+        },
+    ] = actions[..]
+    else {
+        panic!("{actions:?}");
+    };
+    // The other one has used nothing since it was found.
+    assert_eq!((process, share), (one, settings.budget.lease));
+    assert!(most > secs(1) && most <= Duration::from_millis(1200));
+    let before = scheduler.host.left(secs(600));
+    assert_eq!(scheduler.free(secs(600)), before - most);
+    scheduler.take(
+        secs(601),
+        Event::Charged {
+            process,
+            cost: Duration::from_millis(50),
+            is_new: true,
+        },
+    );
+    scheduler.take(secs(601), Event::LeaseEnded { process });
+    let left = scheduler.free(secs(601));
+    assert_eq!(left, before - Duration::from_millis(50));
+    scheduler.take(
+        secs(601),
+        Event::Overhead {
+            cost: Duration::from_millis(10),
+        },
+    );
+    assert_eq!(scheduler.free(secs(601)), left - Duration::from_millis(10));
+}

@@ -1,0 +1,300 @@
+//! The daemon of one machine: which processes it watches, what becomes of their races, how it is asked and paused, and what is left of it when it dies.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use gwp_race_tests::{
+    Configuration, Program,
+    binary::gwp_race,
+    chaos::{
+        self, Blow,
+        random::Random,
+        target::{self, Target, waited_for},
+    },
+    children::{Guarded, named, status_field, threads},
+    compile,
+    machine::Machine,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+/// Whatever is waited for takes seconds; what it takes does not count.
+const PATIENCE: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(200);
+/// How long programs run if nobody ends them, seconds.
+const LONG: &str = "900";
+/// Leases in which a race of two busy threads is caught.
+const ENOUGH: u64 = 40;
+/// The daemon's own failure.
+const FAILED: i32 = 1;
+
+/// A folder with a configuration, by which the programs in it are watched, and nothing else on this machine.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().display();
+        let text = format!(
+            r#"
+            [budget]
+            host = "10%"
+            process = "10%"
+            lease = "10%"
+            [limits]
+            cpu_pressure = "100%"
+            memory_pressure = "100%"
+            [export]
+            store = "sqlite:{at}/lib/races.db"
+            [control]
+            socket = "{at}/run/fleet.sock"
+            pause = "{at}/pause"
+            [[rule]]
+            watch = true
+            exe = "{at}/**"
+            "#
+        );
+        let config = dir.path().join("fleet.toml");
+        fs::write(config, text).unwrap();
+        Self(dir)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A program in this folder.
+    fn place(&self, program: &Path, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::copy(program, &path).unwrap();
+        path
+    }
+
+    fn fleet(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(gwp_race());
+        command.arg("fleet").args(words).arg("--config");
+        command.arg(self.path("fleet.toml")).stdin(Stdio::null());
+        command
+    }
+
+    fn ask(&self, words: &[&str]) -> Output {
+        self.fleet(words).output().unwrap()
+    }
+
+    /// A daemon that answers.
+    fn daemon(&self, log: &str) -> Guarded {
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path(log))
+            .unwrap();
+        let mut command = self.fleet(&[]);
+        command.stdout(Stdio::null()).stderr(log);
+        let mut daemon = Guarded::new(command.spawn().unwrap());
+        let answers = until(|| {
+            assert!(daemon.ended().unwrap().is_none(), "the daemon has ended");
+            self.ask(&["status"]).status.success()
+        });
+        assert!(answers);
+        daemon
+    }
+
+    fn status(&self) -> Value {
+        let output = self.ask(&["status", "--format", "json"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn log(&self, log: &str) -> String {
+        fs::read_to_string(self.path(log)).unwrap()
+    }
+}
+
+fn until(mut is_so: impl FnMut() -> bool) -> bool {
+    waited_for(PATIENCE, POLL, || Ok(is_so())).unwrap()
+}
+
+/// What the daemon says of a process.
+fn of(status: &Value, pid: Pid) -> Option<&Value> {
+    let mut processes = status["processes"].as_array().unwrap().iter();
+    processes.find(|one| one["pid"] == pid.as_raw())
+}
+
+fn is_leased(status: &Value) -> bool {
+    let mut processes = status["processes"].as_array().unwrap().iter();
+    processes.any(|one| !one["lease"].is_null())
+}
+
+/// Whether nobody holds a thread of a process.
+fn is_free(pid: Pid) -> bool {
+    threads(pid).all(|tid| {
+        let of = |name| status_field(tid, name).unwrap_or_default();
+        of("TracerPid") == "0" && !of("State").starts_with(['t', 'T'])
+    })
+}
+
+fn busy(program: &Path) -> Guarded {
+    let mut command = Command::new(program);
+    command.args([LONG, "2"]).stdin(Stdio::null());
+    Guarded::new(command.stdout(Stdio::null()).spawn().unwrap())
+}
+
+fn built(source: &'static str) -> PathBuf {
+    compile::program(&Program::new(source), Configuration::USUAL).unwrap()
+}
+
+/// Check that of the programs of a machine those are watched that the rules name, that races are found, told, kept and counted, with an audit line for each lease, that a program without a race has none, and that whoever
+/// asks is told; that nobody is watched during a pause, by command or by file, and that one who is to be let alone is; that a second daemon is refused; and that the first one ends well, with nothing held.
+#[test]
+fn a_machine_is_watched() {
+    let _machine = Machine::shared();
+    let scratch = Scratch::new();
+    let racy = scratch.place(&built("races/write_write.c"), "racy");
+    let quiet = scratch.place(&built("silent/mutex.c"), "quiet");
+    let elsewhere = busy(&built("races/read_write.c"));
+    let failed = scratch.ask(&["status"]);
+    assert_eq!(failed.status.code(), Some(FAILED));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("no gwp-race fleet listens"));
+
+    let mut daemon = scratch.daemon("log");
+    let [racy, quiet] = [&racy, &quiet].map(|program| busy(program));
+    let pids = [racy.pid(), quiet.pid()];
+    let second = scratch.ask(&[]);
+    assert_eq!(second.status.code(), Some(FAILED));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another gwp-race fleet"));
+
+    let mut status = Value::Null;
+    until(|| {
+        status = scratch.status();
+        let [of_racy, of_quiet] = pids.map(|pid| of(&status, pid));
+        let leases = |one: Option<&Value>| one.and_then(|one| one["leases"].as_u64()).unwrap_or(0);
+        let is_found = of_racy.is_some_and(|one| one["races"].as_u64() > Some(0));
+        leases(of_quiet) > 0 && (is_found || leases(of_racy) >= ENOUGH)
+    });
+    println!("{status:#}");
+    let [of_racy, of_quiet] = pids.map(|pid| of(&status, pid).expect("it is not known"));
+    assert!(of_racy["races"].as_u64() > Some(0));
+    assert_eq!(of_quiet["races"], 0);
+    assert_eq!(of_racy["rule"], "rule:14");
+    assert!(of(&status, elsewhere.pid()).is_none());
+    assert!(status["cost_s"].as_f64() > Some(0.0));
+    let table = String::from_utf8(scratch.ask(&["status"]).stdout).unwrap();
+    assert!(
+        table.contains(&format!("{}/racy", scratch.0.path().display())),
+        "{table}"
+    );
+
+    // A pause by command, and one by a file.
+    assert!(scratch.ask(&["pause"]).status.success());
+    assert!(until(|| !is_leased(&scratch.status())));
+    assert_eq!(scratch.status()["held"], "command");
+    assert!(pids.iter().all(|&pid| until(|| is_free(pid))));
+    assert!(scratch.ask(&["resume"]).status.success());
+    assert!(until(|| is_leased(&scratch.status())));
+    fs::write(scratch.path("pause"), "").unwrap();
+    assert!(until(|| scratch.status()["held"] == "file"));
+    assert!(until(|| !is_leased(&scratch.status())));
+    assert_eq!(scratch.ask(&["resume"]).status.code(), Some(FAILED));
+    fs::remove_file(scratch.path("pause")).unwrap();
+    assert!(until(|| scratch.status()["held"].is_null()));
+
+    let quiet_pid = quiet.pid().to_string();
+    assert!(scratch.ask(&["ignore", &quiet_pid]).status.success());
+    assert!(of(&scratch.status(), quiet.pid()).is_none());
+    assert_eq!(
+        scratch.ask(&["ignore", &quiet_pid]).status.code(),
+        Some(FAILED)
+    );
+    assert!(until(|| is_free(quiet.pid())));
+
+    // It ends while it holds somebody, if it comes to that again.
+    until(|| is_leased(&scratch.status()));
+    kill(daemon.pid(), Signal::SIGTERM).unwrap();
+    let ended = daemon.wait(PATIENCE).unwrap();
+    let log = scratch.log("log");
+    assert!(ended.success(), "{ended}: {log}");
+    for mut program in [racy, quiet, elsewhere] {
+        assert!(program.ended().unwrap().is_none());
+        assert!(is_free(program.pid()));
+    }
+    assert!(!scratch.path("run/fleet.sock").exists());
+    let audited = |pid: Pid| {
+        let begins = format!("gwp-race: lease pid={pid} ");
+        log.lines().filter(|line| line.starts_with(&begins)).count()
+    };
+    assert!(pids.iter().all(|&pid| audited(pid) > 0), "{log}");
+    assert!(!log.contains("Value of the watched"), "{log}");
+    let store = format!("sqlite:{}", scratch.path("lib/races.db").display());
+    let mut list = Command::new(gwp_race());
+    list.args(["races", "list", "--store", &store, "--format", "json"]);
+    let list = String::from_utf8(list.output().unwrap().stdout).unwrap();
+    assert!(list.contains("write_write.c"), "{list}");
+    assert!(
+        !list.contains("mutex.c") && !list.contains("read_write.c"),
+        "{list}"
+    );
+}
+
+/// Check that processes survive the deaths of daemon, tracer and watchdog at the beginnings and ends of leases, also after they have stood for a while: nothing of them is held or armed, they make their turns, and no system call was
+/// interrupted; that the daemon goes on with another tracer where that alone has died, and that what it leaves when it is killed is in nobody's way.
+#[test]
+fn nothing_is_held_when_they_die() {
+    /// A fleet is killed once for so many kills of other kinds that `cargo xtask chaos` deals; without it, once in each way.
+    const SHARE: usize = 3;
+    const KILLS: usize = Blow::ALL.len();
+    /// Threads of the processes: with many of them one is watched by processor.
+    const THREADS: [usize; 3] = [4, 4, 12];
+    /// After so many changes of who holds whom the blow comes, and so soon after that: it may be doubled so often.
+    const CHANGES: u64 = 6;
+    const SOON: Duration = Duration::from_micros(50);
+    const DOUBLINGS: u64 = 8;
+    let _machine = Machine::shared();
+    let scratch = Scratch::new();
+    let program = scratch.place(&target::program().unwrap(), "counters");
+    let mut targets = THREADS.map(|threads| Target::start(&program, threads).unwrap());
+    let mut random = Random::new(chaos::number("GWP_RACE_SEED").unwrap_or(1));
+    let kills = chaos::number("GWP_RACE_KILLS").map_or(KILLS, |kills: usize| kills / SHARE);
+
+    let mut daemon = scratch.daemon("log");
+    let is_leased = || until(|| is_leased(&scratch.status()));
+    assert!(is_leased());
+    let tracer = named(daemon.pid(), "gwp-race-tracer").expect("there is no tracer");
+    kill(tracer, Signal::SIGKILL).unwrap();
+    assert!(until(|| scratch.log("log").contains("the tracer has died")));
+    assert!(is_leased(), "{}", scratch.log("log"));
+    for (number, blow) in Blow::ALL.into_iter().cycle().take(kills).enumerate() {
+        let pids = targets.each_ref().map(|target| target.process.pid());
+        let holders = || pids.map(|pid| status_field(pid, "TracerPid"));
+        for _ in 0..=random.number() % CHANGES {
+            let before = holders();
+            let has_changed = waited_for(PATIENCE, SOON, || Ok(holders() != before)).unwrap();
+            assert!(has_changed, "{}", scratch.log("log"));
+        }
+        std::thread::sleep(random.spread(SOON, DOUBLINGS));
+        blow.deal(daemon.pid(), None, &mut random).unwrap();
+        daemon.wait(PATIENCE).unwrap();
+        for target in &mut targets {
+            let pid = target.process.pid();
+            assert_eq!(target.process.ended().unwrap(), None);
+            let wrong = target.board.examine(pid).unwrap();
+            assert_eq!(wrong, None, "after kill {number}: {}", blow.name());
+        }
+        daemon = scratch.daemon("log");
+    }
+    kill(daemon.pid(), Signal::SIGTERM).unwrap();
+    let log = scratch.log("log");
+    assert!(daemon.wait(PATIENCE).unwrap().success(), "{log}");
+    for mut target in targets {
+        let wrong = target.board.examine(target.process.pid()).unwrap();
+        assert_eq!(wrong, None, "at the end");
+        target.end().unwrap();
+    }
+}
