@@ -217,26 +217,33 @@ impl ByWorth {
         plan.or_better(best(guess, price, Some(advance)))
     }
 
-    /// One of each class of sites that nobody has waited at.
+    /// One of each class of sites that nobody has waited at; of those in new functions several.
     fn of_untried(&mut self, now: f64, price: &Price, choices: &mut Contest) {
         for class in 0..CLASSES {
-            let sites = self.known.catalogue.untried(class);
-            if sites.is_empty() {
-                continue;
+            let some = if is_new(class) {
+                prior::NEW_CODE as usize
+            } else {
+                1
+            };
+            for _ in 0..some {
+                self.of_untried_in(class, now, price, choices);
             }
-            let number = sites[self.random.usize(..sites.len())];
-            let belief = self.of_class(number, class, now);
-            let times = if is_new(class) { prior::NEW_CODE } else { 1.0 };
-            let bar = choices.bar(Kind::Untried).for_times(times);
-            let look = self.known.look(number, now);
-            let guess = bar.draw(&belief, None, look, price, &mut self.random);
-            let facts = self.known.catalogue.facts(number);
-            if let (Some(guess), Some(facts)) = (guess, facts) {
-                let plan = self.of_facts(facts, &guess, price);
-                let mut choice = wait(facts.site, plan, Kind::Untried);
-                choice.worth *= times;
-                choices.push(choice);
-            }
+        }
+    }
+
+    fn of_untried_in(&mut self, class: usize, now: f64, price: &Price, choices: &mut Contest) {
+        let sites = self.known.catalogue.untried(class);
+        if sites.is_empty() {
+            return;
+        }
+        let number = sites[self.random.usize(..sites.len())];
+        let belief = self.of_class(number, class, now);
+        let (bar, look) = (choices.bar(Kind::Untried), self.known.look(number, now));
+        let guess = bar.draw(&belief, None, look, price, &mut self.random);
+        let facts = self.known.catalogue.facts(number);
+        if let (Some(guess), Some(facts)) = (guess, facts) {
+            let plan = self.of_facts(facts, &guess, price);
+            choices.push(wait(facts.site, plan, Kind::Untried));
         }
     }
 

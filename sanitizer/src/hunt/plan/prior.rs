@@ -74,7 +74,7 @@ priors! {
     PREEMPTED_TIME = 0.01, "s", "How long it takes to watch what a thread is about to access that is off its processor, which counts as much as a sample.";
     CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
     TRUST = 1.0, "races", "How many races have to be expected of choices of one kind, until what has come of them counts as much as the model.";
-    NEW_CODE = 4.0, "times", "What an untried site is worth in a function that was not there when the program was watched before.";
+    NEW_CODE = 4.0, "sites", "How many untried sites of functions are thought about that were not there when the program was watched before, for each one of others.";
     UNTOLD = 0.2, "", "The part of the decisions that goes by nothing that was seen when the program was watched before.";
     COST_WAIT = 0.0005, "s", "What it costs of the budget to wait for somebody.";
     COST_STOP = 0.0015, "s", "What it costs to stop somebody, besides the time for which one stands.";

@@ -191,12 +191,6 @@ impl Guess {
 pub struct Bar(pub f64);
 
 impl Bar {
-    /// The bar for what counts so many times.
-    #[must_use]
-    pub fn for_times(self, times: f64) -> Self {
-        Self(self.0 / times)
-    }
-
     /// What is thought of a site, as if it were known ([`Guess::draw`]); nothing where whatever could be done there would be worth less than the bar: no
     /// more is drawn then than is needed to know that.
     pub fn draw(

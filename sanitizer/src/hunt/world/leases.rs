@@ -24,7 +24,7 @@ use super::{
 const LEASE_S: f64 = 30.0;
 const SHARE: f64 = 0.05;
 /// No more are simulated: what was not found by then counts as found at their end.
-const MOST_LEASES: u32 = 20;
+const MOST_LEASES: u32 = 12;
 
 /// Whoever begins a lease is told what was seen before as soon as he knows the code.
 struct Remembers<'a> {
@@ -117,14 +117,7 @@ fn memory_pays() {
     const SEEDS: u64 = 6;
     /// Of the time without.
     const WANTED: f64 = 0.7;
-    let several = [
-        "server",
-        "by a pointer",
-        "large server",
-        "tasks",
-        "bursts",
-        "brief threads",
-    ];
+    let several = ["server", "by a pointer", "large server", "bursts"];
     let all = families::ALL.into_iter();
     let families: Vec<Family> = all
         .filter(|family| several.contains(&family(1).name))
