@@ -13,14 +13,13 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use futures_executor::block_on;
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use crate::{
     hunt::memory::{Raced, Sites},
     store::{
         Access, StoreError,
-        connect::{self, Schema},
+        connect::{self, Kept, Schema},
     },
 };
 
@@ -60,7 +59,7 @@ pub struct Module {
 /// See the module.
 pub struct Ledger {
     path: PathBuf,
-    connection: Option<SqliteConnection>,
+    connection: Kept,
 }
 
 impl Ledger {
@@ -72,7 +71,7 @@ impl Ledger {
         let (path, connection) = Self::connect(path)?;
         Ok(Self {
             path,
-            connection: Some(connection),
+            connection: Kept::new(connection),
         })
     }
 
@@ -85,28 +84,9 @@ impl Ledger {
         &mut self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => Self::connect(&self.path)?.1,
-        };
-        match block_on(work(&mut connection)) {
-            Ok(value) => {
-                self.connection = Some(connection);
-                Ok(value)
-            }
-            Err(error) => {
-                let _ = block_on(connection.close());
-                Err(StoreError::of(SCHEMA.what, &self.path, error))
-            }
-        }
-    }
-}
-
-impl Drop for Ledger {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            let _ = block_on(connection.close());
-        }
+        let Self { path, connection } = self;
+        let open = || Ok(Self::connect(path)?.1);
+        connection.with(open, work, |error| StoreError::of(SCHEMA.what, path, error))
     }
 }
 
