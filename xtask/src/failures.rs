@@ -14,9 +14,8 @@ const BACKTRACE: &str = "stack backtrace:";
 #[derive(Debug, Default)]
 pub struct Failures {
     failed: Vec<Failure>,
-    /// The binary that runs, and those that have ended early.
-    running: Option<Binary>,
-    early: Vec<Binary>,
+    /// Binaries that have not told yet how their tests went: the last one runs, those before have started it as one of their tests, or have ended early.
+    running: Vec<Binary>,
     /// Within what a test has printed, and there within what it panicked with.
     is_output: bool,
     is_message: bool,
@@ -41,13 +40,12 @@ impl Failures {
     /// Takes note of a line.
     pub fn hear(&mut self, line: &str) {
         if let Some(tests) = announced(line) {
-            self.early.extend(self.running.take());
-            self.running = Some(Binary {
+            self.running.push(Binary {
                 tests,
                 ended: 0,
                 last: String::new(),
             });
-        } else if let (Some(binary), Some(test)) = (&mut self.running, ended(line)) {
+        } else if let (Some(binary), Some(test)) = (self.running.last_mut(), ended(line)) {
             binary.ended += 1;
             test.clone_into(&mut binary.last);
         }
@@ -59,7 +57,7 @@ impl Failures {
             (self.is_output, self.is_message) = (true, false);
         } else if line.starts_with("test result: ") {
             (self.is_output, self.is_message) = (false, false);
-            self.running = None;
+            self.running.pop();
         } else if self.is_output {
             self.hear_output(line);
         }
@@ -88,7 +86,7 @@ impl Failures {
         use std::fmt::Write as _;
 
         let mut text = String::new();
-        for binary in self.early.iter().chain(&self.running) {
+        for binary in &self.running {
             let Binary { tests, ended, last } = binary;
             // Writing to a string does not fail.
             let _ = writeln!(
@@ -125,7 +123,7 @@ fn announced(line: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Check that binaries are told which ended before they had said how their tests went, also the last one, and no others.
+    /// Check that binaries are told which ended before they had said how their tests went, also the last one, and no others: tests start binaries of tests, too.
     #[test]
     fn binaries_that_end_early() {
         let mut failures = Failures::default();
@@ -135,6 +133,13 @@ mod tests {
             "running 1 test",
             "test b ... FAILED",
             "test result: FAILED. 0 passed; 1 failed",
+            "running 2 tests",
+            "test outer ... ok",
+            "running 1 test",
+            "test inner ... ok",
+            "test result: ok. 1 passed",
+            "test starts_inner ... ok",
+            "test result: ok. 2 passed",
             "running 3 tests",
             "test c::d ... ok",
             "test c::e ... ok",

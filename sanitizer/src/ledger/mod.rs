@@ -16,14 +16,13 @@ use std::{
     time::Duration,
 };
 
-use futures_executor::block_on;
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use crate::{
     hunt::memory::{Raced, Sites},
     store::{
         Access, StoreError,
-        connect::{self, Schema},
+        connect::{self, Kept, Schema},
     },
 };
 
@@ -64,7 +63,7 @@ pub struct Module {
 pub struct Ledger {
     path: PathBuf,
     half_life: Duration,
-    connection: Option<SqliteConnection>,
+    connection: Kept,
 }
 
 impl Ledger {
@@ -77,7 +76,7 @@ impl Ledger {
         Ok(Self {
             path,
             half_life,
-            connection: Some(connection),
+            connection: Kept::new(connection),
         })
     }
 
@@ -96,28 +95,9 @@ impl Ledger {
         &mut self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => Self::connect(&self.path)?.1,
-        };
-        match block_on(work(&mut connection)) {
-            Ok(value) => {
-                self.connection = Some(connection);
-                Ok(value)
-            }
-            Err(error) => {
-                let _ = block_on(connection.close());
-                Err(StoreError::of(SCHEMA.what, &self.path, error))
-            }
-        }
-    }
-}
-
-impl Drop for Ledger {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            let _ = block_on(connection.close());
-        }
+        let Self { path, connection } = self;
+        let open = || Ok(Self::connect(path)?.1);
+        connection.with(open, work, |error| StoreError::of(SCHEMA.what, path, error))
     }
 }
 

@@ -52,6 +52,55 @@ pub enum Access {
     Existing,
 }
 
+/// A connection that is made when it is needed. Dropped, it is closed, which waits until the last one who has the file open has put all into one file.
+pub(crate) struct Kept(Option<SqliteConnection>);
+
+impl Kept {
+    pub(crate) const fn new(connection: SqliteConnection) -> Self {
+        Self(Some(connection))
+    }
+
+    pub(crate) const fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Carries something out. After a failure the file is opened again for the next call: what has failed may have left the connection in any state.
+    pub(crate) fn with<T>(
+        &mut self,
+        open: impl FnOnce() -> Result<SqliteConnection, StoreError>,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+        failed: impl FnOnce(sqlx::Error) -> StoreError,
+    ) -> Result<T, StoreError> {
+        let mut connection = match self.0.take() {
+            Some(connection) => connection,
+            None => open()?,
+        };
+        match block_on(work(&mut connection)) {
+            Ok(value) => {
+                self.0 = Some(connection);
+                Ok(value)
+            }
+            Err(error) => {
+                let _ = block_on(connection.close());
+                Err(failed(error))
+            }
+        }
+    }
+
+    /// The next call opens the file again.
+    pub(crate) fn close(&mut self) {
+        if let Some(connection) = self.0.take() {
+            let _ = block_on(connection.close());
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// Opens a file; its real path, too.
 pub(crate) fn open(
     path: &Path,

@@ -31,14 +31,13 @@ use std::{
     time::Duration,
 };
 
-use futures_executor::block_on;
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
 pub use batch::{Batch, Caught, Counted, Seen, Whereabouts};
-use connect::Schema;
+use connect::{Kept, Schema};
 
 pub use connect::Access;
 pub use error::StoreError;
@@ -72,8 +71,7 @@ const SCHEMA: Schema = Schema {
 /// A database of races.
 pub struct Store {
     path: PathBuf,
-    /// None after a failure: the next call opens the file again.
-    connection: Option<SqliteConnection>,
+    connection: Kept,
     /// How long somebody who has locked it is waited for.
     patience: Duration,
     /// Device and inode of the file that is open.
@@ -97,7 +95,7 @@ impl Store {
         let mut store = Self {
             file: file_of(&path),
             path,
-            connection: Some(connection),
+            connection: Kept::new(connection),
             patience,
         };
         let version = store.with(async |connection| {
@@ -120,14 +118,12 @@ impl Store {
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
         // It is told when the file is opened.
-        if let Some(connection) = self.connection.take() {
-            let _ = block_on(connection.close());
-        }
+        self.connection.close();
     }
 
     /// Closes a file that was moved away or deleted, in which nobody would find what is written: the next call makes a new one.
     fn leave_moved(&mut self) {
-        if self.connection.is_some() && file_of(&self.path) != self.file {
+        if self.connection.is_open() && file_of(&self.path) != self.file {
             tracing::warn!(
                 "the store {} was moved away or deleted; what is found from now on is kept in a new one",
                 self.path.display()
@@ -136,38 +132,23 @@ impl Store {
         }
     }
 
-    /// Carries something out. After a failure the file is opened again for the next call: what has failed may have left the connection in any state.
+    /// Carries something out.
     fn with<T>(
         &mut self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => {
-                let connection =
-                    connect::open(&self.path, Access::Create, self.patience, &SCHEMA)?.1;
-                self.file = file_of(&self.path);
-                connection
-            }
+        let Self {
+            path,
+            connection,
+            patience,
+            file,
+            ..
+        } = self;
+        let open = || {
+            let connection = connect::open(path, Access::Create, *patience, &SCHEMA)?.1;
+            *file = file_of(path);
+            Ok(connection)
         };
-        match block_on(work(&mut connection)) {
-            Ok(value) => {
-                self.connection = Some(connection);
-                Ok(value)
-            }
-            Err(error) => {
-                let _ = block_on(connection.close());
-                Err(StoreError::of(SCHEMA.what, &self.path, error))
-            }
-        }
-    }
-}
-
-impl Drop for Store {
-    /// Waits until the last one who has it open has put all into one file.
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            let _ = block_on(connection.close());
-        }
+        connection.with(open, work, |error| StoreError::of(SCHEMA.what, path, error))
     }
 }
