@@ -95,7 +95,9 @@ impl Ledger {
         &mut self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let Self { path, connection } = self;
+        let Self {
+            path, connection, ..
+        } = self;
         let open = || Ok(Self::connect(path)?.1);
         connection.with(open, work, |error| StoreError::of(SCHEMA.what, path, error))
     }

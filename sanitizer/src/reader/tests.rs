@@ -263,6 +263,27 @@ fn killed_readers() {
     assert_eq!(symbolizer.lack(module.start), None);
 }
 
+/// Check that a reader which nobody has wanted for long enough ends, one that was wanted does not, and that the next one knows what it needs.
+#[test]
+fn idle_readers() {
+    let dir = sources(&[("code.c", CODE)]);
+    let client = client(&[]);
+    let mut symbolizer = Symbolizer::over(Arc::clone(&client) as _);
+    let module = file(dir.path(), "none");
+    symbolizer.add_module(&module);
+    for _ in 0..2 {
+        let found = frames(&symbolizer, &module);
+        assert_eq!(found[0].function.as_deref(), Some("code"));
+        let mut client = client.lock().unwrap();
+        let reader = client.reader();
+        client.rest_after(Duration::from_hours(1));
+        assert!(reader.is_some() && client.reader() == reader);
+        client.rest_after(Duration::ZERO);
+        assert_eq!(client.reader(), None);
+    }
+    assert_eq!(client.lock().unwrap().figures().ended, 0);
+}
+
 /// Check that a reader that cannot be started costs reports symbols, and says so.
 #[test]
 fn no_reader() {
