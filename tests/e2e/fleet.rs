@@ -258,6 +258,15 @@ fn a_machine_is_watched() {
     };
     assert!(pids.iter().all(|&pid| audited(pid) > 0), "{log}");
     assert!(!log.contains("Value of the watched"), "{log}");
+    // What somebody has wanted of it stands there, too.
+    for told in [
+        "`gwp-race fleet pause`",
+        "/pause is there",
+        "watched again",
+        "`gwp-race fleet ignore`",
+    ] {
+        assert!(log.contains(told), "{told}: {log}");
+    }
     let store = format!("sqlite:{}", scratch.path("lib/races.db").display());
     let mut list = Command::new(gwp_race());
     list.args(["races", "list", "--store", &store, "--format", "json"]);

@@ -227,3 +227,28 @@ fn another_gwp_race_is_named() {
     nix::sys::signal::kill(other, nix::sys::signal::Signal::SIGTERM).unwrap();
     assert!(watching.wait(LIMIT).unwrap().success());
 }
+
+/// Check that the journal of systemd is told the levels of messages, and nobody else is.
+#[test]
+fn levels_for_the_journal() {
+    use std::os::unix::fs::MetadataExt as _;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let about = file.as_file().metadata().unwrap();
+    let said = |inode| {
+        file.as_file().set_len(0).unwrap();
+        let mut command = Command::new(binary::gwp_race());
+        command.args([
+            "races",
+            "list",
+            "--store",
+            "sqlite:/no/such/folder/races.db",
+        ]);
+        command.env("JOURNAL_STREAM", format!("{}:{inode}", about.dev()));
+        command.stderr(file.reopen().unwrap());
+        assert!(!command.status().unwrap().success());
+        std::fs::read_to_string(file.path()).unwrap()
+    };
+    let [journal, other] = [about.ino(), about.ino() + 1].map(said);
+    assert!(journal.starts_with("<3>gwp-race: error: "), "{journal}");
+    assert!(other.starts_with("gwp-race: error: "), "{other}");
+}

@@ -2,8 +2,10 @@
 //! of message it is.
 
 use std::fmt;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::sync::OnceLock;
 
+use nix::sys::stat::fstat;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::FmtContext;
@@ -36,7 +38,29 @@ pub(super) fn tell_error(text: &str) {
 
 fn say(beginning: &str, text: &str) {
     // There is nobody to tell where standard error is closed.
-    let _ = writeln!(Stderr, "{beginning}{}", clean_message(text));
+    let mark = mark(beginning);
+    let _ = writeln!(Stderr, "{mark}{beginning}{}", clean_message(text));
+}
+
+/// What stands before the beginning of a message, so that systemd's journal knows its level (sd-daemon(3)); nothing where standard error is not the journal's.
+pub(super) fn mark(beginning: &str) -> &'static str {
+    match beginning {
+        _ if !is_journal() => "",
+        ERROR => "<3>",
+        WARNING => "<4>",
+        DEBUG => "<7>",
+        _ => "<6>",
+    }
+}
+
+/// Whether standard error is the journal's: `JOURNAL_STREAM` has device and inode of that, and is inherited by those who have another one (systemd.exec(5)).
+fn is_journal() -> bool {
+    static IS_JOURNAL: OnceLock<bool> = OnceLock::new();
+    *IS_JOURNAL.get_or_init(|| match std::env::var("JOURNAL_STREAM") {
+        Ok(stream) => fstat(io::stderr())
+            .is_ok_and(|file| stream == format!("{}:{}", file.st_dev, file.st_ino)),
+        Err(_) => false,
+    })
 }
 
 /// What is said of wrong arguments; nothing where clap tells something else, such as help.
@@ -71,7 +95,9 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        writer.write_str(beginning(*event.metadata().level()))?;
+        let beginning = beginning(*event.metadata().level());
+        writer.write_str(mark(beginning))?;
+        writer.write_str(beginning)?;
         context
             .field_format()
             .format_fields(writer.by_ref(), event)?;

@@ -3,7 +3,7 @@
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{self, PanicHookInfo};
 
-use super::messages::ERROR;
+use super::messages::{ERROR, mark};
 use crate::report::clean::clean_message;
 use crate::report::status_line::last_words;
 
@@ -23,7 +23,7 @@ fn text(process: &str, info: &PanicHookInfo<'_>) -> String {
     let text = format!(
         "{process} has panicked (thread {thread}{place}): {cause}; this is a fault of gwp-race's: please report it, with what -v says"
     );
-    let mut text = format!("{ERROR}{}\n", clean_message(&text));
+    let mut text = format!("{}{ERROR}{}\n", mark(ERROR), clean_message(&text));
     // `RUST_BACKTRACE` asks for it.
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {

@@ -111,7 +111,7 @@ impl Status {
         );
         let _ = writeln!(
             text,
-            "{} processes, {} of {} slots; leases {}, races {}, builds left alone {}; cost {:.1} s, otherwise {:.1} s, purse {:.2} s; memory {}",
+            "processes {}, slots taken {} of {}; leases {}, races {}, builds left alone {}; cost {:.1} s, otherwise {:.1} s, purse {:.2} s; memory {}",
             self.processes.len(),
             leased.count(),
             self.slots,
@@ -201,7 +201,7 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 6, "{text}");
         assert!(lines[0].ends_with(": watching"));
-        assert!(lines[1].starts_with("3 processes, 1 of 4 slots;"));
+        assert!(lines[1].starts_with("processes 3, slots taken 1 of 4;"));
         let pids = lines[3..]
             .iter()
             .map(|line| line.split_whitespace().next().unwrap());

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use super::{Daemon, lease::Lease, lease::Why};
-use crate::cli::fleet::{
-    control::{Answer, Question},
-    status::{LeaseStatus, ProcessStatus, Status},
+use crate::cli::{
+    fleet::{
+        control::{Answer, Question},
+        status::{LeaseStatus, ProcessStatus, Status},
+    },
+    messages::tell,
 };
 
 impl Daemon {
@@ -48,6 +51,10 @@ impl Daemon {
         self.roster.ignore(&who);
         self.forget(pid, Why::Ignored);
         self.is_urgent = true;
+        tell(&format!(
+            "process {pid} ({}) is let alone: somebody has said `gwp-race fleet ignore`",
+            who.exe
+        ));
         Answer::Done(format!("Process {pid} ({}) is let alone.", who.exe))
     }
 

@@ -309,8 +309,19 @@ impl Daemon {
         let now = self.now();
         self.is_urgent = true;
         match self.pause.change(now) {
-            Some(true) => self.scheduler.take(now, Event::Paused { until: None }),
-            Some(false) => self.scheduler.take(now, Event::Resumed),
+            Some(true) => {
+                self.scheduler.take(now, Event::Paused { until: None });
+                if self.pause.is_by_file() {
+                    let file = self.config.places.pause.display();
+                    tell(&format!("nobody is watched as long as {file} is there"));
+                } else {
+                    tell("nobody is watched: somebody has said `gwp-race fleet pause`");
+                }
+            }
+            Some(false) => {
+                self.scheduler.take(now, Event::Resumed);
+                tell("processes are watched again: the pause is over");
+            }
             None => {}
         }
     }
