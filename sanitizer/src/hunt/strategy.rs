@@ -147,6 +147,8 @@ pub struct Unexplained {
     pub variable: u64,
     /// The address of a byte of it that changes.
     pub byte: u64,
+    /// How long it is watched, if nothing ends that before.
+    pub at_most: Duration,
 }
 
 /// What a strategy proposes for a stopped thread.
@@ -303,9 +305,8 @@ pub trait Strategy {
     fn about(&mut self, _site: u64, _address: u64) {}
     /// A stall has lasted so long, whose outcome is told next.
     fn stalled(&mut self, _lasted: Duration) {}
-    /// A variable was watched so, for such a part of the time that was meant, 1 at most: where it was written, and how long after the
-    /// beginning.
-    fn watched(&mut self, _variable: u64, _part: f64, _writers: &[Conflict]) {}
+    /// A variable was watched so, so long: where it was written, and how long after the beginning.
+    fn watched(&mut self, _variable: u64, _lasted: Duration, _writers: &[Conflict]) {}
     /// Takes note of where threads were seen to execute, without being stopped.
     fn seen(&mut self, _pc: u64, _code: &dyn CodeView) {}
     /// There is more code than before; what was known is as it was.

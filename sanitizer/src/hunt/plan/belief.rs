@@ -329,6 +329,21 @@ fn rate(comes: f64) -> Gamma {
     }
 }
 
+/// How often a variable that changes is written, which was watched so long in vain, s.
+#[must_use]
+pub fn writes(watched_s: f64) -> Gamma {
+    /// For how long the prior holds, s.
+    const FIRST: f64 = 0.5;
+    // As above: nobody writes it within a time T with a probability of (t / (t + T))^n.
+    let nobody = 1.0 - Beta::prior(prior::CHANGES, 1.0).mean();
+    let left = nobody.powf(1.0 / prior::CHANGES_SHAPE);
+    let prior = Gamma {
+        events: prior::CHANGES_SHAPE,
+        time_s: FIRST * left / (1.0 - left),
+    };
+    prior.with(0.0, watched_s)
+}
+
 /// Whether another thread uses the bytes of a site at which nobody has looked.
 #[must_use]
 pub fn prior_of_use(around: &Circumstances) -> Beta {

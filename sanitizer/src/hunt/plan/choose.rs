@@ -12,24 +12,22 @@ use std::time::Duration;
 use super::{
     Planner,
     action::{Action, ActionId, Candidate, Deed, Then},
-    belief::{Belief, Circumstances},
+    belief::{Belief, Circumstances, writes},
     catalogue::{CLASSES, Number, is_new},
     counts::Counts,
     event::{AddressId, Event, SiteFacts, SiteId, StallEnd, What},
     pace::Pace,
-    posterior::Beta,
     prior,
     purse::Purse,
     trust::{KINDS, Kind, Trust},
     update::{Knowledge, stood::Means},
-    worth::{Advance, Guess, Plan, Price, best},
+    worth::{Advance, Guess, Plan, Price, best, best_watch},
 };
 use contest::{Choice, Contest};
 
 /// Sites that are thought about at a time, at most, of those whose bytes others use.
 const CONTENDED: usize = 16;
-/// How long a variable is watched for who writes it, and a sample waited for.
-const WATCH: Duration = Duration::from_millis(500);
+/// How long a sample is waited for.
 const SAMPLE: Duration = Duration::from_millis(30);
 
 /// See the module.
@@ -297,14 +295,12 @@ impl ByWorth {
         let yields = self.known.yields();
         for (&variable, counts) in &self.known.changing {
             let counts = counts.at(now, prior::HALF_LIFE);
-            let seen = Beta::prior(prior::CHANGES, 1.0).with(0.0, counts.unused);
-            let tells = seen.draw(&mut self.random) * yields / (1.0 + counts.used).powi(2);
+            let tells = yields / (1.0 + counts.used).powi(2);
+            let writes = writes(counts.waited_s).draw(&mut self.random);
+            let (worth, at_most) = best_watch(writes, tells, price);
             choices.push(Choice {
-                worth: tells / price.cost(WATCH.as_secs_f64(), price.wait_s),
-                deed: Deed::Watch {
-                    variable,
-                    at_most: WATCH,
-                },
+                worth,
+                deed: Deed::Watch { variable, at_most },
                 kind: None,
             });
         }

@@ -72,7 +72,8 @@ priors! {
     PROFILED = 0.3, "", "What a next profile tells of a site is worth so much of the last one, if somebody came in that.";
     PROFILED_NOBODY = 0.5, "", "The same, if nobody did.";
     PREEMPTED_TIME = 0.01, "s", "How long it takes to watch what a thread is about to access that is off its processor, which counts as much as a sample.";
-    CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen where it is watched.";
+    CHANGES = 0.5, "log-odds", "Who writes a variable that changes is seen in the first half second in which it is watched.";
+    CHANGES_SHAPE = 0.5, "writes", "How many writes that counts for.";
     TRUST = 1.0, "races", "How many races have to be expected of choices of one kind, until what has come of them counts as much as the model.";
     NEW_CODE = 4.0, "sites", "How many untried sites of functions are thought about that were not there when the program was watched before, for each one of others.";
     UNTOLD = 0.2, "", "The part of the decisions that goes by nothing that was seen when the program was watched before.";

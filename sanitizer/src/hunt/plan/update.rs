@@ -165,8 +165,10 @@ impl Knowledge {
                 self.looked(now, *site, users, late_s, hand);
             }
             What::Watched {
-                variable, writers, ..
-            } => self.watched(now, *variable, writers),
+                variable,
+                lasted,
+                writers,
+            } => self.watched(now, *variable, *lasted, writers),
             What::Profiled {
                 lasted,
                 arrivals,

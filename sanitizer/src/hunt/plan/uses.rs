@@ -184,13 +184,20 @@ impl Knowledge {
         }
     }
 
-    /// Who was seen to write a variable.
-    pub(super) fn watched(&mut self, now: f64, variable: VariableId, writers: &[Partner]) {
+    /// Who was seen to write a variable that was watched so long.
+    pub(super) fn watched(
+        &mut self,
+        now: f64,
+        variable: VariableId,
+        lasted: Duration,
+        writers: &[Partner],
+    ) {
         let counts = self.changing.entry(variable).or_default();
         *counts = counts.at(now, prior::HALF_LIFE);
-        match writers {
-            [] => counts.unused += 1.0,
-            _ => counts.used += 1.0,
+        if writers.is_empty() {
+            counts.waited_s += lasted.as_secs_f64();
+        } else {
+            counts.used += 1.0;
         }
         for writer in writers {
             self.count(now, writer.site, |counts| {

@@ -14,6 +14,9 @@ use super::{
 /// How long one may wait, hold and look, s. (No stall is longer than the engine allows.)
 const WAITS_S: [f64; 4] = [5e-3, 20e-3, 100e-3, 0.5];
 const HOLDS_S: [f64; 4] = [0.2e-3, 1e-3, 2.5e-3, 5e-3];
+/// Once a second is the rhythm of many clocks, and whoever waits a little longer than that meets them: where it is known that others use the bytes, and
+/// for who writes a variable that changes. What nobody has been seen to use is not worth so long a wait.
+const CLOCK_S: f64 = 1.2;
 /// How long a look lasts.
 pub const LOOK: Duration = Duration::from_millis(20);
 
@@ -74,6 +77,8 @@ pub struct Guess {
     pub mu: f64,
     /// Races that are to be expected by and by from what a look shows.
     pub look: f64,
+    /// Others were seen to use the bytes.
+    pub is_used: bool,
 }
 
 /// A value of what is unknown: one by chance, or without that what is to be expected.
@@ -128,6 +133,7 @@ impl Guess {
             in_time: 0.0,
             mu: 0.0,
             look: 0.0,
+            is_used: false,
         })
     }
 
@@ -167,6 +173,7 @@ impl Guess {
             in_time: shows / in_all.max(1e-12),
             mu,
             look: sigma * look,
+            is_used: belief.sigma.yes >= 1.0,
         })
     }
 
@@ -202,7 +209,7 @@ impl Bar {
         random: &mut fastrand::Rng,
     ) -> Option<Guess> {
         let lambda = at_hand.map_or(belief.lambda, |at_hand| at_hand.lambda);
-        let (comes, _) = lambda.within(WAITS_S[WAITS_S.len() - 1]);
+        let (comes, _) = lambda.within(CLOCK_S);
         // To wait costs at least this, however that is done; and to stop somebody who has come, if it is not watched in advance.
         let least = price.of_budget * (price.wait_s + comes * price.stop_s);
         let may = |brings: f64| comes * brings > self.0 * least;
@@ -292,7 +299,8 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
         wanted: advance.map(|advance| advance.address),
     };
     let ways = ways(guess, advance.is_some());
-    for wait in WAITS_S {
+    let longer = guess.is_used.then_some(CLOCK_S);
+    for wait in WAITS_S.into_iter().chain(longer) {
         // Then enough were let pass, or used what is watched.
         let passed = advance.map_or(0.0, |advance| advance.passed);
         let over = advance.map_or(wait, |_| (PASSED / passed).min(TRAPS / guess.mu));
@@ -321,6 +329,19 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
         }
     }
     best
+}
+
+/// How long to watch a variable for who writes it, which happens so often a second, and what that is worth where to know it brings so many races.
+#[must_use]
+pub fn best_watch(writes: f64, tells: f64, price: &Price) -> (f64, Duration) {
+    let of = |seconds: f64| {
+        let seen = 1.0 - (-writes * seconds).exp();
+        let worth = tells * seen / price.cost(seconds, price.wait_s);
+        (worth, Duration::from_secs_f64(seconds))
+    };
+    let all = [0.5, CLOCK_S].map(of).into_iter();
+    all.reduce(|best, other| if other.0 > best.0 { other } else { best })
+        .unwrap_or_default()
 }
 
 /// The best that can be done with a thread that stands at a site: what is to be expected of it in races, above what they would cost elsewhere,
@@ -381,6 +402,7 @@ mod tests {
         in_time: 0.8,
         mu: 200.0,
         look: 0.0,
+        is_used: true,
     };
 
     /// Check that more is worth more: who comes more often, races more likely, and meets others sooner; and that what is dearer is worth less.

@@ -40,11 +40,12 @@ impl Strategy for Planned {
                 (Step::Arrival(but.collect(), *at_most), Then::LetGo)
             }
             Deed::Preempted => (Step::Preempted, Then::LetGo),
-            Deed::Watch { variable, .. } => {
+            &Deed::Watch { variable, at_most } => {
                 let byte = self.code.known.variables.changed_byte(variable.0);
                 let watch = Unexplained {
                     variable: variable.0,
                     byte: byte.unwrap_or(variable.0),
+                    at_most,
                 };
                 (Step::Watch(watch), Then::LetGo)
             }
@@ -171,8 +172,8 @@ impl Strategy for Planned {
         self.diary.stalled(lasted);
     }
 
-    fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
-        self.diary.watched(variable, part, writers);
+    fn watched(&mut self, variable: u64, lasted: Duration, writers: &[Conflict]) {
+        self.diary.watched(variable, lasted, writers);
     }
 
     fn seen(&mut self, pc: u64, _: &dyn CodeView) {

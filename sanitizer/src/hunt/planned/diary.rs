@@ -9,9 +9,6 @@ use crate::hunt::{
 
 use super::code::Code;
 
-/// A variable is watched for so long, if nothing ends that before.
-const WATCHED: Duration = Duration::from_millis(500);
-
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Diary {
@@ -51,7 +48,7 @@ enum Entry {
     },
     Watched {
         variable: u64,
-        part: f64,
+        lasted: Duration,
         writers: Vec<Conflict>,
     },
 }
@@ -119,10 +116,10 @@ impl Diary {
         }
     }
 
-    pub(super) fn watched(&mut self, variable: u64, part: f64, writers: &[Conflict]) {
+    pub(super) fn watched(&mut self, variable: u64, lasted: Duration, writers: &[Conflict]) {
         self.entries.push(Entry::Watched {
             variable,
-            part,
+            lasted,
             writers: writers.to_vec(),
         });
     }
@@ -171,14 +168,14 @@ impl Diary {
                 }
                 Entry::Watched {
                     variable,
-                    part,
+                    lasted,
                     writers,
                 } => {
                     let writers = writers.into_iter();
                     let writers = writers.map(|writer| partner(writer, code, view));
                     told.push(What::Watched {
                         variable: VariableId(variable),
-                        lasted: WATCHED.mul_f64(part.clamp(0.0, 1.0)),
+                        lasted,
                         writers: writers.collect(),
                     });
                 }

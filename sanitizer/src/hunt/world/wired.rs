@@ -30,8 +30,6 @@ use super::{
 
 /// A stall is no shorter than this.
 const USUAL_STALL: Duration = Duration::from_micros(500);
-/// A variable is watched for so long.
-const WATCHED: Duration = Duration::from_millis(500);
 /// Housekeeping, and how many of them between two forgettings.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 const DECAY_ROUNDS: u32 = 10;
@@ -120,7 +118,7 @@ impl Wired {
             Step::Wait(wait) => self.wait(wait.at, wait.time),
             Step::Watch(unexplained) => Deed::Watch {
                 variable: variable_at(unexplained.variable),
-                at_most: WATCHED,
+                at_most: unexplained.at_most,
             },
             Step::Preempted => Deed::Preempted,
             Step::Arrival(but, at_most) => Deed::Arrival {
@@ -217,10 +215,9 @@ impl Planner for Wired {
                 lasted,
                 writers,
             } => {
-                let part = lasted.div_duration_f64(WATCHED).min(1.0);
                 let writers: Vec<_> = writers.iter().map(|writer| self.conflict(writer)).collect();
                 let variable = address_of(*variable);
-                self.strategy.watched(variable, part, &writers);
+                self.strategy.watched(variable, *lasted, &writers);
             }
             What::LetGo {
                 why: LetGo::Unsuitable,

@@ -14,21 +14,23 @@ use crate::kernel::process::{monotonic_ns, nanos};
 
 use super::{Doing, Waiting};
 
-/// How long it is watched, if nothing ends that before.
-const WATCHED: Duration = Duration::from_millis(500);
-
 /// A variable that is watched for who writes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Watching {
     variable: u64,
     since: u64,
     pub until: u64,
+    at_most: Duration,
 }
 
 impl Waiting {
     /// Watches who writes a variable, if the watchpoints can do that now.
     pub fn watch_for_writers(&mut self, rig: &mut Rig, unexplained: Unexplained) {
-        let Unexplained { variable, byte } = unexplained;
+        let Unexplained {
+            variable,
+            byte,
+            at_most,
+        } = unexplained;
         let since = self.begin_sharing(rig, NOBODY, RuntimeAddr(byte));
         let watchpoints = rig.arming.watchpoints();
         match watchpoints.watch_beside(RuntimeAddr(byte), 1, WatchKind::Writes) {
@@ -36,7 +38,8 @@ impl Waiting {
                 self.doing = Doing::Watching(Watching {
                     variable,
                     since,
-                    until: since.saturating_add(nanos(WATCHED)),
+                    until: since.saturating_add(nanos(at_most)),
+                    at_most,
                 });
             }
             Err(error) => {
@@ -60,17 +63,22 @@ impl Waiting {
             return;
         };
         self.doing = Doing::Nothing;
-        let Watching { variable, .. } = watching;
+        let Watching {
+            variable,
+            since,
+            at_most,
+            ..
+        } = watching;
         let control = rig.gates.control();
         control.sharing.address.store(0, SeqCst);
-        let part = if control.stall.traps.load(SeqCst) < TRAPS_PER_STALL {
-            let lasted = monotonic_ns().saturating_sub(watching.since);
-            Duration::from_nanos(lasted).div_duration_f64(WATCHED)
+        // As long as was meant, where it has trapped so often that the watchpoint was taken away: of when that was, nothing is known.
+        let lasted = if control.stall.traps.load(SeqCst) < TRAPS_PER_STALL {
+            Duration::from_nanos(monotonic_ns().saturating_sub(since)).min(at_most)
         } else {
-            1.0
+            at_most
         };
         let writers = rig.users();
         adviser.saw_writers(rig, variable, &writers);
-        adviser.strategy.watched(variable, part.min(1.0), &writers);
+        adviser.strategy.watched(variable, lasted, &writers);
     }
 }
