@@ -140,6 +140,12 @@ impl Drop for Daemon {
         // Its id may be another process's after it was waited for.
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = kill(self.pid(), Signal::SIGTERM);
+            let limit = Instant::now() + PATIENCE;
+            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < limit {
+                std::thread::sleep(POLL);
+            }
+            // One that hangs lets all go as well.
+            let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }

@@ -157,6 +157,7 @@ fn watch_by_fleet(
         );
         rates.push((paused, watched));
     }
+    let first_lease_s = told::first_lease(&told, daemon.began);
     let all = daemon.end()?;
     let seconds = |name: &str| status[name].as_f64().unwrap_or(f64::NAN);
     Ok(OfFleet {
@@ -166,7 +167,9 @@ fn watch_by_fleet(
             races,
         },
         served: Served::of(&status),
-        own_s: seconds("cost_s") + seconds("overhead_s"),
+        cost_s: seconds("cost_s"),
+        overhead_s: seconds("overhead_s"),
+        first_lease_s,
         leases: told::leases(&told),
         messages: told::messages(&all),
         rates,

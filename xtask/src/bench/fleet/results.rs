@@ -36,8 +36,11 @@ pub struct Watched {
 pub struct OfFleet {
     pub watched: Watched,
     pub served: Served,
-    /// Seconds that it has cost by its own account.
-    pub own_s: f64,
+    /// Seconds that its leases have cost by its own account, and what it has used otherwise.
+    pub cost_s: f64,
+    pub overhead_s: f64,
+    /// Seconds until the first lease began, if there was one.
+    pub first_lease_s: Option<f64>,
     pub leases: BTreeMap<String, Leases>,
     pub messages: BTreeMap<String, usize>,
     /// Requests a second, paused and watched.
@@ -123,10 +126,19 @@ impl Results {
         let mut row = |what: &str, value: String| {
             table.row(vec![what.to_owned(), value, "-".to_owned()]);
         };
-        let own = fleet.own_s / capacity_s * PERCENT;
+        let of_capacity = |seconds: f64| format!("{:.2}", seconds / capacity_s * PERCENT);
         row(
-            "cost by its own account, % of the machine",
-            format!("{own:.2}"),
+            "cost of leases by its own account, % of the machine",
+            of_capacity(fleet.cost_s),
+        );
+        row(
+            "what it has used otherwise, %",
+            of_capacity(fleet.overhead_s),
+        );
+        let first = fleet.first_lease_s;
+        row(
+            "the first lease, s",
+            first.map_or_else(|| "-".to_owned(), |first| format!("{first:.1}")),
         );
         let leases: usize = fleet.leases.values().map(|one| one.count).sum();
         row("leases that are over", leases.to_string());

@@ -59,12 +59,26 @@ pub struct Leases {
     pub caught: u64,
 }
 
-/// The leases of a log, by what has ended them; controls are none.
-pub fn leases(told: &str) -> BTreeMap<String, Leases> {
-    let mut all: BTreeMap<String, Leases> = BTreeMap::new();
+/// The leases of a log; controls are none.
+fn all_leases(told: &str) -> impl Iterator<Item = Value> {
     let lines = told.lines();
     let objects = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    for lease in objects.filter(|one| one["type"] == "lease" && one["control"] == false) {
+    objects.filter(|one| one["type"] == "lease" && one["control"] == false)
+}
+
+/// The seconds after which the first of them began that are over.
+pub fn first_lease(told: &str, began: SystemTime) -> Option<f64> {
+    let seconds = all_leases(told).filter_map(|lease| {
+        let time = humantime::parse_rfc3339(lease["began"].as_str()?).ok()?;
+        Some(time.duration_since(began).ok()?.as_secs_f64())
+    });
+    seconds.min_by(f64::total_cmp)
+}
+
+/// The leases of a log, by what has ended them.
+pub fn leases(told: &str) -> BTreeMap<String, Leases> {
+    let mut all: BTreeMap<String, Leases> = BTreeMap::new();
+    for lease in all_leases(told) {
         let why = lease["why"].as_str().unwrap_or("?").to_owned();
         let sum = all.entry(why).or_default();
         sum.count += 1;
@@ -157,7 +171,7 @@ mod tests {
     fn leases_and_messages() {
         let lease = |why: &str, control: bool| {
             format!(
-                "{{\"type\":\"lease\",\"why\":\"{why}\",\"control\":{control},\"lasted_s\":2.0,\"cost_s\":0.25,\"stalls\":3,\"caught\":1}}\n"
+                "{{\"type\":\"lease\",\"why\":\"{why}\",\"control\":{control},\"began\":\"1970-01-01T00:00:04Z\",\"lasted_s\":2.0,\"cost_s\":0.25,\"stalls\":3,\"caught\":1}}\n"
             )
         };
         let told = lease("spent", false)
@@ -165,6 +179,8 @@ mod tests {
             + &lease("quiet", false)
             + &lease("quiet", true)
             + "gwp-race: 17 processes\ngwp-race: 18 processes\n\n";
+        assert_eq!(first_lease(&told, UNIX_EPOCH), Some(4.0));
+        assert_eq!(first_lease(&lease("quiet", true), UNIX_EPOCH), None);
         let leases = leases(&told);
         assert_eq!(leases.len(), 2);
         let spent = Leases {
