@@ -136,7 +136,10 @@ fn watch_by_fleet(
     let daemon = Daemon::start(gwp_race, &options.budgets, &pattern(), folder)?;
     let mut usage = Usage::of(vec![daemon.pid()]);
     let watched = usage.watch_until(begun + Duration::from_secs_f64(options.seconds));
-    watched.with_context(|| daemon.told().unwrap_or_default())?;
+    watched.with_context(|| {
+        let told = daemon.told().unwrap_or_default();
+        format!("while the daemon watched, which has said: {told}")
+    })?;
     let (told, status) = (daemon.told()?, daemon.status()?);
     let races = Races::of(&told, plan, daemon.began);
 
