@@ -4,13 +4,17 @@ use std::{fs, path::Path};
 
 use nix::unistd::Pid;
 
-/// The children of a process with one thread that forks: its first.
+/// The children of a process, whichever of its threads has started them.
 pub fn of(pid: Pid) -> Vec<Pid> {
-    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let list = list.unwrap_or_default();
-    list.split_whitespace()
-        .filter_map(|pid| pid.parse().ok().map(Pid::from_raw))
-        .collect()
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut children = Vec::new();
+    for thread in threads.into_iter().flatten().flatten() {
+        let list = fs::read_to_string(thread.path().join("children"));
+        let list = list.unwrap_or_default();
+        let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+        children.extend(pids.map(Pid::from_raw));
+    }
+    children
 }
 
 /// Those of them that execute this file. gwp-race has other children too: its own helpers.
@@ -35,4 +39,29 @@ pub fn family(top: Pid) -> Vec<Pid> {
         known.extend(of(pid));
     }
     known
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Check that a child of a thread that is not the first one is found.
+    #[test]
+    fn of_any_thread() {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let (is_found, mut child) = std::thread::scope(|scope| {
+            let found = scope.spawn(|| {
+                let child = command.spawn().unwrap();
+                let pid = Pid::from_raw(child.id().cast_signed());
+                (of(Pid::this()).contains(&pid), child)
+            });
+            found.join().unwrap()
+        });
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(is_found);
+    }
 }

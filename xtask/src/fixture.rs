@@ -26,6 +26,16 @@ pub fn compile(kind: &str, name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
+/// The same with these macros defined (`NAME` or `NAME=VALUE`), into `target/KIND/OUTPUT`.
+pub fn compile_defined(kind: &str, name: &str, out: &str, macros: &[String]) -> Result<PathBuf> {
+    let program = output(kind, out)?;
+    let mut clang = clang(&program);
+    clang.args(macros.iter().map(|one| format!("-D{one}")));
+    clang.arg(format!("tests/fixtures/{kind}/{name}.c"));
+    build(clang)?;
+    Ok(program)
+}
+
 /// The same with everything that it needs inside, into `target/KIND/NAME-static`.
 pub fn compile_static(kind: &str, name: &str) -> Result<PathBuf> {
     let program = output(kind, &format!("{name}-static"))?;

@@ -8,6 +8,7 @@ mod costs;
 mod detect;
 mod detection;
 mod figure;
+mod fleet;
 mod gaps;
 mod inspect;
 mod locks;
@@ -47,6 +48,8 @@ pub enum Bench {
     Real(real::Options),
     /// What planners find in simulated programs; the tables and the picture of docs/planner.md.
     World(world::Options),
+    /// A machine with a thousand processes, watched by one daemon, and by an `attach` of each of some of them.
+    Fleet(fleet::Options),
     /// Loading and searching the metadata of a very large program.
     Metadata,
     /// Reading the tables of a very large program with `inspect`, and with LLVM's own tool.
@@ -65,6 +68,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Yield(options) => yields::run(options),
         Bench::Real(options) => real::run(options),
         Bench::World(options) => world::run(options),
+        Bench::Fleet(options) => fleet::run(options),
         Bench::Metadata => metadata::run(),
         Bench::Inspect(options) => inspect::run(options),
     }

@@ -11,9 +11,12 @@ pub fn races(report: &str) -> impl Iterator<Item = Value> {
 
 /// The pairs of functions in a report, in its order.
 pub fn reported(report: &str) -> Vec<[String; 2]> {
-    races(report)
-        .map(|race| [0, 1].map(|index| function(&race["accesses"][index])))
-        .collect()
+    races(report).map(|race| pair(&race)).collect()
+}
+
+/// The pair of functions of a race.
+pub fn pair(race: &Value) -> [String; 2] {
+    [0, 1].map(|index| function(&race["accesses"][index]))
 }
 
 /// The last part of the name of an access's innermost function: `increments::add(unsigned)` is `add`.
