@@ -35,6 +35,8 @@ mod wait;
 pub mod wired;
 
 #[cfg(test)]
+mod clocks;
+#[cfg(test)]
 mod leases;
 #[cfg(test)]
 mod tests;
