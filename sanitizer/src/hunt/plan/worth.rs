@@ -17,6 +17,20 @@ const HOLDS_S: [f64; 4] = [0.2e-3, 1e-3, 2.5e-3, 5e-3];
 /// Once a second is the rhythm of many clocks, and whoever waits a little longer than that meets them: where it is known that others use the bytes, and
 /// for who writes a variable that changes. What nobody has been seen to use is not worth so long a wait.
 const CLOCK_S: f64 = 1.2;
+/// Whether others were seen to use the bytes of a site.
+fn is_used(belief: &Belief) -> bool {
+    belief.sigma.yes >= 1.0
+}
+
+/// The longest wait at a site.
+const fn longest_wait(is_used: bool) -> f64 {
+    if is_used {
+        CLOCK_S
+    } else {
+        WAITS_S[WAITS_S.len() - 1]
+    }
+}
+
 /// How long a look lasts.
 pub const LOOK: Duration = Duration::from_millis(20);
 
@@ -173,7 +187,7 @@ impl Guess {
             in_time: shows / in_all.max(1e-12),
             mu,
             look: sigma * look,
-            is_used: belief.sigma.yes >= 1.0,
+            is_used: is_used(belief),
         })
     }
 
@@ -209,7 +223,7 @@ impl Bar {
         random: &mut fastrand::Rng,
     ) -> Option<Guess> {
         let lambda = at_hand.map_or(belief.lambda, |at_hand| at_hand.lambda);
-        let (comes, _) = lambda.within(CLOCK_S);
+        let (comes, _) = lambda.within(longest_wait(is_used(belief)));
         // To wait costs at least this, however that is done; and to stop somebody who has come, if it is not watched in advance.
         let least = price.of_budget * (price.wait_s + comes * price.stop_s);
         let may = |brings: f64| comes * brings > self.0 * least;
@@ -299,8 +313,9 @@ pub fn best(guess: &Guess, price: &Price, advance: Option<Advance>) -> Plan {
         wanted: advance.map(|advance| advance.address),
     };
     let ways = ways(guess, advance.is_some());
-    let longer = guess.is_used.then_some(CLOCK_S);
-    for wait in WAITS_S.into_iter().chain(longer) {
+    let longest = longest_wait(guess.is_used);
+    let shorter = WAITS_S.into_iter().filter(|wait| *wait < longest);
+    for wait in shorter.chain([longest]) {
         // Then enough were let pass, or used what is watched.
         let passed = advance.map_or(0.0, |advance| advance.passed);
         let over = advance.map_or(wait, |_| (PASSED / passed).min(TRAPS / guess.mu));
@@ -453,9 +468,10 @@ mod tests {
         }
         let unknown = rare(0.1, 0.01);
         assert!(best(&unknown, &rich, None).at_most <= Duration::from_millis(20));
+        let longest = |is_used| best(&Guess { is_used, ..unknown }, &poor, None).at_most;
         assert_eq!(
-            best(&unknown, &poor, None).at_most,
-            Duration::from_millis(500)
+            [false, true].map(longest),
+            [0.5, CLOCK_S].map(Duration::from_secs_f64)
         );
         let held = |mu| match best(&Guess { mu, ..GUESS }, &PRICE, None).then {
             Then::Hold { at_most, .. } => at_most,
