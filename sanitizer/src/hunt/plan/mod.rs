@@ -16,6 +16,7 @@ pub mod event;
 pub mod id;
 mod lists;
 pub mod log;
+mod news;
 mod pace;
 pub mod posterior;
 pub mod prior;

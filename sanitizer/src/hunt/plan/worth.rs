@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{
     action::Then,
-    belief::{AtHand, Belief, News},
+    belief::{AtHand, Belief},
     event::AddressId,
+    news::News,
     posterior::{Beta, Gamma},
     prior,
     purse::Purse,
