@@ -1,5 +1,7 @@
 //! Probes that stand: who comes is counted and can be stopped, and what is hot does not stay.
 
+use std::collections::BTreeSet;
+
 use gwp_race_abi::{Counter, EVENT_HOT, delivery, phase, probes::HOT_HITS};
 
 use super::*;
@@ -210,7 +212,7 @@ fn places_have_owners() {
     };
     let (mut target, gates, mut first) = watched();
     let some = target.many(0, 8);
-    let tags: Vec<u32> = some.iter().map(|probe| probe.tag).collect();
+    let tags: BTreeSet<u32> = some.iter().map(|probe| probe.tag).collect();
     let mut had_to_wait = 0;
     for _ in 0..5 {
         for _ in 0..3 {
@@ -218,10 +220,14 @@ fn places_have_owners() {
         }
         drop(first);
         let mut next = Probes::load(&gates, WorkClock::of_share(1)).unwrap();
+        // The places become free one after the other: some may be had before others are.
+        let mut stands = BTreeSet::new();
         loop {
-            next.stand(target.standing(some.clone())).unwrap();
-            let change = next_change(&mut next);
-            if change.stands == tags {
+            let missing = some.iter().filter(|probe| !stands.contains(&probe.tag));
+            let missing = missing.copied().collect();
+            next.stand(target.standing(missing)).unwrap();
+            stands.extend(next_change(&mut next).stands);
+            if stands == tags {
                 break;
             }
             had_to_wait += 1;
