@@ -355,7 +355,7 @@ pub fn best_watch(writes: f64, tells: f64, price: &Price) -> (f64, Duration) {
         let worth = tells * seen / price.cost(seconds, price.wait_s);
         (worth, Duration::from_secs_f64(seconds))
     };
-    let all = [0.5, CLOCK_S].map(of).into_iter();
+    let all = [false, true].map(longest_wait).map(of).into_iter();
     all.reduce(|best, other| if other.0 > best.0 { other } else { best })
         .unwrap_or_default()
 }

@@ -20,7 +20,6 @@ pub struct Watching {
     variable: u64,
     since: u64,
     pub until: u64,
-    at_most: Duration,
 }
 
 impl Waiting {
@@ -39,7 +38,6 @@ impl Waiting {
                     variable,
                     since,
                     until: since.saturating_add(nanos(at_most)),
-                    at_most,
                 });
             }
             Err(error) => {
@@ -66,17 +64,17 @@ impl Waiting {
         let Watching {
             variable,
             since,
-            at_most,
-            ..
+            until,
         } = watching;
         let control = rig.gates.control();
         control.sharing.address.store(0, SeqCst);
         // As long as was meant, where it has trapped so often that the watchpoint was taken away: of when that was, nothing is known.
-        let lasted = if control.stall.traps.load(SeqCst) < TRAPS_PER_STALL {
-            Duration::from_nanos(monotonic_ns().saturating_sub(since)).min(at_most)
+        let ended = if control.stall.traps.load(SeqCst) < TRAPS_PER_STALL {
+            monotonic_ns().min(until)
         } else {
-            at_most
+            until
         };
+        let lasted = Duration::from_nanos(ended.saturating_sub(since));
         let writers = rig.users();
         adviser.saw_writers(rig, variable, &writers);
         adviser.strategy.watched(variable, lasted, &writers);
