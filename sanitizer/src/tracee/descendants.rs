@@ -74,7 +74,7 @@ impl Descendants {
 }
 
 /// The living children of all threads.
-fn children(pid: Pid) -> Vec<Pid> {
+pub(super) fn children(pid: Pid) -> Vec<Pid> {
     let tids = threads::list(pid).unwrap_or_default();
     let of = tids.into_iter().map(|tid| threads::children(pid, tid));
     of.flatten().collect()

@@ -2,7 +2,7 @@
 
 use nix::unistd::Pid;
 
-use super::{procfs, threads};
+use super::{descendants::children, procfs};
 
 /// What a process takes, bytes: its share of each page (PSS). Where that may not be known, as of another process that keeps itself private, what it has written or shares by memory alone
 /// (`RssAnon` and `RssShmem` of proc_pid_status(5)), each page counted whole. Nothing of one that has ended.
@@ -29,9 +29,7 @@ pub fn all_below(pid: Pid) -> Vec<Pid> {
     while let Some(&parent) = all.get(next)
         && all.len() < MOST
     {
-        for tid in threads::list(parent).unwrap_or_default() {
-            all.extend(threads::children(parent, tid));
-        }
+        all.extend(children(parent));
         next += 1;
     }
     all
