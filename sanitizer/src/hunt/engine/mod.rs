@@ -233,9 +233,23 @@ impl Engine {
             self.tend_wait(now)?;
         }
         if self.upkeep.schedule.begins_round(now) {
+            self.void_lost_claim(now);
             self.housekeeping()?;
         }
         Ok(())
+    }
+
+    /// Declares a claim void whose stop was lost: the thread blocks the signal by now, or has thrown it away. The gates do so as well, but only where a
+    /// thread comes to them that can be stopped; when all others are let alone, none does, and none is taken back as long as somebody is claimed.
+    fn void_lost_claim(&mut self, now: u64) {
+        let control = self.rig.gates.control();
+        if self.sampler.state.is_idle() && self.rig.gates.phase().is(phase::CLAIMED) {
+            let since = control.claim.time_ns.load(SeqCst);
+            if now.saturating_sub(since) > nanos(CLAIM_TIME) {
+                self.sampler
+                    .void_claim(&self.rig, control.claim.owner.load(SeqCst) as u32);
+            }
+        }
     }
 
     /// Ends a wait that has lasted long enough, and begins the next one, or looks after the program where that is due.
@@ -254,15 +268,7 @@ impl Engine {
         self.sampler
             .waiting
             .end_watching(&mut self.rig, &mut self.adviser);
-        let control = self.rig.gates.control();
-        if self.rig.gates.phase().is(phase::CLAIMED) {
-            let since = control.claim.time_ns.load(SeqCst);
-            if now.saturating_sub(since) > nanos(CLAIM_TIME) {
-                // Its stop was lost: the thread blocks the signal by now, or has thrown it away.
-                self.sampler
-                    .void_claim(&self.rig, control.claim.owner.load(SeqCst) as u32);
-            }
-        }
+        self.void_lost_claim(now);
         if !self.rig.gates.phase().is(phase::IDLE) || !self.upkeep.schedule.has_begun() {
             self.sampler.waiting.rest();
             return Ok(());
