@@ -4,6 +4,10 @@
 //! ten minutes. So whatever the owner does, and whenever it is spent, what is spent in any ten minutes is at most `rate` of the CPU time in them, and
 //! `ahead` of that in the busiest ten minutes that end within them: of an owner that works steadily, `rate + ahead`. One that has fallen idle
 //! for ten minutes has nothing left that could be spent.
+//!
+//! An owner that uses little earns so little that this would never pay for anything: to begin costs as much as all that is saved. So whoever saves less than [`SMALL`] may save
+//! all that was earned in the last ten minutes, up to that; and no ten minutes cost more than `rate + ahead` of the busiest ten that end within them, since what was spent in
+//! the last ten is remembered.
 
 use std::time::Duration;
 
@@ -13,6 +17,13 @@ pub const WINDOW: Duration = Duration::from_secs(600);
 const PIECES: usize = 10;
 /// Microseconds of a piece.
 const PIECE_US: u64 = WINDOW.as_micros() as u64 / PIECES as u64;
+
+/// What a purse may hold in any case, as far as it was earned in the last ten minutes.
+pub const SMALL: Duration = Duration::from_millis(30);
+/// Pieces of the window in which spending is remembered: one more, as the first one is over only in part.
+const SPENT_PIECES: usize = PIECES + 1;
+/// Microseconds of which spending is remembered as a number.
+const SPENT_US: u64 = 250;
 
 /// A share in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +47,8 @@ impl Millionths {
 pub struct Purse {
     rate: Millionths,
     ahead: Millionths,
+    /// What was spent in the piece of time that is going on and in those before, in [`SPENT_US`], rounded up; by the number of the piece.
+    spent: [u16; SPENT_PIECES],
     /// Microseconds; less than 0 where a lease has cost more than there was, which the last stall of it may.
     left_us: i64,
     /// Milliseconds of CPU time in the piece of time that is going on, and in those before; by the number of the piece.
@@ -53,6 +66,7 @@ impl Purse {
         Self {
             rate: Millionths::of(rate),
             ahead: Millionths::of(ahead),
+            spent: [0; SPENT_PIECES],
             left_us: 0,
             used_ms: [0; PIECES],
             piece: 0,
@@ -76,14 +90,21 @@ impl Purse {
 
     /// Something was spent.
     pub fn spend(&mut self, cost: Duration) {
-        self.left_us = self.left_us.saturating_sub(micros(cost).cast_signed());
+        let us = micros(cost);
+        self.left_us = self.left_us.saturating_sub(us.cast_signed());
+        let piece = self.piece as usize % SPENT_PIECES;
+        if let Some(spent) = self.spent.get_mut(piece) {
+            let more = u16::try_from(us.div_ceil(SPENT_US)).unwrap_or(u16::MAX);
+            *spent = spent.saturating_add(more);
+        }
     }
 
     /// What may be spent now.
     pub fn left(&mut self, now: Duration) -> Duration {
         self.go_to(now);
         self.left_us = self.left_us.min(self.most_us());
-        Duration::from_micros(u64::try_from(self.left_us).unwrap_or(0))
+        let left_us = self.left_us.min(self.allowed_us());
+        Duration::from_micros(u64::try_from(left_us).unwrap_or(0))
     }
 
     /// CPU time that the owner has used in the last ten minutes, or a little less than those.
@@ -94,7 +115,17 @@ impl Purse {
     }
 
     fn most_us(&self) -> i64 {
-        self.ahead.times(micros(self.used_lately()))
+        let used = micros(self.used_lately());
+        let small = self.rate.times(used).min(micros(SMALL).cast_signed());
+        self.ahead.times(used).max(small)
+    }
+
+    /// What may be spent of the ten minutes that end now.
+    fn allowed_us(&self) -> i64 {
+        let used = micros(self.used_lately());
+        let spent: u64 = self.spent.iter().map(|&spent| u64::from(spent)).sum();
+        let all = self.rate.times(used) + self.ahead.times(used);
+        all - (spent * SPENT_US).cast_signed()
     }
 
     /// Forgets what was used before the last ten minutes. It remembers less than those, never more, which is on the safe side.
@@ -105,6 +136,13 @@ impl Purse {
             let place = (piece - number) as usize % PIECES;
             if let Some(used) = self.used_ms.get_mut(place) {
                 *used = 0;
+            }
+        }
+        let gone = piece.saturating_sub(self.piece).min(SPENT_PIECES as u32);
+        for number in 0..gone {
+            let place = (piece - number) as usize % SPENT_PIECES;
+            if let Some(spent) = self.spent.get_mut(place) {
+                *spent = 0;
             }
         }
         self.piece = self.piece.max(piece);
@@ -181,7 +219,9 @@ mod tests {
                 let used = |to: f64| within(to - window, to).map(|one| one.1).sum::<f64>();
                 let cost: f64 = within(end - window, end).map(|one| one.2).sum();
                 let busiest = within(end - window, end).map(|one| used(one.0)).fold(0.0, f64::max);
-                prop_assert!(cost <= RATE * used(end) + AHEAD * busiest + 1e-3, "{cost} {busiest}");
+                let small = SMALL.as_secs_f64().min((RATE + AHEAD) * busiest);
+                let most = (RATE * used(end) + AHEAD * busiest).max(small + RATE * used(end));
+                prop_assert!(cost <= most.min((RATE + AHEAD) * busiest) + 1e-3, "{cost} {busiest}");
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{SHORTEST, record::Record};
+use super::{LEAST, SHORTEST, record::Record};
 use crate::fleet::purse::Purse;
 
 /// A process that lives no longer than this lives shortly.
@@ -16,8 +16,6 @@ const KNOWN: u32 = 3;
 const FRESH: f64 = 0.2;
 /// Promise below which a short life is no reason for hurry.
 const PROMISING: f64 = 0.2;
-/// The least that a lease needs.
-const LEAST: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -32,6 +32,8 @@ use lottery::Ticket;
 pub const SHORTEST: Duration = Duration::from_secs(2);
 /// See [`SHORTEST`].
 pub const LONGEST: Duration = Duration::from_secs(60);
+/// The least that a lease needs. To begin one costs some 5 ms, and to stop a thread 1 to 4: with less there would be hardly anything but beginnings.
+const LEAST: Duration = Duration::from_millis(20);
 /// A lease in which nothing new has come for so long is over.
 const QUIET: Duration = Duration::from_secs(10);
 /// What a process or the machine may save, as a share of its budget: with it none has over 1.2 % in any ten minutes where 1 % is the budget.

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use super::{SHORTEST, event::BuildId};
+use super::{LEAST, SHORTEST, event::BuildId};
 use crate::fleet::purse::Purse;
 
 /// How fast what was seen of activity is forgotten: a look counts as much as all before it.
 const FRESH: f32 = 0.5;
-/// The least that a lease needs: with less it could not pay for a single sample.
-const LEAST: Duration = Duration::from_millis(2);
 
 /// See the module. A machine has thousands of them.
 #[derive(Clone, Debug)]

@@ -79,6 +79,29 @@ fn a_small_machine_pays_no_more() {
     }
 }
 
+/// Check that where all processes use little, leases are worth their beginnings, each of them has one, and none pays more than it is to.
+#[test]
+fn small_processes_are_worth_it() {
+    const WORKING: u32 = 200;
+    let mut world = World::new(Settings::default(), 2, 8);
+    for number in 0..1000u32 {
+        let load = if number < WORKING { 0.005 } else { 0.0 };
+        world.start(BuildId(number % 50), Load::Steady(load), None);
+    }
+    world.run_until(secs(6 * 3600));
+    let (cost, leases) = world.cost_of_leases();
+    let each = cost / f64::from(leases);
+    let beginning = world::BEGINNING.as_secs_f64();
+    assert!(each >= 3.0 * beginning, "{each} s, {leases} times");
+    for one in world.simulated().filter(|one| one.uses_at_least(0.005)) {
+        assert!(one.leases > 0, "{:?}", one.id);
+    }
+    for (process, worst) in world.process_excess() {
+        assert!(worst <= 0.0, "{process:?} {worst}");
+    }
+    world.assert_host_is_spared();
+}
+
 /// Check that processes which live shortly are leased at once as soon as it is known that they do and others of their build have left something, also where all slots are taken, and
 /// that all of them together pay no more than they are to.
 #[test]

@@ -3,13 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::fleet::{
-    purse::WINDOW,
+    purse::{SMALL, WINDOW},
     schedule::{Action, BuildId, Event, ProcessId, Reason, Scheduler},
     settings::Settings,
 };
 
 /// The last stall of a lease may cost so much more than was left.
 const STALL: Duration = Duration::from_millis(1);
+/// What it costs to begin a lease.
+pub const BEGINNING: Duration = Duration::from_millis(5);
 /// How often processes without a lease are looked at.
 const LOOKS: u64 = 60;
 /// How likely something new comes of a lease in a step.
@@ -166,6 +168,13 @@ impl World {
         all.find(|one| one.id == process)?.leased_at
     }
 
+    /// What all leases have cost, in seconds, and how many there were.
+    pub fn cost_of_leases(&self) -> (f64, u32) {
+        let pieces = self.simulated().flat_map(|one| one.log.values());
+        let leases = self.simulated().map(|one| one.leases);
+        (pieces.map(|one| one.1).sum(), leases.sum())
+    }
+
     /// CPU time and cost of all processes of a build, in seconds.
     pub fn of_build(&self, build: BuildId) -> (f64, f64) {
         let of_build = self.simulated().filter(|one| one.build == build);
@@ -237,7 +246,8 @@ impl World {
         one.go_to(now);
         let Some(lease) = &mut one.lease else { return };
         let rest = lease.most.as_secs_f64() - lease.spent;
-        let mut cost = (lease.share * lease.cpu - lease.spent).min(rest).max(0.0);
+        let earned = lease.share * lease.cpu + BEGINNING.as_secs_f64();
+        let mut cost = (earned - lease.spent).min(rest).max(0.0);
         if cost > 0.0 && cost == rest {
             cost += STALL.as_secs_f64();
         }
@@ -319,7 +329,9 @@ impl World {
                 }
                 // Each lease may end with a stall more than it had.
                 let slack = STALL.as_secs_f64() * f64::from(one.leases.min(60));
-                cost - RATE * used - AHEAD * busiest - slack
+                let steady = RATE * used + AHEAD * busiest;
+                let small = (RATE * used + SMALL.as_secs_f64()).min((RATE + AHEAD) * busiest);
+                cost - steady.max(small) - slack
             });
             (one.id, excess.fold(f64::MIN, f64::max))
         })
