@@ -13,6 +13,9 @@ use super::maps::{Mapping, Maps};
 use super::threads;
 use crate::kernel::foreign::{About, ForeignError, ForeignFile, Purpose, Root, Via};
 
+/// So many modules are looked at, more than the gates can hold, and so many files at most for whether they are worth that.
+pub(super) const MODULES: usize = 1 << 10;
+
 /// Why a mapped file cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MappedFileError {
@@ -157,7 +160,7 @@ pub struct CodeFiles {
 }
 
 /// The files whose code a process has mapped, each once, in the order of their addresses. Those that cannot be reached are
-/// left out.
+/// left out, and so are those behind the first [`MODULES`]: a process may have mapped as many as it likes, and each takes whoever looks some time.
 ///
 /// # Errors
 /// Fails when the process is gone.
@@ -171,6 +174,9 @@ pub fn code_files(pid: Pid, purpose: Purpose) -> Result<CodeFiles, TargetError> 
             mapping.perms.exec && mapping.is_file() && seen.insert((mapping.dev, mapping.inode));
         if !is_new {
             continue;
+        }
+        if seen.len() > MODULES {
+            break;
         }
         match reach.locate(mapping) {
             Ok(file) => files.found.push(CodeFile {
@@ -280,5 +286,44 @@ impl Reach {
             end: mapping.end.0,
         };
         Ok(found(path, via, file, deleted.is_some()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::tracee::testing::{Child, compile};
+
+    /// Check that of a process which has mapped code from many files so many are looked at and no more.
+    #[test]
+    fn many_code_files() {
+        const SOURCE: &str = r#"
+            #include <fcntl.h>
+            #include <stdio.h>
+            #include <sys/mman.h>
+            #include <unistd.h>
+            int main(int count, char **arguments) {
+                for (int i = 0; i < 1100; i++) {
+                    char name[16];
+                    snprintf(name, sizeof name, "code%d", i);
+                    int file = open(name, O_RDWR | O_CREAT, 0600);
+                    if (ftruncate(file, 4096) < 0) return 1;
+                    void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+                    if (code == MAP_FAILED) return 2;
+                    close(file);
+                }
+                puts("ready");
+                fflush(stdout);
+                pause();
+            }"#;
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new(compile(dir.path(), "program", SOURCE, &[]));
+        command.current_dir(dir.path());
+        let child = Child::start(dir, command);
+        child.wait_for_line("ready");
+        let files = code_files(child.pid(), Purpose::Promptly).unwrap();
+        assert_eq!(files.found.len(), MODULES);
     }
 }

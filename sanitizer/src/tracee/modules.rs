@@ -19,14 +19,13 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::mapped_file::{FileIdentity, MappedFile, Reach};
+use super::mapped_file::{FileIdentity, MODULES, MappedFile, Reach};
 use super::maps::{Mapping, Maps};
 use super::{memory, procfs, threads};
 use crate::addr::RuntimeAddr;
 use crate::image::Image;
 use crate::kernel::foreign::{About, Purpose, Via};
 use bias::{load_bias, loaded_range};
-use unreadable::MODULES;
 
 pub use module::Module;
 pub use unreadable::{ModuleError, Unreadable};

@@ -5,11 +5,8 @@ use std::sync::Arc;
 
 use crate::addr::RuntimeAddr;
 use crate::image::ImageError;
-use crate::tracee::mapped_file::MappedFileError;
+use crate::tracee::mapped_file::{MODULES, MappedFileError};
 use crate::tracee::maps::Mapping;
-
-/// So many modules are looked at, more than the gates can hold.
-pub(super) const MODULES: usize = 1 << 10;
 
 /// Why code that is mapped from a file is not a module.
 #[derive(Debug, thiserror::Error)]
