@@ -29,7 +29,7 @@ static CONTROL: Array<Control, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 #[btf_map]
 static DULL: LruHashMap<FileKey, FileState, MOST_FILES> = LruHashMap::new();
 
-/// The processes that were told of, until user space says that they are of no interest, or they end.
+/// The processes that were told of, or of which user space has said that they are of interest, until it says that they are not, or they end.
 #[btf_map]
 static TOLD: HashMap<u32, u32, MOST_PROCESSES> = HashMap::new();
 
@@ -59,10 +59,9 @@ fn discovery_exec(ctx: RawTracePointContext) -> i32 {
     let Some(pid) = namespace(control).process_of(&control.offsets, current()) else {
         return 0;
     };
-    if is_dull(&file) {
+    // Of who was told of before user space must hear: it takes him for a process of the program of before.
+    if is_dull(&file) && TOLD.remove(pid).is_err() {
         atomic::add(&control.dropped, 1);
-        // It may have executed something else before.
-        let _ = TOLD.remove(pid);
         return 0;
     }
     let parent = read_kernel::<u64>(current(), control.offsets.task_parent)

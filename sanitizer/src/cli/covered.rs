@@ -10,7 +10,7 @@ use super::asked::{Asked, AskedFiles};
 use crate::{
     kernel::{
         executed::{Executed, Search},
-        foreign::Purpose,
+        foreign::{About, Purpose},
     },
     pcmeta::Metadata,
     reader::copier::Question,
@@ -45,6 +45,8 @@ impl From<Asked> for Covered {
 pub struct CoveredFiles {
     purpose: Purpose,
     known: HashMap<tracee::FileIdentity, bool>,
+    /// Those of the process that was looked at last.
+    last: Vec<tracee::FileIdentity>,
     asked: AskedFiles,
 }
 
@@ -62,6 +64,7 @@ impl CoveredFiles {
         Self {
             purpose,
             known: HashMap::new(),
+            last: Vec::new(),
             asked: AskedFiles::default(),
         }
     }
@@ -71,6 +74,7 @@ impl CoveredFiles {
     pub fn are_in(&mut self, pid: u32) -> Covered {
         let files = tracee::code_files(Pid::from_raw(pid.cast_signed()), self.purpose);
         let files = files.unwrap_or_default();
+        self.last = files.found.iter().map(|file| file.identity).collect();
         if files.found.iter().any(|file| self.is_covered(file)) {
             return Covered::Is(true);
         }
@@ -82,6 +86,15 @@ impl CoveredFiles {
             }
             None => Covered::Is(false),
         }
+    }
+
+    /// Whether a file that was executed was among those of the process that was looked at last, and is known to carry none: since it was told of, the process may have
+    /// executed another one.
+    #[must_use]
+    pub fn has_seen_none_in(&self, executed: &Executed) -> bool {
+        let seen = self.last.iter();
+        let mut without = seen.filter(|identity| self.known.get(*identity) == Some(&false));
+        without.any(|&(_, inode, size, changed, _)| executed.has(inode, size, changed))
     }
 
     /// Waits until it is known what was asked about. May be given up at any time.
@@ -136,11 +149,16 @@ impl CoveredFiles {
         if let Some(&known) = self.known.get(&file.identity) {
             return known;
         }
-        // What cannot be read can be watched no better.
-        let covered = file
-            .open(self.purpose)
-            .is_ok_and(|open| Metadata::is_carried_by_file(open, file.path()));
-        self.remember(file.identity, covered);
+        // What cannot be read can be watched no better. That is not remembered: its process may have ended meanwhile, and others execute it.
+        let Ok(open) = file.open(self.purpose) else {
+            return false;
+        };
+        // By now its name may lead to another one.
+        let is_same = About::of(&open).is_ok_and(|about| tracee::identity(&about) == file.identity);
+        let covered = is_same && Metadata::is_carried_by_file(open, file.path());
+        if is_same {
+            self.remember(file.identity, covered);
+        }
         covered
     }
 
@@ -157,13 +175,16 @@ mod tests {
     use super::*;
     use crate::tracee::testing::Child;
 
-    /// Check that a program with metadata is told from one without, also where only a library of it has some.
+    const MAIN: &str = "#include <stdio.h>\n#include <unistd.h>\n\
+        int main() { puts(\"ready\"); fflush(stdout); pause(); }";
+    const METADATA: &str = "-fexperimental-sanitize-metadata=atomics";
+
+    /// Check that a program with metadata is told from one without, also where only a library of it has some; and that of a file which was executed nothing is taken for
+    /// known because another one has none.
     #[test]
     fn metadata_decides() {
-        const MAIN: &str = "#include <stdio.h>\n#include <unistd.h>\n\
-            int main() { puts(\"ready\"); fflush(stdout); pause(); }";
         let mut files = CoveredFiles::default();
-        let with = Child::run(MAIN, &["-fexperimental-sanitize-metadata=atomics"]);
+        let with = Child::run(MAIN, &[METADATA]);
         with.wait_for_line("ready");
         let with = with.pid().as_raw().cast_unsigned();
         assert_eq!(files.are_in(with), Covered::Is(true));
@@ -175,5 +196,30 @@ mod tests {
         let before = files.known.len();
         assert_eq!(files.are_in(without), Covered::Is(false));
         assert_eq!(files.known.len(), before);
+        let [of_with, of_without] = [with, without].map(|pid| Executed::by(pid).unwrap());
+        assert!(files.has_seen_none_in(&of_without));
+        assert!(!files.has_seen_none_in(&of_with));
+        assert_eq!(files.are_in(with), Covered::Is(true));
+        assert!(!files.has_seen_none_in(&of_with) && !files.has_seen_none_in(&of_without));
+    }
+
+    /// Check that nothing is remembered of a file which cannot be opened any more, or whose name leads to another one by then: its process has ended, or has laid that
+    /// there.
+    #[test]
+    fn what_was_not_read_is_not_known() {
+        let program = Child::run(MAIN, &[METADATA]);
+        program.wait_for_line("ready");
+        let exe = program.exe();
+        let mut files = CoveredFiles::default();
+        let found = tracee::code_files(program.pid(), Purpose::Promptly).unwrap();
+        let mut found = found.found.into_iter();
+        let file = found.find(|file| file.path() == exe).unwrap();
+        std::fs::remove_file(&exe).unwrap();
+        assert!(!files.is_covered(&file));
+        std::fs::copy("/bin/true", &exe).unwrap();
+        assert!(!files.is_covered(&file));
+        assert!(files.known.is_empty(), "{:?}", files.known);
+        let pid = program.pid().as_raw().cast_unsigned();
+        assert_eq!(files.are_in(pid), Covered::Is(true));
     }
 }

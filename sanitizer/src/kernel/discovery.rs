@@ -45,14 +45,14 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// What a process does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It executes a program from now on.
+    /// It executes a program from now on. Of one whose file is of no interest that is told only where the process was told of before.
     Executes {
         /// The process.
         pid: u32,
         /// The program's file, where that is known.
         executed: Option<Executed>,
     },
-    /// It has ended; of those only that were told of, and not [forgotten](Discovery::forget).
+    /// It has ended; of those only that were told of or [followed](Discovery::follow), and not [forgotten](Discovery::forget).
     Ended {
         /// The process.
         pid: u32,
@@ -211,6 +211,16 @@ impl Discovery {
         let done = self.dull.insert(key, state, 0);
         done.map(|()| true)
             .map_err(|cause| KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "DULL", chain(&cause)))
+    }
+
+    /// The end of a process is of interest, also where nobody has told of it: it was there before, or was only forked.
+    ///
+    /// # Errors
+    /// Fails where bpf(2) does: there may be too many.
+    pub fn follow(&mut self, pid: u32) -> Result<(), KernelError> {
+        fault::before("bpf(BPF_MAP_UPDATE_ELEM)", || "TOLD".to_owned())?;
+        let done = self.told.insert(pid, 0_u32, 0);
+        done.map_err(|cause| KernelError::other("bpf(BPF_MAP_UPDATE_ELEM)", "TOLD", chain(&cause)))
     }
 
     /// The end of a process that was told of is of no interest.

@@ -66,10 +66,15 @@ impl Executed {
     /// Whether a file is the one that was executed, and has not changed since.
     #[must_use]
     pub fn is(&self, about: &About) -> bool {
+        self.has(about.inode, about.size, about.changed.0)
+    }
+
+    /// The same of a file of which this is known. `changed`: when it was changed last, in seconds.
+    #[must_use]
+    pub const fn has(&self, inode: u64, size: u64, changed: i64) -> bool {
         let file = &self.file;
         // Devices are not compared: file systems of several layers or volumes give other ones to stat(2).
-        (about.inode, about.size) == (file.inode, file.size)
-            && (file.changed == 0 || about.changed.0 == file.changed)
+        inode == file.inode && size == file.size && (file.changed == 0 || changed == file.changed)
     }
 
     /// Finds it: through the process that executes it, or by its name, as its parent and some other processes see it.

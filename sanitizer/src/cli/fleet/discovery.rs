@@ -13,7 +13,7 @@ use std::{
 use tokio::io::unix::AsyncFd;
 use tracing::debug;
 
-use super::survey::{Found, Surveyor, started};
+use super::survey::{Found, Surveyor, program_of, started};
 use crate::{
     cli::descendants::start_ticks,
     fleet::{
@@ -53,6 +53,8 @@ pub enum Change {
 /// One that is to be watched.
 struct Held {
     start_ticks: u64,
+    /// What it executes: device and inode.
+    program: Option<(u64, u64)>,
     /// Readable when it has ended.
     _end: OwnedFd,
 }
@@ -133,6 +135,7 @@ impl Discovery {
                     let found = self.look(pid, now, &mut changes);
                     if let (Some(found), Some(executed)) = (found, executed)
                         && is_dull(&found)
+                        && self.surveyor.has_seen_none_in(&executed)
                         && let Some(kernel) = &mut self.kernel
                     {
                         // Whatever it loads is found by looking at the process.
@@ -163,7 +166,8 @@ impl Discovery {
         self.held.keys().copied()
     }
 
-    /// Compares who is known with who is there.
+    /// Compares who is known with who is there, and with what each was when it was found: that it has executed another program may not have
+    /// been told, and rules may say something else of the user, name or control group that it has by now.
     fn reconcile(&mut self, now: Instant, changes: &mut Vec<Change>) -> io::Result<()> {
         let all: HashMap<u32, u64> = started()?.collect();
         let is_same = |pid: &u32, start_ticks: u64| all.get(pid) == Some(&start_ticks);
@@ -173,6 +177,18 @@ impl Discovery {
             .map(|(&pid, _)| pid)
             .collect();
         for pid in gone {
+            // Its end was not told.
+            if let Some(kernel) = &mut self.kernel {
+                kernel.forget(pid);
+            }
+            self.release(pid, None, changes);
+        }
+        let held = self.held.iter();
+        let others: Vec<u32> = held
+            .filter(|(pid, held)| !self.surveyor.is_wanted_still(**pid, held.program))
+            .map(|(&pid, _)| pid)
+            .collect();
+        for pid in others {
             self.release(pid, None, changes);
         }
         self.left.retain(|pid, left| is_same(pid, left.start_ticks));
@@ -187,12 +203,15 @@ impl Discovery {
 
     /// Looks at a process that is not held.
     fn look(&mut self, pid: u32, now: Instant, changes: &mut Vec<Change>) -> Option<Found> {
+        // First: if it executes another one meanwhile, that is seen by the next look at all.
+        let program = program_of(pid);
         let found = self.surveyor.look(pid)?;
         if found.verdict.watch
             && let Some(end) = self.hold(&found)
         {
             let held = Held {
                 start_ticks: found.start_ticks,
+                program,
                 _end: end,
             };
             self.held.insert(pid, held);
@@ -215,8 +234,14 @@ impl Discovery {
     }
 
     /// A descriptor of a process; nothing of one that is gone.
-    fn hold(&self, found: &Found) -> Option<OwnedFd> {
+    fn hold(&mut self, found: &Found) -> Option<OwnedFd> {
         let end = end_of(found.pid).ok()?;
+        // Who was there before, or was only forked, was not told of.
+        if let Some(kernel) = &mut self.kernel
+            && let Err(error) = kernel.follow(found.pid)
+        {
+            debug!("{error}");
+        }
         // Before, another process might have got its id.
         let start_ticks = start_ticks(found.pid)?;
         (start_ticks == found.start_ticks).then_some(end)

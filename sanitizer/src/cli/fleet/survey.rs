@@ -14,7 +14,10 @@ use crate::{
         rule::{Rules, Said},
         verdict::{Code, Verdict, opted_out, traced, wanted, with_code},
     },
-    kernel::foreign::{About, ForeignError, ForeignFile, Purpose},
+    kernel::{
+        executed::Executed,
+        foreign::{About, ForeignError, ForeignFile, Purpose},
+    },
     tracee::{
         TargetError,
         container::{container, group},
@@ -105,6 +108,32 @@ impl Surveyor {
         })
     }
 
+    /// Whether a process that was to be watched still is: it executes the same file, the rules say so of what it is now, and it has not executed
+    /// that file anew with the wish to be left alone. Who traces it does not matter.
+    pub fn is_wanted_still(&self, pid: u32, program: Option<(u64, u64)>) -> bool {
+        let id = Pid::from_raw(pid.cast_signed());
+        let kind = match self.kind(id) {
+            Ok(kind) => kind,
+            // That it has ended is told, or seen the next time.
+            Err(error) if error.is_vanished() => return true,
+            Err(_) => return false,
+        };
+        if kind == Kind::Ended {
+            return true;
+        }
+        let opts_out = || {
+            let thread = live_thread(id).ok()?;
+            Some(has_opted_out(&procfs::read(id, thread, "environ").ok()?))
+        };
+        let executes_it = program_of(pid).is_none_or(|now| program == Some(now));
+        executes_it && wanted(&kind, &self.rules).is_ok() && opts_out() != Some(true)
+    }
+
+    /// Whether the process that was looked at last executed this file, which is known to carry no metadata.
+    pub fn has_seen_none_in(&self, executed: &Executed) -> bool {
+        self.files.has_seen_none_in(executed)
+    }
+
     fn kind(&self, pid: Pid) -> Result<Kind, TargetError> {
         if Stat::read(pid, pid)?.is_kernels {
             return Ok(Kind::Kernel);
@@ -173,6 +202,13 @@ impl Surveyor {
             None => verdict,
         })
     }
+}
+
+/// What a process executes: device and inode; nothing of one that has ended.
+pub(super) fn program_of(pid: u32) -> Option<(u64, u64)> {
+    let thread = live_thread(Pid::from_raw(pid.cast_signed())).ok()?;
+    let about = About::at(&procfs::path(thread, "exe")).ok()?;
+    Some((about.device, about.inode))
 }
 
 /// All processes, in any order.

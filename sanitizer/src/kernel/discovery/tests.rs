@@ -78,7 +78,7 @@ fn who_executes_what() {
     }
 }
 
-/// Check that files of no interest are told of no more until they change, that those which were changed just now are not taken for that, and that of
+/// Check that files of no interest are told of no more until they change, but for processes that were told of before, that those which were changed just now are not taken for that, and that of
 /// processes which are forgotten no end is told.
 #[test]
 fn what_is_dropped() {
@@ -109,6 +109,21 @@ fn what_is_dropped() {
     discovery.dropped();
     run(&mut discovery, true);
     assert!(discovery.dropped() >= 1);
+    let script = format!("exec {} -c :", program.display());
+    let mut told = spawn(Path::new("/bin/sh"), &["-c", script.as_str()]);
+    let pid = told.id();
+    told.wait().unwrap();
+    let news = until_end(&mut discovery, pid);
+    let is_it = |news: &News| match news {
+        News::Executes { pid: of, executed } => {
+            *of == pid
+                && executed
+                    .as_ref()
+                    .is_some_and(|executed| executed.file == file)
+        }
+        News::Ended { .. } => false,
+    };
+    assert!(news.iter().any(is_it), "{news:?}");
     // Its size is another one.
     shell(folder.path(), "cp program new; echo >> new; mv new program");
     run(&mut discovery, false);

@@ -1,8 +1,9 @@
 //! Real processes that come and go.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use super::*;
+use crate::cli::fleet::config::Config;
 use crate::tracee::testing::{Child, compile};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -131,4 +132,72 @@ fn what_is_lost_is_found() {
             .success()
     );
     assert!(dropped.dropped() > 0);
+}
+
+/// Check that it is told how a process has ended also where nobody has told of its beginning: it was there before.
+#[test]
+fn ends_of_who_was_there_before() {
+    let begin = Instant::now();
+    let mut program = Child::run(WAITS, &[METADATA]);
+    program.wait_for_line("ready");
+    let pid = id(&program);
+    let mut discovery = Discovery::new(Rules::default());
+    if discovery.refusal().is_some() {
+        return;
+    }
+    until(&mut discovery, begin, began(pid));
+    nix::sys::signal::kill(program.pid(), nix::sys::signal::Signal::SIGKILL).unwrap();
+    program.reap();
+    let status = until(&mut discovery, begin, ended(pid));
+    assert_eq!(status, Some(Status::Killed(9)));
+}
+
+/// Check that whoever executes another program untold, or becomes one that the rules leave alone, is left alone from the next look at all on, and
+/// that one who stays what he was is not.
+#[test]
+fn who_becomes_another_one() {
+    const BECOMES: &str = r#"
+        #include <stdio.h>
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        int main(void) {
+            char line[8];
+            setvbuf(stdin, NULL, _IONBF, 0);
+            puts("ready");
+            fflush(stdout);
+            while (fgets(line, sizeof line, stdin)) {
+                if (*line == 'x') execl("/bin/cat", "cat", (char *)NULL);
+                prctl(PR_SET_NAME, "other");
+                puts("renamed");
+                fflush(stdout);
+            }
+            return 1;
+        }"#;
+    let begin = Instant::now();
+    let rules = "[[rule]]\nwatch = false\ncomm = \"other\"";
+    let rules = Config::parse(rules, Path::new("fleet.toml")).unwrap().rules;
+    let mut discovery = Discovery::new(rules);
+    discovery.kernel = None;
+    let [mut renamed, mut executes, same] = [(); 3].map(|()| Child::run(BECOMES, &[METADATA]));
+    let pids = [&renamed, &executes, &same].map(|child| {
+        child.wait_for_line("ready");
+        id(child)
+    });
+    let first = discovery.turn(begin).unwrap();
+    for pid in pids {
+        assert!(first.iter().any(|change| began(pid)(change).is_some()));
+    }
+    renamed.send_line("n");
+    renamed.wait_for_line("renamed");
+    executes.send_line("x");
+    executes.send_line("done");
+    executes.wait_for_line("done");
+    let changes = discovery.turn(begin + RECONCILE).unwrap();
+    let ends = |pid| {
+        let ended = ended(pid);
+        changes.iter().any(|change| ended(change) == Some(None))
+    };
+    assert_eq!(pids.map(ends), [true, true, false]);
+    let held: HashSet<u32> = discovery.held().collect();
+    assert_eq!(pids.map(|pid| held.contains(&pid)), [false, false, true]);
 }
