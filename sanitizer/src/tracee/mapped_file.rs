@@ -160,7 +160,7 @@ pub struct CodeFiles {
 }
 
 /// The files whose code a process has mapped, each once, in the order of their addresses. Those that cannot be reached are
-/// left out, and so are those behind the first [`MODULES`]: a process may have mapped as many as it likes, and each takes whoever looks some time.
+/// left out, and so are those behind the first 1,024: a process may have mapped as many as it likes, and each takes whoever looks some time.
 ///
 /// # Errors
 /// Fails when the process is gone.

@@ -4,7 +4,7 @@
 //! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
     io,
     os::fd::OwnedFd,
     time::{Duration, Instant, SystemTime},
@@ -15,7 +15,7 @@ use tracing::debug;
 
 use super::survey::{Found, Surveyor, program_of, started};
 use crate::{
-    cli::descendants::start_ticks,
+    cli::{allowance::Allowance, descendants::start_ticks},
     fleet::{
         process::Kind,
         rule::Rules,
@@ -24,7 +24,8 @@ use crate::{
     kernel::{
         KernelError,
         discovery::{Discovery as Kernel, News, Status},
-        process::end_of,
+        executed::Executed,
+        process::{end_of, thread_cpu_time_ns},
     },
 };
 
@@ -35,6 +36,12 @@ const CATCH_UP: Duration = Duration::from_secs(5);
 /// One without metadata may load some: it is looked at again after this, then after twice as long each time, up to the longest.
 const FIRST_LOOK: Duration = Duration::from_secs(60);
 const LAST_LOOK: Duration = Duration::from_secs(3600);
+/// The share of one processor that looking at processes may cost, and what may be spent before it is earned: by the first look at all. Anybody can have programs looked at, by executing
+/// new ones.
+const LOOKING: f64 = 0.005;
+const ADVANCE: Duration = Duration::from_secs(5);
+/// So many processes wait to be looked at, at most. Others are found by the next look at all.
+const MOST_DUE: usize = 1 << 16;
 
 /// What has changed.
 #[derive(Debug)]
@@ -76,6 +83,12 @@ pub struct Discovery {
     surveyor: Surveyor,
     held: HashMap<u32, Held>,
     left: HashMap<u32, Left>,
+    /// Those that are to be looked at, in their order.
+    agenda: VecDeque<u32>,
+    /// The same, each with what it was told to execute.
+    due: HashMap<u32, Option<Executed>>,
+    /// What pays for that.
+    allowance: Allowance,
     reconciled: Option<Instant>,
     was_lost: bool,
 }
@@ -94,6 +107,9 @@ impl Discovery {
             surveyor: Surveyor::new(rules),
             held: HashMap::new(),
             left: HashMap::new(),
+            agenda: VecDeque::new(),
+            due: HashMap::new(),
+            allowance: Allowance::new(LOOKING, ADVANCE, Instant::now()),
             reconciled: None,
             was_lost: false,
         }
@@ -113,7 +129,7 @@ impl Discovery {
         self.kernel.as_ref().map(Kernel::awaited).transpose()
     }
 
-    /// Takes in what was told, and looks for what was not, when it is time to.
+    /// Takes in what was told, and looks for what was not, when it is time to. Who is new is looked at as soon as that is paid for.
     ///
     /// # Errors
     /// `/proc` cannot be read.
@@ -132,18 +148,7 @@ impl Discovery {
                 News::Executes { pid, executed } => {
                     self.release(pid, None, &mut changes);
                     self.left.remove(&pid);
-                    let found = self.look(pid, now, &mut changes);
-                    if let (Some(found), Some(executed)) = (found, executed)
-                        && is_dull(&found)
-                        && self.surveyor.has_seen_none_in(&executed)
-                        && let Some(kernel) = &mut self.kernel
-                    {
-                        // Whatever it loads is found by looking at the process.
-                        let dropped = kernel.drop_file(&executed.file, SystemTime::now());
-                        if let Err(error) = dropped {
-                            debug!("{error}");
-                        }
-                    }
+                    self.put_on_agenda(pid, executed);
                 }
                 News::Ended { pid, status } => {
                     self.left.remove(&pid);
@@ -158,6 +163,7 @@ impl Discovery {
             self.reconciled = Some(now);
             self.was_lost = false;
         }
+        self.look_at_agenda(now, &mut changes);
         Ok(changes)
     }
 
@@ -195,10 +201,52 @@ impl Discovery {
         for &pid in all.keys() {
             let is_due = self.left.get(&pid).is_none_or(|left| left.next <= now);
             if is_due && !self.held.contains_key(&pid) {
-                self.look(pid, now, changes);
+                self.put_on_agenda(pid, None);
             }
         }
         Ok(())
+    }
+
+    /// A process is to be looked at. `executed`: what it was told to execute, if it was.
+    fn put_on_agenda(&mut self, pid: u32, executed: Option<Executed>) {
+        match self.due.entry(pid) {
+            Entry::Occupied(mut entry) if executed.is_some() => drop(entry.insert(executed)),
+            Entry::Vacant(entry) if self.agenda.len() < MOST_DUE => {
+                entry.insert(executed);
+                self.agenda.push_back(pid);
+            }
+            Entry::Occupied(_) | Entry::Vacant(_) => {}
+        }
+    }
+
+    /// Looks at those that are due, as far as the allowance goes; the others come later.
+    fn look_at_agenda(&mut self, now: Instant, changes: &mut Vec<Change>) {
+        let mut spent = thread_cpu_time_ns();
+        while self.allowance.has(now)
+            && let Some(pid) = self.agenda.pop_front()
+        {
+            let executed = self.due.remove(&pid).flatten();
+            if !self.held.contains_key(&pid)
+                && let Some(found) = self.look(pid, now, changes)
+                && let Some(executed) = executed
+            {
+                self.drop_dull(&found, &executed);
+            }
+            let before = std::mem::replace(&mut spent, thread_cpu_time_ns());
+            let cost = Duration::from_nanos(spent.saturating_sub(before));
+            self.allowance.spend(cost);
+        }
+    }
+
+    /// Nothing more is told of a file that a process was told to execute, if it is one without metadata. Whatever it loads is found by looking at processes.
+    fn drop_dull(&mut self, found: &Found, executed: &Executed) {
+        if is_dull(found)
+            && self.surveyor.has_seen_none_in(executed)
+            && let Some(kernel) = &mut self.kernel
+            && let Err(error) = kernel.drop_file(&executed.file, SystemTime::now())
+        {
+            debug!("{error}");
+        }
     }
 
     /// Looks at a process that is not held.

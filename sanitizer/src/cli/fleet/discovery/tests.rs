@@ -201,3 +201,31 @@ fn who_becomes_another_one() {
     let held: HashSet<u32> = discovery.held().collect();
     assert_eq!(pids.map(|pid| held.contains(&pid)), [false, false, true]);
 }
+
+/// Check that no more processes are looked at than is paid for, and that the others are when it is.
+#[test]
+fn looks_are_paid() {
+    let begin = Instant::now();
+    let children = [(); 2].map(|()| Child::run(WAITS, &[METADATA]));
+    let pids = children.each_ref().map(|child| {
+        child.wait_for_line("ready");
+        id(child)
+    });
+    let mut discovery = Discovery::new(Rules::default());
+    discovery.kernel = None;
+    discovery.allowance = Allowance::new(0.0, Duration::from_nanos(1), begin);
+    let first = discovery.turn(begin).unwrap();
+    assert!(first.len() <= 1, "{first:?}");
+    let waiting = discovery.agenda.len();
+    assert!(waiting > 0);
+    let none = discovery.turn(begin).unwrap();
+    assert!(none.is_empty(), "{none:?}");
+    assert_eq!(discovery.agenda.len(), waiting);
+    discovery.allowance = Allowance::new(LOOKING, ADVANCE, begin);
+    let rest = discovery.turn(begin).unwrap();
+    let all = || first.iter().chain(&rest);
+    for pid in pids {
+        assert!(all().any(|change| began(pid)(change).is_some()));
+    }
+    assert!(discovery.agenda.is_empty() && discovery.due.is_empty());
+}
