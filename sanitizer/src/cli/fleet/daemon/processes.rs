@@ -1,15 +1,15 @@
 //! Processes as they come and go, and what CPU time they use.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tracing::info;
 
-use super::{Daemon, lease::Why, who::Who};
+use super::{Daemon, lease::Why, roster::file_of, who::Who};
 use crate::{
     cli::{descendants::start_ticks, fleet::discovery::Change, fleet::survey::Found},
     fleet::schedule::{BuildId, Event, ProcessId},
-    kernel::{discovery::Status, foreign::About, process::CpuClock},
+    kernel::{discovery::Status, process::CpuClock},
 };
 
 impl Daemon {
@@ -49,12 +49,10 @@ impl Daemon {
     fn begin_process(&mut self, found: &Found) {
         let now = self.now();
         let pid = found.pid;
-        let exe: PathBuf = format!("/proc/{pid}/exe").into();
         // It has ended meanwhile, which will be told.
-        let Ok(about) = About::at(&exe) else {
+        let Some(file) = file_of(pid) else {
             return;
         };
-        let file = (about.device, about.inode, about.size, about.changed);
         let known = self.roster.begin(Who::of(found), file, now);
         let Some((process, build)) = known.map(|known| (known.process, known.build)) else {
             return;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    path::PathBuf,
     rc::Rc,
     time::Duration,
 };
@@ -10,6 +11,7 @@ use super::who::Who;
 use crate::{
     cli::pauses::Pauses,
     fleet::schedule::{BuildId, ProcessId},
+    kernel::foreign::About,
 };
 
 /// A process as young as this is looked at each second: it may be gone by the next time.
@@ -20,8 +22,15 @@ const LOOKS: u64 = 10;
 /// Builds that are remembered: a machine on which programs are compiled has new ones all the time.
 const MOST_BUILDS: usize = 4096;
 
-/// A file, as long as it is not changed: device, inode, size, and when it was changed last.
-pub type FileId = (u64, u64, u64, (i64, i64));
+/// A file, as long as it is not changed: inode, size, and when it was changed last. The device is no part of it: each container has the files of its image in an overlay of its own, which gives
+/// them another one, so that one that dies and is started again would always be something new.
+pub type FileId = (u64, u64, (i64, i64));
+
+/// What a process executes; nothing of one that has ended.
+pub fn file_of(pid: u32) -> Option<FileId> {
+    let about = About::at(&PathBuf::from(format!("/proc/{pid}/exe"))).ok()?;
+    Some((about.inode, about.size, about.changed))
+}
 
 /// What is known of a process.
 #[derive(Clone, Debug)]
@@ -152,10 +161,13 @@ impl Roster {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::process::Command;
 
-    const FILE: FileId = (1, 2, 3, (4, 5));
-    const OTHER: FileId = (1, 2, 3, (4, 6));
+    use super::*;
+    use crate::tracee::testing::{Child, compile};
+
+    const FILE: FileId = (2, 3, (4, 5));
+    const OTHER: FileId = (2, 3, (4, 6));
 
     fn who(pid: u32, start_ticks: u64) -> Who {
         Who {
@@ -189,7 +201,7 @@ mod tests {
     #[test]
     fn builds_are_forgotten() {
         let mut roster = Roster::default();
-        let file = |number| (1, number, 3, (4, 5));
+        let file = |number| (number, 3, (4, 5));
         let mut begin = |number| {
             let known = roster.begin(who(7, 1), file(number), Duration::ZERO);
             known.unwrap().build
@@ -207,6 +219,42 @@ mod tests {
         };
         assert_eq!(begin(5), needed);
         assert!(!builds.contains(&begin(6)));
+    }
+
+    /// Check that processes which execute one file are of one build in whatever containers they are, although their devices differ.
+    #[test]
+    fn containers_share_builds() {
+        const WAITS: &str = "#include <stdio.h>\n#include <unistd.h>\n\
+            int main() { puts(\"ready\"); fflush(stdout); pause(); }";
+        const SCRIPT: &str = "mkdir upper work merged && \
+            mount -t overlay overlay -o lowerdir=\"$1\",upperdir=upper,workdir=work merged && \
+            exec merged/program; echo none";
+        let may_mount = Command::new("unshare").args(["--mount", "true"]).status();
+        if !may_mount.is_ok_and(|status| status.success()) {
+            println!("nobody may mount anything here");
+            return;
+        }
+        let image = tempfile::tempdir().unwrap();
+        compile(image.path(), "program", WAITS, &[]);
+        let containers = [(); 2].map(|()| {
+            let dir = tempfile::tempdir().unwrap();
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", SCRIPT, "sh"]);
+            command.arg(image.path()).current_dir(dir.path());
+            Child::start(dir, command)
+        });
+        if containers.each_ref().map(Child::read_line) != ["ready\n", "ready\n"] {
+            println!("there are no overlays here");
+            return;
+        }
+        let pids = containers.each_ref().map(|child| child.pid().as_raw());
+        let [one, other] = pids.map(|pid| file_of(pid.cast_unsigned()).unwrap());
+        assert_eq!(one, other);
+        let [one, other] = pids.map(|pid| {
+            let exe = PathBuf::from(format!("/proc/{pid}/exe"));
+            About::at(&exe).unwrap().device
+        });
+        assert_ne!(one, other, "this test cannot fail");
     }
 
     /// Check that one that is to be let alone is so whatever it executes, and that another one with its id is not.
