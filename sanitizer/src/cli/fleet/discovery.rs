@@ -90,6 +90,8 @@ pub struct Discovery {
     /// What pays for that.
     allowance: Allowance,
     reconciled: Option<Instant>,
+    /// When those that are held were judged again.
+    judged: Option<Instant>,
     was_lost: bool,
 }
 
@@ -111,6 +113,7 @@ impl Discovery {
             due: HashMap::new(),
             allowance: Allowance::new(LOOKING, ADVANCE, Instant::now()),
             reconciled: None,
+            judged: None,
             was_lost: false,
         }
     }
@@ -172,8 +175,7 @@ impl Discovery {
         self.held.keys().copied()
     }
 
-    /// Compares who is known with who is there, and with what each was when it was found: that it has executed another program may not have
-    /// been told, and rules may say something else of the user, name or control group that it has by now.
+    /// Compares who is known with who is there.
     fn reconcile(&mut self, now: Instant, changes: &mut Vec<Change>) -> io::Result<()> {
         let all: HashMap<u32, u64> = started()?.collect();
         let is_same = |pid: &u32, start_ticks: u64| all.get(pid) == Some(&start_ticks);
@@ -189,13 +191,10 @@ impl Discovery {
             }
             self.release(pid, None, changes);
         }
-        let held = self.held.iter();
-        let others: Vec<u32> = held
-            .filter(|(pid, held)| !self.surveyor.is_wanted_still(**pid, held.program))
-            .map(|(&pid, _)| pid)
-            .collect();
-        for pid in others {
-            self.release(pid, None, changes);
+        let since = self.judged.map(|at| now.saturating_duration_since(at));
+        if since.is_none_or(|since| since >= RECONCILE) {
+            self.judge_again(changes);
+            self.judged = Some(now);
         }
         self.left.retain(|pid, left| is_same(pid, left.start_ticks));
         for &pid in all.keys() {
@@ -205,6 +204,19 @@ impl Discovery {
             }
         }
         Ok(())
+    }
+
+    /// Compares those that are to be watched with what they were when they were found: that one has executed another program may not have been told,
+    /// and rules may say something else of the user, name or control group that it has by now.
+    fn judge_again(&mut self, changes: &mut Vec<Change>) {
+        let held = self.held.iter();
+        let others: Vec<u32> = held
+            .filter(|(pid, held)| !self.surveyor.is_wanted_still(**pid, held.program))
+            .map(|(&pid, _)| pid)
+            .collect();
+        for pid in others {
+            self.release(pid, None, changes);
+        }
     }
 
     /// A process is to be looked at. `executed`: what it was told to execute, if it was.
