@@ -4,11 +4,10 @@ use std::os::fd::AsFd as _;
 
 use aya::maps::Map;
 use aya::programs::{PerfEvent as PerfEventProgram, RawTracePoint};
-use aya::{EbpfLoader, VerifierLogLevel};
 use gwp_race_abi::{HITS, PREEMPTED, SPACE_RANGES};
 
 use crate::kernel::error::chain;
-use crate::kernel::object::GATES_OBJECT;
+use crate::kernel::object::{self, GATES_OBJECT};
 use crate::kernel::shared::SharedArray;
 use crate::kernel::tables::Tables;
 use crate::kernel::{KernelError, btf, fault, rights, settings};
@@ -94,13 +93,9 @@ impl Gates {
                 &"it was built without its eBPF object: build it with `cargo xtask build`",
             ));
         }
-        let level: u8 = if log == GateLog::Debug { 5 } else { 0 };
+        let level = if log == GateLog::Debug { &5 } else { &0 };
         fault::before("bpf(BPF_MAP_CREATE)", || "the eBPF object".to_owned())?;
-        let mut ebpf = EbpfLoader::new()
-            .btf(None)
-            .verifier_log_level(VerifierLogLevel::DISABLE)
-            .override_global(aya_log::LEVEL, &level, false)
-            .load(GATES_OBJECT)
+        let mut ebpf = object::load(GATES_OBJECT, level)
             .map_err(|cause| refused("loading the gates", "the eBPF object", &cause))?;
         for gate in Gate::ALL {
             let program: &mut PerfEventProgram = ebpf

@@ -9,13 +9,13 @@ use std::{
     sync::{Arc, atomic::AtomicBool, atomic::Ordering::SeqCst},
 };
 
-use aya::{EbpfLoader, VerifierLogLevel, maps::Map};
+use aya::maps::Map;
 use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_type};
 use gwp_race_abi::probes::{self as abi, PROBES, USES};
 use nix::sys::utsname::uname;
 
 use crate::kernel::gates::{Gates, is_refusal, shared};
-use crate::kernel::object::{GATES_OBJECT, PROBES_OBJECT};
+use crate::kernel::object::{self, GATES_OBJECT, PROBES_OBJECT};
 use crate::kernel::process::{Bell, Employer, WorkClock};
 use crate::kernel::shared::SharedArray;
 use crate::kernel::{KernelError, fault, settings};
@@ -69,10 +69,7 @@ impl Probes {
         fault::before("bpf(BPF_MAP_CREATE)", || {
             "the eBPF object of the probes".to_owned()
         })?;
-        let ebpf = EbpfLoader::new()
-            .btf(None)
-            .verifier_log_level(VerifierLogLevel::DISABLE)
-            .load(PROBES_OBJECT)
+        let ebpf = object::load(PROBES_OBJECT, &0)
             .map_err(|cause| refused("loading the probes", &cause))?;
         let map = |name: &str| {
             ebpf.map(name)
