@@ -83,7 +83,7 @@ impl Profiler {
         if kernel.is_busy() || now < self.not_before {
             return None;
         }
-        let mapping = rig.modules.mapping(first.pc)?;
+        let (mapping, file) = rig.modules.mapping(first.pc)?;
         let there = probes.iter().filter(|probe| mapping.contains(&probe.pc));
         self.sites.clear();
         let mut armed = Vec::new();
@@ -98,6 +98,7 @@ impl Profiler {
         let order = probes::Order {
             pid: rig.program.pid,
             mapping,
+            file,
             probes: armed,
             duration: time,
             hits_per_probe: HITS_OF_SITE,

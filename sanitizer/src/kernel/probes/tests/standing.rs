@@ -13,10 +13,12 @@ use crate::kernel::{
 
 /// Has probes stand until whoever does so is killed.
 pub(super) fn hold(probes: &mut Probes, pid: u32, mapping: Range<u64>, all: Vec<Probe>) -> ! {
+    let file = file_of(Pid::from_raw(pid.cast_signed()));
     for some in all.chunks(GROUP) {
         let order = Order {
             pid,
             mapping: mapping.clone(),
+            file,
             probes: some.to_vec(),
         };
         probes.stand(order).unwrap();
@@ -52,6 +54,7 @@ impl Target {
         Order {
             pid: self.pid(),
             mapping: self.mapping.clone(),
+            file: self.file,
             probes,
         }
     }
