@@ -57,6 +57,14 @@ pub enum Obstacle {
     NoPlace,
 }
 
+impl Obstacle {
+    /// Whether nothing can be probed in the whole process. Otherwise other places may well be, or these some other time.
+    #[must_use]
+    pub const fn is_of_process(&self) -> bool {
+        matches!(self, Self::ShadowStack)
+    }
+}
+
 /// Code of a process, as a file has it.
 pub(super) struct Text {
     mapping: Range<u64>,

@@ -9,7 +9,7 @@ use crate::addr::RuntimeAddr;
 use crate::hunt::strategy::{Noted, NotedUse, SiteProbe};
 use crate::hunt::wire::Notice;
 use crate::kernel::gates::Gates;
-use crate::kernel::probes::{self, Probes};
+use crate::kernel::probes::{self, BurstError, Probes};
 use crate::kernel::process::{WorkClock, monotonic_ns, nanos};
 
 use super::adviser::Adviser;
@@ -153,10 +153,22 @@ impl Profiler {
             Err(error) => {
                 rig.outbox
                     .send(&Notice::Debug(format!("a burst of probes: {error}")));
-                self.failures += 1;
+                // Code that was unloaded, or pages of which enough have had probes, say nothing of other places, where some may stand.
+                let is_of_place =
+                    matches!(&error, BurstError::Obstacle(why) if !why.is_of_process());
+                self.failures += u32::from(!is_of_place);
                 if self.failures >= MOST_FAILURES {
                     self.probes = None;
                     self.standing.end(adviser);
+                } else if !std::mem::take(&mut self.is_stale) {
+                    // Or they would be wanted again and again, and no others.
+                    let arrivals = self.sites.iter().map(|site| (*site, 0));
+                    adviser.strategy.profiled(&Noted {
+                        lasted: Duration::ZERO,
+                        arrivals: arrivals.collect(),
+                        uses: Vec::new(),
+                        cost_s: 0.0,
+                    });
                 }
                 return;
             }
