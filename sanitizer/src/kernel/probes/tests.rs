@@ -488,6 +488,65 @@ fn what_must_not_be_probed_is_not() {
     );
 }
 
+/// Its code has a place for a probe on each of more pages than get copies.
+const WIDE: &str = r#"
+#include <stdio.h>
+long wide(long *flag);
+__asm__(".text\n.p2align 12\n.globl wide\nwide:\n.rept 1030\n push %rbx\n mov (%rdi), %eax\n pop %rbx\n ret\n.p2align 12\n.endr\n");
+int main(void) {
+    printf("%p\n", (void *)wide);
+    fflush(stdout);
+    return getchar() == EOF;
+}
+"#;
+
+/// Check that no more pages get copies than may, in a burst and in a process, and that those that had probes before may have some again.
+#[test]
+fn pages_are_counted() {
+    const PAGE: u64 = 4096;
+    let Some(_alone) = alone() else {
+        return;
+    };
+    let child = Child::run(WIDE, &["-O2"]);
+    let said = child.read_line();
+    let wide = u64::from_str_radix(said.trim().trim_start_matches("0x"), 16).unwrap();
+    let (mapping, file) = (mapping_of(child.pid(), wide), file_of(child.pid()));
+    let mut probes = probes();
+    let mut armed = |pages: Vec<u64>| {
+        let at_page = |page: u64| Probe {
+            pc: RuntimeAddr(wide + page * PAGE),
+            ..place_of_many(wide, page)
+        };
+        let order = Order {
+            pid: child.pid().as_raw().cast_unsigned(),
+            mapping: mapping.clone(),
+            file,
+            probes: pages.into_iter().map(at_page).collect(),
+            duration: Duration::ZERO,
+            hits_per_probe: 1,
+            most_hits: u64::MAX,
+        };
+        probes.start(order).unwrap();
+        let outcome = wait_for_outcome(&mut probes)?;
+        let armed = outcome.arrivals.iter().map(|(tag, _)| u64::from(*tag));
+        Ok::<Vec<u64>, BurstError>(armed.collect())
+    };
+    let (most, all) = (MOST_PAGES as u64, MOST_COPIES as u64);
+    let first: Vec<u64> = (0..most).collect();
+    assert_eq!(armed((0..=most).collect()).unwrap(), first);
+    for from in (most..all).step_by(MOST_PAGES) {
+        let pages: Vec<u64> = (from..from + most).collect();
+        assert_eq!(armed(pages.clone()).unwrap(), pages);
+    }
+    let refused = armed(vec![all, all + 1]);
+    assert!(
+        matches!(refused, Err(BurstError::Obstacle(Obstacle::NoPlace))),
+        "{refused:?}"
+    );
+    assert_eq!(armed(vec![all, 0]).unwrap(), [0]);
+    assert_eq!(armed(first.clone()).unwrap(), first);
+}
+
 /// Names the process, the mapping, the function and what is done for the test that has probes: see below.
 const HELD: &str = "GWP_RACE_TEST_PROBES";
 

@@ -246,7 +246,7 @@ fn places_have_owners() {
     target.lives();
 }
 
-/// Check that there are no more groups than there may be, and that the one gives way that has stood for longest; that one page more than is allowed gets no probes;
+/// Check that there are no more groups than there may be, and that the one gives way that has stood for longest;
 /// and that what cannot be probed is refused, with the reason where that is so of all.
 #[test]
 fn groups_give_way() {
