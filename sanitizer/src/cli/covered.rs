@@ -10,7 +10,7 @@ use super::asked::{Asked, AskedFiles};
 use crate::{
     kernel::{
         executed::{Executed, Search},
-        foreign::{About, Purpose},
+        foreign::{About, FileIdentity, Purpose},
     },
     pcmeta::Metadata,
     reader::copier::Question,
@@ -44,9 +44,9 @@ impl From<Asked> for Covered {
 /// See the module.
 pub struct CoveredFiles {
     purpose: Purpose,
-    known: HashMap<tracee::FileIdentity, bool>,
+    known: HashMap<FileIdentity, bool>,
     /// Those of the process that was looked at last.
-    last: Vec<tracee::FileIdentity>,
+    last: Vec<FileIdentity>,
     asked: AskedFiles,
 }
 
@@ -133,7 +133,7 @@ impl CoveredFiles {
             }
             Search::Nowhere => return Covered::Hidden,
         };
-        let identity = tracee::identity(file.about());
+        let identity = file.about().identity();
         if let Some(&known) = self.known.get(&identity) {
             return Covered::Is(known);
         }
@@ -154,7 +154,7 @@ impl CoveredFiles {
             return false;
         };
         // By now its name may lead to another one.
-        let is_same = About::of(&open).is_ok_and(|about| tracee::identity(&about) == file.identity);
+        let is_same = About::of(&open).is_ok_and(|about| about.identity() == file.identity);
         let covered = is_same && Metadata::is_carried_by_file(open, file.path());
         if is_same {
             self.remember(file.identity, covered);
@@ -162,7 +162,7 @@ impl CoveredFiles {
         covered
     }
 
-    fn remember(&mut self, identity: tracee::FileIdentity, covered: bool) {
+    fn remember(&mut self, identity: FileIdentity, covered: bool) {
         if self.known.len() >= MOST {
             self.known.clear();
         }

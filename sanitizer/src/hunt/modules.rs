@@ -22,7 +22,7 @@ use super::routines::Routines;
 use crate::{
     addr::{LinkAddr, RuntimeAddr},
     hunt::alias,
-    kernel::{KernelError, tables::Tables},
+    kernel::{KernelError, foreign::FileIdentity, tables::Tables},
     report::finding::MapInfo,
     symbols::ModuleInfo,
     tracee::{
@@ -246,11 +246,13 @@ impl ModuleSet {
         Some(mapping.end.0)
     }
 
-    /// The mapping that holds an address, as of the last look.
+    /// The mapping that holds a program counter, as of the last look, and what tells the file that was analyzed from another one
+    /// which may be there by now.
     #[must_use]
-    pub fn mapping(&self, address: u64) -> Option<Range<u64>> {
-        let mapping = self.last.as_ref()?.maps().find(RuntimeAddr(address))?;
-        Some(mapping.start.0..mapping.end.0)
+    pub fn mapping(&self, pc: u64) -> Option<(Range<u64>, FileIdentity)> {
+        let file = self.place(pc)?.module.module.identity?;
+        let mapping = self.last.as_ref()?.maps().find(RuntimeAddr(pc))?;
+        Some((mapping.start.0..mapping.end.0, file))
     }
 
     /// How far away the same memory as at an address is mapped as well, as of the last look.

@@ -15,9 +15,10 @@ use gwp_race_abi::FunctionEntry;
 use super::{
     KernelError,
     calibrate::trap_cost_ns,
+    foreign::{ForeignFile, Purpose},
     gates::{Gate, GateLog, Gates},
     perf::{Delivery, EventOptions, PerfEvent, WatchKind},
-    probes::{BurstError, Order, Probe, Probes},
+    probes::{BurstError, Obstacle, Order, Probe, Probes},
     process::{self, WorkClock},
     ptrace,
 };
@@ -167,9 +168,12 @@ pub fn burst(child: &PausedChild, mapping: Range<u64>) -> Result<(), BurstError>
         recipe: Recipe::NOTHING,
         tag: 0,
     };
+    let file = ForeignFile::mapped(child.tid(), &mapping, Purpose::Promptly);
+    let file = file.map_err(Obstacle::from)?;
     probes.start(Order {
         pid: child.tid(),
         mapping,
+        file: file.about().identity(),
         probes: vec![probe],
         duration: DURATION,
         hits_per_probe: 1,

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use super::TargetError;
 use super::maps::{Mapping, Maps};
 use super::threads;
-use crate::kernel::foreign::{About, ForeignError, ForeignFile, Purpose, Root, Via};
+use crate::kernel::foreign::{FileIdentity, ForeignError, ForeignFile, Purpose, Root, Via};
 
 /// So many modules are looked at, more than the gates can hold, and so many files at most for whether they are worth that.
 pub(super) const MODULES: usize = 1 << 10;
@@ -89,7 +89,7 @@ impl MappedFile {
 
     /// What tells it from another one.
     pub(super) fn identity(&self) -> FileIdentity {
-        identity(self.file.about())
+        self.file.about().identity()
     }
 }
 
@@ -100,17 +100,6 @@ fn sorted(pid: Pid, path: &Path, source: ForeignError) -> MappedFileError {
         Some(_) => MappedFileError::Denied { pid, path, source },
         None => MappedFileError::Refused { pid, source },
     }
-}
-
-/// What tells a file's content from another one's, without reading it: device, inode, size, and when it was changed
-/// last (seconds and nanoseconds).
-pub type FileIdentity = (u64, u64, u64, i64, i64);
-
-/// That of a file.
-#[must_use]
-pub fn identity(about: &About) -> FileIdentity {
-    let (seconds, nanoseconds) = about.changed;
-    (about.device, about.inode, about.size, seconds, nanoseconds)
 }
 
 /// A file whose code a process has mapped.

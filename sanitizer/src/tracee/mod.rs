@@ -22,9 +22,7 @@ pub mod traced;
 pub use error::TargetError;
 pub use file_rights::file_rights;
 pub use kept::KeptFiles;
-pub use mapped_file::{
-    CodeFile, CodeFiles, FileIdentity, MappedFileError, ServedFile, code_files, identity,
-};
+pub use mapped_file::{CodeFile, CodeFiles, MappedFileError, ServedFile, code_files};
 pub use maps::{Mapping, Maps};
 pub use modules::{Module, Modules};
 

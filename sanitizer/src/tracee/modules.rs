@@ -19,12 +19,12 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::mapped_file::{FileIdentity, MODULES, MappedFile, Reach};
+use super::mapped_file::{MODULES, MappedFile, Reach};
 use super::maps::{Mapping, Maps};
 use super::{memory, procfs, threads};
 use crate::addr::RuntimeAddr;
 use crate::image::Image;
-use crate::kernel::foreign::{About, Purpose, Via};
+use crate::kernel::foreign::{About, FileIdentity, Purpose, Via};
 use bias::{load_bias, loaded_range};
 
 pub use module::Module;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Loaded;
 use crate::{
     image::Image,
-    kernel::tables::Tables,
-    tracee::{FileIdentity, Module},
+    kernel::{foreign::FileIdentity, tables::Tables},
+    tracee::Module,
 };
 
 /// So many files are kept, those that were left last.

@@ -263,6 +263,34 @@ mod tests {
         assert!(others.iter().all(|site| !sites.contains(site)));
     }
 
+    /// Check that less is to be expected where no probe could be armed at any of the sites, and that nothing is learned of who comes there.
+    #[test]
+    fn what_was_refused_tells_nothing() {
+        let random = &mut fastrand::Rng::with_seed(1);
+        let mut known = program(400);
+        let sites = begin(&mut known, 1.0, random);
+        assert!(known.draft_profile(2.0, random));
+        let before = known.profiles.expected();
+        let nobody = sites.iter().map(|&site| Arrivals {
+            site,
+            count: 0,
+            met: 0,
+        });
+        let refused = What::Profiled {
+            lasted: Duration::ZERO,
+            arrivals: nobody.collect(),
+            met: Vec::new(),
+            cost_s: 0.0,
+        };
+        hear(&mut known, 2.0, None, refused);
+        assert!(known.profiles.expected() < before);
+        for site in sites {
+            let number = known.catalogue.number(site).expect("it is known");
+            let counts = known.counts(number, 2.0);
+            assert!(counts.came == 0.0 && counts.waited_s == 0.0, "{site:?}");
+        }
+    }
+
     /// Check that two threads that have met make both sites known as such that others use, with their address; that how often somebody comes counts, and of a site at which nobody has met anybody, that it is used by
     /// others less likely.
     #[test]

@@ -13,6 +13,10 @@ use nix::{
     sys::stat::{Mode, makedev},
 };
 
+/// What tells a file's content from another one's, without reading it: device, inode, size, and when it was changed
+/// last (seconds and nanoseconds).
+pub type FileIdentity = (u64, u64, u64, i64, i64);
+
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
@@ -69,6 +73,13 @@ impl About {
     /// Fails where open(2) or [`About::of`] does.
     pub fn at(path: &Path) -> io::Result<Self> {
         Self::of(open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
+    }
+
+    /// What tells the file from another one, and from itself after a change.
+    #[must_use]
+    pub const fn identity(&self) -> FileIdentity {
+        let (seconds, nanoseconds) = self.changed;
+        (self.device, self.inode, self.size, seconds, nanoseconds)
     }
 
     pub(super) const fn is_folder(&self) -> bool {

@@ -22,7 +22,7 @@ mod root;
 pub(crate) mod testing;
 mod via;
 
-pub use about::About;
+pub use about::{About, FileIdentity};
 pub use error::ForeignError;
 pub use file::{ForeignFile, Purpose};
 pub use root::Root;

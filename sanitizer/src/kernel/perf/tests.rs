@@ -30,6 +30,14 @@ fn armed_and_disarmed() {
         *black_box(&mut *word) += 1;
     };
     event.disable().expect("it is off");
+    // Whatever is asked of this one fails: nothing is asked to have off what is off.
+    let none = std::fs::File::open("/dev/null").expect("it can be opened");
+    let its_own = std::mem::replace(&mut event.fd, none.into());
+    event.disable().expect("it is off");
+    event.may_be_on.store(true, Relaxed);
+    event.disable().expect_err("there is no event");
+    event.may_be_on.store(false, Relaxed);
+    event.fd = its_own;
     for _ in 0..3 {
         let before = traps(&event);
         event.watch(address, 8, WatchKind::Writes).expect("armed");

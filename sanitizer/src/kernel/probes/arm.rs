@@ -130,7 +130,7 @@ fn burst(
     (probed, stands): (&mut BTreeSet<u64>, &BTreeSet<u64>),
 ) -> Result<Outcome, BurstError> {
     let begun_ns = process::thread_cpu_time_ns();
-    let text = Text::of(order.pid, &order.mapping)?;
+    let text = Text::of(order.pid, &order.mapping, order.file)?;
     let (probes, offsets) = text.suitable(&order.probes, probed, stands)?;
     let places = 0..u32::try_from(probes.len()).unwrap_or(0);
     let cookies: Vec<u64> = places.map(|place| cookie(burst, place)).collect();

@@ -30,7 +30,7 @@ use std::{
 
 use gwp_race_abi::{NO_REGISTER, probes as abi};
 
-use super::{KernelError, fault, process::Employer, shared::SharedArray};
+use super::{KernelError, fault, foreign::FileIdentity, process::Employer, shared::SharedArray};
 use crate::{addr::RuntimeAddr, insn::x86_64::Recipe};
 
 pub use load::{OLDEST_KERNEL, is_new_enough};
@@ -67,6 +67,8 @@ pub struct Order {
     pub pid: u32,
     /// The mapping of code in which all probes are: its first address, and the first one behind it.
     pub mapping: Range<u64>,
+    /// The file in which they were found; nothing is probed where another one is mapped by now.
+    pub file: FileIdentity,
     /// At most [`MOST_PROBES`]; of further ones, and of those on more pages than [`MOST_PAGES`], nothing is seen.
     pub probes: Vec<Probe>,
     /// From when all are armed until nothing is noted any more: a minute at most.

@@ -96,7 +96,7 @@ impl<'a> Standing<'a> {
         order: &Order,
         probed: &mut BTreeSet<u64>,
     ) -> Result<(Group, Vec<u32>), BurstError> {
-        let text = Text::of(order.pid, &order.mapping)?;
+        let text = Text::of(order.pid, &order.mapping, order.file)?;
         let wanted = order.probes.iter().take(GROUP);
         let wanted: Vec<Probe> = wanted
             .filter(|probe| (probe.tag as usize) < MOST)

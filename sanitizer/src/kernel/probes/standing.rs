@@ -6,6 +6,7 @@ use std::ops::Range;
 use gwp_race_abi::probes as abi;
 
 use super::Probe;
+use crate::kernel::foreign::FileIdentity;
 
 /// Probes that can stand at a time.
 pub const MOST: usize = abi::STANDING;
@@ -24,6 +25,8 @@ pub struct Order {
     pub pid: u32,
     /// The mapping of code in which all probes are: its first address, and the first one behind it.
     pub mapping: Range<u64>,
+    /// The file in which they were found; none stands where another one is mapped by now.
+    pub file: FileIdentity,
     /// At most [`GROUP`]; of those on more pages than [`MOST_PAGES`](super::MOST_PAGES) none stands. The tag of each is its place, below [`MOST`], which no other one has.
     pub probes: Vec<Probe>,
 }

@@ -15,6 +15,7 @@ use crate::{
     insn::x86_64::Approaches,
     kernel::{
         calibrate::trap_cost_ns,
+        foreign::About,
         gates::{GateLog, Gates},
         object::PROBES_OBJECT,
         process::{self, WorkClock},
@@ -97,6 +98,7 @@ struct Target {
     items: u64,
     flag: u64,
     mapping: Range<u64>,
+    file: FileIdentity,
 }
 
 impl Target {
@@ -111,6 +113,7 @@ impl Target {
             || u64::from_str_radix(words.next().unwrap().trim_start_matches("0x"), 16).unwrap();
         let [seen, branch, nop5, many, items, flag] = std::array::from_fn(|_| address());
         let mapping = mapping_of(child.pid(), seen);
+        let file = file_of(child.pid());
         Self {
             child,
             seen,
@@ -120,6 +123,7 @@ impl Target {
             items,
             flag,
             mapping,
+            file,
         }
     }
 
@@ -153,6 +157,7 @@ impl Target {
         Order {
             pid: self.pid(),
             mapping: self.mapping.clone(),
+            file: self.file,
             probes,
             // Until it is stopped.
             duration: LONGEST,
@@ -180,6 +185,12 @@ fn mapping_of(pid: Pid, address: u64) -> Range<u64> {
         Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
     });
     ranges.find(|range| range.contains(&address)).unwrap()
+}
+
+/// The file that a process executes.
+fn file_of(pid: Pid) -> FileIdentity {
+    let link = format!("/proc/{pid}/exe");
+    About::at(Path::new(&link)).unwrap().identity()
 }
 
 fn memory(pid: Pid, at: u64, bytes: usize) -> Vec<u8> {
@@ -426,6 +437,22 @@ fn what_must_not_be_probed_is_not() {
         matches!(outcome, Err(BurstError::Obstacle(Obstacle::Unmapped(..)))),
         "{outcome:?}"
     );
+    // Another file has been mapped there since the places were looked for, or this one was changed.
+    let (device, inode, size, seconds, nanoseconds) = target.file;
+    for file in [
+        (device, inode + 1, size, seconds, nanoseconds),
+        (device, inode, size + 1, seconds, nanoseconds),
+        (device, inode, size, seconds, nanoseconds + 1),
+    ] {
+        let outcome = try_out(Order {
+            file,
+            ..target.order(vec![good])
+        });
+        assert!(
+            matches!(outcome, Err(BurstError::Obstacle(Obstacle::Replaced(..)))),
+            "{outcome:?}"
+        );
+    }
     // As the kernel leaves it, too: a copy with the same bytes.
     target.ask("p 0");
     target.mapping = mapping_of(target.child.pid(), target.seen);
@@ -443,12 +470,13 @@ fn what_must_not_be_probed_is_not() {
     target.ask("p -1");
     target.mapping = mapping_of(target.child.pid(), target.seen);
     assert!(target.is_whole());
-    let pid = target.pid();
+    let (pid, file) = (target.pid(), target.file);
     drop(target);
     probes
         .start(Order {
             pid,
             mapping: 0..1,
+            file,
             probes: vec![good],
             duration: LONGEST,
             hits_per_probe: 1,
@@ -458,6 +486,65 @@ fn what_must_not_be_probed_is_not() {
     assert!(
         matches!(wait_for_outcome(&mut probes), Err(BurstError::Kernel(error)) if error.source.kind() == std::io::ErrorKind::NotFound)
     );
+}
+
+/// Its code has a place for a probe on each of more pages than get copies.
+const WIDE: &str = r#"
+#include <stdio.h>
+long wide(long *flag);
+__asm__(".text\n.p2align 12\n.globl wide\nwide:\n.rept 1030\n push %rbx\n mov (%rdi), %eax\n pop %rbx\n ret\n.p2align 12\n.endr\n");
+int main(void) {
+    printf("%p\n", (void *)wide);
+    fflush(stdout);
+    return getchar() == EOF;
+}
+"#;
+
+/// Check that no more pages get copies than may, in a burst and in a process, and that those that had probes before may have some again.
+#[test]
+fn pages_are_counted() {
+    const PAGE: u64 = 4096;
+    let Some(_alone) = alone() else {
+        return;
+    };
+    let child = Child::run(WIDE, &["-O2"]);
+    let said = child.read_line();
+    let wide = u64::from_str_radix(said.trim().trim_start_matches("0x"), 16).unwrap();
+    let (mapping, file) = (mapping_of(child.pid(), wide), file_of(child.pid()));
+    let mut probes = probes();
+    let mut armed = |pages: Vec<u64>| {
+        let at_page = |page: u64| Probe {
+            pc: RuntimeAddr(wide + page * PAGE),
+            ..place_of_many(wide, page)
+        };
+        let order = Order {
+            pid: child.pid().as_raw().cast_unsigned(),
+            mapping: mapping.clone(),
+            file,
+            probes: pages.into_iter().map(at_page).collect(),
+            duration: Duration::ZERO,
+            hits_per_probe: 1,
+            most_hits: u64::MAX,
+        };
+        probes.start(order).unwrap();
+        let outcome = wait_for_outcome(&mut probes)?;
+        let armed = outcome.arrivals.iter().map(|(tag, _)| u64::from(*tag));
+        Ok::<Vec<u64>, BurstError>(armed.collect())
+    };
+    let (most, all) = (MOST_PAGES as u64, MOST_COPIES as u64);
+    let first: Vec<u64> = (0..most).collect();
+    assert_eq!(armed((0..=most).collect()).unwrap(), first);
+    for from in (most..all).step_by(MOST_PAGES) {
+        let pages: Vec<u64> = (from..from + most).collect();
+        assert_eq!(armed(pages.clone()).unwrap(), pages);
+    }
+    let refused = armed(vec![all, all + 1]);
+    assert!(
+        matches!(refused, Err(BurstError::Obstacle(Obstacle::NoPlace))),
+        "{refused:?}"
+    );
+    assert_eq!(armed(vec![all, 0]).unwrap(), [0]);
+    assert_eq!(armed(first.clone()).unwrap(), first);
 }
 
 /// Names the process, the mapping, the function and what is done for the test that has probes: see below.
@@ -485,6 +572,7 @@ fn holds_probes() {
     let order = Order {
         pid: pid as u32,
         mapping: start..end,
+        file: file_of(Pid::from_raw((pid as u32).cast_signed())),
         probes: places.collect(),
         duration: if again { Duration::ZERO } else { LONGEST },
         hits_per_probe: 10,

@@ -13,7 +13,7 @@ use crate::{
     insn::x86_64::{MAX_INSTRUCTION_LEN, length, may_be_probed},
     kernel::{
         KernelError, fault,
-        foreign::{ForeignError, ForeignFile, Purpose},
+        foreign::{FileIdentity, ForeignError, ForeignFile, Purpose},
     },
 };
 
@@ -45,11 +45,24 @@ pub enum Obstacle {
     /// The file may not be opened.
     #[error("the file of the code is not opened: {0}")]
     File(#[from] ForeignError),
+    /// The places are those of other code: what would be put there could be in the midst of an instruction.
+    #[error(
+        "its file is another one than was read, or has changed since ({0:#x}-{1:#x}); it is not probed"
+    )]
+    Replaced(u64, u64),
     /// None of the places is left.
     #[error(
         "none of the places can be probed: the program has changed its code, or it is not what it was taken for; it is not probed there"
     )]
     NoPlace,
+}
+
+impl Obstacle {
+    /// Whether nothing can be probed in the whole process. Otherwise other places may well be, or these some other time.
+    #[must_use]
+    pub const fn is_of_process(&self) -> bool {
+        matches!(self, Self::ShadowStack)
+    }
 }
 
 /// Code of a process, as a file has it.
@@ -64,21 +77,28 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// The code in a mapping of a process.
+    /// The code in a mapping of a process. `read` is the file that it had when it was looked for places: whoever unloads a library and loads
+    /// another one gets the same addresses for it, as a rule.
     ///
     /// # Errors
     /// What must not be touched, and where `/proc` tells nothing.
-    pub(super) fn of(pid: u32, mapping: &Range<u64>) -> Result<Self, super::BurstError> {
+    pub(super) fn of(
+        pid: u32,
+        mapping: &Range<u64>,
+        read: FileIdentity,
+    ) -> Result<Self, super::BurstError> {
         let unmapped = || Obstacle::Unmapped(mapping.start, mapping.end);
         let line = line_of(pid, mapping)?.ok_or_else(unmapped)?;
         let offset = suited(&line).ok_or_else(|| Obstacle::Unsuited(line.clone()))?;
-        if has_shadow_stack(&read(pid, "status")?) {
+        if has_shadow_stack(&contents(pid, "status")?) {
             return Err(Obstacle::ShadowStack.into());
         }
         // Whoever serves it could have its pages waited for when they are probed.
-        let file = ForeignFile::mapped(pid, mapping, Purpose::Promptly)
-            .and_then(|file| file.open())
-            .map_err(Obstacle::from)?;
+        let file = ForeignFile::mapped(pid, mapping, Purpose::Promptly).map_err(Obstacle::from)?;
+        if file.about().identity() != read {
+            return Err(Obstacle::Replaced(mapping.start, mapping.end).into());
+        }
+        let file = file.open().map_err(Obstacle::from)?;
         let pages = open(pid, "pagemap")?;
         if !scan(&pages, mapping, Wanted::Huge)?.is_empty() {
             return Err(Obstacle::HugePages.into());
@@ -205,7 +225,7 @@ fn open(pid: u32, what: &str) -> Result<File, KernelError> {
     File::open(&path).map_err(|source| failed("open", path, source))
 }
 
-fn read(pid: u32, what: &str) -> Result<String, KernelError> {
+fn contents(pid: u32, what: &str) -> Result<String, KernelError> {
     let path = PathBuf::from(format!("/proc/{pid}/{what}"));
     std::fs::read_to_string(&path).map_err(|source| failed("read", path, source))
 }

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use crate::addr::{LinkAddr, RuntimeAddr};
 use crate::image::Image;
-use crate::kernel::foreign::Via;
-use crate::tracee::mapped_file::FileIdentity;
+use crate::kernel::foreign::{FileIdentity, Via};
 
 /// A file (or the vdso) whose code is mapped into a process.
 #[derive(Clone, Debug)]

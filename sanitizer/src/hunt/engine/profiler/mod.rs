@@ -9,7 +9,7 @@ use crate::addr::RuntimeAddr;
 use crate::hunt::strategy::{Noted, NotedUse, SiteProbe};
 use crate::hunt::wire::Notice;
 use crate::kernel::gates::Gates;
-use crate::kernel::probes::{self, Probes};
+use crate::kernel::probes::{self, BurstError, Probes};
 use crate::kernel::process::{WorkClock, monotonic_ns, nanos};
 
 use super::adviser::Adviser;
@@ -83,7 +83,7 @@ impl Profiler {
         if kernel.is_busy() || now < self.not_before {
             return None;
         }
-        let mapping = rig.modules.mapping(first.pc)?;
+        let (mapping, file) = rig.modules.mapping(first.pc)?;
         let there = probes.iter().filter(|probe| mapping.contains(&probe.pc));
         self.sites.clear();
         let mut armed = Vec::new();
@@ -98,6 +98,7 @@ impl Profiler {
         let order = probes::Order {
             pid: rig.program.pid,
             mapping,
+            file,
             probes: armed,
             duration: time,
             hits_per_probe: HITS_OF_SITE,
@@ -152,10 +153,22 @@ impl Profiler {
             Err(error) => {
                 rig.outbox
                     .send(&Notice::Debug(format!("a burst of probes: {error}")));
-                self.failures += 1;
+                // Code that was unloaded, or pages of which enough have had probes, say nothing of other places, where some may stand.
+                let is_of_place =
+                    matches!(&error, BurstError::Obstacle(why) if !why.is_of_process());
+                self.failures += u32::from(!is_of_place);
                 if self.failures >= MOST_FAILURES {
                     self.probes = None;
                     self.standing.end(adviser);
+                } else if !std::mem::take(&mut self.is_stale) {
+                    // Or they would be wanted again and again, and no others.
+                    let arrivals = self.sites.iter().map(|site| (*site, 0));
+                    adviser.strategy.profiled(&Noted {
+                        lasted: Duration::ZERO,
+                        arrivals: arrivals.collect(),
+                        uses: Vec::new(),
+                        cost_s: 0.0,
+                    });
                 }
                 return;
             }

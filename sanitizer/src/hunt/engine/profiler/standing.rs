@@ -272,7 +272,7 @@ impl Standing {
         let Some(first) = self.first_waiting(adviser) else {
             return;
         };
-        let Some(mapping) = rig.modules.mapping(self.waiting[first].pc) else {
+        let Some((mapping, file)) = rig.modules.mapping(self.waiting[first].pc) else {
             self.waiting.remove(first);
             return;
         };
@@ -302,6 +302,7 @@ impl Standing {
         let order = Order {
             pid: rig.program.pid,
             mapping,
+            file,
             probes: armed,
         };
         if probes.stand(order).is_err() {

@@ -13,10 +13,12 @@ use crate::kernel::{
 
 /// Has probes stand until whoever does so is killed.
 pub(super) fn hold(probes: &mut Probes, pid: u32, mapping: Range<u64>, all: Vec<Probe>) -> ! {
+    let file = file_of(Pid::from_raw(pid.cast_signed()));
     for some in all.chunks(GROUP) {
         let order = Order {
             pid,
             mapping: mapping.clone(),
+            file,
             probes: some.to_vec(),
         };
         probes.stand(order).unwrap();
@@ -52,6 +54,7 @@ impl Target {
         Order {
             pid: self.pid(),
             mapping: self.mapping.clone(),
+            file: self.file,
             probes,
         }
     }
@@ -243,7 +246,7 @@ fn places_have_owners() {
     target.lives();
 }
 
-/// Check that there are no more groups than there may be, and that the one gives way that has stood for longest; that one page more than is allowed gets no probes;
+/// Check that there are no more groups than there may be, and that the one gives way that has stood for longest;
 /// and that what cannot be probed is refused, with the reason where that is so of all.
 #[test]
 fn groups_give_way() {
