@@ -1,5 +1,7 @@
 //! The daemon of one machine: which processes it watches, what becomes of their races, how it is asked and paused, and what is left of it when it dies.
 
+mod yields;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -30,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(200);
 /// How long programs run if nobody ends them, seconds.
 const LONG: &str = "900";
+/// Threads of a program that is watched by thread.
+const FEW: &str = "2";
 /// Leases in which a race of two busy threads is caught.
 const ENOUGH: u64 = 40;
 /// The daemon's own failure.
@@ -39,7 +43,13 @@ const FAILED: i32 = 1;
 struct Scratch(tempfile::TempDir);
 
 impl Scratch {
+    /// Breakpoints are shared: other tests of this machine take some all the time.
     fn new() -> Self {
+        Self::with("share")
+    }
+
+    /// The same where this is done with breakpoints.
+    fn with(breakpoints: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().display();
         let text = format!(
@@ -51,6 +61,7 @@ impl Scratch {
             [limits]
             cpu_pressure = "100%"
             memory_pressure = "100%"
+            breakpoints = "{breakpoints}"
             [export]
             store = "sqlite:{at}/lib/races.db"
             [control]
@@ -145,9 +156,9 @@ fn is_free(pid: Pid) -> bool {
     })
 }
 
-fn busy(program: &Path) -> Guarded {
+fn busy(program: &Path, threads: &str) -> Guarded {
     let mut command = Command::new(program);
-    command.args([LONG, "2"]).stdin(Stdio::null());
+    command.args([LONG, threads]).stdin(Stdio::null());
     Guarded::new(command.stdout(Stdio::null()).spawn().unwrap())
 }
 
@@ -163,13 +174,13 @@ fn a_machine_is_watched() {
     let scratch = Scratch::new();
     let racy = scratch.place(&built("races/write_write.c"), "racy");
     let quiet = scratch.place(&built("silent/mutex.c"), "quiet");
-    let elsewhere = busy(&built("races/read_write.c"));
+    let elsewhere = busy(&built("races/read_write.c"), FEW);
     let failed = scratch.ask(&["status"]);
     assert_eq!(failed.status.code(), Some(FAILED));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("no gwp-race fleet listens"));
 
     let mut daemon = scratch.daemon("log");
-    let [racy, quiet] = [&racy, &quiet].map(|program| busy(program));
+    let [racy, quiet] = [&racy, &quiet].map(|program| busy(program, FEW));
     let pids = [racy.pid(), quiet.pid()];
     let second = scratch.ask(&[]);
     assert_eq!(second.status.code(), Some(FAILED));
@@ -187,7 +198,7 @@ fn a_machine_is_watched() {
     let [of_racy, of_quiet] = pids.map(|pid| of(&status, pid).expect("it is not known"));
     assert!(of_racy["races"].as_u64() > Some(0));
     assert_eq!(of_quiet["races"], 0);
-    assert_eq!(of_racy["rule"], "rule:14");
+    assert_eq!(of_racy["rule"], "rule:15");
     assert!(of(&status, elsewhere.pid()).is_none());
     assert!(status["cost_s"].as_f64() > Some(0.0));
     assert!(status["memory_bytes"].as_u64() > Some(1 << 20));
@@ -294,7 +305,7 @@ fn memory_is_bounded() {
     let _machine = Machine::shared();
     let scratch = Scratch::new();
     let program = scratch.place(&built("silent/mutex.c"), "quiet");
-    let mut program = busy(&program);
+    let mut program = busy(&program, FEW);
     let much = scratch.path("much");
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "sh"]).arg(&much);

@@ -4,6 +4,7 @@
 //! `cargo xtask test` names the gwp-race to test in `GWP_RACE_BIN`.
 
 pub mod binary;
+pub mod breakpoint;
 pub mod chaos;
 pub mod children;
 pub mod compile;

@@ -38,6 +38,8 @@ pub struct Settings {
     pub memory: u64,
     /// Above it nobody is watched.
     pub pressure: Pressure,
+    /// Another tool that takes breakpoints gets all of them for a while.
+    pub yields_breakpoints: bool,
     /// Reports tell the bytes that were watched, which may be secrets.
     pub values: bool,
     /// The share of the machines that watch at all.
@@ -55,6 +57,7 @@ impl Default for Settings {
             leases: 4,
             memory: 150 << 20,
             pressure: HIGH,
+            yields_breakpoints: true,
             values: false,
             rollout: 1.0,
         }

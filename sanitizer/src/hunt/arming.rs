@@ -25,7 +25,7 @@ use crate::kernel::perf::{Delivery, EventOptions, PerfEvent};
 use crate::kernel::ring::{Ring, RingSize};
 use crate::kernel::{KernelError, cpus, ptrace};
 
-use processors::Lent;
+use processors::{Lent, Use};
 
 pub use processors::Processors;
 
@@ -87,6 +87,8 @@ pub struct Arming {
     /// The processors may be another lease's at present; whether they are this one's.
     processors: Processors,
     lent: Option<Lent>,
+    /// What of the breakpoints of this machine it has.
+    breakpoints: Option<Use>,
     /// Without gates: whether the clocks run.
     clocks_run: bool,
     ring_size: RingSize,
@@ -126,6 +128,7 @@ impl Arming {
             patience: 0,
             processors,
             lent: None,
+            breakpoints: None,
             clocks_run: false,
             ring_size: RingSize::USUAL,
             signalling: HashSet::new(),

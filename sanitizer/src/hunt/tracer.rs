@@ -103,7 +103,7 @@ fn trace(ready: Ready, socket: UnixStream) -> u8 {
         ears,
     } = ready;
     let count = gates.len();
-    let processors = Processors::default();
+    let processors = Processors::new(preparation.leaves_breakpoints);
     let sockets = std::iter::once(socket).chain(sockets);
     let slots = gates.into_iter().zip(sockets).zip(ears);
     let mut slots = slots.map(|((gates, socket), ear)| Slot {

@@ -24,6 +24,8 @@ use crate::{
 /// Threads up to which each is armed, also on machines with fewer processors: that takes no
 /// breakpoints from other processes.
 const FEW_THREADS: usize = 4;
+/// Breakpoints of each processor that are taken where processors are watched: [`Cpus`].
+pub const OF_PROCESSOR: usize = 2;
 
 /// See the module.
 #[derive(Debug)]

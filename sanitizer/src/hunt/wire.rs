@@ -26,6 +26,8 @@ pub struct Preparation {
     pub gate_log: bool,
     /// So many processes may be watched at a time. The first one's socket is that of this message; those of the others follow it, each with a byte.
     pub slots: u8,
+    /// Breakpoints are left to other tools, at least one of each processor.
+    pub leaves_breakpoints: bool,
 }
 
 /// What a tracer is to do.
@@ -218,6 +220,8 @@ pub enum Notice {
     Elsewhere(Vec<(u64, u64)>),
     /// No breakpoint was to be had for a thread: others of this machine have them.
     BreakpointsTaken,
+    /// Whether it watches by processor from now on: by breakpoints of all processors, or by thread again.
+    ByProcessor(bool),
     /// A debug message.
     Debug(String),
     /// The numbers so far.

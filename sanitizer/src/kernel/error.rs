@@ -84,6 +84,12 @@ impl KernelError {
         }
     }
 
+    /// A breakpoint is not to be had, for another reason than that the kernel has none.
+    pub(crate) fn without_breakpoint(object: impl Into<String>, cause: &str) -> Self {
+        let errno = Some(libc::ENOSPC);
+        Self::told("perf_event_open", object, cause.to_owned(), errno)
+    }
+
     /// The same, as one that was not permitted.
     pub(crate) fn into_refusal(self) -> Self {
         let source = io::Error::new(io::ErrorKind::PermissionDenied, self.source.to_string());

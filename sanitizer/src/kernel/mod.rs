@@ -2,6 +2,7 @@
 //! makes a system call that `std` or `nix` do not make for it, and none is unsafe outside of its tests.
 
 pub mod barred;
+pub mod breakpoints;
 pub mod btf;
 pub mod calibrate;
 pub mod cpu_watch;

@@ -40,6 +40,7 @@ The file, with what holds where it says nothing (rules: none):
   memory = \"150MiB\"             # for all of gwp-race: above it nobody is watched anew
   cpu_pressure = \"80%\"         # above it nobody is watched: some of /proc/pressure/cpu, in ten seconds
   memory_pressure = \"10%\"
+  breakpoints = \"yield\"         # to another tool that takes some; \"share\": who is second is refused
   [learn]
   ledger = \"/var/lib/gwp-race/ledger.db\" # in the folder of the store; none: nothing is kept
   half_life = \"7d\"              # in which half of it is forgotten

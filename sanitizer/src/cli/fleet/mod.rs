@@ -57,11 +57,17 @@ fn said(config: &Config) -> String {
         ),
         None => "What is learned of programs goes with each lease.".to_owned(),
     };
+    let breakpoints = if settings.yields_breakpoints {
+        "Another tool that takes breakpoints gets all of them."
+    } else {
+        "Breakpoints are shared with other tools: who comes second is refused."
+    };
     let values = if settings.values { "and" } else { "but not" };
     format!(
         "{from}\n\
          Budget: {} of the machine's CPU time; of a process's {} in the long run, and {} while it is watched.\n\
          Limits: {} processes at the same time, and {} of memory for gwp-race; none where {} of the time some task waits for a processor, or {} for memory.\n\
+         {breakpoints}\n\
          Reports tell places {values} the bytes that were watched.\n\
          {} of the machines take part.\n\
          Races are kept in {}; the daemon is asked by {}, and paused by {}.\n\

@@ -17,9 +17,9 @@ pub struct Status {
     pub pid: u32,
     /// When it was started, RFC 3339 in UTC.
     pub since: String,
-    /// Why no lease begins, where that is so: `command`, `file`, `pressure`, `memory` or `tracer`.
+    /// Why no lease begins, where that is so: `command`, `file`, `pressure`, `breakpoints`, `memory` or `tracer`.
     pub held: Option<String>,
-    /// Seconds until the command's pause is over, where it has an end.
+    /// Seconds until that is over, where it is known: the end of a command's pause, or of making room for another tool.
     pub held_s: Option<f64>,
     /// Processes that can be watched at the same time, if the tracer is there.
     pub slots: usize,
@@ -159,6 +159,7 @@ impl Status {
             Some("command") => "paused",
             Some("file") => "paused by a file",
             Some("pressure") => "not watching: the machine is short of processors or memory",
+            Some("breakpoints") => "not watching: another tool has taken breakpoints",
             Some("memory") => "watching nobody anew: gwp-race takes more memory than it may",
             Some("tracer") => "not watching: the tracer is being started",
             Some(other) => return clean(other).into_owned(),
@@ -209,6 +210,10 @@ mod tests {
         assert!(lines[3].contains("12 s"));
         (status.held, status.held_s) = (Some("command".to_owned()), Some(3600.0));
         assert!(status.text().contains(": paused, for another 3600 s\n"));
+        (status.held, status.held_s) = (Some("breakpoints".to_owned()), Some(44.6));
+        let text = status.text();
+        let told = ": not watching: another tool has taken breakpoints, for another 45 s\n";
+        assert!(text.contains(told), "{text}");
         (status.held, status.held_s) = (Some("memory".to_owned()), None);
         status.memory_bytes = 151 << 20;
         let text = status.text();

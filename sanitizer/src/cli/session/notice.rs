@@ -112,7 +112,7 @@ impl Session {
                 self.says_farewell(pid);
                 return self.on_failure(pid, text);
             }
-            // `hear` is done with them, but for breakpoints that are taken: of those tells the failure that follows, or the number of threads.
+            // `hear` is done with them, but for breakpoints: of those that are taken tells the failure that follows, or the number of threads.
             _ => {}
         }
         None

@@ -51,6 +51,8 @@ impl Session {
             stop_deadline_ns: nanos(self.args.stop_deadline),
             gate_log: self.args.verbose >= 2,
             slots: 1,
+            // They are yours: who runs this knows what else he runs.
+            leaves_breakpoints: false,
         };
         let id = self.next_link;
         self.next_link += 1;

@@ -92,7 +92,7 @@ pub enum Event {
         /// See there.
         is_high: bool,
     },
-    /// Another tool has taken the breakpoints.
+    /// Another tool has taken breakpoints: it gets all of them for a while.
     BreakpointsTaken,
     /// Nothing is leased until then, or until [`Event::Resumed`].
     Paused {

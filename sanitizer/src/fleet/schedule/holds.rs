@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::event::Reason;
 
-/// After another tool has taken the breakpoints, they are tried again after so long.
-pub(super) const RETRY: Duration = Duration::from_secs(30);
+/// After another tool has taken breakpoints, they are tried again after so long: another gwp-race, which may have been refused some, asks again after 30 s.
+pub const RETRY: Duration = Duration::from_secs(45);
 /// What keeps leases from beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Holds {
@@ -28,6 +28,12 @@ impl Holds {
 
     pub(super) const fn resume(&mut self) {
         (self.is_paused, self.paused_until) = (false, None);
+    }
+
+    /// For how long another tool has the breakpoints, as far as is known.
+    pub(super) fn makes_room(&self, now: Duration) -> Option<Duration> {
+        let left = self.retry?.saturating_sub(now);
+        (!left.is_zero()).then_some(left)
     }
 
     /// What does so at this time.

@@ -19,6 +19,7 @@ mod tests;
 use std::{collections::HashMap, time::Duration};
 
 pub use event::{Action, BuildId, Event, ProcessId, Reason};
+pub use holds::RETRY;
 
 use build::Build;
 use holds::Holds;
@@ -152,6 +153,12 @@ impl Scheduler {
     pub fn purse(&mut self, now: Duration, process: ProcessId) -> Duration {
         let record = self.processes.get_mut(&process);
         record.map_or(Duration::ZERO, |record| record.purse.left(now))
+    }
+
+    /// For how long nothing is leased for the sake of another tool that wants the breakpoints, where that is so.
+    #[must_use]
+    pub fn makes_room(&self, now: Duration) -> Option<Duration> {
+        self.holds.makes_room(now)
     }
 
     /// What the machine's purse holds.

@@ -153,7 +153,10 @@ fn holds() {
         world.now() - begun
     };
     let (mut world, begun) = after(Event::BreakpointsTaken);
+    let left = world.scheduler.makes_room(world.now());
+    assert_eq!(left, Some(begun + RETRY - world.now()));
     let rest = again(&mut world, begun);
+    assert_eq!(world.scheduler.makes_room(world.now()), None);
     assert!((RETRY..=secs(60)).contains(&rest), "{rest:?}");
 
     let (mut world, begun) = after(Event::Pressure { is_high: true });

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::hunt::clocks::Clocks;
-use crate::hunt::watchpoints::Watchpoints;
+use crate::hunt::watchpoints::{OF_PROCESSOR, Watchpoints};
 use crate::kernel::gates::Gates;
 use crate::kernel::process::Employer;
-use crate::kernel::{KernelError, cpus};
+use crate::kernel::{KernelError, breakpoints, cpus};
 
 use super::{Arming, PATIENCE, Thread};
 
@@ -116,12 +116,40 @@ impl Arming {
             self.clocks = Clocks::on_cpus(self.period, gates, online)?;
         }
         if !self.watchpoints.are_by_cpu() && threads > 1 {
-            self.watchpoints = Watchpoints::on_cpus(gates, online, employer)?;
-            for thread in self.threads.values_mut() {
-                thread.breakpoint = None;
+            let opened = self.open_on_processors(gates, online, employer);
+            if opened.is_err() {
+                // Those of its threads are there still. It may have these: nobody else has got the processors' meanwhile.
+                self.processors.use_threads(&mut self.breakpoints);
             }
+            opened?;
         }
         self.patience = 0;
+        Ok(())
+    }
+
+    /// Opens the watchpoints of the processors in the place of those of threads.
+    fn open_on_processors(
+        &mut self,
+        gates: &Gates,
+        online: &[u32],
+        employer: &Employer,
+    ) -> Result<(), KernelError> {
+        if !self.processors.use_processors(&mut self.breakpoints) {
+            let cause = "other processes are watched by thread at present";
+            return Err(KernelError::other(
+                "lending",
+                "the processors' breakpoints",
+                cause,
+            ));
+        }
+        // None of them is armed, and one that is wanted later is opened then.
+        for thread in self.threads.values_mut() {
+            thread.breakpoint = None;
+        }
+        if let (true, Some(&cpu)) = (self.processors.leave_some(), online.first()) {
+            breakpoints::check_room(cpu, OF_PROCESSOR + 1)?;
+        }
+        self.watchpoints = Watchpoints::on_cpus(gates, online, employer)?;
         Ok(())
     }
 

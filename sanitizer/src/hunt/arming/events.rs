@@ -24,6 +24,13 @@ impl Arming {
     }
 
     fn try_open(&mut self, tid: u32, gates: &Gates) -> Result<(), KernelError> {
+        if !self.watchpoints.are_by_cpu() && !self.processors.use_threads(&mut self.breakpoints) {
+            let cause = "another process is watched by processor at present";
+            return Err(KernelError::without_breakpoint(
+                format!("thread {tid}"),
+                cause,
+            ));
+        }
         if gates.are_in_kernel() {
             self.watchpoints.open(tid, self.options, gates)?;
             self.clocks.open(tid, self.period, self.options, gates)
@@ -106,12 +113,13 @@ impl Arming {
     pub fn close_events(&mut self, delivery: Delivery) {
         self.clocks = Clocks::default();
         self.watchpoints = Watchpoints::default();
-        self.lent = None;
         self.ancestors.clear();
         for thread in self.threads.values_mut() {
             thread.breakpoint = None;
             thread.records = None;
         }
+        // Now there are none any more.
+        (self.lent, self.breakpoints) = (None, None);
         self.options.delivery = delivery;
     }
 }

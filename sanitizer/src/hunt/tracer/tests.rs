@@ -98,6 +98,7 @@ fn without_gates() -> (Daemon, std::thread::JoinHandle<u8>) {
                 stop_deadline_ns: 20_000_000,
                 gate_log: false,
                 slots: 1,
+                leaves_breakpoints: false,
             },
             gates: vec![Gates::in_user_space().unwrap()],
             sockets: Vec::new(),
@@ -198,6 +199,7 @@ fn slots_lease_in_turns() {
                 stop_deadline_ns: 20_000_000,
                 gate_log: false,
                 slots: SLOTS as u8,
+                leaves_breakpoints: false,
             },
             gates,
             sockets: theirs,
@@ -295,6 +297,7 @@ fn limits_are_the_tracers_too() {
         stop_deadline_ns: 20_000_000,
         gate_log: false,
         slots: 1,
+        leaves_breakpoints: false,
     };
     let read = |bytes: &[u8]| {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();

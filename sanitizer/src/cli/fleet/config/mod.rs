@@ -39,6 +39,10 @@ pub const USUAL_PLACE: &str = "/etc/gwp-race/fleet.toml";
 const LONGEST: u64 = 1 << 20;
 /// The most rules.
 const MOST_RULES: usize = 1000;
+/// Breakpoints are given up where another tool takes some; or they are not.
+const TO_YIELD: &str = "yield";
+/// See [`TO_YIELD`].
+const TO_SHARE: &str = "share";
 
 /// What a file says.
 #[derive(Clone, Debug, Default)]
@@ -158,6 +162,8 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
             cpu: pressure("cpu_pressure", usual.pressure.cpu),
             memory: pressure("memory_pressure", usual.pressure.memory),
         };
+        let yields = table.text("breakpoints", yields_breakpoints);
+        all.yields_breakpoints = yields.unwrap_or(usual.yields_breakpoints);
         table.end();
     }
     if let Some(mut table) = file.table("evidence") {
@@ -166,6 +172,15 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
     }
     all.rollout = file.text("rollout", parse_percent).unwrap_or(usual.rollout);
     all
+}
+
+/// What is done where another tool takes breakpoints: whether all are given up.
+fn yields_breakpoints(text: &str) -> Result<bool, String> {
+    match text {
+        TO_YIELD => Ok(true),
+        TO_SHARE => Ok(false),
+        _ => Err(format!("write {TO_YIELD:?} or {TO_SHARE:?}")),
+    }
 }
 
 fn rule(mut table: Table<'_, '_>) -> Option<Rule> {

@@ -22,6 +22,7 @@ leases = 2
 memory = "1GiB"
 cpu_pressure = "90%"
 memory_pressure = "100%"
+breakpoints = "share"
 
 [learn]
 ledger = "/srv/learned.db"
@@ -64,6 +65,7 @@ fn all_keys() {
             cpu: 90.0,
             memory: 100.0,
         },
+        yields_breakpoints: false,
         values: true,
         rollout: 0.05,
     };
@@ -72,10 +74,10 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 29));
+    assert_eq!((first.user, first.line), (Some(0), 30));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 35);
+    assert_eq!(second.line, 36);
     let places = Places {
         store: "sqlite:/srv/races.db".parse().unwrap(),
         socket: "/run/a.sock".into(),
@@ -133,6 +135,11 @@ fn what_is_wrong() {
         ),
         ("[limits]\nmemory = \"150M\"", 2, "such as 150MiB"),
         ("[limits]\nleases = -1", 2, "write a whole number"),
+        (
+            "[limits]\nbreakpoints = \"keep\"",
+            2,
+            "write \"yield\" or \"share\"",
+        ),
         ("[export]\nstore = \"races.db\"", 2, "write sqlite:PATH"),
         (
             "[export]\nstore = \"sqlite:races.db\"",

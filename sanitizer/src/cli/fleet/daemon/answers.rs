@@ -60,13 +60,19 @@ impl Daemon {
 
     fn status(&mut self) -> Status {
         let now = self.now();
+        let room = self.scheduler.makes_room(now);
         let held = match () {
             () if self.pause.is_by_file() => Some("file"),
             () if self.pause.is_paused(now) => Some("command"),
             () if self.is_pressed => Some("pressure"),
+            () if room.is_some() => Some("breakpoints"),
             () if self.memory.is_full() => Some("memory"),
             () if self.sampler.usable() == 0 => Some("tracer"),
             () => None,
+        };
+        let held_for = match held {
+            Some("breakpoints") => room,
+            _ => self.pause.left(now),
         };
         let all: Vec<_> = self.roster.all().map(|known| known.process).collect();
         let purses: Vec<_> = all
@@ -99,7 +105,7 @@ impl Daemon {
             pid: std::process::id(),
             since: started.to_string(),
             held: held.map(str::to_owned),
-            held_s: self.pause.left(now).map(|left| left.as_secs_f64()),
+            held_s: held_for.map(|left| left.as_secs_f64()),
             slots: self.config.settings.leases,
             slots_usable: self.sampler.usable(),
             leases: self.leases_over,

@@ -75,6 +75,8 @@ pub struct Lease {
     pub most: Duration,
     /// And at any time at most this share of the CPU time of the process.
     pub share: f64,
+    /// The process is watched by processor.
+    pub is_by_processor: bool,
     /// The build of the program's file, where the tracer has told it.
     pub build: Option<String>,
     /// Functions of which the tracer was told what is remembered.
@@ -117,6 +119,7 @@ impl Lease {
             began_at: SystemTime::now(),
             most,
             share,
+            is_by_processor: false,
             build: None,
             remembered: 0,
             cost: Duration::ZERO,

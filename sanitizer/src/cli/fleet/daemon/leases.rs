@@ -34,7 +34,7 @@ impl Daemon {
     pub(super) fn carry_out(&mut self) {
         let now = self.now();
         let slots = self.config.settings.leases;
-        let slots = slots.saturating_sub(self.sampler.usable());
+        let slots = slots.saturating_sub(self.slots());
         self.scheduler.take(now, Event::Taken { slots });
         for action in self.scheduler.decide(now) {
             match action {
@@ -70,6 +70,7 @@ impl Daemon {
         let link = match arm {
             Arm::Control => None,
             Arm::Lease => {
+                self.see_breakpoints();
                 let setup = self.setup(who.pid, who.start_ticks, bounds);
                 let Some(link) = self.sampler.watch(setup) else {
                     return false;

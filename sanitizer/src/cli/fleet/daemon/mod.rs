@@ -5,6 +5,7 @@
 
 mod answers;
 mod audit;
+mod breakpoints;
 mod contention;
 mod end;
 mod lease;
@@ -173,6 +174,7 @@ impl Daemon {
             stop_deadline_ns: nanos(watch.stop_deadline),
             gate_log: args.verbose >= 2,
             slots: u8::try_from(settings.leases).unwrap_or(u8::MAX),
+            leaves_breakpoints: settings.yields_breakpoints,
         };
         let seed = fastrand::u64(..);
         info!("seed {seed}");
@@ -240,10 +242,13 @@ impl Daemon {
         tick: &mut Interval,
         news: &mut NewsOfProcesses,
     ) -> anyhow::Result<()> {
+        let mut looks = interval(breakpoints::LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = signals.next() => return Ok(()),
                 _ = tick.tick() => self.second()?,
+                _ = looks.tick() => self.look_at_breakpoints(),
                 told = news.next() => {
                     told?;
                     self.look_at_processes()?;

@@ -118,12 +118,16 @@ impl Daemon {
                     self.rest(process);
                 }
             }
+            Notice::ByProcessor(is_by_processor) => {
+                if let Some(lease) = self.lease_of(link) {
+                    lease.is_by_processor = is_by_processor;
+                }
+            }
             Notice::BreakpointsTaken => {
                 self.end_lease(process, Why::Scheduled(Reason::Breakpoints));
                 self.rest(process);
                 if self.contention.refused(process, now) {
-                    info!("another tool has the breakpoints: nobody is watched for a while");
-                    self.scheduler.take(now, Event::BreakpointsTaken);
+                    self.make_room("has the breakpoints");
                 }
             }
             // `hear` is done with what is not for a command to know.

@@ -24,6 +24,8 @@ pub struct Crew {
     pub respite: Respite,
     pub own_stops: OwnStops,
     pub creations: Creations,
+    /// It was told that the program is watched by processor.
+    is_told_by_cpu: bool,
 }
 
 impl Crew {
@@ -34,6 +36,7 @@ impl Crew {
             respite: Respite::new(share),
             own_stops: OwnStops::default(),
             creations: Creations::default(),
+            is_told_by_cpu: false,
         }
     }
 
@@ -90,7 +93,6 @@ impl Crew {
 
     /// Watches by thread or by processor, as the number of threads suggests. Nobody may stand still.
     pub fn fit_events(&mut self, rig: &mut Rig, threads: usize) {
-        let was_by_cpu = rig.arming.watchpoints().are_by_cpu();
         if let Err(error) = rig
             .arming
             .choose_events(threads, &rig.gates, rig.loader.employer())
@@ -106,8 +108,10 @@ impl Crew {
         let sample_ns = if clock_by_cpu { 0 } else { rig.period_ns() };
         rig.budget.set_period(control, sample_ns);
         let by_cpu = rig.arming.watchpoints().are_by_cpu();
-        if by_cpu && !was_by_cpu {
-            let text = format!("{threads} threads: memory is watched by processor");
+        if std::mem::replace(&mut self.is_told_by_cpu, by_cpu) != by_cpu {
+            rig.outbox.send(&Notice::ByProcessor(by_cpu));
+            let how = if by_cpu { "processor" } else { "thread" };
+            let text = format!("{threads} threads: memory is watched by {how}");
             rig.outbox.send(&Notice::Debug(text));
         }
         rig.gates
