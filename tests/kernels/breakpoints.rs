@@ -8,9 +8,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use gwp_race_tests::perf_event;
 use perf_event_open_sys::bindings as raw;
 
-use crate::{event, kernel::Kernel};
+use crate::kernel::Kernel;
 
 const HITS: u64 = 100;
 
@@ -51,7 +52,7 @@ fn hits(kind: u32, address: u64, hit: impl Fn(u64)) -> Result<u64> {
     attributes.__bindgen_anon_4.bp_len = 8;
     attributes.set_exclude_kernel(1);
     attributes.set_exclude_hv(1);
-    let mut event = event::open(attributes)?;
+    let mut event = perf_event::open(attributes, 0, -1).context("perf_event_open")?;
     (0..HITS).for_each(hit);
     let mut value = [0; 8];
     event

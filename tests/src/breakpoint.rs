@@ -1,11 +1,10 @@
 //! Hardware breakpoints that another tool than gwp-race has.
 
-use std::{
-    io,
-    os::fd::{FromRawFd as _, OwnedFd},
-};
+use std::{io, os::fd::OwnedFd};
 
 use perf_event_open_sys::bindings as raw;
+
+use crate::perf_event;
 
 /// Those of a processor: x86 has four.
 pub const ALL: usize = 4;
@@ -43,12 +42,5 @@ fn open(pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     attributes.set_disabled(1);
     attributes.set_exclude_kernel(1);
     attributes.set_exclude_hv(1);
-    let flags = u64::from(raw::PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: `attributes` is a valid, fully initialized structure that outlives the call.
-    let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attributes, pid, cpu, -1, flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call succeeded, so `fd` is an open descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(perf_event::open(attributes, pid, cpu)?.into())
 }

@@ -12,6 +12,7 @@ pub mod configuration;
 pub mod lost_traps;
 pub mod luck;
 pub mod machine;
+pub mod perf_event;
 pub mod program;
 pub mod report;
 pub mod served;

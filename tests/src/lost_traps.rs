@@ -11,13 +11,15 @@ use std::{
     ffi::CString,
     fs::{self, File},
     io::Read as _,
-    os::fd::{AsRawFd as _, FromRawFd as _},
+    os::fd::AsRawFd as _,
     path::Path,
     process::Command,
 };
 
 use anyhow::{Context as _, Result};
 use perf_event_open_sys::{self as sys, bindings as raw};
+
+use crate::perf_event;
 
 /// Where the kernel names the tracepoint: tracefs, by itself or below debugfs.
 const TRACEPOINT: [&str; 2] = [
@@ -89,20 +91,13 @@ fn tracepoint() -> Option<u64> {
 }
 
 fn counter(tracepoint: u64, cpu: i32, filter: &CString) -> std::io::Result<File> {
-    let mut attr = raw::perf_event_attr {
+    let attributes = raw::perf_event_attr {
         type_: raw::PERF_TYPE_TRACEPOINT,
         size: size_of::<raw::perf_event_attr>() as u32,
         config: tracepoint,
         ..Default::default()
     };
-    let flags = u64::from(raw::PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: `attr` is a valid, fully initialized structure that outlives the call.
-    let fd = unsafe { sys::perf_event_open(&mut attr, -1, cpu, -1, flags) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the call succeeded, so `fd` is an open descriptor that nobody else owns.
-    let counter = unsafe { File::from_raw_fd(fd) };
+    let counter = perf_event::open(attributes, -1, cpu)?;
     // SAFETY: the kernel only reads the filter, which ends with a NUL and outlives the call.
     let result =
         unsafe { sys::ioctls::SET_FILTER(counter.as_raw_fd(), filter.as_ptr().cast_mut()) };

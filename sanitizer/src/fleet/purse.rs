@@ -131,21 +131,20 @@ impl Purse {
     /// Forgets what was used before the last ten minutes. It remembers less than those, never more, which is on the safe side.
     fn go_to(&mut self, now: Duration) {
         let piece = u32::try_from(micros(now) / PIECE_US).unwrap_or(u32::MAX);
-        let gone = piece.saturating_sub(self.piece).min(PIECES as u32);
-        for number in 0..gone {
-            let place = (piece - number) as usize % PIECES;
-            if let Some(used) = self.used_ms.get_mut(place) {
-                *used = 0;
-            }
-        }
-        let gone = piece.saturating_sub(self.piece).min(SPENT_PIECES as u32);
-        for number in 0..gone {
-            let place = (piece - number) as usize % SPENT_PIECES;
-            if let Some(spent) = self.spent.get_mut(place) {
-                *spent = 0;
-            }
-        }
+        forget(&mut self.used_ms, self.piece, piece);
+        forget(&mut self.spent, self.piece, piece);
         self.piece = self.piece.max(piece);
+    }
+}
+
+/// Forgets what the places of the pieces behind `last`, up to `piece`, hold of those before; by the number of the piece.
+fn forget<T: Default, const N: usize>(pieces: &mut [T; N], last: u32, piece: u32) {
+    let gone = piece.saturating_sub(last).min(N as u32);
+    for number in 0..gone {
+        let place = (piece - number) as usize % N;
+        if let Some(of_piece) = pieces.get_mut(place) {
+            *of_piece = T::default();
+        }
     }
 }
 

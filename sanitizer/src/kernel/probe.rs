@@ -106,7 +106,7 @@ pub fn free_breakpoints(tid: u32) -> Result<usize, KernelError> {
     while events.len() < MAX_SLOTS {
         match PerfEvent::breakpoint(tid, options(NO_SIGNAL)) {
             Ok(event) => events.push(event),
-            Err(error) if error.source.raw_os_error() == Some(libc::ENOSPC) => break,
+            Err(error) if error.is_out_of_breakpoints() => break,
             Err(error) => return Err(error),
         }
     }
