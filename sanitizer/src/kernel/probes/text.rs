@@ -63,6 +63,12 @@ impl Obstacle {
     pub const fn is_of_process(&self) -> bool {
         matches!(self, Self::ShadowStack)
     }
+
+    /// Whether nothing can be probed at these places, as long as this code stands there.
+    #[must_use]
+    pub const fn is_of_place(&self) -> bool {
+        !matches!(self, Self::ShadowStack | Self::Unmapped(..))
+    }
 }
 
 /// Code of a process, as a file has it.

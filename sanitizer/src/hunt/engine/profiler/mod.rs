@@ -3,6 +3,7 @@
 
 mod standing;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::addr::RuntimeAddr;
@@ -154,22 +155,29 @@ impl Profiler {
                 rig.outbox
                     .send(&Notice::Debug(format!("a burst of probes: {error}")));
                 // Code that was unloaded, or pages of which enough have had probes, say nothing of other places, where some may stand.
-                let is_of_place =
-                    matches!(&error, BurstError::Obstacle(why) if !why.is_of_process());
+                let is_of_place = error.is_refusal()
+                    || matches!(&error, BurstError::Obstacle(why) if !why.is_of_process());
                 self.failures += u32::from(!is_of_place);
                 if self.failures >= MOST_FAILURES {
                     self.probes = None;
                     self.standing.end(adviser);
-                } else if !std::mem::take(&mut self.is_stale) {
-                    // Or they would be wanted again and again, and no others.
-                    let arrivals = self.sites.iter().map(|site| (*site, 0));
-                    adviser.strategy.profiled(&Noted {
-                        lasted: Duration::ZERO,
-                        arrivals: arrivals.collect(),
-                        uses: Vec::new(),
-                        cost_s: 0.0,
-                    });
+                    return;
                 }
+                if std::mem::take(&mut self.is_stale) {
+                    return;
+                }
+                if error.is_refusal() {
+                    adviser.strategy.refused(&self.sites);
+                    return;
+                }
+                // Or they would be wanted again and again, and no others.
+                let arrivals = self.sites.iter().map(|site| (*site, 0));
+                adviser.strategy.profiled(&Noted {
+                    lasted: Duration::ZERO,
+                    arrivals: arrivals.collect(),
+                    uses: Vec::new(),
+                    cost_s: 0.0,
+                });
                 return;
             }
         };
@@ -179,6 +187,13 @@ impl Profiler {
         let cost_ns = rig.charge_burst(outcome.hits * HIT_NS, outcome.cpu_ns);
         if std::mem::take(&mut self.is_stale) {
             return;
+        }
+        let armed: HashSet<u32> = outcome.arrivals.iter().map(|(tag, _)| *tag).collect();
+        let tagged = (0..).zip(&self.sites);
+        let refused = tagged.filter(|(tag, _)| !armed.contains(tag));
+        let refused: Vec<u64> = refused.map(|(_, site)| *site).collect();
+        if !refused.is_empty() {
+            adviser.strategy.refused(&refused);
         }
         let site = |tag: u32| self.sites.get(tag as usize).copied();
         let uses = outcome.uses.iter().filter_map(|used| {

@@ -46,8 +46,9 @@ pub struct Standing {
     armed_at: u64,
     /// When the strategy was told of all of them, CLOCK_MONOTONIC, ns.
     told: u64,
-    /// What it is to be told next.
+    /// What it is to be told next, and at which sites no probe can be had.
     news: Vec<Stood>,
+    refused: Vec<u64>,
     /// It was told why some could not be armed.
     is_refusal_told: bool,
     /// Those that are hot are being removed.
@@ -143,8 +144,12 @@ impl Standing {
             }
         }
         self.hot += change.hot.len() as u64;
-        for tag in change.hot.into_iter().chain(change.refused) {
+        for tag in change.hot.into_iter().chain(change.failed) {
             self.leave(tag, probes, now);
+        }
+        for tag in change.refused {
+            let place = self.leave(tag, probes, now);
+            self.refused.extend(place.map(|place| place.probe.site));
         }
         for tag in change.fell {
             if let Some(place) = self.leave(tag, probes, now) {
@@ -216,6 +221,9 @@ impl Standing {
         }
         if !self.news.is_empty() {
             adviser.strategy.stood(&std::mem::take(&mut self.news));
+        }
+        if !self.refused.is_empty() {
+            adviser.strategy.refused(&std::mem::take(&mut self.refused));
         }
     }
 
@@ -341,6 +349,7 @@ impl Standing {
         self.waiting.clear();
         self.known.clear();
         self.news.clear();
+        self.refused.clear();
         for place in self.places.iter_mut().flatten() {
             place.is_stale = true;
         }
