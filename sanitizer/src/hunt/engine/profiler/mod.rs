@@ -36,8 +36,9 @@ const MOST_FAILURES: u32 = 3;
 pub struct Profiler {
     /// `None` where there are none to be had, or where they were not asked for.
     probes: Option<Probes>,
-    /// The sites of the burst that is under way, by the tags of their probes.
+    /// The sites of the burst that is under way, by the tags of their probes, and where those are: some time after it is over, too.
     sites: Vec<u64>,
+    places: Vec<u64>,
     /// Before this time there is none, CLOCK_MONOTONIC, ns.
     not_before: u64,
     failures: u32,
@@ -87,9 +88,11 @@ impl Profiler {
         let (mapping, file) = rig.modules.mapping(first.pc)?;
         let there = probes.iter().filter(|probe| mapping.contains(&probe.pc));
         self.sites.clear();
+        self.places.clear();
         let mut armed = Vec::new();
         for (tag, probe) in (0..).zip(there.take(probes::MOST_PROBES)) {
             self.sites.push(probe.site);
+            self.places.push(probe.pc);
             armed.push(probes::Probe {
                 pc: RuntimeAddr(probe.pc),
                 recipe: probe.recipe,
@@ -117,6 +120,11 @@ impl Profiler {
             self.standing.tend(probes, rig, adviser);
         }
         self.tend_burst(rig, adviser);
+    }
+
+    /// Whether a probe may be at an address, that is to say `int3` in the place of what the program has there.
+    pub fn may_have_probe(&self, pc: u64) -> bool {
+        self.places.contains(&pc) || self.standing.may_have_probe(pc)
     }
 
     /// Whoever comes to these sites is let pass where probes stand, and to others may be claimed.

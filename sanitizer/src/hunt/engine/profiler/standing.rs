@@ -320,10 +320,15 @@ impl Standing {
         }
     }
 
-    /// There are no probes any more.
+    /// There are no probes any more. Until they are removed they are where they were.
     pub(super) fn end(&mut self, adviser: &mut Adviser) {
         self.tell_none(adviser);
-        self.places.clear();
+    }
+
+    /// Whether one may be at an address: it stands there, or is being armed or removed.
+    pub(super) fn may_have_probe(&self, pc: u64) -> bool {
+        let mut places = self.places.iter().flatten();
+        places.any(|place| place.probe.pc == pc)
     }
 
     /// Nothing is to be probed in this code any more, and the strategy knows of it.
