@@ -173,6 +173,23 @@ fn code_is_whole_afterwards() {
     );
 }
 
+/// Check that a program whose first thread ends while probes stand and are armed goes on with its code whole, and that it is told that it has none any more.
+#[test]
+fn first_threads_may_end() {
+    let built =
+        compile::program(&Program::new("conduct/own_text.c"), Configuration::USUAL).unwrap();
+    let watch = watch().option(&["-vv", "--duration", "6s"]);
+    let is_told = (1..=TRIES).any(|attempt| {
+        let outcome = watch.run(&built, &["9", "ends"], Until::End).unwrap();
+        let (stdout, stderr) = (&outcome.stdout, &outcome.stderr);
+        assert!(stdout.contains("is whole\ndone\n"), "{stdout}{stderr}");
+        let is_told = stderr.contains("first thread has ended");
+        println!("try {attempt}: {:?}, {is_told}: {stdout}", bursts(&outcome));
+        is_told
+    });
+    assert!(is_told, "not in {TRIES} tries");
+}
+
 /// Check that a program whose threads map memory all the time goes on all the time while probes are armed and removed, with the code whole in the end; and that one which forks besides has
 /// children that end as they would.
 #[test]

@@ -121,6 +121,12 @@ pub enum BurstError {
 }
 
 impl BurstError {
+    /// Whether nothing can be probed in the process any more.
+    #[must_use]
+    pub const fn is_of_process(&self) -> bool {
+        matches!(self, Self::Obstacle(why) if why.is_of_process())
+    }
+
     /// Whether none of the places can be probed, as long as this code stands there. Otherwise they may well be, some other time.
     #[must_use]
     pub fn is_refusal(&self) -> bool {

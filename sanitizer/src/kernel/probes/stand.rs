@@ -84,6 +84,7 @@ impl<'a> Standing<'a> {
                     change.failed = tags;
                 }
                 change.why = Some(error.to_string());
+                change.is_over = error.is_of_process();
             }
         }
         let hot = self.remove_hot();

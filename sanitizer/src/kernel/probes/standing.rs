@@ -46,6 +46,8 @@ pub struct Change {
     pub failed: Vec<u32>,
     /// Why none of those that were to stand could be armed, if that is so.
     pub why: Option<String>,
+    /// None can be in this process any more, for that reason.
+    pub is_over: bool,
     /// So many groups stand now.
     pub groups: usize,
 }

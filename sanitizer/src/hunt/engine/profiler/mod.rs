@@ -1,6 +1,7 @@
 //! The kernel's probes. For some milliseconds it is noted who comes to some dozens of sites, as the strategy asks for: nobody is stopped, and it goes on beside whatever else is done.
 //! And probes stand at sites to which hardly anybody comes.
 
+mod place;
 mod standing;
 
 use std::collections::HashSet;
@@ -42,6 +43,8 @@ pub struct Profiler {
     /// Before this time there is none, CLOCK_MONOTONIC, ns.
     not_before: u64,
     failures: u32,
+    /// Nothing can be probed in this program any more.
+    is_over: bool,
     /// What is noted is of a program that is no longer executed.
     is_stale: bool,
     /// Probes that stand.
@@ -78,9 +81,20 @@ impl Profiler {
     }
 
     /// Begins a burst; for how long nothing else is to be begun.
-    pub fn begin(&mut self, rig: &Rig, probes: &[SiteProbe], time: Duration) -> Option<Duration> {
+    pub fn begin(
+        &mut self,
+        rig: &Rig,
+        adviser: &mut Adviser,
+        probes: &[SiteProbe],
+        time: Duration,
+    ) -> Option<Duration> {
         let now = monotonic_ns();
-        let kernel = self.probes.as_mut()?;
+        let Some(kernel) = self.probes.as_mut().filter(|_| !self.is_over) else {
+            // Or they would be wanted again and again.
+            let sites: Vec<u64> = probes.iter().map(|probe| probe.site).collect();
+            adviser.strategy.refused(&sites);
+            return None;
+        };
         let first = probes.first()?;
         if kernel.is_busy() || now < self.not_before {
             return None;
@@ -162,10 +176,14 @@ impl Profiler {
             Err(error) => {
                 rig.outbox
                     .send(&Notice::Debug(format!("a burst of probes: {error}")));
+                let is_over = error.is_of_process() && !self.is_stale;
+                if let Some(probes) = self.probes.as_mut().filter(|_| is_over) {
+                    self.is_over = true;
+                    (self.standing).give_up(&error.to_string(), probes, rig, adviser);
+                }
                 // Code that was unloaded, or pages of which enough have had probes, say nothing of other places, where some may stand.
-                let is_of_place = error.is_refusal()
-                    || matches!(&error, BurstError::Obstacle(why) if !why.is_of_process());
-                self.failures += u32::from(!is_of_place);
+                let is_of_code = error.is_refusal() || matches!(&error, BurstError::Obstacle(_));
+                self.failures += u32::from(!is_of_code);
                 if self.failures >= MOST_FAILURES {
                     self.probes = None;
                     self.standing.end(adviser);
@@ -235,6 +253,7 @@ impl Profiler {
     /// The process executes another program.
     pub fn forget(&mut self, rig: &Rig) {
         self.stop();
+        self.is_over = false;
         self.standing.begin_anew(rig);
         if let Some(probes) = &mut self.probes {
             probes.forget();
