@@ -136,6 +136,38 @@ fn own_signals_are_within_the_budget() {
     }
 }
 
+/// Check that probes at code that is executed all the time, as often as can be, cost no more than the budget: they are armed there, and let alone what proves hot.
+#[test]
+fn hot_code_is_within_the_budget() {
+    const BUDGET_PERCENT: f64 = 5.0;
+    /// How often each place is executed at least: with probes there all the time, of which each takes 0.4 us, two threads would need minutes for it.
+    const LEAST_ROUNDS: f64 = 1e6;
+    let program = Program::new("limits/hot_code.c");
+    let program = compile::program(&program, Configuration::USUAL).unwrap();
+    let is_probed = (1..=TRIES).any(|attempt| {
+        let Outcome { report, stdout, status, stderr, .. } = Watch::usual()
+            .alone()
+            .option(&["--max-overhead", &format!("{BUDGET_PERCENT}%")])
+            .option(&["--strategy", "planner", "--probes", "yes"])
+            .run(&program, &["12", "2"], Until::End)
+            .unwrap();
+        assert!(status.success(), "{status:?}: {stdout}{stderr}");
+        let rounds = stdout.lines().find_map(|line| line.strip_suffix(" rounds"));
+        let rounds: f64 = rounds.unwrap_or_default().parse().unwrap();
+        let [bursts, hits, armed, hot, slowdown] =
+            ["probe_bursts", "probe_hits", "probes_armed", "probes_hot", "slowdown_percent"]
+                .map(|name| report.number(name));
+        println!(
+            "try {attempt}: {bursts} bursts with {hits} hits, {armed} probes stood, {hot} hot, in {rounds} rounds; slowdown {slowdown} %"
+        );
+        assert!(rounds > LEAST_ROUNDS, "{rounds}");
+        // By what was counted and by CPU times, which differ with what else the machine does.
+        assert!(slowdown < 2.0 * BUDGET_PERCENT, "{slowdown} %: {:?}", report.summary);
+        bursts > 0.0 && hits > 0.0 && hot > 0.0
+    });
+    assert!(is_probed, "not in {TRIES} tries");
+}
+
 /// What the gates have counted, as `-vv` tells at the end.
 fn gate_counter(stderr: &str, name: &str) -> f64 {
     let name = format!("\"{name}\": ");

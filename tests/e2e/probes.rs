@@ -172,3 +172,48 @@ fn code_is_whole_afterwards() {
         without.stdout
     );
 }
+
+/// Check that a program whose first thread ends while probes stand and are armed goes on with its code whole, and that it is told that it has none any more.
+#[test]
+fn first_threads_may_end() {
+    let built =
+        compile::program(&Program::new("conduct/own_text.c"), Configuration::USUAL).unwrap();
+    let watch = watch().option(&["-vv", "--duration", "6s"]);
+    let is_told = (1..=TRIES).any(|attempt| {
+        let outcome = watch.run(&built, &["9", "ends"], Until::End).unwrap();
+        let (stdout, stderr) = (&outcome.stdout, &outcome.stderr);
+        assert!(stdout.contains("is whole\ndone\n"), "{stdout}{stderr}");
+        let is_told = stderr.contains("first thread has ended");
+        println!("try {attempt}: {:?}, {is_told}: {stdout}", bursts(&outcome));
+        is_told
+    });
+    assert!(is_told, "not in {TRIES} tries");
+}
+
+/// Check that a program whose threads map memory all the time goes on all the time while probes are armed and removed, with the code whole in the end; and that one which forks besides has
+/// children that end as they would.
+#[test]
+fn who_maps_memory_goes_on() {
+    let program = Program::new("conduct/maps_memory.c");
+    let built = compile::program(&program, Configuration::USUAL).unwrap();
+    let watch = watch().option(&["--follow-forks", "no", "--duration", "5s"]);
+    for arguments in [&["7"][..], &["7", "forks"]] {
+        let is_probed = (1..=TRIES).any(|attempt| {
+            let outcome = watch.run(&built, arguments, Until::End).unwrap();
+            let stdout = &outcome.stdout;
+            assert!(outcome.status.success(), "{arguments:?}: {outcome:?}");
+            assert!(
+                stdout.contains("is whole\n") && stdout.ends_with("done\n"),
+                "{arguments:?}: {stdout}"
+            );
+            let (bursts, hits) = bursts(&outcome);
+            let [armed, hot] =
+                ["probes_armed", "probes_hot"].map(|name| outcome.report.number(name));
+            println!("{arguments:?}, try {attempt}: {bursts} bursts with {hits} hits, {armed} probes stood, {hot} hot: {stdout}");
+            // None stands where the program forks.
+            let stood = armed > 0.0 || arguments.len() > 1;
+            bursts > 0.0 && hits > 0.0 && stood
+        });
+        assert!(is_probed, "{arguments:?}: not in {TRIES} tries");
+    }
+}

@@ -17,7 +17,12 @@ use crate::{
 };
 
 /// What fixtures include.
-const HEADERS: [&str; 3] = ["fixture.h", "libs/counter.h", "conformance/conformance.h"];
+const HEADERS: [&str; 4] = [
+    "fixture.h",
+    "libs/counter.h",
+    "conduct/own_code.h",
+    "conformance/conformance.h",
+];
 /// The linker of the programs that are optimized as a whole.
 const LLD: &str = "--ld-path=/usr/bin/ld.lld-22";
 /// The flags under which LLVM knows that another thread may write, without instrumenting anything.

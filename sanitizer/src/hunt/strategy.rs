@@ -285,6 +285,8 @@ pub trait Strategy {
     }
     /// Who has come to sites at which probes stand, or stood until now: whoever comes to one can be claimed ([`Step::Arrival`]).
     fn stood(&mut self, _told: &[Stood]) {}
+    /// No probe can be had at these sites, as long as this code stands there.
+    fn refused(&mut self, _sites: &[u64]) {}
     /// That was noted at sites, of which it was asked some time ago.
     fn profiled(&mut self, _noted: &Noted) {}
     /// Which of these accesses to watch for, and for how long at most; `None` if none is worth it.

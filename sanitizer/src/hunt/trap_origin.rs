@@ -9,7 +9,7 @@ const ICEBP: u8 = 0xf1;
 /// Whether a thread that stands at `pc` has just executed a breakpoint instruction, or stands at one that raises its trap there.
 ///
 /// `around`: the bytes before and at `pc` in the program's memory, as many as could be read. `function`: the first address and the code of
-/// what is known as one function, around an address.
+/// what is known as one function, around an address. `has_probe`: whether the kernel may have put `int3` at an address for a probe of ours, which raises no trap: whoever comes there executes what the file has there.
 ///
 /// The byte before an address need not be an instruction: linkers fill the gaps between functions with `int3`, so that it is in front of most
 /// functions' entries, and it may be the end of a longer one (`xor %esi, %ecx` is `31 f1`).
@@ -17,6 +17,7 @@ pub fn is_own_breakpoint<'a>(
     pc: u64,
     around: &[u8],
     function: impl Fn(u64) -> Option<(u64, &'a [u8])>,
+    has_probe: impl Fn(u64) -> bool,
 ) -> bool {
     // Some virtual machines leave the program counter on an icebp.
     if around.get(1) == Some(&ICEBP) {
@@ -26,6 +27,9 @@ pub fn is_own_breakpoint<'a>(
         return false;
     };
     let before = pc.wrapping_sub(1);
+    if has_probe(before) {
+        return false;
+    }
     match function(before) {
         // By what the file has there: a breakpoint that was put over an instruction later is the program's own as well.
         Some((start, code)) => begins_instruction(start, code, before).unwrap_or(true),
@@ -74,7 +78,7 @@ mod tests {
                 (address >= second).then_some((second, &[0x53, 0x5b, 0xc3][..]))
             }
         };
-        is_own_breakpoint(pc, &[byte(pc - 1), byte(pc)], function)
+        is_own_breakpoint(pc, &[byte(pc - 1), byte(pc)], function, |_| false)
     }
 
     /// Check that what fills gaps, and what ends like a breakpoint instruction, is none, and that each real one is.
@@ -95,10 +99,25 @@ mod tests {
     /// Check that one is believed where no function is known, and one that stands at the instruction itself.
     #[test]
     fn unknown_code() {
-        let nothing = |_| None;
-        assert!(is_own_breakpoint(0x1001, &[INT3, 0x90], nothing));
-        assert!(is_own_breakpoint(0x1001, &[0x90, ICEBP], nothing));
-        assert!(!is_own_breakpoint(0x1001, &[0x90, INT3], nothing));
-        assert!(!is_own_breakpoint(0x1001, &[], nothing));
+        let is_own = |around: &[u8]| is_own_breakpoint(0x1001, around, |_| None, |_| false);
+        assert!(is_own(&[INT3, 0x90]));
+        assert!(is_own(&[0x90, ICEBP]));
+        assert!(!is_own(&[0x90, INT3]));
+        assert!(!is_own(&[]));
+    }
+
+    /// Check that a stop right behind a probe of ours, whose `int3` is in the place of an instruction, is none of the program's, and that its own breakpoints beside it are.
+    #[test]
+    fn probes_are_no_breakpoints() {
+        // push %rbx; int3; mov (%rdi), %eax
+        const CODE: &[u8] = &[0x53, INT3, 0x8b, 0x07];
+        let function = |address: u64| (0x1000..0x1004).contains(&address).then_some((0x1000, CODE));
+        let is_own = |pc, around: &[u8], probe: Option<u64>| {
+            is_own_breakpoint(pc, around, function, |at| probe == Some(at))
+        };
+        assert!(is_own(0x1001, &[INT3, INT3], None), "by somebody else");
+        assert!(!is_own(0x1001, &[INT3, INT3], Some(0x1000)));
+        assert!(is_own(0x1002, &[INT3, 0x8b], Some(0x1000)));
+        assert!(is_own(0x1001, &[INT3, ICEBP], Some(0x1000)));
     }
 }

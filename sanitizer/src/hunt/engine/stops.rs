@@ -161,7 +161,7 @@ impl Engine {
             }
         }
         self.sampler.waiting.spoils_claim(&self.rig, tid);
-        if self.rig.is_stray(tid, signal) {
+        if self.is_stray(tid, signal) {
             if self.take_signal(tid)? {
                 release(tid, 0);
             }
@@ -178,6 +178,12 @@ impl Engine {
         }
         self.pass_on(tid, signal);
         Ok(())
+    }
+
+    /// A signal of ours that comes when nobody waits for it any more.
+    fn is_stray(&self, tid: u32, signal: i32) -> bool {
+        let has_probe = |pc| self.profiler.may_have_probe(pc);
+        self.rig.is_stray(tid, signal, has_probe)
     }
 
     /// What can be had of a racing thread while it stands, and a gate cannot copy: more of its stack, and which locks it holds.
@@ -259,7 +265,7 @@ impl Engine {
                     }
                 }
                 Stop::Signal(signal)
-                    if self.rig.is_stray(tid, signal) || self.rig.is_of_breakpoint(tid, signal) =>
+                    if self.is_stray(tid, signal) || self.rig.is_of_breakpoint(tid, signal) =>
                 {
                     release(tid, 0);
                 }

@@ -205,6 +205,14 @@ impl Catalogue {
         }
     }
 
+    /// No probe can be had at a site.
+    pub fn refuse_probe(&mut self, number: Number) {
+        self.set_probe(number, false);
+        if let Some(facts) = self.facts.get_mut(number as usize) {
+            facts.can_be_probed = false;
+        }
+    }
+
     /// A site, others that may access the same bytes, and then those that are next to these: of its object and of the ones after it, or of its function and the ones after
     /// it, where nothing is called by a name or a member.
     pub fn akin(&self, number: Number) -> impl Iterator<Item = Number> + '_ {

@@ -152,6 +152,8 @@ pub enum What {
     },
     /// It is over with the action of the event's id; it has cost so much of the budget, in seconds.
     Cost(f64),
+    /// No probe can be had at these sites, as long as this code stands there: the code, its file or the kernel does not allow it. Breakpoints can.
+    Refused(#[serde(serialize_with = "as_list", deserialize_with = "of_list")] Arc<[SiteId]>),
 }
 
 /// Why a thread was let go that had come.

@@ -146,8 +146,9 @@ mod tests {
     use super::*;
     use crate::hunt::plan::{
         action::{Action, ActionId, Deed},
-        event::{AddressId, Event, FunctionId, MemberId, Partner, SiteFacts, SiteId, What},
+        event::{AddressId, Event, FunctionId, MemberId, Partner, SiteFacts, SiteId, Stood, What},
         profiles::BUSY,
+        update::stood::Means,
     };
 
     const APART: Duration = Duration::from_millis(250);
@@ -289,6 +290,56 @@ mod tests {
             let counts = known.counts(number, 2.0);
             assert!(counts.came == 0.0 && counts.waited_s == 0.0, "{site:?}");
         }
+    }
+
+    /// Check that sites at which no probe can be had are not profiled any more, also where they were drawn already, and that it can be waited there by breakpoints, also where a probe was thought to stand; and that they may be when other code
+    /// stands there.
+    #[test]
+    fn what_was_refused_is_let_alone() {
+        let random = &mut fastrand::Rng::with_seed(1);
+        let mut known = program(400);
+        let refused = begin(&mut known, 1.0, random);
+        let stood = Stood {
+            site: refused[0],
+            lasted: Duration::ZERO,
+            count: 0,
+            stands: true,
+        };
+        hear(&mut known, 1.5, None, What::Stood([stood].into()));
+        let first = known.catalogue.number(refused[0]).expect("it is known");
+        assert_eq!(known.means(first), Means::Probe);
+        assert!(known.draft_profile(2.0, random));
+        let told = What::Refused(refused.clone().into());
+        hear(&mut known, 2.0, None, told);
+        for round in 0..100 {
+            let now = 2.0 + f64::from(round);
+            if !known.draft_profile(now, random) {
+                break;
+            }
+            let sites = begin(&mut known, now, random);
+            assert!(sites.iter().all(|site| !refused.contains(site)), "{round}");
+            hear(&mut known, now, None, profiled(&sites, 1));
+        }
+        for site in &refused {
+            let number = known.catalogue.number(*site).expect("it is known");
+            assert_eq!(known.means(number), Means::Breakpoint);
+            assert!(known.catalogue.is_untried(number), "{site:?}");
+        }
+        let all = (0..400).map(SiteId);
+        hear(&mut known, 200.0, None, What::Refused(all.collect()));
+        assert!(!known.draft_profile(1e4, random));
+        hear(&mut known, 1e4, None, What::CodeGone);
+        let facts = SiteFacts {
+            site: refused[0],
+            function: FunctionId(0),
+            writes: true,
+            variable: None,
+            member: None,
+            can_be_probed: true,
+        };
+        hear(&mut known, 1e4, None, What::Code([facts].into()));
+        hear(&mut known, 1e4, None, What::Seen(refused[0]));
+        assert_eq!(begin(&mut known, 1e4, random), [refused[0]]);
     }
 
     /// Check that two threads that have met make both sites known as such that others use, with their address; that how often somebody comes counts, and of a site at which nobody has met anybody, that it is used by

@@ -107,6 +107,7 @@ impl Knowledge {
                     self.stood(now, one);
                 }
             }
+            What::Refused(sites) => self.refused(sites),
             What::SeesPreempted(sees) => self.sees_preempted = *sees,
             What::Seen(site) => {
                 if let Some(number) = self.catalogue.number(*site) {

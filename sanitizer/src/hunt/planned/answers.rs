@@ -137,6 +137,11 @@ impl Strategy for Planned {
         self.observe(None, What::Stood(told.into()));
     }
 
+    fn refused(&mut self, sites: &[u64]) {
+        let sites = sites.iter().copied().map(SiteId);
+        self.observe(None, What::Refused(sites.collect()));
+    }
+
     fn profiled(&mut self, noted: &Noted) {
         let known = &self.code.known;
         let writes = |site| {

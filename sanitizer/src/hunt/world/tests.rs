@@ -173,6 +173,81 @@ fn budgets_are_kept() {
     }
 }
 
+/// The planner, and how many probes it has heard of that stood, and that were removed.
+struct Hears {
+    planner: ByWorth,
+    stood: usize,
+    removed: usize,
+}
+
+impl Planner for Hears {
+    fn observe(&mut self, now: Duration, event: &Event) {
+        if let What::Stood(all) = &event.what {
+            self.stood += all.iter().filter(|one| one.stands).count();
+            self.removed += all.iter().filter(|one| !one.stands).count();
+        }
+        self.planner.observe(now, event);
+    }
+
+    fn decide(&mut self, now: Duration, purse: &Purse) -> Action {
+        self.planner.decide(now, purse)
+    }
+
+    fn stopped(
+        &mut self,
+        now: Duration,
+        ahead: &[SiteId],
+        waited: Option<Duration>,
+    ) -> Option<(SiteId, Then)> {
+        self.planner.stopped(now, ahead, waited)
+    }
+
+    fn preempted(&mut self, now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
+        self.planner.preempted(now, all)
+    }
+}
+
+/// Check the same where all sites are hot, and probes are tried out at each of them and sites profiled: what that costs is paid for like all else.
+#[test]
+fn budgets_are_kept_with_probes() {
+    /// More than can have a probe at a time.
+    const SITES: usize = 2000;
+    for (costs, share, rate) in [
+        (NESTED, 0.01, 1e3),
+        (NESTED, 0.02, 4e4),
+        (NESTED, 0.01, 1e5),
+        (BARE, 0.02, 1e3),
+        (BARE, 0.01, 1e5),
+    ] {
+        let hunt = Hunt {
+            costs,
+            share,
+            has_probes: true,
+            ..MINUTE
+        };
+        let mut program = Program::new("hot", "");
+        for _ in 0..SITES {
+            program.function();
+            program.pointing(None, true, Comes::Rate(rate));
+        }
+        never_found(&mut program);
+        let mut planner = Hears {
+            planner: ByWorth::new(1),
+            stood: 0,
+            removed: 0,
+        };
+        let run = simulate(&program, &mut planner, &hunt);
+        let Hears { stood, removed, .. } = planner;
+        let earned = share * program.processors * run.time_s + MOST_ADVANCE_S;
+        println!(
+            "{} at {share}, {rate} a second: {} of {earned}, {stood} probes stood, {removed} were removed, {} profiles",
+            costs.name, run.spent_s, run.profiles
+        );
+        assert!(run.spent_s < earned + 20e-3, "{} of {earned}", run.spent_s);
+        assert!(stood > 0 && removed > 0 && run.profiles > 0);
+    }
+}
+
 /// Check what comes of holding a thread: a race is caught where nothing orders the two, once as news and then as known; a lock shows as such once,
 /// and nothing where the other one comes later.
 #[test]

@@ -177,7 +177,7 @@ impl Planner for Wired {
             }
             What::SeesPreempted(sees) => self.strategy.sees_preempted(*sees),
             // It is told of nothing that can be probed.
-            What::Stood(_) => {}
+            What::Stood(_) | What::Refused(_) => {}
             What::CodeGone => self.strategy.forget(),
             // What is told of code is told where it is looked at.
             What::Told(_) | What::New(_) => {}

@@ -44,6 +44,19 @@ impl Link {
     }
 }
 
+/// What arms probes.
+const CREATE: &str = "bpf(BPF_LINK_CREATE)";
+
+/// Whether the kernel says by an error that it has no probes at these places: it cannot read the file for them (`uprobe_register` in `kernel/events/uprobes.c`), or it cannot
+/// execute what stands there (`arch_uprobe_analyze_insn` in `arch/x86/kernel/uprobes.c`).
+pub(super) fn is_refusal(error: &KernelError) -> bool {
+    /// Of the kernel's own `include/linux/errno.h`.
+    const ENOTSUPP: i32 = 524;
+    let refusals = [libc::EIO, libc::ENOEXEC, ENOTSUPP];
+    let is_one = |number| refusals.contains(&number);
+    error.call == CREATE && error.source.raw_os_error().is_some_and(is_one)
+}
+
 fn create(
     program: BorrowedFd<'_>,
     pid: u32,
@@ -52,10 +65,10 @@ fn create(
     cookies: &[u64],
 ) -> Result<OwnedFd, KernelError> {
     let object = || format!("{} probes of process {pid}", offsets.len());
-    fault::before("bpf(BPF_LINK_CREATE)", object)?;
+    fault::before(CREATE, object)?;
     // By its descriptor it is this very file, whatever its name means by now.
     let path = CString::new(format!("/proc/thread-self/fd/{}", file.as_raw_fd()))
-        .map_err(|cause| KernelError::other("bpf(BPF_LINK_CREATE)", object(), cause.to_string()))?;
+        .map_err(|cause| KernelError::other(CREATE, object(), cause.to_string()))?;
     // SAFETY: all of its members are integers, for which 0 is valid.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
     // SAFETY: as above, whichever members of the unions are used.
@@ -71,8 +84,30 @@ fn create(
         probes.pid = pid;
     }
     call(bpf_cmd::BPF_LINK_CREATE, &attr).map_err(|source| KernelError {
-        call: "bpf(BPF_LINK_CREATE)",
+        call: CREATE,
         object: object(),
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that what the kernel says of places is told from what others are to blame for.
+    #[test]
+    fn refusals_are_of_places() {
+        let error = |call, number| KernelError {
+            call,
+            object: "3 probes".to_owned(),
+            source: std::io::Error::from_raw_os_error(number),
+        };
+        for number in [libc::EIO, libc::ENOEXEC, 524] {
+            assert!(is_refusal(&error(CREATE, number)), "{number}");
+            assert!(!is_refusal(&error("open", number)), "{number}");
+        }
+        for number in [libc::ENOMEM, libc::EPERM, libc::ESRCH, libc::EINTR] {
+            assert!(!is_refusal(&error(CREATE, number)), "{number}");
+        }
+    }
 }

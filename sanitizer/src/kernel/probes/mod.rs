@@ -120,6 +120,23 @@ pub enum BurstError {
     Kernel(#[from] KernelError),
 }
 
+impl BurstError {
+    /// Whether nothing can be probed in the process any more.
+    #[must_use]
+    pub const fn is_of_process(&self) -> bool {
+        matches!(self, Self::Obstacle(why) if why.is_of_process())
+    }
+
+    /// Whether none of the places can be probed, as long as this code stands there. Otherwise they may well be, some other time.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Obstacle(why) => why.is_of_place(),
+            Self::Kernel(error) => link::is_refusal(error),
+        }
+    }
+}
+
 /// See the module.
 pub struct Probes {
     /// It has the maps, which the program names by their descriptors.

@@ -77,8 +77,14 @@ impl<'a> Standing<'a> {
                 self.try_out();
             }
             Err(error) => {
-                change.refused = tags(&order.probes);
+                let tags = tags(&order.probes);
+                if error.is_refusal() {
+                    change.refused = tags;
+                } else {
+                    change.failed = tags;
+                }
                 change.why = Some(error.to_string());
+                change.is_over = error.is_of_process();
             }
         }
         let hot = self.remove_hot();

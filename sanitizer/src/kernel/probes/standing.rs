@@ -40,10 +40,14 @@ pub struct Change {
     pub hot: Vec<u32>,
     /// The others of their groups, and those of groups that were replaced, do not, either.
     pub fell: Vec<u32>,
-    /// They could not be armed, for this reason.
+    /// None can be had there, as long as this code stands there.
     pub refused: Vec<u32>,
-    /// See above.
+    /// They could not be armed, which may be so for a time only.
+    pub failed: Vec<u32>,
+    /// Why none of those that were to stand could be armed, if that is so.
     pub why: Option<String>,
+    /// None can be in this process any more, for that reason.
+    pub is_over: bool,
     /// So many groups stand now.
     pub groups: usize,
 }

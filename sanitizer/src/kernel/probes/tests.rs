@@ -47,13 +47,11 @@ static void call_many(void) { for (int i = 0; i < 100; i++) ((long (*)(long *))(
 static void *spin(void *unused) { while (!stop) { seen(&object, 1); call_many(); } return unused; }
 static void visit(int times) { for (int i = 0; i < times; i++) { seen(&object, i); branch(&flag, i & 1); nop5(&flag); } }
 static void *visits(void *times) { visit((int)(long)times); return (void *)(long)syscall(SYS_gettid); }
-int main(void) {
+static void *serve(void *unused) {
     char line[100];
     pthread_t thread;
     void *tid;
-    object.items = items;
-    setvbuf(stdout, 0, _IOLBF, 0);
-    printf("%p %p %p %p %p %p\n", (void *)seen, (void *)branch, (void *)nop5, (void *)many, (void *)items, (void *)&flag);
+    if (unused) printf("%d\n", (int)syscall(SYS_gettid));
     while (fgets(line, sizeof line, stdin)) {
         int times = atoi(line + 1);
         switch (*line) {
@@ -67,9 +65,17 @@ int main(void) {
             char *page = (char *)((unsigned long)seen & ~4095ul);
             mprotect(page, 4096, PROT_READ | PROT_WRITE); *(volatile char *)(page + 4095) = (char)(page[4095] + times);
             mprotect(page, 4096, PROT_READ | PROT_EXEC); puts("patched"); break; }
+        case 'x': pthread_create(&thread, 0, serve, &object); pthread_exit(0);
         case 'k': { int child = atoi(line + 1); kill(child, SIGKILL); waitpid(child, 0, 0); puts("killed"); break; }
         }
     }
+    exit(0);
+}
+int main(void) {
+    object.items = items;
+    setvbuf(stdout, 0, _IOLBF, 0);
+    printf("%p %p %p %p %p %p\n", (void *)seen, (void *)branch, (void *)nop5, (void *)many, (void *)items, (void *)&flag);
+    serve(0);
     return 0;
 }
 "#;

@@ -34,6 +34,11 @@ pub enum Obstacle {
         "its code is not that of a file, mapped privately and not to be written ({0}); such code is not probed"
     )]
     Unsuited(String),
+    /// The kernel knows by its memory which threads are to be probed, and it has none any more.
+    #[error(
+        "the process's first thread has ended, by which the kernel knows the process; it is not probed any more"
+    )]
+    FirstThreadEnded,
     /// Threads return by a second stack, which the kernel's emulation does not keep.
     #[error(
         "the process has a shadow stack, and is not probed; switch it off: GLIBC_TUNABLES=glibc.cpu.x86_shstk=off"
@@ -61,7 +66,13 @@ impl Obstacle {
     /// Whether nothing can be probed in the whole process. Otherwise other places may well be, or these some other time.
     #[must_use]
     pub const fn is_of_process(&self) -> bool {
-        matches!(self, Self::ShadowStack)
+        matches!(self, Self::ShadowStack | Self::FirstThreadEnded)
+    }
+
+    /// Whether nothing can be probed at these places, as long as this code stands there.
+    #[must_use]
+    pub const fn is_of_place(&self) -> bool {
+        !self.is_of_process() && !matches!(self, Self::Unmapped(..))
     }
 }
 
@@ -87,10 +98,14 @@ impl Text {
         mapping: &Range<u64>,
         read: FileIdentity,
     ) -> Result<Self, super::BurstError> {
+        let status = contents(pid, "status")?;
+        if has_ended(&status) {
+            return Err(Obstacle::FirstThreadEnded.into());
+        }
         let unmapped = || Obstacle::Unmapped(mapping.start, mapping.end);
         let line = line_of(pid, mapping)?.ok_or_else(unmapped)?;
         let offset = suited(&line).ok_or_else(|| Obstacle::Unsuited(line.clone()))?;
-        if has_shadow_stack(&contents(pid, "status")?) {
+        if has_shadow_stack(&status) {
             return Err(Obstacle::ShadowStack.into());
         }
         // Whoever serves it could have its pages waited for when they are probed.
@@ -255,6 +270,14 @@ fn suited(line: &str) -> Option<u64> {
     is_code_of_file.then_some(offset)
 }
 
+/// Whether by `/proc/PID/status` the first thread has (proc_pid_status(5)).
+fn has_ended(status: &str) -> bool {
+    let state = status
+        .lines()
+        .find_map(|line| line.strip_prefix("State:\t"));
+    state.is_some_and(|state| state.starts_with(['Z', 'X']))
+}
+
 /// Whether `/proc/PID/status` tells of one (`Documentation/arch/x86/shstk.rst`).
 fn has_shadow_stack(status: &str) -> bool {
     let features = status
@@ -410,6 +433,16 @@ mod tests {
             assert_eq!(suited(other), None, "{other}");
         }
         assert_eq!(super::suited(""), None);
+    }
+
+    /// Check that a first thread that has ended is told from one that lives, whatever it is called.
+    #[test]
+    fn first_threads() {
+        assert!(has_ended("Name:\ta\nUmask:\t0022\nState:\tZ (zombie)\n"));
+        assert!(has_ended("Name:\ta\nState:\tX (dead)\n"));
+        for alive in ["Name:\tZ\nState:\tS (sleeping)\n", "State:\tt (tracing stop)\n", ""] {
+            assert!(!has_ended(alive), "{alive}");
+        }
     }
 
     /// Check that a shadow stack is seen in the words of the kernel.

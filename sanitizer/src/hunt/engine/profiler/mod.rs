@@ -1,8 +1,10 @@
 //! The kernel's probes. For some milliseconds it is noted who comes to some dozens of sites, as the strategy asks for: nobody is stopped, and it goes on beside whatever else is done.
 //! And probes stand at sites to which hardly anybody comes.
 
+mod place;
 mod standing;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::addr::RuntimeAddr;
@@ -35,11 +37,14 @@ const MOST_FAILURES: u32 = 3;
 pub struct Profiler {
     /// `None` where there are none to be had, or where they were not asked for.
     probes: Option<Probes>,
-    /// The sites of the burst that is under way, by the tags of their probes.
+    /// The sites of the burst that is under way, by the tags of their probes, and where those are: some time after it is over, too.
     sites: Vec<u64>,
+    places: Vec<u64>,
     /// Before this time there is none, CLOCK_MONOTONIC, ns.
     not_before: u64,
     failures: u32,
+    /// Nothing can be probed in this program any more.
+    is_over: bool,
     /// What is noted is of a program that is no longer executed.
     is_stale: bool,
     /// Probes that stand.
@@ -76,9 +81,20 @@ impl Profiler {
     }
 
     /// Begins a burst; for how long nothing else is to be begun.
-    pub fn begin(&mut self, rig: &Rig, probes: &[SiteProbe], time: Duration) -> Option<Duration> {
+    pub fn begin(
+        &mut self,
+        rig: &Rig,
+        adviser: &mut Adviser,
+        probes: &[SiteProbe],
+        time: Duration,
+    ) -> Option<Duration> {
         let now = monotonic_ns();
-        let kernel = self.probes.as_mut()?;
+        let Some(kernel) = self.probes.as_mut().filter(|_| !self.is_over) else {
+            // Or they would be wanted again and again.
+            let sites: Vec<u64> = probes.iter().map(|probe| probe.site).collect();
+            adviser.strategy.refused(&sites);
+            return None;
+        };
         let first = probes.first()?;
         if kernel.is_busy() || now < self.not_before {
             return None;
@@ -86,9 +102,11 @@ impl Profiler {
         let (mapping, file) = rig.modules.mapping(first.pc)?;
         let there = probes.iter().filter(|probe| mapping.contains(&probe.pc));
         self.sites.clear();
+        self.places.clear();
         let mut armed = Vec::new();
         for (tag, probe) in (0..).zip(there.take(probes::MOST_PROBES)) {
             self.sites.push(probe.site);
+            self.places.push(probe.pc);
             armed.push(probes::Probe {
                 pc: RuntimeAddr(probe.pc),
                 recipe: probe.recipe,
@@ -116,6 +134,11 @@ impl Profiler {
             self.standing.tend(probes, rig, adviser);
         }
         self.tend_burst(rig, adviser);
+    }
+
+    /// Whether a probe may be at an address, that is to say `int3` in the place of what the program has there.
+    pub fn may_have_probe(&self, pc: u64) -> bool {
+        self.places.contains(&pc) || self.standing.may_have_probe(pc)
     }
 
     /// Whoever comes to these sites is let pass where probes stand, and to others may be claimed.
@@ -153,23 +176,34 @@ impl Profiler {
             Err(error) => {
                 rig.outbox
                     .send(&Notice::Debug(format!("a burst of probes: {error}")));
+                let is_over = error.is_of_process() && !self.is_stale;
+                if let Some(probes) = self.probes.as_mut().filter(|_| is_over) {
+                    self.is_over = true;
+                    (self.standing).give_up(&error.to_string(), probes, rig, adviser);
+                }
                 // Code that was unloaded, or pages of which enough have had probes, say nothing of other places, where some may stand.
-                let is_of_place =
-                    matches!(&error, BurstError::Obstacle(why) if !why.is_of_process());
-                self.failures += u32::from(!is_of_place);
+                let is_of_code = error.is_refusal() || matches!(&error, BurstError::Obstacle(_));
+                self.failures += u32::from(!is_of_code);
                 if self.failures >= MOST_FAILURES {
                     self.probes = None;
                     self.standing.end(adviser);
-                } else if !std::mem::take(&mut self.is_stale) {
-                    // Or they would be wanted again and again, and no others.
-                    let arrivals = self.sites.iter().map(|site| (*site, 0));
-                    adviser.strategy.profiled(&Noted {
-                        lasted: Duration::ZERO,
-                        arrivals: arrivals.collect(),
-                        uses: Vec::new(),
-                        cost_s: 0.0,
-                    });
+                    return;
                 }
+                if std::mem::take(&mut self.is_stale) {
+                    return;
+                }
+                if error.is_refusal() {
+                    adviser.strategy.refused(&self.sites);
+                    return;
+                }
+                // Or they would be wanted again and again, and no others.
+                let arrivals = self.sites.iter().map(|site| (*site, 0));
+                adviser.strategy.profiled(&Noted {
+                    lasted: Duration::ZERO,
+                    arrivals: arrivals.collect(),
+                    uses: Vec::new(),
+                    cost_s: 0.0,
+                });
                 return;
             }
         };
@@ -179,6 +213,13 @@ impl Profiler {
         let cost_ns = rig.charge_burst(outcome.hits * HIT_NS, outcome.cpu_ns);
         if std::mem::take(&mut self.is_stale) {
             return;
+        }
+        let armed: HashSet<u32> = outcome.arrivals.iter().map(|(tag, _)| *tag).collect();
+        let tagged = (0..).zip(&self.sites);
+        let refused = tagged.filter(|(tag, _)| !armed.contains(tag));
+        let refused: Vec<u64> = refused.map(|(_, site)| *site).collect();
+        if !refused.is_empty() {
+            adviser.strategy.refused(&refused);
         }
         let site = |tag: u32| self.sites.get(tag as usize).copied();
         let uses = outcome.uses.iter().filter_map(|used| {
@@ -212,6 +253,7 @@ impl Profiler {
     /// The process executes another program.
     pub fn forget(&mut self, rig: &Rig) {
         self.stop();
+        self.is_over = false;
         self.standing.begin_anew(rig);
         if let Some(probes) = &mut self.probes {
             probes.forget();

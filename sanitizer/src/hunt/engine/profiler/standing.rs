@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::addr::RuntimeAddr;
 use crate::hunt::engine::adviser::Adviser;
+use crate::hunt::engine::as_pid;
 use crate::hunt::engine::rig::Rig;
-use crate::hunt::plan::event::{SiteId, Stood};
+use crate::hunt::plan::event::Stood;
 use crate::hunt::plan::purse::Purse;
 use crate::hunt::strategy::SiteProbe;
 use crate::hunt::wire::Notice;
@@ -17,6 +18,9 @@ use crate::kernel::probes::{
     standing::{Change, GROUP, MOST, MOST_GROUPS, Order},
 };
 use crate::kernel::process::{monotonic_ns, nanos};
+use crate::tracee::status::Status;
+
+use super::place::Place;
 
 /// From one group to the next one, at least: to arm probes takes the lock of the program's mappings, for which whoever maps memory waits.
 const APART: Duration = Duration::from_millis(250);
@@ -46,8 +50,9 @@ pub struct Standing {
     armed_at: u64,
     /// When the strategy was told of all of them, CLOCK_MONOTONIC, ns.
     told: u64,
-    /// What it is to be told next.
+    /// What it is to be told next, and at which sites no probe can be had.
     news: Vec<Stood>,
+    refused: Vec<u64>,
     /// It was told why some could not be armed.
     is_refusal_told: bool,
     /// Those that are hot are being removed.
@@ -64,33 +69,15 @@ pub struct Standing {
     pub hot: u64,
 }
 
-/// A place that is taken.
-struct Place {
-    probe: SiteProbe,
-    /// It is armed; otherwise it is to be.
-    stands: bool,
-    /// Arrivals of which the strategy was told, and when, CLOCK_MONOTONIC, ns.
-    counted: u64,
-    told: u64,
-    /// Whoever comes is let pass.
-    is_spared: bool,
-    /// The code may be another one by now.
-    is_stale: bool,
-}
-
 impl Standing {
     /// Takes note of what has changed, tells the strategy where threads have come, and has some more armed.
     pub(super) fn tend(&mut self, probes: &mut Probes, rig: &mut Rig, adviser: &mut Adviser) {
+        let mut why = None;
         while let Some(change) = probes.change() {
-            self.change(change, probes, rig);
+            why = self.change(change, probes, rig).or(why);
         }
-        if let Some(why) = self.why_none(rig) {
-            self.is_over = true;
-            self.tell_none(adviser);
-            // Where their thread has ended, none stands any more.
-            let _ = probes.clear();
-            let text = format!("no probes stand any more: {why}");
-            rig.outbox.send(&Notice::Debug(text));
+        if let Some(why) = why.or_else(|| self.why_none(rig).map(str::to_owned)) {
+            self.give_up(&why, probes, rig, adviser);
         }
         for probe in adviser.strategy.sites_to_probe() {
             if !self.is_over && self.waiting.len() < MOST_WAITING && self.known.insert(probe.pc) {
@@ -100,6 +87,24 @@ impl Standing {
         self.look_for_hot(probes);
         self.tell(probes, adviser);
         self.arm_more(probes, rig, adviser);
+    }
+
+    /// None is to stand in this program any more, for this reason.
+    pub(super) fn give_up(
+        &mut self,
+        why: &str,
+        probes: &mut Probes,
+        rig: &mut Rig,
+        adviser: &mut Adviser,
+    ) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        self.tell_none(adviser);
+        // Where their thread has ended, none stands any more.
+        let _ = probes.clear();
+        let text = format!("no probes stand any more: {why}");
+        rig.outbox.send(&Notice::Debug(text));
     }
 
     /// Why none is to stand in this program any more, if that is so. A child that was forked has the probes in its code, and nobody counts how often it comes there; until they are
@@ -122,12 +127,18 @@ impl Standing {
             return None;
         }
         self.counted = (traps, now);
+        // Where it has ended by now, some kernels take nobody who comes for one of the process's.
+        let first = Status::of_process(as_pid(rig.program.pid));
+        if first.is_ok_and(|first| matches!(first.state, 'Z' | 'X')) {
+            return Some("its first thread has ended");
+        }
         let most = MOST_TRAPS.saturating_mul(now.saturating_sub(since) / QUIET_NS);
         let are_many = since != 0 && !self.is_removing && traps.saturating_sub(before) > most;
         are_many.then_some("too many come to them, whoever that is")
     }
 
-    fn change(&mut self, change: Change, probes: &Probes, rig: &mut Rig) {
+    /// Takes note of what has changed; why none can stand in this program any more, if that is so.
+    fn change(&mut self, change: Change, probes: &Probes, rig: &mut Rig) -> Option<String> {
         let now = monotonic_ns();
         self.groups = change.groups;
         self.is_removing = false;
@@ -143,20 +154,30 @@ impl Standing {
             }
         }
         self.hot += change.hot.len() as u64;
-        for tag in change.hot.into_iter().chain(change.refused) {
+        for tag in change.hot {
             self.leave(tag, probes, now);
+        }
+        // Of the program before, which had other places, that says nothing.
+        let mut is_over = false;
+        for tag in change.failed {
+            is_over |= self.leave(tag, probes, now).is_some() && change.is_over;
+        }
+        for tag in change.refused {
+            let place = self.leave(tag, probes, now);
+            self.refused.extend(place.map(|place| place.probe.site));
         }
         for tag in change.fell {
             if let Some(place) = self.leave(tag, probes, now) {
                 self.waiting.push_back(place.probe);
             }
         }
-        if let Some(why) = change.why
+        if let Some(why) = &change.why
             && !std::mem::replace(&mut self.is_refusal_told, true)
         {
             let text = format!("some sites have no probes that stand: {why}");
             rig.outbox.send(&Notice::Debug(text));
         }
+        change.why.filter(|_| is_over)
     }
 
     fn take(&mut self, tag: u32) -> Option<Place> {
@@ -216,6 +237,9 @@ impl Standing {
         }
         if !self.news.is_empty() {
             adviser.strategy.stood(&std::mem::take(&mut self.news));
+        }
+        if !self.refused.is_empty() {
+            adviser.strategy.refused(&std::mem::take(&mut self.refused));
         }
     }
 
@@ -288,14 +312,7 @@ impl Standing {
                 recipe: probe.recipe,
                 tag,
             });
-            self.places[tag as usize] = Some(Place {
-                probe,
-                stands: false,
-                counted: 0,
-                told: now,
-                is_spared: false,
-                is_stale: false,
-            });
+            self.places[tag as usize] = Some(Place::of(probe, now));
         }
         self.armed_at = now;
         let tags: Vec<u32> = armed.iter().map(|probe| probe.tag).collect();
@@ -312,10 +329,15 @@ impl Standing {
         }
     }
 
-    /// There are no probes any more.
+    /// There are no probes any more. Until they are removed they are where they were.
     pub(super) fn end(&mut self, adviser: &mut Adviser) {
         self.tell_none(adviser);
-        self.places.clear();
+    }
+
+    /// Whether one may be at an address: it stands there, or is being armed or removed.
+    pub(super) fn may_have_probe(&self, pc: u64) -> bool {
+        let mut places = self.places.iter().flatten();
+        places.any(|place| place.probe.pc == pc)
     }
 
     /// Nothing is to be probed in this code any more, and the strategy knows of it.
@@ -341,33 +363,9 @@ impl Standing {
         self.waiting.clear();
         self.known.clear();
         self.news.clear();
+        self.refused.clear();
         for place in self.places.iter_mut().flatten() {
             place.is_stale = true;
-        }
-    }
-}
-
-impl Place {
-    /// Who has come since the strategy was told last, until then.
-    fn tell(&mut self, probes: &Probes, tag: u32, until: u64) -> Stood {
-        let arrivals = probes.arrivals(tag);
-        let count = arrivals.saturating_sub(std::mem::replace(&mut self.counted, arrivals));
-        let since = std::mem::replace(&mut self.told, until);
-        Stood {
-            lasted: Duration::from_nanos(until.saturating_sub(since)),
-            count: u32::try_from(count).unwrap_or(u32::MAX),
-            stands: self.stands,
-            ..self.gone()
-        }
-    }
-
-    /// It does not stand any more; who came is not known.
-    const fn gone(&self) -> Stood {
-        Stood {
-            site: SiteId(self.probe.site),
-            lasted: Duration::ZERO,
-            count: 0,
-            stands: false,
         }
     }
 }

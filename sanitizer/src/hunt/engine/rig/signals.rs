@@ -23,8 +23,8 @@ impl Rig {
     }
 
     /// A signal of ours that comes when nobody waits for it any more: not the target's. It may
-    /// come after the delivery was changed, and breakpoints can raise it under either.
-    pub fn is_stray(&self, tid: u32, signal: i32) -> bool {
+    /// come after the delivery was changed, and breakpoints can raise it under either. `has_probe`: whether a probe may stand at an address.
+    pub fn is_stray(&self, tid: u32, signal: i32, has_probe: impl Fn(u64) -> bool) -> bool {
         if signal != libc::SIGTRAP {
             // Ignored by the target anyway, or the gates would not have sent it: passing it on
             // is as good as swallowing it.
@@ -35,7 +35,12 @@ impl Rig {
             let before = RuntimeAddr(pc.wrapping_sub(1));
             let read = memory::read(as_pid(self.program.pid), before, &mut bytes).unwrap_or(0);
             let around = bytes.get(..read).unwrap_or_default();
-            is_own_breakpoint(pc, around, |pc| self.modules.function_code(pc))
+            is_own_breakpoint(
+                pc,
+                around,
+                |pc| self.modules.function_code(pc),
+                &has_probe,
+            )
         };
         let Ok(info) = ptrace::signal_info(tid) else {
             return false;

@@ -198,7 +198,7 @@ impl Waiting {
             },
             Step::Watch(variable) => Coming::Writers(variable),
             Step::Profile(probes, time) => {
-                return match profiler.begin(rig, &probes, time) {
+                return match profiler.begin(rig, adviser, &probes, time) {
                     Some(time) => self.pause_for(time),
                     None => self.rest(),
                 };

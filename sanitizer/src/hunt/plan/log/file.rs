@@ -14,7 +14,7 @@ use super::Record;
 /// What a file begins with.
 const NAME: &str = "gwp-race decisions ";
 /// Of the format: what can be in a record is part of it.
-const VERSION: &str = "4";
+const VERSION: &str = "5";
 
 /// A body is no longer. The longest record has some 50 KiB, a body as many records as [`BODY`] bytes hold, and one more.
 const MOST: usize = 1 << 20;

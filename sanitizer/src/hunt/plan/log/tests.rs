@@ -334,7 +334,7 @@ fn garbage_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        other.contains("17") && other.contains("reads version 4"),
+        other.contains("17") && other.contains("reads version 5"),
         "{other}"
     );
 
@@ -526,6 +526,7 @@ fn what() -> impl Strategy<Value = What> {
             }
         ),
         vec(stood(), 0..64).prop_map(|all| What::Stood(all.into())),
+        vec(site(), 0..64).prop_map(|sites| What::Refused(sites.into())),
         any::<bool>().prop_map(What::SeesPreempted),
         site().prop_map(What::Seen),
         any::<u64>().prop_map(|function| What::Executes(FunctionId(function))),

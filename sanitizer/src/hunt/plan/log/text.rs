@@ -201,6 +201,7 @@ fn what_in_words(what: &What) -> String {
                 all.len()
             )
         }
+        What::Refused(sites) => format!("no probe can be had at {}", places(sites)),
         What::SeesPreempted(true) => "it is seen which threads are preempted".to_owned(),
         What::SeesPreempted(false) => "preempted threads are not seen any more".to_owned(),
         What::Seen(site) => format!("a thread was seen at {}", place(*site)),

@@ -1,6 +1,11 @@
 //! Probes that stand: who comes to their sites, and what else can be done there.
 
-use crate::hunt::plan::{catalogue::Number, counts::Counts, event::Stood, prior};
+use crate::hunt::plan::{
+    catalogue::Number,
+    counts::Counts,
+    event::{SiteId, Stood},
+    prior,
+};
 
 use super::Knowledge;
 
@@ -59,6 +64,18 @@ impl Knowledge {
         } else if told.count > 0 || !self.catalogue.is_untried(number) {
             self.is_visited(number);
         }
+    }
+
+    /// No probe can be had at these sites: they are not profiled any more, and it is waited there by breakpoints.
+    pub(super) fn refused(&mut self, sites: &[SiteId]) {
+        for site in sites {
+            if let Some(number) = self.catalogue.number(*site) {
+                self.catalogue.refuse_probe(number);
+                self.visited.retain(|visited| *visited != number);
+            }
+        }
+        // Some of them may be in it.
+        self.profiles.draft = None;
     }
 
     /// Somebody was at a site: if a probe stands there, it is no longer like the others of its class.

@@ -207,6 +207,40 @@ fn children_are_healed() {
     target.lives();
 }
 
+/// Check that where the first thread has ended, by which the kernel knows the process, no more is probed, which is told with the reason; and that what stood there by then can be removed, and harms nobody
+/// until then.
+#[test]
+fn first_threads_that_end() {
+    let Some(_alone) = alone() else {
+        return;
+    };
+    let (mut target, _gates, mut probes) = watched();
+    let file = target.child.exe();
+    let some = target.many(0, 8);
+    probes.stand(target.standing(some)).unwrap();
+    assert_eq!(next_change(&mut probes).stands.len(), 8);
+    let other = Pid::from_raw(target.ask("x").parse().unwrap());
+    target.child.wait_for_state('Z');
+    target.ask("c 2");
+    assert!(!is_whole(other, &file, &target.mapping));
+    let more = target.many(20, 8);
+    probes.stand(target.standing(more.clone())).unwrap();
+    let change = next_change(&mut probes);
+    assert_eq!((change.stands.len(), change.failed.len()), (0, 8));
+    let is_told = change.why.is_some_and(|why| why.contains("first thread"));
+    assert!(change.is_over && is_told);
+    probes.start(target.order(more)).unwrap();
+    let outcome = wait_for_outcome(&mut probes);
+    assert!(
+        matches!(&outcome, Err(error) if error.is_of_process()),
+        "{outcome:?}"
+    );
+    probes.clear().unwrap();
+    assert_eq!(next_change(&mut probes).groups, 0);
+    assert!(is_whole(other, &file, &target.mapping));
+    target.lives();
+}
+
 /// Check that whoever ends in the midst of arming takes nobody's places who comes after him: those who come there are counted.
 #[test]
 fn places_have_owners() {
