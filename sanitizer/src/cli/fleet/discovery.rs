@@ -1,7 +1,10 @@
 //! The processes of a machine that are to be watched, as they come and go: told by the kernel when they execute a program, and found in `/proc` from
 //! time to time, which also finds what was lost, was forked only, or has loaded code with metadata later.
 //!
-//! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id.
+//! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id. Looks at them are made by a [thread of their
+//! own](Looks): nothing that is done here waits for others.
+
+mod looks;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
@@ -10,10 +13,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
-use tracing::debug;
+use tracing::{debug, warn};
 
-use super::survey::{Found, Surveyor, program_of, started};
+use super::survey::{Found, started};
 use crate::{
     cli::{allowance::Allowance, descendants::start_ticks},
     fleet::{
@@ -25,9 +29,12 @@ use crate::{
         KernelError,
         discovery::{Discovery as Kernel, News, Status},
         executed::Executed,
-        process::{end_of, thread_cpu_time_ns},
+        process::end_of,
     },
+    report::clean::clean,
+    tracee::threads::name,
 };
+use looks::{Answer, Looks, Question};
 
 /// How often all processes are looked for.
 pub const RECONCILE: Duration = Duration::from_secs(60);
@@ -40,6 +47,8 @@ const LAST_LOOK: Duration = Duration::from_secs(3600);
 /// new ones.
 const LOOKING: f64 = 0.005;
 const ADVANCE: Duration = Duration::from_secs(5);
+/// What a look is taken to cost as long as that is not known.
+const USUAL: Duration = Duration::from_millis(1);
 /// So many processes wait to be looked at, at most. Others are found by the next look at all.
 const MOST_DUE: usize = 1 << 16;
 
@@ -80,7 +89,7 @@ pub struct Discovery {
     kernel: Option<Kernel>,
     /// Why not.
     refusal: Option<String>,
-    surveyor: Surveyor,
+    looks: Looks,
     held: HashMap<u32, Held>,
     left: HashMap<u32, Left>,
     /// Those that are to be looked at, in their order.
@@ -90,8 +99,9 @@ pub struct Discovery {
     /// What pays for that.
     allowance: Allowance,
     reconciled: Option<Instant>,
-    /// When those that are held were judged again.
+    /// When those that are held began to be judged again, and who of them still is to be.
     judged: Option<Instant>,
+    to_judge: VecDeque<u32>,
     was_lost: bool,
 }
 
@@ -106,7 +116,7 @@ impl Discovery {
         Self {
             kernel,
             refusal,
-            surveyor: Surveyor::new(rules),
+            looks: Looks::new(rules),
             held: HashMap::new(),
             left: HashMap::new(),
             agenda: VecDeque::new(),
@@ -114,6 +124,7 @@ impl Discovery {
             allowance: Allowance::new(LOOKING, ADVANCE, Instant::now()),
             reconciled: None,
             judged: None,
+            to_judge: VecDeque::new(),
             was_lost: false,
         }
     }
@@ -132,7 +143,12 @@ impl Discovery {
         self.kernel.as_ref().map(Kernel::awaited).transpose()
     }
 
-    /// Takes in what was told, and looks for what was not, when it is time to. Who is new is looked at as soon as that is paid for.
+    /// Waits until something has come of looks. May be given up at any time.
+    pub async fn looked(&mut self) {
+        self.looks.answered().await;
+    }
+
+    /// Takes in what was told and what has come of looks, and looks for what was not told, when it is time to. Who is new is looked at as soon as that is paid for.
     ///
     /// # Errors
     /// `/proc` cannot be read.
@@ -149,16 +165,20 @@ impl Discovery {
         for news in told {
             match news {
                 News::Executes { pid, executed } => {
+                    self.looks.forget(pid);
                     self.release(pid, None, &mut changes);
                     self.left.remove(&pid);
                     self.put_on_agenda(pid, executed);
                 }
                 News::Ended { pid, status } => {
+                    self.looks.forget(pid);
                     self.left.remove(&pid);
                     self.release(pid, Some(status), &mut changes);
                 }
             }
         }
+        self.take_answers(now, &mut changes);
+        self.leave_hung(&mut changes);
         let wait = if self.was_lost { CATCH_UP } else { RECONCILE };
         let since = self.reconciled.map(|at| now.saturating_duration_since(at));
         if since.is_none_or(|since| since >= wait) {
@@ -166,7 +186,7 @@ impl Discovery {
             self.reconciled = Some(now);
             self.was_lost = false;
         }
-        self.look_at_agenda(now, &mut changes);
+        self.ask(now);
         Ok(changes)
     }
 
@@ -189,11 +209,13 @@ impl Discovery {
             if let Some(kernel) = &mut self.kernel {
                 kernel.forget(pid);
             }
+            self.looks.forget(pid);
             self.release(pid, None, changes);
         }
         let since = self.judged.map(|at| now.saturating_duration_since(at));
         if since.is_none_or(|since| since >= RECONCILE) {
-            self.judge_again(changes);
+            // That one has executed another program may not have been told, and rules may say something else of the user, name or control group that it has by now.
+            self.to_judge = self.held.keys().copied().collect();
             self.judged = Some(now);
         }
         self.left.retain(|pid, left| is_same(pid, left.start_ticks));
@@ -204,19 +226,6 @@ impl Discovery {
             }
         }
         Ok(())
-    }
-
-    /// Compares those that are to be watched with what they were when they were found: that one has executed another program may not have been told,
-    /// and rules may say something else of the user, name or control group that it has by now.
-    fn judge_again(&mut self, changes: &mut Vec<Change>) {
-        let held = self.held.iter();
-        let others: Vec<u32> = held
-            .filter(|(pid, held)| !self.surveyor.is_wanted_still(**pid, held.program))
-            .map(|(&pid, _)| pid)
-            .collect();
-        for pid in others {
-            self.release(pid, None, changes);
-        }
     }
 
     /// A process is to be looked at. `executed`: what it was told to execute, if it was.
@@ -231,66 +240,115 @@ impl Discovery {
         }
     }
 
-    /// Looks at those that are due, as far as the allowance goes; the others come later.
-    fn look_at_agenda(&mut self, now: Instant, changes: &mut Vec<Change>) {
-        let mut spent = thread_cpu_time_ns();
-        while self.allowance.has(now)
-            && let Some(pid) = self.agenda.pop_front()
-        {
-            let executed = self.due.remove(&pid).flatten();
-            if !self.held.contains_key(&pid)
-                && let Some(found) = self.look(pid, now, changes)
-                && let Some(executed) = executed
-            {
-                self.drop_dull(&found, &executed);
+    /// Asks about those that are to be judged again, and looks at those that are due, as far as the allowance goes; the others come later.
+    fn ask(&mut self, now: Instant) {
+        while self.looks.has_room() {
+            if let Some(pid) = self.to_judge.pop_front() {
+                if let Some(held) = self.held.get(&pid) {
+                    self.looks.ask(pid, Question::IsWanted(held.program));
+                }
+                continue;
             }
-            let before = std::mem::replace(&mut spent, thread_cpu_time_ns());
-            let cost = Duration::from_nanos(spent.saturating_sub(before));
-            self.allowance.spend(cost);
+            let asked = u32::try_from(self.looks.waiting()).unwrap_or(u32::MAX);
+            if !self.allowance.has_more(USUAL * asked, now) {
+                return;
+            }
+            let Some(pid) = self.agenda.pop_front() else {
+                return;
+            };
+            let executed = self.due.remove(&pid).flatten();
+            if !self.held.contains_key(&pid) && !self.looks.are_at(pid) {
+                self.looks.ask(pid, Question::Look(executed));
+            }
         }
     }
 
-    /// Nothing more is told of a file that a process was told to execute, if it is one without metadata. Whatever it loads is found by looking at processes.
-    fn drop_dull(&mut self, found: &Found, executed: &Executed) {
-        if is_dull(found)
-            && self.surveyor.has_seen_none_in(executed)
-            && let Some(kernel) = &mut self.kernel
+    /// Takes in what has come of looks.
+    fn take_answers(&mut self, now: Instant, changes: &mut Vec<Change>) {
+        while let Some(answered) = self.looks.next() {
+            let pid = answered.pid;
+            if matches!(answered.question, Question::Look(_)) {
+                self.allowance.spend(answered.cpu);
+            }
+            match (answered.question, answered.answer) {
+                (Question::Look(executed), Some(Answer::Looked { found, is_dull })) => {
+                    if let Some(found) = found {
+                        self.has_found(&found, now, changes);
+                    }
+                    if let (true, Some(executed)) = (is_dull, executed) {
+                        self.drop_file(&executed);
+                    }
+                }
+                (_, Some(Answer::IsWanted(false))) => {
+                    self.release(pid, None, changes);
+                    self.put_on_agenda(pid, None);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes on without a look that hangs: the process is left alone until something has come of it.
+    fn leave_hung(&mut self, changes: &mut Vec<Change>) {
+        let Some(pid) = self.looks.leave_hung() else {
+            return;
+        };
+        let id = Pid::from_raw(pid.cast_signed());
+        let name = name(id, id).unwrap_or_default();
+        warn!(
+            "process {pid} ({}) is left alone: a look at it has not ended for {}, as where a file system has fallen silent; it is looked at again when that has ended",
+            clean(&name),
+            humantime::format_duration(looks::LONGEST)
+        );
+        if self.looks.are_hung() {
+            warn!(
+                "{} looks at processes hang, so that no further ones are found; end the processes that were named, or have their file systems answer",
+                looks::MOST_HUNG
+            );
+        }
+        self.release(pid, None, changes);
+    }
+
+    /// Nothing more is told of a file that a process was told to execute, which is one without metadata. Whatever it loads is found by looking at processes.
+    fn drop_file(&mut self, executed: &Executed) {
+        if let Some(kernel) = &mut self.kernel
             && let Err(error) = kernel.drop_file(&executed.file, SystemTime::now())
         {
             debug!("{error}");
         }
     }
 
-    /// Looks at a process that is not held.
-    fn look(&mut self, pid: u32, now: Instant, changes: &mut Vec<Change>) -> Option<Found> {
-        // First: if it executes another one meanwhile, that is seen by the next look at all.
-        let program = program_of(pid);
-        let found = self.surveyor.look(pid)?;
+    /// It was looked at a process.
+    fn has_found(&mut self, found: &Found, now: Instant, changes: &mut Vec<Change>) {
+        let pid = found.pid;
+        if self.held.contains_key(&pid) {
+            return;
+        }
         if found.verdict.watch
-            && let Some(end) = self.hold(&found)
+            && let Some(end) = self.hold(found)
         {
+            let program = found.program.as_ref();
             let held = Held {
                 start_ticks: found.start_ticks,
-                program,
+                program: program.map(|about| (about.device, about.inode)),
                 _end: end,
             };
             self.held.insert(pid, held);
             self.left.remove(&pid);
             changes.push(Change::Began(found.clone()));
-        } else {
-            let before = self.left.get(&pid).map_or(FIRST_LOOK, |left| left.after);
-            // Who has lately been looked at in vain is looked at more rarely.
-            let left = Left {
-                start_ticks: found.start_ticks,
-                next: now + before,
-                after: (before * 2).min(LAST_LOOK),
-            };
-            self.left.insert(pid, left);
-            if let Some(kernel) = &mut self.kernel {
-                kernel.forget(pid);
-            }
+            return;
         }
-        Some(found)
+        let before = self.left.get(&pid).map_or(FIRST_LOOK, |left| left.after);
+        // Who has lately been looked at in vain is looked at more rarely.
+        let left = Left {
+            start_ticks: found.start_ticks,
+            next: now + before,
+            after: (before * 2).min(LAST_LOOK),
+        };
+        self.left.insert(pid, left);
+        if let Some(kernel) = &mut self.kernel {
+            kernel.forget(pid);
+        }
     }
 
     /// A descriptor of a process; nothing of one that is gone.

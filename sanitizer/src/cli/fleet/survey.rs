@@ -36,6 +36,8 @@ pub struct Found {
     pub pid: u32,
     /// When it was started, in clock ticks after boot: with the id, tells it from a later one.
     pub start_ticks: u64,
+    /// What is known of the file that it executes; nothing of one that executes none, or may not be looked into.
+    pub program: Option<About>,
     /// What it is.
     pub kind: Kind,
     /// The id of the container that it is in.
@@ -78,6 +80,8 @@ impl Surveyor {
     pub fn look(&mut self, pid: u32) -> Option<Found> {
         let id = Pid::from_raw(pid.cast_signed());
         let started = start_ticks(pid)?;
+        // First: if it executes another one meanwhile, that is seen by the next look.
+        let program = program_of(id);
         let kind = match self.kind(id) {
             Ok(kind) => kind,
             Err(error) if error.is_vanished() => return None,
@@ -100,6 +104,7 @@ impl Surveyor {
         (start_ticks(pid) == Some(started)).then(|| Found {
             pid,
             start_ticks: started,
+            program,
             container: matches!(kind, Kind::Program(_))
                 .then(|| container(id))
                 .flatten(),
@@ -125,7 +130,8 @@ impl Surveyor {
             let thread = live_thread(id).ok()?;
             Some(has_opted_out(&procfs::read(id, thread, "environ").ok()?))
         };
-        let executes_it = program_of(pid).is_none_or(|now| program == Some(now));
+        let executes_it =
+            program_of(id).is_none_or(|now| program == Some((now.device, now.inode)));
         executes_it && wanted(&kind, &self.rules).is_ok() && opts_out() != Some(true)
     }
 
@@ -204,11 +210,9 @@ impl Surveyor {
     }
 }
 
-/// What a process executes: device and inode; nothing of one that has ended.
-pub(super) fn program_of(pid: u32) -> Option<(u64, u64)> {
-    let thread = live_thread(Pid::from_raw(pid.cast_signed())).ok()?;
-    let about = About::at(&procfs::path(thread, "exe")).ok()?;
-    Some((about.device, about.inode))
+/// What a process executes; nothing of one that has ended.
+fn program_of(pid: Pid) -> Option<About> {
+    About::at(&procfs::path(live_thread(pid).ok()?, "exe")).ok()
 }
 
 /// All processes, in any order.

@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Daemon {
-    /// Takes in who has come and gone, and what those use who are due.
-    pub(super) fn look_at_processes(&mut self) -> anyhow::Result<()> {
+    /// Takes in who has come and gone.
+    pub(super) fn take_changes(&mut self) -> anyhow::Result<()> {
         let changes = self.discovery.turn(std::time::Instant::now());
         for change in changes.context("cannot look through /proc")? {
             self.is_urgent = true;
@@ -23,6 +23,12 @@ impl Daemon {
                 Change::Ended { pid, status } => self.end_process(pid, status),
             }
         }
+        Ok(())
+    }
+
+    /// The same, and what those use who are due.
+    pub(super) fn look_at_processes(&mut self) -> anyhow::Result<()> {
+        self.take_changes()?;
         let now = self.now();
         let due: Vec<_> = self
             .roster
@@ -49,11 +55,13 @@ impl Daemon {
     fn begin_process(&mut self, found: &Found) {
         let now = self.now();
         let pid = found.pid;
-        // It has ended meanwhile, which will be told.
-        let Some(file) = file_of(pid) else {
+        // It had ended, which will be told.
+        let Some(program) = &found.program else {
             return;
         };
-        let known = self.roster.begin(Who::of(found), file, now);
+        let known = self
+            .roster
+            .begin(Who::of(found), file_of(program), now);
         let Some((process, build)) = known.map(|known| (known.process, known.build)) else {
             return;
         };
