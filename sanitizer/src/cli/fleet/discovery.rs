@@ -4,22 +4,22 @@
 //! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id. Looks at them are made by a [thread of their
 //! own](Looks): nothing that is done here waits for others.
 
+mod answers;
 mod looks;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
     io,
     os::fd::OwnedFd,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
-use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::survey::{Found, started};
 use crate::{
-    cli::{allowance::Allowance, descendants::start_ticks},
+    cli::allowance::Allowance,
     fleet::{
         process::Kind,
         rule::Rules,
@@ -29,12 +29,10 @@ use crate::{
         KernelError,
         discovery::{Discovery as Kernel, News, Status},
         executed::Executed,
-        process::end_of,
+        limits::{explained, is_shortage},
     },
-    report::clean::clean,
-    tracee::threads::name,
 };
-use looks::{Answer, Looks, Question};
+use looks::Looks;
 
 /// How often all processes are looked for.
 pub const RECONCILE: Duration = Duration::from_secs(60);
@@ -47,8 +45,6 @@ const LAST_LOOK: Duration = Duration::from_secs(3600);
 /// new ones.
 const LOOKING: f64 = 0.005;
 const ADVANCE: Duration = Duration::from_secs(5);
-/// What a look is taken to cost as long as that is not known.
-const USUAL: Duration = Duration::from_millis(1);
 /// So many processes wait to be looked at, at most. Others are found by the next look at all.
 const MOST_DUE: usize = 1 << 16;
 
@@ -70,7 +66,7 @@ pub enum Change {
 struct Held {
     start_ticks: u64,
     /// What it executes: device and inode.
-    program: Option<(u64, u64)>,
+    program: (u64, u64),
     /// Readable when it has ended.
     _end: OwnedFd,
 }
@@ -103,6 +99,8 @@ pub struct Discovery {
     judged: Option<Instant>,
     to_judge: VecDeque<u32>,
     was_lost: bool,
+    /// Descriptors or memory had run out when all were looked for last.
+    was_short: bool,
 }
 
 impl Discovery {
@@ -126,6 +124,7 @@ impl Discovery {
             judged: None,
             to_judge: VecDeque::new(),
             was_lost: false,
+            was_short: false,
         }
     }
 
@@ -182,9 +181,12 @@ impl Discovery {
         let wait = if self.was_lost { CATCH_UP } else { RECONCILE };
         let since = self.reconciled.map(|at| now.saturating_duration_since(at));
         if since.is_none_or(|since| since >= wait) {
-            self.reconcile(now, &mut changes)?;
             self.reconciled = Some(now);
-            self.was_lost = false;
+            match self.reconcile(now, &mut changes) {
+                Ok(()) => (self.was_lost, self.was_short) = (false, false),
+                Err(error) if is_shortage(&error) => self.is_short(&error),
+                Err(error) => return Err(error),
+            }
         }
         self.ask(now);
         Ok(changes)
@@ -195,9 +197,21 @@ impl Discovery {
         self.held.keys().copied()
     }
 
+    /// All are looked for again soon; said once.
+    fn is_short(&mut self, error: &io::Error) {
+        self.was_lost = true;
+        if !std::mem::replace(&mut self.was_short, true) {
+            warn!(
+                "processes cannot be looked for, which is tried again each {}: {}",
+                humantime::format_duration(CATCH_UP),
+                explained(error)
+            );
+        }
+    }
+
     /// Compares who is known with who is there.
     fn reconcile(&mut self, now: Instant, changes: &mut Vec<Change>) -> io::Result<()> {
-        let all: HashMap<u32, u64> = started()?.collect();
+        let all = started()?;
         let is_same = |pid: &u32, start_ticks: u64| all.get(pid) == Some(&start_ticks);
         let held = self.held.iter();
         let gone: HashSet<u32> = held
@@ -238,131 +252,6 @@ impl Discovery {
             }
             Entry::Occupied(_) | Entry::Vacant(_) => {}
         }
-    }
-
-    /// Asks about those that are to be judged again, and looks at those that are due, as far as the allowance goes; the others come later.
-    fn ask(&mut self, now: Instant) {
-        while self.looks.has_room() {
-            if let Some(pid) = self.to_judge.pop_front() {
-                if let Some(held) = self.held.get(&pid) {
-                    self.looks.ask(pid, Question::IsWanted(held.program));
-                }
-                continue;
-            }
-            let asked = u32::try_from(self.looks.waiting()).unwrap_or(u32::MAX);
-            if !self.allowance.has_more(USUAL * asked, now) {
-                return;
-            }
-            let Some(pid) = self.agenda.pop_front() else {
-                return;
-            };
-            let executed = self.due.remove(&pid).flatten();
-            if !self.held.contains_key(&pid) && !self.looks.are_at(pid) {
-                self.looks.ask(pid, Question::Look(executed));
-            }
-        }
-    }
-
-    /// Takes in what has come of looks.
-    fn take_answers(&mut self, now: Instant, changes: &mut Vec<Change>) {
-        while let Some(answered) = self.looks.next() {
-            let pid = answered.pid;
-            if matches!(answered.question, Question::Look(_)) {
-                self.allowance.spend(answered.cpu);
-            }
-            match (answered.question, answered.answer) {
-                (Question::Look(executed), Some(Answer::Looked { found, is_dull })) => {
-                    if let Some(found) = found {
-                        self.has_found(&found, now, changes);
-                    }
-                    if let (true, Some(executed)) = (is_dull, executed) {
-                        self.drop_file(&executed);
-                    }
-                }
-                (_, Some(Answer::IsWanted(false))) => {
-                    self.release(pid, None, changes);
-                    self.put_on_agenda(pid, None);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Goes on without a look that hangs: the process is left alone until something has come of it.
-    fn leave_hung(&mut self, changes: &mut Vec<Change>) {
-        let Some(pid) = self.looks.leave_hung() else {
-            return;
-        };
-        let id = Pid::from_raw(pid.cast_signed());
-        let name = name(id, id).unwrap_or_default();
-        warn!(
-            "process {pid} ({}) is left alone: a look at it has not ended for {}, as where a file system has fallen silent; it is looked at again when that has ended",
-            clean(&name),
-            humantime::format_duration(looks::LONGEST)
-        );
-        if self.looks.are_hung() {
-            warn!(
-                "{} looks at processes hang, so that no further ones are found; end the processes that were named, or have their file systems answer",
-                looks::MOST_HUNG
-            );
-        }
-        self.release(pid, None, changes);
-    }
-
-    /// Nothing more is told of a file that a process was told to execute, which is one without metadata. Whatever it loads is found by looking at processes.
-    fn drop_file(&mut self, executed: &Executed) {
-        if let Some(kernel) = &mut self.kernel
-            && let Err(error) = kernel.drop_file(&executed.file, SystemTime::now())
-        {
-            debug!("{error}");
-        }
-    }
-
-    /// It was looked at a process.
-    fn has_found(&mut self, found: &Found, now: Instant, changes: &mut Vec<Change>) {
-        let pid = found.pid;
-        if self.held.contains_key(&pid) {
-            return;
-        }
-        if found.verdict.watch
-            && let Some(end) = self.hold(found)
-        {
-            let program = found.program.as_ref();
-            let held = Held {
-                start_ticks: found.start_ticks,
-                program: program.map(|about| (about.device, about.inode)),
-                _end: end,
-            };
-            self.held.insert(pid, held);
-            self.left.remove(&pid);
-            changes.push(Change::Began(found.clone()));
-            return;
-        }
-        let before = self.left.get(&pid).map_or(FIRST_LOOK, |left| left.after);
-        // Who has lately been looked at in vain is looked at more rarely.
-        let left = Left {
-            start_ticks: found.start_ticks,
-            next: now + before,
-            after: (before * 2).min(LAST_LOOK),
-        };
-        self.left.insert(pid, left);
-        if let Some(kernel) = &mut self.kernel {
-            kernel.forget(pid);
-        }
-    }
-
-    /// A descriptor of a process; nothing of one that is gone.
-    fn hold(&mut self, found: &Found) -> Option<OwnedFd> {
-        let end = end_of(found.pid).ok()?;
-        // Who was there before, or was only forked, was not told of.
-        if let Some(kernel) = &mut self.kernel
-            && let Err(error) = kernel.follow(found.pid)
-        {
-            debug!("{error}");
-        }
-        // Before, another process might have got its id.
-        let start_ticks = start_ticks(found.pid)?;
-        (start_ticks == found.start_ticks).then_some(end)
     }
 
     fn release(&mut self, pid: u32, status: Option<Status>, changes: &mut Vec<Change>) {

@@ -16,7 +16,8 @@ use nix::{
     unistd::geteuid,
 };
 
-use super::about::About;
+use super::{about::About, error::ForeignError};
+use crate::kernel::{KernelError, limits::is_shortage};
 
 /// Types of file systems that hold files and have no device of their own. Those with one all do. Any other type is taken for an
 /// interface of the kernel (procfs, sysfs, tracefs, functionfs, ...), where opening a file may do something. It is this list and not one of
@@ -92,61 +93,73 @@ impl Mounts {
     }
 
     /// The kind of file system in which something is.
-    pub(super) fn kind_of(&mut self, about: &About) -> Kind {
-        if major(about.device) == 0 || self.is_served_device(about.device) {
+    ///
+    /// # Errors
+    /// Descriptors or memory have run out.
+    pub(super) fn kind_of(&mut self, about: &About) -> Result<Kind, ForeignError> {
+        if major(about.device) == 0 || self.is_served_device(about.device)? {
             self.kind_by_mounts(about)
         } else {
-            Kind::Files
+            Ok(Kind::Files)
         }
     }
 
     /// Whether a process serves what is on a block device (`fuseblk`): only root mounts devices, but by any driver. What was found is
     /// kept for a moment, for whoever looks at many files.
-    fn is_served_device(&mut self, device: u64) -> bool {
+    fn is_served_device(&mut self, device: u64) -> Result<bool, ForeignError> {
         static KNOWN: Mutex<Option<HashMap<u64, (Instant, bool)>>> = Mutex::new(None);
         const KEPT: Duration = Duration::from_secs(1);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get_or_insert_default();
         known.retain(|_, (since, _)| since.elapsed() < KEPT);
-        known
-            .entry(device)
-            .or_insert_with(|| (Instant::now(), self.serve(device)))
-            .1
+        if let Some(&(_, is_served)) = known.get(&device) {
+            return Ok(is_served);
+        }
+        let is_served = self.serve(device)?;
+        known.insert(device, (Instant::now(), is_served));
+        Ok(is_served)
     }
 
-    fn serve(&mut self, device: u64) -> bool {
-        let (ours, theirs) = self.both();
+    fn serve(&mut self, device: u64) -> Result<bool, ForeignError> {
+        let (ours, theirs) = self.both()?;
         let mut mounts = ours.iter().chain(theirs);
-        mounts.any(|mount| mount.device == device && mount.is_served())
+        Ok(mounts.any(|mount| mount.device == device && mount.is_served()))
+    }
+
+    /// Those that this process sees, read by now.
+    fn ours(&mut self) -> Result<&[Mount], ForeignError> {
+        if self.ours.is_none() {
+            self.ours = Some(read("self")?);
+        }
+        Ok(self.ours.as_deref().unwrap_or_default())
     }
 
     /// The mounts of both, read by now.
-    fn both(&mut self) -> (&[Mount], &[Mount]) {
-        let id = self.id;
-        let ours = self.ours.get_or_insert_with(|| read("self"));
-        let theirs = self
-            .theirs
-            .get_or_insert_with(|| id.map_or_else(Vec::new, |id| read(&id.to_string())));
-        (ours, theirs)
+    fn both(&mut self) -> Result<(&[Mount], &[Mount]), ForeignError> {
+        self.ours()?;
+        if let (None, Some(id)) = (&self.theirs, self.id) {
+            self.theirs = Some(read(&id.to_string())?);
+        }
+        let ours = self.ours.as_deref().unwrap_or_default();
+        Ok((ours, self.theirs.as_deref().unwrap_or_default()))
     }
 
-    fn kind_by_mounts(&mut self, about: &About) -> Kind {
+    fn kind_by_mounts(&mut self, about: &About) -> Result<Kind, ForeignError> {
         let has_id = |mount: &&Mount| mount.id == about.mount;
-        let ours = self.ours.get_or_insert_with(|| read("self"));
-        if let Some(mount) = ours.iter().find(has_id) {
-            return mount.kind(true);
+        if let Some(mount) = self.ours()?.iter().find(has_id) {
+            return Ok(mount.kind(true));
         }
-        let (ours, theirs) = self.both();
+        let (ours, theirs) = self.both()?;
         if let Some(mount) = theirs.iter().find(has_id) {
-            return mount.kind(false);
+            return Ok(mount.kind(false));
         }
         // The mount is hidden below another one, or gone; the file system may be mounted elsewhere.
         let same = |mount: &&Mount| mount.device == about.device;
-        match ours.iter().chain(theirs.iter()).find(same) {
+        Ok(match ours.iter().chain(theirs).find(same) {
             Some(mount) => mount.kind(false),
             None if Some(about.device) == memory_files() => Kind::Files,
             None => Kind::Unknown,
-        }
+        })
     }
 }
 
@@ -193,10 +206,23 @@ impl Mount {
 }
 
 /// Nothing where they cannot be read: what is unknown is not asked.
-fn read(id: &str) -> Vec<Mount> {
-    let text = fs::read(format!("/proc/{id}/mountinfo")).unwrap_or_default();
+///
+/// # Errors
+/// Descriptors or memory have run out.
+fn read(id: &str) -> Result<Vec<Mount>, ForeignError> {
+    let object = format!("/proc/{id}/mountinfo");
+    let text = match fs::read(&object) {
+        Err(source) if is_shortage(&source) => {
+            return Err(ForeignError::Call(KernelError {
+                call: "open",
+                object,
+                source,
+            }));
+        }
+        text => text.unwrap_or_default(),
+    };
     let text = String::from_utf8_lossy(&text);
-    text.lines().filter_map(Mount::parse).collect()
+    Ok(text.lines().filter_map(Mount::parse).collect())
 }
 
 /// The device of what memfd_create(2), shmget(2) and shared memory without a name give, a tmpfs that is mounted nowhere.
@@ -252,12 +278,13 @@ mod tests {
             ]),
             theirs: Some(Vec::new()),
         };
+        let mut kind_of = |about| mounts.kind_of(&about).expect("they were read");
         let is_trusted = true;
-        assert_eq!(mounts.kind_of(&on(served, 5)), Kind::Served { is_trusted });
+        assert_eq!(kind_of(on(served, 5)), Kind::Served { is_trusted });
         let hidden = Kind::Served { is_trusted: false };
-        assert_eq!(mounts.kind_of(&on(served, 7)), hidden);
-        assert_eq!(mounts.kind_of(&on(usual, 6)), Kind::Files);
-        assert_eq!(mounts.kind_of(&on(usual, 7)), Kind::Files);
+        assert_eq!(kind_of(on(served, 7)), hidden);
+        assert_eq!(kind_of(on(usual, 6)), Kind::Files);
+        assert_eq!(kind_of(on(usual, 7)), Kind::Files);
     }
 
     /// Check which file systems are asked: whose files the kernel answers for, and those that root or the user serves where this

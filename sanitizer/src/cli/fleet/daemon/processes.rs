@@ -7,7 +7,13 @@ use tracing::info;
 
 use super::{Daemon, lease::Why, roster::file_of, who::Who};
 use crate::{
-    cli::{descendants::start_ticks, fleet::discovery::Change, fleet::survey::Found},
+    cli::{
+        descendants::start_ticks,
+        fleet::{
+            discovery::Change,
+            survey::{Found, is_gone},
+        },
+    },
     fleet::schedule::{BuildId, Event, ProcessId},
     kernel::{discovery::Status, process::CpuClock},
 };
@@ -39,7 +45,7 @@ impl Daemon {
             self.look_at_cpu(process, pid);
         }
         self.roster
-            .keep_ignored(|pid, start| start_ticks(pid) == Some(start));
+            .keep_ignored(|pid, start| !is_gone(pid, start));
         Ok(())
     }
 

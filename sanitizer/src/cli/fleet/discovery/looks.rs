@@ -36,7 +36,7 @@ pub enum Question {
     /// What it is, and the verdict on it. With what it was told to execute, if it was.
     Look(Option<Executed>),
     /// Whether it is to be watched still, if it has executed this: device and inode.
-    IsWanted(Option<(u64, u64)>),
+    IsWanted((u64, u64)),
 }
 
 /// What comes of that.

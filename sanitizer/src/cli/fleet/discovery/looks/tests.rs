@@ -91,7 +91,7 @@ fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 fn ask(looks: &mut Looks, pid: u32) {
-    looks.ask(pid, Question::IsWanted(None));
+    looks.ask(pid, Question::IsWanted((0, 0)));
 }
 
 /// The next answer, for which it waits.
