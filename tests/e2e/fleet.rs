@@ -1,5 +1,7 @@
 //! The daemon of one machine: which processes it watches, what becomes of their races, how it is asked and paused, and what is left of it when it dies.
 
+mod breaker;
+mod commands;
 mod yields;
 
 use std::{

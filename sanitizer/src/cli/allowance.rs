@@ -36,6 +36,11 @@ impl Allowance {
         self.left += cpu.as_secs_f64();
     }
 
+    /// Whether more than this is left.
+    pub fn has_more(&mut self, cpu: Duration, now: Instant) -> bool {
+        self.has(now) && self.left > cpu.as_secs_f64()
+    }
+
     /// Whether something is left.
     pub fn has(&mut self, now: Instant) -> bool {
         let earned = now.saturating_duration_since(self.as_of).as_secs_f64() * self.rate;
@@ -58,6 +63,7 @@ mod tests {
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut allowance = Allowance::new(0.001, ADVANCE, begin);
         assert!(allowance.has(begin));
+        assert!(allowance.has_more(ADVANCE / 2, begin) && !allowance.has_more(ADVANCE, begin));
         allowance.spend(ADVANCE + Duration::from_millis(5));
         assert!(!allowance.has(at(1)));
         assert!(!allowance.has(at(4)));

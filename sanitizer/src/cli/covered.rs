@@ -47,6 +47,8 @@ pub struct CoveredFiles {
     known: HashMap<FileIdentity, bool>,
     /// Those of the process that was looked at last.
     last: Vec<FileIdentity>,
+    /// Some of that were not found, or not read, for want of descriptors or memory.
+    are_short: bool,
     asked: AskedFiles,
 }
 
@@ -65,6 +67,7 @@ impl CoveredFiles {
             purpose,
             known: HashMap::new(),
             last: Vec::new(),
+            are_short: false,
             asked: AskedFiles::default(),
         }
     }
@@ -73,6 +76,10 @@ impl CoveredFiles {
     /// is.
     pub fn are_in(&mut self, pid: u32) -> Covered {
         let files = tracee::code_files(Pid::from_raw(pid.cast_signed()), self.purpose);
+        self.are_short = match &files {
+            Ok(files) => files.are_short,
+            Err(error) => error.is_shortage(),
+        };
         let files = files.unwrap_or_default();
         self.last = files.found.iter().map(|file| file.identity).collect();
         if files.found.iter().any(|file| self.is_covered(file)) {
@@ -86,6 +93,12 @@ impl CoveredFiles {
             }
             None => Covered::Is(false),
         }
+    }
+
+    /// Whether files of the process that was looked at last are missing for want of descriptors or memory.
+    #[must_use]
+    pub const fn are_short(&self) -> bool {
+        self.are_short
     }
 
     /// Whether a file that was executed was among those of the process that was looked at last, and is known to carry none: since it was told of, the process may have
@@ -150,8 +163,12 @@ impl CoveredFiles {
             return known;
         }
         // What cannot be read can be watched no better. That is not remembered: its process may have ended meanwhile, and others execute it.
-        let Ok(open) = file.open(self.purpose) else {
-            return false;
+        let open = match file.open(self.purpose) {
+            Ok(open) => open,
+            Err(error) => {
+                self.are_short |= error.is_shortage();
+                return false;
+            }
         };
         // By now its name may lead to another one.
         let is_same = About::of(&open).is_ok_and(|about| about.identity() == file.identity);

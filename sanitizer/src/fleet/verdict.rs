@@ -19,6 +19,8 @@ pub enum Code {
     OtherMachine,
     /// It cannot be read, for this reason.
     Unreadable(String),
+    /// It cannot be read now, for want of descriptors or memory.
+    Short(String),
 }
 
 /// Why a process is watched, or left alone.
@@ -48,6 +50,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Whether it may be another one as soon as there are descriptors and memory again.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(self.reason, Reason::Code(Code::Short(_)))
+    }
+
     const fn left(reason: Reason) -> Self {
         Self {
             watch: false,
@@ -126,7 +134,7 @@ impl Reason {
                 format!("its file is in a file system of type {kind}, in which nothing is opened")
             }
             Self::Code(Code::OtherMachine) => "its code is not for x86-64".to_owned(),
-            Self::Code(Code::Unreadable(why)) => format!("its files cannot be read: {why}"),
+            Self::Code(Code::Unreadable(why) | Code::Short(why)) => format!("its files cannot be read: {why}"),
             Self::Traced(by) => by.clone(),
         }
     }
@@ -145,7 +153,7 @@ impl Reason {
             Self::Code(Code::Uncovered) => "no-metadata",
             Self::Code(Code::Served(_)) => "file-system",
             Self::Code(Code::OtherMachine) => "architecture",
-            Self::Code(Code::Unreadable(_)) => "unreadable",
+            Self::Code(Code::Unreadable(_) | Code::Short(_)) => "unreadable",
             Self::Traced(_) => "traced",
         }
     }
@@ -222,9 +230,11 @@ mod tests {
             Code::Served("nfs4".to_owned()),
             Code::OtherMachine,
             Code::Unreadable("why".to_owned()),
+            Code::Short("why".to_owned()),
         ] {
             let verdict = with_code(said, code.clone());
             assert!(!verdict.watch);
+            assert_eq!(verdict.is_passing(), matches!(code, Code::Short(_)));
             assert_eq!(verdict.reason, Reason::Code(code));
         }
         assert!(!traced("gdb".to_owned()).watch && !opted_out().watch);

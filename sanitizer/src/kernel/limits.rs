@@ -99,6 +99,13 @@ pub fn met(errno: i32) -> Option<String> {
     })
 }
 
+/// Whether an error says that descriptors or memory have run out: what has failed so is to be tried again.
+#[must_use]
+pub fn is_shortage(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    errno.is_some_and(|errno| [libc::EMFILE, libc::ENFILE, libc::ENOMEM].contains(&errno))
+}
+
 /// An error of the operating system with the limits that it may have met.
 #[must_use]
 pub fn explained(error: &io::Error) -> String {
@@ -132,6 +139,9 @@ mod tests {
             assert!(told.contains(words), "{told}");
         }
         assert_eq!(met(libc::EINVAL), None);
+        let is_shortage = |errno| is_shortage(&io::Error::from_raw_os_error(errno));
+        assert!([libc::EMFILE, libc::ENFILE, libc::ENOMEM].map(is_shortage) == [true; 3]);
+        assert!(!is_shortage(libc::EACCES));
         assert_eq!(
             explained(&io::Error::from_raw_os_error(libc::ENOENT)),
             "No such file or directory (os error 2)"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Pid;
 
-use crate::kernel::{rights, setcap};
+use crate::kernel::{limits, rights, setcap};
 
 /// Why a live process cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +75,12 @@ impl TargetError {
     #[must_use]
     pub fn is_vanished(&self) -> bool {
         matches!(self, Self::Vanished(_))
+    }
+
+    /// Whether descriptors or memory have run out, so that nothing is known of the process.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Self::Unreadable { source, .. } if limits::is_shortage(source))
     }
 
     /// Sorts an error of a read below `/proc/PID` into its kind.

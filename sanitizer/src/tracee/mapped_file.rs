@@ -59,6 +59,15 @@ impl MappedFileError {
             Self::Unmapped { .. } | Self::Denied { .. } => None,
         }
     }
+
+    /// Whether descriptors or memory have run out.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        match self {
+            Self::Denied { source, .. } | Self::Refused { source, .. } => source.is_shortage(),
+            Self::Unmapped { .. } => false,
+        }
+    }
 }
 
 /// A file that a process has mapped. It is held.
@@ -146,6 +155,8 @@ pub struct CodeFiles {
     pub found: Vec<CodeFile>,
     /// Those that whoever asks may not wait for ([`Purpose::Promptly`]).
     pub served: Vec<ServedFile>,
+    /// Some were not found for want of descriptors or memory.
+    pub are_short: bool,
 }
 
 /// The files whose code a process has mapped, each once, in the order of their addresses. Those that cannot be reached are
@@ -174,10 +185,13 @@ pub fn code_files(pid: Pid, purpose: Purpose) -> Result<CodeFiles, TargetError> 
                 path: file.path,
                 via: file.via,
             }),
-            Err(error) => files.served.extend(error.served().map(|device| ServedFile {
-                device,
-                mapped: (mapping.dev, mapping.inode),
-            })),
+            Err(error) => {
+                files.are_short |= error.is_shortage();
+                files.served.extend(error.served().map(|device| ServedFile {
+                    device,
+                    mapped: (mapping.dev, mapping.inode),
+                }));
+            }
         }
     }
     Ok(files)

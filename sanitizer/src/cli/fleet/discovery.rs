@@ -1,21 +1,25 @@
 //! The processes of a machine that are to be watched, as they come and go: told by the kernel when they execute a program, and found in `/proc` from
 //! time to time, which also finds what was lost, was forked only, or has loaded code with metadata later.
 //!
-//! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id.
+//! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id. Looks at them are made by a [thread of their
+//! own](Looks): nothing that is done here waits for others.
+
+mod answers;
+mod looks;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
     io,
     os::fd::OwnedFd,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use tokio::io::unix::AsyncFd;
-use tracing::debug;
+use tracing::warn;
 
-use super::survey::{Found, Surveyor, program_of, started};
+use super::survey::{Found, started};
 use crate::{
-    cli::{allowance::Allowance, descendants::start_ticks},
+    cli::allowance::Allowance,
     fleet::{
         process::Kind,
         rule::Rules,
@@ -25,9 +29,10 @@ use crate::{
         KernelError,
         discovery::{Discovery as Kernel, News, Status},
         executed::Executed,
-        process::{end_of, thread_cpu_time_ns},
+        limits::{explained, is_shortage},
     },
 };
+use looks::Looks;
 
 /// How often all processes are looked for.
 pub const RECONCILE: Duration = Duration::from_secs(60);
@@ -61,7 +66,7 @@ pub enum Change {
 struct Held {
     start_ticks: u64,
     /// What it executes: device and inode.
-    program: Option<(u64, u64)>,
+    program: (u64, u64),
     /// Readable when it has ended.
     _end: OwnedFd,
 }
@@ -80,7 +85,7 @@ pub struct Discovery {
     kernel: Option<Kernel>,
     /// Why not.
     refusal: Option<String>,
-    surveyor: Surveyor,
+    looks: Looks,
     held: HashMap<u32, Held>,
     left: HashMap<u32, Left>,
     /// Those that are to be looked at, in their order.
@@ -90,9 +95,12 @@ pub struct Discovery {
     /// What pays for that.
     allowance: Allowance,
     reconciled: Option<Instant>,
-    /// When those that are held were judged again.
+    /// When those that are held began to be judged again, and who of them still is to be.
     judged: Option<Instant>,
+    to_judge: VecDeque<u32>,
     was_lost: bool,
+    /// Descriptors or memory had run out when all were looked for last.
+    was_short: bool,
 }
 
 impl Discovery {
@@ -106,7 +114,7 @@ impl Discovery {
         Self {
             kernel,
             refusal,
-            surveyor: Surveyor::new(rules),
+            looks: Looks::new(rules),
             held: HashMap::new(),
             left: HashMap::new(),
             agenda: VecDeque::new(),
@@ -114,7 +122,9 @@ impl Discovery {
             allowance: Allowance::new(LOOKING, ADVANCE, Instant::now()),
             reconciled: None,
             judged: None,
+            to_judge: VecDeque::new(),
             was_lost: false,
+            was_short: false,
         }
     }
 
@@ -132,7 +142,12 @@ impl Discovery {
         self.kernel.as_ref().map(Kernel::awaited).transpose()
     }
 
-    /// Takes in what was told, and looks for what was not, when it is time to. Who is new is looked at as soon as that is paid for.
+    /// Waits until something has come of looks. May be given up at any time.
+    pub async fn looked(&mut self) {
+        self.looks.answered().await;
+    }
+
+    /// Takes in what was told and what has come of looks, and looks for what was not told, when it is time to. Who is new is looked at as soon as that is paid for.
     ///
     /// # Errors
     /// `/proc` cannot be read.
@@ -149,24 +164,31 @@ impl Discovery {
         for news in told {
             match news {
                 News::Executes { pid, executed } => {
+                    self.looks.forget(pid);
                     self.release(pid, None, &mut changes);
                     self.left.remove(&pid);
                     self.put_on_agenda(pid, executed);
                 }
                 News::Ended { pid, status } => {
+                    self.looks.forget(pid);
                     self.left.remove(&pid);
                     self.release(pid, Some(status), &mut changes);
                 }
             }
         }
+        self.take_answers(now, &mut changes);
+        self.leave_hung(&mut changes);
         let wait = if self.was_lost { CATCH_UP } else { RECONCILE };
         let since = self.reconciled.map(|at| now.saturating_duration_since(at));
         if since.is_none_or(|since| since >= wait) {
-            self.reconcile(now, &mut changes)?;
             self.reconciled = Some(now);
-            self.was_lost = false;
+            match self.reconcile(now, &mut changes) {
+                Ok(()) => (self.was_lost, self.was_short) = (false, false),
+                Err(error) if is_shortage(&error) => self.is_short(&error),
+                Err(error) => return Err(error),
+            }
         }
-        self.look_at_agenda(now, &mut changes);
+        self.ask(now);
         Ok(changes)
     }
 
@@ -175,9 +197,21 @@ impl Discovery {
         self.held.keys().copied()
     }
 
+    /// All are looked for again soon; said once.
+    fn is_short(&mut self, error: &io::Error) {
+        self.was_lost = true;
+        if !std::mem::replace(&mut self.was_short, true) {
+            warn!(
+                "processes cannot be looked for, which is tried again each {}: {}",
+                humantime::format_duration(CATCH_UP),
+                explained(error)
+            );
+        }
+    }
+
     /// Compares who is known with who is there.
     fn reconcile(&mut self, now: Instant, changes: &mut Vec<Change>) -> io::Result<()> {
-        let all: HashMap<u32, u64> = started()?.collect();
+        let all = started()?;
         let is_same = |pid: &u32, start_ticks: u64| all.get(pid) == Some(&start_ticks);
         let held = self.held.iter();
         let gone: HashSet<u32> = held
@@ -189,11 +223,13 @@ impl Discovery {
             if let Some(kernel) = &mut self.kernel {
                 kernel.forget(pid);
             }
+            self.looks.forget(pid);
             self.release(pid, None, changes);
         }
         let since = self.judged.map(|at| now.saturating_duration_since(at));
         if since.is_none_or(|since| since >= RECONCILE) {
-            self.judge_again(changes);
+            // That one has executed another program may not have been told, and rules may say something else of the user, name or control group that it has by now.
+            self.to_judge = self.held.keys().copied().collect();
             self.judged = Some(now);
         }
         self.left.retain(|pid, left| is_same(pid, left.start_ticks));
@@ -206,19 +242,6 @@ impl Discovery {
         Ok(())
     }
 
-    /// Compares those that are to be watched with what they were when they were found: that one has executed another program may not have been told,
-    /// and rules may say something else of the user, name or control group that it has by now.
-    fn judge_again(&mut self, changes: &mut Vec<Change>) {
-        let held = self.held.iter();
-        let others: Vec<u32> = held
-            .filter(|(pid, held)| !self.surveyor.is_wanted_still(**pid, held.program))
-            .map(|(&pid, _)| pid)
-            .collect();
-        for pid in others {
-            self.release(pid, None, changes);
-        }
-    }
-
     /// A process is to be looked at. `executed`: what it was told to execute, if it was.
     fn put_on_agenda(&mut self, pid: u32, executed: Option<Executed>) {
         match self.due.entry(pid) {
@@ -229,82 +252,6 @@ impl Discovery {
             }
             Entry::Occupied(_) | Entry::Vacant(_) => {}
         }
-    }
-
-    /// Looks at those that are due, as far as the allowance goes; the others come later.
-    fn look_at_agenda(&mut self, now: Instant, changes: &mut Vec<Change>) {
-        let mut spent = thread_cpu_time_ns();
-        while self.allowance.has(now)
-            && let Some(pid) = self.agenda.pop_front()
-        {
-            let executed = self.due.remove(&pid).flatten();
-            if !self.held.contains_key(&pid)
-                && let Some(found) = self.look(pid, now, changes)
-                && let Some(executed) = executed
-            {
-                self.drop_dull(&found, &executed);
-            }
-            let before = std::mem::replace(&mut spent, thread_cpu_time_ns());
-            let cost = Duration::from_nanos(spent.saturating_sub(before));
-            self.allowance.spend(cost);
-        }
-    }
-
-    /// Nothing more is told of a file that a process was told to execute, if it is one without metadata. Whatever it loads is found by looking at processes.
-    fn drop_dull(&mut self, found: &Found, executed: &Executed) {
-        if is_dull(found)
-            && self.surveyor.has_seen_none_in(executed)
-            && let Some(kernel) = &mut self.kernel
-            && let Err(error) = kernel.drop_file(&executed.file, SystemTime::now())
-        {
-            debug!("{error}");
-        }
-    }
-
-    /// Looks at a process that is not held.
-    fn look(&mut self, pid: u32, now: Instant, changes: &mut Vec<Change>) -> Option<Found> {
-        // First: if it executes another one meanwhile, that is seen by the next look at all.
-        let program = program_of(pid);
-        let found = self.surveyor.look(pid)?;
-        if found.verdict.watch
-            && let Some(end) = self.hold(&found)
-        {
-            let held = Held {
-                start_ticks: found.start_ticks,
-                program,
-                _end: end,
-            };
-            self.held.insert(pid, held);
-            self.left.remove(&pid);
-            changes.push(Change::Began(found.clone()));
-        } else {
-            let before = self.left.get(&pid).map_or(FIRST_LOOK, |left| left.after);
-            // Who has lately been looked at in vain is looked at more rarely.
-            let left = Left {
-                start_ticks: found.start_ticks,
-                next: now + before,
-                after: (before * 2).min(LAST_LOOK),
-            };
-            self.left.insert(pid, left);
-            if let Some(kernel) = &mut self.kernel {
-                kernel.forget(pid);
-            }
-        }
-        Some(found)
-    }
-
-    /// A descriptor of a process; nothing of one that is gone.
-    fn hold(&mut self, found: &Found) -> Option<OwnedFd> {
-        let end = end_of(found.pid).ok()?;
-        // Who was there before, or was only forked, was not told of.
-        if let Some(kernel) = &mut self.kernel
-            && let Err(error) = kernel.follow(found.pid)
-        {
-            debug!("{error}");
-        }
-        // Before, another process might have got its id.
-        let start_ticks = start_ticks(found.pid)?;
-        (start_ticks == found.start_ticks).then_some(end)
     }
 
     fn release(&mut self, pid: u32, status: Option<Status>, changes: &mut Vec<Change>) {

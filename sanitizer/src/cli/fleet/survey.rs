@@ -1,6 +1,6 @@
 //! A look at the processes of a machine: what each of them is, and the verdict on it.
 
-use std::{io, path::Path};
+use std::{collections::HashMap, io, path::Path};
 
 use nix::unistd::Pid;
 
@@ -17,6 +17,7 @@ use crate::{
     kernel::{
         executed::Executed,
         foreign::{About, ForeignError, ForeignFile, Purpose},
+        limits::is_shortage,
     },
     tracee::{
         TargetError,
@@ -36,6 +37,8 @@ pub struct Found {
     pub pid: u32,
     /// When it was started, in clock ticks after boot: with the id, tells it from a later one.
     pub start_ticks: u64,
+    /// What is known of the file that it executes; nothing of one that executes none, or may not be looked into.
+    pub program: Option<About>,
     /// What it is.
     pub kind: Kind,
     /// The id of the container that it is in.
@@ -69,7 +72,7 @@ impl Surveyor {
     /// # Errors
     /// `/proc` cannot be read.
     pub fn all(&mut self) -> io::Result<Vec<Found>> {
-        let mut pids: Vec<_> = pids()?.collect();
+        let mut pids = pids()?;
         pids.sort_unstable();
         Ok(pids.into_iter().filter_map(|pid| self.look(pid)).collect())
     }
@@ -78,12 +81,15 @@ impl Surveyor {
     pub fn look(&mut self, pid: u32) -> Option<Found> {
         let id = Pid::from_raw(pid.cast_signed());
         let started = start_ticks(pid)?;
-        let kind = match self.kind(id) {
-            Ok(kind) => kind,
+        // First: if it executes another one meanwhile, that is seen by the next look.
+        let program = program_of(id);
+        let (kind, short) = match self.kind(id) {
+            Ok(kind) => (kind, None),
             Err(error) if error.is_vanished() => return None,
-            Err(_) => Kind::Hidden,
+            Err(error) => (Kind::Hidden, error.is_shortage().then(|| unread(&error))),
         };
         let verdict = match wanted(&kind, &self.rules) {
+            Err(verdict) => short.map_or(verdict, |code| with_code(Said::Nothing, code)),
             Ok(said) => {
                 let code = self.code(id);
                 let is_covered = code == Code::Covered;
@@ -94,12 +100,12 @@ impl Surveyor {
                     verdict
                 }
             }
-            Err(verdict) => verdict,
         };
         // What was found may be of another one, which has got its id.
         (start_ticks(pid) == Some(started)).then(|| Found {
             pid,
             start_ticks: started,
+            program,
             container: matches!(kind, Kind::Program(_))
                 .then(|| container(id))
                 .flatten(),
@@ -110,12 +116,12 @@ impl Surveyor {
 
     /// Whether a process that was to be watched still is: it executes the same file, the rules say so of what it is now, and it has not executed
     /// that file anew with the wish to be left alone. Who traces it does not matter.
-    pub fn is_wanted_still(&self, pid: u32, program: Option<(u64, u64)>) -> bool {
+    pub fn is_wanted_still(&self, pid: u32, program: (u64, u64)) -> bool {
         let id = Pid::from_raw(pid.cast_signed());
         let kind = match self.kind(id) {
             Ok(kind) => kind,
             // That it has ended is told, or seen the next time.
-            Err(error) if error.is_vanished() => return true,
+            Err(error) if error.is_vanished() || error.is_shortage() => return true,
             Err(_) => return false,
         };
         if kind == Kind::Ended {
@@ -125,7 +131,8 @@ impl Surveyor {
             let thread = live_thread(id).ok()?;
             Some(has_opted_out(&procfs::read(id, thread, "environ").ok()?))
         };
-        let executes_it = program_of(pid).is_none_or(|now| program == Some(now));
+        let executes_it =
+            program_of(id).is_none_or(|now| program == (now.device, now.inode));
         executes_it && wanted(&kind, &self.rules).is_ok() && opts_out() != Some(true)
     }
 
@@ -145,8 +152,14 @@ impl Surveyor {
             thread => thread?,
         };
         let exe = executed(pid)?;
-        let about = About::at(&procfs::path(thread, "exe"));
-        let is_own = about.is_ok_and(|about| self.own == Some((about.device, about.inode)));
+        let path = procfs::path(thread, "exe");
+        let is_own = match About::at(&path) {
+            Ok(about) => self.own == Some((about.device, about.inode)),
+            Err(error) if is_shortage(&error) => {
+                return Err(TargetError::from_io(pid, &path, error));
+            }
+            Err(_) => false,
+        };
         if is_own {
             return Ok(Kind::Own);
         }
@@ -163,21 +176,26 @@ impl Surveyor {
 
     /// What its code is, as far as it is mapped by now.
     fn code(&mut self, pid: Pid) -> Code {
-        let Ok(thread) = live_thread(pid) else {
-            return Code::Uncovered;
+        let thread = match live_thread(pid) {
+            Ok(thread) => thread,
+            Err(error) if error.is_shortage() => return unread(&error),
+            Err(_) => return Code::Uncovered,
         };
         let program = ForeignFile::executed(thread.as_raw().cast_unsigned(), Purpose::Local);
         if let Err(ForeignError::FileSystem { kind, .. }) = program {
             return Code::Served(kind);
         }
         match self.files.are_in(pid.as_raw().cast_unsigned()) {
+            Covered::Is(false) if self.files.are_short() => {
+                Code::Short("descriptors or memory have run out".to_owned())
+            }
             Covered::Is(false) => Code::Uncovered,
             // Nobody is asked for this purpose.
             Covered::Hidden | Covered::Asked => Code::Unreadable("they are hidden".to_owned()),
             Covered::Is(true) => match Architecture::of(pid) {
                 Ok(architecture) if architecture.is_x86_64() => Code::Covered,
                 Ok(_) => Code::OtherMachine,
-                Err(error) => Code::Unreadable(error.to_string()),
+                Err(error) => unread(&error),
             },
         }
     }
@@ -189,10 +207,7 @@ impl Surveyor {
             Ok(environment) => has_opted_out(&environment),
             Err(error) if error.is_vanished() => return None,
             // Whoever cannot be asked is left alone.
-            Err(error) => {
-                let code = Code::Unreadable(error.to_string());
-                return Some(with_code(Said::Nothing, code));
-            }
+            Err(error) => return Some(with_code(Said::Nothing, unread(&error))),
         };
         if opts_out {
             return Some(opted_out());
@@ -204,25 +219,62 @@ impl Surveyor {
     }
 }
 
-/// What a process executes: device and inode; nothing of one that has ended.
-pub(super) fn program_of(pid: u32) -> Option<(u64, u64)> {
-    let thread = live_thread(Pid::from_raw(pid.cast_signed())).ok()?;
-    let about = About::at(&procfs::path(thread, "exe")).ok()?;
-    Some((about.device, about.inode))
+/// What a process executes; nothing of one that has ended.
+fn program_of(pid: Pid) -> Option<About> {
+    About::at(&procfs::path(live_thread(pid).ok()?, "exe")).ok()
+}
+
+/// The code of a process that cannot be read.
+fn unread(error: &TargetError) -> Code {
+    let why = error.to_string();
+    if error.is_shortage() {
+        Code::Short(why)
+    } else {
+        Code::Unreadable(why)
+    }
 }
 
 /// All processes, in any order.
-fn pids() -> io::Result<impl Iterator<Item = u32>> {
-    let entries = std::fs::read_dir("/proc")?;
-    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+fn pids() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(pids)
 }
 
 /// All processes, each with when it was started.
 ///
 /// # Errors
-/// `/proc` cannot be read.
-pub(super) fn started() -> io::Result<impl Iterator<Item = (u32, u64)>> {
-    Ok(pids()?.filter_map(|pid| Some((pid, start_ticks(pid)?))))
+/// `/proc` cannot be read, or descriptors or memory have run out.
+pub(super) fn started() -> io::Result<HashMap<u32, u64>> {
+    let mut all = HashMap::new();
+    for pid in pids()? {
+        match stat(pid) {
+            Ok(stat) => {
+                all.insert(pid, stat.start_ticks);
+            }
+            Err(TargetError::Unreadable { source, .. }) if is_shortage(&source) => {
+                return Err(source);
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a process that was started then is gone. For want of descriptors or memory it is not taken for gone.
+pub(super) fn is_gone(pid: u32, start_ticks: u64) -> bool {
+    match stat(pid) {
+        Ok(stat) => stat.start_ticks != start_ticks,
+        Err(error) => !error.is_shortage(),
+    }
+}
+
+fn stat(pid: u32) -> Result<Stat, TargetError> {
+    let id = Pid::from_raw(pid.cast_signed());
+    Stat::read(id, id)
 }
 
 /// Whether an environment (proc_pid_environ(5)) says that its process is not to be watched.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::kernel::KernelError;
+use crate::kernel::{KernelError, limits::is_shortage};
 
 /// See the module.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +50,12 @@ impl ForeignError {
             Self::Served { device, .. } => Some(*device),
             _ => None,
         }
+    }
+
+    /// Whether descriptors or memory have run out.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Self::Call(error) if is_shortage(&error.source))
     }
 
     /// The kernel's answer, where a call failed.

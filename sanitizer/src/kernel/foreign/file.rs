@@ -70,7 +70,7 @@ impl ForeignFile {
         let fd = open(&link, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
             .map_err(|cause| failed("open", &link, cause))?;
         let about = about(&fd, &link)?;
-        let kind = Mounts::seen_by(Some(id)).kind_of(&about);
+        let kind = Mounts::seen_by(Some(id)).kind_of(&about)?;
         Self::new(fd, about, &kind, purpose, link)
     }
 

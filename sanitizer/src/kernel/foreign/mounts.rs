@@ -1,9 +1,12 @@
 //! Which kind of file system a mount has, by `/proc/PID/mountinfo` (proc_pid_mountinfo(5)). statfs(2) would tell as well, but it asks
 //! the file system.
 
+mod layers;
+
 use std::{
     collections::HashMap,
     fs, io,
+    path::PathBuf,
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
@@ -16,7 +19,8 @@ use nix::{
     unistd::geteuid,
 };
 
-use super::about::About;
+use super::{about::About, error::ForeignError};
+use crate::kernel::{KernelError, limits::is_shortage};
 
 /// Types of file systems that hold files and have no device of their own. Those with one all do. Any other type is taken for an
 /// interface of the kernel (procfs, sysfs, tracefs, functionfs, ...), where opening a file may do something. It is this list and not one of
@@ -41,6 +45,11 @@ const HOLD_FILES: [&str; 17] = [
     "vmhgfs",
     "zfs",
 ];
+
+/// The type of those that have layers in other ones.
+const OVERLAY: &str = "overlay";
+/// So many of them may be upon each other (`FILESYSTEM_MAX_STACK_DEPTH` in `include/linux/fs.h`).
+const DEEPEST: usize = 2;
 
 /// Those whose files are on other machines, and for which the kernel waits as long as those are silent.
 const REMOTE: [&str; 11] = [
@@ -76,9 +85,13 @@ pub(super) struct Mounts {
 struct Mount {
     id: u64,
     device: u64,
+    /// Where it is.
+    point: PathBuf,
     kind: String,
     /// Who serves it, by the user's id.
     server: Option<u32>,
+    /// Of an overlay.
+    layers: Vec<PathBuf>,
 }
 
 impl Mounts {
@@ -92,65 +105,111 @@ impl Mounts {
     }
 
     /// The kind of file system in which something is.
-    pub(super) fn kind_of(&mut self, about: &About) -> Kind {
-        if major(about.device) == 0 || self.is_served_device(about.device) {
+    ///
+    /// # Errors
+    /// Descriptors or memory have run out.
+    pub(super) fn kind_of(&mut self, about: &About) -> Result<Kind, ForeignError> {
+        if major(about.device) == 0 || self.is_served_device(about.device)? {
             self.kind_by_mounts(about)
         } else {
-            Kind::Files
+            Ok(Kind::Files)
         }
     }
 
     /// Whether a process serves what is on a block device (`fuseblk`): only root mounts devices, but by any driver. What was found is
     /// kept for a moment, for whoever looks at many files.
-    fn is_served_device(&mut self, device: u64) -> bool {
+    fn is_served_device(&mut self, device: u64) -> Result<bool, ForeignError> {
         static KNOWN: Mutex<Option<HashMap<u64, (Instant, bool)>>> = Mutex::new(None);
         const KEPT: Duration = Duration::from_secs(1);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get_or_insert_default();
         known.retain(|_, (since, _)| since.elapsed() < KEPT);
-        known
-            .entry(device)
-            .or_insert_with(|| (Instant::now(), self.serve(device)))
-            .1
+        if let Some(&(_, is_served)) = known.get(&device) {
+            return Ok(is_served);
+        }
+        let is_served = self.serve(device)?;
+        known.insert(device, (Instant::now(), is_served));
+        Ok(is_served)
     }
 
-    fn serve(&mut self, device: u64) -> bool {
-        let (ours, theirs) = self.both();
+    fn serve(&mut self, device: u64) -> Result<bool, ForeignError> {
+        let (ours, theirs) = self.both()?;
         let mut mounts = ours.iter().chain(theirs);
-        mounts.any(|mount| mount.device == device && mount.is_served())
+        Ok(mounts.any(|mount| mount.device == device && mount.is_served()))
+    }
+
+    /// Those that this process sees, read by now.
+    fn ours(&mut self) -> Result<&[Mount], ForeignError> {
+        if self.ours.is_none() {
+            self.ours = Some(read("self")?);
+        }
+        Ok(self.ours.as_deref().unwrap_or_default())
     }
 
     /// The mounts of both, read by now.
-    fn both(&mut self) -> (&[Mount], &[Mount]) {
-        let id = self.id;
-        let ours = self.ours.get_or_insert_with(|| read("self"));
-        let theirs = self
-            .theirs
-            .get_or_insert_with(|| id.map_or_else(Vec::new, |id| read(&id.to_string())));
-        (ours, theirs)
+    fn both(&mut self) -> Result<(&[Mount], &[Mount]), ForeignError> {
+        self.ours()?;
+        if let (None, Some(id)) = (&self.theirs, self.id) {
+            self.theirs = Some(read(&id.to_string())?);
+        }
+        let ours = self.ours.as_deref().unwrap_or_default();
+        Ok((ours, self.theirs.as_deref().unwrap_or_default()))
     }
 
-    fn kind_by_mounts(&mut self, about: &About) -> Kind {
+    fn kind_by_mounts(&mut self, about: &About) -> Result<Kind, ForeignError> {
         let has_id = |mount: &&Mount| mount.id == about.mount;
-        let ours = self.ours.get_or_insert_with(|| read("self"));
+        let same = |mount: &&Mount| mount.device == about.device;
+        let ours = self.ours()?;
         if let Some(mount) = ours.iter().find(has_id) {
-            return mount.kind(true);
+            return Ok(mount.kind_among(ours, true));
         }
-        let (ours, theirs) = self.both();
+        let (ours, theirs) = self.both()?;
         if let Some(mount) = theirs.iter().find(has_id) {
-            return mount.kind(false);
+            // Names of layers are those of whoever has mounted it, here as a rule.
+            let here = ours.iter().find(same).filter(|_| mount.kind == OVERLAY);
+            return Ok(match here {
+                Some(here) => here.kind_among(ours, true),
+                None => worse(mount.kind_among(theirs, false), mount.kind_among(ours, false)),
+            });
         }
         // The mount is hidden below another one, or gone; the file system may be mounted elsewhere.
-        let same = |mount: &&Mount| mount.device == about.device;
-        match ours.iter().chain(theirs.iter()).find(same) {
-            Some(mount) => mount.kind(false),
+        Ok(match ours.iter().chain(theirs).find(same) {
+            Some(mount) => worse(mount.kind_among(theirs, false), mount.kind_among(ours, false)),
             None if Some(about.device) == memory_files() => Kind::Files,
             None => Kind::Unknown,
-        }
+        })
     }
 }
 
 impl Mount {
+    /// Its kind, where these are the others that were there when it was mounted: an overlay is what its layers are.
+    fn kind_among(&self, mounts: &[Self], are_ours: bool) -> Kind {
+        self.kind_of_layers(mounts, are_ours, DEEPEST)
+    }
+
+    fn kind_of_layers(&self, mounts: &[Self], are_ours: bool, deepest: usize) -> Kind {
+        let kind = self.kind(are_ours);
+        if self.layers.is_empty() || deepest == 0 || !mounts.iter().any(Self::is_others) {
+            return kind;
+        }
+        let of_layer = |layer: &PathBuf| {
+            let mount = layers::mount_of(layer, mounts);
+            // In a container nothing may be seen of its layers: their names would be those of files in itself.
+            let other = mount.filter(|mount| mount.device != self.device)?;
+            Some(other.kind_of_layers(mounts, are_ours, deepest - 1))
+        };
+        let layers = self.layers.iter().filter_map(of_layer);
+        layers.fold(kind, |all, layer| match layer {
+            Kind::Served { .. } | Kind::Remote(_) => worse(all, layer),
+            Kind::Files | Kind::Other(_) | Kind::Unknown => all,
+        })
+    }
+
+    /// Whether another process or another machine answers for it.
+    fn is_others(&self) -> bool {
+        self.is_served() || REMOTE.contains(&&*self.kind)
+    }
+
     fn is_served(&self) -> bool {
         let kind = self.kind.as_str();
         kind == "fuse" || kind.starts_with("fuse.") || kind.starts_with("fuseblk")
@@ -179,24 +238,61 @@ impl Mount {
         let mut words = mount.split(' ');
         let id = words.next()?.parse().ok()?;
         let (high, low) = words.nth(1)?.split_once(':')?;
+        let point = PathBuf::from(layers::plain(words.nth(1)?));
         let mut system = system.split(' ');
         let kind = system.next()?.to_owned();
-        let options = system.nth(1).unwrap_or_default().split(',');
-        let mut servers = options.filter_map(|option| option.strip_prefix("user_id="));
+        let options = system.nth(1).unwrap_or_default();
+        let servers = options.split(',');
+        let mut servers = servers.filter_map(|option| option.strip_prefix("user_id="));
         Some(Self {
             id,
             device: makedev(high.parse().ok()?, low.parse().ok()?),
+            point,
+            layers: match &*kind {
+                OVERLAY => layers::named(options),
+                _ => Vec::new(),
+            },
             kind,
             server: servers.next().and_then(|id| id.parse().ok()),
         })
     }
 }
 
+/// That of which less can be expected.
+fn worse(one: Kind, other: Kind) -> Kind {
+    let badness = |kind: &Kind| match kind {
+        Kind::Files => 0,
+        Kind::Remote(_) => 1,
+        Kind::Served { is_trusted: true } => 2,
+        Kind::Served { is_trusted: false } => 3,
+        Kind::Other(_) => 4,
+        Kind::Unknown => 5,
+    };
+    if badness(&other) > badness(&one) {
+        other
+    } else {
+        one
+    }
+}
+
 /// Nothing where they cannot be read: what is unknown is not asked.
-fn read(id: &str) -> Vec<Mount> {
-    let text = fs::read(format!("/proc/{id}/mountinfo")).unwrap_or_default();
+///
+/// # Errors
+/// Descriptors or memory have run out.
+fn read(id: &str) -> Result<Vec<Mount>, ForeignError> {
+    let object = format!("/proc/{id}/mountinfo");
+    let text = match fs::read(&object) {
+        Err(source) if is_shortage(&source) => {
+            return Err(ForeignError::Call(KernelError {
+                call: "open",
+                object,
+                source,
+            }));
+        }
+        text => text.unwrap_or_default(),
+    };
     let text = String::from_utf8_lossy(&text);
-    text.lines().filter_map(Mount::parse).collect()
+    Ok(text.lines().filter_map(Mount::parse).collect())
 }
 
 /// The device of what memfd_create(2), shmget(2) and shared memory without a name give, a tmpfs that is mounted nowhere.
@@ -212,78 +308,4 @@ fn memory_files() -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Check lines of the kernel's documentation and of real systems.
-    #[test]
-    fn lines() {
-        let mount = Mount::parse(
-            "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:3 - ext3 /dev/root rw,errors=continue",
-        );
-        let expected = Mount {
-            id: 36,
-            device: makedev(98, 0),
-            kind: "ext3".to_owned(),
-            server: None,
-        };
-        assert_eq!(mount, Some(expected));
-        for broken in ["", "36", "36 35 98 /", "36 35 98:0 / / rw -"] {
-            assert_eq!(Mount::parse(broken), None, "{broken}");
-        }
-    }
-
-    /// Check that what is on a block device is taken for served where a process serves that, and for files elsewhere.
-    #[test]
-    fn devices_that_are_served() {
-        let file = tempfile::tempfile().expect("a file");
-        let on = |device, mount| {
-            let mut about = About::of(&file).expect("it is open");
-            (about.device, about.mount) = (device, mount);
-            about
-        };
-        let (served, usual) = (makedev(77, 1), makedev(77, 2));
-        let line = |text| Mount::parse(text).expect("a line");
-        let mut mounts = Mounts {
-            id: None,
-            ours: Some(vec![
-                line("5 1 77:1 / /mnt rw - fuseblk /dev/sdx1 rw,user_id=0,group_id=0"),
-                line("6 1 77:2 / /other rw - ext4 /dev/sdx2 rw"),
-            ]),
-            theirs: Some(Vec::new()),
-        };
-        let is_trusted = true;
-        assert_eq!(mounts.kind_of(&on(served, 5)), Kind::Served { is_trusted });
-        let hidden = Kind::Served { is_trusted: false };
-        assert_eq!(mounts.kind_of(&on(served, 7)), hidden);
-        assert_eq!(mounts.kind_of(&on(usual, 6)), Kind::Files);
-        assert_eq!(mounts.kind_of(&on(usual, 7)), Kind::Files);
-    }
-
-    /// Check which file systems are asked: whose files the kernel answers for, and those that root or the user serves where this
-    /// process is.
-    #[test]
-    fn kinds() {
-        let own = geteuid().as_raw();
-        let kind = |kind: &str, options: &str, is_ours| {
-            let line = format!("5 1 0:7 / /mnt rw shared:1 - {kind} source {options}");
-            Mount::parse(&line).expect("a line").kind(is_ours)
-        };
-        let served = |is_trusted| Kind::Served { is_trusted };
-        assert_eq!(kind("overlay", "rw,lowerdir=/a:/b", false), Kind::Files);
-        assert_eq!(kind("tmpfs", "rw", false), Kind::Files);
-        assert_eq!(kind("nfs4", "rw", true), Kind::Remote("nfs4".into()));
-        let options = |user: u32| format!("rw,user_id={user},group_id=0,allow_other");
-        assert_eq!(kind("fuse", &options(0), true), served(true));
-        assert_eq!(kind("fuse.sshfs", &options(own), true), served(true));
-        assert_eq!(kind("fuse.sshfs", &options(own + 77), true), served(false));
-        assert_eq!(kind("fuse", "rw", true), served(false));
-        // Who is root there need not be root here.
-        assert_eq!(kind("fuse", &options(0), false), served(false));
-        for interface in [
-            "proc", "sysfs", "devtmpfs", "devpts", "tracefs", "bpf", "fusectl",
-        ] {
-            assert_eq!(kind(interface, "rw", true), Kind::Other(interface.into()));
-        }
-    }
-}
+mod tests;

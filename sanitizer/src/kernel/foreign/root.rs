@@ -78,7 +78,7 @@ impl Root {
         let fd = open(path, flags, Mode::empty()).map_err(|cause| failed("open", path, cause))?;
         let about = about(&fd, path)?;
         Ok(Self {
-            kind: Mounts::seen_by(id).kind_of(&about),
+            kind: Mounts::seen_by(id).kind_of(&about)?,
             fd,
             about,
             id,
@@ -141,7 +141,7 @@ impl Root {
             let kind = if about.mount == self.about.mount {
                 self.kind.clone()
             } else {
-                mounts.kind_of(&about)
+                mounts.kind_of(&about)?
             };
             check(&kind, purpose, &about, &shown())?;
             if about.is_link() {

@@ -116,8 +116,10 @@ pub async fn ask(socket: &Path, question: Question) -> anyhow::Result<Answer> {
     })?;
     let version = VERSION;
     let asked = async {
-        write(&mut stream, &Asked { version, question }).await?;
-        read(&mut stream, LONGEST_ANSWER).await
+        // Whoever may not ask is told so before he has.
+        let written = write(&mut stream, &Asked { version, question }).await;
+        let answer = read(&mut stream, LONGEST_ANSWER).await;
+        answer.map_err(|error| written.err().unwrap_or(error))
     };
     let answer = timeout(PATIENCE, asked).await;
     let answer = answer.with_context(|| {

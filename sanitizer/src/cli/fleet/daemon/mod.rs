@@ -253,6 +253,7 @@ impl Daemon {
                     told?;
                     self.look_at_processes()?;
                 }
+                () = self.discovery.looked() => self.take_changes()?,
                 Some((link, message)) = self.messages.recv() => match message {
                     Message::Notice(notice) => self.hear(link, *notice),
                     Message::Gone => self.lose(link).await,

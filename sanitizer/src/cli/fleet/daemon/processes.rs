@@ -7,14 +7,20 @@ use tracing::info;
 
 use super::{Daemon, lease::Why, roster::file_of, who::Who};
 use crate::{
-    cli::{descendants::start_ticks, fleet::discovery::Change, fleet::survey::Found},
+    cli::{
+        descendants::start_ticks,
+        fleet::{
+            discovery::Change,
+            survey::{Found, is_gone},
+        },
+    },
     fleet::schedule::{BuildId, Event, ProcessId},
     kernel::{discovery::Status, process::CpuClock},
 };
 
 impl Daemon {
-    /// Takes in who has come and gone, and what those use who are due.
-    pub(super) fn look_at_processes(&mut self) -> anyhow::Result<()> {
+    /// Takes in who has come and gone.
+    pub(super) fn take_changes(&mut self) -> anyhow::Result<()> {
         let changes = self.discovery.turn(std::time::Instant::now());
         for change in changes.context("cannot look through /proc")? {
             self.is_urgent = true;
@@ -23,6 +29,12 @@ impl Daemon {
                 Change::Ended { pid, status } => self.end_process(pid, status),
             }
         }
+        Ok(())
+    }
+
+    /// The same, and what those use who are due.
+    pub(super) fn look_at_processes(&mut self) -> anyhow::Result<()> {
+        self.take_changes()?;
         let now = self.now();
         let due: Vec<_> = self
             .roster
@@ -33,7 +45,7 @@ impl Daemon {
             self.look_at_cpu(process, pid);
         }
         self.roster
-            .keep_ignored(|pid, start| start_ticks(pid) == Some(start));
+            .keep_ignored(|pid, start| !is_gone(pid, start));
         Ok(())
     }
 
@@ -49,11 +61,13 @@ impl Daemon {
     fn begin_process(&mut self, found: &Found) {
         let now = self.now();
         let pid = found.pid;
-        // It has ended meanwhile, which will be told.
-        let Some(file) = file_of(pid) else {
+        // It had ended, which will be told.
+        let Some(program) = &found.program else {
             return;
         };
-        let known = self.roster.begin(Who::of(found), file, now);
+        let known = self
+            .roster
+            .begin(Who::of(found), file_of(program), now);
         let Some((process, build)) = known.map(|known| (known.process, known.build)) else {
             return;
         };

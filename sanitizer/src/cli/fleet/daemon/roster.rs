@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    path::PathBuf,
     rc::Rc,
     time::Duration,
 };
@@ -26,10 +25,9 @@ const MOST_BUILDS: usize = 4096;
 /// them another one, so that one that dies and is started again would always be something new.
 pub type FileId = (u64, u64, (i64, i64));
 
-/// What a process executes; nothing of one that has ended.
-pub fn file_of(pid: u32) -> Option<FileId> {
-    let about = About::at(&PathBuf::from(format!("/proc/{pid}/exe"))).ok()?;
-    Some((about.inode, about.size, about.changed))
+/// That of which this is known.
+pub const fn file_of(about: &About) -> FileId {
+    (about.inode, about.size, about.changed)
 }
 
 /// What is known of a process.
@@ -161,7 +159,7 @@ impl Roster {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::{path::PathBuf, process::Command};
 
     use super::*;
     use crate::tracee::testing::{Child, compile};
@@ -247,14 +245,12 @@ mod tests {
             println!("there are no overlays here");
             return;
         }
-        let pids = containers.each_ref().map(|child| child.pid().as_raw());
-        let [one, other] = pids.map(|pid| file_of(pid.cast_unsigned()).unwrap());
-        assert_eq!(one, other);
-        let [one, other] = pids.map(|pid| {
-            let exe = PathBuf::from(format!("/proc/{pid}/exe"));
-            About::at(&exe).unwrap().device
+        let [one, other] = containers.each_ref().map(|child| {
+            let exe = PathBuf::from(format!("/proc/{}/exe", child.pid()));
+            About::at(&exe).unwrap()
         });
-        assert_ne!(one, other, "this test cannot fail");
+        assert_eq!(file_of(&one), file_of(&other));
+        assert_ne!(one.device, other.device, "this test cannot fail");
     }
 
     /// Check that one that is to be let alone is so whatever it executes, and that another one with its id is not.

@@ -1,5 +1,8 @@
 //! Real processes that come and go.
 
+mod hangs;
+mod shortage;
+
 use std::{path::Path, process::Command};
 
 use super::*;
@@ -10,6 +13,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const METADATA: &str = "-fexperimental-sanitize-metadata=atomics";
 const WAITS: &str = "#include <stdio.h>\n#include <unistd.h>\n\
     int main() { puts(\"ready\"); fflush(stdout); pause(); }";
+
+/// Turns until all have been looked at that can be by then: what has happened.
+fn settled(discovery: &mut Discovery, now: Instant) -> Vec<Change> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut changes = Vec::new();
+    loop {
+        changes.extend(discovery.turn(now).unwrap());
+        if discovery.looks.waiting() == 0 {
+            return changes;
+        }
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// Turns until something has happened.
 fn until<T>(discovery: &mut Discovery, now: Instant, wanted: impl Fn(&Change) -> Option<T>) -> T {
@@ -56,7 +73,7 @@ fn who_comes_and_goes() {
         }
         let before = Child::run(WAITS, &[METADATA]);
         before.wait_for_line("ready");
-        let first = discovery.turn(begin).unwrap();
+        let first = settled(&mut discovery, begin);
         assert!(
             first
                 .iter()
@@ -98,13 +115,13 @@ fn what_is_lost_is_found() {
     if discovery.refusal().is_some() {
         return;
     }
-    discovery.turn(begin).unwrap();
+    settled(&mut discovery, begin);
     let lost = Child::run(WAITS, &[METADATA]);
     lost.wait_for_line("ready");
     let kernel = discovery.kernel.as_mut().unwrap();
     while kernel.next_news().is_some() {}
     discovery.was_lost = true;
-    let soon = discovery.turn(begin + CATCH_UP / 2).unwrap();
+    let soon = settled(&mut discovery, begin + CATCH_UP / 2);
     assert!(!soon.iter().any(|change| began(id(&lost))(change).is_some()));
     until(&mut discovery, begin + CATCH_UP, began(id(&lost)));
 
@@ -116,7 +133,7 @@ fn what_is_lost_is_found() {
         .current_dir(dir.path());
     let mut child = Child::start(dir, command);
     child.wait_for_line("begun");
-    discovery.turn(begin + CATCH_UP).unwrap();
+    settled(&mut discovery, begin + CATCH_UP);
     assert!(!discovery.held().any(|pid| pid == id(&child)));
     child.send_line("");
     child.wait_for_line("ready");
@@ -183,7 +200,7 @@ fn who_becomes_another_one() {
         child.wait_for_line("ready");
         id(child)
     });
-    let first = discovery.turn(begin).unwrap();
+    let first = settled(&mut discovery, begin);
     for pid in pids {
         assert!(first.iter().any(|change| began(pid)(change).is_some()));
     }
@@ -192,7 +209,7 @@ fn who_becomes_another_one() {
     executes.send_line("x");
     executes.send_line("done");
     executes.wait_for_line("done");
-    let changes = discovery.turn(begin + RECONCILE).unwrap();
+    let changes = settled(&mut discovery, begin + RECONCILE);
     let ends = |pid| {
         let ended = ended(pid);
         changes.iter().any(|change| ended(change) == Some(None))
@@ -214,15 +231,15 @@ fn looks_are_paid() {
     let mut discovery = Discovery::new(Rules::default());
     discovery.kernel = None;
     discovery.allowance = Allowance::new(0.0, Duration::from_nanos(1), begin);
-    let first = discovery.turn(begin).unwrap();
+    let first = settled(&mut discovery, begin);
     assert!(first.len() <= 1, "{first:?}");
     let waiting = discovery.agenda.len();
     assert!(waiting > 0);
-    let none = discovery.turn(begin).unwrap();
+    let none = settled(&mut discovery, begin);
     assert!(none.is_empty(), "{none:?}");
     assert_eq!(discovery.agenda.len(), waiting);
     discovery.allowance = Allowance::new(LOOKING, ADVANCE, begin);
-    let rest = discovery.turn(begin).unwrap();
+    let rest = settled(&mut discovery, begin);
     let all = || first.iter().chain(&rest);
     for pid in pids {
         assert!(all().any(|change| began(pid)(change).is_some()));

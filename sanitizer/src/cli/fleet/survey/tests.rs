@@ -64,6 +64,50 @@ fn who_is_watched() {
     }
 }
 
+/// Check that the wish to be left alone is that of the environment with which a program was executed: who is forked has it as well, and who executes another one with the same environment;
+/// who executes it without has not, nor has anybody who has written something else over it.
+#[test]
+fn wishes_are_those_of_the_environment() {
+    const PROGRAM: &str = r#"
+        #include <signal.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        extern char **environ;
+        int main(int count, char **arguments) {
+            char what = count > 1 ? *arguments[1] : 0;
+            if (what == 'u') unsetenv("GWP_RACE");
+            if (what == 'u' || what == 'e') execl("/proc/self/exe", arguments[0], (char *)NULL);
+            if (what == 'w')
+                for (char **one = environ; *one; one++) memset(*one, 'x', strlen(*one));
+            if (what == 'f') {
+                if (fork()) pause();
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+            }
+            printf("%d\n", (int)getpid());
+            fflush(stdout);
+            pause();
+        }"#;
+    let mut surveyor = by("");
+    for (does, expected) in [
+        ("forks", (false, "opt-out")),
+        ("executes", (false, "opt-out")),
+        ("unsets", (true, "metadata")),
+        ("writes", (true, "metadata")),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = compile(dir.path(), "program", PROGRAM, &[METADATA]);
+        let mut command = Command::new(program);
+        command.arg(does).env("GWP_RACE", "off");
+        let child = Child::start(dir, command);
+        let pid = child.read_line().trim().parse().unwrap();
+        let verdict = surveyor.look(pid).unwrap().verdict;
+        assert_eq!((verdict.watch, verdict.reason.name()), expected, "{does}");
+    }
+}
+
 /// Check that what is no program is left alone: what has ended, gwp-race itself, and threads of the kernel; that of a process which is gone nothing
 /// is said; and that who is traced is left to its tracer.
 #[test]

@@ -53,6 +53,8 @@ impl Program {
         match Stat::read(as_pid(self.pid), as_pid(self.pid)) {
             Ok(stat) if stat.start_ticks != expected => Err(EngineError::Replaced(self.pid)),
             Err(error) if error.is_vanished() => Err(EngineError::Gone(self.pid)),
+            // It passes, and a lease may be tried again.
+            Err(error) if error.is_shortage() => Err(error.into()),
             // Where that is not to be known, the id has to do.
             Ok(_) | Err(_) => Ok(()),
         }
