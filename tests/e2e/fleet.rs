@@ -1,5 +1,6 @@
 //! The daemon of one machine: which processes it watches, what becomes of their races, how it is asked and paused, and what is left of it when it dies.
 
+mod readers;
 mod yields;
 
 use std::{

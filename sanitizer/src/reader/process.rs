@@ -201,6 +201,15 @@ impl Process {
         }
     }
 
+    /// How it has come to its end, or has to, after it could not be told or heard something within this time.
+    pub(super) fn end_by(&mut self, error: &io::Error, deadline: Duration) -> End {
+        match error.kind() {
+            io::ErrorKind::TimedOut => End::Late(deadline),
+            io::ErrorKind::InvalidData => End::Nonsense,
+            _ => self.end(),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn id(&self) -> u32 {
         self.child.id()

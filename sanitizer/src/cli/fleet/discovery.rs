@@ -27,6 +27,7 @@ use crate::{
         executed::Executed,
         process::{end_of, thread_cpu_time_ns},
     },
+    reader::HeaderReader,
 };
 
 /// How often all processes are looked for.
@@ -37,7 +38,7 @@ const CATCH_UP: Duration = Duration::from_secs(5);
 const FIRST_LOOK: Duration = Duration::from_secs(60);
 const LAST_LOOK: Duration = Duration::from_secs(3600);
 /// The share of one processor that looking at processes may cost, and what may be spent before it is earned: by the first look at all. Anybody can have programs looked at, by executing
-/// new ones.
+/// new ones; so what a file costs that has its reader ended, or waited for, is a part of it.
 const LOOKING: f64 = 0.005;
 const ADVANCE: Duration = Duration::from_secs(5);
 /// So many processes wait to be looked at, at most. Others are found by the next look at all.
@@ -96,9 +97,9 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// By these rules. Knows nobody yet; the first turn finds who is there.
+    /// By these rules; the headers of files are read by this one. Knows nobody yet; the first turn finds who is there.
     #[must_use]
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: Rules, reader: HeaderReader) -> Self {
         let (kernel, refusal) = match Kernel::load() {
             Ok(kernel) => (Some(kernel), None),
             Err(error) => (None, Some(error.to_string())),
@@ -106,7 +107,7 @@ impl Discovery {
         Self {
             kernel,
             refusal,
-            surveyor: Surveyor::new(rules),
+            surveyor: Surveyor::new(rules, reader),
             held: HashMap::new(),
             left: HashMap::new(),
             agenda: VecDeque::new(),
@@ -168,6 +169,12 @@ impl Discovery {
         }
         self.look_at_agenda(now, &mut changes);
         Ok(changes)
+    }
+
+    /// CPU time of the processes that read headers of files for it.
+    #[must_use]
+    pub fn cpu_of_readers(&self) -> Duration {
+        self.surveyor.cpu_of_readers()
     }
 
     /// Who is to be watched, by their ids.
@@ -233,7 +240,7 @@ impl Discovery {
 
     /// Looks at those that are due, as far as the allowance goes; the others come later.
     fn look_at_agenda(&mut self, now: Instant, changes: &mut Vec<Change>) {
-        let mut spent = thread_cpu_time_ns();
+        let mut spent = self.spent();
         while self.allowance.has(now)
             && let Some(pid) = self.agenda.pop_front()
         {
@@ -244,10 +251,14 @@ impl Discovery {
             {
                 self.drop_dull(&found, &executed);
             }
-            let before = std::mem::replace(&mut spent, thread_cpu_time_ns());
-            let cost = Duration::from_nanos(spent.saturating_sub(before));
-            self.allowance.spend(cost);
+            let before = std::mem::replace(&mut spent, self.spent());
+            self.allowance.spend(spent.saturating_sub(before));
         }
+    }
+
+    /// What looks have cost so far, and this thread.
+    fn spent(&self) -> Duration {
+        Duration::from_nanos(thread_cpu_time_ns()) + self.surveyor.cost_of_readers()
     }
 
     /// Nothing more is told of a file that a process was told to execute, if it is one without metadata. Whatever it loads is found by looking at processes.
