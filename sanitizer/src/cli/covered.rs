@@ -214,7 +214,7 @@ impl CoveredFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracee::testing::Child;
+    use crate::{reader::testing::header_reader, tracee::testing::Child};
 
     const MAIN: &str = "#include <stdio.h>\n#include <unistd.h>\n\
         int main() { puts(\"ready\"); fflush(stdout); pause(); }";
@@ -262,5 +262,26 @@ mod tests {
         assert!(files.known.is_empty(), "{:?}", files.known);
         let pid = program.pid().as_raw().cast_unsigned();
         assert_eq!(files.are_in(pid), Covered::Is(true));
+    }
+
+    /// Check that of a process whose file ends whoever reads its headers one reader is ended at a look, that nothing is remembered of the file, and that it is not tried for ever, nor keeps others from being looked at.
+    #[test]
+    fn files_that_end_readers() {
+        // "misdeed crash".
+        const ENDS: &str = "-Wl,--build-id=0x6d697364656564206372617368";
+        let [bad, good] = [&[METADATA, ENDS][..], &[METADATA]].map(|flags| {
+            let program = Child::run(MAIN, flags);
+            program.wait_for_line("ready");
+            program
+        });
+        let [bad, good] = [&bad, &good].map(|child| child.pid().as_raw().cast_unsigned());
+        let mut files = CoveredFiles::local(header_reader());
+        for (look, ended) in [1, 2, 3, 3].into_iter().enumerate() {
+            assert_eq!(files.are_in(bad), Covered::Hidden);
+            assert_eq!(files.ended(), ended);
+            // The libraries come behind it.
+            assert_eq!(files.known.is_empty(), look < 3, "{:?}", files.known);
+        }
+        assert_eq!(files.are_in(good), Covered::Is(true));
     }
 }
