@@ -7,7 +7,9 @@
 use std::{
     collections::BTreeMap,
     fs,
-    process::{Child, Command},
+    io::stdin,
+    os::fd::AsFd as _,
+    process::{Child, Command, exit},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -20,6 +22,7 @@ use gwp_race::{
         discovery::{Discovery as Kernel, News, Status},
         process::CpuClock,
     },
+    reader::{HeaderReader, serve},
 };
 
 /// Executions a second for which the cost is told.
@@ -41,6 +44,10 @@ impl Drop for Storm {
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
+    // The process that reads headers executes this file, too.
+    if arguments == ["__reader"] {
+        exit(serve(stdin().as_fd().try_clone_to_owned()?).into());
+    }
     let [what, seconds] = &arguments[..] else {
         bail!("give cost or ends, and how many seconds");
     };
@@ -80,7 +87,7 @@ fn cost(time: Duration) -> anyhow::Result<()> {
 }
 
 fn measure(time: Duration) -> anyhow::Result<String> {
-    let mut discovery = Discovery::new(Rules::default());
+    let mut discovery = Discovery::new(Rules::default(), HeaderReader::default);
     if let Some(why) = discovery.refusal() {
         bail!("{why}");
     }
@@ -99,7 +106,11 @@ fn measure(time: Duration) -> anyhow::Result<String> {
     }
     let (ns, runs) = programs()?;
     let clock = CpuClock::of(std::process::id());
-    let (begun, cpu, executed) = (Instant::now(), clock.ns(), forks()?);
+    let cpu = |discovery: &Discovery| {
+        let readers = discovery.cpu_of_readers().as_nanos() as f64;
+        clock.ns() as f64 + readers
+    };
+    let (begun, used, executed) = (Instant::now(), cpu(&discovery), forks()?);
     while begun.elapsed() < time {
         discovery.turn(Instant::now())?;
         sleep(TURN);
@@ -108,7 +119,7 @@ fn measure(time: Duration) -> anyhow::Result<String> {
     let (after, all_runs) = programs()?;
     let seconds = begun.elapsed().as_secs_f64();
     let kernel = (after - ns) as f64 / executed;
-    let listens = (clock.ns() - cpu) as f64 / executed;
+    let listens = (cpu(&discovery) - used) / executed;
     let share = |ns: f64| ns * RATE / 1e9 * 100.0;
     Ok(format!(
         "{:.0} processes a second; for each {kernel:.0} ns in the kernel ({:.1} runs) and {listens:.0} ns in the process: \

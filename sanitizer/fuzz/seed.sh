@@ -6,7 +6,7 @@ set -eu
 fuzz=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for target in image pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
+for target in headers image pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
     mkdir -p "$fuzz/corpus/$target"
 done
 
@@ -30,6 +30,7 @@ for compiler in clang-16 clang-22; do
                 -Wl,--unresolved-symbols=ignore-all -mcmodel=$model \
                 -fexperimental-sanitize-metadata=$features "$work/seed.c" -o "$work/$seed"
             cp "$work/$seed" "$fuzz/corpus/image/$seed"
+            cp "$work/$seed" "$fuzz/corpus/headers/$seed"
             index=0
             for name in $names; do
                 rm -f "$work/section"

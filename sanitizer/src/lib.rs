@@ -8,7 +8,7 @@
 //! fleet    many processes of one machine: which are watched, when, and out of whose purse (pure)
 //! ledger   what was learned of programs, from one run to the next: where to look first
 //! hunt     strategies, stall, budget: decides what to stop and for how long
-//! reader   processes that read files for others: one without rights for symbols, one that waits for file systems
+//! reader   processes that read files for others: some without rights for symbols and headers, one that waits for file systems
 //! store    races that are kept from one run to the next
 //! debuginfod  debug files from servers
 //! report   the race model and its forms: text, json

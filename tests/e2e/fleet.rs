@@ -2,6 +2,7 @@
 
 mod breaker;
 mod commands;
+mod readers;
 mod yields;
 
 use std::{

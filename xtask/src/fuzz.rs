@@ -16,10 +16,11 @@ use crate::{
 };
 
 /// All targets of `sanitizer/fuzz`.
-const TARGETS: [&str; 9] = [
+const TARGETS: [&str; 10] = [
     "block_map",
     "coverage",
     "fault_map",
+    "headers",
     "image",
     "pc_section",
     "pcmeta",

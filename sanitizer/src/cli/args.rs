@@ -69,7 +69,7 @@ pub enum Command {
     /// The process that holds a target (started by gwp-race itself).
     #[command(name = "__tracer", hide = true)]
     Tracer,
-    /// The process that reads debug information (started by gwp-race itself).
+    /// The process that reads debug information, or headers of files (started by gwp-race itself).
     #[command(name = "__reader", hide = true)]
     Reader,
     /// The process that asks file systems which processes serve (started by gwp-race itself).

@@ -1,8 +1,8 @@
 //! Whether a process is worth a tracer: whether a file whose code it has mapped carries metadata. A file is looked at
-//! once, as long as it does not change. Nobody is waited for: files in file systems that processes serve are
-//! [asked about](AskedFiles).
+//! once, as long as it does not change: by this process, or by [one without rights](HeaderReader) where files are anybody's. No file system is
+//! waited for that a process serves: those are [asked about](AskedFiles).
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, fs::File, path::Path, time::Duration};
 
 use nix::unistd::Pid;
 
@@ -13,7 +13,7 @@ use crate::{
         foreign::{About, FileIdentity, Purpose},
     },
     pcmeta::Metadata,
-    reader::copier::Question,
+    reader::{HeaderReader, copier::Question},
     tracee::{self, CodeFile},
 };
 
@@ -25,7 +25,7 @@ const MOST: usize = 4096;
 pub enum Covered {
     /// Whether one does.
     Is(bool),
-    /// They cannot be found, or nobody answers for them.
+    /// They cannot be found, or whoever reads them has not answered.
     Hidden,
     /// Somebody else is asked, who answers later.
     Asked,
@@ -50,26 +50,39 @@ pub struct CoveredFiles {
     /// Some of that were not found, or not read, for want of descriptors or memory.
     are_short: bool,
     asked: AskedFiles,
+    /// Who reads headers of files; this process where there is none.
+    reader: Option<HeaderReader>,
 }
 
 impl Default for CoveredFiles {
     /// In all file systems; those that processes serve are asked about.
     fn default() -> Self {
-        Self::in_file_systems(Purpose::Promptly)
+        Self::new(Purpose::Promptly, None)
     }
 }
 
 impl CoveredFiles {
-    /// In those that are asked for this purpose. What is in others is as if it was not there.
+    /// In those of the machine itself, whose headers this one reads. What is in others is as if it was not there.
     #[must_use]
-    pub fn in_file_systems(purpose: Purpose) -> Self {
+    pub fn local(reader: HeaderReader) -> Self {
+        Self::new(Purpose::Local, Some(reader))
+    }
+
+    fn new(purpose: Purpose, reader: Option<HeaderReader>) -> Self {
         Self {
             purpose,
             known: HashMap::new(),
             last: Vec::new(),
             are_short: false,
             asked: AskedFiles::default(),
+            reader,
         }
+    }
+
+    /// Who reads headers, where this process does not.
+    #[must_use]
+    pub const fn reader(&self) -> Option<&HeaderReader> {
+        self.reader.as_ref()
     }
 
     /// Whether code that a process has mapped carries metadata. What it will map later is not known; of one that has ended nothing
@@ -82,8 +95,18 @@ impl CoveredFiles {
         };
         let files = files.unwrap_or_default();
         self.last = files.found.iter().map(|file| file.identity).collect();
-        if files.found.iter().any(|file| self.is_covered(file)) {
-            return Covered::Is(true);
+        let ended = self.ended();
+        let mut is_hidden = false;
+        for file in &files.found {
+            match self.is_covered(file) {
+                Some(true) => return Covered::Is(true),
+                Some(false) => {}
+                None => is_hidden = true,
+            }
+            // Who has mapped many such files has one reader ended at a time.
+            if self.ended() > ended {
+                break;
+            }
         }
         match files.served.first() {
             Some(first) => {
@@ -91,6 +114,7 @@ impl CoveredFiles {
                 let question = Question::Mapped(pid, mapped);
                 self.asked.ask(first.device, question).into()
             }
+            None if is_hidden => Covered::Hidden,
             None => Covered::Is(false),
         }
     }
@@ -153,30 +177,51 @@ impl CoveredFiles {
         let Ok(opened) = file.open() else {
             return Covered::Hidden;
         };
-        let covered = Metadata::is_carried_by_file(opened, &executed.path);
-        self.remember(identity, covered);
-        Covered::Is(covered)
+        match self.carries(opened, &executed.path) {
+            Some(carries) => {
+                self.remember(identity, carries);
+                Covered::Is(carries)
+            }
+            None => Covered::Hidden,
+        }
     }
 
-    fn is_covered(&mut self, file: &CodeFile) -> bool {
+    /// Nothing where whoever reads it has not answered.
+    fn is_covered(&mut self, file: &CodeFile) -> Option<bool> {
         if let Some(&known) = self.known.get(&file.identity) {
-            return known;
+            return Some(known);
         }
         // What cannot be read can be watched no better. That is not remembered: its process may have ended meanwhile, and others execute it.
         let open = match file.open(self.purpose) {
             Ok(open) => open,
             Err(error) => {
                 self.are_short |= error.is_shortage();
-                return false;
+                return Some(false);
             }
         };
         // By now its name may lead to another one.
-        let is_same = About::of(&open).is_ok_and(|about| about.identity() == file.identity);
-        let covered = is_same && Metadata::is_carried_by_file(open, file.path());
-        if is_same {
-            self.remember(file.identity, covered);
+        if About::of(&open).is_ok_and(|about| about.identity() == file.identity) {
+            let carries = self.carries(open, file.path())?;
+            self.remember(file.identity, carries);
+            return Some(carries);
         }
-        covered
+        Some(false)
+    }
+
+    fn carries(&mut self, file: File, name: &Path) -> Option<bool> {
+        match &mut self.reader {
+            Some(reader) => {
+                let carries = reader.carries(file, name);
+                self.are_short |= carries.is_none() && reader.is_short();
+                carries
+            }
+            None => Some(Metadata::is_carried_by_file(file, name)),
+        }
+    }
+
+    /// How many readers were ended by files.
+    fn ended(&self) -> u64 {
+        self.reader.as_ref().map_or(0, HeaderReader::ended)
     }
 
     fn remember(&mut self, identity: FileIdentity, covered: bool) {
@@ -190,7 +235,7 @@ impl CoveredFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracee::testing::Child;
+    use crate::{reader::testing::header_reader, tracee::testing::Child};
 
     const MAIN: &str = "#include <stdio.h>\n#include <unistd.h>\n\
         int main() { puts(\"ready\"); fflush(stdout); pause(); }";
@@ -232,11 +277,32 @@ mod tests {
         let mut found = found.found.into_iter();
         let file = found.find(|file| file.path() == exe).unwrap();
         std::fs::remove_file(&exe).unwrap();
-        assert!(!files.is_covered(&file));
+        assert_eq!(files.is_covered(&file), Some(false));
         std::fs::copy("/bin/true", &exe).unwrap();
-        assert!(!files.is_covered(&file));
+        assert_eq!(files.is_covered(&file), Some(false));
         assert!(files.known.is_empty(), "{:?}", files.known);
         let pid = program.pid().as_raw().cast_unsigned();
         assert_eq!(files.are_in(pid), Covered::Is(true));
+    }
+
+    /// Check that of a process whose file ends whoever reads its headers one reader is ended at a look, that nothing is remembered of the file, and that it is not tried for ever, nor keeps others from being looked at.
+    #[test]
+    fn files_that_end_readers() {
+        // "misdeed crash".
+        const ENDS: &str = "-Wl,--build-id=0x6d697364656564206372617368";
+        let [bad, good] = [&[METADATA, ENDS][..], &[METADATA]].map(|flags| {
+            let program = Child::run(MAIN, flags);
+            program.wait_for_line("ready");
+            program
+        });
+        let [bad, good] = [&bad, &good].map(|child| child.pid().as_raw().cast_unsigned());
+        let mut files = CoveredFiles::local(header_reader());
+        for (look, ended) in [1, 2, 3, 3].into_iter().enumerate() {
+            assert_eq!(files.are_in(bad), Covered::Hidden);
+            assert_eq!(files.ended(), ended);
+            // The libraries come behind it.
+            assert_eq!(files.known.is_empty(), look < 3, "{:?}", files.known);
+        }
+        assert_eq!(files.are_in(good), Covered::Is(true));
     }
 }

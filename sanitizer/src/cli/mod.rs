@@ -131,7 +131,7 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
 const fn process_of(command: &Command) -> &'static str {
     match command {
         Command::Tracer => "a tracer, or its watchdog,",
-        Command::Reader => "the process that reads debug information",
+        Command::Reader => "a process that reads files of programs",
         Command::Copier => "the process that asks file systems",
         Command::Launch(_) => "the process that becomes the program",
         _ => "gwp-race",

@@ -51,7 +51,9 @@ pub(super) enum Form {
 }
 
 impl Machine {
-    pub(super) fn of(number: u16) -> Self {
+    /// That of a number (`e_machine`).
+    #[must_use]
+    pub fn of(number: u16) -> Self {
         match number {
             62 => Self::X86_64,
             183 => Self::Aarch64,
@@ -66,6 +68,12 @@ impl Machine {
             258 => Self::LoongArch,
             other => Self::Other(other),
         }
+    }
+
+    /// Whether more is known of its programs than headers and tables.
+    #[must_use]
+    pub const fn is_known(self) -> bool {
+        matches!(self, Self::X86_64 | Self::Aarch64)
     }
 
     /// Its number (`e_machine`).

@@ -169,7 +169,7 @@ impl Image {
         if self.encoding() != Encoding::default() {
             return Err(unsupported("not a 64-bit little-endian ELF file".into()));
         }
-        if !matches!(self.machine(), Machine::X86_64 | Machine::Aarch64) {
+        if !self.machine().is_known() {
             let number = self.machine().number();
             return Err(unsupported(format!("built for ELF machine {number}")));
         }

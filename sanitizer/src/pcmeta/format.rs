@@ -86,8 +86,9 @@ pub(super) enum Named {
     Unknown(u64),
 }
 
-/// Whether a section of this name may be one of these.
-pub(super) fn is_metadata(name: &str) -> bool {
+/// Whether a section of this name has metadata, of whatever version.
+#[must_use]
+pub fn is_metadata(name: &str) -> bool {
     name.starts_with(COVERED) || name.starts_with(ATOMICS)
 }
 

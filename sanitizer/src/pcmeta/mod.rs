@@ -58,7 +58,7 @@ pub use block_map::{
 pub use coverage::{Coverage, CoveragePoint};
 pub use error::{MetadataError, OnError, TableError};
 pub use fault_map::{Fault, FaultKind, FaultMaps};
-pub use format::{Features, Format, SectionKind};
+pub use format::{Features, Format, SectionKind, is_metadata};
 pub use pc_section::{
     DescriptionError, PcConstant, PcConstantForm, PcEntry, PcEntryForm, PcSection,
     PcSectionDescription,
@@ -134,7 +134,7 @@ impl Metadata {
     /// A section is damaged or of an unknown version, or the code is larger than 4 GiB.
     pub fn load(image: &Image) -> Result<Self, MetadataError> {
         let named: Vec<SectionRef<'_>> = (image.sections())
-            .filter(|section| section.is_allocated && format::is_metadata(section.name))
+            .filter(|section| section.is_allocated && is_metadata(section.name))
             .collect();
         let bytes = named.iter().map(|section| section.data.len() as u64).sum();
         if bytes > MOST_BYTES {
@@ -173,7 +173,7 @@ impl Metadata {
     #[must_use]
     pub fn is_carried_by(image: &Image) -> bool {
         image.sections().any(|section| {
-            section.is_allocated && section.size > 0 && format::is_metadata(section.name)
+            section.is_allocated && section.size > 0 && is_metadata(section.name)
         })
     }
 

@@ -4,7 +4,6 @@ mod open;
 
 use std::{
     collections::HashMap,
-    io,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,7 +11,8 @@ use std::{
 use super::{
     copier::Copier,
     ends::{Ends, Figures},
-    process::{End, Process, Program},
+    process::{End, Program},
+    renewed::{Duty, Renewed},
     wire::{LONGEST_REPLY, Place, Reply, Request, brief},
 };
 use crate::{
@@ -29,18 +29,19 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const MOST_OPEN: usize = 24;
 /// Empty files that a reader gets; then it makes room for another one, and they are gone with it.
 const MOST_SCRATCH: usize = 128;
-/// Where no reader can be started, it is not tried again for so long.
-const RETRY: Duration = Duration::from_secs(10);
+const DUTY: Duty = Duty {
+    reads: "debug information",
+    without: "reports have addresses only",
+};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Client {
-    program: Program,
+    reader: Renewed,
     deadline: Duration,
     sources: Sources,
     /// For files of file systems that processes serve.
     copier: Copier,
-    process: Option<Process>,
     /// When it was wanted last.
     wanted: Option<Instant>,
     /// The files that the reader has open, the one that was asked last at the end.
@@ -49,14 +50,9 @@ pub struct Client {
     stack: Option<StackSnapshot>,
     /// Empty files that it got.
     scratch: usize,
-    /// When none could be started, and why.
-    refused: Option<(Instant, String)>,
     ends: Ends,
     /// What of files was too much, by their numbers.
     excess: HashMap<u64, String>,
-    /// CPU time of readers that are gone, ns.
-    spent_ns: u64,
-    has_told: bool,
 }
 
 /// Why there is no answer.
@@ -82,28 +78,23 @@ impl Client {
     #[must_use]
     pub fn new(program: Program, sources: Sources) -> Self {
         Self {
-            program,
+            reader: Renewed::new(program, DUTY),
             deadline: DEADLINE,
             sources,
             copier: Copier::new(Program::copier()),
-            process: None,
             wanted: None,
             open: Vec::new(),
             stack: None,
             scratch: 0,
-            refused: None,
-            ends: Ends::default(),
+            ends: Ends::new(DUTY.reads),
             excess: HashMap::new(),
-            spent_ns: 0,
-            has_told: false,
         }
     }
 
     /// CPU time that all readers and copiers have used, ns.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
-        let reader = self.process.as_ref().map_or(0, Process::cpu_ns);
-        self.spent_ns + reader + self.copier.cpu_ns()
+        self.reader.cpu_ns() + self.copier.cpu_ns()
     }
 
     /// What has become of readers.
@@ -127,9 +118,7 @@ impl Client {
     }
 
     fn rest_of_reader(&mut self) {
-        if let Some(process) = self.process.take() {
-            self.spent_ns += process.cpu_ns();
-        }
+        self.reader.rest();
         self.open.clear();
         self.stack = None;
         self.scratch = 0;
@@ -142,54 +131,22 @@ impl Client {
 
     #[cfg(test)]
     pub(super) fn reader(&self) -> Option<u32> {
-        self.process.as_ref().map(Process::id)
+        self.reader.id()
     }
 
     fn until(&self) -> Instant {
         Instant::now() + self.deadline
     }
 
-    /// The reader, started if there is none.
-    fn process(&mut self) -> Result<&mut Process, Failure> {
+    /// Has a reader there, started if there is none.
+    fn start(&mut self) -> Result<(), Failure> {
         self.wanted = Some(Instant::now());
-        let is_gone = self.process.as_mut().is_some_and(Process::is_gone);
-        // Somebody has killed it, and that was no file's fault.
-        if is_gone || self.scratch >= MOST_SCRATCH {
+        if self.reader.is_gone() || self.scratch >= MOST_SCRATCH {
             self.rest_of_reader();
         }
-        if self.process.is_none() {
-            if let Some((when, _)) = &self.refused
-                && when.elapsed() < RETRY
-            {
-                return Err(Failure::NoReader);
-            }
-            match Process::start(&self.program, self.until()) {
-                Ok(process) => self.begin(process),
-                Err(error) => {
-                    let why = explained(&error);
-                    if self.refused.is_none() {
-                        tracing::warn!(
-                            "the process that reads debug information cannot be started: {why}; until it can, reports have \
-                             addresses only"
-                        );
-                    }
-                    self.refused = Some((Instant::now(), why));
-                }
-            }
-        }
-        self.process.as_mut().ok_or(Failure::NoReader)
-    }
-
-    fn begin(&mut self, process: Process) {
-        if !self.has_told && !process.missing.is_empty() {
-            tracing::info!(
-                "debug information is read without {}; `gwp-race doctor` tells more",
-                process.missing.join(", ")
-            );
-        }
-        self.has_told = true;
-        self.refused = None;
-        self.process = Some(process);
+        let until = self.until();
+        let started = self.reader.started(until);
+        started.map(|_| ()).ok_or(Failure::NoReader)
     }
 
     /// Has the reader do something with a file, and answers what it wants meanwhile.
@@ -200,14 +157,7 @@ impl Client {
         file: Option<&std::fs::File>,
     ) -> Result<Reply, Failure> {
         let until = self.until();
-        let process = self.process.as_mut().ok_or(Failure::NoReader)?;
-        let failed = |error: io::Error, process: &mut Process, deadline| {
-            Failure::Ended(match error.kind() {
-                io::ErrorKind::TimedOut => End::Late(deadline),
-                io::ErrorKind::InvalidData => End::Nonsense,
-                _ => process.end(),
-            })
-        };
+        let process = self.reader.process().ok_or(Failure::NoReader)?;
         let mut told = process.tell(request, file, Some(until));
         loop {
             match told.and_then(|()| process.hear(LONGEST_REPLY, Some(until))) {
@@ -222,7 +172,7 @@ impl Client {
                     told = process.tell(&Request::Looked(place), found.as_ref(), Some(until));
                 }
                 Ok((reply, _)) => return Ok(reply),
-                Err(error) => return Err(failed(error, process, self.deadline)),
+                Err(error) => return Err(Failure::Ended(process.end_by(&error, self.deadline))),
             }
         }
     }
@@ -250,7 +200,7 @@ impl Client {
     /// Tells the reader something that is not answered.
     fn say(&mut self, request: &Request) -> Result<(), Failure> {
         let until = self.until();
-        let process = self.process.as_mut().ok_or(Failure::NoReader)?;
+        let process = self.reader.process().ok_or(Failure::NoReader)?;
         (process.tell(request, None, Some(until))).map_err(|_| Failure::Ended(process.end()))
     }
 
@@ -260,7 +210,7 @@ impl Client {
         question: &Question,
         stack: Option<&StackSnapshot>,
     ) -> Result<Option<Answer>, Failure> {
-        self.process()?;
+        self.start()?;
         if self.open.contains(&file.number) {
             self.open.retain(|open| *open != file.number);
             self.open.push(file.number);
@@ -301,7 +251,11 @@ impl Client {
                 Err(Failure::NoFile(why)) => return Err(Nothing::NoFile(why)),
                 Err(Failure::Ended(end)) => {
                     self.rest_of_reader();
-                    self.ends.note(identity, name, end);
+                    if let Some(why) = self.ends.note(identity, name, end) {
+                        tracing::warn!(
+                            "of {name} there will be addresses only: {why}; try its reports on a build without debug information (strip)"
+                        );
+                    }
                 }
             }
         }
@@ -344,7 +298,7 @@ impl Files for Client {
         let source = &file.source;
         // If it fails, so does the next question.
         let _ = self.persist(source.opened().identity, source.name(), |client| {
-            client.process()?;
+            client.start()?;
             client.take(file.number, source)
         });
     }
@@ -356,9 +310,6 @@ impl Files for Client {
         if let Some(excess) = self.excess.get(&file.number) {
             return Some(Lack::Excess(excess.clone()));
         }
-        let (_, why) = self.refused.as_ref()?;
-        Some(Lack::Unread(format!(
-            "the process that reads debug information cannot be started: {why}"
-        )))
+        self.reader.refusal().map(Lack::Unread)
     }
 }

@@ -9,7 +9,7 @@ use crate::symbols::FileIdentity;
 const MOST_ENDS: u32 = 3;
 /// Files that have ended readers and are remembered.
 const MOST_REMEMBERED: usize = 1 << 12;
-/// Files without symbols that are told by name.
+/// Files that are read no more and told by name.
 const MOST_NAMED: usize = 16;
 
 /// What has become of readers.
@@ -22,36 +22,44 @@ pub struct Figures {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ends {
+    /// What readers read.
+    reads: &'static str,
     /// How many readers a file has ended, and how the last one came to its end.
     of: HashMap<FileIdentity, (u32, End)>,
     figures: Figures,
 }
 
 impl Ends {
+    /// None yet, of readers that read this.
+    pub(super) fn new(reads: &'static str) -> Self {
+        Self {
+            reads,
+            of: HashMap::new(),
+            figures: Figures::default(),
+        }
+    }
+
     pub(super) const fn figures(&self) -> &Figures {
         &self.figures
     }
 
-    /// A file has ended a reader.
-    pub(super) fn note(&mut self, file: FileIdentity, name: &str, end: End) {
+    /// A file has ended a reader. Why it is read no more, from now on.
+    pub(super) fn note(&mut self, file: FileIdentity, name: &str, end: End) -> Option<String> {
         self.figures.ended += 1;
-        tracing::debug!(name, %end, "the process that reads debug information has ended");
+        tracing::debug!(name, %end, "the process that reads {} has ended", self.reads);
         if self.of.len() >= MOST_REMEMBERED && !self.of.contains_key(&file) {
             self.of.clear();
         }
         let (count, last) = self.of.entry(file).or_insert((0, End::Unknown));
         *count += 1;
         *last = end;
-        if let Some(why) = self.unread(file) {
-            tracing::warn!(
-                "of {name} there will be addresses only: {why}; try its reports on a build without debug information (strip)"
-            );
-            if self.figures.unread.len() < MOST_NAMED {
-                self.figures.unread.insert(name.to_owned(), why);
-            }
+        let why = self.unread(file)?;
+        if self.figures.unread.len() < MOST_NAMED {
+            self.figures.unread.insert(name.to_owned(), why.clone());
         }
+        Some(why)
     }
 
     /// Why a file is read no more.
@@ -59,7 +67,8 @@ impl Ends {
         let (count, last) = self.of.get(&file)?;
         (*count >= MOST_ENDS).then(|| {
             format!(
-                "the process that reads debug information came to its end {MOST_ENDS} times over that file (the last time: {last})"
+                "the process that reads {} came to its end {MOST_ENDS} times over that file (the last time: {last})",
+                self.reads
             )
         })
     }

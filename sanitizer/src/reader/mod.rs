@@ -1,21 +1,26 @@
-//! The reader: a process without rights in which the debug information of watched programs is read, so that a file that gets the better
-//! of those who read it gets nothing with that.
+//! The reader: a process without rights in which the debug information of watched programs is read, and the headers of the files of all programs of a machine that may be, so that a file that gets the
+//! better of those who read it gets nothing with that.
 //!
 //! The daemon's [`Client`] starts it when first needed, and opens files; the reader gets them as descriptors over its socket and answers
-//! questions about them ([`serve()`]). What it wants beside them it says by what it means. It is ended where it does not answer in time, and
+//! questions about them ([`serve()`]). [`HeaderReader`] does the same, with a reader of its own, where headers are all that matters. What it wants beside them it says by what it means. It is ended where it does not answer in time, and
 //! started anew when it has ended; a file that has ended it three times is read no more.
 
 mod client;
 pub mod copier;
 mod ends;
+mod headers;
 mod process;
+mod renewed;
 mod serve;
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod wire;
 
 pub use client::Client;
 pub use ends::Figures;
+pub use headers::HeaderReader;
 pub use process::Program;
 pub use serve::serve;
 

@@ -21,6 +21,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::wire::{self, LONGEST_REPLY, Reply};
 use crate::kernel::{passing::Passing, process::CpuClock, sandbox};
 
+/// Whoever does not end when he has to is waited for no longer.
+pub(super) const LONGEST_END: Duration = Duration::from_millis(200);
+
 /// What is executed as a reader or copier.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -188,16 +191,24 @@ impl Process {
 
     /// How it has come to its end, once its socket has none at the other end any more.
     pub(super) fn end(&mut self) -> End {
-        const LONGEST: Duration = Duration::from_millis(200);
         let start = Instant::now();
         loop {
             // Nobody knows that any more once it was waited for.
             self.used_ns = self.cpu_ns();
             match self.child.try_wait() {
                 Ok(Some(status)) => return End::of(status),
-                Ok(None) if start.elapsed() < LONGEST => sleep(Duration::from_millis(1)),
+                Ok(None) if start.elapsed() < LONGEST_END => sleep(Duration::from_millis(1)),
                 _ => return End::Unknown,
             }
+        }
+    }
+
+    /// How it has come to its end, or has to, after it could not be told or heard something within this time.
+    pub(super) fn end_by(&mut self, error: &io::Error, deadline: Duration) -> End {
+        match error.kind() {
+            io::ErrorKind::TimedOut => End::Late(deadline),
+            io::ErrorKind::InvalidData => End::Nonsense,
+            _ => self.end(),
         }
     }
 

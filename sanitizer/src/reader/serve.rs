@@ -13,7 +13,9 @@ use std::{
 use super::wire::{self, LONGEST_REQUEST, Place, Reply, Request};
 use crate::{
     kernel::{descriptors::close_inherited, passing::Passing, process, sandbox},
-    symbols::{Answer, Beside, FileIdentity, Looked, Opened, Shelf, StackSnapshot, Wanted},
+    symbols::{
+        Answer, Beside, Carried, FileIdentity, Looked, Opened, Shelf, StackSnapshot, Wanted,
+    },
 };
 
 /// The socket: whoever reads a file asks for others in between.
@@ -112,7 +114,27 @@ fn answer(
             let answer: Option<Answer> = shelf.ask(number, &question, stack.as_ref());
             daemon.tell(&Reply::Answer(answer, shelf.given_up(number)))
         }
+        Request::Carries(size) => {
+            let carries = descriptor.and_then(|file| carries(&File::from(file), size));
+            daemon.tell(&Reply::Carries(carries))
+        }
         // Nothing was asked for.
         Request::Looked(_) => Ok(()),
+    }
+}
+
+/// Whether a file carries metadata; nothing where it cannot be read.
+fn carries(file: &File, size: u64) -> Option<bool> {
+    match Carried::by(file, size) {
+        Ok(carried) => {
+            #[cfg(any(test, feature = "fault-injection"))]
+            crate::kernel::fault::misdeed::asked_by(&carried.build_id);
+            Some(carried.metadata)
+        }
+        Err(error) => match error.kind() {
+            // It is none that could, or says that its tables are where no file has anything.
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Some(false),
+            _ => None,
+        },
     }
 }

@@ -19,7 +19,10 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{Client, Program, serve};
+use super::{
+    Client, Program, serve,
+    testing::{library, program},
+};
 use crate::{
     kernel::sandbox,
     symbols::{
@@ -43,20 +46,8 @@ fn reads() {
 
 /// Readers are this program itself.
 fn client(debug_dirs: &[PathBuf]) -> Arc<Mutex<Client>> {
-    let words = [
-        "--exact",
-        "reader::tests::reads",
-        "--ignored",
-        "--nocapture",
-        "--test-threads",
-        "1",
-    ];
-    let program = Program {
-        file: std::env::current_exe().unwrap(),
-        arguments: words.map(Into::into).into(),
-    };
     let sources = Sources::new(DebugDirs::there(debug_dirs.to_vec()));
-    Arc::new(Mutex::new(Client::new(program, sources)))
+    Arc::new(Mutex::new(Client::new(program(), sources)))
 }
 
 /// All that is told of a stopped process.
@@ -152,18 +143,11 @@ fn readers_tell_the_same() {
 /// A file whose build id asks for a misdeed, or for none.
 fn file(dir: &Path, misdeed: &str) -> ModuleInfo {
     let number = fs::read_dir(dir).unwrap().count() as u64;
-    let id: String = format!("misdeed {misdeed}")
-        .bytes()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let name = format!("{misdeed}.so");
-    let id = format!("-Wl,--build-id=0x{id}");
-    let flags = ["-g", "-shared", "-fPIC", "code.c", "-o", &name, &id];
-    tool(dir, "clang-22", &flags);
+    let path = library(dir, misdeed, &["-g"]);
     let start = number << 32;
     ModuleInfo {
-        path: format!("/opt/{name}"),
-        via: dir.join(name).into(),
+        path: format!("/opt/{misdeed}.so"),
+        via: path.into(),
         start,
         end: start + (1 << 20),
         bias: start,

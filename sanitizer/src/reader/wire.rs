@@ -31,6 +31,8 @@ pub(super) enum Request {
     Ask(u64, Question),
     /// What came of looking for what is wanted.
     Looked(Place),
+    /// Whether a file of so many bytes, whose descriptor comes with this, carries metadata: answered by `Carries`.
+    Carries(u64),
 }
 
 /// What is in a place.
@@ -55,6 +57,8 @@ pub(super) enum Reply {
     Answer(Option<Answer>, Option<String>),
     /// This is wanted beside the file that the last request was about: answered by `Looked`.
     Want(Wanted),
+    /// Whether the file carries metadata; nothing where it cannot be read.
+    Carries(Option<bool>),
 }
 
 pub(super) fn send<T: Serialize>(

@@ -24,6 +24,12 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
+    /// Its size in bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Whether another file was modified after this one, by the seconds and nanoseconds of both.
     #[must_use]
     pub fn is_before(&self, modified: (i64, i64)) -> bool {

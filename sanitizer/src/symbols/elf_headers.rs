@@ -3,10 +3,11 @@
 
 use std::io;
 
-use super::pages::PagedFile;
+use super::read_at::ReadAt;
 
-const SHT_NULL: u32 = 0;
+pub(super) const SHT_NULL: u32 = 0;
 pub(super) const SHT_NOBITS: u32 = 8;
+pub(super) const SHF_ALLOC: u64 = 2;
 pub(super) const SHF_COMPRESSED: u64 = 0x800;
 const SHT_NOTE: u32 = 7;
 const PT_LOAD: u32 = 1;
@@ -65,6 +66,10 @@ pub(super) struct Segment {
 /// See the module.
 #[derive(Default)]
 pub(super) struct Headers {
+    /// What it is for (`e_type`).
+    pub(super) kind: u16,
+    /// The instruction set (`e_machine`).
+    pub(super) machine: u16,
     pub(super) sections: Vec<Section>,
     pub(super) segments: Vec<Segment>,
     pub(super) build_id: Vec<u8>,
@@ -73,16 +78,19 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    pub(super) fn read(file: &PagedFile) -> io::Result<Self> {
+    pub(super) fn read(file: &(impl ReadAt + ?Sized)) -> io::Result<Self> {
         let no_elf = || io::Error::new(io::ErrorKind::InvalidData, "no ELF file of 64 bits");
-        let mut header = [0; HEADER_SIZE];
-        file.read_exact_at(&mut header, 0).map_err(|_| no_elf())?;
-        if !header.starts_with(&MAGIC) {
+        let header = read(file, 0, HEADER_SIZE)?;
+        if header.len() < HEADER_SIZE || !header.starts_with(&MAGIC) {
             return Err(no_elf());
         }
         let half = |at| number::<2>(&header, at) as u16;
         let (segments_at, sections_at) = (number::<8>(&header, 32), number::<8>(&header, 40));
-        let mut headers = Self::default();
+        let mut headers = Self {
+            kind: half(16),
+            machine: half(18),
+            ..Self::default()
+        };
         let mut notes = Vec::new();
         if usize::from(half(54)) == PROGRAM_HEADER_SIZE {
             let count = usize::from(half(56)).min(MOST_SEGMENTS);
@@ -126,7 +134,12 @@ impl Headers {
     }
 
     /// `count` and the index of the section with the names are those of the file's header.
-    fn read_sections(&mut self, file: &PagedFile, at: u64, (count, names): (u16, u16)) {
+    fn read_sections(
+        &mut self,
+        file: &(impl ReadAt + ?Sized),
+        at: u64,
+        (count, names): (u16, u16),
+    ) {
         /// What stands in the file's header where a number does not fit.
         const ELSEWHERE: u16 = 0xffff;
         let end = |count: u64| at.saturating_add(count.saturating_mul(SECTION_HEADER_SIZE as u64));
@@ -183,7 +196,7 @@ impl Headers {
 }
 
 /// Bytes of a file; fewer where it ends before.
-fn read(file: &PagedFile, at: u64, size: usize) -> io::Result<Vec<u8>> {
+fn read(file: &(impl ReadAt + ?Sized), at: u64, size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; size];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -25,6 +25,7 @@
 mod abbreviations;
 mod beside;
 mod call_frames;
+mod carries;
 mod cfi;
 mod debug_dirs;
 mod debug_file;
@@ -48,6 +49,7 @@ mod module;
 mod module_file;
 mod pages;
 mod question;
+mod read_at;
 mod reader;
 mod shelf;
 mod source;
@@ -69,6 +71,7 @@ mod walked_code;
 
 pub use beside::{Beside, FileIdentity, Looked, Opened, Wanted};
 pub use call_frames::CallFrames;
+pub use carries::Carried;
 pub use debug_dirs::{
     DebugDirs, build_id_of_digits, hexadecimal, is_build_id, served_file, within_ours,
 };
@@ -80,6 +83,7 @@ pub use frame::{Frame, GlobalSymbol};
 pub use layout::{Held, Named, Pointee, Stopped};
 pub use module::{ModuleInfo, StackSnapshot};
 pub use question::{Answer, Files, Lack, Question};
+pub use read_at::ReadAt;
 pub use shelf::Shelf;
 pub use source::{Known, Source, Sources};
 pub use symbolizer::Symbolizer;

@@ -88,6 +88,12 @@ impl PagedFile {
     }
 }
 
+impl super::read_at::ReadAt for PagedFile {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+        self.read_at(bytes, at)
+    }
+}
+
 impl Drop for PagedFile {
     fn drop(&mut self) {
         let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -31,6 +31,7 @@ use crate::{
         executed::Executed,
         limits::{explained, is_shortage},
     },
+    reader::HeaderReader,
 };
 use looks::Looks;
 
@@ -42,7 +43,7 @@ const CATCH_UP: Duration = Duration::from_secs(5);
 const FIRST_LOOK: Duration = Duration::from_secs(60);
 const LAST_LOOK: Duration = Duration::from_secs(3600);
 /// The share of one processor that looking at processes may cost, and what may be spent before it is earned: by the first look at all. Anybody can have programs looked at, by executing
-/// new ones.
+/// new ones; so what a file costs that has its reader ended, or waited for, is a part of it.
 const LOOKING: f64 = 0.005;
 const ADVANCE: Duration = Duration::from_secs(5);
 /// So many processes wait to be looked at, at most. Others are found by the next look at all.
@@ -104,9 +105,9 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// By these rules. Knows nobody yet; the first turn finds who is there.
+    /// By these rules. `reader`: makes one for each thread that looks. Knows nobody yet; the first turn finds who is there.
     #[must_use]
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: Rules, reader: fn() -> HeaderReader) -> Self {
         let (kernel, refusal) = match Kernel::load() {
             Ok(kernel) => (Some(kernel), None),
             Err(error) => (None, Some(error.to_string())),
@@ -114,7 +115,7 @@ impl Discovery {
         Self {
             kernel,
             refusal,
-            looks: Looks::new(rules),
+            looks: Looks::new(rules, reader),
             held: HashMap::new(),
             left: HashMap::new(),
             agenda: VecDeque::new(),
@@ -190,6 +191,12 @@ impl Discovery {
         }
         self.ask(now);
         Ok(changes)
+    }
+
+    /// CPU time of the processes that read headers of files for it.
+    #[must_use]
+    pub const fn cpu_of_readers(&self) -> Duration {
+        self.looks.cpu_of_readers()
     }
 
     /// Who is to be watched, by their ids.

@@ -14,6 +14,7 @@ use crate::{
     cli::{list_form::ListForm, stdout::written},
     fleet::{process::Kind, rollout::takes_part},
     kernel::named::read_text_within,
+    reader::HeaderReader,
     report::clean::clean,
     tracee::procfs::proc_is_ours,
 };
@@ -31,7 +32,7 @@ pub fn run(config: &Config, form: ListForm) -> anyhow::Result<ExitCode> {
         proc_is_ours(),
         "/proc shows the processes of another pid namespace, or none; mount the one of this namespace: mount -t proc proc /proc"
     );
-    let found = Surveyor::new(config.rules.clone())
+    let found = Surveyor::new(config.rules.clone(), HeaderReader::default())
         .all()
         .context("cannot read /proc")?;
     let machine = machine(&found, config.settings.rollout);

@@ -1,6 +1,6 @@
 //! A look at the processes of a machine: what each of them is, and the verdict on it.
 
-use std::{collections::HashMap, io, path::Path};
+use std::{collections::HashMap, io, path::Path, time::Duration};
 
 use nix::unistd::Pid;
 
@@ -19,6 +19,7 @@ use crate::{
         foreign::{About, ForeignError, ForeignFile, Purpose},
         limits::is_shortage,
     },
+    reader::HeaderReader,
     tracee::{
         TargetError,
         container::{container, group},
@@ -56,13 +57,13 @@ pub struct Surveyor {
 }
 
 impl Surveyor {
-    /// By these rules. Has looked at nothing yet.
+    /// By these rules; the headers of files are read by this one. Has looked at nothing yet.
     #[must_use]
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: Rules, reader: HeaderReader) -> Self {
         let own = About::at(Path::new("/proc/self/exe")).ok();
         Self {
             rules,
-            files: CoveredFiles::in_file_systems(Purpose::Local),
+            files: CoveredFiles::local(reader),
             own: own.map(|about| (about.device, about.inode)),
         }
     }
@@ -136,6 +137,20 @@ impl Surveyor {
         executes_it && wanted(&kind, &self.rules).is_ok() && opts_out() != Some(true)
     }
 
+    /// CPU time of those who read headers of files.
+    pub fn cpu_of_readers(&self) -> Duration {
+        self.files
+            .reader()
+            .map_or(Duration::ZERO, HeaderReader::cpu)
+    }
+
+    /// The same, and for how long they were waited for in vain.
+    pub fn cost_of_readers(&self) -> Duration {
+        self.files
+            .reader()
+            .map_or(Duration::ZERO, HeaderReader::cost)
+    }
+
     /// Whether the process that was looked at last executed this file, which is known to carry no metadata.
     pub fn has_seen_none_in(&self, executed: &Executed) -> bool {
         self.files.has_seen_none_in(executed)
@@ -186,12 +201,15 @@ impl Surveyor {
             return Code::Served(kind);
         }
         match self.files.are_in(pid.as_raw().cast_unsigned()) {
-            Covered::Is(false) if self.files.are_short() => {
+            Covered::Is(false) | Covered::Hidden if self.files.are_short() => {
                 Code::Short("descriptors or memory have run out".to_owned())
             }
             Covered::Is(false) => Code::Uncovered,
-            // Nobody is asked for this purpose.
-            Covered::Hidden | Covered::Asked => Code::Unreadable("they are hidden".to_owned()),
+            // Nobody else is asked for this purpose.
+            Covered::Hidden | Covered::Asked => {
+                let why = "the process that reads their headers cannot be started, or has come to its end over one";
+                Code::Unreadable(why.to_owned())
+            }
             Covered::Is(true) => match Architecture::of(pid) {
                 Ok(architecture) if architecture.is_x86_64() => Code::Covered,
                 Ok(_) => Code::OtherMachine,

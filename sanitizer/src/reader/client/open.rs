@@ -32,7 +32,7 @@ impl Client {
         sources.open(module, root, opened, |number, source| {
             let identity = source.opened().identity;
             let read = self.persist(identity, &module.path, |client| {
-                client.process()?;
+                client.start()?;
                 client.take(number, source)
             });
             match read {

@@ -56,6 +56,7 @@ use crate::{
     },
     hunt::wire::{Preparation, Statistics},
     kernel::process::{CpuClock, nanos},
+    reader::HeaderReader,
     tracee::procfs::proc_is_ours,
 };
 use contention::Contention;
@@ -103,7 +104,7 @@ struct Daemon {
     memory: Memory,
     /// Something has happened that may let a lease begin or end.
     is_urgent: bool,
-    /// CPU time of this process that the scheduler was told of.
+    /// CPU time of this process, and of those who read headers for it, that the scheduler was told of.
     charged: Duration,
     /// All that leases have counted that have come to their end.
     sum: Statistics,
@@ -187,7 +188,7 @@ impl Daemon {
             started_at: SystemTime::now(),
             seed,
             scheduler: Scheduler::new(settings, processors, seed, Duration::ZERO),
-            discovery: Discovery::new(config.rules.clone()),
+            discovery: Discovery::new(config.rules.clone(), HeaderReader::default),
             config,
             roster: Roster::default(),
             trials: Trials::default(),
@@ -332,9 +333,10 @@ impl Daemon {
         }
     }
 
-    /// The machine pays for what this process does. What it takes to explain a race is paid by the lease as well: rather twice than not at all.
+    /// The machine pays for what this process does, and those who read headers for it. What it takes to explain a race is paid by the lease as well: rather twice than not at all.
     fn charge_own_work(&mut self) {
-        let used = Duration::from_nanos(CpuClock::of(std::process::id()).ns());
+        let used = Duration::from_nanos(CpuClock::of(std::process::id()).ns())
+            + self.discovery.cpu_of_readers();
         let cost = used.saturating_sub(self.charged);
         self.charged = used;
         self.charge_overhead(cost);

@@ -48,7 +48,7 @@ impl Discovery {
         while let Some(answered) = self.looks.next() {
             let pid = answered.pid;
             if matches!(answered.question, Question::Look(_)) {
-                self.allowance.spend(answered.cpu);
+                self.allowance.spend(answered.cost);
             }
             match (answered.question, answered.answer) {
                 (Question::Look(executed), Some(Answer::Looked { found, is_dull })) => {
@@ -66,6 +66,7 @@ impl Discovery {
                 _ => {}
             }
         }
+        self.allowance.spend(self.looks.take_late());
     }
 
     /// Goes on without a look that hangs: the process is left alone until something has come of it.

@@ -1,5 +1,6 @@
 //! Looks at processes, by a thread of their own. What a look asks may be in the hands of others, who need not answer: a file system that has fallen silent, the address space of a process. So
-//! nobody waits for a look, and one that takes too long *hangs*: it is left to itself, with its thread, and another thread looks at the other processes.
+//! nobody waits for a look, and one that takes too long *hangs*: it is left to itself, with its thread and the reader that this has for headers of files, and another thread, with another reader, looks at the
+//! other processes.
 
 use std::{
     collections::VecDeque,
@@ -21,10 +22,12 @@ use crate::{
     cli::fleet::survey::{Found, Surveyor},
     fleet::rule::Rules,
     kernel::{executed::Executed, process::thread_cpu_time_ns},
+    reader::HeaderReader,
 };
 
-/// A look that takes longer hangs. Those at processes with as many mappings and files as are looked at take less than a second.
+/// A look that takes longer hangs. Those at processes with as many mappings and files as are looked at take less than a second, unless a reader is waited for.
 pub const LONGEST: Duration = Duration::from_secs(10);
+const _: () = assert!(LONGEST.as_millis() > HeaderReader::LONGEST.as_millis());
 /// So many looks may hang. Nobody is looked at any more then, until one of them comes to its end.
 pub const MOST_HUNG: usize = 16;
 /// So many processes are asked about at a time, so that the thread has something to do while its answers are taken in.
@@ -62,12 +65,21 @@ pub struct Answered {
     pub question: Question,
     /// Nothing where that is of no interest any more.
     pub answer: Option<Answer>,
-    /// The CPU time that it took.
-    pub cpu: Duration,
+    /// The CPU time that it took, with that of readers, and the time for which those were waited for in vain.
+    pub cost: Duration,
 }
 
-/// Answers one question after the other, in a thread.
-pub type Answerer = Box<dyn FnMut(u32, &Question) -> Answer + Send>;
+/// What those have cost who read headers of files for a thread, so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Readers {
+    /// CPU time.
+    cpu: Duration,
+    /// The same, and the time for which they were waited for in vain.
+    cost: Duration,
+}
+
+/// Answers one question after the other, in a thread, and tells of its readers each time.
+pub type Answerer = Box<dyn FnMut(u32, &Question) -> (Answer, Readers) + Send>;
 
 /// A question that waits for its answer.
 #[derive(Clone, Debug)]
@@ -82,7 +94,10 @@ struct Asked {
 struct Said {
     number: u64,
     answer: Answer,
-    cpu: Duration,
+    /// See [`Answered`].
+    cost: Duration,
+    /// CPU time of readers.
+    cpu_of_readers: Duration,
 }
 
 struct Thread {
@@ -116,13 +131,17 @@ pub struct Looks {
     told: UnboundedReceiver<Said>,
     /// What was told while somebody waited for it.
     heard: VecDeque<Said>,
+    /// What looks that had hung have cost since the last time.
+    late: Duration,
+    cpu_of_readers: Duration,
 }
 
 impl Looks {
-    /// By these rules. Has looked at nobody yet.
+    /// By these rules. `reader`: makes one for each thread. Has looked at nobody yet.
     #[must_use]
-    pub fn new(rules: Rules) -> Self {
-        Self::by(Box::new(move || surveyor(rules.clone())), LONGEST)
+    pub fn new(rules: Rules, reader: fn() -> HeaderReader) -> Self {
+        let make = move || surveyor(rules.clone(), reader());
+        Self::by(Box::new(make), LONGEST)
     }
 
     /// By what this makes. `longest`: a look that takes longer hangs.
@@ -139,6 +158,8 @@ impl Looks {
             teller,
             told,
             heard: VecDeque::new(),
+            late: Duration::ZERO,
+            cpu_of_readers: Duration::ZERO,
         }
     }
 
@@ -198,19 +219,31 @@ impl Looks {
         loop {
             let said = self.heard.pop_front().or_else(|| self.told.try_recv().ok());
             let said = said?;
-            // Another one is that of a look that has hung.
-            if self.asked.front().map(|asked| asked.number) == Some(said.number)
-                && let Some(asked) = self.asked.pop_front()
-            {
+            self.cpu_of_readers += said.cpu_of_readers;
+            let asked = self.asked.pop_front_if(|asked| asked.number == said.number);
+            if let Some(asked) = asked {
                 self.since = Instant::now();
                 return Some(Answered {
                     pid: asked.pid,
                     question: asked.question,
                     answer: (!asked.is_forgotten).then_some(said.answer),
-                    cpu: said.cpu,
+                    cost: said.cost,
                 });
             }
+            // It is that of a look that has hung.
+            self.late += said.cost;
         }
+    }
+
+    /// What looks that had hung have cost since the last time.
+    pub const fn take_late(&mut self) -> Duration {
+        std::mem::replace(&mut self.late, Duration::ZERO)
+    }
+
+    /// CPU time of those who read headers of files, as far as it was told with answers.
+    #[must_use]
+    pub const fn cpu_of_readers(&self) -> Duration {
+        self.cpu_of_readers
     }
 
     /// Waits for an answer. May be given up at any time.
@@ -281,7 +314,7 @@ fn answer_all(
     teller: &UnboundedSender<Said>,
     is_left: &AtomicBool,
 ) {
-    let mut spent = thread_cpu_time_ns();
+    let mut spent = (thread_cpu_time_ns(), Readers::default());
     for Asked {
         number,
         pid,
@@ -292,13 +325,14 @@ fn answer_all(
         if is_left.load(SeqCst) {
             return;
         }
-        let answer = answerer(pid, &question);
-        let before = std::mem::replace(&mut spent, thread_cpu_time_ns());
-        let cpu = Duration::from_nanos(spent.saturating_sub(before));
+        let (answer, readers) = answerer(pid, &question);
+        let (cpu, before) = std::mem::replace(&mut spent, (thread_cpu_time_ns(), readers));
+        let cpu = Duration::from_nanos(spent.0.saturating_sub(cpu));
         let said = Said {
             number,
             answer,
-            cpu,
+            cost: cpu + readers.cost.saturating_sub(before.cost),
+            cpu_of_readers: readers.cpu.saturating_sub(before.cpu),
         };
         if teller.send(said).is_err() {
             return;
@@ -306,19 +340,28 @@ fn answer_all(
     }
 }
 
-/// Answers by what is found in `/proc` and in files.
-pub(super) fn surveyor(rules: Rules) -> Answerer {
-    let mut surveyor = Surveyor::new(rules);
-    Box::new(move |pid, question| match question {
-        Question::Look(executed) => {
-            let found = surveyor.look(pid);
-            let executed = executed.as_ref().filter(|_| found.as_ref().is_some_and(is_dull));
-            Answer::Looked {
-                is_dull: executed.is_some_and(|executed| surveyor.has_seen_none_in(executed)),
-                found: found.map(Box::new),
+/// Answers by what is found in `/proc` and in files, whose headers this one reads.
+pub(super) fn surveyor(rules: Rules, reader: HeaderReader) -> Answerer {
+    let mut surveyor = Surveyor::new(rules, reader);
+    Box::new(move |pid, question| {
+        let answer = match question {
+            Question::Look(executed) => {
+                let found = surveyor.look(pid);
+                let executed = executed.as_ref().filter(|_| found.as_ref().is_some_and(is_dull));
+                Answer::Looked {
+                    is_dull: executed.is_some_and(|executed| surveyor.has_seen_none_in(executed)),
+                    found: found.map(Box::new),
+                }
             }
-        }
-        Question::IsWanted(program) => Answer::IsWanted(surveyor.is_wanted_still(pid, *program)),
+            Question::IsWanted(program) => {
+                Answer::IsWanted(surveyor.is_wanted_still(pid, *program))
+            }
+        };
+        let readers = Readers {
+            cpu: surveyor.cpu_of_readers(),
+            cost: surveyor.cost_of_readers(),
+        };
+        (answer, readers)
     })
 }
 

@@ -7,6 +7,7 @@ use std::{path::Path, process::Command};
 
 use super::*;
 use crate::cli::fleet::config::Config;
+use crate::reader::testing::header_reader;
 use crate::tracee::testing::{Child, compile};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,7 +66,7 @@ fn id(child: &Child) -> u32 {
 fn who_comes_and_goes() {
     let begin = Instant::now();
     for asks_kernel in [true, false] {
-        let mut discovery = Discovery::new(Rules::default());
+        let mut discovery = Discovery::new(Rules::default(), header_reader);
         if !asks_kernel {
             discovery.kernel = None;
         } else if discovery.refusal().is_some() {
@@ -111,7 +112,7 @@ fn who_comes_and_goes() {
 #[test]
 fn what_is_lost_is_found() {
     let begin = Instant::now();
-    let mut discovery = Discovery::new(Rules::default());
+    let mut discovery = Discovery::new(Rules::default(), header_reader);
     if discovery.refusal().is_some() {
         return;
     }
@@ -158,7 +159,7 @@ fn ends_of_who_was_there_before() {
     let mut program = Child::run(WAITS, &[METADATA]);
     program.wait_for_line("ready");
     let pid = id(&program);
-    let mut discovery = Discovery::new(Rules::default());
+    let mut discovery = Discovery::new(Rules::default(), header_reader);
     if discovery.refusal().is_some() {
         return;
     }
@@ -193,7 +194,7 @@ fn who_becomes_another_one() {
     let begin = Instant::now();
     let rules = "[[rule]]\nwatch = false\ncomm = \"other\"";
     let rules = Config::parse(rules, Path::new("fleet.toml")).unwrap().rules;
-    let mut discovery = Discovery::new(rules);
+    let mut discovery = Discovery::new(rules, header_reader);
     discovery.kernel = None;
     let [mut renamed, mut executes, same] = [(); 3].map(|()| Child::run(BECOMES, &[METADATA]));
     let pids = [&renamed, &executes, &same].map(|child| {
@@ -228,7 +229,7 @@ fn looks_are_paid() {
         child.wait_for_line("ready");
         id(child)
     });
-    let mut discovery = Discovery::new(Rules::default());
+    let mut discovery = Discovery::new(Rules::default(), header_reader);
     discovery.kernel = None;
     discovery.allowance = Allowance::new(0.0, Duration::from_nanos(1), begin);
     let first = settled(&mut discovery, begin);

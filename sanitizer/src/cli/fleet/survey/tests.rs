@@ -4,6 +4,7 @@ use std::process::Command;
 
 use super::*;
 use crate::cli::fleet::{config::Config, dry_run, json};
+use crate::reader::testing::header_reader;
 use crate::report::schema::{assert_documented, errors, schema_of};
 use crate::tracee::testing::{Child, compile};
 
@@ -29,7 +30,8 @@ fn look(surveyor: &mut Surveyor, child: &Child) -> Found {
 }
 
 fn by(text: &str) -> Surveyor {
-    Surveyor::new(Config::parse(text, Path::new("fleet.toml")).unwrap().rules)
+    let config = Config::parse(text, Path::new("fleet.toml")).unwrap();
+    Surveyor::new(config.rules, header_reader())
 }
 
 /// Check that metadata, rules and the program's own wish decide as they are to, and that each is told.

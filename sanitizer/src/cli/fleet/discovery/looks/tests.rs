@@ -70,14 +70,21 @@ impl Looks {
     }
 }
 
+/// What each of these looks has its reader work, and cost.
+const OF_READERS: Duration = Duration::from_mins(1);
+const COST_OF_READERS: Duration = Duration::from_hours(1);
+
 /// Looks that find all processes wanted whose ids are even.
 fn looks(gate: &Arc<Gate>) -> Looks {
     let gate = Arc::clone(gate);
     Looks::made(move || {
         let gate = Arc::clone(&gate);
+        let mut readers = Readers::default();
         Box::new(move |pid, _| {
             gate.pass(pid);
-            Answer::IsWanted(pid.is_multiple_of(2))
+            readers.cpu += OF_READERS;
+            readers.cost += COST_OF_READERS;
+            (Answer::IsWanted(pid.is_multiple_of(2)), readers)
         })
     })
 }
@@ -111,7 +118,7 @@ fn is_wanted(answered: &Answered) -> Option<bool> {
     }
 }
 
-/// Check that questions are answered in their order, and that what was forgotten meanwhile is not, but costs.
+/// Check that questions are answered in their order, and that what was forgotten meanwhile is not, but costs, each what it has cost.
 #[test]
 fn questions_are_answered() {
     let gate = Gate::of([1]);
@@ -127,11 +134,14 @@ fn questions_are_answered() {
     gate.open();
     let said = [(); 3].map(|()| {
         let answered = answer(&mut looks);
-        assert!(answered.cpu > Duration::ZERO);
+        let cost = answered.cost;
+        assert!(cost > COST_OF_READERS && cost < 2 * COST_OF_READERS, "{cost:?}");
         (answered.pid, is_wanted(&answered))
     });
     assert_eq!(said, [(1, Some(false)), (2, None), (3, Some(false))]);
     assert!(looks.waiting() == 0 && !looks.are_at(1));
+    assert_eq!(looks.cpu_of_readers(), 3 * OF_READERS);
+    assert_eq!(looks.take_late(), Duration::ZERO);
     while looks.has_room() {
         ask(&mut looks, 2);
     }
@@ -149,7 +159,7 @@ async fn answers_are_waited_for() {
     assert_eq!(looks.next().unwrap().pid, 2);
 }
 
-/// Check that a look that hangs is left to itself, told once, and keeps nobody else waiting; that its answer is not heard when it comes, nor what was to come after it asked twice.
+/// Check that a look that hangs is left to itself, told once, and keeps nobody else waiting; that its answer is not heard when it comes, but what it has cost counts; and that what was to come after it is not asked twice.
 #[test]
 fn who_hangs_is_left() {
     let gate = Gate::of([1]);
@@ -173,7 +183,10 @@ fn who_hangs_is_left() {
         assert_eq!(looks.leave_hung(), None);
         !looks.are_at(1)
     });
+    assert_eq!(looks.take_late(), Duration::ZERO);
     assert!(looks.next().is_none());
+    assert!(looks.take_late() > COST_OF_READERS && looks.take_late() == Duration::ZERO);
+    assert_eq!(looks.cpu_of_readers(), 3 * OF_READERS);
     assert_eq!([1, 2, 3].map(|pid| gate.times(pid)), [1; 3]);
 }
 

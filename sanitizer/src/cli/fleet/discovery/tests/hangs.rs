@@ -13,6 +13,7 @@ use crate::{
         looks::{self, Answerer, Looks, tests::Gate},
     },
     fleet::rule::Rules,
+    reader::testing::header_reader,
     tracee::testing::Child,
 };
 
@@ -26,7 +27,7 @@ fn looks_that_hang() {
         id(child)
     });
     let gate = Gate::of([hangs]);
-    let mut discovery = Discovery::new(Rules::default());
+    let mut discovery = Discovery::new(Rules::default(), header_reader);
     discovery.kernel = None;
     discovery.looks = looks_through(&gate);
     let mut changes = hang(&mut discovery, begin, &gate, hangs);
@@ -62,7 +63,7 @@ fn looks_through(gate: &Arc<Gate>) -> Looks {
     let gate = Arc::clone(gate);
     Looks::made(move || -> Answerer {
         let gate = Arc::clone(&gate);
-        let mut answer = looks::surveyor(Rules::default());
+        let mut answer = looks::surveyor(Rules::default(), header_reader());
         Box::new(move |pid, question| {
             gate.pass(pid);
             answer(pid, question)

@@ -1,6 +1,6 @@
 //! Descriptors that run out.
 
-use std::{fs::File, os::fd::AsRawFd as _, process::Command, time::Instant};
+use std::{fs::File, os::fd::AsRawFd as _, path::Path, process::Command, time::Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -8,13 +8,14 @@ use super::{METADATA, WAITS, began, ended, id, settled};
 use crate::{
     cli::fleet::discovery::{CATCH_UP, Change, Discovery, RECONCILE},
     fleet::rule::Rules,
+    reader::testing::header_reader,
     tracee::testing::Child,
 };
 
 /// Tells this program that it is the process that runs short.
 const RUNS_SHORT: &str = "GWP_RACE_TEST_RUNS_SHORT";
 
-/// Check that while descriptors have run out, nobody who is watched is taken for gone, and whoever could not be looked at is looked at when there are some again. In a process of its own, whose limit is
+/// Check that while descriptors have run out, nobody who is watched is taken for gone, and whoever could not be looked at is looked at when there are some again; and that a reader is told to be wanting for that. In a process of its own, whose limit is
 /// no other test's.
 #[test]
 fn descriptors_run_out() {
@@ -39,7 +40,7 @@ fn descriptors_run_out() {
 
 fn run_short() {
     let begin = Instant::now();
-    let mut discovery = Discovery::new(Rules::default());
+    let mut discovery = Discovery::new(Rules::default(), header_reader);
     discovery.kernel = None;
     let child = || {
         let child = Child::run(WAITS, &[METADATA]);
@@ -52,6 +53,7 @@ fn run_short() {
     let pids = [id(&before), id(&later)];
     let are_held = |discovery: &Discovery| pids.map(|pid| discovery.held.contains_key(&pid));
     assert_eq!(are_held(&discovery), [true, false]);
+    let (mut reader, file) = (header_reader(), File::open(later.exe()).unwrap());
 
     // One at a time is enough to find processes, and to judge who is watched, but not to look at files.
     leave(1);
@@ -62,6 +64,8 @@ fn run_short() {
     changes.extend(settled(&mut discovery, begin + 2 * RECONCILE));
     assert_eq!(are_held(&discovery), [true, false]);
     assert!(discovery.was_short);
+    let name = Path::new("later");
+    assert_eq!((reader.carries(file, name), reader.is_short()), (None, true));
     leave(1 << 10);
     changes.extend(settled(&mut discovery, begin + 2 * RECONCILE + CATCH_UP));
     assert_eq!(are_held(&discovery), [true, true]);

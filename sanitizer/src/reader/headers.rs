@@ -1,0 +1,144 @@
+//! The daemon's side where files are many, and all that is asked of each is whether it carries metadata: its headers tell.
+//!
+//! Whoever looks at all processes of a machine meets files of whoever may execute one there. He opens them and hands them to a reader, one after the other, and waits for the answers; the same
+//! reader goes on for as long as he does. Where it has ended instead of answering, or does not answer in time, the file is not known. It is tried again when it is asked for the next time, by another
+//! reader, until it has ended so many that it is tried no more.
+
+use std::{
+    fs::File,
+    io::ErrorKind,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use super::{
+    ends::Ends,
+    process::{End, LONGEST_END, Program},
+    renewed::{Duty, Renewed},
+    wire::{Reply, Request},
+};
+use crate::symbols::Opened;
+
+/// How long an answer may take, in which a few MiB are read at most.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// How long it may take until one is ready.
+const START: Duration = Duration::from_secs(7);
+/// The longest answer, in bytes: it says yes, no, or nothing.
+const LONGEST_ANSWER: usize = 16;
+const DUTY: Duty = Duty {
+    reads: "the headers of programs",
+    without: "no programs are watched whose files were not looked at before",
+};
+
+/// See the module.
+#[derive(Debug)]
+pub struct HeaderReader {
+    reader: Renewed,
+    deadline: Duration,
+    ends: Ends,
+    /// For how long readers that ended were waited for beyond what they worked.
+    idle: Duration,
+}
+
+impl Default for HeaderReader {
+    fn default() -> Self {
+        Self::new(Program::default())
+    }
+}
+
+impl HeaderReader {
+    /// Whoever asks about a file waits no longer than this: until a reader is ready, for its answer, and for its end.
+    pub const LONGEST: Duration = START.saturating_add(DEADLINE).saturating_add(LONGEST_END);
+
+    /// One is started when it is needed.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        Self {
+            reader: Renewed::new(program, DUTY),
+            deadline: DEADLINE,
+            ends: Ends::new(DUTY.reads),
+            idle: Duration::ZERO,
+        }
+    }
+
+    /// Whether an open file carries metadata; nothing where that is not known. `name`: what messages call it.
+    pub fn carries(&mut self, file: File, name: &Path) -> Option<bool> {
+        let opened = match Opened::elf(file) {
+            Ok(opened) => opened,
+            // Scripts, and whatever else is mapped as code.
+            Err(error) if error.kind() == ErrorKind::InvalidData => return Some(false),
+            Err(_) => return None,
+        };
+        if self.ends.unread(opened.identity).is_some() {
+            return None;
+        }
+        match self.ask(&opened) {
+            Ok(carries) => carries,
+            Err(end) => {
+                let name = name.to_string_lossy();
+                if let Some(why) = self.ends.note(opened.identity, &name, end) {
+                    tracing::warn!(
+                        "whether {name} carries metadata is not known, so it counts for nothing: {why}; build it or copy it again"
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether no reader can be started for want of descriptors or memory.
+    #[must_use]
+    pub const fn is_short(&self) -> bool {
+        self.reader.is_short()
+    }
+
+    /// CPU time that all readers have used.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        Duration::from_nanos(self.reader.cpu_ns())
+    }
+
+    /// What all answers have cost whoever has asked: CPU time of readers, and the time for which he waited for those in vain that did not work.
+    #[must_use]
+    pub fn cost(&self) -> Duration {
+        self.cpu() + self.idle
+    }
+
+    /// How many readers were ended by what they read, or had to be.
+    #[must_use]
+    pub const fn ended(&self) -> u64 {
+        self.ends.figures().ended
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// What the reader says of a file. Nothing where there is no reader, or it cannot read it.
+    fn ask(&mut self, opened: &Opened) -> Result<Option<bool>, End> {
+        if self.reader.is_gone() {
+            self.reader.rest();
+        }
+        let Some(process) = self.reader.started(Instant::now() + START) else {
+            return Ok(None);
+        };
+        let (begin, worked) = (Instant::now(), process.cpu_ns());
+        let until = Some(begin + self.deadline);
+        let request = Request::Carries(opened.identity.size());
+        let told = process.tell(&request, Some(&opened.file), until);
+        let end = match told.and_then(|()| process.hear(LONGEST_ANSWER, until)) {
+            Ok((Reply::Carries(carries), _)) => return Ok(carries),
+            Ok(_) => End::Nonsense,
+            Err(error) => process.end_by(&error, self.deadline),
+        };
+        let worked = Duration::from_nanos(process.cpu_ns().saturating_sub(worked));
+        self.idle += begin.elapsed().saturating_sub(worked);
+        self.reader.rest();
+        Err(end)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Files that are told by their headers, and those that get the better of whoever reads them.
+
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        wait::{Id, WaitPidFlag, waitid},
+    },
+    unistd::Pid,
+};
+
+use super::*;
+use crate::{
+    reader::testing::{header_reader, library, program},
+    symbols::tests::child::sources,
+};
+
+const CODE: &str = "int shared; int code(int x) { return shared += x; }\n";
+const METADATA: &str = "-fexperimental-sanitize-metadata=atomics";
+
+fn carries(reader: &mut HeaderReader, path: &Path) -> Option<bool> {
+    reader.carries(File::open(path).unwrap(), path)
+}
+
+/// Check that one reader tells of all files whether they carry metadata, that none is started for what is no ELF file, and that another one takes the place of one that somebody has killed, for which no file
+/// is blamed.
+#[test]
+fn one_reader_tells() {
+    let dir = sources(&[("code.c", CODE)]);
+    let with = library(dir.path(), "none", &[METADATA]);
+    let without = library(dir.path(), "nothing", &[]);
+    let mut reader = header_reader();
+    assert_eq!(carries(&mut reader, &dir.path().join("code.c")), Some(false));
+    assert_eq!((reader.reader.id(), reader.cpu()), (None, Duration::ZERO));
+    let mut before = None;
+    for _ in 0..2 {
+        assert_eq!(carries(&mut reader, &with), Some(true));
+        let id = reader.reader.id().unwrap();
+        assert_ne!(before.replace(id), Some(id), "it is another one");
+        for _ in 0..10 {
+            assert_eq!(carries(&mut reader, &without), Some(false));
+            assert_eq!(carries(&mut reader, &with), Some(true));
+        }
+        assert_eq!(reader.reader.id(), Some(id));
+        let id = Pid::from_raw(id.cast_signed());
+        kill(id, Signal::SIGKILL).unwrap();
+        // It stays a zombie until its parent asks.
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(id), flags).unwrap();
+    }
+    assert_eq!(reader.ended(), 0);
+    assert!(reader.cpu() > Duration::ZERO);
+}
+
+/// Check that a file which crashes its reader, has it hang, takes its memory or tries what it may not, is not known, and is tried no more after the third time; that it costs other files nothing; and that time that was
+/// waited in vain is counted.
+#[test]
+fn files_that_end_readers() {
+    let dir = sources(&[("code.c", CODE)]);
+    let good = library(dir.path(), "none", &[METADATA]);
+    for misdeed in [
+        "crash", "abort", "panic", "exit", "eat", "babble", "hang", "open", "socket", "kill",
+        "exec",
+    ] {
+        let bad = library(dir.path(), misdeed, &[METADATA]);
+        let mut reader = header_reader();
+        let waits = match misdeed {
+            "hang" => DEADLINE,
+            _ => Duration::ZERO,
+        };
+        if misdeed == "hang" {
+            reader = reader.with_deadline(DEADLINE);
+        }
+        for ended in [1, 2, 3, 3] {
+            assert_eq!(carries(&mut reader, &bad), None, "{misdeed}");
+            assert_eq!(reader.ended(), ended, "{misdeed}");
+            assert!(reader.reader.id().is_none() || ended == 3, "{misdeed}");
+            assert!(reader.cost() >= waits * u32::try_from(ended).unwrap());
+            if misdeed != "hang" {
+                assert_eq!(carries(&mut reader, &good), Some(true), "{misdeed}");
+            }
+        }
+        let reader = &mut reader.with_deadline(Duration::from_mins(1));
+        assert_eq!(carries(reader, &good), Some(true), "{misdeed}");
+    }
+}
+
+/// Check that nothing is known where no reader can be started, that no file is blamed for that, and that it is not tried for each file.
+#[test]
+fn no_reader() {
+    let dir = sources(&[("code.c", CODE)]);
+    let file = library(dir.path(), "none", &[METADATA]);
+    let mut reader = HeaderReader::new(Program {
+        file: "/bin/false".into(),
+        ..program()
+    });
+    for _ in 0..5 {
+        assert_eq!(carries(&mut reader, &file), None);
+    }
+    assert_eq!((reader.ended(), reader.reader.id()), (0, None));
+    assert!(reader.reader.refusal().is_some() && !reader.is_short());
+}

@@ -1,0 +1,131 @@
+//! A reader that is started when it is needed, and anew after its end.
+
+use std::time::{Duration, Instant};
+
+use super::process::{Process, Program};
+use crate::kernel::limits::{explained, is_shortage};
+
+/// Where no reader can be started, it is not tried again for so long.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// What readers are for, in the words of messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Duty {
+    /// What they read.
+    pub(super) reads: &'static str,
+    /// What comes of it that there is none.
+    pub(super) without: &'static str,
+}
+
+/// That none could be started.
+#[derive(Debug)]
+struct Refusal {
+    when: Instant,
+    why: String,
+    /// For want of descriptors or memory.
+    is_short: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Renewed {
+    program: Program,
+    duty: Duty,
+    process: Option<Process>,
+    refused: Option<Refusal>,
+    /// CPU time of readers that are gone, ns.
+    spent_ns: u64,
+    has_told: bool,
+}
+
+impl Renewed {
+    /// None is there yet.
+    pub(super) const fn new(program: Program, duty: Duty) -> Self {
+        Self {
+            program,
+            duty,
+            process: None,
+            refused: None,
+            spent_ns: 0,
+            has_told: false,
+        }
+    }
+
+    /// CPU time that all of them have used, ns.
+    pub(super) fn cpu_ns(&self) -> u64 {
+        self.spent_ns + self.process.as_ref().map_or(0, Process::cpu_ns)
+    }
+
+    /// Ends the one that is there.
+    pub(super) fn rest(&mut self) {
+        if let Some(process) = self.process.take() {
+            self.spent_ns += process.cpu_ns();
+        }
+    }
+
+    /// Whether the one that was there has ended when nobody had asked it anything: somebody has killed it, and that was no file's fault.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.process.as_mut().is_some_and(Process::is_gone)
+    }
+
+    /// The one that is there.
+    pub(super) const fn process(&mut self) -> Option<&mut Process> {
+        self.process.as_mut()
+    }
+
+    /// The same, started if there is none; nothing where it does not say until then that it is ready.
+    pub(super) fn started(&mut self, until: Instant) -> Option<&mut Process> {
+        let may_start = |refused: &Refusal| refused.when.elapsed() >= RETRY;
+        if self.process.is_none() && self.refused.as_ref().is_none_or(may_start) {
+            self.start(until);
+        }
+        self.process.as_mut()
+    }
+
+    /// Why none can be started, where that is so.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let why = &self.refused.as_ref()?.why;
+        let reads = self.duty.reads;
+        Some(format!(
+            "the process that reads {reads} cannot be started: {why}"
+        ))
+    }
+
+    /// Whether none can be started for want of descriptors or memory.
+    pub(super) const fn is_short(&self) -> bool {
+        matches!(&self.refused, Some(refused) if refused.is_short)
+    }
+
+    #[cfg(test)]
+    pub(super) fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
+    fn start(&mut self, until: Instant) {
+        let Duty { reads, without } = self.duty;
+        match Process::start(&self.program, until) {
+            Ok(process) => {
+                if !self.has_told && !process.missing.is_empty() {
+                    tracing::info!(
+                        "the process that reads {reads} does without {}; `gwp-race doctor` tells more",
+                        process.missing.join(", ")
+                    );
+                }
+                self.has_told = true;
+                self.refused = None;
+                self.process = Some(process);
+            }
+            Err(error) => {
+                let is_new = self.refused.is_none();
+                self.refused = Some(Refusal {
+                    when: Instant::now(),
+                    why: explained(&error),
+                    is_short: is_shortage(&error),
+                });
+                if let Some(refusal) = self.refusal().filter(|_| is_new) {
+                    tracing::warn!("{refusal}; until it can, {without}");
+                }
+            }
+        }
+    }
+}
