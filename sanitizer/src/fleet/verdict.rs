@@ -134,7 +134,9 @@ impl Reason {
                 format!("its file is in a file system of type {kind}, in which nothing is opened")
             }
             Self::Code(Code::OtherMachine) => "its code is not for x86-64".to_owned(),
-            Self::Code(Code::Unreadable(why) | Code::Short(why)) => format!("its files cannot be read: {why}"),
+            Self::Code(Code::Unreadable(why) | Code::Short(why)) => {
+                format!("its files cannot be read: {why}")
+            }
             Self::Traced(by) => by.clone(),
         }
     }

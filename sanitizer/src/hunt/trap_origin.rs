@@ -111,7 +111,11 @@ mod tests {
     fn probes_are_no_breakpoints() {
         // push %rbx; int3; mov (%rdi), %eax
         const CODE: &[u8] = &[0x53, INT3, 0x8b, 0x07];
-        let function = |address: u64| (0x1000..0x1004).contains(&address).then_some((0x1000, CODE));
+        let function = |address: u64| {
+            (0x1000..0x1004)
+                .contains(&address)
+                .then_some((0x1000, CODE))
+        };
         let is_own = |pc, around: &[u8], probe: Option<u64>| {
             is_own_breakpoint(pc, around, function, |at| probe == Some(at))
         };

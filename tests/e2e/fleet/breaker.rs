@@ -58,9 +58,15 @@ fn who_dies_of_leases_is_left_alone() {
         died += usize::from(ended.code() == Some(DIED));
     }
     println!("{died} have died");
-    assert!((1..=PROMISED).contains(&died), "{died}: {}", scratch.log("log"));
+    assert!(
+        (1..=PROMISED).contains(&died),
+        "{died}: {}",
+        scratch.log("log")
+    );
     let log = scratch.log("log");
-    let told = log.lines().find(|line| line.contains("is left alone from now on"));
+    let told = log
+        .lines()
+        .find(|line| line.contains("is left alone from now on"));
     let name = dies.display().to_string();
     assert!(told.is_some_and(|told| told.contains(&name)), "{log}");
 

@@ -101,7 +101,13 @@ fn others_are_refused() {
     // Somebody has let everybody in.
     open(&scratch.path("run"), 0o755);
     open(&scratch.path("run/fleet.sock"), 0o666);
-    for words in [&["status"][..], &["top"], &["pause"], &["resume"], &["ignore", "1"]] {
+    for words in [
+        &["status"][..],
+        &["top"],
+        &["pause"],
+        &["resume"],
+        &["ignore", "1"],
+    ] {
         let refusal = "root and the daemon's own user alone may ask it";
         is_told(&ask(words), refusal);
     }

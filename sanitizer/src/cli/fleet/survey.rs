@@ -132,8 +132,7 @@ impl Surveyor {
             let thread = live_thread(id).ok()?;
             Some(has_opted_out(&procfs::read(id, thread, "environ").ok()?))
         };
-        let executes_it =
-            program_of(id).is_none_or(|now| program == (now.device, now.inode));
+        let executes_it = program_of(id).is_none_or(|now| program == (now.device, now.inode));
         executes_it && wanted(&kind, &self.rules).is_ok() && opts_out() != Some(true)
     }
 

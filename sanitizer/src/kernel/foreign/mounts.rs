@@ -169,12 +169,18 @@ impl Mounts {
             let here = ours.iter().find(same).filter(|_| mount.kind == OVERLAY);
             return Ok(match here {
                 Some(here) => here.kind_among(ours, true),
-                None => worse(mount.kind_among(theirs, false), mount.kind_among(ours, false)),
+                None => worse(
+                    mount.kind_among(theirs, false),
+                    mount.kind_among(ours, false),
+                ),
             });
         }
         // The mount is hidden below another one, or gone; the file system may be mounted elsewhere.
         Ok(match ours.iter().chain(theirs).find(same) {
-            Some(mount) => worse(mount.kind_among(theirs, false), mount.kind_among(ours, false)),
+            Some(mount) => worse(
+                mount.kind_among(theirs, false),
+                mount.kind_among(ours, false),
+            ),
             None if Some(about.device) == memory_files() => Kind::Files,
             None => Kind::Unknown,
         })

@@ -440,7 +440,11 @@ mod tests {
     fn first_threads() {
         assert!(has_ended("Name:\ta\nUmask:\t0022\nState:\tZ (zombie)\n"));
         assert!(has_ended("Name:\ta\nState:\tX (dead)\n"));
-        for alive in ["Name:\tZ\nState:\tS (sleeping)\n", "State:\tt (tracing stop)\n", ""] {
+        for alive in [
+            "Name:\tZ\nState:\tS (sleeping)\n",
+            "State:\tt (tracing stop)\n",
+            "",
+        ] {
             assert!(!has_ended(alive), "{alive}");
         }
     }

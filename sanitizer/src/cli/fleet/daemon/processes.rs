@@ -44,8 +44,7 @@ impl Daemon {
         for (process, pid) in due {
             self.look_at_cpu(process, pid);
         }
-        self.roster
-            .keep_ignored(|pid, start| !is_gone(pid, start));
+        self.roster.keep_ignored(|pid, start| !is_gone(pid, start));
         Ok(())
     }
 
@@ -65,9 +64,7 @@ impl Daemon {
         let Some(program) = &found.program else {
             return;
         };
-        let known = self
-            .roster
-            .begin(Who::of(found), file_of(program), now);
+        let known = self.roster.begin(Who::of(found), file_of(program), now);
         let Some((process, build)) = known.map(|known| (known.process, known.build)) else {
             return;
         };

@@ -347,7 +347,9 @@ pub(super) fn surveyor(rules: Rules, reader: HeaderReader) -> Answerer {
         let answer = match question {
             Question::Look(executed) => {
                 let found = surveyor.look(pid);
-                let executed = executed.as_ref().filter(|_| found.as_ref().is_some_and(is_dull));
+                let executed = executed
+                    .as_ref()
+                    .filter(|_| found.as_ref().is_some_and(is_dull));
                 Answer::Looked {
                     is_dull: executed.is_some_and(|executed| surveyor.has_seen_none_in(executed)),
                     found: found.map(Box::new),

@@ -35,12 +35,7 @@ impl Rig {
             let before = RuntimeAddr(pc.wrapping_sub(1));
             let read = memory::read(as_pid(self.program.pid), before, &mut bytes).unwrap_or(0);
             let around = bytes.get(..read).unwrap_or_default();
-            is_own_breakpoint(
-                pc,
-                around,
-                |pc| self.modules.function_code(pc),
-                &has_probe,
-            )
+            is_own_breakpoint(pc, around, |pc| self.modules.function_code(pc), &has_probe)
         };
         let Ok(info) = ptrace::signal_info(tid) else {
             return false;

@@ -98,15 +98,24 @@ mod tests {
     /// Check that layers are found whatever their names have in them, by the old and the new way to mount.
     #[test]
     fn layers_are_named() {
-        let options = "rw,lowerdir=/a:/b\\040c:/d\\134:e,upperdir=/up\\054per,workdir=/work,index=off";
+        let options =
+            "rw,lowerdir=/a:/b\\040c:/d\\134:e,upperdir=/up\\054per,workdir=/work,index=off";
         assert_eq!(names(options), ["/a", "/b c", "/d:e", "/up,per"]);
-        assert_eq!(names("ro,lowerdir=1/fs:2/fs::data"), ["1/fs", "2/fs", "data"]);
+        assert_eq!(
+            names("ro,lowerdir=1/fs:2/fs::data"),
+            ["1/fs", "2/fs", "data"]
+        );
         let new = "ro,lowerdir+=/a:b,lowerdir+=/c,datadir+=/d";
         assert_eq!(names(new), ["/a:b", "/c", "/d"]);
         for other in ["", "rw", "rw,lowerdir=", "rw,lowerdir=:"] {
             assert!(named(other).is_empty(), "{other}");
         }
-        for (written, meant) in [("a\\134", "a\\"), ("\\04", "\\04"), ("\\999", "\\999"), ("", "")] {
+        for (written, meant) in [
+            ("a\\134", "a\\"),
+            ("\\04", "\\04"),
+            ("\\999", "\\999"),
+            ("", ""),
+        ] {
             assert_eq!(plain(written), meant);
         }
     }

@@ -57,7 +57,9 @@ fn kinds() {
     let own = geteuid().as_raw();
     let kind = |kind: &str, options: &str, is_ours| {
         let line = format!("5 1 0:7 / /mnt rw shared:1 - {kind} source {options}");
-        Mount::parse(&line).expect("a line").kind_among(&[], is_ours)
+        Mount::parse(&line)
+            .expect("a line")
+            .kind_among(&[], is_ours)
     };
     let served = |is_trusted| Kind::Served { is_trusted };
     assert_eq!(kind("overlay", "rw,lowerdir=/a:/b", false), Kind::Files);

@@ -135,7 +135,10 @@ fn questions_are_answered() {
     let said = [(); 3].map(|()| {
         let answered = answer(&mut looks);
         let cost = answered.cost;
-        assert!(cost > COST_OF_READERS && cost < 2 * COST_OF_READERS, "{cost:?}");
+        assert!(
+            cost > COST_OF_READERS && cost < 2 * COST_OF_READERS,
+            "{cost:?}"
+        );
         (answered.pid, is_wanted(&answered))
     });
     assert_eq!(said, [(1, Some(false)), (2, None), (3, Some(false))]);

@@ -65,13 +65,20 @@ fn run_short() {
     assert_eq!(are_held(&discovery), [true, false]);
     assert!(discovery.was_short);
     let name = Path::new("later");
-    assert_eq!((reader.carries(file, name), reader.is_short()), (None, true));
+    assert_eq!(
+        (reader.carries(file, name), reader.is_short()),
+        (None, true)
+    );
     leave(1 << 10);
     changes.extend(settled(&mut discovery, begin + 2 * RECONCILE + CATCH_UP));
     assert_eq!(are_held(&discovery), [true, true]);
     assert!(!discovery.was_short);
     let has = |is_one: &dyn Fn(&Change) -> bool| changes.iter().any(is_one);
-    assert!(!pids.iter().any(|&pid| has(&|change| ended(pid)(change).is_some())));
+    assert!(
+        !pids
+            .iter()
+            .any(|&pid| has(&|change| ended(pid)(change).is_some()))
+    );
     assert!(has(&|change| began(pids[1])(change).is_some()));
 }
 
