@@ -53,7 +53,7 @@ const MOST_DUE: usize = 1 << 16;
 #[derive(Debug)]
 pub enum Change {
     /// A process is to be watched.
-    Began(Found),
+    Began(Box<Found>),
     /// One that was to be watched has ended, or executes another program.
     Ended {
         /// The process.

@@ -53,7 +53,7 @@ impl Discovery {
             match (answered.question, answered.answer) {
                 (Question::Look(executed), Some(Answer::Looked { found, is_dull })) => {
                     if let Some(found) = found {
-                        self.has_found(&found, now, changes);
+                        self.has_found(found, now, changes);
                     }
                     if let (true, Some(executed)) = (is_dull, executed) {
                         self.drop_file(&executed);
@@ -100,7 +100,7 @@ impl Discovery {
     }
 
     /// It was looked at a process.
-    fn has_found(&mut self, found: &Found, now: Instant, changes: &mut Vec<Change>) {
+    fn has_found(&mut self, found: Box<Found>, now: Instant, changes: &mut Vec<Change>) {
         let pid = found.pid;
         if self.held.contains_key(&pid) {
             return;
@@ -109,13 +109,13 @@ impl Discovery {
         if found.verdict.is_passing() {
             return;
         }
-        let held = found.verdict.watch.then(|| self.hold(found));
+        let held = found.verdict.watch.then(|| self.hold(&found));
         match held {
             Some(Err(error)) if is_shortage(&error.source) => return,
             Some(Ok(Some(held))) => {
                 self.held.insert(pid, held);
                 self.left.remove(&pid);
-                changes.push(Change::Began(found.clone()));
+                changes.push(Change::Began(found));
                 return;
             }
             _ => {}

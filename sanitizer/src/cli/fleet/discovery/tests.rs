@@ -44,7 +44,7 @@ fn until<T>(discovery: &mut Discovery, now: Instant, wanted: impl Fn(&Change) ->
 
 fn began(pid: u32) -> impl Fn(&Change) -> Option<Found> {
     move |change| match change {
-        Change::Began(found) if found.pid == pid => Some(found.clone()),
+        Change::Began(found) if found.pid == pid => Some(Found::clone(found)),
         _ => None,
     }
 }
