@@ -63,7 +63,9 @@ pub(super) struct Programs {
 /// # Errors
 /// Fails where unshare(2) does.
 pub(super) fn prepare(shared: &Shared, programs: [RawFd; 2]) -> Result<Programs, KernelError> {
-    process::hurry(Urgency::Usual);
+    // To arm and to remove takes the lock of the program's mappings: whoever maps memory there stands still until this thread has run, and so does the tracer when it reads
+    // the program's memory, with a thread held.
+    process::hurry(Urgency::Urgent);
     // SAFETY: whoever has started this thread keeps them open until it is told that this is done. From then on the numbers are those of the
     // thread's own table, in which nobody closes them.
     let [burst, standing] = programs.map(|program| unsafe { BorrowedFd::borrow_raw(program) });
