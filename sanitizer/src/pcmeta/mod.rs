@@ -172,9 +172,9 @@ impl Metadata {
     /// Whether a file carries any, of whatever version: cheap, since nothing is decoded.
     #[must_use]
     pub fn is_carried_by(image: &Image) -> bool {
-        image.sections().any(|section| {
-            section.is_allocated && section.size > 0 && is_metadata(section.name)
-        })
+        image
+            .sections()
+            .any(|section| section.is_allocated && section.size > 0 && is_metadata(section.name))
     }
 
     /// The same of an open file, which is mapped for that; what cannot be read carries none. `name` is what messages call it.

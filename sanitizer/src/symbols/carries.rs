@@ -27,8 +27,8 @@ impl Carried {
     /// Fails for what is no ELF file of 64 bits, and where it cannot be read.
     pub fn by(file: &(impl ReadAt + ?Sized), size: u64) -> io::Result<Self> {
         let headers = Headers::read(file)?;
-        let is_linked = matches!(headers.kind, ET_EXEC | ET_DYN)
-            && Machine::of(headers.machine).is_known();
+        let is_linked =
+            matches!(headers.kind, ET_EXEC | ET_DYN) && Machine::of(headers.machine).is_known();
         Ok(Self {
             metadata: is_linked
                 && is_whole(&headers, size)
@@ -85,7 +85,11 @@ mod tests {
             tool(dir.path(), "llvm-objcopy-22", &[flag, with, name]);
         }
         let whole = fs::read(at(with)).unwrap();
-        for (name, len) in [("cut", whole.len() - 1), ("half", whole.len() / 2), ("header", 40)] {
+        for (name, len) in [
+            ("cut", whole.len() - 1),
+            ("half", whole.len() / 2),
+            ("header", 40),
+        ] {
             fs::write(at(name), &whole[..len]).unwrap();
         }
         for (name, expected) in [

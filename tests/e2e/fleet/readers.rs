@@ -84,7 +84,9 @@ fn hostile_headers_cost_their_own_programs_only() {
     assert!(ended.success() && !log.contains("panicked"), "{log}");
     assert_eq!(log.matches(told).count(), 1, "{log}");
     let state = || status_field(reader, "State");
-    assert!(until(|| state().is_none_or(|state| state.starts_with(['Z', 'X']))));
+    assert!(until(
+        || state().is_none_or(|state| state.starts_with(['Z', 'X']))
+    ));
     for mut process in [quiet, one, other] {
         assert!(process.ended().unwrap().is_none());
     }

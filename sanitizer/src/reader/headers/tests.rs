@@ -29,7 +29,10 @@ fn one_reader_tells() {
     let with = library(dir.path(), "none", &[METADATA]);
     let without = library(dir.path(), "nothing", &[]);
     let mut reader = header_reader();
-    assert_eq!(carries(&mut reader, &dir.path().join("code.c")), Some(false));
+    assert_eq!(
+        carries(&mut reader, &dir.path().join("code.c")),
+        Some(false)
+    );
     assert_eq!((reader.reader.id(), reader.cpu()), (None, Duration::ZERO));
     let mut before = None;
     for _ in 0..2 {
