@@ -10,6 +10,7 @@
 
 mod arm;
 mod ask;
+mod error;
 mod link;
 mod load;
 mod stand;
@@ -33,8 +34,8 @@ use gwp_race_abi::{NO_REGISTER, probes as abi};
 use super::{KernelError, fault, foreign::FileIdentity, process::Employer, shared::SharedArray};
 use crate::{addr::RuntimeAddr, insn::x86_64::Recipe};
 
+pub use error::{BurstError, Obstacle};
 pub use load::{OLDEST_KERNEL, is_new_enough};
-pub use text::Obstacle;
 
 /// Probes that one burst can have.
 pub const MOST_PROBES: usize = abi::PROBES;
@@ -107,34 +108,6 @@ pub struct Outcome {
     pub hits: u64,
     /// CPU time for arming and removing, ns. (The clock counts it as well.)
     pub cpu_ns: u64,
-}
-
-/// Why there was no burst.
-#[derive(Debug, thiserror::Error)]
-pub enum BurstError {
-    /// The code must not be touched.
-    #[error("{0}")]
-    Obstacle(#[from] Obstacle),
-    /// A call failed.
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
-}
-
-impl BurstError {
-    /// Whether nothing can be probed in the process any more.
-    #[must_use]
-    pub const fn is_of_process(&self) -> bool {
-        matches!(self, Self::Obstacle(why) if why.is_of_process())
-    }
-
-    /// Whether none of the places can be probed, as long as this code stands there. Otherwise they may well be, some other time.
-    #[must_use]
-    pub fn is_refusal(&self) -> bool {
-        match self {
-            Self::Obstacle(why) => why.is_of_place(),
-            Self::Kernel(error) => link::is_refusal(error),
-        }
-    }
 }
 
 /// See the module.

@@ -13,68 +13,15 @@ use crate::{
     insn::x86_64::{MAX_INSTRUCTION_LEN, length, may_be_probed},
     kernel::{
         KernelError, fault,
-        foreign::{FileIdentity, ForeignError, ForeignFile, Purpose},
+        foreign::{FileIdentity, ForeignFile, Purpose},
     },
 };
 
-use super::{MOST_COPIES, MOST_PAGES, MOST_PROBES, Probe};
+use super::{BurstError, MOST_COPIES, MOST_PAGES, MOST_PROBES, Obstacle, Probe};
 
 const PAGE: u64 = 4096;
 /// `int3`, which a probe puts in the place of the first byte.
 const BREAKPOINT: u8 = 0xcc;
-
-/// Why code is not probed.
-#[derive(Debug, thiserror::Error)]
-pub enum Obstacle {
-    /// Nothing is mapped there, or not any more.
-    #[error("there is no mapping {0:#x}-{1:#x} any more; it is looked at again if it returns")]
-    Unmapped(u64, u64),
-    /// It is not a file's, may be written, or is shared: what is changed in it could be lost, or reach others.
-    #[error(
-        "its code is not that of a file, mapped privately and not to be written ({0}); such code is not probed"
-    )]
-    Unsuited(String),
-    /// The kernel knows by its memory which threads are to be probed, and it has none any more.
-    #[error(
-        "the process's first thread has ended, by which the kernel knows the process; it is not probed any more"
-    )]
-    FirstThreadEnded,
-    /// Threads return by a second stack, which the kernel's emulation does not keep.
-    #[error(
-        "the process has a shadow stack, and is not probed; switch it off: GLIBC_TUNABLES=glibc.cpu.x86_shstk=off"
-    )]
-    ShadowStack,
-    /// A probe would break them up.
-    #[error("its code is on huge pages, which probes would break up; such code is not probed")]
-    HugePages,
-    /// The file may not be opened.
-    #[error("the file of the code is not opened: {0}")]
-    File(#[from] ForeignError),
-    /// The places are those of other code: what would be put there could be in the midst of an instruction.
-    #[error(
-        "its file is another one than was read, or has changed since ({0:#x}-{1:#x}); it is not probed"
-    )]
-    Replaced(u64, u64),
-    /// None of the places is left.
-    #[error(
-        "none of the places can be probed: the program has changed its code, or it is not what it was taken for; it is not probed there"
-    )]
-    NoPlace,
-}
-
-impl Obstacle {
-    /// Whether nothing can be probed in the whole process. Otherwise other places may well be, or these some other time.
-    #[must_use]
-    pub const fn is_of_process(&self) -> bool {
-        matches!(self, Self::ShadowStack | Self::FirstThreadEnded)
-    }
-
-    /// Whether nothing can be probed at these places, as long as this code stands there.
-    #[must_use]
-    pub const fn is_of_place(&self) -> bool {
-        !self.is_of_process() && !matches!(self, Self::Unmapped(..))
-    }
-}
 
 /// Code of a process, as a file has it.
 pub(super) struct Text {
@@ -97,7 +44,7 @@ impl Text {
         pid: u32,
         mapping: &Range<u64>,
         read: FileIdentity,
-    ) -> Result<Self, super::BurstError> {
+    ) -> Result<Self, BurstError> {
         let status = contents(pid, "status")?;
         if has_ended(&status) {
             return Err(Obstacle::FirstThreadEnded.into());
