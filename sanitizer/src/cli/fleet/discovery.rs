@@ -1,8 +1,8 @@
 //! The processes of a machine that are to be watched, as they come and go: told by the kernel when they execute a program, and found in `/proc` from
 //! time to time, which also finds what was lost, was forked only, or has loaded code with metadata later.
 //!
-//! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id. Looks at them are made by a [thread of their
-//! own](Looks): nothing that is done here waits for others.
+//! A process is held by a descriptor and the time at which it was started, so that none is taken for another one that has got its id. Looks at them are made by a thread of
+//! their own: nothing that is done here waits for others.
 
 mod answers;
 mod looks;
