@@ -1,7 +1,7 @@
 //! The circuit breaker: a build whose processes end abnormally because they are watched is left alone.
 //!
-//! As long as none has ended abnormally during a lease or shortly after it, every lease is one. From the first such end on the build is on *trial*: a coin decides each time
-//! whether a process gets the lease that it has been given, or is only looked at for as long (a *control*). Were leases harmless, each abnormal end would be in one of
+//! As long as none has ended abnormally during a lease or shortly after it, every lease is one. From the first such end on the build is on *trial*: a coin decides whether a process
+//! gets the leases that it is given within some time, or is only looked at for as long (a *control*): all of them or none, so that an abnormal end belongs to one of both. Were leases harmless, each abnormal end would be in one of
 //! them as often as in a control, however often the program ends so by itself, and whatever else happens to it: it is the coin that has made the difference. So the evidence that they are not is
 //! the ratio of two probabilities, that of the ends that were seen if an abnormal end is `RATIOS` times as likely during a lease, and if it is as likely. A mixture of such ratios is a
 //! martingale where leases are harmless, and stays below 1/a for ever with probability 1 - a at least (Ville's inequality; Robbins, "Statistical Methods Related to the Law of the
@@ -78,7 +78,8 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// What becomes of the next lease; nothing where the build is left alone. `coin`: a fair one, thrown for this lease alone.
+    /// What becomes of the next lease; nothing where the build is left alone. `coin`: a fair one, thrown for this lease alone. Other leases of the same process go the same way, without another coin, as long
+    /// as [`Breaker::has_gone`] was not told of it.
     #[must_use]
     pub const fn next(&self, coin: bool) -> Option<Turn> {
         let (arm, trial) = match self.state {
@@ -88,6 +89,12 @@ impl Breaker {
             State::Trial { .. } => (Arm::Lease, Some(self.trials)),
         };
         Some(Turn { arm, trial })
+    }
+
+    /// Whether the coin of the present trial has decided that.
+    #[must_use]
+    pub fn is_tried(&self, turn: Turn) -> bool {
+        matches!(self.state, State::Trial { .. }) && turn.trial == Some(self.trials)
     }
 
     /// Takes note of how a lease or a control has gone: whether its process has ended abnormally within [`WINDOW`]. To be told once of each.

@@ -26,6 +26,8 @@ pub struct Trials {
 
 impl Trials {
     /// A process is to get a lease now; what becomes of that, or nothing where its build is left alone. `coin`: a fair one, thrown for this lease alone.
+    ///
+    /// A process that is on trial already goes on as the coin has fallen: had it leases as well as controls, its end would belong to both, and be no evidence.
     pub fn begin(
         &mut self,
         process: ProcessId,
@@ -33,7 +35,17 @@ impl Trials {
         now: Duration,
         coin: bool,
     ) -> Option<Arm> {
-        let turn = self.breakers.entry(build).or_default().next(coin)?;
+        let breaker = self.breakers.entry(build).or_default();
+        let mut followed = self.followed.iter();
+        let tried = followed.find(|one| {
+            (one.process, one.build) == (process, build)
+                && now < one.until
+                && breaker.is_tried(one.turn)
+        });
+        if let Some(tried) = tried {
+            return Some(tried.turn.arm);
+        }
+        let turn = breaker.next(coin)?;
         self.followed.push(Followed {
             process,
             build,
@@ -125,5 +137,54 @@ mod tests {
         assert!(trials.followed.is_empty() && !trials.needs(other));
         trials.forget(other);
         assert_eq!(trials.breakers.len(), 1);
+    }
+    /// Check that a process is tried once however many leases it is given while it is followed, and by another coin later; and that a build is left alone all the same, of which each
+    /// process is given several, and dies by the first that it gets.
+    #[test]
+    fn processes_are_tried_once() {
+        const PROMISED: u64 = 20;
+        const TURNS: u32 = 3;
+        const APART: Duration = Duration::from_secs(2);
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (mut trials, mut now) = (Trials::default(), Duration::ZERO);
+            let (mut died, mut number) = (0, 0);
+            'build: loop {
+                number += 1;
+                let process = ProcessId(number);
+                for _ in 0..TURNS {
+                    now += APART;
+                    let arm = trials.begin(process, BUILD, now, random.bool());
+                    if arm.expect("it is not left alone yet") == Arm::Lease {
+                        died += 1;
+                        if trials.end(process, true).is_some() {
+                            break 'build;
+                        }
+                        continue 'build;
+                    }
+                }
+                assert_eq!(trials.end(process, false), None);
+                assert!(died <= PROMISED, "{seed}");
+            }
+            assert!(died <= PROMISED, "{seed}: {died}");
+        }
+
+        let mut trials = Trials::default();
+        let mut now = Duration::ZERO;
+        assert_eq!(
+            trials.begin(ProcessId(1), BUILD, now, false),
+            Some(Arm::Lease)
+        );
+        assert_eq!(trials.end(ProcessId(1), true), None);
+        for first in [true, false] {
+            let arm = trials.begin(ProcessId(2), BUILD, now, first);
+            assert_eq!(arm, Some([Arm::Lease, Arm::Control][usize::from(first)]));
+            for coin in [true, false] {
+                assert_eq!(trials.begin(ProcessId(2), BUILD, now, coin), arm);
+            }
+            assert_eq!(trials.followed.len(), 1);
+            now += WINDOW;
+            assert!(trials.expire(now).is_empty());
+        }
     }
 }
