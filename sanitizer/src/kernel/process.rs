@@ -1,5 +1,6 @@
 //! What a process does with itself: die with its parent, block signals, wait precisely.
 
+mod child;
 mod news;
 mod time;
 mod work;
@@ -13,6 +14,7 @@ use std::{
 use super::KernelError;
 use super::fault;
 
+pub use child::{ChildState, child_state, kill_child};
 pub use news::Ear;
 #[cfg(test)]
 pub(crate) use news::testing;
@@ -112,47 +114,6 @@ pub fn split() -> Result<Option<u32>, KernelError> {
         }
         child => Ok(Some(child.cast_unsigned())),
     }
-}
-
-/// What a child process has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildState {
-    /// Neither of the others.
-    Running,
-    /// Stopped by a signal or a debugger.
-    Stopped,
-    /// It has ended, by itself with this code, or with 128 + n by signal n.
-    Ended(i32),
-}
-
-/// What a child of the calling process has come to, without waiting.
-///
-/// # Errors
-/// `ECHILD` for what is no child, or was waited for before.
-pub fn child_state(pid: u32) -> Result<ChildState, KernelError> {
-    let mut status = 0;
-    fault::before("waitpid", || format!("process {pid}"))?;
-    // SAFETY: `status` is writable.
-    let id = unsafe {
-        libc::waitpid(
-            pid.cast_signed(),
-            &raw mut status,
-            libc::WNOHANG | libc::WUNTRACED,
-        )
-    };
-    match id {
-        ..0 => Err(KernelError::last("waitpid", format!("process {pid}"))),
-        0 => Ok(ChildState::Running),
-        _ if libc::WIFSTOPPED(status) => Ok(ChildState::Stopped),
-        _ if libc::WIFEXITED(status) => Ok(ChildState::Ended(libc::WEXITSTATUS(status))),
-        _ => Ok(ChildState::Ended(128 + libc::WTERMSIG(status))),
-    }
-}
-
-/// Kills a child of the calling process that was not waited for yet.
-pub fn kill_child(pid: u32) {
-    // SAFETY: kill touches no memory, and the id is the child's until it is waited for.
-    unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
 }
 
 /// The calling thread's id.
