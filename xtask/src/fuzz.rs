@@ -34,8 +34,7 @@ const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares \
-    -Ccodegen-units=1";
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// With a target of its own, the flags do not reach what the build itself runs.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
@@ -61,6 +60,8 @@ pub fn run(options: &Options) -> Result<()> {
         .current_dir(&fuzz)
         .args(["build", "--release", "--target", PLATFORM])
         .env("RUSTFLAGS", RUSTFLAGS)
+        // To compile more than that takes longer than what is gained by it in a short while.
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
         .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
         .env("CARGO_TARGET_DIR", fuzz.join("target"));

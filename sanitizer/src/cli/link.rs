@@ -121,9 +121,9 @@ impl Link {
         self.tell(&wire::Command::Charge(cpu_ns));
     }
 
-    /// Tells the slot whether other processes are watched as well.
-    pub fn has_company(&mut self, has: bool) {
-        self.tell(&wire::Command::Company(has));
+    /// Tells the slot whether other processes are watched as well, and the part of the processors that is used by whatever then.
+    pub fn has_company(&mut self, used: Option<f64>) {
+        self.tell(&wire::Command::Company(used));
     }
 
     /// Tells the slot that a race was dropped.

@@ -12,4 +12,5 @@ pub mod rollout;
 pub mod rule;
 pub mod schedule;
 pub mod settings;
+pub mod utilization;
 pub mod verdict;

@@ -55,7 +55,8 @@ pub struct Budget {
     cpus: f64,
     /// The part of them that the target uses, and how many that are; `None` where that is unknown.
     used: Option<(f64, f64)>,
-    has_company: bool,
+    /// Where other processes are watched as well: the part of the processors that is used by whatever.
+    company: Option<f64>,
     loss: Loss,
     /// How much may be saved now, ns: what is left of the advance, at first.
     most_savings: u64,
@@ -134,7 +135,7 @@ impl Budget {
             share,
             cpus: std::thread::available_parallelism().map_or(1, usize::from) as f64,
             used: None,
-            has_company: is_child,
+            company: is_child.then_some(1.0),
             loss: Loss::default(),
             most_savings: advance,
             unsampled_ns: 0,
@@ -249,9 +250,9 @@ impl Budget {
         self.forget_losses();
     }
 
-    /// Takes note of whether other processes are watched as well: then it is unknown what all of them use.
-    pub const fn has_company(&mut self, has: bool) {
-        self.has_company = has;
+    /// Takes note of whether other processes are watched as well: they lose by the work, too, as far as processors are used, by whatever.
+    pub fn has_company(&mut self, used: Option<f64>) {
+        self.company = used;
     }
 
     /// A thread stood still for `stood`, seconds, and the target has used `used` seconds of CPU time meanwhile.
@@ -269,12 +270,12 @@ impl Budget {
 
     /// What is charged for a nanosecond that the tracer has worked.
     fn work_share(&self) -> f64 {
-        match self.used {
-            Some((used, _)) if !self.has_company => {
-                (SEEN_AND_UNSEEN * used).clamp(1.0, SEEN_AND_UNSEEN)
-            }
-            _ => SEEN_AND_UNSEEN,
-        }
+        let own = self.used.map(|(used, _)| used);
+        let used = match (own, self.company) {
+            (Some(own), Some(company)) => own.max(company),
+            (own, company) => own.or(company).unwrap_or(1.0),
+        };
+        (SEEN_AND_UNSEEN * used).clamp(1.0, SEEN_AND_UNSEEN)
     }
 
     /// Charges a thread's standing still.

@@ -321,6 +321,10 @@ pub trait Strategy {
     fn coverage(&self) -> Option<(u64, u64)> {
         None
     }
+    /// How many new races were to be expected of all that was done so far; 0 where nothing is expected of anything.
+    fn expected_races(&self) -> f64 {
+        0.0
+    }
     /// The functions that were looked at.
     fn looked_at(&self) -> Vec<LookedAt> {
         Vec::new()

@@ -119,8 +119,8 @@ pub enum Command {
     Stop,
     /// Nanoseconds of CPU time that the daemon has used for this target, most of it to explain races.
     Charge(u64),
-    /// Whether other processes are watched as well.
-    Company(bool),
+    /// Whether other processes are watched as well: then this part of the processors is used by whatever, 1 where that is unknown.
+    Company(Option<f64>),
     /// A race was dropped: what was told before is to be told again, with stacks, when it is caught again.
     TellAgain,
     /// A race that was told is none.

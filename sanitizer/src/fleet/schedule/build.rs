@@ -1,5 +1,8 @@
 //! What is kept of a build: what it promises, and how long its processes live.
 //!
+//! What it promises is how many new races were to be expected of its last leases for what these have cost, as their planners tell it: little where all has been
+//! tried that can be, whoever of its processes it was tried in, and more again as soon as code is executed that was not before. It is compared with the build that promises most.
+//!
 //! Processes that live shortly earn too little for a lease of their own. So each leaves what it has earned to its build, which pays for others: what that comes
 //! to is bounded by the same purse, for all of them together.
 
@@ -14,14 +17,19 @@ pub(super) const SHORT: Duration = Duration::from_secs(60);
 const KNOWN: u32 = 3;
 /// How much the last one counts.
 const FRESH: f64 = 0.2;
+/// What leases must have cost, seconds, before it is known what they bring.
+const TRIED: f64 = 0.1;
+/// What they have cost after which a third of what was known of them counts, seconds.
+const FADES: f64 = 1.0;
 /// Promise below which a short life is no reason for hurry.
 const PROMISING: f64 = 0.2;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Build {
-    /// From 0 to 1.
-    pub(super) promise: f64,
+    /// New races that were to be expected of its last leases, and what those have cost, seconds.
+    expected: f64,
+    cost: f64,
     pub(super) is_left_alone: bool,
     /// That of all its processes which live shortly.
     pub(super) purse: Purse,
@@ -35,7 +43,8 @@ impl Build {
     /// One of which nothing is known.
     pub(super) const fn new(purse: Purse) -> Self {
         Self {
-            promise: 1.0,
+            expected: 0.0,
+            cost: 0.0,
             is_left_alone: false,
             purse,
             ended: 0,
@@ -57,9 +66,30 @@ impl Build {
         }
     }
 
-    /// Whether its processes are to be leased as soon as they begin.
-    pub(super) fn is_short_lived(&self) -> bool {
-        self.ended >= KNOWN && self.life <= SHORT.as_secs_f64() && self.promise >= PROMISING
+    /// A lease of it has cost something, of which so many new races were to be expected.
+    pub(super) fn was_tried(&mut self, cost: Duration, expected: f64) {
+        let cost = cost.as_secs_f64();
+        let left = (-cost / FADES).exp();
+        self.cost = left * self.cost + cost;
+        self.expected = left * self.expected + expected.max(0.0);
+    }
+
+    /// New races that are to be expected for each second of what leases cost, where that is known.
+    pub(super) fn yields(&self) -> Option<f64> {
+        (self.cost >= TRIED).then(|| self.expected / self.cost)
+    }
+
+    /// What it promises where so much is to be expected of the best build: from 0 (nothing) to 1 (as much as of that one, or as it is not known).
+    pub(super) fn promise(&self, best: f64) -> f64 {
+        match self.yields() {
+            Some(yields) if best > 0.0 => (yields / best).min(1.0),
+            _ => 1.0,
+        }
+    }
+
+    /// Whether its processes are to be leased as soon as they begin, where so much is to be expected of the best build.
+    pub(super) fn is_short_lived(&self, best: f64) -> bool {
+        self.ended >= KNOWN && self.life <= SHORT.as_secs_f64() && self.promise(best) >= PROMISING
     }
 
     /// Whether its purse, and what is free of the machine's, pay for a lease of the next process that lives shortly.

@@ -42,6 +42,8 @@ pub enum Event {
         cost: Duration,
         /// Something came of it that was not known.
         is_new: bool,
+        /// How many new races were to be expected of what was done for that.
+        expected: f64,
     },
     /// A lease is over, by whatever reason; its slot is free.
     LeaseEnded {
@@ -69,13 +71,6 @@ pub enum Event {
         process: ProcessId,
         /// Until when.
         until: Duration,
-    },
-    /// What is to be expected of a build, from 0 (nothing) to 1 (as much as of one of which nothing is known).
-    Promise {
-        /// The build.
-        build: BuildId,
-        /// See there.
-        promise: f64,
     },
     /// A build is never leased again.
     LeftAlone {

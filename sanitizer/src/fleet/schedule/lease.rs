@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    LONGEST, QUIET, SHORTEST,
+    LONGEST, QUIET, SHORTEST, WORKED,
     event::{BuildId, ProcessId, Reason},
 };
 
@@ -15,8 +15,9 @@ pub(super) struct Lease {
     /// It is paid from the purse of the build, not of the process.
     pub(super) is_paid_by_build: bool,
     began: Duration,
-    /// When something new came last.
+    /// When something new came last, and what CPU time the process had used by then.
     news: Duration,
+    cpu_at_news: Duration,
     /// What is set aside, and what of it is spent.
     most: Duration,
     spent: Duration,
@@ -27,7 +28,7 @@ impl Lease {
     pub(super) const fn new(
         process: ProcessId,
         build: BuildId,
-        now: Duration,
+        (now, cpu): (Duration, Duration),
         most: Duration,
         is_paid_by_build: bool,
     ) -> Self {
@@ -37,6 +38,7 @@ impl Lease {
             is_paid_by_build,
             began: now,
             news: now,
+            cpu_at_news: cpu,
             most,
             spent: Duration::ZERO,
             is_ending: false,
@@ -44,11 +46,14 @@ impl Lease {
     }
 
     /// It has cost something.
-    pub(super) fn charge(&mut self, now: Duration, cost: Duration, is_new: bool) {
+    pub(super) fn charge(&mut self, cost: Duration) {
         self.spent += cost;
-        if is_new {
-            self.news = now;
-        }
+    }
+
+    /// Something new has come of it, when the process had used so much CPU time.
+    pub(super) const fn has_news(&mut self, now: Duration, cpu: Duration) {
+        self.news = now;
+        self.cpu_at_news = cpu;
     }
 
     /// What is set aside for it and not spent.
@@ -56,14 +61,15 @@ impl Lease {
         self.most.saturating_sub(self.spent)
     }
 
-    /// Why it ends by itself, if it does.
-    pub(super) fn reason_to_end(&self, now: Duration) -> Option<Reason> {
+    /// Why it ends by itself, if it does, where the process has used so much CPU time.
+    pub(super) fn reason_to_end(&self, now: Duration, cpu: Duration) -> Option<Reason> {
         let age = now.saturating_sub(self.began);
         let quiet = now.saturating_sub(self.news);
+        let has_worked = cpu.saturating_sub(self.cpu_at_news) >= WORKED;
         match () {
             () if self.rest().is_zero() => Some(Reason::Spent),
             () if age >= LONGEST => Some(Reason::Longest),
-            () if quiet >= QUIET => Some(Reason::Quiet),
+            () if quiet >= QUIET && has_worked => Some(Reason::Quiet),
             () => None,
         }
     }

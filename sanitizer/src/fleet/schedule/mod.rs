@@ -35,8 +35,10 @@ pub const SHORTEST: Duration = Duration::from_secs(2);
 pub const LONGEST: Duration = Duration::from_secs(60);
 /// The least that a lease needs. To begin one costs some 5 ms, and to stop a thread 1 to 4: with less there would be hardly anything but beginnings.
 const LEAST: Duration = Duration::from_millis(20);
-/// A lease in which nothing new has come for so long is over.
+/// A lease in which nothing new has come for so long is over, if the process has worked meanwhile: by this CPU time. Who works in short bursts shows something new in the next one.
 const QUIET: Duration = Duration::from_secs(10);
+/// See [`QUIET`].
+const WORKED: Duration = Duration::from_millis(100);
 /// What a process or the machine may save, as a share of its budget: with it none has over 1.2 % in any ten minutes where 1 % is the budget.
 const AHEAD: f64 = 0.2;
 /// The same for the machine, which never has more than its budget: what it may save is a part of it.
@@ -51,6 +53,8 @@ pub struct Scheduler {
     host: Purse,
     as_of: Duration,
     builds: HashMap<BuildId, Build>,
+    /// New races that are to be expected of the best build for each second of what leases cost.
+    best: f64,
     processes: HashMap<ProcessId, Record>,
     leases: Vec<Lease>,
     taken: usize,
@@ -77,6 +81,7 @@ impl Scheduler {
             host: purse,
             as_of: now,
             builds: HashMap::new(),
+            best: 0.0,
             processes: HashMap::new(),
             leases: Vec::new(),
             taken: 0,
@@ -105,7 +110,11 @@ impl Scheduler {
                 process,
                 cost,
                 is_new,
-            } => self.charge(now, process, cost, is_new),
+                expected,
+            } => {
+                self.charge(now, process, cost, is_new);
+                self.was_tried(process, cost, expected);
+            }
             Event::LeaseEnded { process } => {
                 self.leases.retain(|lease| lease.process != process);
                 if let Some(record) = self.processes.get_mut(&process) {
@@ -120,9 +129,11 @@ impl Scheduler {
                     record.rests = until;
                 }
             }
-            Event::Promise { build, promise } => self.build(build).promise = promise,
             Event::LeftAlone { build } => self.build(build).is_left_alone = true,
-            Event::Forgotten { build } => drop(self.builds.remove(&build)),
+            Event::Forgotten { build } => {
+                self.builds.remove(&build);
+                self.find_best();
+            }
             Event::Pressure { is_high } => self.holds.is_pressed = is_high,
             Event::BreakpointsTaken => self.holds.breakpoints_are_taken(now),
             Event::Paused { until } => self.holds.pause(until),
@@ -176,7 +187,8 @@ impl Scheduler {
     fn begin(&mut self, now: Duration, process: ProcessId, build: BuildId, cpu: Duration) {
         let rate = self.settings.budget.process;
         let purse = Purse::new(rate, rate * AHEAD);
-        let is_short_lived = self.build(build).is_short_lived();
+        let best = self.best;
+        let is_short_lived = self.build(build).is_short_lived(best);
         let record = Record::new(build, purse, now, cpu);
         self.processes.insert(process, record);
         if is_short_lived {
@@ -196,7 +208,11 @@ impl Scheduler {
         self.host.spend(cost);
         let lease = self.leases.iter_mut().find(|one| one.process == process);
         if let Some(lease) = lease {
-            lease.charge(now, cost, is_new);
+            lease.charge(cost);
+            if is_new {
+                let record = self.processes.get(&process);
+                lease.has_news(now, record.map(Record::cpu).unwrap_or_default());
+            }
             let (by_build, build) = (lease.is_paid_by_build, lease.build);
             if by_build {
                 self.build(build).purse.spend(cost);
@@ -204,6 +220,20 @@ impl Scheduler {
                 record.purse.spend(cost);
             }
         }
+    }
+
+    /// A lease of a process has cost something, of which so many new races were to be expected.
+    fn was_tried(&mut self, process: ProcessId, cost: Duration, expected: f64) {
+        let build = self.processes.get(&process).map(Record::build);
+        if let Some(build) = build.and_then(|build| self.builds.get_mut(&build)) {
+            build.was_tried(cost, expected);
+            self.find_best();
+        }
+    }
+
+    fn find_best(&mut self) {
+        let yields = self.builds.values().filter(|build| !build.is_left_alone);
+        self.best = yields.filter_map(Build::yields).fold(0.0, f64::max);
     }
 
     /// Leases that are to end, told once each.
@@ -218,10 +248,12 @@ impl Scheduler {
             // Those that have begun first are the first ones here.
             let is_taken = too_many > 0;
             too_many = too_many.saturating_sub(1);
+            let record = self.processes.get(&lease.process);
+            let cpu = record.map(Record::cpu).unwrap_or_default();
             let reason = held
                 .or(is_left_alone.then_some(Reason::LeftAlone))
                 .or(is_taken.then_some(Reason::Taken))
-                .or_else(|| lease.reason_to_end(now));
+                .or_else(|| lease.reason_to_end(now, cpu));
             if let Some(reason) = reason
                 && lease.is_to_end()
             {
@@ -274,8 +306,9 @@ impl Scheduler {
             record.purse.left(now)
         };
         let most = left.min(free);
+        let cpu = record.cpu();
         self.leases
-            .push(Lease::new(process, build, now, most, by_build));
+            .push(Lease::new(process, build, (now, cpu), most, by_build));
         Some(Action::Begin {
             process,
             most,
@@ -336,7 +369,7 @@ impl Scheduler {
         Some(Ticket {
             process,
             needs: record.needs(now, self.settings.budget.lease)?,
-            promise: build.promise,
+            promise: build.promise(self.best),
             activity: record.activity(),
             waited: record.waits(now),
         })

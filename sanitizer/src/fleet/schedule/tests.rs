@@ -220,32 +220,46 @@ fn too_much_memory() {
     assert!(world.leases() > 0 || world.ended.len() > over + running);
 }
 
-/// Check that a build which is left alone is leased no more, whoever else is, and that what a build promises decides who is leased more often.
+/// Check that a build which is left alone is leased no more, whoever else is, and that what is to be expected of a build decides who is leased more often: as soon as its
+/// leases bring what those of others do, it is leased as often.
 #[test]
 fn builds() {
     let mut world = machine(5);
     let (alone, poor) = (BuildId(0), BuildId(10));
+    world.yields.insert(poor.0, 0.0);
     world.run_until(secs(3600));
     world
         .scheduler
         .take(world.now(), Event::LeftAlone { build: alone });
-    let promise = Event::Promise {
-        build: poor,
-        promise: 0.0,
-    };
-    world.scheduler.take(world.now(), promise);
     world.run_until(world.now() + World::STEP);
-    let before: HashMap<_, _> = world.simulated().map(|one| (one.id, one.leases)).collect();
-    world.run_until(secs(6 * 3600));
-    let mut leases: HashMap<BuildId, u32> = HashMap::new();
-    for one in world.simulated() {
-        *leases.entry(one.build).or_default() += one.leases - before[&one.id];
-    }
-    assert_eq!(leases[&alone], 0);
+    // The leases of each build from now on.
+    let leases = |world: &mut World, hours: u64| -> HashMap<BuildId, u32> {
+        let before: HashMap<_, _> = world.simulated().map(|one| (one.id, one.leases)).collect();
+        world.run_until(world.now() + secs(hours * 3600));
+        let mut leases = HashMap::new();
+        for one in world.simulated() {
+            *leases.entry(one.build).or_default() += one.leases - before[&one.id];
+        }
+        leases
+    };
     // Of equal loads.
-    let others = [20, 30, 40].map(|build| leases[&BuildId(build)]);
-    let (few, usual) = (leases[&poor], others.iter().sum::<u32>() / 3);
-    assert!(few > 0 && few < usual, "{few} {usual}");
+    let usual = |leases: &HashMap<BuildId, u32>| {
+        [20, 30, 40]
+            .map(|build| leases[&BuildId(build)])
+            .iter()
+            .sum::<u32>()
+            / 3
+    };
+    let first = leases(&mut world, 5);
+    assert_eq!(first[&alone], 0);
+    let (few, others) = (first[&poor], usual(&first));
+    assert!(few > 0 && 2 * few < others, "{few} {others}");
+    // What has not been executed before is now.
+    world.yields.remove(&poor.0);
+    leases(&mut world, 5);
+    let then = leases(&mut world, 5);
+    let (many, others) = (then[&poor], usual(&then));
+    assert!(4 * many > 3 * others, "{many} {others}");
 }
 
 /// Check that who is let alone for a while gets no lease meanwhile, although all others do, and is drawn again afterwards.
@@ -327,6 +341,7 @@ fn what_is_set_aside_is_given_back() {
             process,
             cost: Duration::from_millis(50),
             is_new: true,
+            expected: 0.0,
         },
     );
     scheduler.take(secs(601), Event::LeaseEnded { process });

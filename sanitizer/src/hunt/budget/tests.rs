@@ -29,9 +29,17 @@ fn work_is_charged_by_use() {
         assert!((budget.work_share() - share).abs() < 1e-9, "{cpus} of {of}");
     }
     budget.program_uses(0.1, 4, 0.0);
-    budget.has_company(true);
+    for (company, share) in [(1.0, 1.0), (0.5, 0.5), (0.0, 1.0 / SEEN_AND_UNSEEN)] {
+        budget.has_company(Some(company));
+        let charged = budget.work_share();
+        assert!(
+            (charged - SEEN_AND_UNSEEN * share).abs() < 1e-9,
+            "{company}"
+        );
+    }
+    budget.program_uses(4.0, 4, 0.0);
     assert_eq!(budget.work_share(), SEEN_AND_UNSEEN);
-    budget.has_company(false);
+    budget.has_company(None);
     budget.forget();
     assert_eq!(budget.work_share(), SEEN_AND_UNSEEN);
 }

@@ -114,9 +114,9 @@ impl Engine {
             .charge_explaining(self.rig.gates.control(), ns);
     }
 
-    /// Says whether other processes are watched as well.
-    pub fn has_company(&mut self, has: bool) {
-        self.rig.budget.has_company(has);
+    /// Says whether other processes are watched as well, and the part of the processors that is used by whatever then.
+    pub fn has_company(&mut self, used: Option<f64>) {
+        self.rig.budget.has_company(used);
     }
 
     /// Tells every race with its stacks again, once: one of them was dropped.

@@ -220,6 +220,7 @@ impl Engine {
             probes_armed: self.profiler.standing.armed,
             probes_hot: self.profiler.standing.hot,
             coverage: self.adviser.strategy.coverage(),
+            expected_races: self.adviser.strategy.expected_races(),
             decisions: self.adviser.decisions.named(),
             stalls_of_preempted: self.rig.figures.stalls_of_preempted,
             stalls_cut_short: self.rig.figures.stalls_cut_short,

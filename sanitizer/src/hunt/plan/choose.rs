@@ -37,6 +37,8 @@ pub struct ByWorth {
     known: Knowledge,
     last: ActionId,
     pace: Pace,
+    /// Races that were to be expected of all actions.
+    expected: f64,
     hand: Option<Hand>,
     trust: [Trust; KINDS],
 }
@@ -64,6 +66,7 @@ impl ByWorth {
             known: Knowledge::default(),
             last: ActionId(0),
             pace: Pace::default(),
+            expected: 0.0,
             hand: None,
             trust: [Trust::default(); KINDS],
         }
@@ -334,6 +337,7 @@ impl Planner for ByWorth {
             let time_s = (now_s - hand.since).max(0.0);
             let cost = hand.price.cost(time_s, cost_s);
             self.pace.add(trust * hand.expected, cost);
+            self.expected += trust * hand.expected;
             if let Some(kind) = hand.kind {
                 self.trust[kind as usize].add(now_s, hand.expected, hand.came);
             }
@@ -356,6 +360,10 @@ impl Planner for ByWorth {
         };
         self.known.begin(now, action.clone());
         action
+    }
+
+    fn expected(&self) -> f64 {
+        self.expected
     }
 
     fn gained(&mut self) -> Vec<(SiteId, Counts)> {

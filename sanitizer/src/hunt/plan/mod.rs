@@ -63,6 +63,11 @@ pub trait Planner {
         Vec::new()
     }
 
+    /// How many new races were to be expected of all that was done so far, by the model: of those that were found, which are few, next to nothing can be told.
+    fn expected(&self) -> f64 {
+        0.0
+    }
+
     /// What threads that are off their processors are about to access: the place of the one to be watched, and for how long at most. `None`: none is
     /// worth it.
     fn preempted(&mut self, _now: Duration, _all: &[Candidate]) -> Option<(usize, Duration)> {

@@ -206,6 +206,10 @@ impl Strategy for Planned {
         Some(self.code.known.coverage())
     }
 
+    fn expected_races(&self) -> f64 {
+        self.planner.expected()
+    }
+
     fn looked_at(&self) -> Vec<LookedAt> {
         self.code.known.looked_at()
     }

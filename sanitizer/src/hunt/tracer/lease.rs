@@ -126,7 +126,7 @@ impl Lease<'_> {
             while let Some(command) = self.commands.next() {
                 match command {
                     Command::Charge(ns) => engine.charge(ns),
-                    Command::Company(has) => engine.has_company(has),
+                    Command::Company(used) => engine.has_company(used),
                     Command::TellAgain => engine.tell_again(),
                     Command::Refuted(refuted) => engine.refute(refuted),
                     Command::Remember(remembered) => engine.remember(remembered),

@@ -35,6 +35,8 @@ pub struct Statistics {
     pub probes_hot: u64,
     /// Access sites known, and how many of them were stalled at.
     pub coverage: Option<(u64, u64)>,
+    /// New races that were to be expected of what was done.
+    pub expected_races: f64,
     /// What the strategy decided, and what came of it.
     pub decisions: BTreeMap<String, u64>,
     /// Those of threads that were off their processors.
@@ -78,6 +80,7 @@ impl Statistics {
             let sum = self.coverage.get_or_insert((0, 0));
             *sum = (sum.0 + known, sum.1 + sampled);
         }
+        self.expected_races += other.expected_races;
         self.stops += other.stops;
         self.own_stops += other.own_stops;
         self.times_let_alone += other.times_let_alone;

@@ -21,6 +21,7 @@ mod pairs;
 mod probes;
 pub mod program;
 mod redis;
+mod restarts;
 mod server;
 mod sqlite;
 
@@ -70,6 +71,12 @@ pub struct Options {
     /// Only compare runs without and with the kernel's probes, in turns: what is found, and how soon it is known which access sites are contended.
     #[arg(long)]
     probes: bool,
+    /// Only measure what the ledger is worth when a program is started again: the time until a pair is found that was not found before, without and with what was learned, in turns.
+    #[arg(long, conflicts_with = "probes")]
+    restarts: bool,
+    /// Seconds for which it has run before it is started again.
+    #[arg(long, default_value_t = 20)]
+    before: u64,
     /// Runs with ThreadSanitizer, whose pairs are put together: of each address it reports one race, as a rule.
     #[arg(long, default_value_t = 3)]
     sanitizer_runs: usize,
@@ -112,6 +119,9 @@ pub fn run(options: &Options) -> Result<()> {
     };
     if options.probes {
         return probes::compare(options, program, &load, &watched, &gwp_race);
+    }
+    if options.restarts {
+        return restarts::compare(options, program, &load, &watched, &gwp_race);
     }
     // What the program, or who watches it, has written.
     let run = |way: &Way<'_>, built: &Path, seconds: u64| {

@@ -2,7 +2,10 @@
 //!
 //! What the compiler has put together from several lines has none: its place is the function, `file:function`.
 
-use std::{collections::BTreeSet, time::SystemTime};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::SystemTime,
+};
 
 use crate::bench::reported::races;
 
@@ -19,23 +22,31 @@ fn pair(one: String, other: String) -> Pair {
 
 /// Those of gwp-race's JSON that were reported until a time.
 pub fn of_gwp_race(report: &str, until: SystemTime) -> BTreeSet<Pair> {
-    races(report)
-        .filter(|race| {
-            let time = race["time"].as_str().unwrap_or_default();
-            humantime::parse_rfc3339(time).is_ok_and(|time| time <= until)
-        })
-        .filter_map(|race| {
-            let [one, other] = [0, 1].map(|index| {
-                let frames = race["accesses"][index]["stack"].as_array()?;
-                frames.iter().find_map(|frame| {
-                    let number = frame["line"].as_u64().map(|line| line.to_string());
-                    let line = number.as_deref().or_else(|| frame["function"].as_str());
-                    place(frame["file"].as_str()?, line?)
-                })
-            });
-            Some(pair(one?, other?))
-        })
-        .collect()
+    let times = times_of_gwp_race(report).into_iter();
+    let until = times.filter(|(_, time)| *time <= until);
+    until.map(|(pair, _)| pair).collect()
+}
+
+/// Those of gwp-race's JSON, and when each was reported first.
+pub fn times_of_gwp_race(report: &str) -> BTreeMap<Pair, SystemTime> {
+    let mut times = BTreeMap::new();
+    let reported = races(report).filter_map(|race| {
+        let time = humantime::parse_rfc3339(race["time"].as_str()?).ok()?;
+        let [one, other] = [0, 1].map(|index| {
+            let frames = race["accesses"][index]["stack"].as_array()?;
+            frames.iter().find_map(|frame| {
+                let number = frame["line"].as_u64().map(|line| line.to_string());
+                let line = number.as_deref().or_else(|| frame["function"].as_str());
+                place(frame["file"].as_str()?, line?)
+            })
+        });
+        Some((pair(one?, other?), time))
+    });
+    for (pair, time) in reported {
+        let first = times.entry(pair).or_insert(time);
+        *first = time.min(*first);
+    }
+    times
 }
 
 /// Those of ThreadSanitizer's text: a warning has a stack for each of the two accesses, and further ones.
@@ -110,6 +121,8 @@ mod tests {
         );
         let before = reported - Duration::from_secs(1);
         assert!(of_gwp_race(&text, before).is_empty());
+        let later = text.replace("06:35:15.5", "06:35:19.5") + &text;
+        assert_eq!(times_of_gwp_race(&later), times_of_gwp_race(&text));
     }
 
     /// Check the same of ThreadSanitizer's text.

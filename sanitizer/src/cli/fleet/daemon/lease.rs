@@ -100,6 +100,19 @@ pub struct Lease {
     why: Option<Why>,
     /// Sites that were sampled.
     sampled: u64,
+    /// New races that were to be expected.
+    expected: f64,
+}
+
+/// What has come to a lease since the last time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    /// What it has cost.
+    pub cost: Duration,
+    /// Whether sites were sampled that were not before.
+    pub is_new: bool,
+    /// New races that were to be expected of it.
+    pub expected: f64,
 }
 
 impl Lease {
@@ -132,11 +145,12 @@ impl Lease {
             deadline: None,
             why: None,
             sampled: 0,
+            expected: 0.0,
         }
     }
 
-    /// Takes in what the tracer has counted since it began: what it has cost since the last time, and whether sites were sampled that were not before.
-    pub fn count(&mut self, statistics: &Statistics) -> (Duration, bool) {
+    /// Takes in what the tracer has counted since it began.
+    pub fn count(&mut self, statistics: &Statistics) -> Counted {
         let spent: f64 = statistics.spent_s.values().sum();
         let all = Duration::try_from_secs_f64(spent).unwrap_or_default();
         let cost = all.saturating_sub(self.cost);
@@ -145,7 +159,13 @@ impl Lease {
         let sampled = statistics.coverage.map_or(0, |(_, sampled)| sampled);
         let is_new = sampled > self.sampled;
         self.sampled = self.sampled.max(sampled);
-        (cost, is_new)
+        let expected = (statistics.expected_races - self.expected).max(0.0);
+        self.expected += expected;
+        Counted {
+            cost,
+            is_new,
+            expected,
+        }
     }
 
     /// It is to end for this reason; whether none was there before.
@@ -177,19 +197,30 @@ mod tests {
         let who = Rc::new(Who::default());
         let all = (Duration::from_secs(1), 0.05);
         let mut lease = Lease::new(ProcessId(1), who, Some(1), Duration::ZERO, all);
-        let counted = |ms: f64, sampled| Statistics {
+        let counted = |ms: f64, sampled, expected_races| Statistics {
             spent_s: [("stops", ms / 2e3), ("sampling", ms / 2e3)]
                 .map(|(what, s)| (what.to_owned(), s))
                 .into(),
             coverage: Some((100, sampled)),
+            expected_races,
             ..Statistics::default()
         };
         let ms = Duration::from_millis;
-        assert_eq!(lease.count(&counted(10.0, 2)), (ms(10), true));
-        assert_eq!(lease.count(&counted(10.0, 2)), (ms(0), false));
-        assert_eq!(lease.count(&counted(30.0, 2)), (ms(20), false));
-        assert_eq!(lease.count(&Statistics::default()), (ms(0), false));
-        assert_eq!(lease.count(&counted(30.0, 3)), (ms(0), true));
+        for (statistics, cost, is_new, expected) in [
+            (counted(10.0, 2, 0.25), 10, true, 0.25),
+            (counted(10.0, 2, 0.25), 0, false, 0.0),
+            (counted(30.0, 2, 0.75), 20, false, 0.5),
+            (Statistics::default(), 0, false, 0.0),
+            (counted(30.0, 3, 0.75), 0, true, 0.0),
+        ] {
+            let cost = ms(cost);
+            let wanted = Counted {
+                cost,
+                is_new,
+                expected,
+            };
+            assert_eq!(lease.count(&statistics), wanted);
+        }
         assert_eq!(lease.cost, ms(30));
         assert!(lease.ends(Why::Ignored) && !lease.ends(Why::ProcessEnded));
         assert_eq!(lease.why().unwrap().name(), "ignored");

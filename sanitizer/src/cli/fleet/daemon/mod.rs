@@ -53,6 +53,7 @@ use crate::{
     fleet::{
         pressure::{Gauge, Pressure, some_avg10},
         schedule::{Event, Scheduler},
+        utilization::Utilization,
     },
     hunt::wire::{Preparation, Statistics},
     kernel::process::{CpuClock, nanos},
@@ -100,6 +101,7 @@ struct Daemon {
     server: Server,
     pause: Pause,
     gauge: Gauge,
+    utilization: Utilization,
     is_pressed: bool,
     memory: Memory,
     /// Something has happened that may let a lease begin or end.
@@ -203,6 +205,7 @@ impl Daemon {
             server,
             pause: Pause::default(),
             gauge: Gauge::new(settings.pressure),
+            utilization: Utilization::default(),
             is_pressed: false,
             memory: Memory::new(settings.memory),
             is_urgent: true,
@@ -305,6 +308,10 @@ impl Daemon {
         if std::mem::replace(&mut self.is_pressed, is_high) != is_high {
             self.scheduler.take(now, Event::Pressure { is_high });
         }
+        // Where it cannot be read, all of the processors are thought to be used.
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        self.utilization.look(now, &text);
+        self.sampler.machine_uses(self.utilization.used());
         // A link that leads nowhere is there, too.
         let is_there = std::fs::symlink_metadata(&self.config.places.pause).is_ok();
         self.pause.look(is_there);

@@ -50,6 +50,8 @@ pub struct Sampler {
     was_used: bool,
     /// Another one takes its place as soon as it has ended, for which it is killed then.
     renewed: Option<Instant>,
+    /// The part of the machine's processors that is used, as slots were told.
+    used: f64,
 }
 
 impl Sampler {
@@ -66,6 +68,7 @@ impl Sampler {
             start: Some(now),
             was_used: false,
             renewed: None,
+            used: 1.0,
         }
     }
 
@@ -142,8 +145,23 @@ impl Sampler {
         self.was_used = true;
         slot.link.watch(setup);
         // The tracer has others to look after.
-        slot.link.has_company(true);
+        slot.link.has_company(Some(self.used));
         Some(id)
+    }
+
+    /// This part of the processors is used, by whatever: slots that have leases are told where that is another one than before.
+    pub fn machine_uses(&mut self, used: f64) {
+        /// Less than that is not worth a message.
+        const NEWS: f64 = 0.1;
+        if (used - self.used).abs() < NEWS {
+            return;
+        }
+        self.used = used;
+        for slot in self.slots.values_mut() {
+            if slot.state == State::Taken {
+                slot.link.has_company(Some(used));
+            }
+        }
     }
 
     /// A slot says that it is ready for a process.

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
-use super::{Daemon, audit, lease::Why, leases::FORGET_TIME};
+use super::{
+    Daemon, audit,
+    lease::{Counted, Why},
+    leases::FORGET_TIME,
+};
 use crate::{
     cli::{
         heard::{Heard, answer, hear},
@@ -142,7 +146,11 @@ impl Daemon {
             return;
         };
         let (process, pid) = (lease.process, lease.who.pid);
-        let (cost, is_new) = lease.count(statistics);
+        let Counted {
+            cost,
+            is_new,
+            expected,
+        } = lease.count(statistics);
         self.cost += cost;
         // Its purse earns meanwhile.
         self.look_at_cpu(process, pid);
@@ -151,6 +159,7 @@ impl Daemon {
             process,
             cost,
             is_new,
+            expected,
         };
         self.scheduler.take(now, event);
     }
@@ -182,6 +191,7 @@ impl Daemon {
                         process,
                         cost,
                         is_new,
+                        expected: 0.0,
                     };
                     self.scheduler.take(now, event);
                 }

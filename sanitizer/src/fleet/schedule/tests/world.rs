@@ -16,6 +16,8 @@ pub const BEGINNING: Duration = Duration::from_millis(5);
 const LOOKS: u64 = 60;
 /// How likely something new comes of a lease in a step.
 const NEW: f64 = 0.4;
+/// New races that are to be expected of any build for each second of cost.
+pub const USUAL: f64 = 0.1;
 /// Seconds of a piece of the log.
 const PIECE: u64 = 60;
 
@@ -99,6 +101,8 @@ pub struct World {
     pub processors: u32,
     /// Leases that have ended: how long they have lasted, and why, where they were told to.
     pub ended: Vec<(Duration, Option<Reason>)>,
+    /// New races that are to be expected of builds for each second of cost, where that is not [`USUAL`].
+    pub yields: BTreeMap<u32, f64>,
     /// Leases at the same time since somebody has looked.
     pub most_leases: usize,
     now: Duration,
@@ -117,6 +121,7 @@ impl World {
             random: fastrand::Rng::with_seed(seed),
             processors,
             ended: Vec::new(),
+            yields: BTreeMap::new(),
             most_leases: 0,
             now: Duration::ZERO,
             processes: BTreeMap::new(),
@@ -259,6 +264,7 @@ impl World {
             process,
             cost: Duration::from_secs_f64(cost),
             is_new: self.random.f64() < NEW,
+            expected: cost * self.yields.get(&one.build.0).copied().unwrap_or(USUAL),
         };
         self.scheduler.take(now, event);
     }

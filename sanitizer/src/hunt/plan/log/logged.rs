@@ -74,6 +74,10 @@ impl<P: Planner, S: FnMut(Record)> Planner for Logged<P, S> {
         answer
     }
 
+    fn expected(&self) -> f64 {
+        self.planner.expected()
+    }
+
     fn gained(&mut self) -> Vec<(SiteId, Counts)> {
         self.planner.gained()
     }
