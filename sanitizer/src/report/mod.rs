@@ -64,7 +64,9 @@ pub use fingerprint::{Deduper, Place, fingerprint, variable};
 pub use github::GithubWriter;
 pub use hex::{Hex, digits};
 pub use html::HtmlWriter;
-pub use identity::{NoName, VERSION as IDENTITY_VERSION, check_all as check_names, identity};
+pub use identity::{
+    NoName, VERSION as IDENTITY_VERSION, check as check_name, check_all as check_names, identity,
+};
 pub use location::classify;
 pub use model::{
     Access, Excerpt, Identity, Location, LocationKind, Race, Role, SCHEMA, SourceLine, StackFrame,

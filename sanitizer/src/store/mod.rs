@@ -15,6 +15,7 @@ mod known;
 mod name;
 mod prune;
 mod races;
+mod receive;
 mod renew;
 mod state;
 #[cfg(test)]
@@ -36,7 +37,7 @@ use sqlx::SqliteConnection;
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
-pub use batch::{Batch, Caught, Counted, Seen, Whereabouts};
+pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
 use connect::{Kept, Schema};
 
 pub use connect::Access;
@@ -44,6 +45,7 @@ pub use error::StoreError;
 pub use name::Named;
 pub use prune::Pruned;
 pub use races::{Build, SeenIn, StoredRace};
+pub use receive::{Lost, Received, Sender, Stamp};
 pub use state::State;
 pub use time::{day, millis, millis_of, rfc3339};
 pub use triage::{Said, Saying};
@@ -64,6 +66,11 @@ const SCHEMA: Schema = Schema {
             3,
             "cgroups",
             include_str!("../../migrations/0003_cgroups.sql"),
+        ),
+        (
+            4,
+            "delivery",
+            include_str!("../../migrations/0004_delivery.sql"),
         ),
     ],
 };

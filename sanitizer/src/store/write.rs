@@ -26,20 +26,40 @@ impl Store {
         self.leave_moved();
         self.with(async |connection| {
             let mut all = begin(connection).await?;
-            let mut new = 0;
-            for caught in &batch.caught {
-                new += usize::from(put(&mut all, caught).await?);
-            }
-            for counted in &batch.counted {
-                count(&mut all, counted).await?;
-            }
-            for seen in &batch.builds {
-                see(&mut all, seen).await?;
-            }
+            let written = put_all(&mut all, batch).await?;
             all.commit().await?;
-            Ok(new)
+            Ok(written.records)
         })
     }
+}
+
+/// What was written of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    /// Records that were not there yet.
+    pub(super) records: usize,
+    /// Times that were counted of races that are not there.
+    pub(super) passed_over: u64,
+}
+
+/// Writes a batch.
+pub(super) async fn put_all(
+    connection: &mut SqliteConnection,
+    batch: &Batch,
+) -> sqlx::Result<Written> {
+    let mut written = Written::default();
+    for caught in &batch.caught {
+        written.records += usize::from(put(connection, caught).await?);
+    }
+    for counted in &batch.counted {
+        if !count(connection, counted).await? {
+            written.passed_over = written.passed_over.saturating_add(counted.times);
+        }
+    }
+    for seen in &batch.builds {
+        see(connection, seen).await?;
+    }
+    Ok(written)
 }
 
 /// A record as it is kept: whether a run knew it has nothing to do with the next one.
@@ -162,8 +182,8 @@ async fn see(connection: &mut SqliteConnection, seen: &Seen) -> sqlx::Result<()>
     Ok(())
 }
 
-/// A race of the store was caught; one that is not there (any more) is passed over.
-async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Result<()> {
+/// A race of the store was caught; one that is not there (any more) is passed over. Whether it is there.
+async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Result<bool> {
     let known = sqlx::query(
         "UPDATE race SET
              first_seen = CASE WHEN $2 < first_seen THEN $2 ELSE first_seen END,
@@ -175,7 +195,7 @@ async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Re
     .execute(&mut *connection)
     .await?;
     if known.rows_affected() == 0 {
-        return Ok(());
+        return Ok(false);
     }
     // It may have been pruned since, when it was watched without being told anew.
     sqlx::query(
@@ -201,5 +221,5 @@ async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Re
     .bind(MOST_TIMES)
     .execute(connection)
     .await?;
-    Ok(())
+    Ok(true)
 }
