@@ -32,13 +32,11 @@ use std::{
     time::Duration,
 };
 
-use sqlx::SqliteConnection;
-
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
 pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
-use connect::{Kept, Schema};
+use connect::{Connection, Kept, Schema};
 
 pub use connect::Access;
 pub use error::StoreError;
@@ -142,7 +140,7 @@ impl Store {
     /// Carries something out.
     fn with<T>(
         &mut self,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+        work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         let Self {
             path,

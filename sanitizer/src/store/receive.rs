@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use sqlx::SqliteConnection;
 
 use super::{
     Store,
     batch::Batch,
-    connect::begin,
+    connect::{Connection, begin},
     error::StoreError,
     write::{MOST_TIMES, put_all},
 };
@@ -165,7 +164,7 @@ fn host_of(batch: &Batch) -> &str {
 }
 
 /// A sender has a row from now on, which is ours until the transaction ends.
-async fn enroll(connection: &mut SqliteConnection, sender: &str, now: i64) -> sqlx::Result<()> {
+async fn enroll(connection: &mut Connection, sender: &str, now: i64) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO sender (id, host, first_seen, last_seen, highest, messages, lost_evidence, lost_repeats, lost_sightings, passed_over)
          VALUES ($1, '', $2, $2, 0, 0, 0, 0, 0, 0)
@@ -180,7 +179,7 @@ async fn enroll(connection: &mut SqliteConnection, sender: &str, now: i64) -> sq
 
 /// A message of this number has come; whether none had before.
 async fn take_number(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     sender: &str,
     number: i64,
 ) -> sqlx::Result<bool> {
@@ -218,7 +217,7 @@ async fn take_number(
 
 /// These numbers, if they are any, have not come; the lowest of too many gaps are forgotten.
 async fn leave_gap(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     sender: &str,
     low: i64,
     high: i64,
@@ -245,7 +244,7 @@ async fn leave_gap(
 
 /// Puts down what a message that was written says of its sender. Messages may come in another order: what was lost only grows.
 async fn note(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     stamp: &Stamp<'_>,
     host: &str,
     passed_over: u64,

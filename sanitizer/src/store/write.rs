@@ -1,12 +1,11 @@
 //! Putting races into the store.
 
 use sha2::{Digest as _, Sha256};
-use sqlx::SqliteConnection;
 
 use super::{
     Store,
     batch::{Batch, Caught, Counted, Seen},
-    connect::begin,
+    connect::{Connection, begin},
     error::StoreError,
     time::{hour, millis_of},
 };
@@ -44,7 +43,7 @@ pub(super) struct Written {
 
 /// Writes a batch.
 pub(super) async fn put_all(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     batch: &Batch,
 ) -> sqlx::Result<Written> {
     let mut written = Written::default();
@@ -77,7 +76,7 @@ pub(super) fn digest_of(record: &str) -> String {
 
 /// The race of a record, its issue and the pair of its instructions are there from now on, if they were not; it was caught at a time.
 pub(super) async fn put_names(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     race: &Race,
     at: i64,
 ) -> sqlx::Result<()> {
@@ -111,7 +110,7 @@ pub(super) async fn put_names(
 }
 
 /// Whether the record is a new one.
-async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result<bool> {
+async fn put(connection: &mut Connection, caught: &Caught) -> sqlx::Result<bool> {
     let race = &caught.race;
     let names = &race.identity;
     let at = millis_of(&race.time).ok_or_else(|| {
@@ -167,7 +166,7 @@ async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result
 }
 
 /// A build was watched.
-async fn see(connection: &mut SqliteConnection, seen: &Seen) -> sqlx::Result<()> {
+async fn see(connection: &mut Connection, seen: &Seen) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO build (id, exe, first_seen, last_seen) VALUES ($1, $2, $3, $3)
          ON CONFLICT (id) DO UPDATE SET
@@ -183,7 +182,7 @@ async fn see(connection: &mut SqliteConnection, seen: &Seen) -> sqlx::Result<()>
 }
 
 /// A race of the store was caught; one that is not there (any more) is passed over. Whether it is there.
-async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Result<bool> {
+async fn count(connection: &mut Connection, counted: &Counted) -> sqlx::Result<bool> {
     let known = sqlx::query(
         "UPDATE race SET
              first_seen = CASE WHEN $2 < first_seen THEN $2 ELSE first_seen END,
