@@ -1,9 +1,6 @@
 //! The races of the store, with what is known of each.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashMap, path::PathBuf};
 
 use super::{
     Store,
@@ -147,15 +144,16 @@ impl Store {
         let wanted = records
             .iter()
             .filter(|(of, _)| build.is_none_or(|build| of == build));
-        let races = wanted.map(|(_, record)| read(record, &self.path));
+        let place = self.database.place();
+        let races = wanted.map(|(_, record)| read(record, &place));
         races.collect()
     }
 }
 
 /// Reads a record back.
-fn read(record: &str, path: &Path) -> Result<Race, StoreError> {
+fn read(record: &str, place: &str) -> Result<Race, StoreError> {
     let wrong = |said: String| StoreError::Record {
-        path: path.to_owned(),
+        place: place.to_owned(),
         said,
     };
     let name = PathBuf::from("record");

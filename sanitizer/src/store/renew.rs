@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use super::{
     connect::{Connection, begin},
+    text::digest_of,
     triage::{said, take_down},
-    write::{digest_of, put_names},
+    write::put_names,
 };
 use crate::report::{IDENTITY_VERSION, Race, SCHEMA, identity, race_record};
 
