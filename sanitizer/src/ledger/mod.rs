@@ -11,18 +11,13 @@ mod recall;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
-
-use sqlx::SqliteConnection;
+use std::{path::Path, time::Duration};
 
 use crate::{
     hunt::memory::{Raced, Sites},
     store::{
-        Access, StoreError,
-        connect::{self, Kept, Schema},
+        Access, Address, StoreError,
+        connect::{Connection, Database, Schema},
     },
 };
 
@@ -61,9 +56,8 @@ pub struct Module {
 
 /// See the module.
 pub struct Ledger {
-    path: PathBuf,
     half_life: Duration,
-    connection: Kept,
+    database: Database,
 }
 
 impl Ledger {
@@ -72,16 +66,11 @@ impl Ledger {
     /// # Errors
     /// Says what is wrong with the file.
     pub fn open(path: &Path, half_life: Duration) -> Result<Self, StoreError> {
-        let (path, connection) = Self::connect(path)?;
+        let database = Database::open(&Address::of_file(path), Access::Create, &SCHEMA)?;
         Ok(Self {
-            path,
             half_life,
-            connection: Kept::new(connection),
+            database,
         })
-    }
-
-    fn connect(path: &Path) -> Result<(PathBuf, SqliteConnection), StoreError> {
-        connect::open(path, Access::Create, connect::PATIENCE, &SCHEMA)
     }
 
     /// How it forgets, at a time, ms since 1970.
@@ -93,13 +82,9 @@ impl Ledger {
     /// Carries something out; after a failure the file is opened again for the next call.
     fn with<T>(
         &mut self,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+        work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let Self {
-            path, connection, ..
-        } = self;
-        let open = || Ok(Self::connect(path)?.1);
-        connection.with(open, work, |error| StoreError::of(SCHEMA.what, path, error))
+        self.database.with(work)
     }
 }
 

@@ -1,6 +1,10 @@
 //! Forgetting what is old.
 
-use super::{Store, connect::begin, error::StoreError};
+use super::{
+    Store,
+    connect::{begin, shrink},
+    error::StoreError,
+};
 
 /// So much longer a sender of messages must have been silent before it is forgotten, milliseconds: what it sends again then would be taken twice.
 const LONGER: i64 = 30 * 86_400_000;
@@ -16,7 +20,7 @@ pub struct Pruned {
 
 impl Store {
     /// Forgets those of these races that were not caught since `before`, and builds without any that were not watched since then (milliseconds since 1970). What was said of an issue is forgotten with
-    /// its last race. The file gets smaller.
+    /// its last race. A file gets smaller.
     ///
     /// # Errors
     /// The store cannot be written to; nothing is forgotten then, unless it was only that there is no room for the copy by which the file gets smaller.
@@ -53,8 +57,8 @@ impl Store {
                 sqlx::query(sql).execute(&mut *all).await?;
             }
             let builds = sqlx::query(
-                "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT build FROM sighting)
-                 AND id NOT IN (SELECT build FROM evidence)",
+                "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT DISTINCT build FROM sighting)
+                 AND id NOT IN (SELECT DISTINCT build FROM evidence)",
             )
             .bind(before)
             .execute(&mut *all)
@@ -72,7 +76,7 @@ impl Store {
                 builds: builds.rows_affected(),
             })
         })?;
-        self.with(async |connection| sqlx::query("VACUUM").execute(connection).await)?;
+        self.with(async |connection| shrink(connection).await)?;
         Ok(pruned)
     }
 }

@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use sqlx::SqliteConnection;
 
 use super::{
     Store,
     batch::Batch,
-    connect::begin,
+    connect::{Connection, begin},
     error::StoreError,
     write::{MOST_TIMES, put_all},
 };
@@ -90,7 +89,7 @@ impl Store {
         batch: &Batch,
         now: i64,
     ) -> Result<Received, StoreError> {
-        self.leave_moved();
+        self.database.leave_moved();
         self.with(async |connection| {
             let mut all = begin(connection).await?;
             enroll(&mut all, stamp.sender, now).await?;
@@ -165,7 +164,7 @@ fn host_of(batch: &Batch) -> &str {
 }
 
 /// A sender has a row from now on, which is ours until the transaction ends.
-async fn enroll(connection: &mut SqliteConnection, sender: &str, now: i64) -> sqlx::Result<()> {
+async fn enroll(connection: &mut Connection, sender: &str, now: i64) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO sender (id, host, first_seen, last_seen, highest, messages, lost_evidence, lost_repeats, lost_sightings, passed_over)
          VALUES ($1, '', $2, $2, 0, 0, 0, 0, 0, 0)
@@ -179,11 +178,7 @@ async fn enroll(connection: &mut SqliteConnection, sender: &str, now: i64) -> sq
 }
 
 /// A message of this number has come; whether none had before.
-async fn take_number(
-    connection: &mut SqliteConnection,
-    sender: &str,
-    number: i64,
-) -> sqlx::Result<bool> {
+async fn take_number(connection: &mut Connection, sender: &str, number: i64) -> sqlx::Result<bool> {
     let highest: i64 = sqlx::query_scalar("SELECT highest FROM sender WHERE id = $1")
         .bind(sender)
         .fetch_one(&mut *connection)
@@ -218,7 +213,7 @@ async fn take_number(
 
 /// These numbers, if they are any, have not come; the lowest of too many gaps are forgotten.
 async fn leave_gap(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     sender: &str,
     low: i64,
     high: i64,
@@ -245,7 +240,7 @@ async fn leave_gap(
 
 /// Puts down what a message that was written says of its sender. Messages may come in another order: what was lost only grows.
 async fn note(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     stamp: &Stamp<'_>,
     host: &str,
     passed_over: u64,

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const HOUR: i64 = 3_600_000;
+pub(super) const HOURS_OF_DAY: i64 = 24;
 /// What is later than this has no date of four digits.
 const LATEST: i64 = 253_402_300_799_000;
 

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 
-use sqlx::SqliteConnection;
-
-use super::{Store, connect::begin, error::StoreError, verdict::Verdict};
+use super::{
+    Store,
+    connect::{Connection, begin},
+    error::StoreError,
+    verdict::Verdict,
+};
 
 /// What somebody says.
 #[derive(Clone, Debug)]
@@ -101,7 +104,7 @@ impl Store {
 }
 
 /// Adds what somebody has said.
-pub(super) async fn take_down(connection: &mut SqliteConnection, said: &Said) -> sqlx::Result<()> {
+pub(super) async fn take_down(connection: &mut Connection, said: &Said) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO triage (number, name, state, reason, owner, expires, who, said)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -120,7 +123,7 @@ pub(super) async fn take_down(connection: &mut SqliteConnection, said: &Said) ->
 }
 
 /// All that was said, the first first.
-pub(super) async fn said(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Said>> {
+pub(super) async fn said(connection: &mut Connection) -> sqlx::Result<Vec<Said>> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT number, name, state, reason, owner, expires, who, said FROM triage ORDER BY number",
     )
