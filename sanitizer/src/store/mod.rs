@@ -8,11 +8,14 @@
 //! (`descriptors::own_table`) must not have a store open that others have open as well.
 
 mod address;
+mod alias;
 mod batch;
 pub(crate) mod connect;
 mod error;
 mod known;
+mod log;
 mod name;
+mod number;
 mod prune;
 mod races;
 mod renew;
@@ -36,11 +39,13 @@ use sqlx::SqliteConnection;
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
+pub use alias::{Done, Merge, Speaker};
 pub use batch::{Batch, Caught, Counted, Seen, Whereabouts};
 use connect::{Kept, Schema};
 
 pub use connect::Access;
 pub use error::StoreError;
+pub use log::Entry;
 pub use name::Named;
 pub use prune::Pruned;
 pub use races::{Build, SeenIn, StoredRace};
@@ -64,6 +69,11 @@ const SCHEMA: Schema = Schema {
             3,
             "cgroups",
             include_str!("../../migrations/0003_cgroups.sql"),
+        ),
+        (
+            5,
+            "triage",
+            include_str!("../../migrations/0005_triage.sql"),
         ),
     ],
 };

@@ -1,8 +1,10 @@
 //! Tests of the store on real files.
 
+mod alias;
 mod known;
 mod renew;
 mod robust;
+mod triage;
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -61,7 +63,7 @@ fn saying(name: &str, state: Verdict, expires: Option<i64>) -> Saying {
         name: name.to_owned(),
         state,
         reason: "why".to_owned(),
-        owner: "me".to_owned(),
+        owner: Some("me".to_owned()),
         expires,
         who: "root".to_owned(),
     }
