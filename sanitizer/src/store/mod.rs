@@ -8,12 +8,15 @@
 //! (`descriptors::own_table`) must not have a store open that others have open as well.
 
 mod address;
+mod alias;
 mod batch;
 pub(crate) mod connect;
 mod engine;
 mod error;
 mod known;
+mod log;
 mod name;
+mod number;
 mod prune;
 mod races;
 mod receive;
@@ -34,10 +37,12 @@ use std::time::Duration;
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
+pub use alias::{Done, Merge, Speaker};
 pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
 use connect::{Connection, Database, Schema};
 
 pub use error::StoreError;
+pub use log::Entry;
 pub use name::Named;
 pub use prune::Pruned;
 pub use races::{Build, SeenIn, StoredRace};
@@ -68,6 +73,11 @@ const SCHEMA: Schema = Schema {
             4,
             "delivery",
             include_str!("../../migrations/0004_delivery.sql"),
+        ),
+        (
+            5,
+            "triage",
+            include_str!("../../migrations/0005_triage.sql"),
         ),
     ],
 };

@@ -14,6 +14,7 @@ macro_rules! also_with_postgres {
     };
 }
 
+mod alias;
 mod known;
 mod many;
 mod postgres;
@@ -21,6 +22,7 @@ mod renew;
 mod robust;
 mod roll_up;
 mod server;
+mod triage;
 
 also_with_postgres!(
     what_is_put_in_comes_back,
@@ -112,7 +114,7 @@ fn saying(name: &str, state: Verdict, expires: Option<i64>) -> Saying {
         name: name.to_owned(),
         state,
         reason: "why".to_owned(),
-        owner: "me".to_owned(),
+        owner: Some("me".to_owned()),
         expires,
         who: "root".to_owned(),
     }

@@ -99,6 +99,47 @@ fn races_are_named_anew() {
     }
 }
 
+/// Check that what was merged under names of another rule is merged under today's.
+#[test]
+fn merged_races_are_named_anew() {
+    let (_folder, address) = scratch();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let [first, second] = ["hits", "total"].map(|variable| race(variable, "aa11", 0));
+    let ids = [&first, &second].map(|race| &*race.identity.race);
+    store.write(&caught(&[&first, &second])).unwrap();
+    store
+        .merge(ids[0], ids[1], &Speaker::default(), start())
+        .unwrap();
+    store
+        .triage(&saying(ids[1], Verdict::Benign, None), start())
+        .unwrap();
+    let log = store.log(None).unwrap();
+    // As if the names had been others until now.
+    execute(
+        &mut store.database,
+        "PRAGMA foreign_keys = OFF;
+         UPDATE race SET id = 'r2' || substr(id, 3);
+         UPDATE sighting SET race = 'r2' || substr(race, 3);
+         UPDATE pair SET race = 'r2' || substr(race, 3);
+         UPDATE evidence SET race = 'r2' || substr(race, 3);
+         UPDATE triage SET name = 'r2' || substr(name, 3);
+         UPDATE alias SET name = 'r2' || substr(name, 3), target = 'r2' || substr(target, 3);
+         UPDATE naming SET version = 2;",
+    );
+    drop(store);
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    assert_eq!(store.log(None).unwrap(), log);
+    let races = store.races(start()).unwrap();
+    let [race] = &races[..] else {
+        panic!("{races:?}");
+    };
+    assert_eq!(
+        (&*race.id, &race.merged[..]),
+        (ids[1], &[ids[0].to_owned()][..])
+    );
+    assert_eq!((race.times, race.state), (2, State::Benign));
+}
+
 /// Check that a race whose records cannot be read stays as it is.
 #[test]
 fn unreadable_races_stay() {
