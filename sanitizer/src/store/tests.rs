@@ -18,6 +18,7 @@ mod alias;
 mod known;
 mod many;
 mod postgres;
+mod receive;
 mod renew;
 mod robust;
 mod roll_up;

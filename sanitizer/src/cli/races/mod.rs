@@ -3,12 +3,14 @@
 mod choice;
 mod diff;
 mod export;
+mod hosts;
 mod import;
 mod json;
 mod list;
 mod log;
 mod merge;
 mod prune;
+mod serve;
 mod show;
 mod speaker;
 mod suppress;
@@ -57,6 +59,10 @@ pub enum RacesCommand {
     Import(import::ImportArgs),
     /// Forget old races.
     Prune(prune::PruneArgs),
+    /// Take the races of other machines into the store.
+    Serve(serve::ServeArgs),
+    /// List the machines that have sent races.
+    Hosts(hosts::HostsArgs),
 }
 
 /// The store that all commands are about.
@@ -98,5 +104,7 @@ pub fn run(args: &RacesArgs) -> anyhow::Result<ExitCode> {
         RacesCommand::Symbolize(args) => symbolize::run(args),
         RacesCommand::Import(args) => import::run(args),
         RacesCommand::Prune(args) => prune::run(args),
+        RacesCommand::Serve(args) => serve::run(args),
+        RacesCommand::Hosts(args) => hosts::run(args),
     }
 }
