@@ -10,6 +10,15 @@ use proptest::{
 
 use super::*;
 
+also_with_postgres!(
+    nothing_is_lost,
+    what_is_caught_by_an_old_name,
+    issues_are_merged,
+    what_cannot_be_merged,
+    beginnings_that_mean_one_race,
+    merged_races_are_forgotten_together,
+);
+
 fn root() -> Speaker {
     Speaker {
         who: "root".to_owned(),

@@ -14,6 +14,7 @@ const FIRST: Schema = Schema {
 
 also_with_postgres!(
     races_are_named_anew,
+    merged_races_are_named_anew,
     unreadable_races_stay,
     what_was_said_stays_with_unreadable_races,
     races_of_a_newer_rule,
@@ -114,19 +115,23 @@ fn merged_races_are_named_anew() {
         .triage(&saying(ids[1], Verdict::Benign, None), start())
         .unwrap();
     let log = store.log(None).unwrap();
-    // As if the names had been others until now.
-    execute(
-        &mut store.database,
-        "PRAGMA foreign_keys = OFF;
-         UPDATE race SET id = 'r2' || substr(id, 3);
-         UPDATE sighting SET race = 'r2' || substr(race, 3);
-         UPDATE pair SET race = 'r2' || substr(race, 3);
-         UPDATE evidence SET race = 'r2' || substr(race, 3);
-         UPDATE triage SET name = 'r2' || substr(name, 3);
-         UPDATE alias SET name = 'r2' || substr(name, 3), target = 'r2' || substr(target, 3);
-         UPDATE naming SET version = 2;",
-    );
     drop(store);
+    // As if the names had been others until now.
+    let mut database = Database::open(&address, Access::Existing, &SCHEMA).unwrap();
+    for sql in [
+        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen)
+             SELECT 'r2' || substr(id, 3), issue, variable, places, first_seen, last_seen FROM race",
+        "UPDATE sighting SET race = 'r2' || substr(race, 3)",
+        "UPDATE pair SET race = 'r2' || substr(race, 3)",
+        "UPDATE evidence SET race = 'r2' || substr(race, 3)",
+        "DELETE FROM race WHERE id LIKE 'r3%'",
+        "UPDATE triage SET name = 'r2' || substr(name, 3)",
+        "UPDATE alias SET name = 'r2' || substr(name, 3), target = 'r2' || substr(target, 3)",
+        "UPDATE naming SET version = 2",
+    ] {
+        execute(&mut database, sql);
+    }
+    drop(database);
     let mut store = Store::open(&address, Access::Existing).unwrap();
     assert_eq!(store.log(None).unwrap(), log);
     let races = store.races(start()).unwrap();

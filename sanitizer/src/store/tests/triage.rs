@@ -2,6 +2,8 @@
 
 use super::*;
 
+also_with_postgres!(states_over_time, owners_stay);
+
 /// What happens to a race on a day.
 enum Event {
     /// It is caught in this build.
