@@ -109,7 +109,7 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
     let last = bytes.chunks(1 << 16).count().saturating_sub(1);
     for (index, block) in bytes.chunks(1 << 16).enumerate() {
-        let header = u32::try_from(block.len()).unwrap() << 3 | u32::from(index == last);
+        let header = (u32::try_from(block.len()).unwrap() << 3) | u32::from(index == last);
         frame.extend_from_slice(&header.to_le_bytes()[..3]);
         frame.extend_from_slice(block);
     }
@@ -260,7 +260,7 @@ fn a_collector_goes_on() {
     // A megabyte of runs: each block of four bytes is 128 KiB.
     let mut bomb = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
     for _ in 0..200 {
-        bomb.extend_from_slice(&((1u32 << 17 << 3 | 0b010).to_le_bytes()[..3]));
+        bomb.extend_from_slice(&(((1u32 << 17 << 3) | 0b010).to_le_bytes()[..3]));
         bomb.push(b' ');
     }
     bomb.extend_from_slice(&[1, 0, 0]);
