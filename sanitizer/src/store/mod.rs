@@ -47,9 +47,11 @@ pub use prune::Pruned;
 pub use races::{Build, SeenIn, StoredRace};
 pub use receive::{Lost, Received, Sender, Stamp};
 pub use state::State;
+pub(crate) use time::hour;
 pub use time::{day, millis, millis_of, rfc3339};
 pub use triage::{Said, Saying};
 pub use verdict::Verdict;
+pub(crate) use write::digest_of;
 
 /// What has been released is never changed.
 const SCHEMA: Schema = Schema {
@@ -86,7 +88,7 @@ pub struct Store {
 }
 
 /// Device and inode of the file of a name.
-fn file_of(path: &Path) -> Option<(u64, u64)> {
+pub(crate) fn file_of(path: &Path) -> Option<(u64, u64)> {
     let about = fs::symlink_metadata(path).ok()?;
     Some((about.dev(), about.ino()))
 }

@@ -70,7 +70,7 @@ fn record(caught: &Caught) -> sqlx::Result<String> {
 }
 
 /// What a record is called.
-pub(super) fn digest_of(record: &str) -> String {
+pub(crate) fn digest_of(record: &str) -> String {
     let digest = Sha256::digest(record);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,0 +1,110 @@
+//! What was found on a machine, kept until a collector has taken it.
+//!
+//! Whoever has found something hands it over ([`Agent`], in the daemon, to the agent, which has an [`Outbox`]); it is on the disk before that is answered. A thread of the agent ([`Shared::send`]) puts what is there into messages and sends one after
+//! the other to the [`Collector`]. A message has a number that no other one of this outbox ever had or will have; it is sent until it is taken, and is the same each time. So what is sent
+//! twice is known again by sender and number, and what is missing by a gap.
+//!
+//! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`]) and told with each message: first repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
+//! (`sanitizer/migrations/outbox`), of which all statements are written such that whoever is killed at any instant has done all of it or nothing.
+
+mod bound;
+mod collector;
+mod destination;
+mod figures;
+mod handing;
+mod item;
+mod items;
+mod pauses;
+mod seal;
+mod send;
+mod settle;
+mod shared;
+mod state;
+mod take;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use sqlx::SqliteConnection;
+
+use crate::store::{
+    Access, StoreError,
+    connect::{self, Kept, Schema},
+    file_of,
+};
+
+pub use collector::{Collector, CollectorError};
+pub use destination::Destination;
+pub use figures::Figures;
+pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, VERSION, ask};
+pub use pauses::Timing;
+pub use seal::Sealed;
+pub use shared::Shared;
+
+/// What has been released is never changed.
+const SCHEMA: Schema = Schema {
+    what: "outbox",
+    application: i64::from_be_bytes(*b"\0\0\0\0gwpo"),
+    migrations: &[(
+        1,
+        "outbox",
+        include_str!("../../migrations/outbox/0001_outbox.sql"),
+    )],
+};
+
+/// See the module.
+pub struct Outbox {
+    path: PathBuf,
+    connection: Kept,
+    /// Device and inode of the file that is open.
+    file: Option<(u64, u64)>,
+    /// Bytes that are kept.
+    most: u64,
+}
+
+impl Outbox {
+    /// Opens an outbox that keeps so many bytes, or makes one.
+    ///
+    /// # Errors
+    /// Says what is wrong with the file.
+    pub fn open(path: &Path, most: u64) -> Result<Self, StoreError> {
+        let (path, connection) = connect(path)?;
+        Ok(Self {
+            file: file_of(&path),
+            path,
+            connection: Kept::new(connection),
+            most,
+        })
+    }
+
+    /// Carries something out; after a failure the file is opened again for the next call.
+    fn with<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+    ) -> Result<T, StoreError> {
+        let Self {
+            path,
+            connection,
+            file,
+            ..
+        } = self;
+        if connection.is_open() && file_of(path) != *file {
+            tracing::warn!(
+                "the outbox {} was moved away or deleted; what comes from now on is kept in a new one",
+                path.display()
+            );
+            connection.close();
+        }
+        let open = || {
+            let connection = connect(path)?.1;
+            *file = file_of(path);
+            Ok(connection)
+        };
+        connection.with(open, work, |error| StoreError::of(SCHEMA.what, path, error))
+    }
+}
+
+fn connect(path: &Path) -> Result<(PathBuf, SqliteConnection), StoreError> {
+    connect::open(path, Access::Create, connect::PATIENCE, &SCHEMA)
+}
