@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! cli      run, attach, inspect, doctor, races, fleet: arguments in, exit code out
+//! outbox   what is kept until a collector has taken it, and sending it
 //! delivery  what hosts send to a common store: messages, and the thread that writes them
 //! fleet    many processes of one machine: which are watched, when, and out of whose purse (pure)
 //! ledger   what was learned of programs, from one run to the next: where to look first
@@ -12,6 +13,7 @@
 //! reader   processes that read files for others: some without rights for symbols and headers, one that waits for file systems
 //! store    races that are kept from one run to the next
 //! debuginfod  debug files from servers
+//! http     clients of servers: whom to believe, how long to wait
 //! report   the race model and its forms: text, json
 //! symbols  unwinding of stack snapshots, functions, lines, inlining
 //! verdict  two accesses in, race or reason-why-not out (pure)
@@ -29,11 +31,13 @@ pub mod cli;
 pub mod debuginfod;
 pub mod delivery;
 pub mod fleet;
+pub mod http;
 pub mod hunt;
 pub mod image;
 pub mod insn;
 pub mod kernel;
 pub mod ledger;
+pub mod outbox;
 pub mod pcmeta;
 pub mod reader;
 pub mod report;

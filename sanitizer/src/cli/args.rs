@@ -11,7 +11,10 @@ use super::form::Format;
 use super::messages::of_arguments;
 use super::wanted::Wanted;
 
-pub use fleet::{ConfigArg, FleetArgs, FleetCommand, IgnoreArgs, LogForm, PauseArgs, StatusArgs};
+pub use fleet::{
+    AgentArgs, AgentCommand, AgentStatusArgs, ConfigArg, FleetArgs, FleetCommand, IgnoreArgs,
+    LogForm, PauseArgs, StatusArgs,
+};
 pub use watch::{KnownRaces, Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo};
 
 /// Catches data races of programs in production in the act, and explains them.

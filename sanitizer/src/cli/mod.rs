@@ -97,9 +97,11 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Suppress(args) => suppress::run(args),
         Command::Races(args) => races::run(args),
         Command::Fleet(args) => {
-            if args.is_daemon() {
+            if let Some(verbose) = args.verbosity() {
                 keep_private();
-                log_to_stderr(false, args.verbose);
+                log_to_stderr(false, verbose);
+            }
+            if args.is_daemon() {
                 check_filter()?;
                 enough_files()?;
             }

@@ -5,6 +5,7 @@ mod beforehand;
 mod closing;
 mod coverage_file;
 mod fate;
+mod keeps;
 mod places;
 mod progress;
 mod report_file;

@@ -10,11 +10,13 @@ use ureq::Agent;
 use super::{
     cache::{Cache, Kept, Place},
     download::{Failure, agent, download},
-    server::Server,
     settings::Settings,
     waiting::Shared,
 };
-use crate::symbols::{build_id_of, hexadecimal};
+use crate::{
+    http::Server,
+    symbols::{build_id_of, hexadecimal},
+};
 
 /// A server that has not answered, or not in time, is let alone for so long.
 const LET_ALONE: Duration = Duration::from_secs(300);
@@ -139,7 +141,7 @@ impl Asker {
             shared.writes(Some(partial.unfinished().clone()));
             Ok(partial)
         };
-        let url = server.debug_file(&hexadecimal(build_id));
+        let url = server.at(&debug_file(build_id));
         let agent = self.agent.get_or_insert_with(|| agent(&self.settings));
         let mut shown = Instant::now();
         let progress = &mut |came: u64, size: Option<u64>| {
@@ -169,4 +171,9 @@ impl Asker {
             Err(error) => Err(Failure::Foreign(error.to_string())),
         }
     }
+}
+
+/// Where servers have the debug file of a build id.
+pub(super) fn debug_file(build_id: &[u8]) -> String {
+    format!("buildid/{}/debuginfo", hexadecimal(build_id))
 }

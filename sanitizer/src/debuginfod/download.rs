@@ -3,17 +3,13 @@
 use std::{
     fmt,
     io::{self, Read as _},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use rustls::crypto::ring::default_provider;
-use ureq::{
-    Agent, Timeout,
-    tls::{RootCerts, TlsConfig, TlsProvider},
-};
+use ureq::{Agent, Timeout};
 
 use super::{cache::Partial, settings::Settings};
+use crate::http::{Patience, Trust, client};
 
 /// Bytes that are taken at a time.
 const PIECE: usize = 1 << 16;
@@ -100,22 +96,14 @@ impl fmt::Display for Failure {
 
 /// An agent for servers, by the settings' limits.
 pub(super) fn agent(settings: &Settings) -> Agent {
-    let tls = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .root_certs(RootCerts::PlatformVerifier)
-        .unversioned_rustls_crypto_provider(Arc::new(default_provider()));
-    Agent::config_builder()
-        .tls_config(tls.build())
-        .user_agent(concat!("gwp-race/", env!("CARGO_PKG_VERSION")))
-        .http_status_as_error(false)
-        // A server may be anybody's, and this process reach what others do not: only what the user has named is asked.
-        .max_redirects(0)
-        .timeout_resolve(settings.answer)
-        .timeout_connect(settings.answer)
-        .timeout_recv_response(settings.answer)
-        .timeout_per_read(settings.answer)
-        .build()
-        .into()
+    let patience = Patience {
+        resolve: settings.answer,
+        connect: settings.answer,
+        answer: settings.answer,
+        read: settings.answer,
+        ..Patience::default()
+    };
+    client(None, &Trust::default(), patience)
 }
 
 /// Writes the debug file of a build id that a server has to what is begun once it comes. `until`: when it has to be there; `progress` is told how many bytes have come,

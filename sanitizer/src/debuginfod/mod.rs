@@ -8,7 +8,6 @@ mod asker;
 mod cache;
 mod download;
 mod fetcher;
-mod server;
 mod settings;
 #[cfg(test)]
 mod tests;

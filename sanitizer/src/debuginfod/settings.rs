@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use super::server::Server;
+use crate::http::Server;
 
 /// How long a server may take to answer, or to go on.
 const ANSWER: Duration = Duration::from_secs(10);

@@ -14,11 +14,11 @@ use std::{
 
 use super::{
     Fetcher, Settings,
-    asker::Asker,
+    asker::{Asker, debug_file},
     cache::{Cache, CacheError, Kept, Place},
-    server::Server,
     waiting::{Outcome, Shared},
 };
+use crate::http::Server;
 
 mod cache;
 
@@ -138,7 +138,7 @@ fn secrets_of_addresses_are_not_told() {
     let server = Server::new("https://host:81/token/").unwrap();
     assert_eq!(server.name, "https://host:81");
     assert_eq!(
-        server.debug_file("ab"),
+        server.at(&debug_file(&[0xab])),
         "https://host:81/token/buildid/ab/debuginfo"
     );
     let urls = "ima:ignore https://user:token@host https://[token token@host https://a/token";

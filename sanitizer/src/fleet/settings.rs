@@ -16,6 +16,9 @@ pub const PRESSURE: RangeInclusive<f64> = 0.05..=1.0;
 /// What all of gwp-race may take of the machine's memory, bytes: it takes about half of the least without watching anybody.
 pub const MEMORY: RangeInclusive<u64> = 64 << 20..=16 << 30;
 
+/// What the agent may keep of what is not sent yet, bytes.
+pub const SPOOL: RangeInclusive<u64> = 4 << 20..=16 << 30;
+
 /// What may be spent; 1 is all of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
@@ -36,6 +39,8 @@ pub struct Settings {
     pub leases: usize,
     /// Nobody is watched any more while all of gwp-race takes more memory than this, bytes.
     pub memory: u64,
+    /// What the agent keeps of what is not sent yet, bytes.
+    pub spool: u64,
     /// Above it nobody is watched.
     pub pressure: Pressure,
     /// Another tool that takes breakpoints gets all of them for a while.
@@ -56,6 +61,7 @@ impl Default for Settings {
             },
             leases: 4,
             memory: 150 << 20,
+            spool: 64 << 20,
             pressure: HIGH,
             yields_breakpoints: true,
             values: false,

@@ -5,6 +5,7 @@
 //! and what stands there is opened by that descriptor, if it is a regular file: that very one, without waiting for whoever holds a lease on it (`O_NONBLOCK`).
 //! Names that watched programs choose are [`foreign`](super::foreign).
 
+mod readers;
 mod writers;
 
 use std::{
@@ -27,6 +28,7 @@ use nix::{
     sys::stat::Mode,
 };
 
+pub use readers::ReadersError;
 pub use writers::WritersError;
 
 /// The device that is `/dev/null`, by `Documentation/admin-guide/devices.txt`.

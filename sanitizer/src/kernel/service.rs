@@ -1,12 +1,30 @@
 //! What a service manager tells and asks of the process that it has started, where that is this one and the program is its child:
 //! variables with that process's number (`sd_listen_fds(3)`, `sd_watchdog_enabled(3)`, `systemd.exec(5)`), and by what it has ended.
 
-use std::{mem::MaybeUninit, os::unix::ffi::OsStrExt as _};
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::{
+        fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, RawFd},
+        unix::{ffi::OsStrExt as _, net::UnixListener},
+    },
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+};
+
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sys::socket::{UnixAddr, getsockname, getsockopt, sockopt::AcceptConn},
+};
 
 /// The first process of a service finds its own number here, and whoever finds another one is not meant.
-const NAMES: [&str; 3] = ["LISTEN_PID", "WATCHDOG_PID", MAIN];
+const NAMES: [&str; 3] = [LISTENER, "WATCHDOG_PID", MAIN];
 /// This one all services of systemd have.
 const MAIN: &str = "SYSTEMD_EXEC_PID";
+/// Who is meant by a service manager that passes sockets (sd_listen_fds(3)), and how many these are.
+const LISTENER: &str = "LISTEN_PID";
+const LISTENED: &str = "LISTEN_FDS";
+/// The number of the first one (`SD_LISTEN_FDS_START`).
+const FIRST: RawFd = 3;
 /// What a name has behind it where the process is named once more, by the inode of its pidfd.
 const BY_INODE: &str = "FDID";
 
@@ -36,6 +54,42 @@ pub fn renamed(environment: &[Vec<u8>], from: u32, to: u32) -> Option<Vec<Vec<u8
         None => string.clone(),
     });
     Some(renamed.collect())
+}
+
+/// The socket by which a service manager has others come to this process (systemd.socket(5)); none where none was passed, or it was taken already.
+///
+/// # Errors
+/// Several were passed, or something else.
+pub fn listener() -> io::Result<Option<UnixListener>> {
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    let said = |name| std::env::var(name).ok();
+    let passed = passed(said(LISTENER), said(LISTENED), std::process::id());
+    if passed > 1 {
+        let what = format!(
+            "the service manager passes {passed} sockets; write one ListenStream= into the unit"
+        );
+        return Err(io::Error::other(what));
+    }
+    if passed == 0 || IS_TAKEN.swap(true, SeqCst) {
+        return Ok(None);
+    }
+    // SAFETY: the number is only asked about, and where nothing is open there the calls fail.
+    let first = unsafe { BorrowedFd::borrow_raw(FIRST) };
+    let listens = getsockopt(&first, AcceptConn)?;
+    if !listens || getsockname::<UnixAddr>(first.as_raw_fd()).is_err() {
+        let what = "the service manager passes something else than a socket that listens; write ListenStream=/PATH into the unit";
+        return Err(io::Error::other(what));
+    }
+    fcntl(first, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    // SAFETY: it was passed to this process, which has not opened such a one itself yet, and nobody else takes it.
+    Ok(Some(unsafe { UnixListener::from_raw_fd(FIRST) }))
+}
+
+/// How many sockets are passed to this process.
+fn passed(meant: Option<String>, count: Option<String>, this: u32) -> u32 {
+    let is_meant = meant.is_some_and(|meant| meant == this.to_string());
+    let count = count.and_then(|count| count.parse().ok());
+    count.filter(|_| is_meant).unwrap_or_default()
 }
 
 /// The environment of this process.
@@ -76,6 +130,25 @@ mod tests {
 
     fn strings(strings: &[&str]) -> Vec<Vec<u8>> {
         strings.iter().map(|s| s.as_bytes().to_vec()).collect()
+    }
+
+    /// Check that sockets are passed to the process that is meant, and that nonsense passes none.
+    #[test]
+    fn sockets_that_are_passed() {
+        let passed =
+            |meant: &str, count: &str| passed(Some(meant.to_owned()), Some(count.to_owned()), 12);
+        assert_eq!(passed("12", "1"), 1);
+        assert_eq!(passed("12", "2"), 2);
+        for (meant, count) in [
+            ("13", "1"),
+            ("", "1"),
+            ("12", ""),
+            ("12", "-1"),
+            ("12", "x"),
+        ] {
+            assert_eq!(passed(meant, count), 0, "{meant} {count}");
+        }
+        assert_eq!(super::passed(None, None, 12), 0);
     }
 
     /// Check that the program is meant where its parent was, by its number alone, and that whoever else is meant stays so.

@@ -8,7 +8,7 @@ const MOST_OF_KEY: usize = 400;
 const KEPT_OF_KEY: usize = 300;
 
 /// What a record is called.
-pub(super) fn digest_of(record: &str) -> String {
+pub(crate) fn digest_of(record: &str) -> String {
     let digest = Sha256::digest(record);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

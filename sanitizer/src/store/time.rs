@@ -41,7 +41,7 @@ pub fn day(millis: i64) -> String {
 }
 
 /// The hour, counted from 1970.
-pub(super) const fn hour(millis: i64) -> i64 {
+pub(crate) const fn hour(millis: i64) -> i64 {
     millis.div_euclid(HOUR)
 }
 

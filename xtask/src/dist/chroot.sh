@@ -42,9 +42,10 @@ stored() {
 
 inside apt-get install --yes /tmp/gwp-race.deb
 inside gwp-race --version
-unit=gwp-race-fleet.service
-[ -f "$root/usr/lib/systemd/system/$unit" ] || fail "there is no unit"
-[ -z "$(inside find /etc/systemd -name $unit)" ] || fail "the unit is enabled, which nobody has asked for"
+for unit in gwp-race-fleet.service gwp-race-agent.service gwp-race-agent.socket; do
+    [ -f "$root/usr/lib/systemd/system/$unit" ] || fail "there is no unit $unit"
+    [ -z "$(inside find /etc/systemd -name $unit)" ] || fail "the unit $unit is enabled, which nobody has asked for"
+done
 inside gwp-race doctor || fail "doctor has found problems"
 inside man --path gwp-race-run > /dev/null || fail "there is no manual page"
 [ "$(inside stat -c '%a %U %G' /var/lib/gwp-race)" = "700 root root" ] || fail "the folder for stores is not root's alone"

@@ -1,41 +1,58 @@
-//! The unit by which systemd starts the daemon, as systemd-analyze(1) judges it: whether it is one, and how exposed the machine is to it.
+//! The units by which systemd starts daemon and agent, as systemd-analyze(1) judges them: whether they are some, and how exposed the machine is to them.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result};
 
 use super::folder;
 use crate::{paths, steps::step};
 
-/// The unit.
-const UNIT: &str = "sanitizer/debian/gwp-race-fleet.service";
-/// Where its program is on the machine of whoever installs the package.
+/// The folder of the units.
+const FOLDER: &str = "sanitizer/debian";
+/// Those that start something.
+const SERVICES: [&str; 2] = ["gwp-race-fleet.service", "gwp-race-agent.service"];
+/// Those by which others come to it.
+const SOCKETS: [&str; 1] = ["gwp-race-agent.socket"];
+/// Where their program is on the machine of whoever installs the package.
 const PROGRAM: &str = "/usr/bin/gwp-race";
-/// How exposed it may be, in tenths, as systemd counts it: from 50 on that is "medium".
+/// How exposed a machine may be, in tenths, as systemd counts it: from 50 on that is "medium".
 const EXPOSURE: u32 = 30;
 
 /// Fails where systemd has anything to complain of. Where its tool is not installed nobody looks, which is told.
 pub fn check(program: &Path) -> Result<()> {
     let Some(analyze) = paths::find_program("systemd-analyze") else {
-        println!("    there is no systemd-analyze here: nobody looks at {UNIT}");
+        println!("    there is no systemd-analyze here: nobody looks at the units in {FOLDER}");
         return Ok(());
     };
-    let unit = paths::root().join(UNIT);
-    let text = fs::read_to_string(&unit).with_context(|| format!("reading {UNIT}"))?;
-    // It asks whether the program is there.
-    let here = folder().join("gwp-race-fleet.service");
-    fs::write(&here, text.replace(PROGRAM, &program.to_string_lossy()))
-        .with_context(|| format!("writing {}", here.display()))?;
+    let put = |unit: &str| -> Result<PathBuf> {
+        let from = paths::root().join(FOLDER).join(unit);
+        let text = fs::read_to_string(&from).with_context(|| format!("reading {unit}"))?;
+        let here = folder().join(unit);
+        // It asks whether the program is there.
+        fs::write(&here, text.replace(PROGRAM, &program.to_string_lossy()))
+            .with_context(|| format!("writing {}", here.display()))?;
+        Ok(here)
+    };
+    let services = SERVICES.map(put).into_iter().collect::<Result<Vec<_>>>()?;
+    let sockets = SOCKETS.map(put).into_iter().collect::<Result<Vec<_>>>()?;
     let mut verify = Command::new(&analyze);
     verify
         .args(["verify", "--man=no", "--recursive-errors=no"])
-        .arg(&here);
+        .args(&services)
+        .args(&sockets);
     step("systemd-analyze verify", &mut verify)?;
     let mut security = Command::new(&analyze);
     security
         .args(["security", "--no-pager", "--offline=yes"])
         .arg(format!("--threshold={EXPOSURE}"))
-        .arg(&here);
+        .args(&services);
     step("systemd-analyze security", &mut security)?;
-    fs::remove_file(&here).with_context(|| format!("removing {}", here.display()))
+    for unit in services.iter().chain(&sockets) {
+        fs::remove_file(unit).with_context(|| format!("removing {}", unit.display()))?;
+    }
+    Ok(())
 }

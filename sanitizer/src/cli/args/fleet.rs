@@ -40,6 +40,7 @@ The file, with what holds where it says nothing (rules: none):
   memory = \"150MiB\"             # for all of gwp-race: above it nobody is watched anew
   cpu_pressure = \"80%\"         # above it nobody is watched: some of /proc/pressure/cpu, in ten seconds
   memory_pressure = \"10%\"
+  spool = \"64MiB\"               # what the agent keeps of what is not sent yet
   breakpoints = \"yield\"         # to another tool that takes some; \"share\": who is second is refused
   [learn]
   ledger = \"/var/lib/gwp-race/ledger.db\" # in the folder of the store; none: nothing is kept
@@ -48,6 +49,8 @@ The file, with what holds where it says nothing (rules: none):
   values = false                # reports tell the bytes that were watched
   [export]
   store = \"sqlite:/var/lib/gwp-race/races.db\"
+  agent = \"/run/gwp-race/agent.sock\" # races go to the agent there as well (default: to none)
+  [agent]                       # gwp-race fleet agent --help
   [control]
   socket = \"/run/gwp-race/fleet.sock\"
   pause = \"/run/gwp-race/pause\" # while there is such a file, nobody is watched
@@ -100,6 +103,20 @@ impl FleetArgs {
     pub const fn is_daemon(&self) -> bool {
         !self.check && !self.dry_run && self.command.is_none()
     }
+
+    /// How much is said by whatever goes on until it is told to end; nothing where something is asked or told once.
+    #[must_use]
+    pub const fn verbosity(&self) -> Option<u8> {
+        match &self.command {
+            Some(FleetCommand::Agent(AgentArgs {
+                command: None,
+                verbose,
+                ..
+            })) => Some(*verbose),
+            _ if self.is_daemon() => Some(self.verbose),
+            _ => None,
+        }
+    }
 }
 
 /// The configuration.
@@ -134,6 +151,80 @@ pub enum FleetCommand {
     Resume(ConfigArg),
     /// Let a process alone as long as it lives
     Ignore(IgnoreArgs),
+    /// Send what the daemon finds to a collector
+    Agent(AgentArgs),
+}
+
+/// Send what the daemon finds to a collector
+///
+/// A process that needs no rights: the daemon, which has no network, hands over to it what it finds, by a socket. It is on the disk before that is answered, and stays there until the collector has taken it, whatever ends or is away meanwhile. What
+/// is kept is bounded (spool of [limits]): beyond that what is worth least is dropped, counted, and told to the collector. SIGTERM and SIGINT end it; nothing is lost by that, nor by any other end.
+///
+/// It listens to the socket that systemd passes to it, or to the one that --socket or the configuration names. Root and its own user may hand something over.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "gwp-race fleet agent [OPTIONS] [COMMAND]",
+    after_long_help = "Examples:
+  sudo systemctl enable --now gwp-race-agent.socket
+  gwp-race fleet agent --config fleet.toml --socket ./agent.sock
+  sudo gwp-race fleet agent status
+
+In the configuration, with what holds where it says nothing (collector, token, ca, certificate, key: none):
+  [export]
+  agent = \"/run/gwp-race/agent.sock\"             # the daemon hands over what it finds there
+  [agent]
+  collector = \"https://races.example.org:7174\"   # gwp-race races serve --ingest, on another machine
+  token = \"/etc/gwp-race/token\"                  # a file that others cannot read
+  ca = \"/etc/gwp-race/ca.pem\"                    # who has signed the collector's certificate, if not whom this machine believes
+  certificate = \"/etc/gwp-race/agent.pem\"        # the agent's own, and its key
+  key = \"/etc/gwp-race/agent.key\"
+  insecure = false                                 # true: http:// to other machines
+  outbox = \"/var/lib/gwp-race-agent/outbox.db\"
+  [limits]
+  spool = \"64MiB\""
+)]
+pub struct AgentArgs {
+    /// Ask an agent that runs.
+    #[command(subcommand)]
+    pub command: Option<AgentCommand>,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub config: ConfigArg,
+
+    /// Listen to this socket
+    ///
+    /// It is made, for root and the own user alone (default: agent of [export] in the configuration). One that systemd passes goes before it.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// Say more; twice: debug messages, too
+    #[arg(short, long, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// What can be asked of an agent that runs.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum AgentCommand {
+    /// Tell what the agent keeps, and what was dropped
+    Status(AgentStatusArgs),
+}
+
+/// Tell what the agent keeps, and what was dropped
+#[derive(Clone, Debug, clap::Args)]
+pub struct AgentStatusArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub config: ConfigArg,
+
+    /// Ask the agent that listens to this socket
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// Form (--help lists them)
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = ListForm::Text)]
+    pub format: ListForm,
 }
 
 /// Tell what the daemon does
@@ -205,9 +296,15 @@ mod tests {
             &["pause", "--for", "1h"],
             &["resume"],
             &["ignore", "1"],
+            &["agent", "--socket", "x"],
         ] {
             assert!(!parse(words).unwrap().is_daemon(), "{words:?}");
         }
+        let verbosity = |words: &[&str]| parse(words).unwrap().verbosity();
+        assert_eq!(verbosity(&["-v"]), Some(1));
+        assert_eq!(verbosity(&["agent", "-vv"]), Some(2));
+        assert_eq!(verbosity(&["agent", "status"]), None);
+        assert_eq!(verbosity(&["--check"]), None);
         for words in [
             &["--check", "--dry-run"][..],
             &["--format", "json"],
@@ -215,6 +312,7 @@ mod tests {
             &["--check", "--log", "json"],
             &["ignore"],
             &["ignore", "0"],
+            &["agent", "--socket", "x", "status"],
             &["pause", "--for", "x"],
         ] {
             assert!(parse(words).is_none(), "{words:?}");

@@ -158,6 +158,9 @@ pub struct WatchArgs {
     /// benign are known.
     #[arg(help_heading = REPORTS, long, value_name = "STORE")]
     pub store: Option<Address>,
+    /// The socket of the agent to which races are handed over: no option, but of a fleet's configuration.
+    #[arg(skip)]
+    pub agent: Option<PathBuf>,
     /// Races of plain and atomic.
     ///
     /// What to do with a plain access that races with an atomic one.

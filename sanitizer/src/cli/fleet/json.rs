@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::status::Status;
-use crate::cli::stdout::write_json_line;
+use crate::{cli::stdout::write_json_line, outbox::Figures};
 
 /// The version of the form.
 pub const SCHEMA: u32 = 1;
@@ -33,6 +33,8 @@ pub enum Line<'a> {
     Lease(AuditedLease<'a>),
     /// What the daemon does (`fleet status`).
     Status(&'a Status),
+    /// What the agent keeps (`fleet agent status`).
+    Agent(&'a Figures),
 }
 
 /// A process, and the verdict on it.

@@ -1,11 +1,14 @@
 //! `gwp-race fleet`: the processes of a machine, watched a few at a time.
 
+mod agent;
 pub mod config;
 mod control;
 mod daemon;
 pub mod discovery;
 mod dry_run;
 mod json;
+mod signals;
+mod socket;
 mod status;
 pub mod survey;
 
@@ -71,6 +74,7 @@ fn said(config: &Config) -> String {
          Reports tell places {values} the bytes that were watched.\n\
          {} of the machines take part.\n\
          Races are kept in {}; the daemon is asked by {}, and paused by {}.\n\
+         {}\n\
          {learned}\n\
          {rules}\n",
         percent(budget.host),
@@ -84,5 +88,6 @@ fn said(config: &Config) -> String {
         config.places.store,
         config.places.socket.display(),
         config.places.pause.display(),
+        config.agent.said(config.places.agent.as_deref()),
     )
 }

@@ -36,8 +36,8 @@ impl Beforehand {
             }
             None => {}
         }
-        if let Some(Stored { store, .. }) = stored {
-            store.add_known(&mut beforehand.baseline, false, now)?;
+        if let Some(stored) = stored {
+            stored.add_known(&mut beforehand.baseline, now)?;
         }
         tracing::info!("races that are known: {}", beforehand.baseline.len());
         Ok(beforehand)

@@ -1,6 +1,5 @@
-//! What `--store` keeps of a run. A race is written when it is found, so that a gwp-race which is killed loses none but the one in hand; how often each was
-//! caught is written now and then. What the store does not take is kept, and tried again before the next one: nobody knows whether a server that did not answer has it, so it comes again as it was, under
-//! the same number, and is written once.
+//! What is kept of a run: in the store of `--store`, and by the agent of a fleet. A race is written when it is found, so that a gwp-race which is killed loses none but the one in hand; how often each was
+//! caught is written now and then. What one of them does not take is kept for it, and tried again with the next one.
 
 use std::{
     collections::HashMap,
@@ -11,27 +10,19 @@ use std::{
 use nix::unistd::{Pid, gethostname};
 
 use super::State;
+use super::keeps::{self, Failure, Keeps};
 use super::sightings::Sightings;
 use crate::cli::args::WatchArgs;
-use crate::report::{Race, WatchedProgram, build_name};
-use crate::store::{
-    Access, Batch, Caught, Counted, Lost, Seen, Stamp, Store, StoreError, Whereabouts, millis,
-    millis_of,
-};
+use crate::report::{Baseline, Race, WatchedProgram, build_name};
+use crate::store::{Batch, Caught, Counted, Seen, Whereabouts, millis, millis_of};
 use crate::tracee::container::{group, groups, in_groups, lasting};
 
 /// How often figures of repeats are written.
 const PERIOD: Duration = Duration::from_secs(60);
-/// How long a store is waited for that is locked.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The same after it has failed: reports wait meanwhile.
-const LESS_PATIENCE: Duration = Duration::from_millis(100);
-/// How long a server may take for a batch, after which it counts as one that is away.
-const LIMIT: Duration = Duration::from_secs(20);
-/// Races that are kept for a store which takes none, at most; each is some 10 kB.
+/// Races that are kept for one who takes none, at most; each is some 10 kB.
 const MOST_KEPT: usize = 256;
 
-/// What the store was told of a race.
+/// What was told of a race.
 struct Told {
     race: String,
     build: String,
@@ -40,69 +31,143 @@ struct Told {
     times: u64,
 }
 
-/// See the module.
-pub(super) struct Stored {
-    pub(super) store: Store,
-    host: String,
-    /// What is new since what was given to the store last.
+/// Somebody who keeps what is found, and what he has not taken yet.
+struct Keeper {
+    keeps: Box<dyn Keeps>,
     batch: Batch,
-    /// What was given to it and not acknowledged, and its number.
-    given: Option<Batch>,
-    sequence: u64,
-    /// By which the store knows this session.
-    sender: String,
-    /// By fingerprints.
-    told: HashMap<String, Told>,
-    written: Instant,
-    /// It has failed, and has not taken anything since.
+    /// He has failed, and has not taken anything since.
     fails: bool,
-    /// More was found meanwhile than could be kept.
+    /// More was found meanwhile than could be kept for him.
     is_lost: bool,
 }
 
-impl Stored {
-    /// Opens or makes the store that the options name.
-    pub(super) fn open(args: &WatchArgs) -> Result<Option<Self>, StoreError> {
-        let Some(address) = &args.store else {
-            return Ok(None);
-        };
-        let mut store = Store::open(address, Access::Create)?;
-        store.set_limit(LIMIT);
-        // One that has no room, or is locked, is told before the program begins.
-        store.write(&Batch::default())?;
-        let host = gethostname().unwrap_or_default();
-        Ok(Some(Self {
-            store,
-            host: host.to_string_lossy().into_owned(),
+impl Keeper {
+    fn of(keeps: Box<dyn Keeps>) -> Self {
+        Self {
+            keeps,
             batch: Batch::default(),
-            given: None,
-            sequence: 1,
-            sender: format!("{:032x}", fastrand::u128(..)),
-            told: HashMap::new(),
-            written: Instant::now(),
             fails: false,
             is_lost: false,
-        }))
+        }
     }
 
     fn is_full(&self) -> bool {
-        let given = self.given.as_ref().map_or(0, |batch| batch.caught.len());
-        given + self.batch.caught.len() >= MOST_KEPT
+        self.keeps.given() + self.batch.caught.len() >= MOST_KEPT
     }
 
-    fn add(&mut self, race: &Race) {
+    /// Something is still to be taken by him.
+    fn is_owed(&self) -> bool {
+        !self.batch.is_empty() || self.keeps.owes()
+    }
+
+    fn count(&mut self, more: &Counted) {
+        let counted = self.batch.counted.iter_mut();
+        let mut same = counted.filter(|counted| {
+            counted.race == more.race && counted.build == more.build && counted.place == more.place
+        });
+        match same.next() {
+            Some(before) => {
+                before.times += more.times;
+                before.last = more.last;
+            }
+            None => self.batch.counted.push(more.clone()),
+        }
+    }
+
+    /// Has him take what there is; why he has not.
+    fn put(&mut self) -> Option<anyhow::Error> {
+        let taken = if self.is_owed() {
+            self.keeps.take(&mut self.batch)
+        } else {
+            Ok(())
+        };
+        let name = self.keeps.name();
+        match (&taken, self.fails) {
+            (Err(Failure::Now(error)), false) => {
+                // Told at once: the session may last for days.
+                tracing::error!(
+                    "{error}; what it does not take is told on standard error, and tried again"
+                );
+                self.keeps.be_patient(false);
+            }
+            (Err(Failure::Ever(error)), _) => tracing::error!("{error}"),
+            (Ok(()), true) => {
+                tracing::warn!("{name} takes races again");
+                self.keeps.be_patient(true);
+            }
+            _ => {}
+        }
+        self.fails = matches!(taken, Err(Failure::Now(_)));
+        match taken {
+            Ok(()) => None,
+            Err(Failure::Now(error)) => Some(error),
+            Err(Failure::Ever(error)) => {
+                self.is_lost = true;
+                Some(error)
+            }
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Stored {
+    keepers: Vec<Keeper>,
+    host: String,
+    /// By fingerprints.
+    told: HashMap<String, Told>,
+    written: Instant,
+}
+
+impl Stored {
+    /// Opens or makes what the options name.
+    pub(super) fn open(args: &WatchArgs) -> anyhow::Result<Option<Self>> {
+        let store = args.store.as_ref().map(keeps::store).transpose()?;
+        let agent = args.agent.as_deref().map(keeps::agent);
+        let keepers: Vec<_> = store.into_iter().chain(agent).map(Keeper::of).collect();
+        if keepers.is_empty() {
+            return Ok(None);
+        }
+        let host = gethostname().unwrap_or_default();
+        Ok(Some(Self {
+            keepers,
+            host: host.to_string_lossy().into_owned(),
+            told: HashMap::new(),
+            written: Instant::now(),
+        }))
+    }
+
+    /// Adds the races of which somebody has said there that they are known.
+    pub(super) fn add_known(&mut self, baseline: &mut Baseline, now: i64) -> anyhow::Result<()> {
+        let mut keepers = self.keepers.iter_mut();
+        keepers.try_for_each(|keeper| keeper.keeps.add_known(baseline, now))
+    }
+
+    fn is_full(&self) -> bool {
+        self.keepers.iter().any(Keeper::is_full)
+    }
+
+    /// Adds a race for all who have room for it; whether they have.
+    fn add(&mut self, race: &Race) -> bool {
         let groups = groups(Pid::from_raw(race.pid.cast_signed())).unwrap_or_default();
         let place = Whereabouts {
             host: self.host.clone(),
             cgroup: lasting(group(&groups)).unwrap_or_default().to_owned(),
             container: in_groups(&groups).unwrap_or_default(),
         };
-        self.batch.caught.push(Caught {
-            race: race.clone(),
-            place: place.clone(),
-            times: 1,
-            last: None,
-        });
+        let mut is_everywhere = true;
+        for keeper in &mut self.keepers {
+            if keeper.is_full() {
+                keeper.is_lost = true;
+                is_everywhere = false;
+                continue;
+            }
+            keeper.batch.caught.push(Caught {
+                race: race.clone(),
+                place: place.clone(),
+                times: 1,
+                last: None,
+            });
+        }
         let told = Told {
             race: race.identity.race.clone(),
             build: race.build(),
@@ -111,6 +176,7 @@ impl Stored {
             times: 1,
         };
         self.told.insert(race.fingerprint.clone(), told);
+        is_everywhere
     }
 
     /// Adds what was caught again since the last time.
@@ -124,53 +190,25 @@ impl Stored {
                 continue;
             };
             told.times = sighting.times;
-            let counted = self.batch.counted.iter_mut();
-            let mut same = counted.filter(|counted| {
-                counted.race == told.race
-                    && counted.build == told.build
-                    && counted.place == told.place
-            });
-            if let Some(before) = same.next() {
-                before.times += times;
-                before.last = last;
-                continue;
-            }
-            self.batch.counted.push(Counted {
+            let more = Counted {
                 race: told.race.clone(),
                 build: told.build.clone(),
                 exe: told.exe.clone(),
                 place: told.place.clone(),
                 times,
                 last,
-            });
+            };
+            for keeper in &mut self.keepers {
+                keeper.count(&more);
+            }
         }
     }
 
-    fn write(&mut self) -> Result<(), StoreError> {
-        self.written = Instant::now();
-        self.give()?;
-        if !self.batch.is_empty() {
-            self.given = Some(mem::take(&mut self.batch));
-            self.give()?;
+    /// Adds programs that are watched.
+    fn see(&mut self, programs: &[WatchedProgram]) {
+        for keeper in &mut self.keepers {
+            keeper.batch.builds.extend(programs.iter().map(seen));
         }
-        Ok(())
-    }
-
-    /// Gives the store what it has not acknowledged.
-    fn give(&mut self) -> Result<(), StoreError> {
-        let Some(batch) = &self.given else {
-            return Ok(());
-        };
-        let stamp = Stamp {
-            sender: &self.sender,
-            sequence: self.sequence,
-            lost: Lost::default(),
-        };
-        self.store
-            .receive(&stamp, batch, millis(SystemTime::now()))?;
-        self.given = None;
-        self.sequence += 1;
-        Ok(())
     }
 }
 
@@ -192,14 +230,9 @@ impl State {
         let Some(stored) = &mut self.stored else {
             return;
         };
-        let is_in = if stored.is_full() {
-            stored.is_lost = true;
-            false
-        } else {
-            stored.add(race);
-            stored.count(&self.sightings);
-            self.put().is_none()
-        };
+        let has_room = stored.add(race);
+        stored.count(&self.sightings);
+        let is_in = self.put().is_none() && has_room;
         if let (false, Some(resort)) = (is_in, &mut self.resort) {
             // Beyond this there is nobody to tell; the exit code does.
             let _ = resort.race(race);
@@ -209,7 +242,7 @@ impl State {
     /// Keeps that a program is watched: what is said of its races from now on is said with this build known.
     pub(super) fn keep_program(&mut self, program: &WatchedProgram) {
         if let Some(stored) = &mut self.stored {
-            stored.batch.builds.push(seen(program));
+            stored.see(std::slice::from_ref(program));
             self.put();
         }
     }
@@ -225,23 +258,31 @@ impl State {
         }
     }
 
+    /// Whether something was not taken, and is to be tried again although nothing happens.
+    pub(super) fn has_unkept(&self) -> bool {
+        let stored = self.stored.as_ref();
+        stored.is_some_and(|stored| stored.keepers.iter().any(Keeper::is_owed))
+    }
+
     /// Keeps the rest, and which programs were watched.
     pub(super) fn keep_all(&mut self, programs: &[WatchedProgram]) {
         let Some(stored) = &mut self.stored else {
             return;
         };
         stored.count(&self.sightings);
-        stored.batch.builds.extend(programs.iter().map(seen));
-        if stored.fails {
+        stored.see(programs);
+        for keeper in stored.keepers.iter_mut().filter(|keeper| keeper.fails) {
             // There is no later attempt.
-            stored.store.set_patience(PATIENCE);
+            keeper.keeps.be_patient(true);
         }
         let error = self.put();
-        let is_lost = self.stored.as_ref().is_some_and(|stored| stored.is_lost);
-        let failure = error.map(anyhow::Error::from).or_else(|| {
-            is_lost.then(|| {
-                anyhow::anyhow!("some races are not in the store; they were told on standard error")
-            })
+        let keepers = self.stored.iter().flat_map(|stored| &stored.keepers);
+        let mut lost = keepers.filter(|keeper| keeper.is_lost);
+        let failure = error.or_else(|| {
+            let name = lost.next()?.keeps.name();
+            Some(anyhow::anyhow!(
+                "{name} has not taken some races; they were told on standard error"
+            ))
         });
         if let Some(failure) = failure {
             self.failure.get_or_insert(failure);
@@ -250,27 +291,13 @@ impl State {
         self.stored = None;
     }
 
-    /// Writes what there is; why it could not be.
-    fn put(&mut self) -> Option<StoreError> {
+    /// Has all take what there is; why one of them has not.
+    fn put(&mut self) -> Option<anyhow::Error> {
         let stored = self.stored.as_mut()?;
+        stored.written = Instant::now();
         self.progress.set_writing(true);
-        let written = stored.write();
+        let failures: Vec<_> = stored.keepers.iter_mut().filter_map(Keeper::put).collect();
         self.progress.set_writing(false);
-        match (&written, stored.fails) {
-            (Err(error), false) => {
-                // Told at once: the session may last for days.
-                tracing::error!(
-                    "{error}; what it does not take is told on standard error, and tried again"
-                );
-                stored.store.set_patience(LESS_PATIENCE);
-            }
-            (Ok(()), true) => {
-                tracing::warn!("the store takes races again");
-                stored.store.set_patience(PATIENCE);
-            }
-            _ => {}
-        }
-        stored.fails = written.is_err();
-        written.err()
+        failures.into_iter().next()
     }
 }

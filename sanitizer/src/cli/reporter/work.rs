@@ -93,6 +93,12 @@ impl State {
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 self.keep_counts();
                 self.files().rest();
+                while self.has_unkept() {
+                    match queue.recv_timeout(REST) {
+                        Err(mpsc::RecvTimeoutError::Timeout) => self.keep_counts(),
+                        item => return item.ok(),
+                    }
+                }
                 queue.recv().ok()
             }
             item => item.ok(),

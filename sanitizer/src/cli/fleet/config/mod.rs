@@ -3,6 +3,7 @@
 //! The file tells processes with rights what to do, so it is taken from those alone who could do that anyway ([`Writers`](crate::kernel::named)).
 //! All that is wrong is told at once, each with its line.
 
+mod agent;
 mod learn;
 mod places;
 mod table;
@@ -25,10 +26,11 @@ use crate::{
     fleet::{
         pressure::Pressure,
         rule::{COMM, Pattern, Rule, Rules},
-        settings::{Budget, LEASE_SHARE, LEASES, MEMORY, PRESSURE, SHARE, Settings},
+        settings::{Budget, LEASE_SHARE, LEASES, MEMORY, PRESSURE, SHARE, SPOOL, Settings},
     },
     kernel::{named::Named, rights::as_caller},
 };
+pub use agent::Agent;
 pub use learn::{Learn, show};
 pub use places::Places;
 use table::{Problems, Table};
@@ -55,6 +57,8 @@ pub struct Config {
     pub places: Places,
     /// What becomes of what is learned.
     pub learn: Learn,
+    /// What is sent, and where to.
+    pub agent: Agent,
     /// From where it is; nothing where all is as it is without a file.
     pub path: Option<PathBuf>,
 }
@@ -101,6 +105,7 @@ impl Config {
                 config.settings = settings(&mut table);
                 config.places = Places::read(&mut table);
                 config.learn = Learn::read(&mut table, &config.places.store);
+                config.agent = Agent::read(&mut table);
                 let rules = table.tables("rule", MOST_RULES);
                 config.rules = Rules(rules.into_iter().filter_map(rule).collect());
                 table.end();
@@ -150,10 +155,12 @@ fn settings(file: &mut Table<'_, '_>) -> Settings {
             usize::try_from(number).map_err(|error| error.to_string())
         });
         all.leases = leases.unwrap_or(usual.leases);
-        let memory = table.text("memory", |text| {
-            within(parse_size(text)?, &MEMORY, |bytes| size(*bytes))
-        });
-        all.memory = memory.unwrap_or(usual.memory);
+        let mut bytes = |key, bounds: &RangeInclusive<u64>, usual| {
+            let read = |text: &str| within(parse_size(text)?, bounds, |bytes| size(*bytes));
+            table.text(key, read).unwrap_or(usual)
+        };
+        all.memory = bytes("memory", &MEMORY, usual.memory);
+        all.spool = bytes("spool", &SPOOL, usual.spool);
         let mut pressure = |key, usual| {
             let read = |text: &str| within(parse_percent(text)?, &PRESSURE, show_share);
             table.text(key, read).map_or(usual, |share| 100.0 * share)

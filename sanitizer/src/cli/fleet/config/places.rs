@@ -19,6 +19,8 @@ const LONGEST_SOCKET: usize = 107;
 pub struct Places {
     /// The store of races.
     pub store: Address,
+    /// The socket of the agent to which races are handed over as well.
+    pub agent: Option<PathBuf>,
     /// The socket by which the daemon is asked.
     pub socket: PathBuf,
     /// While there is such a file, nobody is watched.
@@ -29,6 +31,7 @@ impl Default for Places {
     fn default() -> Self {
         Self {
             store: Address::of_file(STORE),
+            agent: None,
             socket: SOCKET.into(),
             pause: PAUSE.into(),
         }
@@ -48,20 +51,25 @@ impl Places {
                 Ok(address)
             });
             places.store = store.unwrap_or(places.store);
+            places.agent = table.text("agent", socket);
             table.end();
         }
         if let Some(mut table) = file.table("control") {
-            let socket = table.text("socket", |text| match text.len() {
-                0..=LONGEST_SOCKET => absolute(text),
-                _ => Err(format!(
-                    "a socket's name has {LONGEST_SOCKET} bytes at most"
-                )),
-            });
-            places.socket = socket.unwrap_or(places.socket);
+            places.socket = table.text("socket", socket).unwrap_or(places.socket);
             places.pause = table.text("pause", absolute).unwrap_or(places.pause);
             table.end();
         }
         places
+    }
+}
+
+/// The name of a socket.
+fn socket(text: &str) -> Result<PathBuf, String> {
+    match text.len() {
+        0..=LONGEST_SOCKET => absolute(text),
+        _ => Err(format!(
+            "a socket's name has {LONGEST_SOCKET} bytes at most"
+        )),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::{http::Server, outbox::Destination};
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, Path::new("fleet.toml"))
@@ -20,6 +21,7 @@ lease = "4%"
 [limits]
 leases = 2
 memory = "1GiB"
+spool = "1GiB"
 cpu_pressure = "90%"
 memory_pressure = "100%"
 breakpoints = "share"
@@ -33,6 +35,16 @@ values = true
 
 [export]
 store = "sqlite:/srv/races.db"
+agent = "/run/agent.sock"
+
+[agent]
+collector = "https://races.example.org:7174/team"
+token = "/etc/token"
+ca = "/etc/ca.pem"
+certificate = "/etc/own.pem"
+key = "/etc/own.key"
+insecure = true
+outbox = "/srv/outbox.db"
 
 [control]
 socket = "/run/a.sock"
@@ -61,6 +73,7 @@ fn all_keys() {
         },
         leases: 2,
         memory: 1 << 30,
+        spool: 1 << 30,
         pressure: Pressure {
             cpu: 90.0,
             memory: 100.0,
@@ -74,12 +87,13 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 30));
+    assert_eq!((first.user, first.line), (Some(0), 41));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 36);
+    assert_eq!(second.line, 47);
     let places = Places {
         store: "sqlite:/srv/races.db".parse().unwrap(),
+        agent: Some("/run/agent.sock".into()),
         socket: "/run/a.sock".into(),
         pause: "/run/off".into(),
     };
@@ -89,7 +103,18 @@ fn all_keys() {
         half_life: Duration::from_hours(36),
     };
     assert_eq!(config.learn, learn);
+    let agent = Agent {
+        collector: Some(Destination {
+            server: Server::new("https://races.example.org:7174/team").unwrap(),
+            token: Some("/etc/token".into()),
+            authorities: Some("/etc/ca.pem".into()),
+            identity: Some(("/etc/own.pem".into(), "/etc/own.key".into())),
+        }),
+        outbox: "/srv/outbox.db".into(),
+    };
+    assert_eq!(config.agent, agent);
     let empty = parse("").unwrap();
+    assert_eq!(empty.agent, Agent::default());
     assert_eq!(empty.settings, Settings::default());
     assert_eq!(empty.places, Places::default());
     assert_eq!(empty.learn, Learn::default());
@@ -109,7 +134,7 @@ fn what_is_wrong() {
         (
             "[export]\notlp = \"x\"",
             2,
-            "no key \"otlp\" in [export]: known in [export] are: store",
+            "no key \"otlp\" in [export]: known in [export] are: store, agent",
         ),
         (
             "[budget]\nhost = \"50%\"",
@@ -134,6 +159,24 @@ fn what_is_wrong() {
             "memory of [limits]: 1MiB is not from 64MiB to 16GiB",
         ),
         ("[limits]\nmemory = \"150M\"", 2, "such as 150MiB"),
+        (
+            "[limits]\nspool = \"1MiB\"",
+            2,
+            "spool of [limits]: 1MiB is not from 4MiB to 16GiB",
+        ),
+        (
+            "[export]\nagent = \"agent.sock\"",
+            2,
+            "write the whole path",
+        ),
+        (
+            "[agent]\ncolector = \"https://host\"",
+            2,
+            "no key \"colector\" in [agent]: write collector",
+        ),
+        ("[agent]\ncollector = \"host\"", 2, "https://"),
+        ("[agent]\ncollector = \"http://host\"", 1, "insecure = true"),
+        ("[agent]\nkey = \"/key\"", 1, "write both, or none"),
         ("[limits]\nleases = -1", 2, "write a whole number"),
         (
             "[limits]\nbreakpoints = \"keep\"",
@@ -205,6 +248,23 @@ fn ledgers() {
         assert_eq!(show(&time), shown);
         assert_eq!(humantime::parse_duration(shown), Ok(time));
     }
+}
+
+/// Check that plain text is sent to this machine alone, unless somebody says that the way is safe, and what is said of it all.
+#[test]
+fn ways_to_the_collector() {
+    let agent = |keys: &str| parse(&format!("[agent]\ncollector = {keys}"));
+    assert!(agent("\"http://127.0.0.1:7174\"").is_ok());
+    assert!(agent("\"http://10.0.0.1\"").is_err());
+    let config = agent("\"http://10.0.0.1/secret\"\ninsecure = true\ntoken = \"/token\"").unwrap();
+    let said = config.agent.said(Some(Path::new("/run/agent.sock")));
+    let told =
+        "sent to http://10.0.0.1 with a token, by the agent that listens to /run/agent.sock;";
+    assert!(said.contains(told), "{said}");
+    let said = config.agent.said(None);
+    assert!(said.contains("agent of [export] is missing"), "{said}");
+    let said = Agent::default().said(None);
+    assert_eq!(said, "Nothing is sent anywhere.");
 }
 
 /// Check that a text cut at any place is an error or sensible, never a panic.

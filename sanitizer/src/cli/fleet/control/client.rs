@@ -8,12 +8,14 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
-use super::{Answer, Asked, LONGEST_ANSWER, Question, VERSION, read, write};
+use super::{Answer, Asked, LONGEST_ANSWER, Question, VERSION};
 use crate::cli::{
     args::{FleetCommand, PauseArgs, StatusArgs},
     fleet::{
+        agent,
         config::Config,
         json::{Line, write_line},
+        socket::{read, write},
         status::Status,
     },
     list_form::ListForm,
@@ -49,6 +51,7 @@ pub async fn run(command: &FleetCommand) -> anyhow::Result<ExitCode> {
             do_so(config.config.as_deref(), Question::Pause(*time)).await
         }
         FleetCommand::Resume(config) => do_so(config.config.as_deref(), Question::Resume).await,
+        FleetCommand::Agent(args) => agent::run(args).await,
         FleetCommand::Ignore(args) => {
             let question = Question::Ignore(args.pid);
             do_so(args.config.config.as_deref(), question).await

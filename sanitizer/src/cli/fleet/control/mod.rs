@@ -1,22 +1,15 @@
-//! How a daemon that runs is asked: by a socket that root and the daemon's own user alone may use.
-//!
-//! Both sides are the same program: messages are those of [`wire`](crate::hunt::wire), so that whoever has rights reads no text of others.
+//! How a daemon that runs is asked: by a [socket](super::socket) that root and the daemon's own user alone may use.
 
 pub mod client;
 pub mod server;
 #[cfg(test)]
 mod tests;
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixStream,
-};
+use serde::{Deserialize, Serialize};
 
 use super::status::Status;
-use crate::hunt::wire;
 
 /// Counts incompatible changes of what is said.
 const VERSION: u32 = 1;
@@ -54,27 +47,4 @@ pub enum Answer {
     Done(String),
     /// It is not, for this reason.
     Refused(String),
-}
-
-/// Reads a message of at most so many bytes.
-async fn read<T: DeserializeOwned>(stream: &mut UnixStream, longest: usize) -> io::Result<T> {
-    let mut buffer = Vec::new();
-    loop {
-        let decoded = wire::decode(&mut buffer);
-        let decoded = decoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));
-        if let Some(message) = decoded? {
-            return Ok(message);
-        }
-        if buffer.len() > longest {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        if stream.read_buf(&mut buffer).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-}
-
-async fn write(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
-    let frame = wire::encode(message).map_err(io::Error::other)?;
-    stream.write_all(&frame).await
 }

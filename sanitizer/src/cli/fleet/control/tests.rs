@@ -2,6 +2,11 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, os::unix::net::UnixListener};
 
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+};
+
 use super::{client::ask, server::Server, *};
 
 /// A daemon that says what it was asked.

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Daemon, audit, lease::Why, sampler::END_TIME, signals::Signals};
+use super::{Daemon, audit, lease::Why, sampler::END_TIME};
 use crate::{
-    cli::{link::Message, totals::summarized},
+    cli::{fleet::signals::Signals, link::Message, totals::summarized},
     report::Summary,
 };
 

@@ -16,7 +16,6 @@ mod pause;
 mod processes;
 mod roster;
 mod sampler;
-mod signals;
 mod tracer;
 mod trials;
 mod who;
@@ -35,10 +34,8 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    config::Config,
-    control::server::{Server, make_folder},
-    discovery::Discovery,
-    dry_run::takes_part_here,
+    config::Config, control::server::Server, discovery::Discovery, dry_run::takes_part_here,
+    signals::Signals, socket::make_folder,
 };
 use crate::{
     cli::{
@@ -67,7 +64,6 @@ use news::NewsOfProcesses;
 use pause::Pause;
 use roster::Roster;
 use sampler::Sampler;
-use signals::Signals;
 use trials::Trials;
 
 /// How often it is looked at what nobody tells, and decided who is next.
@@ -366,6 +362,7 @@ fn watch_args(config: &Config, args: &FleetArgs) -> anyhow::Result<WatchArgs> {
             LogForm::Json => Format::Json,
         },
         store: Some(config.places.store.clone()),
+        agent: config.places.agent.clone(),
         values: config.settings.values,
         verbose: args.verbose,
         // Its figures are those of `fleet status`.

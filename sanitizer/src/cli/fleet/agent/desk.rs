@@ -1,0 +1,111 @@
+//! Answers whoever hands something over, or asks.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::net::UnixStream;
+
+use crate::{
+    cli::{
+        fleet::socket::{may_ask, read, write},
+        size::size,
+    },
+    delivery::{Lost, Message},
+    outbox::{Answer, Asked, Figures, LONGEST_HANDED, Question, Shared, VERSION},
+};
+
+/// How often it is told that something was dropped.
+const PERIOD: Duration = Duration::from_secs(600);
+/// The longest message that is taken, unpacked, bytes.
+const MOST_UNPACKED: usize = 64 << 20;
+
+/// See the module.
+pub(super) struct Desk {
+    shared: Arc<Shared>,
+    collector: String,
+    /// When it was told last that something was dropped.
+    told: Mutex<Option<Instant>>,
+}
+
+impl Desk {
+    pub(super) fn new(shared: Arc<Shared>, collector: &str) -> Self {
+        Self {
+            shared,
+            collector: collector.to_owned(),
+            told: Mutex::new(None),
+        }
+    }
+
+    /// Answers one who has connected.
+    pub(super) async fn serve(self: Arc<Self>, mut stream: UnixStream) -> io::Result<()> {
+        let answer = if may_ask(&stream)? {
+            let asked = read::<Asked>(&mut stream, LONGEST_HANDED).await?;
+            self.answer(asked)
+        } else {
+            Answer::Refused("root and the agent's own user alone may ask it: use sudo".to_owned())
+        };
+        write(&mut stream, &answer).await
+    }
+
+    fn answer(&self, asked: Asked) -> Answer {
+        match asked {
+            Asked { version, .. } if version != VERSION => Answer::Refused(
+                "the agent is another version of gwp-race: restart it, or use its program"
+                    .to_owned(),
+            ),
+            Asked {
+                question: Question::Take(body),
+                ..
+            } => self.take(&body),
+            Asked {
+                question: Question::Status,
+                ..
+            } => match self.shared.figures() {
+                Ok(figures) => Answer::Status(Box::new(Figures {
+                    collector: self.collector.clone(),
+                    ..figures
+                })),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
+        }
+    }
+
+    fn take(&self, body: &[u8]) -> Answer {
+        let message = match Message::decode(body, MOST_UNPACKED) {
+            Ok(message) => message,
+            Err(error) => return Answer::Never(error.to_string()),
+        };
+        match self.shared.take(&message) {
+            Ok(lost) => {
+                if lost != Lost::default() {
+                    self.tell_lost();
+                }
+                Answer::Taken
+            }
+            // It keeps it, and tries again.
+            Err(error) => Answer::Refused(error.to_string()),
+        }
+    }
+
+    fn tell_lost(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some_and(|told| told.elapsed() < PERIOD) {
+            return;
+        }
+        *told = Some(Instant::now());
+        drop(told);
+        if let Ok(figures) = self.shared.figures() {
+            tracing::warn!(
+                "the outbox is full ({}), and what is worth least was dropped. In all, since it was made: {} records of races that are known, {} counts of what was seen again, {} first sightings. See that {} takes messages, or raise spool of [limits]",
+                size(figures.most_bytes),
+                figures.lost_evidence,
+                figures.lost_repeats,
+                figures.lost_sightings,
+                self.collector
+            );
+        }
+    }
+}

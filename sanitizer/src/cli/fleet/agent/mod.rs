@@ -1,0 +1,115 @@
+//! `gwp-race fleet agent`: a process without rights that takes what the daemon, which has no network, has found, keeps it in an [outbox](crate::outbox), and sends it to a collector.
+
+mod desk;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::{process::ExitCode, sync::Arc, thread};
+
+use anyhow::Context as _;
+use tokio::{net::UnixListener, sync::oneshot};
+
+use super::{
+    config::{Config, USUAL_PLACE},
+    signals::Signals,
+    socket::{OwnSocket, Who, make_folder, serve_each},
+};
+use crate::{
+    cli::{
+        args::{AgentArgs, AgentCommand},
+        messages::tell,
+    },
+    kernel::{limits::explained, service},
+    outbox::{Collector, Outbox, Shared, Timing},
+};
+use desk::Desk;
+
+const WHO: Who = Who {
+    command: "gwp-race fleet agent",
+    mend: "ask it with `gwp-race fleet agent status`",
+    named: "[export], or with --socket",
+};
+
+/// Carries out the command.
+///
+/// # Errors
+/// The configuration is wrong, another agent runs, or the outbox cannot be used; or no agent answers.
+pub async fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Some(AgentCommand::Status(args)) => status::run(args),
+        None => serve(args).await,
+    }
+}
+
+async fn serve(args: &AgentArgs) -> anyhow::Result<ExitCode> {
+    let config = Config::read(args.config.config.as_deref())?;
+    let destination = config.agent.collector.clone().with_context(|| {
+        format!(
+            "no collector is named: write collector = \"https://HOST:PORT\" into [agent] of {}",
+            named(&config)
+        )
+    })?;
+    let collector = Collector::new(destination)?;
+    let path = &config.agent.outbox;
+    make_folder(path).with_context(|| {
+        format!(
+            "cannot make the folder of {}; name another outbox in [agent]",
+            path.display()
+        )
+    })?;
+    let outbox = Outbox::open(path, config.settings.spool)?;
+    let mut signals = Signals::new()?;
+    let (listener, _socket) = listener(args, &config)?;
+    tell(&format!(
+        "what is found on this machine is sent to {}, and kept in {} until that has it",
+        collector.name(),
+        path.display()
+    ));
+    let shared = Arc::new(Shared::new(outbox));
+    let desk = Arc::new(Desk::new(Arc::clone(&shared), collector.name()));
+    let (works, has_ended) = oneshot::channel::<()>();
+    let sending = Arc::clone(&shared);
+    thread::Builder::new()
+        .name("sender".to_owned())
+        .spawn(move || {
+            sending.send(&collector, &Timing::default());
+            drop(works);
+        })
+        .map_err(|error| anyhow::anyhow!("cannot start a thread: {}", explained(&error)))?;
+    let serving = serve_each(listener, |stream| Arc::clone(&desk).serve(stream));
+    tokio::select! {
+        () = signals.next() => {}
+        () = serving => anyhow::bail!("nobody can come to the agent any more: restart it"),
+        _ = has_ended => anyhow::bail!("the thread that sends has failed: restart the agent, and tell its authors what it has said"),
+    }
+    // What is being sent is sent again by the next agent.
+    shared.end();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn named(config: &Config) -> String {
+    let path = config.path.as_ref();
+    path.map_or_else(|| USUAL_PLACE.to_owned(), |path| path.display().to_string())
+}
+
+/// The socket that a service manager has passed, or one of its own.
+fn listener(
+    args: &AgentArgs,
+    config: &Config,
+) -> anyhow::Result<(UnixListener, Option<OwnSocket>)> {
+    let passed = service::listener().context("cannot listen")?;
+    if let Some(passed) = passed {
+        passed.set_nonblocking(true)?;
+        return Ok((UnixListener::from_std(passed)?, None));
+    }
+    let path = args.socket.as_ref().or(config.places.agent.as_ref());
+    let path = path.with_context(|| {
+        format!(
+            "no socket is named: write agent = \"/run/gwp-race/agent.sock\" into [export] of {}, so that the daemon finds it as well, or use --socket",
+            named(config)
+        )
+    })?;
+    let (listener, socket) = OwnSocket::make(path, WHO)?;
+    Ok((listener, Some(socket)))
+}

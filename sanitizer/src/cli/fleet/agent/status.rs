@@ -1,0 +1,100 @@
+//! `gwp-race fleet agent status`: what the agent keeps, and what was lost.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use crate::{
+    cli::{
+        args::AgentStatusArgs,
+        fleet::{
+            config::Config,
+            json::{Line, write_line},
+        },
+        list_form::ListForm,
+        size::size,
+        stdout::written,
+    },
+    outbox::{Answer, Figures, Question, ask},
+    report::clean::clean,
+};
+
+/// Asks the agent that runs, and tells what it says.
+pub(super) fn run(args: &AgentStatusArgs) -> anyhow::Result<ExitCode> {
+    let config = Config::read(args.config.config.as_deref())?;
+    let path = args.socket.as_ref().or(config.places.agent.as_ref());
+    let path = path.context(
+        "no socket is named: write agent = \"/run/gwp-race/agent.sock\" into [export], or use --socket",
+    )?;
+    let figures = match ask(path, Question::Status)? {
+        Answer::Status(figures) => figures,
+        Answer::Refused(why) | Answer::Never(why) => bail!(why),
+        Answer::Taken => bail!("the agent is another version of gwp-race: restart it"),
+    };
+    written(|out| {
+        match args.format {
+            ListForm::Text => out.write_all(text(&figures).as_bytes())?,
+            ListForm::Json => write_line(out, &Line::Agent(&figures))?,
+        }
+        Ok(true)
+    })
+}
+
+fn text(figures: &Figures) -> String {
+    let sending = match figures.sending {
+        Some(number) => format!("; message {number} is being sent"),
+        None => String::new(),
+    };
+    let state = match &figures.failing {
+        Some(why) => format!("not taken: {}", clean(why)),
+        None => "works".to_owned(),
+    };
+    format!(
+        "gwp-race fleet agent, outbox {}, to {}: {state}\n\
+         kept {} of {}, in {} items{sending}\n\
+         messages taken {}, refused for good {}\n\
+         dropped: {} records of known races, {} counts of what was seen again, {} first sightings\n",
+        clean(&figures.sender),
+        clean(&figures.collector),
+        size(figures.bytes),
+        size(figures.most_bytes),
+        figures.items,
+        figures.taken,
+        figures.refused,
+        figures.lost_evidence,
+        figures.lost_repeats,
+        figures.lost_sightings,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that all that may be lost is told, and why nothing is taken, in whatever words, in one line.
+    #[test]
+    fn what_is_told() {
+        let figures = Figures {
+            collector: "https://host".to_owned(),
+            most_bytes: 64 << 20,
+            sending: Some(7),
+            refused: 3,
+            lost_evidence: 11,
+            lost_repeats: 12,
+            lost_sightings: 13,
+            failing: Some("no\nroute".to_owned()),
+            ..Figures::default()
+        };
+        let text = text(&figures);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        for told in [
+            "to https://host: not taken: no\\nroute",
+            "of 64MiB",
+            "message 7 is being sent",
+            "refused for good 3",
+            "dropped: 11 records of known races, 12 counts of what was seen again, 13 first sightings",
+        ] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What was found on a machine, kept until a collector has taken it.
+//!
+//! Whoever has found something hands it over ([`Agent`], in the daemon, to the agent, which has an [`Outbox`]); it is on the disk before that is answered. A thread of the agent ([`Shared::send`]) puts what is there into messages and sends one after
+//! the other to the [`Collector`]. A message has a number that no other one of this outbox ever had or will have; it is sent until it is taken, and is the same each time. So what is sent
+//! twice is known again by sender and number, and what is missing by a gap.
+//!
+//! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`]) and told with each message: first repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
+//! (`sanitizer/migrations/outbox`), of which all statements are written such that whoever is killed at any instant has done all of it or nothing.
+
+mod bound;
+mod collector;
+mod destination;
+mod figures;
+mod handing;
+mod item;
+mod items;
+mod pauses;
+mod seal;
+mod send;
+mod settle;
+mod shared;
+mod state;
+mod take;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use crate::store::{
+    Access, Address, StoreError,
+    connect::{Connection, Database, Schema},
+};
+
+pub use collector::{Collector, CollectorError};
+pub use destination::Destination;
+pub use figures::Figures;
+pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, VERSION, ask};
+pub use pauses::Timing;
+pub use seal::Sealed;
+pub use shared::Shared;
+
+/// What has been released is never changed.
+const SCHEMA: Schema = Schema {
+    what: "outbox",
+    application: i64::from_be_bytes(*b"\0\0\0\0gwpo"),
+    migrations: &[(
+        1,
+        "outbox",
+        include_str!("../../migrations/outbox/0001_outbox.sql"),
+    )],
+};
+
+/// See the module.
+pub struct Outbox {
+    database: Database,
+    /// Bytes that are kept.
+    most: u64,
+}
+
+impl Outbox {
+    /// Opens an outbox that keeps so many bytes, or makes one.
+    ///
+    /// # Errors
+    /// Says what is wrong with the file.
+    pub fn open(path: &Path, most: u64) -> Result<Self, StoreError> {
+        let database = Database::open(&Address::of_file(path), Access::Create, &SCHEMA)?;
+        Ok(Self { database, most })
+    }
+
+    /// Carries something out; after a failure the file is opened again for the next call.
+    fn with<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.database.leave_moved();
+        self.database.with(work)
+    }
+}
