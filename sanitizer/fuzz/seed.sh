@@ -6,7 +6,7 @@ set -eu
 fuzz=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for target in headers image pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
+for target in headers image message pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
     mkdir -p "$fuzz/corpus/$target"
 done
 
@@ -164,3 +164,25 @@ section_seed pc_section instructions "$work/pcs" plain '\40\344'
 section_seed pc_section functions "$work/pcs" functions '\41\344'
 section_seed pc_section packed "$work/pcs" packed '\44\344'
 section_seed pc_section packed-functions "$work/pcs" packed_functions '\45\344'
+
+# Messages of a host: in JSON behind a byte that says so, and as zstd has it that packs nothing (RFC 8878: magic, no
+# options, a window of 128 KiB, one block).
+name=00112233445566778899aabbccddeeff
+access='"atomic": false, "size": 4, "address": "0x5000", "pc": "0x1000", "tid": 1, "thread_name": "t", "module": "/bin/app",
+    "offset": "0x1000", "introduced_read": false, "stack_truncated": false, "stack": [{ "pc": "0x1000", "module": "/bin/app",
+    "offset": "0x1000", "build_id": "aa11", "function": "main", "file": "a.c", "line": 1, "column": 2, "inlined": false }]'
+cat > "$work/message" <<JSON
+{ "schema": 1, "sender": "$name", "sequence": 7, "lost": { "evidence": 1, "repeats": 2, "sightings": 0 }, "batch": {
+  "caught": [{ "place": { "host": "web1", "cgroup": "/a", "container": "" }, "times": 3, "last": 1767225600000, "race": {
+    "schema": 1, "fingerprint": "00", "verdict": "plain-plain", "pid": 1, "exe": "/bin/app", "build_id": "aa11",
+    "identity": { "pair": "p3:$name", "race": "r3:$name", "issue": "i3:$name" }, "time": "2026-01-01T00:00:00Z",
+    "address": "0x5000", "size": 4, "watch_address": "0x5000", "watch_size": 4, "value_before": null, "value_after": null,
+    "location": { "kind": "unknown", "name": null, "offset": null, "size": null, "module": null, "module_offset": null, "tid": null },
+    "accesses": [{ "role": "stalled", "kind": "write", $access }, { "role": "racing", "kind": "read", $access }], "notes": [] } }],
+  "counted": [{ "race": "r3:$name", "build": "aa11", "exe": "/bin/app", "place": {}, "times": 2, "last": 1767225600000 }],
+  "builds": [{ "build": "aa11", "exe": "/bin/app", "at": 1767225600000 }] } }
+JSON
+{ printf '\1'; cat "$work/message"; } > "$fuzz/corpus/message/json"
+size=$(($(wc -c < "$work/message") * 8 + 1))
+block=$(printf '\\%03o\\%03o\\%03o' $((size % 256)) $((size / 256 % 256)) $((size / 65536)))
+{ printf "\0\050\265\057\375\0\070$block"; cat "$work/message"; } > "$fuzz/corpus/message/packed"

@@ -23,8 +23,18 @@ fn stdout(arguments: &[&str]) -> String {
 /// Check that `-h` has a line for each option, in 80 columns, and `--help` more than that, with the same options.
 #[test]
 fn help_is_short_and_long() {
-    for command in ["run", "attach", "inspect", "doctor", "export", "suppress"] {
-        let [short, long] = ["-h", "--help"].map(|option| stdout(&[command, option]));
+    for command in [
+        "run",
+        "attach",
+        "inspect",
+        "doctor",
+        "export",
+        "suppress",
+        "races serve",
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let [short, long] =
+            ["-h", "--help"].map(|option| stdout(&[&words[..], &[option]].concat()));
         assert!(long.len() > short.len(), "{command}");
         let of_options = || {
             let lines = short.lines().map(str::trim);

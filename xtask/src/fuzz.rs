@@ -16,12 +16,13 @@ use crate::{
 };
 
 /// All targets of `sanitizer/fuzz`.
-const TARGETS: [&str; 10] = [
+const TARGETS: [&str; 11] = [
     "block_map",
     "coverage",
     "fault_map",
     "headers",
     "image",
+    "message",
     "pc_section",
     "pcmeta",
     "pseudo_probe",

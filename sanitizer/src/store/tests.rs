@@ -1,6 +1,7 @@
 //! Tests of the store on real files.
 
 mod known;
+mod receive;
 mod renew;
 mod robust;
 

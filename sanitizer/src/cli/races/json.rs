@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::stdout::write_json_line;
 use crate::report::Race;
-use crate::store::{Said, State, StoredRace, Verdict, rfc3339};
+use crate::store::{Said, Sender, State, StoredRace, Verdict, rfc3339};
 use crate::tracee::container::pod;
 
 /// The version of the form.
@@ -33,6 +33,8 @@ pub enum Line<'a> {
     Shown(Shown<'a>),
     /// Of `diff`: a race of one of the two builds, or of both.
     Difference(Difference<'a>),
+    /// Of `hosts`: a machine that has sent races.
+    SentBy(SentBy<'a>),
 }
 
 /// A race of the store. Times are by RFC 3339 in UTC.
@@ -125,6 +127,49 @@ pub struct Difference<'a> {
     pub builds: Builds,
     #[serde(flatten)]
     pub listed: Listed<'a>,
+}
+
+/// What has sent messages to the store.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SentBy<'a> {
+    /// What the machine keeps its messages in: one that has begun anew has several.
+    sender: &'a str,
+    /// The machine.
+    host: Option<&'a str>,
+    /// When its first message came.
+    first_seen: String,
+    /// When its last one came.
+    last_seen: String,
+    /// Messages that were taken.
+    messages: i64,
+    /// Messages that have not come, of those before the last.
+    missing: i64,
+    /// What it says that it has dropped since it began: reports of races of which another one was sent.
+    lost_evidence: u64,
+    /// Counts of races that were caught again.
+    lost_repeats: u64,
+    /// First reports of races.
+    lost_sightings: u64,
+    /// Times that were counted of races that the store did not have.
+    unknown: i64,
+}
+
+impl<'a> SentBy<'a> {
+    pub fn of(sender: &'a Sender) -> Self {
+        Self {
+            sender: &sender.id,
+            host: some(&sender.host),
+            first_seen: rfc3339(sender.first_seen),
+            last_seen: rfc3339(sender.last_seen),
+            messages: sender.messages,
+            missing: sender.missing,
+            lost_evidence: sender.lost.evidence,
+            lost_repeats: sender.lost.repeats,
+            lost_sightings: sender.lost.sightings,
+            unknown: sender.passed_over,
+        }
+    }
 }
 
 /// In which of two builds.

@@ -3,10 +3,12 @@
 mod choice;
 mod diff;
 mod export;
+mod hosts;
 mod import;
 mod json;
 mod list;
 mod prune;
+mod serve;
 mod show;
 mod suppress;
 mod symbolize;
@@ -47,6 +49,10 @@ pub enum RacesCommand {
     Import(import::ImportArgs),
     /// Forget old races.
     Prune(prune::PruneArgs),
+    /// Take the races of other machines into the store.
+    Serve(serve::ServeArgs),
+    /// List the machines that have sent races.
+    Hosts(hosts::HostsArgs),
 }
 
 /// The store that all commands are about.
@@ -85,5 +91,7 @@ pub fn run(args: &RacesArgs) -> anyhow::Result<ExitCode> {
         RacesCommand::Symbolize(args) => symbolize::run(args),
         RacesCommand::Import(args) => import::run(args),
         RacesCommand::Prune(args) => prune::run(args),
+        RacesCommand::Serve(args) => serve::run(args),
+        RacesCommand::Hosts(args) => hosts::run(args),
     }
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{
     choice::Choice,
     diff::counts,
-    json::{Builds, Difference, Line, Listed, SCHEMA, Shown, Versioned, write_line},
+    hosts,
+    json::{Builds, Difference, Line, Listed, SCHEMA, SentBy, Shown, Versioned, write_line},
     list::table,
 };
 use crate::cli::args::{Cli, Command};
@@ -16,7 +17,9 @@ use crate::report::{
     Race, identity, sample,
     schema::{assert_documented, errors, schema_of},
 };
-use crate::store::{Access, Batch, Caught, Saying, State, Store, StoredRace, Verdict, Whereabouts};
+use crate::store::{
+    Access, Batch, Caught, Lost, Saying, Sender, State, Store, StoredRace, Verdict, Whereabouts,
+};
 
 const POD: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
@@ -193,4 +196,57 @@ fn races_json_follows_the_schema() {
         line["state"] = "song".into();
         assert!(!validator.is_valid(&line));
     }
+}
+
+/// Check that a machine that has sent races is told in one line, whatever it calls itself, and as the schema says.
+#[test]
+fn machines_are_listed() {
+    let sender = Sender {
+        id: "0123456789abcdef".repeat(2),
+        host: "web1\n\u{1b}[2J".repeat(9),
+        first_seen: 0,
+        last_seen: 1_700_000_000_000,
+        messages: 12,
+        missing: 3,
+        lost: Lost {
+            evidence: 4,
+            repeats: 5,
+            sightings: 6,
+        },
+        passed_over: 7,
+    };
+    let nameless = Sender {
+        host: String::new(),
+        ..sender.clone()
+    };
+    assert_eq!(hosts::table(&[]), "");
+    let text = hosts::table(&[sender.clone(), nameless]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let words: Vec<&str> = lines[1].split_whitespace().skip(1).collect();
+    assert_eq!(
+        words,
+        ["2023-11-14T22:13:20", "12", "3", "4", "5", "6", "7"]
+    );
+    assert!(lines[2].starts_with("? "), "{text}");
+    let mut written = Vec::new();
+    write_line(&mut written, &Line::SentBy(SentBy::of(&sender))).unwrap();
+    let line: Value = serde_json::from_slice(&written).unwrap();
+    let schema = schema_of::<Versioned<'static>>();
+    let validator = jsonschema::validator_for(schema.as_value()).unwrap();
+    let errors = errors(&validator, &line);
+    assert!(errors.is_empty(), "{errors:#?}");
+    assert_eq!(
+        (&line["type"], &line["lost_races"]),
+        (&"sent-by".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&line["lost_sightings"], &line["unknown"]),
+        (&6.into(), &7.into())
+    );
 }

@@ -1,0 +1,115 @@
+//! The words by which senders are known: whoever has one may send.
+
+use axum::http::{HeaderMap, header};
+use sha2::{Digest as _, Sha256};
+
+/// Characters of a token that nobody guesses.
+const SHORTEST: usize = 16;
+
+type Digest = [u8; 32];
+
+/// Digests of tokens. Several, so that one can be exchanged for another while hosts have the old one still.
+#[derive(Clone)]
+pub struct Tokens(Vec<Digest>);
+
+impl Tokens {
+    /// Reads those of a file: one a line.
+    ///
+    /// # Errors
+    /// There is none, or one that is too short; says what to do.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mend =
+            "write one of your own, `head -c 32 /dev/urandom | base64`, in a line of its own";
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let tokens: Vec<&str> = lines.collect();
+        if tokens.is_empty() {
+            return Err(format!("it has no token; {mend}"));
+        }
+        if tokens.iter().any(|token| token.len() < SHORTEST) {
+            return Err(format!(
+                "it has a token of less than {SHORTEST} characters; {mend}"
+            ));
+        }
+        Ok(Self(tokens.into_iter().map(digest).collect()))
+    }
+
+    /// Whether a request has one of them.
+    #[must_use]
+    pub fn are_in(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(header::AUTHORIZATION);
+        let given = given.and_then(|given| given.to_str().ok()?.split_once(' '));
+        match given {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+                self.has(token.trim())
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes as long whichever it is, and however much of it is right: digests are compared to their ends.
+    fn has(&self, token: &str) -> bool {
+        let given = digest(token);
+        let is_one = |known: &Digest| {
+            let pairs = known.iter().zip(&given);
+            pairs.fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+        };
+        self.0
+            .iter()
+            .fold(false, |found, known| found | is_one(known))
+    }
+}
+
+fn digest(token: &str) -> Digest {
+    Sha256::digest(token).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKENS: &str = "correct horse battery\n\n  0123456789abcdef  \n";
+
+    fn headers(value: &str) -> HeaderMap {
+        let value = value.parse().unwrap();
+        HeaderMap::from_iter([(header::AUTHORIZATION, value)])
+    }
+
+    /// Check that each token lets in, and that what is nearly one does not.
+    #[test]
+    fn tokens_let_in() {
+        let tokens = Tokens::parse(TOKENS).unwrap();
+        for good in [
+            "Bearer 0123456789abcdef",
+            "bearer correct horse battery",
+            "BEARER  0123456789abcdef",
+        ] {
+            assert!(tokens.are_in(&headers(good)), "{good}");
+        }
+        for bad in [
+            "Bearer ",
+            "Bearer",
+            "Bearer 0123456789abcde",
+            "Bearer 0123456789abcdeF",
+            "Bearer 0123456789abcdef0",
+            "Basic 0123456789abcdef",
+            "0123456789abcdef",
+            "Bearer \u{e9}0123456789abcdef",
+        ] {
+            let headers = HeaderMap::from_iter([(
+                header::AUTHORIZATION,
+                axum::http::HeaderValue::from_bytes(bad.as_bytes()).unwrap(),
+            )]);
+            assert!(!tokens.are_in(&headers), "{bad}");
+        }
+        assert!(!tokens.are_in(&HeaderMap::new()));
+    }
+
+    /// Check that a file without a token that is worth the name is refused, with what to write.
+    #[test]
+    fn short_tokens_are_refused() {
+        for text in ["", "\n \n", "0123456789abcdef\nshort\n"] {
+            let error = Tokens::parse(text).err().unwrap();
+            assert!(error.contains("/dev/urandom"), "{error}");
+        }
+    }
+}
