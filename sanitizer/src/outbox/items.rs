@@ -118,11 +118,7 @@ fn of_columns((id, class, weight, bytes, record): (i64, i64, i64, i64, String)) 
 }
 
 /// Whether the collector has heard nothing of this yet; from now on it has.
-async fn is_first(
-    connection: &mut Connection,
-    state: &State,
-    subject: &str,
-) -> sqlx::Result<bool> {
+async fn is_first(connection: &mut Connection, state: &State, subject: &str) -> sqlx::Result<bool> {
     let new =
         sqlx::query("INSERT INTO known (name, item) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING")
             .bind(subject)

@@ -86,11 +86,7 @@ async fn chosen(connection: &mut Connection) -> sqlx::Result<Vec<Row>> {
 }
 
 /// Makes a message of items; none where there is nothing in them.
-async fn seal(
-    connection: &mut Connection,
-    state: &mut State,
-    items: &[Row],
-) -> sqlx::Result<()> {
+async fn seal(connection: &mut Connection, state: &mut State, items: &[Row]) -> sqlx::Result<()> {
     let mut batch = Batch::default();
     for row in items {
         remove(connection, state, row).await?;

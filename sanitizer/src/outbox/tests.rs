@@ -3,6 +3,8 @@
 mod kills;
 mod sending;
 
+use std::path::PathBuf;
+
 use tempfile::TempDir;
 
 use super::*;

@@ -49,11 +49,11 @@ pub use races::{Build, SeenIn, StoredRace};
 pub use receive::{Lost, Received, Sender, Stamp};
 pub use schema::Access;
 pub use state::State;
+pub(crate) use text::digest_of;
 pub(crate) use time::hour;
 pub use time::{day, millis, millis_of, rfc3339};
 pub use triage::{Said, Saying};
 pub use verdict::Verdict;
-pub(crate) use text::digest_of;
 
 /// What has been released is never changed.
 const SCHEMA: Schema = Schema {

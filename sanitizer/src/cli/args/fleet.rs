@@ -174,7 +174,7 @@ In the configuration, with what holds where it says nothing (collector, token, c
   [export]
   agent = \"/run/gwp-race/agent.sock\"             # the daemon hands over what it finds there
   [agent]
-  collector = \"https://races.example.org:7174\"   # gwp-race races serve --ingest, on another machine
+  collector = \"https://races.example.org:7174\"   # gwp-race races serve, on another machine
   token = \"/etc/gwp-race/token\"                  # a file that others cannot read
   ca = \"/etc/gwp-race/ca.pem\"                    # who has signed the collector's certificate, if not whom this machine believes
   certificate = \"/etc/gwp-race/agent.pem\"        # the agent's own, and its key

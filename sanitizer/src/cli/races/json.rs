@@ -6,9 +6,7 @@ use serde::Serialize;
 
 use crate::cli::stdout::write_json_line;
 use crate::report::Race;
-use crate::store::{
-    Done, Entry, Merge, Said, Sender, State, StoredRace, Verdict, rfc3339,
-};
+use crate::store::{Done, Entry, Merge, Said, Sender, State, StoredRace, Verdict, rfc3339};
 use crate::tracee::container::pod;
 
 /// The version of the form.

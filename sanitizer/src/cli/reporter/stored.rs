@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashMap,
-    mem,
     time::{Duration, Instant, SystemTime},
 };
 
