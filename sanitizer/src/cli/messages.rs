@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::sync::OnceLock;
 
+use clap::error::{ContextKind, ContextValue};
 use nix::sys::stat::fstat;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -13,6 +14,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer, debug_f
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::report::{clean::clean_message, status_line::Stderr};
+use crate::store::Address;
 
 /// How a message begins that says nothing but what is so.
 const PLAIN: &str = "gwp-race: ";
@@ -69,7 +71,15 @@ fn is_journal() -> bool {
 /// What is said of wrong arguments; nothing where clap tells something else, such as help.
 #[must_use]
 pub(super) fn of_arguments(error: &clap::Error) -> Option<String> {
-    let text = error.render().to_string();
+    let mut text = error.render().to_string();
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+        && Address::is_meant(value)
+        && value.contains('@')
+    {
+        // It may have a password.
+        let scheme = value.split(':').next().unwrap_or_default();
+        text = text.replace(value, &format!("{scheme}:..."));
+    }
     let rest = text.strip_prefix(OF_CLAP)?;
     Some(format!("{ERROR}{rest}"))
 }
