@@ -1,5 +1,6 @@
 //! The daemon of one machine: which processes it watches, what becomes of their races, how it is asked and paused, and what is left of it when it dies.
 
+mod agent;
 mod breaker;
 mod commands;
 mod readers;
@@ -12,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use agent::Collector;
 use gwp_race_tests::{
     Configuration, Program,
     binary::gwp_race,
@@ -178,6 +180,8 @@ fn a_machine_is_watched() {
     let racy = scratch.place(&built("races/write_write.c"), "racy");
     let quiet = scratch.place(&built("silent/mutex.c"), "quiet");
     let elsewhere = busy(&built("races/read_write.c"), FEW);
+    let collector = Collector::start();
+    let agent = agent::start(&scratch, &collector);
     let failed = scratch.ask(&["status"]);
     assert_eq!(failed.status.code(), Some(FAILED));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("no gwp-race fleet listens"));
@@ -201,7 +205,7 @@ fn a_machine_is_watched() {
     let [of_racy, of_quiet] = pids.map(|pid| of(&status, pid).expect("it is not known"));
     assert!(of_racy["races"].as_u64() > Some(0));
     assert_eq!(of_quiet["races"], 0);
-    assert_eq!(of_racy["rule"], "rule:15");
+    assert_eq!(of_racy["rule"], "rule:16");
     assert!(of(&status, elsewhere.pid()).is_none());
     assert!(status["cost_s"].as_f64() > Some(0.0));
     assert!(status["memory_bytes"].as_u64() > Some(1 << 20));
@@ -286,6 +290,7 @@ fn a_machine_is_watched() {
     list.args(["races", "list", "--store", &store, "--format", "json"]);
     let list = String::from_utf8(list.output().unwrap().stdout).unwrap();
     assert!(list.contains("write_write.c"), "{list}");
+    agent::has_sent_all(&scratch, agent, &collector, &list);
     assert!(
         !list.contains("mutex.c") && !list.contains("read_write.c"),
         "{list}"

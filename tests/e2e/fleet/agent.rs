@@ -1,0 +1,179 @@
+//! The agent, which sends what the daemon finds, and a collector that takes it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    process::Stdio,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use gwp_race_tests::children::Guarded;
+use nix::sys::signal::{Signal, kill};
+use ruzstd::decoding::StreamingDecoder;
+use serde_json::Value;
+
+use super::{PATIENCE, Scratch, until};
+
+const TOKEN: &str = "5ecre7";
+
+/// A collector on this machine. It takes nothing the first time, and does not answer the second time, although it takes the message: both come again. Its thread ends with the tests.
+pub struct Collector {
+    address: String,
+    /// By sender and number.
+    messages: Messages,
+}
+
+type Messages = Arc<Mutex<BTreeMap<(String, u64), Value>>>;
+
+impl Collector {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let messages = Messages::default();
+        let taken = Arc::clone(&messages);
+        thread::spawn(move || {
+            let mut times = 0;
+            for connection in listener.incoming() {
+                let mut connection = connection.unwrap();
+                let Some(message) = read(&mut connection) else {
+                    continue;
+                };
+                times += 1;
+                let sender = message["sender"].as_str().unwrap().to_owned();
+                let name = (sender, message["sequence"].as_u64().unwrap());
+                let answer: &[u8] = match times {
+                    1 => b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                    2 => b"",
+                    _ => b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
+                };
+                if times > 1 {
+                    let before = taken.lock().unwrap().insert(name, message.clone());
+                    assert!(before.is_none_or(|before| before == message));
+                }
+                let _ = connection.write_all(answer);
+            }
+        });
+        Self { address, messages }
+    }
+}
+
+/// A message, of whoever has the token.
+fn read(connection: &mut TcpStream) -> Option<Value> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if connection.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        head.extend(byte);
+    }
+    let head = String::from_utf8(head).unwrap().to_lowercase();
+    assert!(head.starts_with("post /v1/messages "), "{head}");
+    assert!(
+        head.contains(&format!("authorization: bearer {TOKEN}\r\n")),
+        "{head}"
+    );
+    let mut lines = head.lines();
+    let length = lines.find_map(|line| line.strip_prefix("content-length: "))?;
+    let mut body = vec![0; length.parse().unwrap()];
+    connection.read_exact(&mut body).ok()?;
+    let mut json = Vec::new();
+    let mut decoder = StreamingDecoder::new(body.as_slice()).unwrap();
+    decoder.read_to_end(&mut json).unwrap();
+    Some(serde_json::from_slice(&json).unwrap())
+}
+
+/// An agent by the configuration, in which the daemon finds it from now on.
+pub fn start(scratch: &Scratch, collector: &Collector) -> Guarded {
+    let at = scratch.path("agent");
+    let at = at.display();
+    let token = scratch.path("token");
+    fs::write(&token, TOKEN).unwrap();
+    let mut mode = fs::metadata(&token).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o600);
+    fs::set_permissions(&token, mode).unwrap();
+    let path = scratch.path("fleet.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let text = text.replace(
+        "[control]",
+        &format!("agent = \"{at}/agent.sock\"\n[control]"),
+    );
+    let (token, address) = (token.display(), &collector.address);
+    let text = format!(
+        "{text}\n[agent]\ncollector = \"{address}\"\ntoken = \"{token}\"\noutbox = \"{at}/outbox.db\"\n"
+    );
+    fs::write(path, text).unwrap();
+    let mut command = scratch.fleet(&["agent"]);
+    let log = fs::File::create(scratch.path("agent.log")).unwrap();
+    command.stdout(Stdio::null()).stderr(log);
+    let mut agent = Guarded::new(command.spawn().unwrap());
+    let answers = until(|| {
+        let log = scratch.log("agent.log");
+        assert!(
+            agent.ended().unwrap().is_none(),
+            "the agent has ended: {log}"
+        );
+        scratch.ask(&["agent", "status"]).status.success()
+    });
+    assert!(answers);
+    agent
+}
+
+fn status(scratch: &Scratch) -> Value {
+    let output = scratch.ask(&["agent", "status", "--format", "json"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Check that what daemons that have ended have found is what the collector has: races as often as the store says that they were caught, no message twice, none missing, and nothing dropped.
+pub fn has_sent_all(scratch: &Scratch, mut agent: Guarded, collector: &Collector, list: &str) {
+    let is_empty = until(|| {
+        let status = status(scratch);
+        status["items"] == 0 && status["sending"].is_null()
+    });
+    let status = status(scratch);
+    let log = scratch.log("agent.log");
+    assert!(is_empty, "{status:#}: {log}");
+    for lost in ["lost_evidence", "lost_repeats", "lost_sightings", "refused"] {
+        assert_eq!(status[lost], 0, "{status:#}: {log}");
+    }
+    let messages = collector.messages.lock().unwrap();
+    assert_eq!(status["taken"].as_u64(), Some(messages.len() as u64));
+    let numbers: Vec<_> = messages.keys().map(|(_, number)| *number).collect();
+    assert_eq!(numbers, (1..=messages.len() as u64).collect::<Vec<_>>());
+    let mut times: BTreeMap<String, u64> = BTreeMap::new();
+    let of = |message: &Value, kind: &str| message["batch"][kind].as_array().unwrap().clone();
+    for message in messages.values() {
+        assert_eq!(status["sender"], message["sender"]);
+        for caught in of(message, "caught") {
+            let race = caught["race"]["identity"]["race"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+            *times.entry(race).or_default() += caught["times"].as_u64().unwrap();
+        }
+        for counted in of(message, "counted") {
+            let race = counted["race"].as_str().unwrap().to_owned();
+            *times.entry(race).or_default() += counted["times"].as_u64().unwrap();
+        }
+    }
+    let listed = list.lines().map(|line| {
+        let race: Value = serde_json::from_str(line).unwrap();
+        (
+            race["race"].as_str().unwrap().to_owned(),
+            race["times"].as_u64().unwrap(),
+        )
+    });
+    assert_eq!(times, listed.collect::<BTreeMap<_, _>>());
+    let mut builds = messages.values().flat_map(|message| of(message, "builds"));
+    assert!(builds.any(|seen| seen["exe"].as_str().unwrap().ends_with("/racy")));
+    assert!(log.contains("has no time now (HTTP status 503)"), "{log}");
+    kill(agent.pid(), Signal::SIGTERM).unwrap();
+    let ended = agent.wait(PATIENCE).unwrap();
+    assert!(ended.success(), "{ended}: {log}");
+    assert!(!scratch.path("agent/agent.sock").exists());
+}
