@@ -285,7 +285,7 @@ fn stores_that_cannot_be_used() {
     }
     let content = fs::read_to_string(&garbage).unwrap();
     assert_eq!(content, "garbage, not a database\n".repeat(100));
-    for address in ["postgres://host/races", "races.db"] {
+    for address in ["mysql://host/races", "races.db"] {
         let output = races(&["list", "--store", address]);
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{told}");

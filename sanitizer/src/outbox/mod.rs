@@ -4,7 +4,7 @@
 //! the other to the [`Collector`]. A message has a number that no other one of this outbox ever had or will have; it is sent until it is taken, and is the same each time. So what is sent
 //! twice is known again by sender and number, and what is missing by a gap.
 //!
-//! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`]) and told with each message: first repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
+//! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`](crate::delivery::Lost)) and told with each message: first repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
 //! (`sanitizer/migrations/outbox`), of which all statements are written such that whoever is killed at any instant has done all of it or nothing.
 
 mod bound;

@@ -9,6 +9,7 @@ use sqlx::{
     Any, ConnectOptions as _, Connection as _, SqlSafeStr as _, Transaction,
     migrate::{MigrateError, Migration, MigrationType, Migrator},
 };
+use tokio::task::unconstrained;
 
 use super::{
     address::Address,
@@ -151,7 +152,8 @@ impl Database {
 
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         let _entered = self.driver.as_ref().map(Driver::enter);
-        block_on(work)
+        // A runtime that the caller is part of lets its tasks do so much before they have to give way to others, and would not know here that they have.
+        block_on(unconstrained(work))
     }
 
     /// The connection of before, unless it has ended since: a server may have been started anew.
@@ -196,7 +198,10 @@ impl Database {
         let limit = engine.connects_within(self.patience);
         let settings = sqlx::AssertSqlSafe(engine.settings(self.patience));
         let connected = within(limit, async {
-            let mut connection = options.connect().await?;
+            let mut connection = match &self.driver {
+                Some(driver) => driver.connect(options).await?,
+                None => options.connect().await?,
+            };
             match sqlx::raw_sql(settings).execute(&mut connection).await {
                 Ok(_) => Ok(connection),
                 Err(error) => {

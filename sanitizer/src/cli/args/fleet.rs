@@ -158,7 +158,7 @@ pub enum FleetCommand {
 /// Send what the daemon finds to a collector
 ///
 /// A process that needs no rights: the daemon, which has no network, hands over to it what it finds, by a socket. It is on the disk before that is answered, and stays there until the collector has taken it, whatever ends or is away meanwhile. What
-/// is kept is bounded (spool of [limits]): beyond that what is worth least is dropped, counted, and told to the collector. SIGTERM and SIGINT end it; nothing is lost by that, nor by any other end.
+/// is kept is bounded (limits.spool of the configuration): beyond that what is worth least is dropped, counted, and told to the collector. SIGTERM and SIGINT end it; nothing is lost by that, nor by any other end.
 ///
 /// It listens to the socket that systemd passes to it, or to the one that --socket or the configuration names. Root and its own user may hand something over.
 #[derive(Clone, Debug, clap::Args)]
@@ -195,7 +195,7 @@ pub struct AgentArgs {
 
     /// Listen to this socket
     ///
-    /// It is made, for root and the own user alone (default: agent of [export] in the configuration). One that systemd passes goes before it.
+    /// It is made, for root and the own user alone (default: export.agent of the configuration). One that systemd passes goes before it.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 

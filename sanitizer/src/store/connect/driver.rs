@@ -2,6 +2,7 @@
 
 use std::{io, thread};
 
+use sqlx::{AnyConnection, ConnectOptions as _, any::AnyConnectOptions};
 use tokio::{
     runtime::{Builder, EnterGuard, Handle},
     sync::oneshot,
@@ -29,6 +30,14 @@ impl Driver {
                 runtime.shutdown_background();
             })?;
         Ok(Self { handle, _end: end })
+    }
+
+    /// Connects to a server, on its own thread: who proves that he knows a password computes for long, and gives way to others meanwhile, of whom the caller's runtime, if he is part of one, would have to know.
+    pub(super) async fn connect(&self, options: AnyConnectOptions) -> sqlx::Result<AnyConnection> {
+        let connected = self.handle.spawn(async move { options.connect().await });
+        connected
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error).into()))
     }
 
     /// Has sockets and clocks of this thread belong to it, as long as what is returned is there.
