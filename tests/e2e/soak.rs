@@ -106,17 +106,17 @@ fn a_mixed_load() {
     let each = |usages, value: fn(&Usage) -> u64| {
         median_of(usages, |usage| value(usage) / usage.processes.max(1) as u64)
     };
-    let rss = |usages| each(usages, |usage| usage.rss_kib);
+    let pss = |usages| each(usages, |usage| usage.pss_kib);
     let fds = |usages| each(usages, |usage| usage.fds as u64);
     let processes = usages.iter().map(|usage| usage.processes).max();
     println!(
         "second third: {} KiB and {} descriptors a process; last third: {} KiB and {}; at most {processes:?} processes",
-        rss(before),
+        pss(before),
         fds(before),
-        rss(after),
+        pss(after),
         fds(after)
     );
-    assert!(rss(after) <= rss(before) + rss(before) / 10 + SLACK_KIB);
+    assert!(pss(after) <= pss(before) + pss(before) / 10 + SLACK_KIB);
     assert!(fds(after) <= fds(before) + SLACK_FDS);
     assert!(processes <= Some(MOST_PROCESSES), "{processes:?}");
 }
@@ -126,13 +126,13 @@ fn publish(usages: &[Usage]) {
     let Some(path) = std::env::var_os("GWP_RACE_SOAK_CSV").map(PathBuf::from) else {
         return;
     };
-    let mut text = "seconds,processes,rss_kib,descriptors\n".to_owned();
+    let mut text = "seconds,processes,pss_kib,descriptors\n".to_owned();
     for usage in usages {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "{:.1},{},{},{}",
-            usage.seconds, usage.processes, usage.rss_kib, usage.fds
+            usage.seconds, usage.processes, usage.pss_kib, usage.fds
         );
     }
     fs::write(path, text).unwrap();

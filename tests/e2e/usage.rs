@@ -12,8 +12,9 @@ pub struct Usage {
     pub seconds: f64,
     /// Processes.
     pub processes: usize,
-    /// Resident memory, KiB; what they share counts once for each.
-    pub rss_kib: u64,
+    /// What they take of the machine's memory, KiB: of each page the share of each that has it (PSS), so that the program's own code, which they all
+    /// have, counts once.
+    pub pss_kib: u64,
     /// Open descriptors.
     pub fds: usize,
 }
@@ -31,15 +32,16 @@ pub fn look(gwp_race: Pid, start: Instant) -> Usage {
     let own: Vec<Pid> = all
         .filter(|&pid| status_field(pid, "Name").is_some_and(|name| names.contains(&&*name)))
         .collect();
-    let rss = |&pid: &Pid| {
-        let field = status_field(pid, "VmRSS")?;
+    let pss = |&pid: &Pid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let field = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
         field.split_whitespace().next()?.parse::<u64>().ok()
     };
     let fds = |&pid: &Pid| fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
     Usage {
         seconds: start.elapsed().as_secs_f64(),
         processes: own.len(),
-        rss_kib: own.iter().filter_map(rss).sum(),
+        pss_kib: own.iter().filter_map(pss).sum(),
         fds: own.iter().map(fds).sum(),
     }
 }
