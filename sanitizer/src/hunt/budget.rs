@@ -22,9 +22,7 @@ pub const SEEN_AND_UNSEEN: f64 = 2.4;
 /// What is charged for a stop beside the time that the thread stood, for the same reasons.
 const UNSEEN_OF_STOP: Duration = Duration::from_micros(150);
 
-/// What may be spent before anything was earned, so that the first samples are not put off: what one busy thread earns in so long,
-/// with these as limits. There is much that is unknown of a program at first; of its children, of which there may be any
-/// number, it is known by then.
+/// What one busy thread earns in so long is advanced to a program, with these as limits.
 const ADVANCED: Duration = Duration::from_secs(1);
 const MOST_ADVANCE: Duration = Duration::from_millis(40);
 const MOST_ADVANCE_OF_CHILD: Duration = Duration::from_millis(2);
@@ -39,6 +37,18 @@ const UPKEEP_SHARE: f64 = 0.1;
 /// Limits of the time between two samples.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 const LONGEST_PERIOD: Duration = Duration::from_millis(100);
+
+/// Who is given an advance: what may be spent before anything was earned, so that the first samples are not put off.
+#[derive(Clone, Copy, Debug)]
+pub enum Advance {
+    /// A program of which much is unknown.
+    First,
+    /// One that was forked by a program that is watched: there may be any number of these, and more is known by then.
+    Child,
+    /// One that has saved so much before it was watched. It begins with that, and earns nothing until it would have earned as much: so it costs no more
+    /// than its share of what it uses meanwhile, or than this, where it uses so little that it could hardly earn a single stop.
+    Saved(Duration),
+}
 
 /// Charges the control block.
 #[derive(Debug)]
@@ -60,6 +70,8 @@ pub struct Budget {
     loss: Loss,
     /// How much may be saved now, ns: what is left of the advance, at first.
     most_savings: u64,
+    /// What has to be earned once more before anything is, ns.
+    ahead_ns: u64,
     /// CPU time of the target that no sample stood for, and that was earned with, ns.
     unsampled_ns: u64,
     /// Time that threads of the target stood still, ns.
@@ -103,7 +115,10 @@ impl Budget {
     /// Says how much CPU time of the program each sample stands for, ns; 0 where the tracer looks at that time by
     /// itself, because samples are few.
     pub fn set_period(&self, control: &Control, period_ns: u64) {
-        let earned = (period_ns as f64 * self.share) as u64;
+        let earned = match self.ahead_ns {
+            0 => scaled(period_ns, self.share),
+            _ => 0,
+        };
         control.budget.sample_ns.store(period_ns, SeqCst);
         control.budget.earn_per_sample_ns.store(earned, SeqCst);
     }
@@ -115,15 +130,15 @@ impl Budget {
         period_ns: u64,
         share: f64,
         trap_cost_ns: u64,
-        is_child: bool,
+        to: Advance,
         clock: WorkClock,
     ) -> Self {
-        let most = if is_child {
-            MOST_ADVANCE_OF_CHILD
-        } else {
-            MOST_ADVANCE
-        };
-        let advance = nanos(ADVANCED.mul_f64(share).min(most));
+        let earned = ADVANCED.mul_f64(share);
+        let advance = nanos(match to {
+            Advance::First => earned.min(MOST_ADVANCE),
+            Advance::Child => earned.min(MOST_ADVANCE_OF_CHILD),
+            Advance::Saved(saved) => saved.min(MOST_ADVANCE),
+        });
         control.budget.trap_cost_ns.store(trap_cost_ns, SeqCst);
         control.budget.earned_ns.fetch_add(advance, SeqCst);
         // What it took to get here (loading, reading metadata) is not a cost of sampling.
@@ -135,9 +150,13 @@ impl Budget {
             share,
             cpus: std::thread::available_parallelism().map_or(1, usize::from) as f64,
             used: None,
-            company: is_child.then_some(1.0),
+            company: (!matches!(to, Advance::First)).then_some(1.0),
             loss: Loss::default(),
             most_savings: advance,
+            ahead_ns: match to {
+                Advance::Saved(_) => advance,
+                Advance::First | Advance::Child => 0,
+            },
             unsampled_ns: 0,
             stopped_ns: 0,
             stops_ns: 0,
@@ -207,6 +226,16 @@ impl Budget {
     /// ns of all kinds, `sampled` were earned with by the gate.
     pub fn earn(&mut self, control: &Control, used: u64, sampled: u64) {
         let unsampled = used.saturating_sub(sampled);
+        if self.ahead_ns > 0 {
+            let Some(earned) = scaled(used, self.share).checked_sub(self.ahead_ns) else {
+                return;
+            };
+            self.ahead_ns = 0;
+            self.unsampled_ns = unsampled;
+            self.set_period(control, control.budget.sample_ns.load(SeqCst));
+            control.budget.earned_ns.fetch_add(earned, SeqCst);
+            return;
+        }
         let new = unsampled.saturating_sub(self.unsampled_ns);
         self.unsampled_ns += new;
         let earned = (new as f64 * self.share) as u64;

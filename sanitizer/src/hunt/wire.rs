@@ -2,10 +2,11 @@
 
 mod statistics;
 
-use std::{io::Write as _, os::unix::net::UnixStream};
+use std::{io::Write as _, os::unix::net::UnixStream, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::hunt::budget::Advance;
 use crate::hunt::memory::{Gained, Remembered};
 use crate::hunt::strategy::Name;
 use crate::kernel::rights::FileRights;
@@ -54,7 +55,7 @@ pub struct Setup {
     pub learns: bool,
     /// The share of the target's CPU time that samples may cost (0.01 is 1 %).
     pub max_overhead: f64,
-    /// What watching may cost in all, ns: it ends when that is spent. `None` where it may go on.
+    /// What watching may cost in all, ns, which was earned before: it ends when that is spent. `None` where it may go on.
     pub most_ns: Option<u64>,
     /// Seed of all random choices.
     pub seed: u64,
@@ -76,6 +77,18 @@ pub struct Setup {
     pub free_stalls: bool,
     /// What is gained of the code is wanted, for whoever watches it next; and what is remembered of it will be told.
     pub memory: bool,
+}
+
+impl Setup {
+    /// What may be spent before anything was earned.
+    #[must_use]
+    pub fn advance(&self) -> Advance {
+        match (self.most_ns, self.is_child) {
+            (Some(ns), _) => Advance::Saved(Duration::from_nanos(ns)),
+            (None, true) => Advance::Child,
+            (None, false) => Advance::First,
+        }
+    }
 }
 
 #[cfg(test)]

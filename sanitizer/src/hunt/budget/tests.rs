@@ -6,7 +6,7 @@ use crate::kernel::{gates::Gates, process::thread_cpu_time_ns};
 /// A budget of a program, and its control block.
 fn budget(control: &Control) -> Budget {
     let clock = WorkClock::of_share(1);
-    Budget::new(control, 10_000_000, 0.01, 5_000, false, clock)
+    Budget::new(control, 10_000_000, 0.01, 5_000, Advance::First, clock)
 }
 
 /// Check that the tracer's work is charged by how many of the processors the program uses, but in full while that is
@@ -114,22 +114,63 @@ fn upkeep_is_paid_for() {
     }
 }
 
-/// Check that no more is advanced than the first second earns, and not more than a program of an ample budget needs.
+/// Check that no more is advanced than the first second earns, and not more than a program of an ample budget needs; or than it has saved.
 #[test]
 fn little_is_advanced() {
-    for (share, is_child, advance_us) in [
-        (0.01, false, 10_000),
-        (0.04, false, 40_000),
-        (0.5, false, 40_000),
-        (0.001, true, 1_000),
-        (0.01, true, 2_000),
+    let saved = |ms| Advance::Saved(Duration::from_millis(ms));
+    for (share, to, advance_us) in [
+        (0.01, Advance::First, 10_000),
+        (0.04, Advance::First, 40_000),
+        (0.5, Advance::First, 40_000),
+        (0.001, Advance::Child, 1_000),
+        (0.01, Advance::Child, 2_000),
+        (0.05, saved(27), 27_000),
+        (0.05, saved(840), 40_000),
     ] {
         let gates = Gates::in_user_space().unwrap();
         let control = gates.control();
         let clock = WorkClock::of_share(1);
-        let _ = Budget::new(control, 10_000_000, share, 5_000, is_child, clock);
+        let _ = Budget::new(control, 10_000_000, share, 5_000, to, clock);
         let earned = control.budget.earned_ns.load(SeqCst);
-        assert_eq!(earned, advance_us * 1000, "{share}");
+        assert_eq!(earned, advance_us * 1000, "{share}, {to:?}");
+    }
+}
+
+/// Check that who begins with savings earns nothing until as much was earned once more, by samples or without them, and as any other from then on; so that at no time more was earned
+/// than the share of what was used, or the savings.
+#[test]
+fn savings_are_earned_once() {
+    const SAVED_MS: u64 = 20;
+    const SHARE: f64 = 0.05;
+    const PERIOD: u64 = 10_000_000;
+    let gates = Gates::in_user_space().unwrap();
+    let control = gates.control();
+    let saved = Advance::Saved(Duration::from_millis(SAVED_MS));
+    let mut budget = Budget::new(
+        control,
+        PERIOD,
+        SHARE,
+        5_000,
+        saved,
+        WorkClock::of_share(1),
+    );
+    let (mut used, mut sampled) = (0, 0);
+    for step in 0..200 {
+        // A sample, and as much in the kernel; then none for a while.
+        used += 2 * PERIOD;
+        if step % 40 < 30 {
+            sampled += PERIOD;
+            let earned = control.budget.earn_per_sample_ns.load(SeqCst);
+            control.budget.earned_ns.fetch_add(earned, SeqCst);
+        }
+        if step == 5 {
+            budget.set_period(control, PERIOD);
+        }
+        budget.earn(control, used, sampled);
+        let earned = control.budget.earned_ns.load(SeqCst);
+        let share = (used as f64 * SHARE) as u64;
+        let wanted = share.max(SAVED_MS * 1_000_000);
+        assert!(earned.abs_diff(wanted) < 1_000, "{step}: {earned}");
     }
 }
 

@@ -86,7 +86,7 @@ impl Engine {
             period_ns,
             setup.max_overhead,
             trap_cost_ns,
-            setup.is_child,
+            setup.advance(),
             clock,
         );
         let mut random = fastrand::Rng::with_seed(setup.seed);

@@ -92,8 +92,7 @@ impl Daemon {
             pid,
             start_ticks: Some(start_ticks),
             launch: false,
-            // Others are watched beside it, so that little is advanced to it.
-            is_child: true,
+            is_child: false,
             sample_period_ns: args.sample_period.map(nanos),
             stall_ns: nanos(args.stall),
             stop_deadline_ns: nanos(args.stop_deadline),
