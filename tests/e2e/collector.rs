@@ -17,7 +17,7 @@ use nix::{
 };
 use serde_json::{Value, json};
 
-const NAME: &str = "r3:00112233445566778899aabbccddeeff";
+pub const NAME: &str = "r3:00112233445566778899aabbccddeeff";
 /// How long something may take that happens at once but where the machine is very busy.
 const LONG: Duration = Duration::from_secs(60);
 /// Kills of the collector.
@@ -27,11 +27,11 @@ const SENDERS: u64 = 4;
 const MESSAGES: u64 = 25;
 
 /// A collector; it is killed when it is dropped.
-struct Collector {
+pub struct Collector {
     child: Child,
     said: BufReader<ChildStderr>,
     /// Where it takes messages, host and port.
-    address: String,
+    pub address: String,
 }
 
 impl Drop for Collector {
@@ -47,9 +47,16 @@ impl Collector {
         std::fs::write(&token, token_of(folder)).unwrap();
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
         let mut command = Command::new(gwp_race());
-        command.args(["races", "serve", "--ingest", "127.0.0.1:0"]);
-        command.arg("--store").arg(store(folder));
+        command
+            .args(["races", "serve"])
+            .args(["--store", &store(folder)]);
         command.arg("--token-file").arg(token).args(options);
+        Self::by(command)
+    }
+
+    /// One that is started by a command which says all but where it is to listen.
+    pub fn by(mut command: Command) -> Self {
+        command.args(["--ingest", "127.0.0.1:0"]);
         let command = command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -67,8 +74,12 @@ impl Collector {
         }
     }
 
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
     fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+        kill(self.pid(), signal).unwrap();
     }
 
     /// Ends it as systemd does; what it has said.
@@ -95,9 +106,14 @@ fn store(folder: &tempfile::TempDir) -> String {
 
 /// What `races` says of the store, line by line.
 fn listed(folder: &tempfile::TempDir, what: &str) -> Vec<Value> {
+    listed_of(&store(folder), what)
+}
+
+/// The same of a store of any kind.
+pub fn listed_of(store: &str, what: &str) -> Vec<Value> {
     let mut command = Command::new(gwp_race());
-    command.args(["races", what, "--format", "json", "--store"]);
-    let output = command.arg(store(folder)).output().unwrap();
+    command.args(["races", what, "--format", "json", "--store", store]);
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -105,7 +121,7 @@ fn listed(folder: &tempfile::TempDir, what: &str) -> Vec<Value> {
 }
 
 /// A frame of Zstandard with these bytes as they are: magic, no options, a window of 128 KiB, and blocks that are not compressed (RFC 8878, section 3.1.1).
-fn framed(bytes: &[u8]) -> Vec<u8> {
+pub fn framed(bytes: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
     let last = bytes.chunks(1 << 16).count().saturating_sub(1);
     for (index, block) in bytes.chunks(1 << 16).enumerate() {
@@ -132,7 +148,7 @@ fn place(host: u64) -> Value {
 }
 
 /// A batch with the race, caught once.
-fn caught() -> Value {
+pub fn caught() -> Value {
     let access = |role: &str, kind: &str| {
         json!({
             "role": role, "kind": kind, "atomic": false, "size": 4, "address": "0x5000", "pc": "0x1000", "tid": 1, "thread_name": "t",
@@ -151,7 +167,7 @@ fn caught() -> Value {
 }
 
 /// A batch in which it was caught so many times more.
-fn counted(host: u64, times: u64) -> Value {
+pub fn counted(host: u64, times: u64) -> Value {
     json!({ "counted": [{
         "race": NAME, "build": "aa11", "exe": "/bin/app", "place": place(host), "times": times, "last": 1_767_225_600_000u64
     }] })

@@ -14,6 +14,7 @@ mod debug_files;
 mod debuginfod;
 mod decision_words;
 mod decisions;
+mod delivery;
 mod descendants;
 mod execs;
 mod explain;

@@ -32,6 +32,7 @@ const SCHEMA: Schema = Schema {
         "functions",
         include_str!("../../migrations/ledger/0001_functions.sql"),
     )],
+    of_servers: &[],
 };
 
 /// The time in which half of what was learned is forgotten, unless somebody says otherwise: a week.

@@ -48,6 +48,7 @@ const SCHEMA: Schema = Schema {
         "outbox",
         include_str!("../../migrations/outbox/0001_outbox.sql"),
     )],
+    of_servers: &[],
 };
 
 /// See the module.

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::time::{is_time, millis_of, rfc3339};
 use crate::report::{IDENTITY_VERSION, Race, SCHEMA, check_name, check_names};
 
+/// How often a race is caught in an hour at most, as it is written: some million times a second would be more than any machine can do, and sums of it stay numbers.
+pub(super) const MOST_TIMES: i64 = 1 << 32;
+
 /// What is written in one transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -284,15 +284,16 @@ impl Database {
 
     async fn migrate(&self, connection: &mut Connection) -> Result<(), StoreError> {
         let fail = |error| self.failed(&error);
-        let of = |(version, name, sql): (i64, &'static str, &'static str)| {
-            let sql = sql.into_sql_str();
+        let engine = Engine::of(&self.address);
+        let of = |migration: (i64, &'static str, &'static str)| {
+            let (version, name, _) = migration;
+            let sql = engine.migration(self.schema, migration).into_sql_str();
             Migration::new(version, name.into(), MigrationType::Simple, sql, false)
         };
         let migrations = self.schema.migrations.iter().copied().map(of);
         let mut migrator = Migrator::with_migrations(migrations.collect());
         // Nobody else writes beside this transaction.
         migrator.set_locking(false);
-        let engine = Engine::of(&self.address);
         let marked = engine.mark(connection, self.schema).await;
         marked.map_err(fail)?;
         let done = migrator.run_direct(None, connection, false).await;

@@ -9,6 +9,7 @@
 
 mod address;
 mod alias;
+mod arrange;
 mod batch;
 pub(crate) mod connect;
 mod engine;
@@ -81,12 +82,16 @@ const SCHEMA: Schema = Schema {
             "triage",
             include_str!("../../migrations/0005_triage.sql"),
         ),
+        (7, "days", include_str!("../../migrations/0007_days.sql")),
     ],
+    of_servers: &[(7, include_str!("../../migrations/postgres/0007_days.sql"))],
 };
 
 /// A database of races.
 pub struct Store {
     database: Database,
+    /// The hour for which it was seen last that there is a place for what comes.
+    arranged: Option<i64>,
 }
 
 impl Store {
@@ -96,7 +101,10 @@ impl Store {
     /// Says what is wrong with the file or the server.
     pub fn open(address: &Address, access: Access) -> Result<Self, StoreError> {
         let database = Database::open(address, access, &SCHEMA)?;
-        let mut store = Self { database };
+        let mut store = Self {
+            database,
+            arranged: None,
+        };
         let version = store.with(async |connection| {
             renew::renew(connection).await?;
             renew::named_by(connection).await

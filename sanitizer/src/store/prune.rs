@@ -6,7 +6,9 @@ use super::{
     Store,
     alias::Aliases,
     connect::{Connection, begin, shrink},
+    engine::Engine,
     error::StoreError,
+    time::hour,
 };
 
 /// So much longer a sender of messages must have been silent before it is forgotten, milliseconds: what it sends again then would be taken twice.
@@ -63,6 +65,8 @@ impl Store {
                     }
                 }
             }
+            let engine = Engine::behind(&all);
+            engine.drop_empty(&mut all, hour(before)).await?;
             forget_names(&mut all, &aliases).await?;
             let builds = sqlx::query(
                 "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT DISTINCT build FROM sighting)

@@ -5,13 +5,12 @@ use std::{cmp::Reverse, collections::HashMap, path::PathBuf};
 use super::{
     Store,
     alias::Aliases,
-    batch::Whereabouts,
+    batch::{MOST_TIMES, Whereabouts},
     connect::Connection,
     error::StoreError,
     state::State,
     time::{begin_of, hour},
     triage::{self, Said},
-    write::MOST_TIMES,
 };
 use crate::report::{Race, Record, parse_records};
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Store,
-    batch::Batch,
+    batch::{Batch, MOST_TIMES},
     connect::{Connection, begin},
     error::StoreError,
-    write::{MOST_TIMES, put_all},
+    write::put_all,
 };
 
 /// Gaps of a sender that are kept: the highest ones. What is in the others will not come any more.
@@ -90,7 +90,7 @@ impl Store {
         now: i64,
     ) -> Result<Received, StoreError> {
         self.database.leave_moved();
-        self.with(async |connection| {
+        let received = self.with(async |connection| {
             let mut all = begin(connection).await?;
             enroll(&mut all, stamp.sender, now).await?;
             if !take_number(&mut all, stamp.sender, number(stamp.sequence)).await? {
@@ -104,6 +104,25 @@ impl Store {
                 records: written.records,
                 passed_over: written.passed_over,
             })
+        })?;
+        self.arrange(now);
+        Ok(received)
+    }
+
+    /// Forgets a sender who sends nothing more: what he has sent stays, and would count twice if it came again.
+    ///
+    /// # Errors
+    /// The store cannot be written to, and knows him still.
+    pub fn forget_sender(&mut self, sender: &str) -> Result<(), StoreError> {
+        self.with(async |connection| {
+            let mut all = begin(connection).await?;
+            for sql in [
+                "DELETE FROM gap WHERE sender = $1",
+                "DELETE FROM sender WHERE id = $1",
+            ] {
+                sqlx::query(sql).bind(sender).execute(&mut *all).await?;
+            }
+            all.commit().await
         })
     }
 

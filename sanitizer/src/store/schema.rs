@@ -14,6 +14,8 @@ pub(crate) struct Schema {
     pub(crate) application: i64,
     /// Its tables, by versions.
     pub(crate) migrations: &'static [(i64, &'static str, &'static str)],
+    /// What a server is told instead, by versions.
+    pub(crate) of_servers: &'static [(i64, &'static str)],
 }
 
 impl Schema {

@@ -1,19 +1,19 @@
 //! Putting races into the store.
 
+use std::time::SystemTime;
+
 use super::{
     Store,
-    batch::{Batch, Caught, Counted, Seen},
+    batch::{Batch, Caught, Counted, MOST_TIMES, Seen},
     connect::{Connection, begin},
     error::StoreError,
     text::{digest_of, key, text},
-    time::{hour, millis_of},
+    time::{hour, millis, millis_of},
 };
 use crate::report::{Race, functions_of, race_record, summary_places, variable_of};
 
 /// Records of a race and build that are kept: the first ones.
 const MOST_EVIDENCE: i64 = 20;
-/// How often a race is caught in an hour at most, as it is written: some million times a second would be more than any machine can do, and sums of it stay numbers.
-pub(super) const MOST_TIMES: i64 = 1 << 32;
 
 impl Store {
     /// Writes all or nothing. How many of the races that were caught were not there yet, by their records: one that is written again counts for nothing.
@@ -22,12 +22,14 @@ impl Store {
     /// The store cannot be written to, and has nothing of it.
     pub fn write(&mut self, batch: &Batch) -> Result<usize, StoreError> {
         self.database.leave_moved();
-        self.with(async |connection| {
+        let records = self.with(async |connection| {
             let mut all = begin(connection).await?;
             let written = put_all(&mut all, batch).await?;
             all.commit().await?;
             Ok(written.records)
-        })
+        })?;
+        self.arrange(millis(SystemTime::now()));
+        Ok(records)
     }
 }
 

@@ -29,6 +29,8 @@ use listener::Listener;
 
 /// How long somebody who has locked the store is waited for: meanwhile messages wait, and who sends them.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A server that takes longer for a message counts as one that is away: whoever sends is told to try again, and its messages wait with him.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Take the races of other machines into a store
 ///
@@ -73,7 +75,7 @@ pub struct ServeArgs {
 
     /// Tokens of senders, one a line
     ///
-    /// Messages are taken from who gives one of them as `Authorization: Bearer TOKEN`. A file that everybody may read is refused.
+    /// Messages are taken from who gives one of them as `Authorization: Bearer TOKEN`. A file that everybody may read or change, or another user's than root's, is refused.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
@@ -151,6 +153,7 @@ async fn open(args: &ServeArgs, counters: &Arc<Counters>) -> anyhow::Result<Taki
     let tls = tls.transpose()?;
     let mut store = Store::open(&args.store, Access::Create)?;
     store.set_patience(PATIENCE);
+    store.set_limit(LIMIT);
     let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
     let (writer, thread) = Writer::start(
         store,

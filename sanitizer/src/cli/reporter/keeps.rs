@@ -49,6 +49,9 @@ pub(super) trait Keeps: Send {
     /// Whether it is waited for if others use it: it has not failed just now, or there is no later attempt.
     fn be_patient(&mut self, _is_patient: bool) {}
 
+    /// It is given nothing more.
+    fn end(&mut self) {}
+
     /// Adds the races of which somebody has said there that they are known.
     ///
     /// # Errors
@@ -113,6 +116,15 @@ impl Keeps for InStore {
     fn be_patient(&mut self, is_patient: bool) {
         self.store
             .set_patience(if is_patient { PATIENCE } else { LESS_PATIENCE });
+    }
+
+    /// What it has acknowledged does not come again, so it need not know this sender any more. Of one that is killed a row stays, until it is pruned.
+    fn end(&mut self) {
+        if self.given.is_none()
+            && let Err(error) = self.store.forget_sender(&self.sender)
+        {
+            tracing::debug!("{error}");
+        }
     }
 
     fn add_known(&mut self, baseline: &mut Baseline, now: i64) -> anyhow::Result<()> {

@@ -287,7 +287,9 @@ impl State {
             self.failure.get_or_insert(failure);
         }
         // All is in one file by the time that this process ends.
-        self.stored = None;
+        for mut keeper in self.stored.take().into_iter().flat_map(|all| all.keepers) {
+            keeper.keeps.end();
+        }
     }
 
     /// Has all take what there is; why one of them has not.

@@ -11,8 +11,8 @@ use nix::unistd::geteuid;
 
 use super::Named;
 
-/// From `include/uapi/linux/stat.h`: others may read.
-const OTHERS_READ: u32 = 0o004;
+/// From `include/uapi/linux/stat.h` (`S_IRWXO`): what others may do. Those who may write to a secret can put their own there.
+const OTHERS: u32 = 0o007;
 
 /// Why a secret is none.
 #[derive(Debug, thiserror::Error)]
@@ -35,8 +35,10 @@ pub enum ReadersError {
         /// The user.
         owner: u32,
     },
-    /// Everybody may read it.
-    #[error("{path} has a secret, and everybody may read it; take that from them: chmod o= {path}")]
+    /// Everybody may do something with it.
+    #[error(
+        "{path} has a secret, and everybody on this machine may read or change it; make a new secret, and keep it from others: chmod o= {path}"
+    )]
     Others {
         /// The file.
         path: PathBuf,
@@ -47,7 +49,7 @@ impl Named {
     /// Whether a secret is one. `path`: as it was named.
     ///
     /// # Errors
-    /// It is another user's, or everybody may read it.
+    /// It is another user's, or everybody may read or change it.
     pub fn check_readers(&self, path: &Path) -> Result<(), ReadersError> {
         let path = path.to_owned();
         let about = match self.place.metadata() {
@@ -58,7 +60,7 @@ impl Named {
         if owner != 0 && owner != geteuid().as_raw() {
             return Err(ReadersError::Owner { path, owner });
         }
-        if about.permissions().mode() & OTHERS_READ != 0 {
+        if about.permissions().mode() & OTHERS != 0 {
             return Err(ReadersError::Others { path });
         }
         Ok(())
@@ -71,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Check that a secret is taken from whoever may have it, through a link as well, and that one which everybody may read, or another user's, is told with the command that mends it.
+    /// Check that a secret is taken from whoever may have it, through a link as well, and that one which everybody may read or write, or another user's, is told with the command that mends it.
     #[test]
     fn secrets_are_secret() {
         let folder = tempfile::tempdir().unwrap();
@@ -79,7 +81,13 @@ mod tests {
         fs::write(&file, "secret").unwrap();
         symlink(&file, &link).unwrap();
         let check = || Named::find(&link).unwrap().check_readers(&link);
-        for (mode, is_secret) in [(0o600, true), (0o440, true), (0o604, false), (0o644, false)] {
+        for (mode, is_secret) in [
+            (0o600, true),
+            (0o440, true),
+            (0o604, false),
+            (0o644, false),
+            (0o602, false),
+        ] {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
             let checked = check();
             assert_eq!(checked.is_ok(), is_secret, "{mode:o}");

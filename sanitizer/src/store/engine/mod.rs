@@ -12,6 +12,7 @@ use super::{
     error::{Kind, StoreError},
     schema::{Access, Connection, Found, Schema},
 };
+use postgres::days::Range;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,71 @@ impl Engine {
         match self {
             Self::Sqlite => Some("VACUUM"),
             Self::Postgres => None,
+        }
+    }
+
+    /// What a migration of a schema tells it.
+    pub(super) fn migration(
+        self,
+        schema: &Schema,
+        (version, _, sql): (i64, &'static str, &'static str),
+    ) -> &'static str {
+        let mut own = schema.of_servers.iter();
+        match own.find(|(number, _)| *number == version) {
+            Some((_, own)) if self.is_server() => own,
+            _ => sql,
+        }
+    }
+
+    /// Has a place for what will be seen from this hour on, where it does not have it by itself. It is a transaction's, beside which nobody else writes.
+    pub(super) async fn arrange(self, connection: &mut Connection, hour: i64) -> sqlx::Result<()> {
+        match self {
+            Self::Sqlite => Ok(()),
+            Self::Postgres => postgres::days::arrange(connection, hour).await,
+        }
+    }
+
+    /// What was seen before an hour and is kept together, of which there are several rows a day.
+    pub(super) async fn due(
+        self,
+        connection: &mut Connection,
+        end: i64,
+    ) -> sqlx::Result<Vec<Range>> {
+        match self {
+            Self::Sqlite => Ok(Vec::new()),
+            Self::Postgres => postgres::days::due(connection, end).await,
+        }
+    }
+
+    /// Makes one row a day of that; how many rows there are less. It is a transaction's, beside which nobody else writes.
+    pub(super) async fn roll_up(
+        self,
+        connection: &mut Connection,
+        range: Range,
+    ) -> sqlx::Result<u64> {
+        match self {
+            Self::Sqlite => Ok(0),
+            Self::Postgres => postgres::days::roll_up(connection, range).await,
+        }
+    }
+
+    /// The table whose sightings are not kept together by days.
+    pub(super) const fn loose(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sighting",
+            Self::Postgres => postgres::days::OTHER,
+        }
+    }
+
+    /// Gives back the room of what was seen before an hour and is not there any more, where it can be given back at once. It is a transaction's, beside which nobody else writes.
+    pub(super) async fn drop_empty(
+        self,
+        connection: &mut Connection,
+        end: i64,
+    ) -> sqlx::Result<()> {
+        match self {
+            Self::Sqlite => Ok(()),
+            Self::Postgres => postgres::days::drop_empty(connection, end).await,
         }
     }
 

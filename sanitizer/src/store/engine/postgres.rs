@@ -1,5 +1,7 @@
 //! PostgreSQL. Whatever is not in the address is taken from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD` and so on) and from `~/.pgpass`, as by its own programs.
 
+pub(super) mod days;
+
 use std::{env, time::Duration};
 
 use sqlx::{ConnectOptions as _, any::AnyConnectOptions};

@@ -3,6 +3,12 @@
 use super::*;
 use crate::store::{Lost, Received, Sender, Stamp};
 
+also_with_postgres!(
+    a_message_counts_once,
+    gaps_are_bounded,
+    senders_are_forgotten,
+);
+
 const SENDER: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "fedcba9876543210fedcba9876543210";
 
@@ -73,6 +79,21 @@ fn a_message_counts_once() {
     assert_eq!(store.races(start()).unwrap()[0].times, 6);
     assert!(is_new(&mut store, OTHER, 2, &counted(&race, 5)));
     assert_eq!(store.races(start()).unwrap()[0].times, 11);
+}
+
+/// Check that of a sender who is forgotten all stays that he has sent, and nothing of anybody else's is forgotten.
+#[test]
+fn senders_are_forgotten() {
+    let (_folder, mut store) = store();
+    let race = race("hits", "aa11", 0);
+    assert!(is_new(&mut store, OTHER, 1, &caught(&[&race])));
+    assert!(is_new(&mut store, SENDER, 7, &counted(&race, 5)));
+    store.forget_sender(SENDER).unwrap();
+    assert_eq!(&*only(&mut store).id, OTHER);
+    assert_eq!(store.races(start()).unwrap()[0].times, 6);
+    // Nobody has such a name any more.
+    store.forget_sender(SENDER).unwrap();
+    assert!(!is_new(&mut store, OTHER, 1, &caught(&[&race])));
 }
 
 /// Check that messages in any order, each sent twice, are counted once each, and that what has not come is known until it has.

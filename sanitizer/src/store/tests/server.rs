@@ -29,6 +29,11 @@ run() {
     done
 }
 end() { "$programs/pg_ctl" -D "$folder/data" -w -s -m "$1" stop; }
+# The first one and then the others, which it starts: none is left out.
+all() {
+    first=$(head -n 1 "$folder/data/postmaster.pid")
+    kill "$1" "$first" && kill "$1" $(cat "/proc/$first/task/$first/children")
+}
 {
     "$programs/initdb" -D "$folder/data" -U tester --auth=trust --no-sync --no-locale --encoding=UTF8 >"$folder/log"
     # Who is called so needs a password.
@@ -42,11 +47,13 @@ while read -r word; do
     case $word in
         start) run ;;
         stop) end fast ;;
+        freeze) all -STOP ;;
+        thaw) all -CONT ;;
         kill) kill -KILL "$(head -n 1 "$folder/data/postmaster.pid")" ;;
     esac 2>>"$folder/log"
     echo "$word"
 done
-end immediate 2>/dev/null
+{ all -CONT; end immediate; } 2>/dev/null
 rm -rf "$folder"
 "#;
 
@@ -127,7 +134,7 @@ impl Server {
         }
     }
 
-    /// Has it started, stopped or killed (`start`, `stop`, `kill`), and waits until that is so.
+    /// Has it started, stopped, killed, held or let go on (`start`, `stop`, `kill`, `freeze`, `thaw`), and waits until that is so.
     pub fn tell(&self, word: &str) {
         let mut keeper = self.keeper.lock().unwrap();
         let mut words = keeper.words.as_ref().unwrap();

@@ -1,0 +1,25 @@
+//! Seeing, once an hour, that there is a place for what comes next.
+
+use super::{Store, connect::begin, engine::Engine, time::hour};
+
+impl Store {
+    /// Something was written at this time, milliseconds since 1970. Where this fails, what comes has a place all the same, and it is tried again an hour later.
+    pub(super) fn arrange(&mut self, now: i64) {
+        let hour = hour(now);
+        if self.arranged.replace(hour) == Some(hour) {
+            return;
+        }
+        let done = self.with(async |connection| {
+            let engine = Engine::behind(connection);
+            if !engine.is_server() {
+                return Ok(());
+            }
+            let mut all = begin(connection).await?;
+            engine.arrange(&mut all, hour).await?;
+            all.commit().await
+        });
+        if let Err(error) = done {
+            tracing::debug!("nothing was arranged for what comes: {error}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Partitions of sightings by days, on a server.
+
+use std::{sync::mpsc, thread::scope};
+
+use super::{server::Server, *};
+
+const HOUR: i64 = 3_600_000;
+
+fn at(day: i64, hour: i64) -> i64 {
+    start() + day * DAY + hour * HOUR
+}
+
+/// A new store, and a race in it that was caught at the beginning of day 0.
+fn with_race() -> (Address, Store, Race) {
+    let address: Address = Server::shared().database().parse().unwrap();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let race = race("hits", "aa11", 0);
+    receive(&mut store, 1, &caught(&[&race]), at(0, 0));
+    (address, store, race)
+}
+
+fn receive(store: &mut Store, sequence: u64, batch: &Batch, now: i64) {
+    let stamp = Stamp {
+        sender: "0123456789abcdef0123456789abcdef",
+        sequence,
+        lost: Lost::default(),
+    };
+    let received = store.receive(&stamp, batch, now).unwrap();
+    assert!(matches!(received, Received::New { .. }));
+}
+
+/// It was caught once more at these times.
+fn again(race: &Race, times: &[i64]) -> Batch {
+    let counted = times.iter().map(|last| Counted {
+        race: race.identity.race.clone(),
+        build: "aa11".to_owned(),
+        exe: "/bin/app".to_owned(),
+        place: Whereabouts::on("web1"),
+        times: 1,
+        last: *last,
+    });
+    Batch {
+        counted: counted.collect(),
+        ..Batch::default()
+    }
+}
+
+/// Partitions, with the rows of each and what these count together.
+fn parts(store: &mut Store) -> Vec<(String, i64, i64)> {
+    let parts = store.with(async |connection| {
+        let names: Vec<String> = sqlx::query_scalar(
+            "SELECT CAST(inhrelid::regclass AS TEXT) FROM pg_inherits WHERE inhparent = 'sighting'::regclass ORDER BY 1",
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        let mut parts = Vec::new();
+        for name in names {
+            let sql =
+                format!("SELECT count(*), CAST(coalesce(sum(times), 0) AS BIGINT) FROM {name}");
+            let (rows, times): (i64, i64) = sqlx::query_as(sqlx::AssertSqlSafe(sql))
+                .fetch_one(&mut *connection)
+                .await?;
+            parts.push((name, rows, times));
+        }
+        Ok(parts)
+    });
+    parts.unwrap()
+}
+
+#[track_caller]
+fn assert_parts(store: &mut Store, wanted: &[(&str, i64, i64)]) {
+    let parts = parts(store);
+    let parts: Vec<_> = (parts.iter())
+        .map(|(name, rows, times)| (&**name, *rows, *times))
+        .collect();
+    assert_eq!(parts, wanted);
+}
+
+/// Check that the days to come have partitions before they begin, that what comes late gets one, and that what was seen by a wrong clock is there as well.
+#[test]
+fn days_have_partitions() {
+    let (_address, mut store, race) = with_race();
+    let ahead = [
+        "sighting_20260101_1",
+        "sighting_20260102_1",
+        "sighting_20260103_1",
+    ];
+    let [first, second, third] = ahead;
+    assert_parts(
+        &mut store,
+        &[
+            (first, 1, 1),
+            (second, 0, 0),
+            (third, 0, 0),
+            ("sighting_other", 0, 0),
+        ],
+    );
+    let wrong = millis_of("1999-01-01T00:00:00Z").unwrap();
+    let late = [at(0, 0), at(0, 1), at(1, 3), at(-3, 5), wrong];
+    receive(&mut store, 2, &again(&race, &late), at(1, 4));
+    assert_parts(
+        &mut store,
+        &[
+            ("sighting_20251229_1", 1, 1),
+            (first, 2, 3),
+            (second, 1, 1),
+            (third, 0, 0),
+            ("sighting_20260104_1", 0, 0),
+            ("sighting_other", 1, 1),
+        ],
+    );
+    assert_eq!(store.races(at(1, 4)).unwrap()[0].times, 6);
+}
+
+/// Check that a day of a week ago is written anew with fewer rows, and that thirty of them become one partition, which takes what comes late; that nothing is lost of what is counted; and that
+/// partitions of what was forgotten are dropped.
+#[test]
+fn old_days_are_dropped() {
+    let (_address, mut store, race) = with_race();
+    for day in 0..4 {
+        let times = [at(day, 1), at(day, 2), at(day, 3)];
+        let sequence = 2 + day.unsigned_abs();
+        receive(&mut store, sequence, &again(&race, &times), at(day, 4));
+    }
+    assert_eq!(store.roll_up(at(9, 5)).unwrap(), 3 + 2);
+    assert_eq!(store.roll_up(at(9, 5)).unwrap(), 0);
+    assert_parts(
+        &mut store,
+        &[
+            ("sighting_20260101_2", 1, 4),
+            ("sighting_20260102_2", 1, 3),
+            ("sighting_20260103_1", 3, 3),
+            ("sighting_20260104_1", 3, 3),
+            ("sighting_20260105_1", 0, 0),
+            ("sighting_20260106_1", 0, 0),
+            ("sighting_other", 0, 0),
+        ],
+    );
+    let last = store.races(at(9, 5)).unwrap()[0].seen[0].hour;
+    assert_eq!(store.roll_up(at(20, 0)).unwrap(), 2 + 2);
+    assert_parts(
+        &mut store,
+        &[("sighting_20251208_1", 4, 13), ("sighting_other", 0, 0)],
+    );
+    receive(&mut store, 9, &again(&race, &[at(0, 9)]), at(3, 4));
+    assert_eq!(store.roll_up(at(20, 0)).unwrap(), 1);
+    assert_parts(
+        &mut store,
+        &[("sighting_20251208_2", 4, 14), ("sighting_other", 0, 0)],
+    );
+    let races = store.races(at(20, 0)).unwrap();
+    assert_eq!((races[0].times, races[0].seen[0].hour), (14, last));
+    let pruned = store.forget(std::slice::from_ref(&races[0].id), at(60, 0));
+    assert_eq!(pruned.unwrap().races, 1);
+    assert_parts(&mut store, &[("sighting_other", 0, 0)]);
+}
+
+/// Check that what a store of before has of a time without partitions moves to one, where it is much; and that what a wrong clock has seen, which is little, stays.
+#[test]
+fn much_of_before_moves() {
+    let (_address, mut store, race) = with_race();
+    let put = store.with(async |connection| {
+        sqlx::query(
+            "INSERT INTO sighting SELECT $1, 'aa11', '', '', 'c' || (number / 2), $2 + number % 2, 1 FROM generate_series(0, 9999) AS number",
+        )
+        .bind(&race.identity.race)
+        .bind(hour(at(-60, 0)))
+        .execute(connection)
+        .await
+    });
+    put.unwrap();
+    let wrong = millis_of("1999-01-01T00:00:00Z").unwrap();
+    let wrong = [wrong, wrong + HOUR];
+    receive(&mut store, 2, &again(&race, &wrong), at(0, 0));
+    assert_eq!(store.roll_up(at(0, 0)).unwrap(), 5000 + 1);
+    let parts = parts(&mut store);
+    let first = ("sighting_20251009_1".to_owned(), 5000, 10_000);
+    assert_eq!(parts.first(), Some(&first));
+    let last = ("sighting_other".to_owned(), 1, 2);
+    assert_eq!(parts.last(), Some(&last));
+}
+
+/// Check that of several who write at the beginning of a day none fails, and that each row is there once.
+#[test]
+fn several_begin_a_day() {
+    const WRITERS: u64 = 4;
+    let (address, mut store, race) = with_race();
+    scope(|scope| {
+        for writer in 0..WRITERS {
+            let (address, race) = (&address, &race);
+            scope.spawn(move || {
+                let mut store = Store::open(address, Access::Existing).unwrap();
+                store.set_patience(Duration::from_secs(60));
+                for day in 10..20 {
+                    let sequence = 2 + day * WRITERS + writer;
+                    let day = day.cast_signed();
+                    let batch = again(race, &[at(day, 1)]);
+                    let stamp = Stamp {
+                        sender: &format!("{sequence:032x}"),
+                        sequence: 1,
+                        lost: Lost::default(),
+                    };
+                    store.receive(&stamp, &batch, at(day, 2)).unwrap();
+                }
+            });
+        }
+    });
+    let times = store.races(at(20, 0)).unwrap()[0].times;
+    assert_eq!(times.unsigned_abs(), 1 + 10 * WRITERS);
+    receive(&mut store, 2, &again(&race, &[at(20, 1)]), at(20, 2));
+    let parts = parts(&mut store);
+    let of_last_week = parts
+        .iter()
+        .filter(|(name, ..)| name > &"sighting_20260114".to_owned());
+    let rows = of_last_week.map(|(name, rows, _)| i64::from(name != "sighting_other") * rows);
+    assert_eq!(rows.sum::<i64>(), 8, "{parts:?}");
+}
+
+/// Check that nobody who writes is kept waiting where somebody reads for long when a day begins, and that the day has its partition afterwards.
+#[test]
+fn a_long_look_stops_nobody() {
+    let (address, mut store, race) = with_race();
+    let mut reader = Store::open(&address, Access::Existing).unwrap();
+    scope(|scope| {
+        let (hold, held) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let look = async |connection: &mut Connection| {
+                let mut all = connection.begin().await?;
+                let sql = "SELECT count(*) FROM sighting";
+                let rows: i64 = sqlx::query_scalar(sql).fetch_one(&mut *all).await?;
+                hold.send(rows).unwrap();
+                let _ = released.recv();
+                all.rollback().await
+            };
+            reader.with(look).unwrap();
+        });
+        assert_eq!(held.recv().unwrap(), 1);
+        receive(&mut store, 2, &again(&race, &[at(5, 1)]), at(5, 2));
+        drop(release);
+    });
+    let other = |store: &mut Store| {
+        let parts = parts(store);
+        parts.last().map(|(name, rows, _)| (name.clone(), *rows))
+    };
+    let name = "sighting_other".to_owned();
+    assert_eq!(other(&mut store), Some((name.clone(), 1)));
+    receive(&mut store, 3, &again(&race, &[at(5, 1)]), at(5, 3));
+    assert_eq!(other(&mut store), Some((name, 0)));
+    assert_eq!(store.races(at(5, 3)).unwrap()[0].times, 3);
+}
+
+/// Check that a store of before has partitions from when it is opened, with all that it had, each row once.
+#[test]
+fn stores_of_before_get_partitions() {
+    const BEFORE: Schema = Schema {
+        migrations: SCHEMA.migrations.split_at(5).0,
+        ..SCHEMA
+    };
+    let address: Address = Server::shared().database().parse().unwrap();
+    let before = Database::open(&address, Access::Create, &BEFORE).unwrap();
+    let mut before = Store {
+        database: before,
+        arranged: Some(hour(at(0, 0))),
+    };
+    let race = race("hits", "aa11", 0);
+    receive(&mut before, 1, &caught(&[&race]), at(0, 0));
+    receive(
+        &mut before,
+        2,
+        &again(&race, &[at(0, 0), at(1, 1)]),
+        at(0, 0),
+    );
+    drop(before);
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    assert_parts(&mut store, &[("sighting_other", 2, 3)]);
+    receive(&mut store, 3, &again(&race, &[at(0, 0)]), at(1, 2));
+    let (first, second) = ("sighting_20260101_1", "sighting_20260102_1");
+    assert_parts(
+        &mut store,
+        &[
+            (first, 1, 3),
+            (second, 1, 1),
+            ("sighting_20260103_1", 0, 0),
+            ("sighting_20260104_1", 0, 0),
+            ("sighting_other", 0, 0),
+        ],
+    );
+    // What a sighting refers to must be there, as before.
+    let put = store.with(async |connection| {
+        let sql = "INSERT INTO sighting VALUES ('r3:0', 'aa11', '', '', '', 490900, 1)";
+        sqlx::query(sql).execute(connection).await
+    });
+    let error = put.unwrap_err().to_string();
+    assert!(error.contains("foreign key"), "{error}");
+}
