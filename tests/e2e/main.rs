@@ -3,6 +3,7 @@
 mod builds;
 mod builds_that_fail;
 mod catalogue;
+mod chart;
 mod collector;
 mod conduct;
 mod conformance;

@@ -24,6 +24,8 @@ mod kernels;
 mod layout;
 mod paths;
 mod plot;
+#[cfg(test)]
+mod scale;
 mod setup;
 mod soak;
 mod source;
@@ -31,6 +33,7 @@ mod steps;
 mod suites;
 mod test;
 mod trace;
+mod wheels;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks of gwp-race")]

@@ -8,6 +8,7 @@ use crate::{
     failures::Failures,
     paths,
     steps::{step, step_with, testing_cargo},
+    wheels,
 };
 
 #[derive(Default, clap::Args)]
@@ -27,6 +28,7 @@ const TESTS_AT_ONCE: usize = 2;
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
     build::faulty()?;
+    wheels::have()?;
     // A workspace of its own. The gates themselves are built for the kernel alone.
     let mut shared = testing_cargo();
     shared.args(["test", "--lib", "--manifest-path"]);

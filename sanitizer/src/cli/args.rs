@@ -12,8 +12,8 @@ use super::messages::of_arguments;
 use super::wanted::Wanted;
 
 pub use fleet::{
-    AgentArgs, AgentCommand, AgentStatusArgs, ConfigArg, FleetArgs, FleetCommand, IgnoreArgs,
-    LogForm, PauseArgs, StatusArgs,
+    AgentArgs, AgentCommand, AgentPrepareArgs, AgentStatusArgs, ConfigArg, FleetArgs, FleetCommand,
+    IgnoreArgs, LogForm, PauseArgs, StatusArgs,
 };
 pub use watch::{KnownRaces, Mixed, StrategyName, Unanalyzed, WatchArgs, YesNo};
 

@@ -209,6 +209,8 @@ pub struct AgentArgs {
 pub enum AgentCommand {
     /// Tell what the agent keeps, and what was dropped
     Status(AgentStatusArgs),
+    /// Make the folder of the outbox, for the agent's user
+    Prepare(AgentPrepareArgs),
 }
 
 /// Tell what the agent keeps, and what was dropped
@@ -225,6 +227,21 @@ pub struct AgentStatusArgs {
     /// Form (--help lists them)
     #[arg(long, value_enum, value_name = "FORM", default_value_t = ListForm::Text)]
     pub format: ListForm,
+}
+
+/// Make the folder of the outbox, for the agent's user
+///
+/// For root, before the agent is started as a user who cannot make it himself, as in a container that has a folder of its machine; systemd does the same by StateDirectory=. The folder that agent.outbox of the configuration is in is made if it is
+/// missing, and belongs to this user alone from then on. One that is his already stays as it is; one in which somebody else has files is refused.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AgentPrepareArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub config: ConfigArg,
+
+    /// The user, by number
+    #[arg(long, value_name = "UID")]
+    pub owner: u32,
 }
 
 /// Tell what the daemon does
@@ -297,6 +314,7 @@ mod tests {
             &["resume"],
             &["ignore", "1"],
             &["agent", "--socket", "x"],
+            &["agent", "prepare", "--owner", "65532"],
         ] {
             assert!(!parse(words).unwrap().is_daemon(), "{words:?}");
         }
@@ -313,6 +331,8 @@ mod tests {
             &["ignore"],
             &["ignore", "0"],
             &["agent", "--socket", "x", "status"],
+            &["agent", "prepare"],
+            &["agent", "prepare", "--owner", "app"],
             &["pause", "--for", "x"],
         ] {
             assert!(parse(words).is_none(), "{words:?}");

@@ -45,6 +45,8 @@ pub struct Who {
     pub mend: &'static str,
     /// Where another socket is named.
     pub named: &'static str,
+    /// Who can connect, as chmod(2) has it. Whoever is not to ask is refused all the same, by who he is.
+    pub mode: u32,
 }
 
 /// The name of a socket that is listened to. It goes with this.
@@ -64,6 +66,7 @@ impl OwnSocket {
             command,
             mend,
             named,
+            mode,
         } = who;
         let name = path.display();
         make_folder(path).with_context(|| {
@@ -88,7 +91,7 @@ impl OwnSocket {
         let listener = UnixListener::bind(path)
             .with_context(|| format!("cannot listen to {name}; name another socket in {named}"))?;
         // Whoever came before this is refused by who he is.
-        fs::set_permissions(path, Permissions::from_mode(0o600))
+        fs::set_permissions(path, Permissions::from_mode(mode))
             .with_context(|| format!("cannot keep others from {name}"))?;
         let own = Self {
             own: identity(path),

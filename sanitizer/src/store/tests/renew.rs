@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::report::race_record;
+use crate::store::{Lost, Received, Stamp};
 
 const OLD_RACE: &str = "r2:00000000000000000000000000000001";
 const OLD_ISSUE: &str = "i2:00000000000000000000000000000002";
@@ -19,7 +20,21 @@ also_with_postgres!(
     what_was_said_stays_with_unreadable_races,
     races_of_a_newer_rule,
     stores_without_control_groups,
+    messages_of_before_an_upgrade_count_once,
+    stores_of_a_newer_version_stay_as_they_are,
 );
+
+/// The one by which messages of hosts were taken first.
+const DELIVERY: Schema = Schema {
+    migrations: SCHEMA.migrations.split_at(4).0,
+    ..SCHEMA
+};
+
+/// The one before the last change.
+const BEFORE: Schema = Schema {
+    migrations: SCHEMA.migrations.split_at(SCHEMA.migrations.len() - 1).0,
+    ..SCHEMA
+};
 
 /// Has a statement executed by the engine alone.
 fn execute(database: &mut Database, sql: &str) {
@@ -218,4 +233,73 @@ fn stores_without_control_groups() {
     let seen = races[0].seen.iter().map(|seen| (&seen.place, seen.times));
     let before = Whereabouts::on("web1");
     assert_eq!(seen.collect::<Vec<_>>(), [(&before, 30), (&place, 2)]);
+}
+
+/// Check that what hosts send again, since a collector was exchanged for a newer one before it had answered, counts once, and that what they send for the first time counts as well.
+#[test]
+fn messages_of_before_an_upgrade_count_once() {
+    const SENDER: &str = "0123456789abcdef0123456789abcdef";
+    let (_folder, address) = scratch();
+    let first = race("hits", "aa11", 0);
+    drop(make_old(&address, std::slice::from_ref(&first)));
+    let mut older = Database::open(&address, Access::Existing, &DELIVERY).unwrap();
+    for sql in [
+        // The messages 1 and 3 have come.
+        format!("INSERT INTO sender VALUES ('{SENDER}', 'web1', 1, 2, 3, 2, 0, 0, 0, 0)"),
+        format!("INSERT INTO gap VALUES ('{SENDER}', 2, 2)"),
+    ] {
+        execute(&mut older, &sql);
+    }
+    drop(older);
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    let counted = Counted {
+        race: first.identity.race.clone(),
+        build: "aa11".to_owned(),
+        exe: "/bin/app".to_owned(),
+        place: Whereabouts::on("web1"),
+        times: 1,
+        last: start(),
+    };
+    let batch = Batch {
+        counted: vec![counted],
+        ..Batch::default()
+    };
+    for sequence in [1, 2, 3, 4, 2, 4] {
+        let stamp = Stamp {
+            sender: SENDER,
+            sequence,
+            lost: Lost::default(),
+        };
+        store.receive(&stamp, &batch, start()).unwrap();
+    }
+    let stamp = Stamp {
+        sender: SENDER,
+        sequence: 3,
+        lost: Lost::default(),
+    };
+    let again = store.receive(&stamp, &batch, start()).unwrap();
+    assert_eq!(again, Received::Before);
+    let races = store.races(start()).unwrap();
+    assert_eq!(races.iter().map(|race| race.times).sum::<i64>(), 30 + 2);
+    let senders = store.senders().unwrap();
+    assert_eq!((senders[0].messages, senders[0].missing), (4, 0));
+}
+
+/// Check that a gwp-race of before refuses a store which a newer one has opened, and that the newer one finds all as it was.
+#[test]
+fn stores_of_a_newer_version_stay_as_they_are() {
+    let (_folder, address) = scratch();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    store.write(&caught(&[&race("hits", "aa11", 0)])).unwrap();
+    let races = store.races(start()).unwrap();
+    drop(store);
+    for access in [Access::Existing, Access::Create] {
+        let refused = Database::open(&address, access, &BEFORE).err().unwrap();
+        assert!(
+            matches!(refused, StoreError::Newer { version, known, .. } if version > known),
+            "{refused}"
+        );
+    }
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    assert_eq!(store.races(start()).unwrap(), races);
 }

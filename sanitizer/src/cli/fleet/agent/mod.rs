@@ -1,6 +1,7 @@
 //! `gwp-race fleet agent`: a process without rights that takes what the daemon, which has no network, has found, keeps it in an [outbox](crate::outbox), and sends it to a collector.
 
 mod desk;
+mod prepare;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,8 @@ const WHO: Who = Who {
     command: "gwp-race fleet agent",
     mend: "ask it with `gwp-race fleet agent status`",
     named: "[export], or with --socket",
+    // A daemon that is root and may not pass over the modes of files comes by the group, where the agent has root's.
+    mode: 0o660,
 };
 
 /// Carries out the command.
@@ -38,6 +41,7 @@ const WHO: Who = Who {
 pub async fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Some(AgentCommand::Status(args)) => status::run(args),
+        Some(AgentCommand::Prepare(args)) => prepare::run(args),
         None => serve(args).await,
     }
 }

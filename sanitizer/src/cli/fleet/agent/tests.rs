@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    os::unix::net::UnixListener as StdListener,
+    os::unix::{fs::PermissionsExt as _, net::UnixListener as StdListener},
     path::{Path, PathBuf},
 };
 
@@ -119,6 +119,9 @@ async fn handed_over_once() {
     assert!(agent.owes());
 
     let _own = listen(&socket, &shared);
+    // A daemon that is root and may not pass over modes comes by the group.
+    let about = std::fs::metadata(&socket).unwrap();
+    assert_eq!(about.permissions().mode() & 0o777, 0o660);
     let path = socket.clone();
     let (figures, told) = elsewhere(move || {
         agent.hand_over(&mut batch(7)).unwrap();

@@ -14,6 +14,7 @@ const WHO: Who = Who {
     command: "gwp-race fleet",
     mend: "ask it with `gwp-race fleet status`",
     named: "[control]",
+    mode: 0o600,
 };
 
 /// A question, and where its answer goes.

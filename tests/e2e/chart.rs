@@ -1,0 +1,381 @@
+//! The Helm chart: as Helm itself renders it, all objects are some by Kubernetes' own schemas, nobody has other rights than the page about security lists, and gwp-race takes what they say. On a cluster
+//! it is not tried.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Write as _,
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::LazyLock,
+};
+
+use gwp_race_tests::binary::{gwp_race, root};
+use serde_json::{Value, json};
+
+/// Renders the chart with each of the values that it is given; an object of YAML is one of JSON afterwards.
+const RENDER: &str = r"
+import json, sys
+tools, chart = sys.argv[1:]
+sys.path.insert(0, tools)
+import helm_python
+
+def objects(rendered):
+    for name, text in rendered.items():
+        if name.endswith('.yaml'):
+            for part in text.split('\n---\n'):
+                if part.strip():
+                    yield helm_python.values_from_yaml(part)
+
+def render(loaded, values):
+    try:
+        loaded.validate_schema(values)
+        rendered = loaded.render(values, name='races', namespace='watched')
+        lint = helm_python.lint(chart, values, strict=True)
+        return {'objects': list(objects(rendered)), 'lint': lint}
+    except helm_python.HelmError as error:
+        return {'refused': str(error)}
+
+with helm_python.Chart.load(chart) as loaded:
+    done = [render(loaded, values) for values in json.load(sys.stdin)]
+    json.dump({'values': loaded.values, 'done': done}, sys.stdout)
+";
+
+/// The user of what has no rights.
+const NOBODY: i64 = 65532;
+
+fn tools() -> PathBuf {
+    let tools = root().join("target/tools/charts");
+    assert!(
+        tools.join("wheels.txt").is_file(),
+        "there is no Helm in {}: run the tests by `cargo xtask test`, which gets it",
+        tools.display()
+    );
+    tools
+}
+
+fn chart() -> PathBuf {
+    root().join("sanitizer/deploy/chart")
+}
+
+/// What Helm makes of these values, and the chart's own.
+fn helm(cases: &[Value]) -> (Value, Vec<Value>) {
+    let mut child = Command::new("python3")
+        .args(["-c", RENDER])
+        .args([tools(), chart()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input
+        .write_all(Value::from(cases).to_string().as_bytes())
+        .unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let mut said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let Value::Array(done) = said["done"].take() else {
+        panic!("{said}");
+    };
+    (said["values"].take(), done)
+}
+
+/// The objects that Helm makes of values which it takes without a complaint.
+fn objects(values: &Value) -> Vec<Value> {
+    let (_, done) = helm(std::slice::from_ref(values));
+    let done = &done[0];
+    let complaints = done["lint"]["messages"].as_array();
+    let complaints = complaints.into_iter().flatten();
+    // 2 is a warning.
+    let complaints: Vec<_> = complaints
+        .filter(|said| said["severity"].as_i64() >= Some(2))
+        .collect();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    let objects = done["objects"].as_array();
+    objects.unwrap_or_else(|| panic!("{done}")).clone()
+}
+
+/// All that can be said.
+fn everything() -> Value {
+    let secret = |name: &str| json!({ "secretName": name });
+    json!({
+        "image": { "digest": format!("sha256:{}", "0".repeat(64)) },
+        "imagePullSecrets": [{ "name": "registry" }],
+        "config": "rollout = \"5%\"\n[limits]\nspool = \"1GiB\"\n[[rule]]\nwatch = true\ncgroup = \"*kubepods*\"\n",
+        "tolerations": [{ "operator": "Exists" }],
+        "priorityClassName": "low",
+        "podAnnotations": { "a": "b" },
+        "podLabels": { "c": "d" },
+        "serviceAccountName": "races",
+        "daemon": { "extraArgs": ["--log", "json"], "seLinuxOptions": { "type": "spc_t" }, "machineId": "" },
+        "agent": { "token": secret("token"), "ca": secret("ca"), "certificate": secret("agent"), "outboxDir": "", "extraArgs": ["-v"] },
+        "collector": {
+            "enabled": true, "tag": "next", "replicas": 2, "store": secret("database"), "password": secret("database"), "databaseCa": secret("database"),
+            "tokens": secret("tokens"), "tls": secret("tls"), "clientCa": secret("ca"), "serviceAnnotations": { "e": "f" },
+            "extraArgs": ["--queue", "256"], "priorityClassName": "usual",
+        },
+    })
+}
+
+/// Values that make sense, from the least to all that there are.
+fn cases() -> [Value; 4] {
+    [
+        json!({}),
+        json!({ "agent": { "collector": "https://races.example.org:7174", "token": { "secretName": "token" } } }),
+        json!({
+            "agent": { "insecure": true },
+            "collector": { "enabled": true, "insecure": true, "store": { "secretName": "database" }, "tokens": { "secretName": "tokens" } },
+        }),
+        everything(),
+    ]
+}
+
+fn only<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+    let mut all = objects.iter().filter(|object| object["kind"] == kind);
+    let one = all.next().unwrap_or_else(|| panic!("no {kind}"));
+    assert!(all.next().is_none());
+    one
+}
+
+fn spec(object: &Value) -> &Value {
+    &object["spec"]["template"]["spec"]
+}
+
+fn containers<'a>(object: &'a Value, kind: &str) -> Vec<&'a Value> {
+    let containers = spec(object)[kind].as_array();
+    containers.into_iter().flatten().collect()
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    let all = value.as_array().into_iter().flatten();
+    all.map(|text| text.as_str().unwrap()).collect()
+}
+
+/// Kubernetes' schema of a kind of objects, in its strict form: what it does not know is wrong.
+fn schema(object: &Value) -> jsonschema::Validator {
+    static DEFINITIONS: LazyLock<Value> = LazyLock::new(|| {
+        let folder = "kubernetes_validate/kubernetes-json-schema/v1.37.0-local-strict";
+        let file = tools().join(folder).join("_definitions.json");
+        serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+    });
+    let version = object["apiVersion"].as_str().unwrap();
+    let group = match version {
+        "v1" => "core.v1",
+        "apps/v1" => "apps.v1",
+        "networking.k8s.io/v1" => "networking.v1",
+        other => panic!("{other}"),
+    };
+    let kind = object["kind"].as_str().unwrap();
+    let name = format!("io.k8s.api.{group}.{kind}");
+    assert!(DEFINITIONS["$defs"].get(&name).is_some(), "{name}");
+    let schema = json!({ "$ref": format!("#/$defs/{name}"), "$defs": DEFINITIONS["$defs"] });
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+/// Check that every object is one by Kubernetes' schemas, whatever is said, and that these would find a word that is none; that gwp-race takes the configuration and the arguments of each container.
+#[test]
+fn all_is_what_kubernetes_and_gwp_race_take() {
+    let scratch = tempfile::tempdir().unwrap();
+    let config = scratch.path().join("fleet.toml");
+    let mut kinds = BTreeSet::new();
+    for values in cases() {
+        for object in objects(&values) {
+            let schema = schema(&object);
+            let errors: Vec<_> = schema.iter_errors(&object).collect();
+            assert!(errors.is_empty(), "{object}: {errors:?}");
+            let mut wrong = object.clone();
+            wrong["metadata"]["lables"] = json!({});
+            assert!(!schema.is_valid(&wrong), "{object}");
+            kinds.insert(object["kind"].as_str().unwrap().to_owned());
+            if let Some(text) = object["data"]["fleet.toml"].as_str() {
+                fs::write(&config, text).unwrap();
+                let mut check = Command::new(gwp_race());
+                check.args(["fleet", "--check", "--config"]).arg(&config);
+                let output = check.output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{text}: {said}");
+            }
+            let all = containers(&object, "containers");
+            for container in all.into_iter().chain(containers(&object, "initContainers")) {
+                let args = texts(&container["args"]).into_iter();
+                let args = args.map(|arg| arg.replace("$(STORE)", "postgres://app@db/races"));
+                let mut help = Command::new(gwp_race());
+                let output = help.args(args).arg("--help").output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{container}: {said}");
+            }
+        }
+    }
+    let wanted = [
+        "ConfigMap",
+        "DaemonSet",
+        "Deployment",
+        "NetworkPolicy",
+        "Service",
+    ];
+    assert_eq!(kinds, wanted.map(str::to_owned).into());
+}
+
+/// Check that the daemon has the rights of systemd's unit and no others, and that all other containers have none; that nobody's processor is limited, and that the file that tells the daemon what to do is
+/// in no folder that others may write to.
+#[test]
+fn rights_are_those_of_the_unit() {
+    let unit = root().join("sanitizer/debian/gwp-race-fleet.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    let wanted = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let wanted = wanted.unwrap().split(' ');
+    let wanted: BTreeSet<_> = wanted
+        .map(|name| name.strip_prefix("CAP_").unwrap())
+        .collect();
+    assert_eq!(wanted.len(), 9);
+    for values in &cases()[1..] {
+        let objects = objects(values);
+        let set = only(&objects, "DaemonSet");
+        let pod = spec(set);
+        assert_eq!(pod["hostPID"], true);
+        for forbidden in ["hostNetwork", "hostIPC", "shareProcessNamespace"] {
+            assert_eq!(pod[forbidden], Value::Null, "{forbidden}");
+        }
+        assert_eq!(pod["automountServiceAccountToken"], false);
+        let both = containers(set, "containers");
+        let [daemon, agent] = both[..] else {
+            panic!("{both:?}");
+        };
+        let collector = objects.iter().find(|object| object["kind"] == "Deployment");
+        let mut without: Vec<_> = collector.map_or(Vec::new(), |it| containers(it, "containers"));
+        without.push(agent);
+        for container in without.iter().copied().chain([daemon]) {
+            let security = &container["securityContext"];
+            assert_eq!(security["privileged"], false);
+            assert_eq!(security["allowPrivilegeEscalation"], false);
+            assert_eq!(security["readOnlyRootFilesystem"], true);
+            assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+            assert_eq!(security["seccompProfile"]["type"], "RuntimeDefault");
+            let limits = &container["resources"]["limits"];
+            assert!(limits["memory"].is_string() && limits["cpu"].is_null());
+        }
+        let has = texts(&daemon["securityContext"]["capabilities"]["add"]);
+        assert_eq!(has.into_iter().collect::<BTreeSet<_>>(), wanted);
+        for container in without {
+            let security = &container["securityContext"];
+            assert!(security["capabilities"]["add"].is_null());
+            assert_eq!(
+                (&security["runAsNonRoot"], &security["runAsUser"]),
+                (&json!(true), &json!(NOBODY))
+            );
+        }
+        let outbox = containers(set, "initContainers");
+        assert_eq!(outbox.is_empty(), values["agent"]["outboxDir"] == "");
+        for container in outbox {
+            let has = &container["securityContext"]["capabilities"]["add"];
+            assert_eq!(*has, json!(["CHOWN"]));
+        }
+        let mounts = |container: &Value| container["volumeMounts"].as_array().unwrap().clone();
+        let named = |container: &Value, name: &str| {
+            let mounts = mounts(container).into_iter();
+            mounts
+                .filter(|mount| mount["name"] == name)
+                .collect::<Vec<_>>()
+        };
+        for container in [daemon, agent] {
+            let config = &named(container, "config")[0];
+            assert_eq!(config["mountPath"], "/etc/gwp-race/fleet.toml");
+            assert_eq!(config["subPath"], "fleet.toml");
+            let socket = &named(container, "agent")[0];
+            assert_eq!(socket["mountPath"], "/run/gwp-race-agent");
+        }
+        // The agent gets nothing of the daemon's, nor the daemon anything secret.
+        for (container, others) in [
+            (agent, &["state", "run", "machine-id"][..]),
+            (daemon, &["outbox", "token", "ca", "certificate"]),
+        ] {
+            for name in others {
+                assert!(named(container, name).is_empty(), "{name}");
+            }
+        }
+        let volumes = pod["volumes"].as_array().unwrap();
+        let kept = volumes.iter().find(|volume| volume["name"] == "state");
+        assert_eq!(kept.unwrap()["hostPath"]["path"], "/var/lib/gwp-race");
+        let socket = volumes.iter().find(|volume| volume["name"] == "agent");
+        assert!(socket.unwrap()["emptyDir"].is_object());
+    }
+}
+
+/// Check that what would be dangerous or cannot work is refused with the value to mend.
+#[test]
+fn wrong_values_are_refused() {
+    let secret = json!({ "secretName": "x" });
+    let (values, whys): (Vec<_>, Vec<_>) = [
+        (json!({ "daemon": { "resources": { "limits": { "cpu": "1" } } } }), "cpu"),
+        (json!({ "deamon": {} }), "deamon"),
+        (json!({ "agent": { "user": 0 } }), "user"),
+        (json!({ "agent": { "collector": "races.example.org" } }), "collector"),
+        (json!({ "daemon": { "stateDir": "races" } }), "stateDir"),
+        (json!({ "config": "[export]\nstore = \"sqlite:/x\"" }), "leave [export]"),
+        (json!({ "config": "[ agent ]\n" }), "leave [export]"),
+        (json!({ "collector": { "enabled": true } }), "collector.store.secretName"),
+        (json!({ "collector": { "enabled": true, "store": secret } }), "collector.tokens.secretName"),
+        (json!({ "collector": { "enabled": true, "store": secret, "tokens": secret } }), "collector.tls.secretName"),
+        (
+            json!({ "collector": { "enabled": true, "insecure": true, "store": secret, "clientCa": secret } }),
+            "collector.clientCa",
+        ),
+    ]
+    .into_iter()
+    .unzip();
+    let (_, done) = helm(&values);
+    for ((values, why), done) in values.iter().zip(whys).zip(&done) {
+        let refused = done["refused"].as_str();
+        let refused = refused.unwrap_or_else(|| panic!("{values}: {done}"));
+        assert!(refused.contains(why), "{values}: {refused}");
+    }
+}
+
+/// The names of values, each with its default, as far as the schema says what is in them.
+fn leaves(values: &Value, schema: &Value, above: &str, all: &mut Vec<(String, Value)>) {
+    let properties = schema["properties"].as_object().unwrap();
+    let values = values.as_object().unwrap();
+    let known: BTreeSet<_> = properties.keys().filter(|name| *name != "global").collect();
+    assert_eq!(values.keys().collect::<BTreeSet<_>>(), known, "{above}");
+    for (name, value) in values {
+        let schema = &properties[name];
+        let name = format!("{above}{name}");
+        let is_closed = schema["properties"].is_object() && !name.ends_with("resources");
+        if is_closed {
+            leaves(value, schema, &format!("{name}."), all);
+        } else {
+            all.push((name, value.clone()));
+        }
+    }
+}
+
+/// Check that each value is in the schema and in the documentation's table, there with its default, and that the table has no others.
+#[test]
+fn values_are_documented() {
+    let (values, _) = helm(&[]);
+    let schema = fs::read(chart().join("values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_slice(&schema).unwrap();
+    let mut all = Vec::new();
+    leaves(&values, &schema, "", &mut all);
+    assert!(all.len() > 40, "{all:?}");
+    let page = fs::read_to_string(root().join("docs/kubernetes.md")).unwrap();
+    let (_, section) = page.split_once("\n## Values\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+        Some((name.to_owned(), rest.split_once(" | ")?.0.to_owned()))
+    });
+    let rows: BTreeMap<_, _> = rows.collect();
+    let wanted = all.into_iter().map(|(name, value)| {
+        let default = match value {
+            Value::String(text) if text.contains('\n') => "in the file".to_owned(),
+            Value::Object(all) if all.len() > 1 => "in the file".to_owned(),
+            value => format!("`{value}`"),
+        };
+        (name, default)
+    });
+    assert_eq!(rows, wanted.collect::<BTreeMap<_, _>>());
+}
