@@ -24,6 +24,7 @@ mod kernels;
 mod layout;
 mod paths;
 mod plot;
+mod python;
 mod setup;
 mod soak;
 mod source;
