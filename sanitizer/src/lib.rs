@@ -6,6 +6,7 @@
 //! ```text
 //! cli      run, attach, inspect, doctor, races, fleet: arguments in, exit code out
 //! outbox   what is kept until a collector has taken it, and sending it
+//! otlp     what a collector of OpenTelemetry is told of races and figures, and telling it
 //! delivery  what hosts send to a common store: messages, and the thread that writes them
 //! fleet    many processes of one machine: which are watched, when, and out of whose purse (pure)
 //! ledger   what was learned of programs, from one run to the next: where to look first
@@ -13,6 +14,7 @@
 //! reader   processes that read files for others: some without rights for symbols and headers, one that waits for file systems
 //! store    races that are kept from one run to the next
 //! debuginfod  debug files from servers
+//! metrics  figures that others collect, and their text form (pure)
 //! http     clients of servers: whom to believe, how long to wait
 //! report   the race model and its forms: text, json
 //! symbols  unwinding of stack snapshots, functions, lines, inlining
@@ -37,6 +39,8 @@ pub mod image;
 pub mod insn;
 pub mod kernel;
 pub mod ledger;
+pub mod metrics;
+pub mod otlp;
 pub mod outbox;
 pub mod pcmeta;
 pub mod reader;

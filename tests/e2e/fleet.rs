@@ -3,6 +3,7 @@
 mod agent;
 mod breaker;
 mod commands;
+mod otlp;
 mod readers;
 mod yields;
 
@@ -30,6 +31,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use otlp::OpenTelemetry;
 use serde_json::Value;
 
 /// Whatever is waited for takes seconds; what it takes does not count.
@@ -181,7 +183,8 @@ fn a_machine_is_watched() {
     let quiet = scratch.place(&built("silent/mutex.c"), "quiet");
     let elsewhere = busy(&built("races/read_write.c"), FEW);
     let collector = Collector::start();
-    let agent = agent::start(&scratch, &collector);
+    let otel = OpenTelemetry::start(&scratch);
+    let agent = agent::start(&scratch, &collector, otel.as_ref());
     let failed = scratch.ask(&["status"]);
     assert_eq!(failed.status.code(), Some(FAILED));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("no gwp-race fleet listens"));
@@ -290,7 +293,7 @@ fn a_machine_is_watched() {
     list.args(["races", "list", "--store", &store, "--format", "json"]);
     let list = String::from_utf8(list.output().unwrap().stdout).unwrap();
     assert!(list.contains("write_write.c"), "{list}");
-    agent::has_sent_all(&scratch, agent, &collector, &list);
+    agent::has_sent_all(&scratch, agent, &collector, otel.as_ref(), &list);
     assert!(
         !list.contains("mutex.c") && !list.contains("read_write.c"),
         "{list}"

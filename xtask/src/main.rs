@@ -24,6 +24,7 @@ mod kernels;
 mod layout;
 mod paths;
 mod plot;
+mod python;
 #[cfg(test)]
 mod scale;
 mod setup;

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use crate::{
     ebpf::{self, Toolchain},
     paths::find_program,
+    python,
     steps::{answer, step},
 };
 
@@ -34,6 +35,7 @@ const TEST_PACKAGES: [(&str, &str); 15] = [
 /// Installs what is missing.
 pub fn run() -> Result<()> {
     install(&missing_packages())?;
+    python::install();
     let toolchain = Toolchain::choose();
     if toolchain == Toolchain::Debian && !ebpf::debian_rustc_has_bpf() {
         bail!(

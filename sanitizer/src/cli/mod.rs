@@ -21,6 +21,7 @@ pub mod inspect;
 mod keeper;
 pub mod link;
 mod list_form;
+mod listener;
 pub mod man;
 mod messages;
 mod not_executable;

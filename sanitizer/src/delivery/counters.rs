@@ -1,11 +1,9 @@
 //! What has become of messages, counted since the program was started.
 
-use std::{
-    fmt::Write as _,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::answer::Answer;
+use crate::metrics::{Kind, Metric, Unit};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -83,41 +81,56 @@ impl Counters {
         )
     }
 
-    /// All of them in the text form of Prometheus (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+    /// All of them, for whoever collects figures.
     #[must_use]
-    pub fn prometheus(&self) -> String {
-        let mut text = String::from(
-            "# HELP gwp_race_messages_total Messages of hosts, by what has become of them.\n\
-             # TYPE gwp_race_messages_total counter\n",
-        );
-        for (name, count) in self.messages() {
-            let _ = writeln!(text, "gwp_race_messages_total{{result=\"{name}\"}} {count}");
-        }
-        for (name, help, kind, value) in [
-            (
-                "gwp_race_records_total",
+    pub fn metrics(&self) -> [Metric; 4] {
+        [
+            Metric::several(
+                "gwp_race.messages",
+                "Messages of hosts, by what has become of them.",
+                Unit::Of("message"),
+                "result",
+                self.messages(),
+            ),
+            Metric::one(
+                "gwp_race.records",
                 "Records of races that the store did not have.",
-                "counter",
+                Unit::Of("record"),
+                Kind::Counter,
                 self.records.load(Relaxed),
             ),
-            (
-                "gwp_race_passed_over_total",
+            Metric::one(
+                "gwp_race.passed_over",
                 "Times that were counted of races that the store does not have.",
-                "counter",
+                Unit::Of("sighting"),
+                Kind::Counter,
                 self.passed_over.load(Relaxed),
             ),
-            (
-                "gwp_race_store_up",
+            Metric::one(
+                "gwp_race.store_up",
                 "Whether the store could be written to when it was tried last.",
-                "gauge",
+                Unit::Truth,
+                Kind::Gauge,
                 u64::from(!self.is_away()),
             ),
-        ] {
-            let _ = write!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
-            );
-        }
-        text
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{check, prometheus};
+
+    /// Check that the page of figures is as Prometheus wants it.
+    #[test]
+    fn page() {
+        let text = prometheus(&Counters::default().metrics());
+        assert_eq!(check(&text), [""; 0]);
+        assert!(
+            text.contains("\ngwp_race_messages_total{result=\"taken\"} 0\n"),
+            "{text}"
+        );
+        assert!(text.contains("\ngwp_race_store_up 1\n"), "{text}");
     }
 }

@@ -14,6 +14,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
 use super::{answer::Answer, counters::Counters, tokens::Tokens, writer::Writer};
+use crate::metrics::{TEXT, prometheus};
 
 /// A body must have come in this time.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -67,8 +68,8 @@ async fn metrics(State(intake): State<Arc<Intake>>, headers: HeaderMap) -> Respo
     if !intake.lets_in(&headers) {
         return Answer::Unknown.into_response();
     }
-    let form = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    (form, intake.counters.prometheus()).into_response()
+    let form = [(header::CONTENT_TYPE, TEXT)];
+    (form, prometheus(&intake.counters.metrics())).into_response()
 }
 
 /// Why a body was not had.

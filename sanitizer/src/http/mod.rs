@@ -1,5 +1,7 @@
 //! HTTP clients: what is alike for all servers that gwp-race asks, or sends something to.
 
+mod answer;
+mod destination;
 mod server;
 
 use std::{sync::Arc, time::Duration};
@@ -17,6 +19,8 @@ use ureq::{
     },
 };
 
+pub use answer::{beginning, failure, retry_after, said};
+pub use destination::{Destination, DestinationError, Secret};
 pub use server::Server;
 
 /// How long a server is waited for; each is for ever where it is nothing.

@@ -1,9 +1,11 @@
 //! What there is to say of an outbox.
 
+use std::time::SystemTime;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Outbox, state::State};
-use crate::store::StoreError;
+use crate::store::{StoreError, millis, rfc3339};
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,7 +13,7 @@ use crate::store::StoreError;
 pub struct Figures {
     /// What collectors know it by: 32 hexadecimal digits.
     pub sender: String,
-    /// The collector: scheme, host and port.
+    /// The collector: scheme, host and port; empty where there is none.
     pub collector: String,
     /// What is kept, bytes.
     pub bytes: u64,
@@ -33,6 +35,28 @@ pub struct Figures {
     pub lost_sightings: u64,
     /// Why the last message was not taken; nothing where it was.
     pub failing: Option<String>,
+    /// Since when is counted, RFC 3339 in UTC: when the outbox was made, or got these counts.
+    pub since: String,
+    /// Since how many seconds the oldest of what is kept is there.
+    pub oldest_s: Option<u64>,
+    /// Races of builds that were handed over as new ones.
+    pub races: u64,
+    /// How often races were caught.
+    pub caught: u64,
+    /// The collector of OpenTelemetry: scheme, host and port.
+    pub otlp: Option<String>,
+    /// Events that it was not told yet.
+    pub events_waiting: u64,
+    /// Events that it has taken.
+    pub events_taken: u64,
+    /// Events that it has not: they are not sent again before the agent is started anew.
+    pub events_refused: u64,
+    /// Events for which there was no room.
+    pub events_lost: u64,
+    /// Why it has not taken the last events; nothing where it has.
+    pub events_failing: Option<String>,
+    /// The same of figures.
+    pub metrics_failing: Option<String>,
 }
 
 impl Outbox {
@@ -48,11 +72,20 @@ impl Outbox {
                 .fetch_one(&mut *connection)
                 .await?;
             let sending: Option<i64> = sqlx::query_scalar("SELECT min(sequence) FROM message")
-                .fetch_one(connection)
+                .fetch_one(&mut *connection)
                 .await?;
+            let waiting: i64 = sqlx::query_scalar("SELECT count(*) FROM event WHERE refused = 0")
+                .fetch_one(&mut *connection)
+                .await?;
+            let oldest: Option<i64> = sqlx::query_scalar(
+                "SELECT min(put) FROM (SELECT put FROM item UNION ALL SELECT put FROM message UNION ALL SELECT put FROM event WHERE refused = 0)",
+            )
+            .fetch_one(connection)
+            .await?;
+            let now = millis(SystemTime::now());
+            let age = oldest.map(|put| now.saturating_sub(put).max(0) / 1000);
             Ok(Figures {
                 sender: state.sender,
-                collector: String::new(),
                 bytes: state.bytes.max(0).cast_unsigned(),
                 most_bytes,
                 items: items.cast_unsigned(),
@@ -62,7 +95,16 @@ impl Outbox {
                 lost_evidence: state.lost.evidence,
                 lost_repeats: state.lost.repeats,
                 lost_sightings: state.lost.sightings,
-                failing: None,
+                since: rfc3339(state.began),
+                oldest_s: age.map(i64::cast_unsigned),
+                races: state.races.cast_unsigned(),
+                caught: state.caught.cast_unsigned(),
+                events_waiting: waiting.cast_unsigned(),
+                events_taken: state.events_taken.cast_unsigned(),
+                events_refused: state.events_refused.cast_unsigned(),
+                events_lost: state.events_lost.cast_unsigned(),
+                // Who sends knows the rest.
+                ..Figures::default()
             })
         })
     }

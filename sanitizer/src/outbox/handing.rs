@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Counts incompatible changes of what is said.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest question, bytes: what a daemon keeps at most is less.
 pub const LONGEST_HANDED: usize = 32 << 20;
 /// The longest answer.

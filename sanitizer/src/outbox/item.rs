@@ -143,7 +143,7 @@ impl Item {
 }
 
 /// Of several words, whatever is in them.
-fn digest(words: &[&str]) -> String {
+pub(super) fn digest(words: &[&str]) -> String {
     let mut text = String::new();
     for word in words {
         text.push_str(&word.len().to_string());

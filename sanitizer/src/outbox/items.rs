@@ -1,6 +1,8 @@
 //! The items of an outbox.
 
-use crate::store::connect::Connection;
+use std::time::SystemTime;
+
+use crate::store::{connect::Connection, millis};
 
 use super::{
     item::{Class, Item},
@@ -18,6 +20,8 @@ pub(super) struct Row {
     pub(super) class: Class,
     pub(super) weight: i64,
     pub(super) bytes: i64,
+    /// When it was put in, milliseconds since 1970.
+    pub(super) put: i64,
     pub(super) record: String,
 }
 
@@ -28,7 +32,7 @@ pub(super) async fn put(
     item: &Item,
 ) -> sqlx::Result<()> {
     let is_first = match item.subject() {
-        Some(subject) => is_first(connection, state, &subject).await?,
+        Some(subject) => is_news(connection, state, &subject).await?,
         None => false,
     };
     let record = item.record()?;
@@ -57,7 +61,7 @@ pub(super) async fn put(
     }
     let size = size(&record);
     sqlx::query(
-        "INSERT INTO item (id, name, class, weight, bytes, record) VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO item (id, name, class, weight, bytes, record, put) VALUES ($1, $2, $3, $4, $5, $6, $7)",
     )
     .bind(state.item)
     .bind(name)
@@ -65,6 +69,7 @@ pub(super) async fn put(
     .bind(item.weight())
     .bind(size)
     .bind(record)
+    .bind(millis(SystemTime::now()))
     .execute(connection)
     .await?;
     state.item += 1;
@@ -93,7 +98,7 @@ pub(super) async fn remove(
 /// The items that are dropped first.
 pub(super) async fn least(connection: &mut Connection) -> sqlx::Result<Option<Row>> {
     let row = sqlx::query_as(
-        "SELECT id, class, weight, bytes, record FROM item ORDER BY class, id LIMIT 1",
+        "SELECT id, class, weight, bytes, put, record FROM item ORDER BY class, id LIMIT 1",
     );
     Ok(row.fetch_optional(connection).await?.map(of_columns))
 }
@@ -101,24 +106,29 @@ pub(super) async fn least(connection: &mut Connection) -> sqlx::Result<Option<Ro
 /// Those that are sent first: what is worth most, and of that what is oldest.
 pub(super) async fn best(connection: &mut Connection, most: i64) -> sqlx::Result<Vec<Row>> {
     let rows = sqlx::query_as(
-        "SELECT id, class, weight, bytes, record FROM item ORDER BY class DESC, id LIMIT $1",
+        "SELECT id, class, weight, bytes, put, record FROM item ORDER BY class DESC, id LIMIT $1",
     );
     let rows = rows.bind(most).fetch_all(connection).await?;
     Ok(rows.into_iter().map(of_columns).collect())
 }
 
-fn of_columns((id, class, weight, bytes, record): (i64, i64, i64, i64, String)) -> Row {
+fn of_columns((id, class, weight, bytes, put, record): (i64, i64, i64, i64, i64, String)) -> Row {
     Row {
         id,
         class: Class::of(class),
         weight,
         bytes,
+        put,
         record,
     }
 }
 
-/// Whether the collector has heard nothing of this yet; from now on it has.
-async fn is_first(connection: &mut Connection, state: &State, subject: &str) -> sqlx::Result<bool> {
+/// Whether nobody has heard of this yet; from now on he has.
+pub(super) async fn is_news(
+    connection: &mut Connection,
+    state: &State,
+    subject: &str,
+) -> sqlx::Result<bool> {
     let new =
         sqlx::query("INSERT INTO known (name, item) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING")
             .bind(subject)

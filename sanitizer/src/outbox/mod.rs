@@ -6,23 +6,28 @@
 //!
 //! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`](crate::delivery::Lost)) and told with each message: first repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
 //! (`sanitizer/migrations/outbox`), of which all statements are written such that whoever is killed at any instant has done all of it or nothing.
+//!
+//! A collector of OpenTelemetry is told of each new race by an event, from a queue beside ([`Shared::send_events`]), and of figures, which nobody keeps: the next ones have all that was counted before ([`Shared::send_metrics`]).
 
 mod bound;
 mod collector;
-mod destination;
+mod events;
 mod figures;
 mod handing;
 mod item;
 mod items;
+mod metrics;
 mod pauses;
 mod seal;
 mod send;
+mod send_metrics;
 mod settle;
 mod shared;
 mod state;
 mod take;
 #[cfg(test)]
 mod tests;
+mod wants;
 
 use std::path::Path;
 
@@ -31,23 +36,31 @@ use crate::store::{
     connect::{Connection, Database, Schema},
 };
 
-pub use collector::{Collector, CollectorError};
-pub use destination::Destination;
+pub use collector::Collector;
+pub use events::Events;
 pub use figures::Figures;
 pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, VERSION, ask};
 pub use pauses::Timing;
 pub use seal::Sealed;
 pub use shared::Shared;
+pub use wants::Wants;
 
 /// What has been released is never changed.
 const SCHEMA: Schema = Schema {
     what: "outbox",
     application: i64::from_be_bytes(*b"\0\0\0\0gwpo"),
-    migrations: &[(
-        1,
-        "outbox",
-        include_str!("../../migrations/outbox/0001_outbox.sql"),
-    )],
+    migrations: &[
+        (
+            1,
+            "outbox",
+            include_str!("../../migrations/outbox/0001_outbox.sql"),
+        ),
+        (
+            2,
+            "otlp",
+            include_str!("../../migrations/outbox/0002_otlp.sql"),
+        ),
+    ],
     of_servers: &[],
 };
 
@@ -56,6 +69,7 @@ pub struct Outbox {
     database: Database,
     /// Bytes that are kept.
     most: u64,
+    wants: Wants,
 }
 
 impl Outbox {
@@ -65,7 +79,20 @@ impl Outbox {
     /// Says what is wrong with the file.
     pub fn open(path: &Path, most: u64) -> Result<Self, StoreError> {
         let database = Database::open(&Address::of_file(path), Access::Create, &SCHEMA)?;
-        Ok(Self { database, most })
+        let mut outbox = Self {
+            database,
+            most,
+            wants: Wants::default(),
+        };
+        outbox.with(events::send_again)?;
+        Ok(outbox)
+    }
+
+    /// What is kept from now on.
+    #[must_use]
+    pub const fn for_whom(mut self, wants: Wants) -> Self {
+        self.wants = wants;
+        self
     }
 
     /// Carries something out; after a failure the file is opened again for the next call.

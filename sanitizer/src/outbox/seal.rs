@@ -114,9 +114,11 @@ async fn seal(connection: &mut Connection, state: &mut State, items: &[Row]) -> 
         return refuse(connection, state, sequence, &why, &body).await;
     }
     state.bytes += i64::try_from(body.len()).unwrap_or(i64::MAX);
-    sqlx::query("INSERT INTO message (sequence, body) VALUES ($1, $2)")
+    let oldest = items.iter().map(|row| row.put).min();
+    sqlx::query("INSERT INTO message (sequence, body, put) VALUES ($1, $2, $3)")
         .bind(sequence)
         .bind(body)
+        .bind(oldest.unwrap_or_default())
         .execute(connection)
         .await
         .map(drop)

@@ -1,4 +1,4 @@
-//! An outbox that one thread fills and another one empties.
+//! An outbox that one thread fills and others empty.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -15,14 +15,24 @@ use crate::{
 pub struct Shared {
     inner: Mutex<Inner>,
     changed: Condvar,
+    collector: String,
+    otlp: Option<String>,
+}
+
+/// See [`Inner`], by what was sent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failing {
+    pub(super) messages: Option<String>,
+    pub(super) events: Option<String>,
+    pub(super) metrics: Option<String>,
 }
 
 pub(super) struct Inner {
     pub(super) outbox: Outbox,
-    /// Why the last message was not taken.
-    pub(super) failing: Option<String>,
-    /// Something was put in.
-    has_news: bool,
+    /// Why what was sent last was not taken.
+    pub(super) failing: Failing,
+    /// How often something was put in.
+    news: u64,
     is_over: bool,
 }
 
@@ -33,11 +43,23 @@ impl Shared {
         Self {
             inner: Mutex::new(Inner {
                 outbox,
-                failing: None,
-                has_news: false,
+                failing: Failing::default(),
+                news: 0,
                 is_over: false,
             }),
             changed: Condvar::new(),
+            collector: String::new(),
+            otlp: None,
+        }
+    }
+
+    /// Of whom it is said that they take what is there: a collector of gwp-race, and one of OpenTelemetry.
+    #[must_use]
+    pub fn for_whom(self, collector: Option<&str>, otlp: Option<&str>) -> Self {
+        Self {
+            collector: collector.unwrap_or_default().to_owned(),
+            otlp: otlp.map(str::to_owned),
+            ..self
         }
     }
 
@@ -52,7 +74,7 @@ impl Shared {
     pub fn take(&self, handed: &Message) -> Result<Lost, StoreError> {
         let mut inner = self.lock();
         let lost = inner.outbox.take(handed)?;
-        inner.has_news = true;
+        inner.news += 1;
         drop(inner);
         self.changed.notify_all();
         Ok(lost)
@@ -66,7 +88,11 @@ impl Shared {
         let mut inner = self.lock();
         let figures = inner.outbox.figures()?;
         Ok(Figures {
-            failing: inner.failing.clone(),
+            collector: self.collector.clone(),
+            otlp: self.otlp.clone(),
+            failing: inner.failing.messages.clone(),
+            events_failing: inner.failing.events.clone(),
+            metrics_failing: inner.failing.metrics.clone(),
             ..figures
         })
     }
@@ -92,14 +118,14 @@ impl Shared {
         false
     }
 
-    /// Waits until something is put in; false where all is over.
-    pub(super) fn wait(&self) -> bool {
+    /// Waits until something is put in that was not heard of; false where all is over.
+    pub(super) fn wait(&self, heard: &mut u64) -> bool {
         let mut inner = self.lock();
-        while !inner.is_over && !inner.has_news {
+        while !inner.is_over && inner.news == *heard {
             let waited = self.changed.wait(inner);
             inner = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        inner.has_news = false;
+        *heard = inner.news;
         !inner.is_over
     }
 }

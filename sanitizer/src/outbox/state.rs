@@ -21,8 +21,22 @@ pub(super) struct State {
     pub(super) taken: i64,
     /// Messages that never will be.
     pub(super) refused: i64,
+    /// Since when is counted, milliseconds since 1970.
+    pub(super) began: i64,
+    /// Races of builds that were new ones.
+    pub(super) races: i64,
+    /// How often races were caught.
+    pub(super) caught: i64,
+    /// Events that were taken.
+    pub(super) events_taken: i64,
+    /// Events that never will be.
+    pub(super) events_refused: i64,
+    /// Events for which there was no room.
+    pub(super) events_lost: i64,
 }
 
+/// The columns of what is counted.
+type Counts = (i64, i64, i64, i64, i64, i64);
 type Row = (String, i64, i64, i64, i64, i64, i64, i64, i64);
 
 impl State {
@@ -30,9 +44,15 @@ impl State {
         let row: Row = sqlx::query_as(
             "SELECT sender, item, sequence, bytes, evidence, repeats, sightings, taken, refused FROM state",
         )
+        .fetch_one(&mut *connection)
+        .await?;
+        let counts: Counts = sqlx::query_as(
+            "SELECT began, races, caught, events_taken, events_refused, events_lost FROM state",
+        )
         .fetch_one(connection)
         .await?;
         let (sender, item, sequence, bytes, evidence, repeats, sightings, taken, refused) = row;
+        let (began, races, caught, events_taken, events_refused, events_lost) = counts;
         Ok(Self {
             sender,
             item,
@@ -45,12 +65,18 @@ impl State {
             },
             taken,
             refused,
+            began,
+            races,
+            caught,
+            events_taken,
+            events_refused,
+            events_lost,
         })
     }
 
     pub(super) async fn save(&self, connection: &mut Connection) -> sqlx::Result<()> {
         sqlx::query(
-            "UPDATE state SET item = $1, sequence = $2, bytes = $3, evidence = $4, repeats = $5, sightings = $6, taken = $7, refused = $8",
+            "UPDATE state SET item = $1, sequence = $2, bytes = $3, evidence = $4, repeats = $5, sightings = $6, taken = $7, refused = $8, races = $9, caught = $10, events_taken = $11, events_refused = $12, events_lost = $13",
         )
         .bind(self.item)
         .bind(self.sequence)
@@ -60,9 +86,20 @@ impl State {
         .bind(self.lost.sightings.cast_signed())
         .bind(self.taken)
         .bind(self.refused)
+        .bind(self.races)
+        .bind(self.caught)
+        .bind(self.events_taken)
+        .bind(self.events_refused)
+        .bind(self.events_lost)
         .execute(connection)
         .await
         .map(drop)
+    }
+
+    /// A race was caught so often.
+    pub(super) fn count(&mut self, times: u64) {
+        let times = i64::try_from(times).unwrap_or(i64::MAX);
+        self.caught = self.caught.saturating_add(times);
     }
 
     /// Something of a class is dropped.

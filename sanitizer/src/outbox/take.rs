@@ -2,10 +2,10 @@
 
 use crate::store::connect::Connection;
 
-use super::{Outbox, bound::keep, item::Item, items::put, state::State};
+use super::{Outbox, bound::keep, events::note, item::Item, items::put, state::State};
 use crate::{
     delivery::{Lost, Message},
-    store::{StoreError, connect::begin},
+    store::{Batch, StoreError, connect::begin},
 };
 
 /// Givers that are known: those that have handed something over last. Each start of a daemon is one.
@@ -17,7 +17,7 @@ impl Outbox {
     /// # Errors
     /// The outbox cannot be written to, and has nothing of it.
     pub fn take(&mut self, handed: &Message) -> Result<Lost, StoreError> {
-        let most = self.most;
+        let Self { most, wants, .. } = *self;
         self.with(async |connection| {
             let mut all = begin(connection).await?;
             let mut state = State::load(&mut all).await?;
@@ -26,19 +26,17 @@ impl Outbox {
                 return Ok(Lost::default());
             }
             let before = state.lost;
-            for seen in &handed.batch.builds {
-                put(&mut all, &mut state, &Item::Seen(seen.clone())).await?;
-            }
             for caught in &handed.batch.caught {
-                let mut caught = Box::new(caught.clone());
-                // Whether this machine knew it has nothing to do with others.
-                caught.race.known = false;
-                put(&mut all, &mut state, &Item::Caught(caught)).await?;
+                state.count(caught.times);
+                note(&mut all, &mut state, caught, wants.events).await?;
             }
             for counted in &handed.batch.counted {
-                put(&mut all, &mut state, &Item::Counted(counted.clone())).await?;
+                state.count(counted.times);
             }
-            keep(&mut all, &mut state, most).await?;
+            if wants.messages {
+                keep_all(&mut all, &mut state, &handed.batch).await?;
+                keep(&mut all, &mut state, most).await?;
+            }
             state.save(&mut all).await?;
             all.commit().await?;
             Ok(Lost {
@@ -48,6 +46,27 @@ impl Outbox {
             })
         })
     }
+}
+
+/// Puts in what the collector is to have.
+async fn keep_all(
+    connection: &mut Connection,
+    state: &mut State,
+    batch: &Batch,
+) -> sqlx::Result<()> {
+    for seen in &batch.builds {
+        put(connection, state, &Item::Seen(seen.clone())).await?;
+    }
+    for caught in &batch.caught {
+        let mut caught = Box::new(caught.clone());
+        // Whether this machine knew it has nothing to do with others.
+        caught.race.known = false;
+        put(connection, state, &Item::Caught(caught)).await?;
+    }
+    for counted in &batch.counted {
+        put(connection, state, &Item::Counted(counted.clone())).await?;
+    }
+    Ok(())
 }
 
 /// Whether something was not taken in before; from now on it was.

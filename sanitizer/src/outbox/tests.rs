@@ -1,6 +1,7 @@
 //! Tests of outboxes on real files.
 
 mod kills;
+mod otlp;
 mod sending;
 
 use std::path::PathBuf;

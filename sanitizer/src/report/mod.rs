@@ -89,5 +89,5 @@ pub use summary::{
 pub use suppress::{SuppressError, Suppressions, UnusedRule};
 pub use text::race_text;
 pub use tsan::TsanWriter;
-pub use words::{functions_of, place_of, summary_places, variable_of};
+pub use words::{functions_of, place_of, sentence, summary_places, variable_of};
 pub use writer::{JsonWriter, ReportWriter, TextWriter, WriteError, race_record};

@@ -116,7 +116,8 @@ pub(super) fn file_name(path: &str) -> &str {
 }
 
 /// A race in one sentence.
-pub(super) fn sentence(race: &Race) -> String {
+#[must_use]
+pub fn sentence(race: &Race) -> String {
     let side = |access: &Access| {
         let name = clean(&access.thread_name);
         let mut text = format!("{} by thread '{name}' (tid={})", what(access), access.tid);

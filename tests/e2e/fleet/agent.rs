@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use ruzstd::decoding::StreamingDecoder;
 use serde_json::Value;
 
-use super::{PATIENCE, Scratch, until};
+use super::{PATIENCE, Scratch, otlp::OpenTelemetry, until};
 
 const TOKEN: &str = "5ecre7";
 
@@ -87,7 +87,7 @@ fn read(connection: &mut TcpStream) -> Option<Value> {
 }
 
 /// An agent by the configuration, in which the daemon finds it from now on.
-pub fn start(scratch: &Scratch, collector: &Collector) -> Guarded {
+pub fn start(scratch: &Scratch, collector: &Collector, otel: Option<&OpenTelemetry>) -> Guarded {
     let at = scratch.path("agent");
     let at = at.display();
     let token = scratch.path("token");
@@ -103,8 +103,13 @@ pub fn start(scratch: &Scratch, collector: &Collector) -> Guarded {
     );
     let (token, address) = (token.display(), &collector.address);
     let text = format!(
-        "{text}\n[agent]\ncollector = \"{address}\"\ntoken = \"{token}\"\noutbox = \"{at}/outbox.db\"\n"
+        "{text}\n[agent]\ncollector = \"{address}\"\ntoken = \"{token}\"\noutbox = \"{at}/outbox.db\"\nmetrics = \"127.0.0.1:0\"\n"
     );
+    let otlp = otel.map_or_else(String::new, |otel| {
+        let endpoint = &otel.endpoint;
+        format!("[agent.otlp]\nendpoint = \"{endpoint}\"\ninterval = \"1s\"\n")
+    });
+    let text = text + &otlp;
     fs::write(path, text).unwrap();
     let mut command = scratch.fleet(&["agent"]);
     let log = fs::File::create(scratch.path("agent.log")).unwrap();
@@ -129,8 +134,37 @@ fn status(scratch: &Scratch) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Check that what daemons that have ended have found is what the collector has: races as often as the store says that they were caught, no message twice, none missing, and nothing dropped.
-pub fn has_sent_all(scratch: &Scratch, mut agent: Guarded, collector: &Collector, list: &str) {
+/// Check that whoever asks at the address that the agent names is told these figures.
+fn figures_are_told(log: &str, sightings: u64, messages: usize) {
+    let (_, address) = log.split_once("figures are told at http://").unwrap();
+    let (address, _) = address.split_once("/metrics").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    for line in [
+        "content-type: text/plain; version=0.0.4".to_owned(),
+        "# TYPE gwp_race_agent_sightings_total counter".to_owned(),
+        format!("gwp_race_agent_sightings_total {sightings}"),
+        format!("gwp_race_agent_messages_total{{result=\"taken\"}} {messages}"),
+        "gwp_race_agent_outbox_size_bytes 0".to_owned(),
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line}: {page}");
+    }
+}
+
+/// Check that what daemons that have ended have found is what the collector has: races as often as the store says that they were caught, no message twice, none missing, and nothing dropped; and that who wants to be told events and figures was told the same.
+pub fn has_sent_all(
+    scratch: &Scratch,
+    mut agent: Guarded,
+    collector: &Collector,
+    otel: Option<&OpenTelemetry>,
+    list: &str,
+) {
     let is_empty = until(|| {
         let status = status(scratch);
         status["items"] == 0 && status["sending"].is_null()
@@ -172,6 +206,22 @@ pub fn has_sent_all(scratch: &Scratch, mut agent: Guarded, collector: &Collector
     let mut builds = messages.values().flat_map(|message| of(message, "builds"));
     assert!(builds.any(|seen| seen["exe"].as_str().unwrap().ends_with("/racy")));
     assert!(log.contains("has no time now (HTTP status 503)"), "{log}");
+    let sightings: u64 = times.values().sum();
+    let races = times.into_keys().collect();
+    figures_are_told(&log, sightings, messages.len());
+    if let Some(otel) = otel {
+        let sightings = i64::try_from(sightings).unwrap();
+        let taken = i64::try_from(messages.len()).unwrap();
+        let figures = [
+            ("gwp_race.agent.sightings", sightings),
+            ("gwp_race.agent.messages taken", taken),
+            ("gwp_race.agent.events refused", 0),
+            ("gwp_race.agent.events.waiting", 0),
+            ("gwp_race.agent.outbox.size", 0),
+            ("gwp_race.agent.collector.up", 1),
+        ];
+        otel.was_told(scratch, &races, &figures);
+    }
     kill(agent.pid(), Signal::SIGTERM).unwrap();
     let ended = agent.wait(PATIENCE).unwrap();
     assert!(ended.success(), "{ended}: {log}");

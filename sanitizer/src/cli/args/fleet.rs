@@ -170,7 +170,7 @@ pub enum FleetCommand {
   gwp-race fleet agent --config fleet.toml --socket ./agent.sock
   sudo gwp-race fleet agent status
 
-In the configuration, with what holds where it says nothing (collector, token, ca, certificate, key: none):
+In the configuration, with what holds where it says nothing (collector, token, ca, certificate, key: none; a collector, or [agent.otlp], or both):
   [export]
   agent = \"/run/gwp-race/agent.sock\"             # the daemon hands over what it finds there
   [agent]
@@ -181,6 +181,11 @@ In the configuration, with what holds where it says nothing (collector, token, c
   key = \"/etc/gwp-race/agent.key\"
   insecure = false                                 # true: http:// to other machines
   outbox = \"/var/lib/gwp-race-agent/outbox.db\"
+  metrics = \"127.0.0.1:9464\"                      # figures for Prometheus (default: nowhere)
+  [agent.otlp]                                     # an event for each new race, and figures, by OTLP/HTTP
+  endpoint = \"https://otel.example.org:4318\"     # what stands before /v1/logs and /v1/metrics
+  headers = \"/etc/gwp-race/otlp-headers\"         # `Name: value` a line; others cannot read it (default: none)
+  interval = \"60s\"                               # figures; ca, certificate, key and insecure as above
   [limits]
   spool = \"64MiB\""
 )]

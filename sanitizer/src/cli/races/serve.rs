@@ -1,6 +1,5 @@
 //! `gwp-race races serve`.
 
-mod listener;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -19,13 +18,13 @@ use tokio::{
 };
 
 use crate::cli::{
+    listener::Listener,
     messages::{log_to_stderr, tell},
     runtime,
     size::parse_size,
 };
 use crate::delivery::{Counters, Intake, Tokens, Writer, router};
 use crate::store::{Access, Address, Store};
-use listener::Listener;
 
 /// How long somebody who has locked the store is waited for: meanwhile messages wait, and who sends them.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! Outboxes whose process is killed at any instant.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
@@ -34,17 +34,32 @@ fn collect(folder: &Path, message: &Sealed) {
     let path = folder.join(format!("message-{}", message.sequence));
     match fs::read(&path) {
         Ok(before) => assert_eq!(before, message.body, "message {}", message.sequence),
-        Err(_) => {
-            let unfinished = folder.join(format!("unfinished-{}", std::process::id()));
-            fs::write(&unfinished, &message.body).unwrap();
-            fs::rename(unfinished, path).unwrap();
-        }
+        Err(_) => write(&path, &message.body),
     }
+}
+
+/// A file that is whole or not there.
+fn write(path: &Path, bytes: &[u8]) {
+    let name = format!("unfinished-{}", std::process::id());
+    let unfinished = path.with_file_name(name);
+    fs::write(&unfinished, bytes).unwrap();
+    fs::rename(unfinished, path).unwrap();
+}
+
+/// A collector of OpenTelemetry on the disk: events may come again.
+fn tell(folder: &Path, events: &Events) {
+    let path = folder.join(format!("events-{}", events.last));
+    write(&path, events.body.as_bytes());
+}
+
+fn open(folder: &Path) -> Outbox {
+    let outbox = Outbox::open(&folder.join("outbox.db"), LITTLE);
+    outbox.unwrap().for_whom(super::otlp::BOTH)
 }
 
 /// Hands over and sends until it is killed. What was taken in is told.
 fn child(folder: &Path, first: u64) {
-    let mut outbox = Outbox::open(&folder.join("outbox.db"), LITTLE).unwrap();
+    let mut outbox = open(folder);
     for nth in first.. {
         outbox.take(&handed(nth, batch(nth))).unwrap();
         let mut out = std::io::stdout();
@@ -53,6 +68,12 @@ fn child(folder: &Path, first: u64) {
             .is_err()
         {
             return;
+        }
+        if nth.is_multiple_of(5)
+            && let Some(events) = outbox.events(2).unwrap()
+        {
+            tell(folder, &events);
+            outbox.events_taken(events.last, 0).unwrap();
         }
         if nth.is_multiple_of(16)
             && let Some(message) = outbox.message().unwrap()
@@ -67,7 +88,7 @@ fn child(folder: &Path, first: u64) {
     }
 }
 
-/// Check that wherever the process is killed, what was answered is there once or counted as dropped, that numbers are used once and leave no gap, and that a message is the same whenever it comes.
+/// Check that wherever the process is killed, what was answered is there once or counted as dropped, that numbers are used once and leave no gap, that a message is the same whenever it comes, and that each race is an event once.
 #[test]
 fn killed_at_any_instant() {
     if let Some(folder) = std::env::var_os(FOLDER) {
@@ -109,14 +130,19 @@ fn killed_at_any_instant() {
         }
         process.wait().unwrap();
     }
-    let mut outbox = Outbox::open(&folder.path().join("outbox.db"), LITTLE).unwrap();
+    let mut outbox = open(folder.path());
     // Maybe it was taken in, and nobody has heard of it.
     outbox.take(&handed(last + 1, batch(last + 1))).unwrap();
     while let Some(message) = outbox.message().unwrap() {
         collect(folder.path(), &message);
         outbox.taken(message.sequence).unwrap();
     }
+    while let Some(events) = outbox.events(2).unwrap() {
+        tell(folder.path(), &events);
+        outbox.events_taken(events.last, 0).unwrap();
+    }
     let mut messages = BTreeMap::new();
+    let mut told = BTreeMap::new();
     for entry in fs::read_dir(folder.path()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -125,6 +151,8 @@ fn killed_at_any_instant() {
             let message = Message::decode(&fs::read(&path).unwrap(), MOST_UNPACKED).unwrap();
             assert_eq!(message.sequence, number);
             messages.insert(number, message);
+        } else if name.starts_with("events-") {
+            told.extend(super::otlp::events_of(&fs::read(&path).unwrap()));
         }
     }
     let numbers: Vec<u64> = messages.keys().copied().collect();
@@ -141,6 +169,10 @@ fn killed_at_any_instant() {
     let sum = times(&messages) + figures.lost_repeats + figures.lost_sightings;
     assert_eq!(sum, last + 1, "{figures:?}");
     assert!(figures.lost_evidence > 0, "{figures:?}");
+    assert_eq!(figures.caught, last + 1);
+    let races: BTreeSet<_> = told.values().collect();
+    assert_eq!((told.len(), races.len()), (7, 7), "{told:?}");
+    assert_eq!((figures.races, figures.events_taken), (7, 7), "{figures:?}");
     // A record is in one message at most.
     let mut records: Vec<_> = messages
         .iter()

@@ -11,17 +11,27 @@ use std::{
 };
 
 use super::*;
-use crate::{http::Server, outbox::collector::Outcome};
+use crate::{
+    http::{Destination, DestinationError, Secret, Server},
+    outbox::collector::Outcome,
+};
 
 /// Whatever is waited for takes milliseconds; what it takes does not count.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// Hardly any pauses.
+pub(super) const QUICK: Timing = Timing {
+    linger: Duration::ZERO,
+    shortest: Duration::from_millis(1),
+    longest: Duration::from_millis(5),
+    most_wanted: Duration::from_millis(5),
+};
 const TAKEN: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 /// What was sent: head and body.
-type Request = (String, Vec<u8>);
+pub(super) type Request = (String, Vec<u8>);
 
 /// A collector on this machine that says these things, one to each message; then that all is taken. Its thread ends with the test.
-fn stub(answers: &[&str]) -> (String, mpsc::Receiver<Request>) {
+pub(super) fn stub(answers: &[&str]) -> (String, mpsc::Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/below", listener.local_addr().unwrap());
     let answers: Vec<_> = answers.iter().map(|&answer| answer.to_owned()).collect();
@@ -63,12 +73,25 @@ fn request(connection: &mut TcpStream) -> Option<Request> {
     Some((head, body))
 }
 
-fn destination(address: &str) -> Destination {
+pub(super) fn destination(address: &str) -> Destination {
     Destination {
         server: Server::new(address).unwrap(),
-        token: None,
+        secret: None,
         authorities: None,
         identity: None,
+    }
+}
+
+/// Waits until it is so; what there is to say of the outbox then.
+pub(super) fn until(shared: &Shared, is_so: impl Fn(&Figures) -> bool) -> Figures {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let figures = shared.figures().unwrap();
+        if is_so(&figures) {
+            return figures;
+        }
+        assert!(Instant::now() < end, "{figures:?}");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -168,21 +191,21 @@ fn tokens() {
     let (address, requests) = stub(&[]);
     let with_token = || {
         Collector::new(Destination {
-            token: Some(path.clone()),
+            secret: Some(Secret::Token(path.clone())),
             ..destination(&address)
         })
     };
-    assert!(matches!(with_token(), Err(CollectorError::Read { .. })));
+    assert!(matches!(with_token(), Err(DestinationError::Read { .. })));
     let write = |token: &str, mode| {
         fs::write(&path, token).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     };
     write("abc", 0o644);
-    assert!(matches!(with_token(), Err(CollectorError::Readers(_))));
+    assert!(matches!(with_token(), Err(DestinationError::Readers(_))));
     for nonsense in ["", "two words", "a\r\nb"] {
         write(nonsense, 0o600);
         assert!(
-            matches!(with_token(), Err(CollectorError::Token { .. })),
+            matches!(with_token(), Err(DestinationError::Token { .. })),
             "{nonsense}"
         );
     }
@@ -216,38 +239,23 @@ fn all_is_sent() {
     ]);
     let collector = Collector::new(destination(&address)).unwrap();
     let shared = Arc::new(Shared::new(outbox));
-    let timing = Timing {
-        linger: Duration::ZERO,
-        shortest: Duration::from_millis(1),
-        longest: Duration::from_millis(5),
-        most_wanted: Duration::from_millis(5),
-    };
     let sending = thread::spawn({
         let shared = Arc::clone(&shared);
-        move || shared.send(&collector, &timing)
+        move || shared.send(&collector, &QUICK)
     });
-    let until = |is_so: &dyn Fn(&Figures) -> bool| {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let figures = shared.figures().unwrap();
-            if is_so(&figures) {
-                return;
-            }
-            assert!(Instant::now() < end, "{figures:?}");
-            thread::sleep(Duration::from_millis(5));
-        }
-    };
-    until(&|figures| figures.taken == 1);
+    until(&shared, |figures| figures.taken == 1);
     let sent: Vec<_> = (0..4)
         .map(|_| requests.recv_timeout(PATIENCE).unwrap().1)
         .collect();
     assert!(sent.iter().all(|body| *body == sent[0]));
     shared.take(&handed(2, caught(&race("misses", 0)))).unwrap();
-    until(&|figures| figures.refused == 1);
+    until(&shared, |figures| figures.refused == 1);
     shared
         .take(&handed(3, counted("hits", 4, start())))
         .unwrap();
-    until(&|figures| figures.taken == 2 && figures.failing.is_none());
+    until(&shared, |figures| {
+        figures.taken == 2 && figures.failing.is_none()
+    });
     let decoded = |body: &[u8]| Message::decode(body, MOST_UNPACKED).unwrap();
     let rest: Vec<_> = (0..2)
         .map(|_| decoded(&requests.recv_timeout(PATIENCE).unwrap().1))
@@ -274,11 +282,7 @@ fn all_is_sent() {
         .unwrap();
     thread::scope(|scope| {
         let sending = scope.spawn(|| shared.send(&collector, &Timing::default()));
-        let end = Instant::now() + PATIENCE;
-        while shared.figures().unwrap().failing.is_none() {
-            assert!(Instant::now() < end);
-            thread::sleep(Duration::from_millis(5));
-        }
+        until(&shared, |figures| figures.failing.is_some());
         shared.end();
         sending.join().unwrap();
     });

@@ -14,7 +14,7 @@ use crate::{
         size::size,
     },
     delivery::{Lost, Message},
-    outbox::{Answer, Asked, Figures, LONGEST_HANDED, Question, Shared, VERSION},
+    outbox::{Answer, Asked, LONGEST_HANDED, Question, Shared, VERSION},
 };
 
 /// How often it is told that something was dropped.
@@ -25,16 +25,14 @@ const MOST_UNPACKED: usize = 64 << 20;
 /// See the module.
 pub(super) struct Desk {
     shared: Arc<Shared>,
-    collector: String,
     /// When it was told last that something was dropped.
     told: Mutex<Option<Instant>>,
 }
 
 impl Desk {
-    pub(super) fn new(shared: Arc<Shared>, collector: &str) -> Self {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            collector: collector.to_owned(),
             told: Mutex::new(None),
         }
     }
@@ -64,10 +62,7 @@ impl Desk {
                 question: Question::Status,
                 ..
             } => match self.shared.figures() {
-                Ok(figures) => Answer::Status(Box::new(Figures {
-                    collector: self.collector.clone(),
-                    ..figures
-                })),
+                Ok(figures) => Answer::Status(Box::new(figures)),
                 Err(error) => Answer::Refused(error.to_string()),
             },
         }
@@ -104,7 +99,7 @@ impl Desk {
                 figures.lost_evidence,
                 figures.lost_repeats,
                 figures.lost_sightings,
-                self.collector
+                figures.collector
             );
         }
     }

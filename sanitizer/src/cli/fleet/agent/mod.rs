@@ -1,15 +1,17 @@
 //! `gwp-race fleet agent`: a process without rights that takes what the daemon, which has no network, has found, keeps it in an [outbox](crate::outbox), and sends it to a collector.
 
 mod desk;
+mod page;
 mod prepare;
 mod status;
+mod takers;
 #[cfg(test)]
 mod tests;
 
-use std::{process::ExitCode, sync::Arc, thread};
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
-use tokio::{net::UnixListener, sync::oneshot};
+use tokio::{net::UnixListener, sync::watch, task::JoinSet};
 
 use super::{
     config::{Config, USUAL_PLACE},
@@ -21,10 +23,11 @@ use crate::{
         args::{AgentArgs, AgentCommand},
         messages::tell,
     },
-    kernel::{limits::explained, service},
-    outbox::{Collector, Outbox, Shared, Timing},
+    kernel::service,
+    outbox::{Outbox, Shared},
 };
 use desk::Desk;
+use takers::Takers;
 
 const WHO: Who = Who {
     command: "gwp-race fleet agent",
@@ -48,13 +51,8 @@ pub async fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
 
 async fn serve(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     let config = Config::read(args.config.config.as_deref())?;
-    let destination = config.agent.collector.clone().with_context(|| {
-        format!(
-            "no collector is named: write collector = \"https://HOST:PORT\" into [agent] of {}",
-            named(&config)
-        )
-    })?;
-    let collector = Collector::new(destination)?;
+    let takers = Takers::new(&config.agent)
+        .with_context(|| format!("the agent, by {}, cannot send anything", named(&config)))?;
     let path = &config.agent.outbox;
     make_folder(path).with_context(|| {
         format!(
@@ -62,33 +60,37 @@ async fn serve(args: &AgentArgs) -> anyhow::Result<ExitCode> {
             path.display()
         )
     })?;
-    let outbox = Outbox::open(path, config.settings.spool)?;
+    let outbox = Outbox::open(path, config.settings.spool)?.for_whom(takers.wants());
     let mut signals = Signals::new()?;
     let (listener, _socket) = listener(args, &config)?;
+    let (collector, otlp) = takers.names();
+    let (collector, otlp) = (collector.as_deref(), otlp.as_deref());
+    let both: Vec<_> = collector.into_iter().chain(otlp).collect();
+    let shared = Arc::new(Shared::new(outbox).for_whom(collector, otlp));
+    let page = page::bind(config.agent.metrics, &shared).await?;
     tell(&format!(
         "what is found on this machine is sent to {}, and kept in {} until that has it",
-        collector.name(),
+        both.join(" and "),
         path.display()
     ));
-    let shared = Arc::new(Shared::new(outbox));
-    let desk = Arc::new(Desk::new(Arc::clone(&shared), collector.name()));
-    let (works, has_ended) = oneshot::channel::<()>();
-    let sending = Arc::clone(&shared);
-    thread::Builder::new()
-        .name("sender".to_owned())
-        .spawn(move || {
-            sending.send(&collector, &Timing::default());
-            drop(works);
-        })
-        .map_err(|error| anyhow::anyhow!("cannot start a thread: {}", explained(&error)))?;
+    let (stop, stopped) = watch::channel(false);
+    let mut pages = JoinSet::new();
+    if let Some(page) = page {
+        tell(&format!("figures are told at {}/metrics", page.url()?));
+        pages.spawn(page.serve(stopped));
+    }
+    let mut threads = takers.start(&shared)?;
+    let desk = Arc::new(Desk::new(Arc::clone(&shared)));
     let serving = serve_each(listener, |stream| Arc::clone(&desk).serve(stream));
     tokio::select! {
         () = signals.next() => {}
         () = serving => anyhow::bail!("nobody can come to the agent any more: restart it"),
-        _ = has_ended => anyhow::bail!("the thread that sends has failed: restart the agent, and tell its authors what it has said"),
+        _ = threads.join_next() => anyhow::bail!("a thread that sends has failed: restart the agent, and tell its authors what it has said"),
     }
     // What is being sent is sent again by the next agent.
     shared.end();
+    stop.send_replace(true);
+    while pages.join_next().await.is_some() {}
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! `gwp-race fleet agent status`: what the agent keeps, and what was lost.
 
-use std::process::ExitCode;
+use std::{fmt::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 
@@ -8,7 +8,7 @@ use crate::{
     cli::{
         args::AgentStatusArgs,
         fleet::{
-            config::Config,
+            config::{Config, show},
             json::{Line, write_line},
         },
         list_form::ListForm,
@@ -49,13 +49,22 @@ fn text(figures: &Figures) -> String {
         Some(why) => format!("not taken: {}", clean(why)),
         None => "works".to_owned(),
     };
-    format!(
+    let collector = match &*figures.collector {
+        "" => "no collector of gwp-race",
+        collector => collector,
+    };
+    let oldest = match figures.oldest_s {
+        Some(seconds) => format!("; the oldest for {}", show(&Duration::from_secs(seconds))),
+        None => String::new(),
+    };
+    let mut text = format!(
         "gwp-race fleet agent, outbox {}, to {}: {state}\n\
-         kept {} of {}, in {} items{sending}\n\
+         kept {} of {}, in {} items{sending}{oldest}\n\
          messages taken {}, refused for good {}\n\
-         dropped: {} records of known races, {} counts of what was seen again, {} first sightings\n",
+         dropped: {} records of known races, {} counts of what was seen again, {} first sightings\n\
+         since {}: {} races of builds found first, and races caught {} times\n",
         clean(&figures.sender),
-        clean(&figures.collector),
+        clean(collector),
         size(figures.bytes),
         size(figures.most_bytes),
         figures.items,
@@ -64,7 +73,29 @@ fn text(figures: &Figures) -> String {
         figures.lost_evidence,
         figures.lost_repeats,
         figures.lost_sightings,
-    )
+        clean(&figures.since),
+        figures.races,
+        figures.caught,
+    );
+    if let Some(otlp) = &figures.otlp {
+        let works = |failing: &Option<String>| match failing {
+            Some(why) => format!("not taken: {}", clean(why)),
+            None => "work".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "OpenTelemetry, to {}: events {}; figures {}\n\
+             events waiting {}, taken {}, refused for good {}, dropped {}",
+            clean(otlp),
+            works(&figures.events_failing),
+            works(&figures.metrics_failing),
+            figures.events_waiting,
+            figures.events_taken,
+            figures.events_refused,
+            figures.events_lost,
+        );
+    }
+    text
 }
 
 #[cfg(test)]
@@ -86,13 +117,33 @@ mod tests {
             ..Figures::default()
         };
         let text = text(&figures);
-        assert_eq!(text.lines().count(), 4, "{text}");
+        assert_eq!(text.lines().count(), 5, "{text}");
         for told in [
             "to https://host: not taken: no\\nroute",
             "of 64MiB",
             "message 7 is being sent",
             "refused for good 3",
             "dropped: 11 records of known races, 12 counts of what was seen again, 13 first sightings",
+        ] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+        let figures = Figures {
+            oldest_s: Some(3600),
+            otlp: Some("https://otel".to_owned()),
+            events_waiting: 1,
+            events_taken: 2,
+            events_refused: 3,
+            events_lost: 4,
+            events_failing: Some("lost\nway".to_owned()),
+            ..Figures::default()
+        };
+        let text = super::text(&figures);
+        assert_eq!(text.lines().count(), 7, "{text}");
+        for told in [
+            "to no collector of gwp-race: works",
+            "; the oldest for 1h",
+            "OpenTelemetry, to https://otel: events not taken: lost\\nway; figures work",
+            "events waiting 1, taken 2, refused for good 3, dropped 4",
         ] {
             assert!(text.contains(told), "{told}: {text}");
         }

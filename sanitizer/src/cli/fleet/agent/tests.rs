@@ -21,13 +21,14 @@ fn scratch() -> (TempDir, PathBuf, Arc<Shared>) {
     let folder = tempfile::tempdir().unwrap();
     let outbox = Outbox::open(&folder.path().join("outbox.db"), 64 << 20).unwrap();
     let socket = folder.path().join("run/agent.sock");
-    (folder, socket, Arc::new(Shared::new(outbox)))
+    let shared = Shared::new(outbox).for_whom(Some("http://host"), None);
+    (folder, socket, Arc::new(shared))
 }
 
 /// An agent that sends nothing.
 fn listen(socket: &Path, shared: &Arc<Shared>) -> OwnSocket {
     let (listener, own) = OwnSocket::make(socket, WHO).unwrap();
-    let desk = Arc::new(Desk::new(Arc::clone(shared), "http://host"));
+    let desk = Arc::new(Desk::new(Arc::clone(shared)));
     tokio::spawn(serve_each(listener, move |stream| {
         Arc::clone(&desk).serve(stream)
     }));

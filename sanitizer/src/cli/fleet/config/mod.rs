@@ -30,7 +30,7 @@ use crate::{
     },
     kernel::{named::Named, rights::as_caller},
 };
-pub use agent::Agent;
+pub use agent::{Agent, Otlp};
 pub use learn::{Learn, show};
 pub use places::Places;
 use table::{Problems, Table};

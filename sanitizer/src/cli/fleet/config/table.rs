@@ -165,13 +165,30 @@ impl<'v, 'p> Table<'v, 'p> {
     pub fn table(&mut self, key: &'static str) -> Option<Self> {
         let (span, value) = self.take(key)?;
         match value.get_ref().as_table() {
-            Some(table) => Some(Self::new(format!("[{key}]"), span, table, self.problems)),
+            Some(table) => {
+                let name = format!("[{}]", self.below(key));
+                Some(Self::new(name, span, table, self.problems))
+            }
             None => {
-                let what = format!("{key} is a table: write [{key}] in a line of its own");
+                let path = self.below(key);
+                let what = format!("{key} is a table: write [{path}] in a line of its own");
                 self.problems.add(&span, what);
                 None
             }
         }
+    }
+
+    /// What a table below this one is called, without brackets.
+    fn below(&self, key: &str) -> String {
+        match self.name.trim_matches(['[', ']']) {
+            "" => key.to_owned(),
+            name => format!("{name}.{key}"),
+        }
+    }
+
+    /// Whether something is said of a key.
+    pub fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
     }
 
     /// Takes tables that stand one after the other, at most so many.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{http::Server, outbox::Destination};
+use crate::http::{Destination, Secret, Server};
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, Path::new("fleet.toml"))
@@ -45,6 +45,16 @@ certificate = "/etc/own.pem"
 key = "/etc/own.key"
 insecure = true
 outbox = "/srv/outbox.db"
+metrics = "[::1]:9464"
+
+[agent.otlp]
+endpoint = "http://127.0.0.1:4318"
+headers = "/etc/headers"
+ca = "/etc/otlp.pem"
+certificate = "/etc/otlp-own.pem"
+key = "/etc/otlp-own.key"
+insecure = true
+interval = "5s"
 
 [control]
 socket = "/run/a.sock"
@@ -87,10 +97,10 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 41));
+    assert_eq!((first.user, first.line), (Some(0), 51));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 47);
+    assert_eq!(second.line, 57);
     let places = Places {
         store: "sqlite:/srv/races.db".parse().unwrap(),
         agent: Some("/run/agent.sock".into()),
@@ -106,11 +116,21 @@ fn all_keys() {
     let agent = Agent {
         collector: Some(Destination {
             server: Server::new("https://races.example.org:7174/team").unwrap(),
-            token: Some("/etc/token".into()),
+            secret: Some(Secret::Token("/etc/token".into())),
             authorities: Some("/etc/ca.pem".into()),
             identity: Some(("/etc/own.pem".into(), "/etc/own.key".into())),
         }),
         outbox: "/srv/outbox.db".into(),
+        otlp: Some(Otlp {
+            destination: Destination {
+                server: Server::new("http://127.0.0.1:4318").unwrap(),
+                secret: Some(Secret::Headers("/etc/headers".into())),
+                authorities: Some("/etc/otlp.pem".into()),
+                identity: Some(("/etc/otlp-own.pem".into(), "/etc/otlp-own.key".into())),
+            },
+            interval: Duration::from_secs(5),
+        }),
+        metrics: Some("[::1]:9464".parse().unwrap()),
     };
     assert_eq!(config.agent, agent);
     let empty = parse("").unwrap();
@@ -177,6 +197,28 @@ fn what_is_wrong() {
         ("[agent]\ncollector = \"host\"", 2, "https://"),
         ("[agent]\ncollector = \"http://host\"", 1, "insecure = true"),
         ("[agent]\nkey = \"/key\"", 1, "write both, or none"),
+        ("[agent]\nmetrics = \"9464\"", 2, "such as 127.0.0.1:9464"),
+        (
+            "[agent]\notlp = 1",
+            2,
+            "write [agent.otlp] in a line of its own",
+        ),
+        ("[agent.otlp]\ninterval = \"5s\"", 1, "write endpoint ="),
+        (
+            "[agent.otlp]\nendpoint = \"http://127.0.0.1:4318\"\nheader = \"/x\"",
+            3,
+            "no key \"header\" in [agent.otlp]: write headers",
+        ),
+        (
+            "[agent.otlp]\nendpoint = \"http://host:4318\"",
+            1,
+            "insecure = true",
+        ),
+        (
+            "[agent.otlp]\nendpoint = \"https://host:4318\"\ninterval = \"0s\"",
+            3,
+            "interval of [agent.otlp]: 0s is not from 1s to 1d",
+        ),
         ("[limits]\nleases = -1", 2, "write a whole number"),
         (
             "[limits]\nbreakpoints = \"keep\"",
@@ -263,6 +305,15 @@ fn ways_to_the_collector() {
     assert!(said.contains(told), "{said}");
     let said = config.agent.said(None);
     assert!(said.contains("agent of [export] is missing"), "{said}");
+    let config = parse("[agent]\nmetrics = \"127.0.0.1:9464\"\n[agent.otlp]\nendpoint = \"https://otel:4318\"\nheaders = \"/headers\"").unwrap();
+    let said = config.agent.said(Some(Path::new("/run/agent.sock")));
+    for told in [
+        "Races go to the agent that listens to /run/agent.sock, which sends them to no other machine as such;",
+        "figures each 1m, are sent to https://otel:4318 with headers by OTLP.",
+        "at http://127.0.0.1:9464/metrics.",
+    ] {
+        assert!(said.contains(told), "{said}");
+    }
     let said = Agent::default().said(None);
     assert_eq!(said, "Nothing is sent anywhere.");
 }
