@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! cli      run, attach, inspect, doctor, fleet: arguments in, exit code out
+//! page     what a store has, as pages for a browser
 //! fleet    many processes of one machine: which are watched, when, and out of whose purse (pure)
 //! ledger   what was learned of programs, from one run to the next: where to look first
 //! hunt     strategies, stall, budget: decides what to stop and for how long
@@ -32,6 +33,7 @@ pub mod image;
 pub mod insn;
 pub mod kernel;
 pub mod ledger;
+pub mod page;
 pub mod pcmeta;
 pub mod reader;
 pub mod report;

@@ -21,6 +21,7 @@ use super::summary::Summary;
 use super::writer::{Output, ReportWriter, WriteError};
 
 use page::Page;
+pub(crate) use race::RaceView;
 
 /// See the module.
 pub struct HtmlWriter {

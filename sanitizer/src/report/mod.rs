@@ -64,6 +64,7 @@ pub use fingerprint::{Deduper, Place, fingerprint, variable};
 pub use github::GithubWriter;
 pub use hex::{Hex, digits};
 pub use html::HtmlWriter;
+pub(crate) use html::RaceView;
 pub use identity::{NoName, VERSION as IDENTITY_VERSION, check_all as check_names, identity};
 pub use location::classify;
 pub use model::{

@@ -13,10 +13,12 @@ pub(crate) mod connect;
 mod error;
 mod known;
 mod name;
+pub mod page;
 mod prune;
 mod races;
 mod renew;
 mod state;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -45,7 +47,7 @@ pub use name::Named;
 pub use prune::Pruned;
 pub use races::{Build, SeenIn, StoredRace};
 pub use state::State;
-pub use time::{day, millis, millis_of, rfc3339};
+pub use time::{begin_of, day, day_of, hour, millis, millis_of, rfc3339};
 pub use triage::{Said, Saying};
 pub use verdict::Verdict;
 
@@ -65,6 +67,7 @@ const SCHEMA: Schema = Schema {
             "cgroups",
             include_str!("../../migrations/0003_cgroups.sql"),
         ),
+        (6, "page", include_str!("../../migrations/0006_page.sql")),
     ],
 };
 

@@ -154,7 +154,7 @@ impl Store {
 }
 
 /// Reads a record back.
-fn read(record: &str, path: &Path) -> Result<Race, StoreError> {
+pub(super) fn read(record: &str, path: &Path) -> Result<Race, StoreError> {
     let wrong = |said: String| StoreError::Record {
         path: path.to_owned(),
         said,

@@ -7,6 +7,7 @@ use sqlx::SqliteConnection;
 
 use super::{
     connect::begin,
+    summary,
     triage::{said, take_down},
     write::{digest_of, put_names},
 };
@@ -149,7 +150,7 @@ async fn move_counts(all: &mut SqliteConnection, old: &str, new: &[String]) -> s
         let query = sqlx::query(sql).bind(heir).bind(old);
         query.execute(&mut *all).await?;
     }
-    Ok(())
+    summary::renew(all, heir).await
 }
 
 /// Lets all that was said stand of the new names, in the same order.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sqlx::SqliteConnection;
 
-use super::{Store, connect::begin, error::StoreError, verdict::Verdict};
+use super::{Store, connect::begin, error::StoreError, summary, verdict::Verdict};
 
 /// What somebody says.
 #[derive(Clone, Debug)]
@@ -114,9 +114,9 @@ pub(super) async fn take_down(connection: &mut SqliteConnection, said: &Said) ->
     .bind(said.expires)
     .bind(&said.who)
     .bind(said.said)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    summary::say(connection, &said.name).await
 }
 
 /// All that was said, the first first.
@@ -126,22 +126,41 @@ pub(super) async fn said(connection: &mut SqliteConnection) -> sqlx::Result<Vec<
     )
     .fetch_all(connection)
     .await?;
-    let all = rows.into_iter().map(|row| {
-        let (number, name, state, reason, owner, expires, who, said) = row;
-        let state = Verdict::parse(&state)
-            .ok_or_else(|| sqlx::Error::Decode(format!("{state} is no state").into()))?;
-        Ok(Said {
-            number,
-            name,
-            state,
-            reason,
-            owner,
-            expires,
-            who,
-            said,
-        })
-    });
-    all.collect()
+    rows.into_iter().map(of).collect()
+}
+
+/// What was said of two names last, the last first, `most` of it.
+pub(super) async fn last_of(
+    connection: &mut SqliteConnection,
+    names: [&str; 2],
+    most: i64,
+) -> sqlx::Result<Vec<Said>> {
+    let [one, other] = names;
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT number, name, state, reason, owner, expires, who, said FROM triage WHERE name IN ($1, $2) ORDER BY number DESC LIMIT $3",
+    )
+    .bind(one)
+    .bind(other)
+    .bind(most)
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(of).collect()
+}
+
+fn of(row: Row) -> sqlx::Result<Said> {
+    let (number, name, state, reason, owner, expires, who, said) = row;
+    let state = Verdict::parse(&state)
+        .ok_or_else(|| sqlx::Error::Decode(format!("{state} is no state").into()))?;
+    Ok(Said {
+        number,
+        name,
+        state,
+        reason,
+        owner,
+        expires,
+        who,
+        said,
+    })
 }
 
 /// The last word on each name.

@@ -8,6 +8,7 @@ use super::{
     batch::{Batch, Caught, Counted, Seen},
     connect::begin,
     error::StoreError,
+    summary,
     time::{hour, millis_of},
 };
 use crate::report::{Race, functions_of, race_record, summary_places, variable_of};
@@ -67,15 +68,18 @@ pub(super) async fn put_names(
         .bind(functions_of(race))
         .execute(&mut *connection)
         .await?;
+    let (variable, places) = (variable_of(race), summary_places(race));
     sqlx::query(
-        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen) VALUES ($1, $2, $3, $4, $5, $5)
+        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen, triage, search_text) VALUES ($1, $2, $3, $4, $5, $5,
+             (SELECT coalesce(max(number), 0) FROM triage WHERE name IN ($1, $2)), lower($6))
          ON CONFLICT (id) DO NOTHING",
     )
     .bind(&names.race)
     .bind(&names.issue)
-    .bind(variable_of(race))
-    .bind(summary_places(race))
+    .bind(&variable)
+    .bind(&places)
     .bind(at)
+    .bind(format!("{} {variable} {places}", functions_of(race)))
     .execute(&mut *connection)
     .await?;
     if let Some(pair) = &names.pair {
@@ -164,14 +168,18 @@ async fn see(connection: &mut SqliteConnection, seen: &Seen) -> sqlx::Result<()>
 
 /// A race of the store was caught; one that is not there (any more) is passed over.
 async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Result<()> {
+    let times = i64::try_from(counted.times).map_or(MOST_TIMES, |times| times.min(MOST_TIMES));
     let known = sqlx::query(
         "UPDATE race SET
              first_seen = CASE WHEN $2 < first_seen THEN $2 ELSE first_seen END,
-             last_seen = CASE WHEN $2 > last_seen THEN $2 ELSE last_seen END
+             last_seen = CASE WHEN $2 > last_seen THEN $2 ELSE last_seen END,
+             times = CASE WHEN times + $3 > $4 THEN $4 ELSE times + $3 END
          WHERE id = $1",
     )
     .bind(&counted.race)
     .bind(counted.last)
+    .bind(times)
+    .bind(summary::MOST_SUM)
     .execute(&mut *connection)
     .await?;
     if known.rows_affected() == 0 {
@@ -197,9 +205,9 @@ async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Re
     .bind(&counted.place.cgroup)
     .bind(&counted.place.container)
     .bind(hour(counted.last))
-    .bind(i64::try_from(counted.times).map_or(MOST_TIMES, |times| times.min(MOST_TIMES)))
+    .bind(times)
     .bind(MOST_TIMES)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    summary::add(connection, counted, times).await
 }
