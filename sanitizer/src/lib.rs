@@ -4,8 +4,9 @@
 //! from those below it (tests may use `kernel` everywhere):
 //!
 //! ```text
-//! cli      run, attach, inspect, doctor, fleet: arguments in, exit code out
+//! cli      run, attach, inspect, doctor, races, fleet: arguments in, exit code out
 //! page     what a store has, as pages for a browser
+//! delivery  what hosts send to a common store: messages, and the thread that writes them
 //! fleet    many processes of one machine: which are watched, when, and out of whose purse (pure)
 //! ledger   what was learned of programs, from one run to the next: where to look first
 //! hunt     strategies, stall, budget: decides what to stop and for how long
@@ -27,6 +28,7 @@
 pub mod addr;
 pub mod cli;
 pub mod debuginfod;
+pub mod delivery;
 pub mod fleet;
 pub mod hunt;
 pub mod image;

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::SqliteConnection;
-
 use super::{
     Decay, Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, read,
 };
 use crate::{
     hunt::memory::KnownFunction,
-    store::{StoreError, connect::begin},
+    store::{
+        StoreError,
+        connect::{Connection, begin},
+    },
 };
 
 /// Functions of which something was gained and not written yet, at most.
@@ -87,7 +88,7 @@ impl Ledger {
 }
 
 /// A module is there from now on, and was used at a time: its number.
-async fn see(connection: &mut SqliteConnection, module: &Module, now: i64) -> sqlx::Result<i64> {
+async fn see(connection: &mut Connection, module: &Module, now: i64) -> sqlx::Result<i64> {
     sqlx::query_scalar(
         "INSERT INTO module (name, build, is_whole, used) VALUES ($1, $2, 0, $3)
          ON CONFLICT (name, build) DO UPDATE SET used = excluded.used RETURNING id",
@@ -101,7 +102,7 @@ async fn see(connection: &mut SqliteConnection, module: &Module, now: i64) -> sq
 
 /// Adds what was seen in a function to what is left of what was seen there before.
 async fn put(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     module: i64,
     function: &KnownFunction,
     decay: Decay,
@@ -150,7 +151,7 @@ async fn put(
 }
 
 /// Forgets the functions of a module of which nothing was learned for longest, where there are too many; whether there were.
-async fn cut(connection: &mut SqliteConnection, module: i64) -> sqlx::Result<bool> {
+async fn cut(connection: &mut Connection, module: i64) -> sqlx::Result<bool> {
     let mut is_cut = false;
     loop {
         let (count, weight): (i64, i64) = sqlx::query_as(
@@ -177,7 +178,7 @@ async fn cut(connection: &mut SqliteConnection, module: i64) -> sqlx::Result<boo
 }
 
 /// Forgets the builds that were not used for longest, where there are too many.
-async fn forget(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+async fn forget(connection: &mut Connection) -> sqlx::Result<()> {
     let too_many = sqlx::query(
         "DELETE FROM module WHERE id IN (SELECT id FROM
          (SELECT id, row_number() OVER (PARTITION BY name ORDER BY used DESC, id DESC) AS of_name,

@@ -16,13 +16,11 @@ use std::{
     time::Duration,
 };
 
-use sqlx::SqliteConnection;
-
 use crate::{
     hunt::memory::{Raced, Sites},
     store::{
         Access, StoreError,
-        connect::{self, Kept, Schema},
+        connect::{self, Connection, Kept, Schema},
     },
 };
 
@@ -80,7 +78,7 @@ impl Ledger {
         })
     }
 
-    fn connect(path: &Path) -> Result<(PathBuf, SqliteConnection), StoreError> {
+    fn connect(path: &Path) -> Result<(PathBuf, Connection), StoreError> {
         connect::open(path, Access::Create, connect::PATIENCE, &SCHEMA)
     }
 
@@ -93,7 +91,7 @@ impl Ledger {
     /// Carries something out; after a failure the file is opened again for the next call.
     fn with<T>(
         &mut self,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+        work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         let Self {
             path, connection, ..

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{Row as _, sqlite::SqliteRow};
 
 use super::{Decay, Ledger, MOST_BUILDS, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, read};
 use crate::{
     hunt::memory::{KnownFunction, Of, counts_of},
-    store::StoreError,
+    store::{StoreError, connect::Connection},
 };
 
 impl Ledger {
@@ -60,7 +60,7 @@ impl Ledger {
 
 /// The builds of a name, the last one first: their numbers, what they are called, and whether all functions of them are known.
 async fn builds(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     name: &str,
 ) -> sqlx::Result<Vec<(i64, String, bool)>> {
     let rows = sqlx::query(
@@ -79,7 +79,7 @@ async fn builds(
 
 /// What is left of what was learned of the functions of a build.
 async fn functions(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     module: i64,
     decay: Decay,
     wrong: &mut usize,

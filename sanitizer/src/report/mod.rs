@@ -65,7 +65,9 @@ pub use github::GithubWriter;
 pub use hex::{Hex, digits};
 pub use html::HtmlWriter;
 pub(crate) use html::RaceView;
-pub use identity::{NoName, VERSION as IDENTITY_VERSION, check_all as check_names, identity};
+pub use identity::{
+    NoName, VERSION as IDENTITY_VERSION, check as check_name, check_all as check_names, identity,
+};
 pub use location::classify;
 pub use model::{
     Access, Excerpt, Identity, Location, LocationKind, Race, Role, SCHEMA, SourceLine, StackFrame,

@@ -1,9 +1,13 @@
 //! What is put into the store at once.
 
-use crate::report::Race;
+use serde::{Deserialize, Serialize};
+
+use super::time::{is_time, millis_of, rfc3339};
+use crate::report::{IDENTITY_VERSION, Race, SCHEMA, check_name, check_names};
 
 /// What is written in one transaction.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Batch {
     /// Races with all that is known of them.
     pub caught: Vec<Caught>,
@@ -19,10 +23,75 @@ impl Batch {
     pub const fn is_empty(&self) -> bool {
         self.caught.is_empty() && self.counted.is_empty() && self.builds.is_empty()
     }
+
+    /// Lets nothing be later than this: the clock of another machine may be wrong, and what was caught last would be that for long.
+    pub fn end_at(&mut self, now: i64) {
+        for caught in &mut self.caught {
+            caught.last = caught.last.map(|last| last.min(now));
+            if millis_of(&caught.race.time) > Some(now) {
+                caught.race.time = rfc3339(now);
+            }
+        }
+        for counted in &mut self.counted {
+            counted.last = counted.last.min(now);
+        }
+        for seen in &mut self.builds {
+            seen.at = seen.at.min(now);
+        }
+    }
+
+    /// Checks one that somebody else has made: all of it is what a store takes.
+    ///
+    /// # Errors
+    /// Something is not.
+    pub fn check(&self) -> Result<(), Unsound> {
+        for caught in &self.caught {
+            if !is_whole(&caught.race) {
+                return Err(Unsound::Race(caught.race.fingerprint.clone()));
+            }
+        }
+        let mut counted = self.counted.iter().map(|counted| &*counted.race);
+        if let Some(name) = counted.find(|name| !name.starts_with('r') || check_name(name).is_err())
+        {
+            return Err(Unsound::Name(name.to_owned()));
+        }
+        let times = self.caught.iter().filter_map(|caught| caught.last);
+        let times = times.chain(self.counted.iter().map(|counted| counted.last));
+        let mut times = times.chain(self.builds.iter().map(|seen| seen.at));
+        match times.find(|time| !is_time(*time)) {
+            Some(time) => Err(Unsound::Time(time)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a batch cannot be put into a store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsound {
+    /// A race is not whole.
+    #[error(
+        "the race {0} has no time or no identity that this gwp-race knows (that of version {IDENTITY_VERSION})"
+    )]
+    Race(String),
+    /// A race that was caught again has the name of none.
+    #[error(
+        "{0} is no name of a race that this gwp-race knows (that of version {IDENTITY_VERSION})"
+    )]
+    Name(String),
+    /// Something was at no time.
+    #[error("{0} is no time: milliseconds since 1970, up to the year 9999")]
+    Time(i64),
+}
+
+/// Whether a race has what a store needs: the form and the names of this version, and a time.
+#[must_use]
+pub fn is_whole(race: &Race) -> bool {
+    race.schema == SCHEMA && millis_of(&race.time).is_some() && check_names(&race.identity).is_ok()
 }
 
 /// Where something was caught. What is not known is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Whereabouts {
     /// The machine.
     pub host: String,
@@ -43,7 +112,7 @@ impl Whereabouts {
 }
 
 /// A race that was caught, and where.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caught {
     /// The record.
     pub race: Race,
@@ -52,11 +121,12 @@ pub struct Caught {
     /// How often it was caught so.
     pub times: u64,
     /// When last, milliseconds since 1970; that of the record where it was caught once.
+    #[serde(default)]
     pub last: Option<i64>,
 }
 
 /// A race of the store that was caught again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// What the race is called (`identity.race`).
     pub race: String,
@@ -73,7 +143,7 @@ pub struct Counted {
 }
 
 /// A program that was watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// As [`Race::build`] tells it.
     pub build: String,

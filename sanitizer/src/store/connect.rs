@@ -19,6 +19,9 @@ use crate::{
     report::{DatabaseFileError, database_file},
 };
 
+/// A connection to a database.
+pub(crate) type Connection = SqliteConnection;
+
 /// How long somebody who has locked it is waited for: transactions of gwp-race take some milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -53,10 +56,10 @@ pub enum Access {
 }
 
 /// A connection that is made when it is needed. Dropped, it is closed, which waits until the last one who has the file open has put all into one file.
-pub(crate) struct Kept(Option<SqliteConnection>);
+pub(crate) struct Kept(Option<Connection>);
 
 impl Kept {
-    pub(crate) const fn new(connection: SqliteConnection) -> Self {
+    pub(crate) const fn new(connection: Connection) -> Self {
         Self(Some(connection))
     }
 
@@ -67,8 +70,8 @@ impl Kept {
     /// Carries something out. After a failure the file is opened again for the next call: what has failed may have left the connection in any state.
     pub(crate) fn with<T>(
         &mut self,
-        open: impl FnOnce() -> Result<SqliteConnection, StoreError>,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+        open: impl FnOnce() -> Result<Connection, StoreError>,
+        work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
         failed: impl FnOnce(sqlx::Error) -> StoreError,
     ) -> Result<T, StoreError> {
         let mut connection = match self.0.take() {
@@ -107,7 +110,7 @@ pub(crate) fn open(
     access: Access,
     patience: Duration,
     schema: &Schema,
-) -> Result<(PathBuf, SqliteConnection), StoreError> {
+) -> Result<(PathBuf, Connection), StoreError> {
     // The thread that works with the file is started here, and has these rights for good.
     as_caller(|| {
         let path = database_file(path, access == Access::Create)?;
@@ -123,7 +126,7 @@ async fn connect(
     path: &Path,
     patience: Duration,
     schema: &Schema,
-) -> Result<SqliteConnection, StoreError> {
+) -> Result<Connection, StoreError> {
     let fail = |error| StoreError::of(schema.what, path, error);
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -144,7 +147,7 @@ async fn connect(
 
 /// Sees that it is one of this version, or makes it one.
 async fn prepare(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     path: &Path,
     patience: Duration,
     schema: &Schema,
@@ -179,7 +182,7 @@ async fn prepare(
 
 /// Has changes written to a file of their own first: whoever lists races while they are written waits for nobody so.
 async fn write_ahead(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     path: &Path,
     patience: Duration,
     schema: &Schema,
@@ -198,7 +201,7 @@ async fn write_ahead(
 
 /// The version of a database; nothing of an empty file.
 async fn version(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     path: &Path,
     schema: &Schema,
 ) -> Result<Option<i64>, StoreError> {
@@ -233,7 +236,7 @@ async fn version(
 }
 
 async fn migrate(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     path: &Path,
     schema: &Schema,
 ) -> Result<(), StoreError> {
@@ -257,8 +260,6 @@ async fn migrate(
 }
 
 /// Begins a transaction that will write: two that have only read would both wait for the other one to end.
-pub(crate) async fn begin(
-    connection: &mut SqliteConnection,
-) -> sqlx::Result<Transaction<'_, Sqlite>> {
+pub(crate) async fn begin(connection: &mut Connection) -> sqlx::Result<Transaction<'_, Sqlite>> {
     connection.begin_with("BEGIN IMMEDIATE").await
 }

@@ -16,6 +16,7 @@ mod name;
 pub mod page;
 mod prune;
 mod races;
+mod receive;
 mod renew;
 mod state;
 mod summary;
@@ -33,19 +34,18 @@ use std::{
     time::Duration,
 };
 
-use sqlx::SqliteConnection;
-
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
-pub use batch::{Batch, Caught, Counted, Seen, Whereabouts};
-use connect::{Kept, Schema};
+pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
+use connect::{Connection, Kept, Schema};
 
 pub use connect::Access;
 pub use error::StoreError;
 pub use name::Named;
 pub use prune::Pruned;
 pub use races::{Build, SeenIn, StoredRace};
+pub use receive::{Lost, Received, Sender, Stamp};
 pub use state::State;
 pub use time::{begin_of, day, day_of, hour, millis, millis_of, rfc3339};
 pub use triage::{Said, Saying};
@@ -66,6 +66,11 @@ const SCHEMA: Schema = Schema {
             3,
             "cgroups",
             include_str!("../../migrations/0003_cgroups.sql"),
+        ),
+        (
+            4,
+            "delivery",
+            include_str!("../../migrations/0004_delivery.sql"),
         ),
         (6, "page", include_str!("../../migrations/0006_page.sql")),
     ],
@@ -138,7 +143,7 @@ impl Store {
     /// Carries something out.
     fn with<T>(
         &mut self,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+        work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         let Self {
             path,

@@ -2,6 +2,9 @@
 
 use super::{Store, connect::begin, error::StoreError};
 
+/// So much longer a sender of messages must have been silent before it is forgotten, milliseconds: what it sends again then would be taken twice.
+const LONGER: i64 = 30 * 86_400_000;
+
 /// What was forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
@@ -56,6 +59,13 @@ impl Store {
             .bind(before)
             .execute(&mut *all)
             .await?;
+            for sql in [
+                "DELETE FROM gap WHERE sender IN (SELECT id FROM sender WHERE last_seen < $1)",
+                "DELETE FROM sender WHERE last_seen < $1",
+            ] {
+                let silent = sqlx::query(sql).bind(before.saturating_sub(LONGER));
+                silent.execute(&mut *all).await?;
+            }
             all.commit().await?;
             Ok(Pruned {
                 races: forgotten,

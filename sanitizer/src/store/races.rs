@@ -5,11 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sqlx::SqliteConnection;
-
 use super::{
     Store,
     batch::Whereabouts,
+    connect::Connection,
     error::StoreError,
     state::State,
     time::{begin_of, hour},
@@ -168,7 +167,7 @@ pub(super) fn read(record: &str, path: &Path) -> Result<Race, StoreError> {
     }
 }
 
-async fn races(connection: &mut SqliteConnection, now: i64) -> sqlx::Result<Vec<StoredRace>> {
+async fn races(connection: &mut Connection, now: i64) -> sqlx::Result<Vec<StoredRace>> {
     let rows: Vec<RaceRow> = sqlx::query_as(
         "SELECT race.id, race.issue, issue.functions, race.variable, race.places, race.first_seen, race.last_seen
          FROM race JOIN issue ON issue.id = race.issue ORDER BY race.last_seen DESC, race.id",
@@ -201,7 +200,7 @@ async fn races(connection: &mut SqliteConnection, now: i64) -> sqlx::Result<Vec<
 }
 
 /// Where each race was caught: the first build first.
-async fn seen_in(connection: &mut SqliteConnection) -> sqlx::Result<HashMap<String, Vec<SeenIn>>> {
+async fn seen_in(connection: &mut Connection) -> sqlx::Result<HashMap<String, Vec<SeenIn>>> {
     let rows: Vec<SeenRow> = sqlx::query_as(
         "SELECT sighting.race, sighting.build, build.exe, build.first_seen, sighting.host, sighting.cgroup, sighting.container,
              CAST(sum(CASE WHEN sighting.times > $1 THEN $1 ELSE sighting.times END) AS BIGINT), max(sighting.hour)

@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::SqliteConnection;
-
 use super::{
-    connect::begin,
+    connect::{Connection, begin},
     summary,
     triage::{said, take_down},
     write::{digest_of, put_names},
@@ -17,14 +15,14 @@ use crate::report::{IDENTITY_VERSION, Race, SCHEMA, identity, race_record};
 type Renamed = BTreeMap<String, Vec<String>>;
 
 /// By which rule the races of a store are named.
-pub(super) async fn named_by(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
+pub(super) async fn named_by(connection: &mut Connection) -> sqlx::Result<i64> {
     sqlx::query_scalar("SELECT max(version) FROM naming")
         .fetch_one(connection)
         .await
 }
 
 /// Names races of an older rule anew, once.
-pub(super) async fn renew(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+pub(super) async fn renew(connection: &mut Connection) -> sqlx::Result<()> {
     let is_due = |version| version < i64::from(IDENTITY_VERSION);
     if !is_due(named_by(connection).await?) {
         return Ok(());
@@ -42,7 +40,7 @@ pub(super) async fn renew(connection: &mut SqliteConnection) -> sqlx::Result<()>
 }
 
 /// Names them anew, but for those whose records cannot be read.
-async fn renew_all(all: &mut SqliteConnection) -> sqlx::Result<()> {
+async fn renew_all(all: &mut Connection) -> sqlx::Result<()> {
     // The records themselves, one by one: all of them may be more than fits into memory.
     let digests: Vec<String> = sqlx::query_scalar(
         "SELECT digest FROM evidence WHERE record <> '' ORDER BY caught, digest",
@@ -99,7 +97,7 @@ fn last(names: &mut Vec<String>, name: String) {
 }
 
 /// Puts a record in the place of the one of this digest.
-async fn replace(all: &mut SqliteConnection, old: &str, race: &Race) -> sqlx::Result<()> {
+async fn replace(all: &mut Connection, old: &str, race: &Race) -> sqlx::Result<()> {
     let record = race_record(race).map_err(|error| sqlx::Error::Encode(error.into()))?;
     let digest = digest_of(&record);
     let there: i64 = sqlx::query_scalar("SELECT count(*) FROM evidence WHERE digest = $1")
@@ -124,7 +122,7 @@ async fn replace(all: &mut SqliteConnection, old: &str, race: &Race) -> sqlx::Re
 }
 
 /// Gives the last of the new races what was counted for the old one, and all of them its times; the old one goes.
-async fn move_counts(all: &mut SqliteConnection, old: &str, new: &[String]) -> sqlx::Result<()> {
+async fn move_counts(all: &mut Connection, old: &str, new: &[String]) -> sqlx::Result<()> {
     for name in new {
         sqlx::query(
             "UPDATE race SET
@@ -154,7 +152,7 @@ async fn move_counts(all: &mut SqliteConnection, old: &str, new: &[String]) -> s
 }
 
 /// Lets all that was said stand of the new names, in the same order.
-async fn rename_said(all: &mut SqliteConnection, names: &Renamed) -> sqlx::Result<()> {
+async fn rename_said(all: &mut Connection, names: &Renamed) -> sqlx::Result<()> {
     let words = said(all).await?;
     sqlx::query("DELETE FROM triage").execute(&mut *all).await?;
     let mut number = 0;

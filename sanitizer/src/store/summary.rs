@@ -3,10 +3,9 @@
 //!
 //! Whoever moves sightings from one race to another calls [`renew`] for both; whoever adds or renames what people have said calls [`say`].
 
-use sqlx::SqliteConnection;
-
 use super::{
     batch::Counted,
+    connect::Connection,
     time::{day_of, hour},
 };
 
@@ -15,7 +14,7 @@ pub(super) const MOST_SUM: i64 = 1 << 53;
 
 /// Adds what was caught of a race whose row this transaction has changed already, `times` times.
 pub(super) async fn add(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     counted: &Counted,
     times: i64,
 ) -> sqlx::Result<()> {
@@ -60,7 +59,7 @@ pub(super) async fn add(
 
 /// Adds to the row of a race and a name, or makes it, and counts the race's rows. Nobody else makes the same one meanwhile: the race's own row is changed by this transaction.
 async fn add_to(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     [update, insert, count]: [&'static str; 3],
     race: &str,
     name: &str,
@@ -89,7 +88,7 @@ async fn add_to(
 }
 
 /// Makes the summaries of a race anew from its sightings, and from what was said of it.
-pub(super) async fn renew(connection: &mut SqliteConnection, race: &str) -> sqlx::Result<()> {
+pub(super) async fn renew(connection: &mut Connection, race: &str) -> sqlx::Result<()> {
     for sql in [
         "DELETE FROM race_day WHERE race = $1",
         "DELETE FROM race_build WHERE race = $1",
@@ -115,7 +114,7 @@ pub(super) async fn renew(connection: &mut SqliteConnection, race: &str) -> sqlx
 }
 
 /// What was said of a race, or of an issue, has changed.
-pub(super) async fn say(connection: &mut SqliteConnection, name: &str) -> sqlx::Result<()> {
+pub(super) async fn say(connection: &mut Connection, name: &str) -> sqlx::Result<()> {
     for sql in [
         "UPDATE race SET triage = (SELECT coalesce(max(triage.number), 0) FROM triage WHERE triage.name IN (race.id, race.issue)) WHERE id = $1",
         "UPDATE race SET triage = (SELECT coalesce(max(triage.number), 0) FROM triage WHERE triage.name IN (race.id, race.issue)) WHERE issue = $1",

@@ -13,6 +13,11 @@ pub fn millis(time: SystemTime) -> i64 {
     i64::try_from(since.as_millis()).map_or(LATEST, |time| time.min(LATEST))
 }
 
+/// Whether it is one that [`millis`] gives.
+pub(super) const fn is_time(millis: i64) -> bool {
+    0 <= millis && millis <= LATEST
+}
+
 /// A time by RFC 3339 in UTC, as records have it.
 #[must_use]
 pub fn millis_of(text: &str) -> Option<i64> {

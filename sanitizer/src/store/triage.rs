@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 
-use sqlx::SqliteConnection;
-
-use super::{Store, connect::begin, error::StoreError, summary, verdict::Verdict};
+use super::{
+    Store,
+    connect::{Connection, begin},
+    error::StoreError,
+    summary,
+    verdict::Verdict,
+};
 
 /// What somebody says.
 #[derive(Clone, Debug)]
@@ -101,7 +105,7 @@ impl Store {
 }
 
 /// Adds what somebody has said.
-pub(super) async fn take_down(connection: &mut SqliteConnection, said: &Said) -> sqlx::Result<()> {
+pub(super) async fn take_down(connection: &mut Connection, said: &Said) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO triage (number, name, state, reason, owner, expires, who, said)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -120,7 +124,7 @@ pub(super) async fn take_down(connection: &mut SqliteConnection, said: &Said) ->
 }
 
 /// All that was said, the first first.
-pub(super) async fn said(connection: &mut SqliteConnection) -> sqlx::Result<Vec<Said>> {
+pub(super) async fn said(connection: &mut Connection) -> sqlx::Result<Vec<Said>> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT number, name, state, reason, owner, expires, who, said FROM triage ORDER BY number",
     )
@@ -131,7 +135,7 @@ pub(super) async fn said(connection: &mut SqliteConnection) -> sqlx::Result<Vec<
 
 /// What was said of two names last, the last first, `most` of it.
 pub(super) async fn last_of(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     names: [&str; 2],
     most: i64,
 ) -> sqlx::Result<Vec<Said>> {

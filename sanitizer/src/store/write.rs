@@ -1,12 +1,11 @@
 //! Putting races into the store.
 
 use sha2::{Digest as _, Sha256};
-use sqlx::SqliteConnection;
 
 use super::{
     Store,
     batch::{Batch, Caught, Counted, Seen},
-    connect::begin,
+    connect::{Connection, begin},
     error::StoreError,
     summary,
     time::{hour, millis_of},
@@ -27,20 +26,40 @@ impl Store {
         self.leave_moved();
         self.with(async |connection| {
             let mut all = begin(connection).await?;
-            let mut new = 0;
-            for caught in &batch.caught {
-                new += usize::from(put(&mut all, caught).await?);
-            }
-            for counted in &batch.counted {
-                count(&mut all, counted).await?;
-            }
-            for seen in &batch.builds {
-                see(&mut all, seen).await?;
-            }
+            let written = put_all(&mut all, batch).await?;
             all.commit().await?;
-            Ok(new)
+            Ok(written.records)
         })
     }
+}
+
+/// What was written of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    /// Records that were not there yet.
+    pub(super) records: usize,
+    /// Times that were counted of races that are not there.
+    pub(super) passed_over: u64,
+}
+
+/// Writes a batch.
+pub(super) async fn put_all(
+    connection: &mut Connection,
+    batch: &Batch,
+) -> sqlx::Result<Written> {
+    let mut written = Written::default();
+    for caught in &batch.caught {
+        written.records += usize::from(put(connection, caught).await?);
+    }
+    for counted in &batch.counted {
+        if !count(connection, counted).await? {
+            written.passed_over = written.passed_over.saturating_add(counted.times);
+        }
+    }
+    for seen in &batch.builds {
+        see(connection, seen).await?;
+    }
+    Ok(written)
 }
 
 /// A record as it is kept: whether a run knew it has nothing to do with the next one.
@@ -58,7 +77,7 @@ pub(super) fn digest_of(record: &str) -> String {
 
 /// The race of a record, its issue and the pair of its instructions are there from now on, if they were not; it was caught at a time.
 pub(super) async fn put_names(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     race: &Race,
     at: i64,
 ) -> sqlx::Result<()> {
@@ -95,7 +114,7 @@ pub(super) async fn put_names(
 }
 
 /// Whether the record is a new one.
-async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result<bool> {
+async fn put(connection: &mut Connection, caught: &Caught) -> sqlx::Result<bool> {
     let race = &caught.race;
     let names = &race.identity;
     let at = millis_of(&race.time).ok_or_else(|| {
@@ -151,7 +170,7 @@ async fn put(connection: &mut SqliteConnection, caught: &Caught) -> sqlx::Result
 }
 
 /// A build was watched.
-async fn see(connection: &mut SqliteConnection, seen: &Seen) -> sqlx::Result<()> {
+async fn see(connection: &mut Connection, seen: &Seen) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO build (id, exe, first_seen, last_seen) VALUES ($1, $2, $3, $3)
          ON CONFLICT (id) DO UPDATE SET
@@ -166,8 +185,8 @@ async fn see(connection: &mut SqliteConnection, seen: &Seen) -> sqlx::Result<()>
     Ok(())
 }
 
-/// A race of the store was caught; one that is not there (any more) is passed over.
-async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Result<()> {
+/// A race of the store was caught; one that is not there (any more) is passed over. Whether it is there.
+async fn count(connection: &mut Connection, counted: &Counted) -> sqlx::Result<bool> {
     let times = i64::try_from(counted.times).map_or(MOST_TIMES, |times| times.min(MOST_TIMES));
     let known = sqlx::query(
         "UPDATE race SET
@@ -183,7 +202,7 @@ async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Re
     .execute(&mut *connection)
     .await?;
     if known.rows_affected() == 0 {
-        return Ok(());
+        return Ok(false);
     }
     // It may have been pruned since, when it was watched without being told anew.
     sqlx::query(
@@ -209,5 +228,6 @@ async fn count(connection: &mut SqliteConnection, counted: &Counted) -> sqlx::Re
     .bind(MOST_TIMES)
     .execute(&mut *connection)
     .await?;
-    summary::add(connection, counted, times).await
+    summary::add(connection, counted, times).await?;
+    Ok(true)
 }

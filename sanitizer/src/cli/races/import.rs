@@ -3,8 +3,8 @@
 use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
 use crate::kernel::rights::as_caller;
-use crate::report::{Record, build_name, check_names, read_records};
-use crate::store::{Access, Address, Batch, Caught, Seen, Store, Whereabouts, millis_of};
+use crate::report::{Record, build_name, read_records};
+use crate::store::{Access, Address, Batch, Caught, Seen, Store, Whereabouts, is_whole, millis_of};
 
 /// Put the races of a JSON file into a store
 ///
@@ -43,10 +43,8 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         match record {
             Record::Race(race) => {
                 let name = args.file.display();
-                let is_whole =
-                    millis_of(&race.time).is_some() && check_names(&race.identity).is_ok();
                 anyhow::ensure!(
-                    is_whole,
+                    is_whole(&race),
                     "{name}: the race {} has no time or no identity that this gwp-race knows, as an older or newer one wrote them; make the file anew",
                     race.fingerprint
                 );

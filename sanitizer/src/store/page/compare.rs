@@ -1,12 +1,10 @@
 //! The races of two builds.
 
-use sqlx::SqliteConnection;
-
 use super::{
     list::{COLUMNS, JOINED, RaceRow, Row, with_days},
     select::{RACE_AND_WORD, STATE, Select},
 };
-use crate::store::{Store, error::StoreError, races::Build};
+use crate::store::{Store, connect::Connection, error::StoreError, races::Build};
 
 /// Races that two builds have, or one of them.
 #[derive(Clone, Debug)]
@@ -96,7 +94,7 @@ impl Where {
 }
 
 async fn difference(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     build: &str,
     how: Where,
     other: &str,

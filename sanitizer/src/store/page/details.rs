@@ -1,7 +1,5 @@
 //! All that is known of one race, as far as a page has room.
 
-use sqlx::SqliteConnection;
-
 use super::{
     list::{COLUMNS, DAYS, JOINED, RaceRow, Row, lately, with_days},
     select::{RACE_AND_WORD, STATE, Select},
@@ -10,6 +8,7 @@ use crate::{
     report::Race,
     store::{
         Store,
+        connect::Connection,
         error::StoreError,
         races::{Build, read},
         time::{day_of, hour},
@@ -124,7 +123,7 @@ impl Store {
 type Found = (Details, Option<(Evidence, String)>);
 
 async fn details(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     race: &str,
     digest: Option<&str>,
     now: i64,
@@ -168,7 +167,7 @@ async fn details(
     Ok(Some((details, record)))
 }
 
-async fn evidence(connection: &mut SqliteConnection, race: &str) -> sqlx::Result<Vec<Evidence>> {
+async fn evidence(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<Evidence>> {
     let rows: Vec<(String, String, i64)> = sqlx::query_as(
         "SELECT digest, build, caught FROM evidence WHERE race = $1 AND record <> '' ORDER BY caught DESC LIMIT $2",
     )
@@ -184,7 +183,7 @@ async fn evidence(connection: &mut SqliteConnection, race: &str) -> sqlx::Result
     Ok(all.collect())
 }
 
-async fn record(connection: &mut SqliteConnection, digest: &str) -> sqlx::Result<String> {
+async fn record(connection: &mut Connection, digest: &str) -> sqlx::Result<String> {
     sqlx::query_scalar("SELECT record FROM evidence WHERE digest = $1")
         .bind(digest)
         .fetch_one(connection)
@@ -192,7 +191,7 @@ async fn record(connection: &mut SqliteConnection, digest: &str) -> sqlx::Result
 }
 
 async fn days(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     race: &str,
     now: i64,
 ) -> sqlx::Result<Vec<OnDay>> {
@@ -210,7 +209,7 @@ async fn days(
 }
 
 async fn builds(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     race: &str,
     days: &[OnDay],
     now: i64,
@@ -241,7 +240,7 @@ async fn builds(
     Ok(all.collect())
 }
 
-async fn others(connection: &mut SqliteConnection, race: &str) -> sqlx::Result<Vec<Build>> {
+async fn others(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<Build>> {
     let rows: Vec<BuildRow> = sqlx::query_as(
         "SELECT build.id, build.exe, build.first_seen FROM build
          WHERE build.exe IN (SELECT own.exe FROM race_build JOIN build AS own ON own.id = race_build.build WHERE race_build.race = $1)
@@ -260,7 +259,7 @@ async fn others(connection: &mut SqliteConnection, race: &str) -> sqlx::Result<V
     Ok(all.collect())
 }
 
-async fn hosts(connection: &mut SqliteConnection, race: &str) -> sqlx::Result<Vec<OnHost>> {
+async fn hosts(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<OnHost>> {
     let rows: Vec<(String, i64, i64, i64)> = sqlx::query_as(
         "SELECT host, first_hour, last_hour, times FROM race_host WHERE race = $1 ORDER BY last_hour DESC, host LIMIT $2",
     )

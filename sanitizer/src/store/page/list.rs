@@ -1,10 +1,9 @@
 //! The list of races, some at a time.
 
-use sqlx::SqliteConnection;
-
 use super::select::{RACE_AND_WORD, STATE, Select};
 use crate::store::{
     Store,
+    connect::Connection,
     error::StoreError,
     state::State,
     time::{day_of, hour},
@@ -116,7 +115,7 @@ impl Store {
 }
 
 async fn list(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     filter: &Filter,
     from: Option<&Mark>,
     most: usize,
@@ -217,7 +216,7 @@ fn pattern(text: &str) -> String {
 
 /// A race of the store, and how often it was caught of late.
 pub(super) async fn with_days(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     row: RaceRow,
     now: i64,
 ) -> sqlx::Result<Row> {

@@ -1,9 +1,11 @@
 //! A statement whose conditions depend on what is asked. Its text is made of ours alone; all that is asked is bound.
 
 use sqlx::{
-    AssertSqlSafe, FromRow, SqliteConnection,
+    AssertSqlSafe, FromRow,
     sqlite::{Sqlite, SqliteRow},
 };
+
+use crate::store::connect::Connection;
 
 /// What a race is to be thought of, as `State::of` has it, at the time `$1`; for `race` with `word`, the last word on it.
 pub(super) const STATE: &str = "CASE
@@ -70,7 +72,7 @@ impl Select {
         self.sql.push_str(&sql.replace('?', &parameter));
     }
 
-    pub(super) async fn rows<T>(self, connection: &mut SqliteConnection) -> sqlx::Result<Vec<T>>
+    pub(super) async fn rows<T>(self, connection: &mut Connection) -> sqlx::Result<Vec<T>>
     where
         T: for<'a> FromRow<'a, SqliteRow> + Send + Unpin,
     {

@@ -1,0 +1,176 @@
+//! A message: JSON in a frame of Zstandard (RFC 8878), sent by `POST /v1/messages` with `Content-Encoding: zstd`. Whoever takes it trusts nothing in it.
+
+use std::io::{self, Read as _};
+
+use ruzstd::{
+    decoding::StreamingDecoder,
+    encoding::{CompressionLevel, compress_to_vec},
+};
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Exceeded};
+use crate::store::{Batch, Lost, Stamp, Unsound};
+
+/// The version of the form. It counts incompatible changes; what is added may be left out, and what is not known is passed over.
+const SCHEMA: u32 = 1;
+/// The memory that unpacking may take for what was unpacked last.
+const MOST_WINDOW: u64 = 8 << 20;
+/// Hexadecimal digits of a sender.
+const DIGITS: usize = 32;
+/// Bytes of a message that is unpacked, unless whoever takes it wants otherwise.
+pub const MOST_UNPACKED: usize = 16 << 20;
+
+/// What a host sends at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who sends it: 32 hexadecimal digits, drawn when a host began to keep messages.
+    pub sender: String,
+    /// The number of the message, from 1; one that never comes was dropped.
+    pub sequence: u64,
+    /// What the sender has dropped since it began.
+    #[serde(default)]
+    pub lost: Lost,
+    /// What is to be written.
+    pub batch: Batch,
+}
+
+/// A message as it is written.
+#[derive(Serialize)]
+struct Versioned<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    message: &'a Message,
+}
+
+/// Which form a message has.
+#[derive(Deserialize)]
+struct Form {
+    schema: u32,
+}
+
+/// Why something is no message. It never will be one: to send it again is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum MessageError {
+    /// It cannot be unpacked.
+    #[error("the message is not packed by zstd as one frame ({0}); send it as gwp-race does")]
+    Packed(io::Error),
+    /// It has too many bytes.
+    #[error(
+        "the message has more than {0} bytes, unpacked; send less at once, or let the receiver take more"
+    )]
+    TooLarge(usize),
+    /// It is no JSON, or not that of a message.
+    #[error("the message is not the JSON of one ({0}); send it as gwp-race does")]
+    Json(serde_json::Error),
+    /// It is one of another version.
+    #[error(
+        "the message has the form {0}, and this gwp-race takes the form {SCHEMA}; have the same version of gwp-race on both sides"
+    )]
+    Version(u32),
+    /// It has more than any message has.
+    #[error("the message is refused: {0}; send it as gwp-race does")]
+    Bounds(#[from] Exceeded),
+    /// Its sender or its numbers are none.
+    #[error("the message has {0}; send it as gwp-race does")]
+    Stamp(&'static str),
+    /// What is in it cannot be written to a store.
+    #[error("the message is refused: {0}; have the same version of gwp-race on both sides")]
+    Batch(#[from] Unsound),
+}
+
+impl MessageError {
+    /// The status of HTTP by which it is answered.
+    #[must_use]
+    pub const fn status(&self) -> u16 {
+        match self {
+            Self::Packed(_) | Self::Json(_) => 400,
+            Self::TooLarge(_) => 413,
+            Self::Version(_) | Self::Bounds(_) | Self::Stamp(_) | Self::Batch(_) => 422,
+        }
+    }
+}
+
+impl Message {
+    /// As it is sent.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let versioned = Versioned {
+            schema: SCHEMA,
+            message: self,
+        };
+        // Only maps whose keys are no texts cannot be written, and it has none.
+        let json = serde_json::to_vec(&versioned).unwrap_or_default();
+        compress_to_vec(json.as_slice(), CompressionLevel::Fastest)
+    }
+
+    /// Reads one, which may have `most` bytes when it is unpacked.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn decode(body: &[u8], most: usize) -> Result<Self, MessageError> {
+        Self::of_json(&unpack(body, most)?)
+    }
+
+    /// Reads one that is unpacked.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn of_json(json: &[u8]) -> Result<Self, MessageError> {
+        bounds::check(json)?;
+        let form: Form = serde_json::from_slice(json).map_err(MessageError::Json)?;
+        if form.schema != SCHEMA {
+            return Err(MessageError::Version(form.schema));
+        }
+        let message: Self = serde_json::from_slice(json).map_err(MessageError::Json)?;
+        message.check()?;
+        Ok(message)
+    }
+
+    /// By what it is known when it comes again.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp<'_> {
+        Stamp {
+            sender: &self.sender,
+            sequence: self.sequence,
+            lost: self.lost,
+        }
+    }
+
+    fn check(&self) -> Result<(), MessageError> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if self.sender.len() != DIGITS || !self.sender.bytes().all(is_digit) {
+            return Err(MessageError::Stamp(
+                "a sender that is not 32 hexadecimal digits",
+            ));
+        }
+        let is_stored = |number: u64| i64::try_from(number).is_ok();
+        if self.sequence == 0 || !is_stored(self.sequence) {
+            return Err(MessageError::Stamp(
+                "a number that is not between 1 and 2^63",
+            ));
+        }
+        let lost = [self.lost.evidence, self.lost.repeats, self.lost.sightings];
+        if !lost.into_iter().all(is_stored) {
+            return Err(MessageError::Stamp("losses of 2^63 or more"));
+        }
+        Ok(self.batch.check()?)
+    }
+}
+
+/// Unpacks one frame, behind which nothing stands: of many that are empty, each would take the memory of a whole one.
+fn unpack(body: &[u8], most: usize) -> Result<Vec<u8>, MessageError> {
+    let frame = StreamingDecoder::new_with_max_window_size(body, MOST_WINDOW);
+    let mut frame = frame.map_err(|error| MessageError::Packed(io::Error::other(error)))?;
+    let mut unpacked = Vec::new();
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    let read = frame.by_ref().take(limit).read_to_end(&mut unpacked);
+    read.map_err(MessageError::Packed)?;
+    if unpacked.len() > most {
+        return Err(MessageError::TooLarge(most));
+    }
+    if !frame.into_inner().is_empty() {
+        let behind = io::Error::other("something stands behind it");
+        return Err(MessageError::Packed(behind));
+    }
+    Ok(unpacked)
+}
