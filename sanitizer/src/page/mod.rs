@@ -21,7 +21,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use axum::{
     Router,
-    extract::{Path, RawQuery, State},
+    extract::{Path, RawQuery, State, rejection::PathRejection},
     http::header,
     middleware,
     response::{IntoResponse, Response},
@@ -79,9 +79,10 @@ async fn list_page(
 
 async fn race_page(
     State(desk): State<Arc<Desk>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
+    let Path(id) = id.map_err(|_| Failure::absent("The store has no race of such a name."))?;
     let asked = query::Race::of(query.as_deref())?;
     let now = now();
     let page = desk

@@ -9,6 +9,8 @@ mod page;
 mod race;
 mod side;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::io::Write;

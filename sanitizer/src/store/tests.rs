@@ -1,6 +1,7 @@
 //! Tests of the store on real files.
 
 mod known;
+mod page;
 mod renew;
 mod robust;
 
@@ -14,6 +15,26 @@ use super::*;
 use crate::report::{Baseline, Race, identity, sample};
 
 const DAY: i64 = 86_400_000;
+
+/// Make of a store one of before the versions of the migrations that they name last.
+const UNDO: [&str; 16] = [
+    "DROP INDEX race_by_last_seen",
+    "DROP INDEX race_by_triage",
+    "DROP INDEX evidence_kept",
+    "DROP INDEX build_by_exe",
+    "DROP TABLE race_day",
+    "DROP TABLE race_build",
+    "DROP TABLE race_host",
+    "ALTER TABLE race DROP COLUMN times",
+    "ALTER TABLE race DROP COLUMN builds",
+    "ALTER TABLE race DROP COLUMN hosts",
+    "ALTER TABLE race DROP COLUMN triage",
+    "ALTER TABLE race DROP COLUMN search_text",
+    "DELETE FROM _sqlx_migrations WHERE version = 6",
+    "DROP TABLE gap",
+    "DROP TABLE sender",
+    "DELETE FROM _sqlx_migrations WHERE version = 4",
+];
 
 /// A folder, and the name of a store in it.
 fn scratch() -> (TempDir, Address) {

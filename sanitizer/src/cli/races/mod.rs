@@ -7,6 +7,7 @@ mod import;
 mod json;
 mod list;
 mod prune;
+mod serve;
 mod show;
 mod suppress;
 mod symbolize;
@@ -47,6 +48,8 @@ pub enum RacesCommand {
     Import(import::ImportArgs),
     /// Forget old races.
     Prune(prune::PruneArgs),
+    /// Serve pages about them to browsers.
+    Serve(serve::ServeArgs),
 }
 
 /// The store that all commands are about.
@@ -85,5 +88,6 @@ pub fn run(args: &RacesArgs) -> anyhow::Result<ExitCode> {
         RacesCommand::Symbolize(args) => symbolize::run(args),
         RacesCommand::Import(args) => import::run(args),
         RacesCommand::Prune(args) => prune::run(args),
+        RacesCommand::Serve(args) => serve::run(args),
     }
 }

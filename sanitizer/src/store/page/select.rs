@@ -1,11 +1,11 @@
 //! A statement whose conditions depend on what is asked. Its text is made of ours alone; all that is asked is bound.
 
-use sqlx::{
-    AssertSqlSafe, FromRow,
-    sqlite::{Sqlite, SqliteRow},
-};
+use sqlx::{AssertSqlSafe, FromRow};
 
 use crate::store::connect::Connection;
+
+type Engine = <Connection as sqlx::Connection>::Database;
+type EngineRow = <Engine as sqlx::Database>::Row;
 
 /// What a race is to be thought of, as `State::of` has it, at the time `$1`; for `race` with `word`, the last word on it.
 pub(super) const STATE: &str = "CASE
@@ -74,9 +74,9 @@ impl Select {
 
     pub(super) async fn rows<T>(self, connection: &mut Connection) -> sqlx::Result<Vec<T>>
     where
-        T: for<'a> FromRow<'a, SqliteRow> + Send + Unpin,
+        T: for<'a> FromRow<'a, EngineRow> + Send + Unpin,
     {
-        let mut query = sqlx::query_as::<Sqlite, T>(AssertSqlSafe(self.sql));
+        let mut query = sqlx::query_as::<Engine, T>(AssertSqlSafe(self.sql));
         for value in self.values {
             query = match value {
                 Value::Number(number) => query.bind(number),

@@ -17,7 +17,7 @@ const WITHOUT_GROUPS: [&str; 5] = [
 ];
 
 /// Has a statement executed by SQLite alone.
-fn execute(folder: &TempDir, sql: &'static str) {
+pub(super) fn execute(folder: &TempDir, sql: &'static str) {
     let path = folder.path().join("races.db");
     block_on(async {
         let options = SqliteConnectOptions::new().filename(path);
@@ -30,7 +30,7 @@ fn execute(folder: &TempDir, sql: &'static str) {
 /// What a store of the old rule holds of these races, which it takes for one; the digests are none that records have.
 fn make_old(folder: &TempDir, races: &[Race]) {
     let path = folder.path().join("races.db");
-    for sql in WITHOUT_GROUPS {
+    for sql in UNDO.into_iter().chain(WITHOUT_GROUPS) {
         execute(folder, sql);
     }
     block_on(async {
