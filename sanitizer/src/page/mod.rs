@@ -47,8 +47,8 @@ pub fn router(desk: Arc<Desk>, names: Names) -> Router {
         .route("/race/{id}", get(race_page))
         .route("/diff", get(builds_page))
         .route("/style.css", get(style))
-        .fallback(async || Failure::absent("There is no such page."))
-        .method_not_allowed_fallback(async || Failure::Method)
+        .fallback(no_page)
+        .method_not_allowed_fallback(no_writing)
         .with_state(desk)
         .layer(middleware::from_fn_with_state(
             Arc::new(names),
@@ -59,6 +59,14 @@ pub fn router(desk: Arc<Desk>, names: Names) -> Router {
 /// Milliseconds since 1970.
 fn now() -> i64 {
     millis(SystemTime::now())
+}
+
+async fn no_page() -> Failure {
+    Failure::absent("There is no such page.")
+}
+
+async fn no_writing() -> Failure {
+    Failure::Method
 }
 
 async fn style() -> Response {
@@ -91,7 +99,7 @@ async fn race_page(
             let details = details.ok_or_else(|| {
                 Failure::absent("The store has no such race, or no such record of it: it may have been forgotten, or its name has changed.")
             })?;
-            Ok(race::RacePage::new(&details, now))
+            Ok(race::RacePage::new(&details))
         })
         .await?;
     outcome::page(&page)

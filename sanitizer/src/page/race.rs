@@ -78,7 +78,7 @@ struct Record {
 }
 
 impl RacePage {
-    pub(super) fn new(details: &Details, _now: i64) -> Self {
+    pub(super) fn new(details: &Details) -> Self {
         let row = &details.row;
         let shown = |text: &str| clean(text).into_owned();
         let list = |filter| List { filter, from: None }.address();

@@ -275,7 +275,8 @@ fn names_are_text() {
         other.build_id = Some(format!("other {name}"));
         let (_folder, address) = store_of(&[race.clone(), other.clone()], name);
         let pages = pages_of(&address);
-        let builds = [("a", &*race.build()), ("b", &*other.build())];
+        let [a, b] = [race.build(), other.build()];
+        let builds = [("a", &*a), ("b", &*b)];
         let paths = [
             "/".to_owned(),
             query::of_race(&race.identity.race, None),

@@ -38,7 +38,7 @@ impl Store {
         now: i64,
     ) -> Result<Compared, StoreError> {
         self.with(async |connection| {
-            let (connection, without) = (&mut *connection, Where::Without);
+            let without = Where::Without;
             Ok(Compared {
                 new: difference(connection, second, without, first, most, now).await?,
                 gone: difference(connection, first, without, second, most, now).await?,
