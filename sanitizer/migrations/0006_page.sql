@@ -1,5 +1,12 @@
--- Summaries, from which lists and pages are made: none of them adds up sightings. Kept with each sighting (store/summary.rs). Days are counted from 1970, as hours are.
+-- Summaries, from which lists and pages are made: none of them adds up sightings. Kept with each sighting, and with what is said and merged (store/summary.rs). Those of races
+-- that count as another one are with that one. Days are counted from 1970, as hours are.
 
+-- The races and issues as which they count: themselves, where they are not merged into others.
+ALTER TABLE race ADD COLUMN counts_as TEXT NOT NULL DEFAULT '';
+ALTER TABLE race ADD COLUMN issue_as TEXT NOT NULL DEFAULT '';
+-- When it, or one that counts as it, was caught first and last.
+ALTER TABLE race ADD COLUMN first_caught BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE race ADD COLUMN last_caught BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE race ADD COLUMN times BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE race ADD COLUMN builds BIGINT NOT NULL DEFAULT 0;
 -- Those that are known.
@@ -9,7 +16,10 @@ ALTER TABLE race ADD COLUMN triage BIGINT NOT NULL DEFAULT 0;
 -- Functions, variable and places, in small letters.
 ALTER TABLE race ADD COLUMN search_text TEXT NOT NULL DEFAULT '';
 
-CREATE INDEX race_by_last_seen ON race (last_seen DESC, id);
+CREATE INDEX race_by_last_caught ON race (last_caught DESC, id);
+CREATE INDEX race_by_counts_as ON race (counts_as);
+CREATE INDEX race_by_issue_as ON race (issue_as);
+CREATE INDEX race_merged ON race (id) WHERE counts_as <> id;
 CREATE INDEX race_by_triage ON race (triage);
 
 CREATE TABLE race_day (
@@ -58,6 +68,10 @@ INSERT INTO race_host (race, host, first_hour, last_hour, times)
     SELECT race, host, min(hour), max(hour), CAST(sum(CASE WHEN times > 4294967296 THEN 4294967296 ELSE times END) AS BIGINT)
     FROM sighting WHERE host <> '' GROUP BY race, host;
 UPDATE race SET
+    counts_as = id,
+    issue_as = issue,
+    first_caught = first_seen,
+    last_caught = last_seen,
     times = (SELECT CAST(coalesce(sum(race_build.times), 0) AS BIGINT) FROM race_build WHERE race_build.race = race.id),
     builds = (SELECT count(*) FROM race_build WHERE race_build.race = race.id),
     hosts = (SELECT count(*) FROM race_host WHERE race_host.race = race.id),

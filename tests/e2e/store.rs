@@ -167,6 +167,7 @@ fn the_way_of_a_race() {
     assert!(table.contains("both  "), "{table}");
     let error = text(&races(&["diff", "--store", other, build, "eeee"]).stderr);
     assert!(error.contains("the store has no build eeee"), "{error}");
+    moved_elsewhere(json, other, name, build);
 
     good(&[
         "prune",
@@ -179,6 +180,70 @@ fn the_way_of_a_race() {
     assert!(good(&list).contains(&name[..11]));
     good(&["prune", "--store", store, "--older-than", "0"]);
     assert_eq!(good(&list), "");
+}
+
+/// The race of this name is caught in a third build, where it has another name: it is new there until both names are merged, and is again once they are split. The log has all of it.
+fn moved_elsewhere(json: &str, store: &str, name: &str, build: &str) {
+    const MOVED: &str = "r3:00000000000000000000000000000001";
+    let record = fs::read_to_string(json).unwrap();
+    let mut race: Value = serde_json::from_str(&record).unwrap();
+    race["build_id"] = "dddd00".into();
+    race["identity"]["race"] = MOVED.into();
+    fs::write(json, format!("{race}\n")).unwrap();
+    good(&["import", "--store", store, json]);
+    let in_third = |word: &str| {
+        let exit = LISTED.to_string();
+        let output = races(&[
+            "diff",
+            "--store",
+            store,
+            "--exit-code",
+            &exit,
+            build,
+            "dddd",
+        ]);
+        let table = text(&output.stdout);
+        let is_new = table.lines().any(|line| line.starts_with("new "));
+        let code = if is_new { LISTED } else { 0 };
+        assert_eq!(output.status.code(), Some(code), "{table}");
+        assert!(table.contains(word), "{table}");
+        table.lines().count() - 1
+    };
+    assert_eq!(in_third("new  "), 2);
+    let names = ["merge", "--store", store, &MOVED[..9], name];
+    let by = ["--by", "ana", "--reason", "it has moved"];
+    good(&[&names[..], &by].concat());
+    assert_eq!(in_third("both  "), 1);
+    let listed = good(&["list", "--store", store, "--format", "json"]);
+    let race: Value = serde_json::from_str(listed.trim_end()).unwrap();
+    assert_eq!(
+        (&race["race"], &race["merged"][0]),
+        (&name.into(), &MOVED.into())
+    );
+    assert!(good(&["show", "--store", store, MOVED]).contains("Merged into it: "));
+    let output = races(&["merge", "--store", store, name, MOVED]);
+    let said = text(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("split "),
+        "{said}"
+    );
+
+    good(&["split", "--store", store, MOVED]);
+    assert_eq!(in_third("new  "), 2);
+    let log = good(&["log", "--store", store, "--format", "json", MOVED]);
+    let lines = log.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        format!("{} {}", line["type"], line["who"] == "ana")
+    });
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        ["\"merged\" true", "\"split\" false"]
+    );
+    let told = good(&["log", "--store", store]);
+    assert!(
+        told.contains(&format!("said fixed of {name}")) && told.contains(": it has moved"),
+        "{told}"
+    );
 }
 
 /// Check that a run does not begin with a store that cannot be used, and says why and what to do.

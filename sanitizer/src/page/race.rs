@@ -28,6 +28,7 @@ pub(super) struct RacePage {
     issue_address: String,
     of_issue: String,
     row: RaceRow,
+    merged: Vec<String>,
     caught: String,
     said: Vec<String>,
     builds: Vec<SeenRow>,
@@ -144,6 +145,7 @@ impl RacePage {
                 ..Filter::default()
             }),
             of_issue: count(details.of_issue, "race", "races"),
+            merged: details.merged.iter().map(|name| shown(name)).collect(),
             caught: times(row.times),
             said: details.said.iter().map(told).collect(),
             more_builds: left(row.builds, details.builds.len()),

@@ -48,7 +48,7 @@ fn store_of(races: &[Race], name: &str) -> (TempDir, Address) {
         name: races[0].identity.race.clone(),
         state: Verdict::Acknowledged,
         reason: name.to_owned(),
-        owner: name.to_owned(),
+        owner: Some(name.to_owned()),
         expires: None,
         who: name.to_owned(),
     };

@@ -8,11 +8,14 @@
 //! (`descriptors::own_table`) must not have a store open that others have open as well.
 
 mod address;
+mod alias;
 mod batch;
 pub(crate) mod connect;
 mod error;
 mod known;
+mod log;
 mod name;
+mod number;
 pub mod page;
 mod prune;
 mod races;
@@ -37,11 +40,13 @@ use std::{
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
+pub use alias::{Done, Merge, Speaker};
 pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
 use connect::{Connection, Kept, Schema};
 
 pub use connect::Access;
 pub use error::StoreError;
+pub use log::Entry;
 pub use name::Named;
 pub use prune::Pruned;
 pub use races::{Build, SeenIn, StoredRace};
@@ -71,6 +76,11 @@ const SCHEMA: Schema = Schema {
             4,
             "delivery",
             include_str!("../../migrations/0004_delivery.sql"),
+        ),
+        (
+            5,
+            "triage",
+            include_str!("../../migrations/0005_triage.sql"),
         ),
         (6, "page", include_str!("../../migrations/0006_page.sql")),
     ],

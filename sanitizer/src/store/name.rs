@@ -1,6 +1,6 @@
-//! Names of races and builds, abbreviated as in git: as many characters as no other one begins with.
+//! Names of races and builds, abbreviated as in git: as many characters as no other one begins with. Names that were merged mean what they count as.
 
-use super::{Store, error::StoreError, races::Build};
+use super::{Store, alias::Aliases, error::StoreError, races::Build};
 
 /// The fewest hexadecimal digits that a name is abbreviated to.
 const FEWEST: usize = 4;
@@ -19,31 +19,56 @@ pub enum Named {
 }
 
 impl Store {
-    /// What a name means: of a race (`r3:`), an issue (`i3:`) or a pair (`p3:`), or the beginning of one, also without the letter and its number.
+    /// What a name means: of a race (`r3:`), an issue (`i3:`) or a pair (`p3:`), or the beginning of one, also without the letter and its number. Of one that was merged, that
+    /// is what it counts as.
     ///
     /// # Errors
     /// There is none, or there are several; the store cannot be read.
     pub fn named(&mut self, text: &str) -> Result<Named, StoreError> {
-        let names: Vec<(String, String)> = self.with(async |connection| {
-            sqlx::query_as(
-                "SELECT id, '' FROM race UNION SELECT id, '' FROM issue UNION SELECT id, race FROM pair ORDER BY 1, 2",
-            )
-            .fetch_all(connection)
-            .await
-        })?;
-        let mut found: Vec<&(String, String)> =
-            names.iter().filter(|(id, _)| begins(id, text)).collect();
-        if let Some(exact) = found.iter().position(|(id, _)| id == text) {
-            let exact = found.get(exact).map(|(id, _)| id.clone());
-            found.retain(|(id, _)| Some(id) == exact.as_ref());
-        }
-        let mut ids: Vec<&str> = found.iter().map(|(id, _)| &**id).collect();
-        ids.dedup();
-        let id = one(&ids, text, "race", "`gwp-race races list` lists them")?.to_owned();
+        let names = self.names()?;
+        let found = names.find(text);
+        let counts_as = |name| names.aliases.counts_as(name);
+        let id = only(found.iter().map(|(id, _)| counts_as(id)), text)?;
         Ok(match id.chars().next() {
             Some('r') => Named::Race(id),
             Some('i') => Named::Issue(id),
-            _ => Named::Pair(id, found.iter().map(|(_, race)| race.clone()).collect()),
+            _ => {
+                let races = found.iter().map(|(_, race)| counts_as(race).to_owned());
+                let mut races: Vec<String> = races.collect();
+                races.sort_unstable();
+                races.dedup();
+                Named::Pair(id, races)
+            }
+        })
+    }
+
+    /// The race or issue of this name, or of the beginning of one, itself, whatever it counts as.
+    ///
+    /// # Errors
+    /// There is none, there are several, or it is a pair; the store cannot be read.
+    pub fn itself(&mut self, text: &str) -> Result<String, StoreError> {
+        let names = self.names()?;
+        let id = only(names.find(text).iter().map(|(id, _)| &**id), text)?;
+        if id.starts_with('p') {
+            return Err(StoreError::Name(format!(
+                "{id} is a pair of instructions; name its race (r3:) or issue (i3:), which `gwp-race races show` tells"
+            )));
+        }
+        Ok(id)
+    }
+
+    fn names(&mut self) -> Result<Names, StoreError> {
+        self.with(async |connection| {
+            let aliases = Aliases::read(&mut *connection).await?;
+            let mut all: Vec<(String, String)> = sqlx::query_as(
+                "SELECT id, '' FROM race UNION SELECT id, '' FROM issue UNION SELECT id, race FROM pair",
+            )
+            .fetch_all(connection)
+            .await?;
+            all.extend(aliases.names().map(|name| (name.to_owned(), String::new())));
+            all.sort_unstable();
+            all.dedup();
+            Ok(Names { all, aliases })
         })
     }
 
@@ -68,6 +93,35 @@ impl Store {
         let build = builds.into_iter().find(|build| build.id == id);
         build.ok_or(StoreError::Name(mend))
     }
+}
+
+/// All names.
+struct Names {
+    /// Each with a race, where it is a pair.
+    all: Vec<(String, String)>,
+    aliases: Aliases,
+}
+
+impl Names {
+    /// Those that begin with a text; the one that is it, where there is one.
+    fn find(&self, text: &str) -> Vec<&(String, String)> {
+        let mut found: Vec<&(String, String)> = (self.all.iter())
+            .filter(|(id, _)| begins(id, text))
+            .collect();
+        if found.iter().any(|(id, _)| id == text) {
+            found.retain(|(id, _)| id == text);
+        }
+        found
+    }
+}
+
+/// The only name of those that were found.
+fn only<'a>(found: impl Iterator<Item = &'a str>, text: &str) -> Result<String, StoreError> {
+    let mut ids: Vec<&str> = found.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let id = one(&ids, text, "race", "`gwp-race races list` lists them")?;
+    Ok(id.to_owned())
 }
 
 /// Whether a name is, or begins with, a text: `r3:43db`, or `43db` alone.

@@ -1,6 +1,13 @@
 //! Forgetting what is old.
 
-use super::{Store, connect::begin, error::StoreError};
+use std::collections::HashSet;
+
+use super::{
+    Store,
+    alias::Aliases,
+    connect::{Connection, begin},
+    error::StoreError,
+};
 
 /// So much longer a sender of messages must have been silent before it is forgotten, milliseconds: what it sends again then would be taken twice.
 const LONGER: i64 = 30 * 86_400_000;
@@ -15,7 +22,7 @@ pub struct Pruned {
 }
 
 impl Store {
-    /// Forgets those of these races that were not caught since `before`, and builds without any that were not watched since then (milliseconds since 1970). What was said of an issue is forgotten with
+    /// Forgets those of these races that were not caught since `before`, with all that count as them, and builds without any that were not watched since then (milliseconds since 1970). What was said of an issue is forgotten with
     /// its last race. The file gets smaller.
     ///
     /// # Errors
@@ -23,35 +30,40 @@ impl Store {
     pub fn forget(&mut self, races: &[String], before: i64) -> Result<Pruned, StoreError> {
         let pruned = self.with(async |connection| {
             let mut all = begin(connection).await?;
+            let aliases = Aliases::read(&mut all).await?;
             let mut forgotten = 0;
             for race in races {
+                let names: Vec<&str> = std::iter::once(&**race)
+                    .chain(aliases.others(race))
+                    .collect();
                 // Somebody may have caught it again since it was chosen.
-                let is_old: i64 =
-                    sqlx::query_scalar("SELECT count(*) FROM race WHERE id = $1 AND last_seen < $2")
-                        .bind(race)
-                        .bind(before)
-                        .fetch_one(&mut *all)
-                        .await?;
-                if is_old == 0 {
+                let mut last: Option<i64> = None;
+                for name in &names {
+                    let of_name: Option<i64> =
+                        sqlx::query_scalar("SELECT last_seen FROM race WHERE id = $1")
+                            .bind(*name)
+                            .fetch_optional(&mut *all)
+                            .await?;
+                    last = last.max(of_name);
+                }
+                if last.is_none_or(|last| last >= before) {
                     continue;
                 }
                 forgotten += 1;
-                for sql in [
-                    "DELETE FROM evidence WHERE race = $1",
-                    "DELETE FROM sighting WHERE race = $1",
-                    "DELETE FROM pair WHERE race = $1",
-                    "DELETE FROM triage WHERE name = $1",
-                    "DELETE FROM race WHERE id = $1",
-                ] {
-                    sqlx::query(sql).bind(race).execute(&mut *all).await?;
+                for name in names {
+                    for sql in [
+                        "DELETE FROM evidence WHERE race = $1",
+                        "DELETE FROM sighting WHERE race = $1",
+                        "DELETE FROM pair WHERE race = $1",
+                        "DELETE FROM triage WHERE name = $1",
+                        "DELETE FROM alias WHERE name = $1",
+                        "DELETE FROM race WHERE id = $1",
+                    ] {
+                        sqlx::query(sql).bind(name).execute(&mut *all).await?;
+                    }
                 }
             }
-            for sql in [
-                "DELETE FROM triage WHERE name NOT IN (SELECT id FROM race) AND name NOT IN (SELECT issue FROM race)",
-                "DELETE FROM issue WHERE id NOT IN (SELECT issue FROM race)",
-            ] {
-                sqlx::query(sql).execute(&mut *all).await?;
-            }
+            forget_names(&mut all, &aliases).await?;
             let builds = sqlx::query(
                 "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT build FROM sighting)
                  AND id NOT IN (SELECT build FROM evidence)",
@@ -75,4 +87,30 @@ impl Store {
         self.with(async |connection| sqlx::query("VACUUM").execute(connection).await)?;
         Ok(pruned)
     }
+}
+
+/// Forgets what was said of names that mean nothing any more: no race has them, and none counts as them.
+async fn forget_names(all: &mut Connection, aliases: &Aliases) -> sqlx::Result<()> {
+    let left: Vec<String> = sqlx::query_scalar("SELECT id FROM race UNION SELECT issue FROM race")
+        .fetch_all(&mut *all)
+        .await?;
+    let left: HashSet<&str> = left.iter().map(|name| aliases.counts_as(name)).collect();
+    for (names, delete) in [
+        (
+            "SELECT DISTINCT name FROM triage",
+            "DELETE FROM triage WHERE name = $1",
+        ),
+        (
+            "SELECT DISTINCT name FROM alias",
+            "DELETE FROM alias WHERE name = $1",
+        ),
+        ("SELECT id FROM issue", "DELETE FROM issue WHERE id = $1"),
+    ] {
+        let mut names: Vec<String> = sqlx::query_scalar(names).fetch_all(&mut *all).await?;
+        names.retain(|name| !left.contains(aliases.counts_as(name)));
+        for name in names {
+            sqlx::query(delete).bind(name).execute(&mut *all).await?;
+        }
+    }
+    Ok(())
 }

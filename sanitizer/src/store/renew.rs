@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::{
+    alias::{self, Aliases, Merge},
     connect::{Connection, begin},
+    log::{Entry, entries},
     summary,
-    triage::{said, take_down},
+    triage::{self, Said},
     write::{digest_of, put_names},
 };
 use crate::report::{IDENTITY_VERSION, Race, SCHEMA, identity, race_record};
@@ -84,6 +86,12 @@ async fn renew_all(all: &mut Connection) -> sqlx::Result<()> {
     }
     races.append(&mut issues);
     rename_said(all, &races).await?;
+    let aliases = Aliases::read(all).await?;
+    let names: Vec<String> = sqlx::query_scalar("SELECT id FROM race")
+        .fetch_all(&mut *all)
+        .await?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    summary::regroup(all, &aliases.pairs(), &names).await?;
     sqlx::query("DELETE FROM issue WHERE id NOT IN (SELECT issue FROM race)")
         .execute(all)
         .await?;
@@ -148,21 +156,45 @@ async fn move_counts(all: &mut Connection, old: &str, new: &[String]) -> sqlx::R
         let query = sqlx::query(sql).bind(heir).bind(old);
         query.execute(&mut *all).await?;
     }
-    summary::renew(all, heir).await
+    Ok(())
 }
 
-/// Lets all that was said stand of the new names, in the same order.
+/// Lets all that was said stand of the new names, in the same order. What was merged into a race or issue that has become several is merged into the one that was caught last.
 async fn rename_said(all: &mut Connection, names: &Renamed) -> sqlx::Result<()> {
-    let words = said(all).await?;
-    sqlx::query("DELETE FROM triage").execute(&mut *all).await?;
+    let entries = entries(&mut *all).await?;
+    for sql in ["DELETE FROM triage", "DELETE FROM alias"] {
+        sqlx::query(sql).execute(&mut *all).await?;
+    }
     let mut number = 0;
-    for word in words {
-        let new = names.get(&word.name).cloned();
-        for name in new.unwrap_or_else(|| vec![word.name.clone()]) {
+    for entry in entries {
+        let new = names.get(entry.name()).cloned();
+        for name in new.unwrap_or_else(|| vec![entry.name().to_owned()]) {
             number += 1;
-            let mut word = word.clone();
-            (word.name, word.number) = (name, number);
-            take_down(all, &word).await?;
+            match &entry {
+                Entry::Said(said) => {
+                    let said = Said {
+                        name,
+                        number,
+                        ..said.clone()
+                    };
+                    triage::take_down(&mut *all, &said).await?;
+                }
+                Entry::Merge(merge) => {
+                    let target = names.get(&merge.target).and_then(|new| new.last());
+                    let target = target.unwrap_or(&merge.target).clone();
+                    // The new rule takes both for one, or both have become the same ones.
+                    if target == name {
+                        continue;
+                    }
+                    let merge = Merge {
+                        name,
+                        number,
+                        target,
+                        ..merge.clone()
+                    };
+                    alias::take_down(&mut *all, &merge).await?;
+                }
+            }
         }
     }
     Ok(())

@@ -11,10 +11,13 @@ use super::{triage::Said, verdict::Verdict};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nobody has said anything of it, or for a time only that is over.
+    /// Nobody has said anything of it, or for a time only that is over (`open` is another word for it).
+    #[value(alias = "open")]
     New,
     /// Somebody sees to it.
     Acknowledged,
+    /// Somebody has seen that it is one, and it counts until it is mended.
+    Confirmed,
     /// It does no harm.
     Benign,
     /// It is mended, and was caught in no build that was seen first after that.
@@ -24,7 +27,7 @@ pub enum State {
 }
 
 impl State {
-    /// Of a race of which this was said last, and which is known since `newest_build` to be in the build where it was seen last of all.
+    /// Of a race of which this is what counts of all that was said, and which is known since `newest_build` to be in the build where it was seen last of all.
     pub(super) fn of(said: Option<&Said>, newest_build: i64, now: i64) -> Self {
         let Some(said) = said.filter(|said| !said.is_over(now)) else {
             return Self::New;
@@ -32,6 +35,7 @@ impl State {
         match said.state {
             Verdict::New => Self::New,
             Verdict::Acknowledged => Self::Acknowledged,
+            Verdict::Confirmed => Self::Confirmed,
             Verdict::Benign => Self::Benign,
             Verdict::Fixed if newest_build > said.said => Self::Regressed,
             Verdict::Fixed => Self::Fixed,
@@ -44,6 +48,7 @@ impl State {
         match self {
             Self::New => "new",
             Self::Acknowledged => "acknowledged",
+            Self::Confirmed => "confirmed",
             Self::Benign => "benign",
             Self::Fixed => "fixed",
             Self::Regressed => "regressed",
@@ -51,9 +56,10 @@ impl State {
     }
 
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::New,
         Self::Acknowledged,
+        Self::Confirmed,
         Self::Benign,
         Self::Fixed,
         Self::Regressed,

@@ -1,11 +1,13 @@
-//! What people say of races and issues. Everything is kept; the last word counts, be it of the race or of its issue.
+//! What people say of races and issues. Everything is kept; the last word counts, be it of the race or of its issue, but for words that were said for a time which is over.
 
 use std::collections::HashMap;
 
 use super::{
     Store,
+    alias::Aliases,
     connect::{Connection, begin},
     error::StoreError,
+    number,
     summary,
     verdict::Verdict,
 };
@@ -19,8 +21,8 @@ pub struct Saying {
     pub state: Verdict,
     /// Why; may be empty.
     pub reason: String,
-    /// Who sees to it; may be empty.
-    pub owner: String,
+    /// Who sees to it; nobody where it is empty, whoever does already where it is not said.
+    pub owner: Option<String>,
     /// Until when, milliseconds since 1970.
     pub expires: Option<i64>,
     /// Who says it.
@@ -30,7 +32,7 @@ pub struct Saying {
 /// What somebody has said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Counts all of them.
+    /// Counts all that was said.
     pub number: i64,
     /// Of the race or issue of this name.
     pub name: String,
@@ -54,6 +56,11 @@ impl Said {
     pub fn is_over(&self, now: i64) -> bool {
         self.expires.is_some_and(|end| end <= now)
     }
+
+    /// Of several words the one counts for which this is greatest.
+    pub(super) fn weight(&self, now: i64) -> (bool, i64) {
+        (!self.is_over(now), self.number)
+    }
 }
 
 type Row = (
@@ -75,15 +82,16 @@ impl Store {
     pub fn triage(&mut self, saying: &Saying, now: i64) -> Result<(), StoreError> {
         self.with(async |connection| {
             let mut all = begin(connection).await?;
-            let number: i64 = sqlx::query_scalar("SELECT coalesce(max(number), 0) + 1 FROM triage")
-                .fetch_one(&mut *all)
-                .await?;
+            let owner = match &saying.owner {
+                Some(owner) => owner.clone(),
+                None => owner(&mut all, &saying.name, now).await?,
+            };
             let said = Said {
-                number,
+                number: number::next(&mut all).await?,
                 name: saying.name.clone(),
                 state: saying.state,
                 reason: saying.reason.clone(),
-                owner: saying.owner.clone(),
+                owner,
                 expires: saying.expires,
                 who: saying.who.clone(),
                 said: now,
@@ -167,9 +175,30 @@ fn of(row: Row) -> sqlx::Result<Said> {
     })
 }
 
-/// The last word on each name.
-pub(super) fn last(all: Vec<Said>) -> HashMap<String, Said> {
-    all.into_iter()
-        .map(|said| (said.name.clone(), said))
-        .collect()
+/// Who sees to a race or issue.
+async fn owner(connection: &mut Connection, name: &str, now: i64) -> sqlx::Result<String> {
+    let issue: Option<String> = sqlx::query_scalar("SELECT issue FROM race WHERE id = $1")
+        .bind(name)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let aliases = Aliases::read(&mut *connection).await?;
+    let issue = issue.as_deref().map(|issue| aliases.counts_as(issue));
+    let last = last(said(connection).await?, now);
+    let names = [Some(name), issue].into_iter().flatten();
+    let words = names.filter_map(|name| last.get(name));
+    let word = words.max_by_key(|said| said.weight(now));
+    let word = word.filter(|said| !said.is_over(now));
+    Ok(word.map_or_else(String::new, |said| said.owner.clone()))
+}
+
+/// The word on each name that counts: the last one that is not over, or the last one where all are.
+pub(super) fn last(all: Vec<Said>, now: i64) -> HashMap<String, Said> {
+    let mut last: HashMap<String, Said> = HashMap::new();
+    for said in all {
+        let before = last.get(&said.name);
+        if before.is_none_or(|before| before.weight(now) < said.weight(now)) {
+            last.insert(said.name.clone(), said);
+        }
+    }
+    last
 }

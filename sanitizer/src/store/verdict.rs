@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As if nothing had been said.
+    /// As if nothing had been said (`open` is another word for it).
+    #[value(alias = "open")]
     New,
     /// It is one, and somebody sees to it.
     Acknowledged,
+    /// It is one, and counts until it is mended.
+    Confirmed,
     /// It does no harm.
     Benign,
     /// It is mended: in builds that are seen first after this, it is a new one.
@@ -24,13 +27,20 @@ impl Verdict {
         match self {
             Self::New => "new",
             Self::Acknowledged => "acknowledged",
+            Self::Confirmed => "confirmed",
             Self::Benign => "benign",
             Self::Fixed => "fixed",
         }
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let all = [Self::New, Self::Acknowledged, Self::Benign, Self::Fixed];
+        let all = [
+            Self::New,
+            Self::Acknowledged,
+            Self::Confirmed,
+            Self::Benign,
+            Self::Fixed,
+        ];
         all.into_iter().find(|verdict| verdict.name() == text)
     }
 }

@@ -1,6 +1,6 @@
 //! Which races of the store are meant.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use crate::cli::duration::parse_duration;
 use crate::report::{Race, Record};
@@ -11,7 +11,7 @@ use crate::store::{Named, State, Store, StoredRace};
 pub struct Choice {
     /// Those in these states (new,regressed)
     ///
-    /// `regressed` are those that were said to be fixed, and were caught in a build that was seen first after that.
+    /// `open` is another word for `new`. `regressed` are those that were said to be fixed, and were caught in a build that was seen first after that.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "STATE,...")]
     pub state: Vec<State>,
 
@@ -24,6 +24,18 @@ pub struct Choice {
     /// The build id of the executable, or its beginning; `exe:PATH` where it has none.
     #[arg(long, value_name = "BUILD")]
     pub build: Option<String>,
+
+    /// Those not caught in this build
+    ///
+    /// With --build, those that are new in one build since another one, as `races diff` tells them.
+    #[arg(long, value_name = "BUILD")]
+    pub not_in: Option<String>,
+
+    /// Those to which one of these sees
+    ///
+    /// As `races triage --owner` has said, the very name; an empty one means those to which nobody sees.
+    #[arg(long, value_delimiter = ',', value_name = "WHO,...")]
+    pub owner: Vec<String>,
 
     /// Those of programs whose path has this text
     #[arg(long, value_name = "TEXT")]
@@ -39,8 +51,8 @@ pub struct Choice {
 impl Choice {
     /// Those races, those that were caught last first.
     pub fn of(&self, store: &mut Store, now: i64) -> anyhow::Result<Vec<StoredRace>> {
-        let build = self.build.as_deref().map(|name| store.build(name));
-        let build = build.transpose()?.map(|build| build.id);
+        let [build, other] = [&self.build, &self.not_in].map(|name| id(store, name.as_deref()));
+        let [build, other] = [build?, other?];
         let after = self.since.map(|since| {
             let since = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
             now.saturating_sub(since)
@@ -48,7 +60,7 @@ impl Choice {
         let text = self.text.as_deref().map(str::to_lowercase);
         let mut races = store.races(now)?;
         races.retain(|race| {
-            let mut seen = race.seen.iter();
+            let is_in = |build: &str| race.seen.iter().any(|seen| seen.build.id == build);
             let is_of_program = self.program.as_deref().is_none_or(|program| {
                 race.seen
                     .iter()
@@ -56,9 +68,10 @@ impl Choice {
             });
             (self.state.is_empty() || self.state.contains(&race.state))
                 && after.is_none_or(|after| race.last_seen >= after)
-                && build
-                    .as_deref()
-                    .is_none_or(|build| seen.any(|seen| seen.build.id == build))
+                && build.as_deref().is_none_or(is_in)
+                && !other.as_deref().is_some_and(is_in)
+                && (self.owner.is_empty()
+                    || self.owner.iter().any(|owner| owner == race.owner(now)))
                 && is_of_program
                 && text.as_deref().is_none_or(|text| has_text(race, text))
         });
@@ -80,35 +93,42 @@ impl Choice {
         Ok(races)
     }
 
-    /// The last record of each of them; known are those that somebody has accepted.
+    /// The last record of each of them, and of each name that was merged into one; known are those that somebody has accepted.
     pub fn records(
         &self,
         store: &mut Store,
         name: Option<&str>,
         now: i64,
     ) -> anyhow::Result<Vec<Record>> {
-        let build = self.build.as_deref().map(|name| store.build(name));
-        let build = build.transpose()?.map(|build| build.id);
+        let build = id(store, self.build.as_deref())?;
         let races = self.of_name(store, name, now)?;
         let mut records = Vec::new();
         for stored in races {
-            let last = store.evidence(&stored.id, build.as_deref())?;
-            records.extend(last.into_iter().next().map(|race| {
-                Record::Race(Box::new(Race {
-                    known: stored.state.is_accepted(),
-                    ..race
-                }))
-            }));
+            let mut told = HashSet::new();
+            for race in store.evidence(&stored.id, build.as_deref())? {
+                if told.insert(race.identity.race.clone()) {
+                    records.push(Record::Race(Box::new(Race {
+                        known: stored.state.is_accepted(),
+                        ..race
+                    })));
+                }
+            }
         }
         Ok(records)
     }
+}
+
+/// The whole name of a build.
+fn id(store: &mut Store, build: Option<&str>) -> anyhow::Result<Option<String>> {
+    let build = build.map(|name| store.build(name)).transpose()?;
+    Ok(build.map(|build| build.id))
 }
 
 /// Whether a name means a race.
 pub fn is_named(race: &StoredRace, named: &Named) -> bool {
     match named {
         Named::Race(id) => race.id == *id,
-        Named::Issue(id) => race.issue == *id,
+        Named::Issue(id) => race.all_issues().any(|issue| issue == id),
         Named::Pair(_, races) => races.contains(&race.id),
     }
 }

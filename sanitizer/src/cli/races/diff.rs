@@ -13,13 +13,14 @@ use crate::store::StoredRace;
 
 /// Compare the races of two builds
 ///
-/// A race a line: `new` are those that were caught in the second build alone, `gone` those of the first build alone, `both` the others. A race that is gone need not be mended: how long each build was watched, and doing what, decides as much.
+/// A race a line, those that were merged as one: `new` are those that were caught in the second build alone, `gone` those of the first build alone, `both` the others. A race that is gone need not be mended: how long each build was watched, and doing what, decides as much.
 ///
 /// The exit code is 0; with --exit-code N it is N if a race is new that is neither acknowledged nor benign.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   gwp-race races diff --store sqlite:races.db 1f3a 9c02
-  gwp-race races diff --store sqlite:races.db --exit-code 1 1f3a 9c02")]
+  gwp-race races diff --store sqlite:races.db --exit-code 1 1f3a 9c02
+  gwp-race races export --store sqlite:races.db --build 9c02 --not-in 1f3a --format github")]
 pub struct DiffArgs {
     #[command(flatten)]
     #[allow(missing_docs)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::stdout::write_json_line;
 use crate::report::Race;
-use crate::store::{Said, State, StoredRace, Verdict, rfc3339};
+use crate::store::{Done, Entry, Merge, Said, State, StoredRace, Verdict, rfc3339};
 use crate::tracee::container::pod;
 
 /// The version of the form.
@@ -33,6 +33,12 @@ pub enum Line<'a> {
     Shown(Shown<'a>),
     /// Of `diff`: a race of one of the two builds, or of both.
     Difference(Difference<'a>),
+    /// Of `log`: what somebody has said of a race or issue.
+    Said(Spoken<'a>),
+    /// Of `log`: a race or issue was merged into another one.
+    Merged(Joined<'a>),
+    /// Of `log`: it was split from it again.
+    Split(Joined<'a>),
 }
 
 /// A race of the store. Times are by RFC 3339 in UTC.
@@ -43,6 +49,8 @@ pub struct Listed<'a> {
     race: &'a str,
     /// The name of its issue.
     issue: &'a str,
+    /// The names of the races that were merged into it.
+    merged: Vec<&'a str>,
     /// The functions of both sides.
     functions: &'a str,
     /// The variable, with the way to its member.
@@ -51,7 +59,7 @@ pub struct Listed<'a> {
     places: &'a str,
     /// What is to be thought of it.
     state: State,
-    /// What was said of it last.
+    /// What counts of all that was said of it, or was said last where all of that is over.
     said: Option<Spoken<'a>>,
     /// When it was caught first.
     first_seen: String,
@@ -88,7 +96,7 @@ struct Place<'a> {
 /// What somebody has said of a race or its issue.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Spoken<'a> {
+pub struct Spoken<'a> {
     /// The name of the race or of the issue.
     of: &'a str,
     /// What it is.
@@ -100,6 +108,22 @@ struct Spoken<'a> {
     /// Until when this counts.
     expires: Option<String>,
     /// The user who has said it.
+    who: &'a str,
+    /// When.
+    when: String,
+}
+
+/// That a name counts as another one, or does not any more.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Joined<'a> {
+    /// The name of the race or of the issue.
+    of: &'a str,
+    /// The one into which it was merged, or from which it was split.
+    target: &'a str,
+    /// Why.
+    reason: Option<&'a str>,
+    /// The user who has done it.
     who: &'a str,
     /// When.
     when: String,
@@ -169,6 +193,7 @@ impl<'a> Listed<'a> {
         Self {
             race: &race.id,
             issue: &race.issue,
+            merged: race.merged.iter().map(String::as_str).collect(),
             functions: &race.functions,
             variable: some(&race.variable),
             places: &race.places,
@@ -196,11 +221,40 @@ impl<'a> Spoken<'a> {
     }
 }
 
+impl<'a> Joined<'a> {
+    fn of(merge: &'a Merge) -> Self {
+        Self {
+            of: &merge.name,
+            target: &merge.target,
+            reason: some(&merge.reason),
+            who: &merge.who,
+            when: rfc3339(merge.said),
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    /// What the log has, of `log`.
+    pub fn logged(entry: &'a Entry) -> Self {
+        match entry {
+            Entry::Said(said) => Self::Said(Spoken::of(said)),
+            Entry::Merge(merge) => match merge.done {
+                Done::Merged => Self::Merged(Joined::of(merge)),
+                Done::Split => Self::Split(Joined::of(merge)),
+            },
+        }
+    }
+}
+
 impl<'a> Shown<'a> {
-    pub fn of(race: &'a StoredRace, history: &'a [Said], reports: &'a [Race]) -> Self {
+    pub fn of(race: &'a StoredRace, log: &'a [Entry], reports: &'a [Race]) -> Self {
+        let history = log.iter().filter_map(|entry| match entry {
+            Entry::Said(said) => Some(Spoken::of(said)),
+            Entry::Merge(_) => None,
+        });
         Self {
             listed: Listed::of(race),
-            history: history.iter().map(Spoken::of).collect(),
+            history: history.collect(),
             reports,
         }
     }

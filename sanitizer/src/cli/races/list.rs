@@ -27,6 +27,7 @@ const COLUMNS: usize = 100;
 #[command(after_long_help = "Examples:
   gwp-race races list --store sqlite:races.db
   gwp-race races list --store sqlite:races.db --state new,regressed --exit-code 1
+  gwp-race races list --store sqlite:races.db --state acknowledged --owner web
   gwp-race races list --store sqlite:races.db --since 7d --text cache --format json")]
 pub struct ListArgs {
     #[command(flatten)]

@@ -6,14 +6,18 @@ mod export;
 mod import;
 mod json;
 mod list;
+mod log;
+mod merge;
 mod prune;
 mod serve;
 mod show;
+mod speaker;
 mod suppress;
 mod symbolize;
 #[cfg(test)]
 mod tests;
 mod triage;
+mod until;
 
 use std::{process::ExitCode, time::SystemTime};
 
@@ -38,6 +42,12 @@ pub enum RacesCommand {
     Diff(diff::DiffArgs),
     /// Say what is to be thought of a race.
     Triage(triage::TriageArgs),
+    /// Let a race or issue count as another one.
+    Merge(merge::MergeArgs),
+    /// Undo a merge.
+    Split(merge::SplitArgs),
+    /// Tell who has said what of races.
+    Log(log::LogArgs),
     /// Write reports in another form.
     Export(export::ExportArgs),
     /// Print suppressions.
@@ -83,6 +93,9 @@ pub fn run(args: &RacesArgs) -> anyhow::Result<ExitCode> {
         RacesCommand::Show(args) => show::run(args),
         RacesCommand::Diff(args) => diff::run(args),
         RacesCommand::Triage(args) => triage::run(args),
+        RacesCommand::Merge(args) => merge::merge(args),
+        RacesCommand::Split(args) => merge::split(args),
+        RacesCommand::Log(args) => log::run(args),
         RacesCommand::Export(args) => export::run(args),
         RacesCommand::Suppress(args) => suppress::run(args),
         RacesCommand::Symbolize(args) => symbolize::run(args),

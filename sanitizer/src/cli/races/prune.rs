@@ -6,6 +6,7 @@ use super::{StoreArgs, list::table, now};
 use crate::cli::duration::parse_duration;
 use crate::cli::messages::tell;
 use crate::cli::stdout::written;
+use crate::store::StoredRace;
 
 /// Forget old races of a store
 ///
@@ -26,7 +27,7 @@ pub struct PruneArgs {
 
     /// Keep those that were triaged
     ///
-    /// Races of which somebody has said something, or of their issues, stay, so that they are known when they come back.
+    /// Races of which somebody has said something, or of their issues, and those that were merged stay, so that they are known when they come back.
     #[arg(long)]
     pub keep_triaged: bool,
 
@@ -41,7 +42,10 @@ pub fn run(args: &PruneArgs) -> anyhow::Result<ExitCode> {
     let age = i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX);
     let before = now.saturating_sub(age);
     let mut races = store.races(now)?;
-    races.retain(|race| race.last_seen < before && !(args.keep_triaged && race.said.is_some()));
+    let is_triaged = |race: &StoredRace| {
+        race.said.is_some() || !race.merged.is_empty() || !race.issues.is_empty()
+    };
+    races.retain(|race| race.last_seen < before && !(args.keep_triaged && is_triaged(race)));
     if args.dry_run {
         return written(|out| {
             out.write_all(table(&races, None).as_bytes())?;

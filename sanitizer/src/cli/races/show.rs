@@ -7,15 +7,16 @@ use super::{
     choice::Choice,
     json::{Line, Shown, write_line},
     list::what,
+    log::told,
     now,
 };
 use crate::cli::{list_form::ListForm, stdout::written};
 use crate::report::{clean::clean, race_text};
-use crate::store::{Said, StoredRace, rfc3339};
+use crate::store::{Entry, StoredRace, rfc3339};
 
 /// Show all that is known of a race
 ///
-/// What is to be thought of it and what was said, how often it was caught, in which builds and where, and the report that was made last. Of an issue or a pair of instructions this shows each race.
+/// What is to be thought of it and what was said and merged, how often it was caught, in which builds and where, and the report that was made last. Of an issue or a pair of instructions this shows each race.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   gwp-race races show --store sqlite:races.db 43db
@@ -43,18 +44,18 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let races = Choice::default().of_name(&mut store, Some(&args.name), now())?;
     let mut all = Vec::new();
     for race in races {
-        let said = store.said(&[&race.id, &race.issue])?;
+        let log = store.log(Some(&race.names()))?;
         let reports = store.evidence(&race.id, None)?;
-        all.push((race, said, reports));
+        all.push((race, log, reports));
     }
     written(|out| {
-        for (race, said, reports) in &all {
+        for (race, log, reports) in &all {
             match args.format {
                 ListForm::Json => {
-                    write_line(out, &Line::Shown(Shown::of(race, said, reports)))?;
+                    write_line(out, &Line::Shown(Shown::of(race, log, reports)))?;
                 }
                 ListForm::Text => {
-                    out.write_all(head(race, said).as_bytes())?;
+                    out.write_all(head(race, log).as_bytes())?;
                     if let Some(last) = reports.first() {
                         out.write_all(race_text(last).as_bytes())?;
                     }
@@ -73,13 +74,16 @@ fn times(times: i64) -> String {
 }
 
 /// What stands above the report.
-fn head(race: &StoredRace, said: &[Said]) -> String {
+fn head(race: &StoredRace, log: &[Entry]) -> String {
     let [id, issue] = [&race.id, &race.issue].map(|name| clean(name));
     let mut text = format!("Race {id} of issue {issue}\n");
     let _ = writeln!(text, "  {}", what(race));
     let _ = writeln!(text, "  State: {}", race.state);
-    for said in said {
-        let _ = writeln!(text, "    {}", told(said));
+    for entry in log {
+        let _ = writeln!(text, "    {}", told(entry));
+    }
+    for name in &race.merged {
+        let _ = writeln!(text, "  Merged into it: {}", clean(name));
     }
     let _ = writeln!(
         text,
@@ -109,29 +113,6 @@ fn head(race: &StoredRace, said: &[Said]) -> String {
             }
         }
         text.push('\n');
-    }
-    text
-}
-
-/// What somebody has said, in a line.
-fn told(said: &Said) -> String {
-    let mut text = format!(
-        "{}: {} said {}",
-        rfc3339(said.said),
-        clean(&said.who),
-        said.state.name()
-    );
-    if said.name.starts_with('i') {
-        text.push_str(" of the issue");
-    }
-    if let Some(end) = said.expires {
-        let _ = write!(text, " until {}", rfc3339(end));
-    }
-    if !said.owner.is_empty() {
-        let _ = write!(text, ", owner {}", clean(&said.owner));
-    }
-    if !said.reason.is_empty() {
-        let _ = write!(text, ": {}", clean(&said.reason));
     }
     text
 }

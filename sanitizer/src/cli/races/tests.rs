@@ -10,13 +10,16 @@ use super::{
     diff::counts,
     json::{Builds, Difference, Line, Listed, SCHEMA, Shown, Versioned, write_line},
     list::table,
+    log::{entries, told},
 };
 use crate::cli::args::{Cli, Command};
 use crate::report::{
-    Race, identity, sample,
+    Race, Record, identity, sample,
     schema::{assert_documented, errors, schema_of},
 };
-use crate::store::{Access, Batch, Caught, Saying, State, Store, StoredRace, Verdict, Whereabouts};
+use crate::store::{
+    Access, Batch, Caught, Saying, Speaker, State, Store, StoredRace, Verdict, Whereabouts,
+};
 
 const POD: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
@@ -57,7 +60,7 @@ fn store() -> (tempfile::TempDir, Store) {
         name: races[0].identity.race.clone(),
         state: Verdict::Benign,
         reason: "why".to_owned(),
-        owner: String::new(),
+        owner: Some("web".to_owned()),
         expires: None,
         who: "root".to_owned(),
     };
@@ -100,6 +103,13 @@ fn conditions() {
     assert_eq!(count(chosen(&["--program", "bin/app"])), 2);
     assert_eq!(count(chosen(&["--program", "other"])), 0);
     assert_eq!(count(chosen(&["--build", "bb22", "--state", "benign"])), 1);
+    assert_eq!(chosen(&["--build", "bb22", "--not-in", "aa11"]), [true]);
+    assert_eq!(count(chosen(&["--not-in", "bb22"])), 0);
+    assert_eq!(chosen(&["--owner", "web"]), [false]);
+    assert_eq!(count(chosen(&["--owner", "we"])), 0);
+    assert_eq!(chosen(&["--owner", ""]), [true]);
+    assert_eq!(count(chosen(&["--owner", "web,"])), 2);
+    assert_eq!(chosen(&["--state", "open"]), [true]);
     // As of a moment in 1970 everything is new enough; a century later nothing is.
     assert_eq!(count(chosen(&["--since", "1ms"])), 2);
     let century = 4_000_000_000_000;
@@ -107,7 +117,7 @@ fn conditions() {
     assert!(late.is_empty());
     let records = choice(&[]).records(&mut store, None, 2).unwrap();
     let known: Vec<bool> = (records.iter())
-        .map(|record| matches!(record, crate::report::Record::Race(race) if race.known))
+        .map(|record| matches!(record, Record::Race(race) if race.known))
         .collect();
     assert_eq!(known.iter().filter(|known| **known).count(), 1);
 }
@@ -152,6 +162,99 @@ fn accepted_races_ask_for_no_code() {
     }
 }
 
+/// A store whose two races are merged; the name of the first, which counts as the second.
+fn merged() -> (tempfile::TempDir, Store, [String; 2]) {
+    let (folder, mut store) = store();
+    let mut races = store.races(2).unwrap();
+    races.sort_by_key(|race| race.state != State::Benign);
+    let ids = [0, 1].map(|index| races[index].id.clone());
+    let speaker = Speaker {
+        who: "\u{1b}me".to_owned(),
+        reason: "one bug".to_owned(),
+    };
+    store.merge(&ids[0], &ids[1], &speaker, 3).unwrap();
+    (folder, store, ids)
+}
+
+/// Check that races that were merged are found by both names, that the reports of both are written, known by what was said of the one as which they count, and that they are one in a difference.
+#[test]
+fn merged_races() {
+    let (_folder, mut store, [old, new]) = merged();
+    for name in [&*old, &old[..11], &*new] {
+        let found = Choice::default()
+            .of_name(&mut store, Some(name), 2)
+            .unwrap();
+        let found: Vec<_> = found.iter().map(|race| (&race.id, race.times)).collect();
+        assert_eq!(found, [(&new, 6)], "{name}");
+    }
+    // Caught in one of the builds by the first name, in both by the second.
+    assert!(
+        choice(&["--not-in", "aa11"])
+            .of(&mut store, 2)
+            .unwrap()
+            .is_empty()
+    );
+    let saying = Saying {
+        name: new.clone(),
+        state: Verdict::Benign,
+        reason: String::new(),
+        owner: None,
+        expires: None,
+        who: "root".to_owned(),
+    };
+    for known in [false, true] {
+        let records = Choice::default()
+            .records(&mut store, Some(&old), 5)
+            .unwrap();
+        let mut written: Vec<_> = records
+            .iter()
+            .map(|record| match record {
+                Record::Race(race) => (race.identity.race.clone(), race.known),
+                Record::Summary(_) => panic!("a store has none"),
+            })
+            .collect();
+        written.sort();
+        let mut both = [(old.clone(), known), (new.clone(), known)];
+        both.sort();
+        assert_eq!(written, both);
+        store.triage(&saying, 4).unwrap();
+    }
+}
+
+/// Check that the log tells who has said and done what, of a race by any of its names, in lines that do nothing on a terminal, and as the schema has it.
+#[test]
+fn logs() {
+    let (_folder, mut store, [old, new]) = merged();
+    store.split(&old, &Speaker::default(), 5).unwrap();
+    let all = entries(&mut store, None, 9).unwrap();
+    assert_eq!(entries(&mut store, Some(&old), 9).unwrap(), all);
+    // What was said of the other one is not about this one.
+    assert_eq!(entries(&mut store, Some(&new), 9).unwrap(), all[1..]);
+    let told: Vec<String> = all.iter().map(told).collect();
+    let at = |millis: u8| format!("1970-01-01T00:00:00.00{millis}Z");
+    assert_eq!(
+        told,
+        [
+            format!("{}: root said benign of {old}, owner web: why", at(1)),
+            format!("{}: \\u{{1b}}me merged {old} into {new}: one bug", at(3)),
+            format!("{}:  split {old} from {new}", at(5)),
+        ]
+    );
+    let schema = schema_of::<Versioned<'static>>();
+    let validator = jsonschema::validator_for(schema.as_value()).unwrap();
+    for (entry, kind) in all.iter().zip(["said", "merged", "split"]) {
+        let mut written = Vec::new();
+        write_line(&mut written, &Line::logged(entry)).unwrap();
+        let line: Value = serde_json::from_slice(&written).unwrap();
+        let errors = errors(&validator, &line);
+        assert!(errors.is_empty(), "{errors:#?}");
+        assert_eq!(
+            (&line["type"], &line["of"]),
+            (&kind.into(), &Value::from(&*old))
+        );
+    }
+}
+
 /// Check that the schema in the documentation is that of the code (`UPDATE_DOCS=1` writes it), and that what is written follows it.
 #[test]
 fn races_json_follows_the_schema() {
@@ -164,12 +267,12 @@ fn races_json_follows_the_schema() {
     let [race, ..]: &[StoredRace] = &races else {
         panic!("{races:?}");
     };
-    let history = store.said(&[&race.id]).unwrap();
+    let log = store.log(Some(&race.names())).unwrap();
     let reports = store.evidence(&race.id, None).unwrap();
-    assert_eq!((history.len(), reports.len()), (1, 2));
+    assert_eq!((log.len(), reports.len()), (1, 2));
     for (line, kind) in [
         (Line::Listed(Listed::of(race)), "listed"),
-        (Line::Shown(Shown::of(race, &history, &reports)), "shown"),
+        (Line::Shown(Shown::of(race, &log, &reports)), "shown"),
         (
             Line::Difference(Difference {
                 builds: Builds::Gone,

@@ -184,7 +184,7 @@ fn races_are_kept() {
         name: races[0].id.clone(),
         state: Verdict::Benign,
         reason: String::new(),
-        owner: String::new(),
+        owner: None,
         expires: None,
         who: String::new(),
     };

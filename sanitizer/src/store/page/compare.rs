@@ -2,7 +2,7 @@
 
 use super::{
     list::{COLUMNS, JOINED, RaceRow, Row, with_days},
-    select::{RACE_AND_WORD, STATE, Select},
+    select::{RACES, STATE, Select},
 };
 use crate::store::{Store, connect::Connection, error::StoreError, races::Build};
 
@@ -107,16 +107,16 @@ async fn difference(
     let mut select = Select::at(
         now,
         format!(
-            "SELECT {COLUMNS} FROM (SELECT race.id AS id, {STATE} AS state FROM {RACE_AND_WORD} WHERE race.id IN (SELECT own.race FROM"
+            "SELECT {COLUMNS} FROM (SELECT race.id AS id, {STATE} AS state FROM {RACES} AND race.id IN (SELECT own.race FROM"
         ),
     );
     how.add_to(&mut select, build, other);
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     select.number(
-        ") ORDER BY race.last_seen + 0 DESC, race.id LIMIT ?",
+        ") ORDER BY race.last_caught + 0 DESC, race.id LIMIT ?",
         most,
     );
-    select.push(&format!(") {JOINED} ORDER BY race.last_seen DESC, race.id"));
+    select.push(&format!(") {JOINED} ORDER BY race.last_caught DESC, race.id"));
     let rows: Vec<RaceRow> = select.rows(&mut *connection).await?;
     let mut races = Vec::with_capacity(rows.len());
     for row in rows {

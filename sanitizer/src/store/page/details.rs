@@ -2,7 +2,7 @@
 
 use super::{
     list::{COLUMNS, DAYS, JOINED, RaceRow, Row, lately, with_days},
-    select::{RACE_AND_WORD, STATE, Select},
+    select::{RACES, STATE, Select},
 };
 use crate::{
     report::Race,
@@ -16,10 +16,11 @@ use crate::{
     },
 };
 
-/// Builds that are shown, machines, and words.
+/// Builds that are shown, machines, words, and races that count as one.
 const MOST_BUILDS: i64 = 100;
 const MOST_HOSTS: i64 = 50;
 const MOST_SAID: i64 = 50;
+const MOST_MERGED: i64 = 50;
 /// Records that are kept of a race and build.
 const MOST_EVIDENCE: i64 = 20;
 /// Days of which each build is counted.
@@ -30,6 +31,8 @@ const COUNTED_DAYS: i64 = 60;
 pub struct Details {
     /// As the list has it.
     pub row: Row,
+    /// Other races that count as it.
+    pub merged: Vec<String>,
     /// How many races its issue has.
     pub of_issue: i64,
     /// What was said of it and of its issue, the last first.
@@ -98,7 +101,7 @@ type BuildRow = (String, String, i64);
 type InBuildRow = (String, String, i64, i64, i64, i64);
 
 impl Store {
-    /// All that is known of the race of exactly this name, with the record of this digest or the last one. Nothing where the store has no such race, or it no such record.
+    /// All that is known of the race as which the one of exactly this name counts, with the record of this digest or the last one. Nothing where the store has no such race, or it no such record.
     ///
     /// # Errors
     /// The store cannot be read, or has something else in a record's place.
@@ -130,15 +133,19 @@ async fn details(
 ) -> sqlx::Result<Option<Found>> {
     let mut select = Select::at(
         now,
-        format!("SELECT {COLUMNS} FROM (SELECT race.id AS id, {STATE} AS state FROM {RACE_AND_WORD}"),
+        format!("SELECT {COLUMNS} FROM (SELECT race.id AS id, {STATE} AS state FROM {RACES}"),
     );
-    select.text(" WHERE race.id = ?", race);
+    select.text(
+        " AND race.id = (SELECT counts_as FROM race WHERE id = ?)",
+        race,
+    );
     select.push(&format!(") {JOINED}"));
     let rows: Vec<RaceRow> = select.rows(&mut *connection).await?;
     let Some(row) = rows.into_iter().next() else {
         return Ok(None);
     };
     let row = with_days(connection, row, now).await?;
+    let race = &*row.id;
     let evidence = evidence(connection, race).await?;
     let shown = match digest {
         Some(digest) => evidence.iter().find(|evidence| evidence.digest == digest),
@@ -151,7 +158,8 @@ async fn details(
     };
     let days = days(connection, race, now).await?;
     let details = Details {
-        of_issue: sqlx::query_scalar("SELECT count(*) FROM race WHERE issue = $1")
+        merged: merged(connection, race).await?,
+        of_issue: sqlx::query_scalar("SELECT count(*) FROM race WHERE issue_as = $1 AND counts_as = id")
             .bind(&row.issue)
             .fetch_one(&mut *connection)
             .await?,
@@ -162,14 +170,25 @@ async fn details(
         days,
         evidence,
         record: None,
-        row,
+        row: row.clone(),
     };
     Ok(Some((details, record)))
 }
 
+async fn merged(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar(
+        "SELECT id FROM race WHERE counts_as = $1 AND id <> $1 ORDER BY id LIMIT $2",
+    )
+    .bind(race)
+    .bind(MOST_MERGED)
+    .fetch_all(connection)
+    .await
+}
+
 async fn evidence(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<Evidence>> {
     let rows: Vec<(String, String, i64)> = sqlx::query_as(
-        "SELECT digest, build, caught FROM evidence WHERE race = $1 AND record <> '' ORDER BY caught DESC LIMIT $2",
+        "SELECT digest, build, caught FROM evidence WHERE race IN (SELECT id FROM race WHERE counts_as = $1) AND record <> ''
+         ORDER BY caught DESC, digest LIMIT $2",
     )
     .bind(race)
     .bind(MOST_EVIDENCE)

@@ -1,6 +1,6 @@
 //! The list of races, some at a time.
 
-use super::select::{RACE_AND_WORD, STATE, Select};
+use super::select::{RACES, STATE, Select};
 use crate::store::{
     Store,
     connect::Connection,
@@ -36,12 +36,12 @@ pub struct Mark {
     pub race: String,
 }
 
-/// A race of the list.
+/// A race of the list, with all that count as it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its name.
     pub id: String,
-    /// That of its issue.
+    /// That of the issue as which its own one counts.
     pub issue: String,
     /// The functions of both sides.
     pub functions: String,
@@ -72,7 +72,7 @@ pub struct List {
     pub races: Vec<Row>,
     /// Where the next part begins.
     pub next: Option<Mark>,
-    /// Races that the store has.
+    /// Races that the store has, those that count as others aside.
     pub all: i64,
 }
 
@@ -91,7 +91,7 @@ pub(super) type RaceRow = (
 );
 
 /// The columns of a `RaceRow`, of `race` and `issue`, with its state from `chosen`.
-pub(super) const COLUMNS: &str = "race.id, race.issue, issue.functions, race.variable, race.places, race.first_seen, race.last_seen,
+pub(super) const COLUMNS: &str = "race.id, race.issue_as, issue.functions, race.variable, race.places, race.first_caught, race.last_caught,
     race.times, race.builds, race.hosts, chosen.state";
 
 /// Whose columns those are.
@@ -135,9 +135,11 @@ async fn list(
             race: last.id.clone(),
         }),
         races,
-        all: sqlx::query_scalar("SELECT count(*) FROM race")
-            .fetch_one(connection)
-            .await?,
+        all: sqlx::query_scalar(
+            "SELECT (SELECT count(*) FROM race) - (SELECT count(*) FROM race WHERE counts_as <> id)",
+        )
+        .fetch_one(connection)
+        .await?,
     })
 }
 
@@ -145,11 +147,11 @@ async fn list(
 fn statement(filter: &Filter, from: Option<&Mark>, most: usize, now: i64) -> Select {
     let mut select = Select::at(
         now,
-        format!("SELECT {COLUMNS} FROM (SELECT race.id AS id, {STATE} AS state FROM {RACE_AND_WORD} WHERE 1 = 1"),
+        format!("SELECT {COLUMNS} FROM (SELECT race.id AS id, {STATE} AS state FROM {RACES}"),
     );
     if let Some(mark) = from {
-        select.number(" AND race.last_seen <= ?", mark.last_seen);
-        select.number(" AND (race.last_seen < ?", mark.last_seen);
+        select.number(" AND race.last_caught <= ?", mark.last_seen);
+        select.number(" AND (race.last_caught < ?", mark.last_seen);
         select.text(" OR race.id > ?)", &mark.race);
     }
     if let Some(build) = &filter.build {
@@ -165,7 +167,7 @@ fn statement(filter: &Filter, from: Option<&Mark>, most: usize, now: i64) -> Sel
         );
     }
     if let Some(issue) = &filter.issue {
-        select.text(" AND race.issue = ?", issue);
+        select.text(" AND race.issue_as = ?", issue);
     }
     if let Some(text) = &filter.text {
         select.text(
@@ -191,13 +193,13 @@ fn statement(filter: &Filter, from: Option<&Mark>, most: usize, now: i64) -> Sel
         || filter.text.is_some();
     // What few races have is looked for before they are sorted: in the order of the index, each that has it not would be fetched by itself.
     select.push(if is_rare {
-        " ORDER BY race.last_seen + 0 DESC, race.id"
+        " ORDER BY race.last_caught + 0 DESC, race.id"
     } else {
-        " ORDER BY race.last_seen DESC, race.id"
+        " ORDER BY race.last_caught DESC, race.id"
     });
     let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
     select.number(" LIMIT ?", most);
-    select.push(&format!(") {JOINED} ORDER BY race.last_seen DESC, race.id"));
+    select.push(&format!(") {JOINED} ORDER BY race.last_caught DESC, race.id"));
     select
 }
 

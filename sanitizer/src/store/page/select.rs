@@ -7,7 +7,7 @@ use crate::store::connect::Connection;
 type Engine = <Connection as sqlx::Connection>::Database;
 type EngineRow = <Engine as sqlx::Database>::Row;
 
-/// What a race is to be thought of, as `State::of` has it, at the time `$1`; for `race` with `word`, the last word on it.
+/// What is to be thought of a race, as `State::of` has it, at the time `$1`; for `race` with `word`, the one that counts of all that was said.
 pub(super) const STATE: &str = "CASE
     WHEN word.number IS NULL OR word.expires <= $1 THEN 'new'
     WHEN word.state <> 'fixed' THEN word.state
@@ -15,14 +15,16 @@ pub(super) const STATE: &str = "CASE
         SELECT 1 FROM race_build JOIN build ON build.id = race_build.build
         WHERE race_build.race = race.id AND word.said <
             CASE WHEN substr(build.id, 1, 4) <> 'exe:' THEN build.first_seen
-                 WHEN race_build.last_hour = race.last_seen / 3600000 THEN race.last_seen
+                 WHEN race_build.last_hour = race.last_caught / 3600000 THEN race.last_caught
                  ELSE race_build.last_hour * 3600000 END
     ) THEN 'regressed'
     ELSE 'fixed' END";
 
-/// Where `STATE` is looked for.
-pub(super) const RACE_AND_WORD: &str =
-    "race LEFT JOIN triage AS word ON word.number = race.triage AND race.triage > 0";
+/// The races of which `STATE` tells: those that count as themselves. Of all that was said of one or its issue that counts which was said last and is not over, as `Said::weight` has it.
+pub(super) const RACES: &str = "race LEFT JOIN triage AS word ON race.triage > 0 AND word.number = (
+        SELECT said.number FROM triage AS said WHERE said.name IN (race.id, race.issue_as)
+        ORDER BY CASE WHEN said.expires <= $1 THEN 1 ELSE 0 END, said.number DESC LIMIT 1
+    ) WHERE race.counts_as = race.id";
 
 enum Value {
     Number(i64),

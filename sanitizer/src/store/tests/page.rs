@@ -22,12 +22,13 @@ fn race_in(variable: &str, build: &str, day: i64) -> Race {
     race
 }
 
-/// A store in which much has happened, always the same.
-fn busy_store() -> (TempDir, Address, Store) {
+/// A store in which much has happened, always the same; with races that were merged, or without.
+fn busy_store(are_merged: bool) -> (TempDir, Address, Store) {
     let (folder, address) = scratch();
     let mut store = Store::open(&address, Access::Create).unwrap();
     let mut random = fastrand::Rng::with_seed(29);
-    for step in 0..120 {
+    let mut names: Vec<String> = Vec::new();
+    for step in 0..150 {
         let variable = format!("v{}", random.u32(0..12));
         let build = BUILDS[random.usize(0..BUILDS.len())];
         let race = race_in(&variable, build, random.i64(0..20));
@@ -61,6 +62,7 @@ fn busy_store() -> (TempDir, Address, Store) {
             let words = [
                 Verdict::New,
                 Verdict::Acknowledged,
+                Verdict::Confirmed,
                 Verdict::Benign,
                 Verdict::Fixed,
                 Verdict::Fixed,
@@ -75,6 +77,19 @@ fn busy_store() -> (TempDir, Address, Store) {
             let saying = saying(name, words[random.usize(0..words.len())], expires);
             let said = start() + random.i64(0..20 * DAY);
             store.triage(&saying, said).unwrap();
+        }
+        names.push(race.identity.race);
+        if are_merged && step > 50 && step % 9 == 0 {
+            // What cannot be merged or split is refused.
+            let [one, other] = [0, 0].map(|_| names[random.usize(0..names.len())].clone());
+            let _ = store.merge(&one, &other, &Speaker::default(), start());
+        }
+        if are_merged && step % 20 == 19 {
+            let _ = store.split(
+                &names[random.usize(0..names.len())],
+                &Speaker::default(),
+                start(),
+            );
         }
     }
     (folder, address, store)
@@ -93,15 +108,16 @@ fn names(races: &[Row]) -> Vec<&str> {
 /// Check that the list has the races in their order, with states and counts, as they are without summaries; that each condition chooses the same ones; and that parts of it make up the whole.
 #[test]
 fn lists_are_as_without_summaries() {
-    let (_folder, _address, mut store) = busy_store();
+    let (_folder, _address, mut store) = busy_store(true);
     let mut seen_states = BTreeSet::new();
     for now in [start() + 5 * DAY, start() + 21 * DAY, start() + 40 * DAY] {
         let races = store.races(now).unwrap();
         let listed = whole(&mut store, &Filter::default(), now);
         assert_eq!(listed.len(), races.len());
-        assert!(races.len() > 8);
+        assert!(races.len() > 5);
+        assert!(races.iter().any(|race| !race.merged.is_empty()));
         for (row, race) in listed.iter().zip(&races) {
-            assert_eq!(row.id, race.id);
+            assert_eq!((&row.id, &row.issue), (&race.id, &race.issue));
             assert_eq!((row.state, row.times), (race.state, race.times), "{race:?}");
             assert_eq!((row.first_seen, row.last_seen), (race.first_seen, race.last_seen));
             let builds: BTreeSet<&str> = race.seen.iter().map(|seen| &*seen.build.id).collect();
@@ -174,10 +190,15 @@ fn lists_are_as_without_summaries() {
 /// Check that a race's page has all that was counted of it, by build, host and day, and the record that is asked for.
 #[test]
 fn details_add_up() {
-    let (_folder, _address, mut store) = busy_store();
+    let (_folder, _address, mut store) = busy_store(true);
     let now = start() + 21 * DAY;
     for race in store.races(now).unwrap() {
         let details = store.details(&race.id, None, now).unwrap().unwrap();
+        assert_eq!(details.merged, race.merged);
+        for name in &race.merged {
+            let same = store.details(name, None, now).unwrap().unwrap();
+            assert_eq!(same.row, details.row);
+        }
         let sum = |times: &mut dyn Iterator<Item = i64>| times.sum::<i64>();
         let builds = sum(&mut details.builds.iter().map(|build| build.times));
         let days = sum(&mut details.days.iter().map(|day| day.times));
@@ -235,7 +256,7 @@ fn other_builds() {
 /// Check that two builds are compared as by `races diff`, and that counts are of all while some are shown.
 #[test]
 fn builds_are_compared() {
-    let (_folder, _address, mut store) = busy_store();
+    let (_folder, _address, mut store) = busy_store(true);
     let now = start() + 21 * DAY;
     let races = store.races(now).unwrap();
     for pair in [["aa11", "bb22"], ["exe:/opt/bin/plain", "aa11"], ["aa11", "none"]] {
@@ -263,7 +284,7 @@ fn builds_are_compared() {
 /// Check that summaries are the same whether they were kept with each sighting, made by the migration of a store that had none, or made anew; and that they go with their race.
 #[test]
 fn summaries_are_made_of_sightings() {
-    let (folder, address, mut store) = busy_store();
+    let (folder, address, mut store) = busy_store(false);
     let now = start() + 21 * DAY;
     let snapshot = |store: &mut Store| {
         let races = whole(store, &Filter::default(), now);
@@ -274,12 +295,14 @@ fn summaries_are_made_of_sightings() {
         let details: Vec<String> = details.collect();
         (races, details)
     };
-    let kept = snapshot(&mut store);
+    let (_folder, _address, mut merged) = busy_store(true);
+    let kept = snapshot(&mut merged);
     for race in &kept.0 {
-        let renewed = store.with(async |connection| summary::renew(connection, &race.id).await);
+        let renewed = merged.with(async |connection| summary::renew(connection, &race.id).await);
         renewed.unwrap();
     }
-    assert_eq!(snapshot(&mut store), kept);
+    assert_eq!(snapshot(&mut merged), kept);
+    let kept = snapshot(&mut store);
     drop(store);
     for sql in UNDO {
         execute(&folder, sql);

@@ -7,13 +7,16 @@ const OLD_RACE: &str = "r2:00000000000000000000000000000001";
 const OLD_ISSUE: &str = "i2:00000000000000000000000000000002";
 
 /// Makes of a new store one as the second version has it.
-const WITHOUT_GROUPS: [&str; 5] = [
+const WITHOUT_GROUPS: [&str; 8] = [
     "CREATE TABLE before (race TEXT NOT NULL REFERENCES race (id), build TEXT NOT NULL REFERENCES build (id), host TEXT NOT NULL,
          container TEXT NOT NULL, hour BIGINT NOT NULL, times BIGINT NOT NULL, PRIMARY KEY (race, build, host, container, hour))",
     "INSERT INTO before SELECT race, build, host, container, hour, times FROM sighting",
     "DROP TABLE sighting",
     "ALTER TABLE before RENAME TO sighting",
-    "DELETE FROM _sqlx_migrations WHERE version = 3",
+    "DROP TABLE alias",
+    "DROP TABLE gap",
+    "DROP TABLE sender",
+    "DELETE FROM _sqlx_migrations WHERE version >= 3",
 ];
 
 /// Has a statement executed by SQLite alone.
@@ -112,6 +115,47 @@ fn races_are_named_anew() {
     }
 }
 
+/// Check that what was merged under names of another rule is merged under today's.
+#[test]
+fn merged_races_are_named_anew() {
+    let (folder, address) = scratch();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let [first, second] = ["hits", "total"].map(|variable| race(variable, "aa11", 0));
+    let ids = [&first, &second].map(|race| &*race.identity.race);
+    store.write(&caught(&[&first, &second])).unwrap();
+    store
+        .merge(ids[0], ids[1], &Speaker::default(), start())
+        .unwrap();
+    store
+        .triage(&saying(ids[1], Verdict::Benign, None), start())
+        .unwrap();
+    let log = store.log(None).unwrap();
+    drop(store);
+    // As if the names had been others until now.
+    execute(
+        &folder,
+        "PRAGMA foreign_keys = OFF;
+         UPDATE race SET id = 'r2' || substr(id, 3);
+         UPDATE sighting SET race = 'r2' || substr(race, 3);
+         UPDATE pair SET race = 'r2' || substr(race, 3);
+         UPDATE evidence SET race = 'r2' || substr(race, 3);
+         UPDATE triage SET name = 'r2' || substr(name, 3);
+         UPDATE alias SET name = 'r2' || substr(name, 3), target = 'r2' || substr(target, 3);
+         UPDATE naming SET version = 2;",
+    );
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    assert_eq!(store.log(None).unwrap(), log);
+    let races = store.races(start()).unwrap();
+    let [race] = &races[..] else {
+        panic!("{races:?}");
+    };
+    assert_eq!(
+        (&*race.id, &race.merged[..]),
+        (ids[1], &[ids[0].to_owned()][..])
+    );
+    assert_eq!((race.times, race.state), (2, State::Benign));
+}
+
 /// Check that a race whose records cannot be read stays as it is.
 #[test]
 fn unreadable_races_stay() {
@@ -165,7 +209,7 @@ fn stores_without_control_groups() {
     let first = race("hits", "aa11", 0);
     store.write(&caught(&[&first])).unwrap();
     drop(store);
-    for sql in WITHOUT_GROUPS {
+    for sql in UNDO.into_iter().chain(WITHOUT_GROUPS) {
         execute(&folder, sql);
     }
     let mut store = Store::open(&address, Access::Existing).unwrap();
