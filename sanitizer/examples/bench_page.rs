@@ -152,6 +152,7 @@ async fn fill(path: &Path, races: i64, sightings: i64) -> Outcome<()> {
         "UPDATE race SET
              first_seen = coalesce((SELECT min(first_hour) * 3600000 FROM race_build WHERE race_build.race = race.id), 0),
              last_seen = coalesce((SELECT max(last_hour) * 3600000 FROM race_build WHERE race_build.race = race.id), 0)",
+        "UPDATE race SET first_caught = first_seen, last_caught = last_seen",
         "COMMIT",
     ] {
         execute(&mut all, sql.to_owned()).await?;
