@@ -375,5 +375,5 @@ fn templates_escape() {
         include_str!("../../templates/builds.html"),
         include_str!("../../templates/stored_race.html"),
     ];
-    templates.map(assert_escapes);
+    templates.into_iter().for_each(assert_escapes);
 }

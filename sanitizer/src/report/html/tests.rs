@@ -233,7 +233,7 @@ fn templates_escape() {
         include_str!("../../../templates/race.html"),
         include_str!("../../../templates/side.html"),
     ];
-    templates.map(assert_escapes);
+    templates.into_iter().for_each(assert_escapes);
 }
 
 /// Check that all text can be read on what it stands on, in light and in dark (WCAG 2.2, success criterion 1.4.3: a contrast of 4.5).

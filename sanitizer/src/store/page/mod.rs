@@ -4,8 +4,6 @@ mod compare;
 mod details;
 mod list;
 mod select;
-#[cfg(test)]
-mod tests;
 
 pub use compare::{Compared, Difference};
 pub use details::{Details, Evidence, InBuild, OnDay, OnHost};
