@@ -44,6 +44,9 @@ mod refusals;
 mod resources;
 mod results;
 mod rules;
+#[allow(dead_code)]
+#[path = "../../sanitizer/src/store/tests/server.rs"]
+mod server;
 mod silence;
 mod soak;
 mod sources;

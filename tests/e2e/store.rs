@@ -13,6 +13,8 @@ use gwp_race_tests::{
 };
 use serde_json::Value;
 
+use crate::server::Server;
+
 /// Tries that a race takes at most.
 const TRIES: usize = 5;
 /// The code of `--error-exitcode`, and that of `--exit-code`.
@@ -338,4 +340,52 @@ fn a_full_disk_loses_nothing() {
         is_full
     });
     assert!(met);
+}
+
+/// Check that a race which a run finds is kept on a server by a user whose password is in his file of passwords, that it is listed, judged and known from there, and that the password is told nowhere.
+#[test]
+fn a_store_on_a_server() {
+    let server = Server::start();
+    let store = server.database_of("guarded").replace("tester", "guarded");
+    let scratch = tempfile::tempdir().unwrap();
+    let passwords = scratch.path().join("pgpass");
+    fs::write(&passwords, "no line of one: s3cret\n*:*:*:guarded:s3cret\n").unwrap();
+    fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600)).unwrap();
+    let command = |arguments: &[&str]| {
+        let mut command = Command::new(gwp_race());
+        command.args(arguments).env("PGPASSFILE", &passwords);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert!(!text(&output.stderr).contains("s3cret"));
+        output
+    };
+    let program = program("races/write_write.c");
+    let program = program.to_str().unwrap();
+    let run = [
+        &["run"],
+        &AGGRESSIVE[..],
+        &["--store", &store, "--", program, "2", "2"],
+    ]
+    .concat();
+    let list = ["races", "list", "--store", &store, "--format", "json"];
+    let listed = (0..TRIES).find_map(|_| {
+        let output = command(&run);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let listed = text(&command(&list).stdout);
+        (!listed.is_empty()).then_some(listed)
+    });
+    let listed = listed.expect("not caught");
+    let race: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let name = race["race"].as_str().unwrap();
+    let triage = ["races", "triage", "--store", &store, name, "benign"];
+    let output = command(&[&triage[..], &["--reason", "a test"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let listed = text(&command(&[&list[..], &["--state", "benign"]].concat()).stdout);
+    assert!(listed.contains(name), "{listed}");
+    // Without its password.
+    let output = races(&["list", "--store", &store]);
+    let said = text(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("pg_hba.conf"),
+        "{said}"
+    );
 }

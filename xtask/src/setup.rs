@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The compilers and tools of the tests: the Debian package, and a program of it, or the path of another file.
-const TEST_PACKAGES: [(&str, &str); 14] = [
+const TEST_PACKAGES: [(&str, &str); 15] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
     ("musl-tools", "musl-gcc"),
@@ -26,6 +26,8 @@ const TEST_PACKAGES: [(&str, &str); 14] = [
     ("meson", "meson"),
     ("ninja-build", "ninja"),
     ("debuginfod", "debuginfod"),
+    // Its programs have their version in their path; this is the wrapper that comes with all of them.
+    ("postgresql", "pg_createcluster"),
     ("libc++1-16", "/usr/lib/llvm-16/lib/libc++.so.1"),
 ];
 

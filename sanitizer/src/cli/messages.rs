@@ -23,6 +23,9 @@ const WARNING: &str = "gwp-race: warning: ";
 /// How a message begins that maintainers want.
 const DEBUG: &str = "gwp-race: debug: ";
 
+/// A field that is not told: lines of `~/.pgpass` that `sqlx` takes for none, with a password as a rule.
+const SECRET: &str = "line";
+
 /// How clap's messages of wrong arguments begin.
 const OF_CLAP: &str = "error: ";
 
@@ -124,6 +127,8 @@ pub(super) fn log_to_stderr(quiet: bool, verbose: u8) {
             let text = clean_message(&format!("{value:?}"));
             if field.name() == "message" {
                 write!(writer, "{text}")
+            } else if field.name() == SECRET {
+                Ok(())
             } else {
                 write!(writer, "{field}={text}")
             }

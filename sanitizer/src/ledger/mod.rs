@@ -11,16 +11,13 @@ mod recall;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use crate::{
     hunt::memory::{Raced, Sites},
     store::{
-        Access, StoreError,
-        connect::{self, Connection, Kept, Schema},
+        Access, Address, StoreError,
+        connect::{Connection, Database, Schema},
     },
 };
 
@@ -59,9 +56,8 @@ pub struct Module {
 
 /// See the module.
 pub struct Ledger {
-    path: PathBuf,
     half_life: Duration,
-    connection: Kept,
+    database: Database,
 }
 
 impl Ledger {
@@ -70,16 +66,11 @@ impl Ledger {
     /// # Errors
     /// Says what is wrong with the file.
     pub fn open(path: &Path, half_life: Duration) -> Result<Self, StoreError> {
-        let (path, connection) = Self::connect(path)?;
+        let database = Database::open(&Address::of_file(path), Access::Create, &SCHEMA)?;
         Ok(Self {
-            path,
             half_life,
-            connection: Kept::new(connection),
+            database,
         })
-    }
-
-    fn connect(path: &Path) -> Result<(PathBuf, Connection), StoreError> {
-        connect::open(path, Access::Create, connect::PATIENCE, &SCHEMA)
     }
 
     /// How it forgets, at a time, ms since 1970.
@@ -93,11 +84,7 @@ impl Ledger {
         &mut self,
         work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let Self {
-            path, connection, ..
-        } = self;
-        let open = || Ok(Self::connect(path)?.1);
-        connection.with(open, work, |error| StoreError::of(SCHEMA.what, path, error))
+        self.database.with(work)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use sqlx::{Row as _, sqlite::SqliteRow};
+use sqlx::{Row as _, any::AnyRow};
 
 use super::{Decay, Ledger, MOST_BUILDS, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, read};
 use crate::{
@@ -59,10 +59,7 @@ impl Ledger {
 }
 
 /// The builds of a name, the last one first: their numbers, what they are called, and whether all functions of them are known.
-async fn builds(
-    connection: &mut Connection,
-    name: &str,
-) -> sqlx::Result<Vec<(i64, String, bool)>> {
+async fn builds(connection: &mut Connection, name: &str) -> sqlx::Result<Vec<(i64, String, bool)>> {
     let rows = sqlx::query(
         "SELECT id, build, is_whole FROM module WHERE name = $1 ORDER BY used DESC, id DESC LIMIT $2",
     )
@@ -70,7 +67,7 @@ async fn builds(
     .bind(MOST_BUILDS)
     .fetch_all(connection)
     .await?;
-    let build = |row: SqliteRow| {
+    let build = |row: AnyRow| {
         let is_whole: i64 = row.try_get(2).ok()?;
         Some((row.try_get(0).ok()?, row.try_get(1).ok()?, is_whole == 1))
     };
@@ -102,7 +99,7 @@ async fn functions(
 }
 
 /// A record; nothing where it can be none.
-fn function(row: &SqliteRow, decay: Decay) -> Option<KnownFunction> {
+fn function(row: &AnyRow, decay: Decay) -> Option<KnownFunction> {
     let at: i64 = row.try_get(0).ok()?;
     let fingerprint: i64 = row.try_get(1).ok()?;
     let (sites, raced) = read(row.try_get(2).ok()?)?;

@@ -1,6 +1,6 @@
 //! Tests of ledgers on real files.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use tempfile::TempDir;
 

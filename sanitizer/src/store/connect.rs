@@ -1,265 +1,319 @@
-//! Opening a database of SQLite.
+//! A database that is open while it is needed, by whatever engine.
 
-use std::{
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
-};
+mod driver;
+
+use std::{fs, future::Future, io, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
 
 use futures_executor::block_on;
 use sqlx::{
-    ConnectOptions as _, Connection as _, SqlSafeStr as _, SqliteConnection, Transaction,
+    Any, ConnectOptions as _, Connection as _, SqlSafeStr as _, Transaction,
     migrate::{MigrateError, Migration, MigrationType, Migrator},
-    sqlite::{Sqlite, SqliteConnectOptions, SqliteSynchronous},
 };
 
-use super::error::StoreError;
-use crate::{
-    kernel::rights::as_caller,
-    report::{DatabaseFileError, database_file},
+use super::{
+    address::Address,
+    engine::{self, Engine},
+    error::StoreError,
+    schema::Found,
 };
+use crate::kernel::rights::as_caller;
+use driver::Driver;
 
-/// A connection to a database.
-pub(crate) type Connection = SqliteConnection;
+pub(crate) use super::schema::{Access, Connection, Schema};
 
 /// How long somebody who has locked it is waited for: transactions of gwp-race take some milliseconds.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest that a server is told good-bye.
+const PARTING: Duration = Duration::from_secs(1);
 
-/// How long it is before something that was locked is tried again, where SQLite does not do so itself.
-const PAUSE: Duration = Duration::from_millis(5);
-
-/// What a database of gwp-race has in it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Schema {
-    /// What it is called in messages.
-    pub(crate) what: &'static str,
-    /// Stands in the head of the file, so that nobody's other database is taken for one (<https://www.sqlite.org/fileformat2.html#application_id>).
-    pub(crate) application: i64,
-    /// Its tables, by versions.
-    pub(crate) migrations: &'static [(i64, &'static str, &'static str)],
+/// See the module. Dropped, it is closed, which waits until the last one who has a file of SQLite open has put all into one file.
+pub(crate) struct Database {
+    schema: &'static Schema,
+    address: Address,
+    /// How long somebody who has locked it is waited for.
+    patience: Duration,
+    /// How long a server may take for one piece of work; for ever where nothing is said.
+    limit: Option<Duration>,
+    driver: Option<Driver>,
+    connection: Option<Connection>,
+    /// Device and inode of the file that is open.
+    file: Option<(u64, u64)>,
 }
 
-impl Schema {
-    /// The newest version.
-    fn version(&self) -> i64 {
-        self.migrations.last().map_or(0, |(version, ..)| *version)
-    }
+/// Device and inode of the file of a name.
+fn file_of(path: &Path) -> Option<(u64, u64)> {
+    let about = fs::symlink_metadata(path).ok()?;
+    Some((about.dev(), about.ino()))
 }
 
-/// What to do where there is no file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Make one.
-    Create,
-    /// There must be one.
-    Existing,
+/// Ends what takes longer. It is for servers, whose [`Driver`] has a clock.
+async fn within<T>(
+    limit: Option<Duration>,
+    work: impl Future<Output = sqlx::Result<T>>,
+) -> sqlx::Result<T> {
+    let Some(limit) = limit else {
+        return work.await;
+    };
+    let late = |_| {
+        let said = format!("no answer within {limit:?}");
+        Err(io::Error::new(io::ErrorKind::TimedOut, said).into())
+    };
+    tokio::time::timeout(limit, work).await.unwrap_or_else(late)
 }
 
-/// A connection that is made when it is needed. Dropped, it is closed, which waits until the last one who has the file open has put all into one file.
-pub(crate) struct Kept(Option<Connection>);
-
-impl Kept {
-    pub(crate) const fn new(connection: Connection) -> Self {
-        Self(Some(connection))
+impl Database {
+    /// Opens one, and makes of one by an older gwp-race one of this version.
+    pub(crate) fn open(
+        address: &Address,
+        access: Access,
+        schema: &'static Schema,
+    ) -> Result<Self, StoreError> {
+        let mut database = Self {
+            schema,
+            address: address.clone(),
+            patience: PATIENCE,
+            limit: None,
+            driver: None,
+            connection: None,
+            file: None,
+        };
+        database.connection = Some(database.connect(access)?);
+        Ok(database)
     }
 
-    pub(crate) const fn is_open(&self) -> bool {
-        self.0.is_some()
+    /// Where it is, for messages.
+    pub(crate) fn place(&self) -> String {
+        self.address.place()
     }
 
-    /// Carries something out. After a failure the file is opened again for the next call: what has failed may have left the connection in any state.
+    /// Whoever has locked it is waited for as long from now on.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+        // It is told when it is opened.
+        self.close();
+    }
+
+    /// A server that takes longer for one piece of work counts as one that is away.
+    pub(crate) const fn set_limit(&mut self, limit: Duration) {
+        self.limit = Some(limit);
+    }
+
+    /// Carries something out. After a failure it is opened again for the next call: what has failed may have left the connection in any state.
     pub(crate) fn with<T>(
         &mut self,
-        open: impl FnOnce() -> Result<Connection, StoreError>,
         work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
-        failed: impl FnOnce(sqlx::Error) -> StoreError,
     ) -> Result<T, StoreError> {
-        let mut connection = match self.0.take() {
+        let mut connection = match self.lively() {
             Some(connection) => connection,
-            None => open()?,
+            None => self.connect(Access::Create)?,
         };
-        match block_on(work(&mut connection)) {
+        match self.wait(within(self.limit(), work(&mut connection))) {
             Ok(value) => {
-                self.0 = Some(connection);
+                self.connection = Some(connection);
                 Ok(value)
             }
             Err(error) => {
-                let _ = block_on(connection.close());
-                Err(failed(error))
+                self.part(connection);
+                Err(self.failed(&error))
             }
         }
     }
 
-    /// The next call opens the file again.
-    pub(crate) fn close(&mut self) {
-        if let Some(connection) = self.0.take() {
-            let _ = block_on(connection.close());
+    /// Closes a file that was moved away or deleted, in which nobody would find what is written: the next call makes a new one.
+    pub(crate) fn leave_moved(&mut self) {
+        if let Some(path) = self.address.path()
+            && self.connection.is_some()
+            && file_of(path) != self.file
+        {
+            tracing::warn!(
+                "the {} {} was moved away or deleted; what is found from now on is kept in a new one",
+                self.schema.what,
+                path.display()
+            );
+            self.close();
         }
+    }
+
+    /// The next call opens it again.
+    pub(crate) fn close(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.part(connection);
+        }
+    }
+
+    fn failed(&self, error: &sqlx::Error) -> StoreError {
+        StoreError::of(self.schema.what, &self.address, error)
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        self.driver.as_ref().and(self.limit)
+    }
+
+    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        let _entered = self.driver.as_ref().map(Driver::enter);
+        block_on(work)
+    }
+
+    /// The connection of before, unless it has ended since: a server may have been started anew.
+    fn lively(&mut self) -> Option<Connection> {
+        let mut connection = self.connection.take()?;
+        if self.driver.is_none() {
+            return Some(connection);
+        }
+        let limit = Engine::of(&self.address).connects_within(self.patience);
+        match self.wait(within(limit, connection.ping())) {
+            Ok(()) => Some(connection),
+            Err(_) => {
+                self.part(connection);
+                None
+            }
+        }
+    }
+
+    fn part(&self, connection: Connection) {
+        let limit = self.driver.as_ref().map(|_| PARTING);
+        let _ = self.wait(within(limit, connection.close()));
+    }
+
+    fn connect(&mut self, access: Access) -> Result<Connection, StoreError> {
+        // The threads that are started here have these rights for good, and files and sockets are opened with them.
+        as_caller(|| {
+            self.address = engine::find(&self.address, access)?;
+            if self.driver.is_none() && Engine::of(&self.address).is_server() {
+                let driver = Driver::start().map_err(|error| self.failed(&error.into()))?;
+                self.driver = Some(driver);
+            }
+            let connection = self.wait(self.connected(access))?;
+            self.file = self.address.path().and_then(file_of);
+            Ok(connection)
+        })?
+    }
+
+    async fn connected(&self, access: Access) -> Result<Connection, StoreError> {
+        let engine = Engine::of(&self.address);
+        let options = engine::options(&self.address).map_err(|error| self.failed(&error))?;
+        let options = options.disable_statement_logging();
+        let limit = engine.connects_within(self.patience);
+        let settings = sqlx::AssertSqlSafe(engine.settings(self.patience));
+        let connected = within(limit, async {
+            let mut connection = options.connect().await?;
+            match sqlx::raw_sql(settings).execute(&mut connection).await {
+                Ok(_) => Ok(connection),
+                Err(error) => {
+                    let _ = connection.close().await;
+                    Err(error)
+                }
+            }
+        });
+        let mut connection = connected.await.map_err(|error| self.failed(&error))?;
+        // What it finds wrong is no matter of time.
+        let prepared = within(self.limit(), async {
+            Ok(self.prepare(&mut connection, access).await)
+        });
+        let prepared = prepared.await.map_err(|error| self.failed(&error));
+        if let Err(error) = prepared.and_then(|prepared| prepared) {
+            let limit = self.driver.as_ref().map(|_| PARTING);
+            let _ = within(limit, connection.close()).await;
+            return Err(error);
+        }
+        Ok(connection)
+    }
+
+    /// Sees that it is one of this version, or makes it one.
+    async fn prepare(&self, connection: &mut Connection, access: Access) -> Result<(), StoreError> {
+        let fail = |error| self.failed(&error);
+        let known = self.schema.version();
+        let mut version = self.version(connection).await?;
+        if version.is_none() {
+            if access == Access::Existing {
+                return Err(StoreError::Absent {
+                    what: self.schema.what,
+                    place: self.place(),
+                });
+            }
+            let engine = Engine::of(&self.address);
+            let prepared = engine.prepare(connection, self.patience).await;
+            prepared.map_err(fail)?;
+        }
+        if version < Some(known) {
+            let mut all = begin(connection).await.map_err(fail)?;
+            // Somebody else may have done it meanwhile.
+            version = self.version(&mut all).await?;
+            if version < Some(known) {
+                self.migrate(&mut all).await?;
+                all.commit().await.map_err(fail)?;
+                return Ok(());
+            }
+            all.rollback().await.map_err(fail)?;
+        }
+        match version {
+            Some(version) if version > known => Err(StoreError::Newer {
+                what: self.schema.what,
+                place: self.place(),
+                version,
+                known,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The version of a database; nothing of an empty one.
+    async fn version(&self, connection: &mut Connection) -> Result<Option<i64>, StoreError> {
+        let fail = |error| self.failed(&error);
+        let engine = Engine::of(&self.address);
+        match engine.look(connection, self.schema).await.map_err(fail)? {
+            Found::Nothing => return Ok(None),
+            Found::Foreign => {
+                return Err(StoreError::Foreign {
+                    place: self.place(),
+                });
+            }
+            Found::Ours => {}
+        }
+        sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
+            .fetch_one(connection)
+            .await
+            .map(Some)
+            .map_err(fail)
+    }
+
+    async fn migrate(&self, connection: &mut Connection) -> Result<(), StoreError> {
+        let fail = |error| self.failed(&error);
+        let of = |(version, name, sql): (i64, &'static str, &'static str)| {
+            let sql = sql.into_sql_str();
+            Migration::new(version, name.into(), MigrationType::Simple, sql, false)
+        };
+        let migrations = self.schema.migrations.iter().copied().map(of);
+        let mut migrator = Migrator::with_migrations(migrations.collect());
+        // Nobody else writes beside this transaction.
+        migrator.set_locking(false);
+        let engine = Engine::of(&self.address);
+        let marked = engine.mark(connection, self.schema).await;
+        marked.map_err(fail)?;
+        let done = migrator.run_direct(None, connection, false).await;
+        done.map_err(|error| match error {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => fail(error),
+            other => fail(sqlx::Error::Migrate(Box::new(other))),
+        })
     }
 }
 
-impl Drop for Kept {
+impl Drop for Database {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Opens a file; its real path, too.
-pub(crate) fn open(
-    path: &Path,
-    access: Access,
-    patience: Duration,
-    schema: &Schema,
-) -> Result<(PathBuf, Connection), StoreError> {
-    // The thread that works with the file is started here, and has these rights for good.
-    as_caller(|| {
-        let path = database_file(path, access == Access::Create)?;
-        if path.to_str().is_none() {
-            return Err(DatabaseFileError::Name { path }.into());
-        }
-        let connection = block_on(connect(&path, patience, schema))?;
-        Ok((path, connection))
-    })?
+/// Begins a transaction that will write, beside which nobody else does: what it reads stays so until it ends.
+pub(crate) async fn begin(connection: &mut Connection) -> sqlx::Result<Transaction<'_, Any>> {
+    let statement = Engine::behind(connection).begin();
+    connection.begin_with(statement).await
 }
 
-async fn connect(
-    path: &Path,
-    patience: Duration,
-    schema: &Schema,
-) -> Result<Connection, StoreError> {
-    let fail = |error| StoreError::of(schema.what, path, error);
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .busy_timeout(patience)
-        // Functions that a schema calls are not to do anything but compute.
-        .pragma("trusted_schema", "OFF")
-        // Races are few, and one may have taken a week to be caught: it is on the disk when a transaction has ended.
-        .synchronous(SqliteSynchronous::Full)
-        .thread_name(|_| "store".to_owned())
-        .disable_statement_logging();
-    let mut connection = options.connect().await.map_err(fail)?;
-    if let Err(error) = prepare(&mut connection, path, patience, schema).await {
-        let _ = connection.close().await;
-        return Err(error);
+/// Gives room back after much was deleted.
+pub(super) async fn shrink(connection: &mut Connection) -> sqlx::Result<()> {
+    match Engine::behind(connection).shrink() {
+        Some(statement) => sqlx::query(statement).execute(connection).await.map(drop),
+        None => Ok(()),
     }
-    Ok(connection)
-}
-
-/// Sees that it is one of this version, or makes it one.
-async fn prepare(
-    connection: &mut Connection,
-    path: &Path,
-    patience: Duration,
-    schema: &Schema,
-) -> Result<(), StoreError> {
-    let fail = |error| StoreError::of(schema.what, path, error);
-    let known = schema.version();
-    let mut version = version(connection, path, schema).await?;
-    if version.is_none() {
-        write_ahead(connection, path, patience, schema).await?;
-    }
-    if version < Some(known) {
-        let mut all = begin(connection).await.map_err(fail)?;
-        // Somebody else may have done it meanwhile.
-        version = self::version(&mut all, path, schema).await?;
-        if version < Some(known) {
-            migrate(&mut all, path, schema).await?;
-            all.commit().await.map_err(fail)?;
-            return Ok(());
-        }
-        all.rollback().await.map_err(fail)?;
-    }
-    match version {
-        Some(version) if version > known => Err(StoreError::Newer {
-            what: schema.what,
-            path: path.to_owned(),
-            version,
-            known,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Has changes written to a file of their own first: whoever lists races while they are written waits for nobody so.
-async fn write_ahead(
-    connection: &mut Connection,
-    path: &Path,
-    patience: Duration,
-    schema: &Schema,
-) -> Result<(), StoreError> {
-    let end = Instant::now() + patience;
-    loop {
-        let wal = sqlx::query("PRAGMA journal_mode = WAL");
-        let done = wal.execute(&mut *connection).await;
-        match done.map_err(|error| StoreError::of(schema.what, path, error)) {
-            // SQLite does not wait here by itself for another one who does the same: that could be for ever.
-            Err(error) if error.is_locked() && Instant::now() < end => thread::sleep(PAUSE),
-            done => return done.map(drop),
-        }
-    }
-}
-
-/// The version of a database; nothing of an empty file.
-async fn version(
-    connection: &mut Connection,
-    path: &Path,
-    schema: &Schema,
-) -> Result<Option<i64>, StoreError> {
-    let fail = |error| StoreError::of(schema.what, path, error);
-    let number = |sql: &'static str| sqlx::query_scalar::<_, i64>(sql);
-    let application = number("PRAGMA application_id")
-        .fetch_one(&mut *connection)
-        .await
-        .map_err(fail)?;
-    let tables = number("SELECT count(*) FROM sqlite_master")
-        .fetch_one(&mut *connection)
-        .await
-        .map_err(fail)?;
-    if tables == 0 {
-        return Ok(None);
-    }
-    // They would be carried out, and can drop or change what is written; none of ours has any.
-    let programs = number("SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')")
-        .fetch_one(&mut *connection)
-        .await
-        .map_err(fail)?;
-    if application != schema.application || programs > 0 {
-        return Err(StoreError::Foreign {
-            path: path.to_owned(),
-        });
-    }
-    number("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
-        .fetch_one(connection)
-        .await
-        .map(Some)
-        .map_err(fail)
-}
-
-async fn migrate(
-    connection: &mut Connection,
-    path: &Path,
-    schema: &Schema,
-) -> Result<(), StoreError> {
-    let of = |(version, name, sql): (i64, &'static str, &'static str)| {
-        let sql = sql.into_sql_str();
-        Migration::new(version, name.into(), MigrationType::Simple, sql, false)
-    };
-    let migrator = Migrator::with_migrations(schema.migrations.iter().copied().map(of).collect());
-    let application =
-        sqlx::AssertSqlSafe(format!("PRAGMA application_id = {}", schema.application));
-    let fail = |error| StoreError::of(schema.what, path, error);
-    sqlx::query(application)
-        .execute(&mut *connection)
-        .await
-        .map_err(fail)?;
-    let done = migrator.run_direct(None, connection, false).await;
-    done.map_err(|error| match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => fail(error),
-        other => fail(sqlx::Error::Migrate(Box::new(other))),
-    })
-}
-
-/// Begins a transaction that will write: two that have only read would both wait for the other one to end.
-pub(crate) async fn begin(connection: &mut Connection) -> sqlx::Result<Transaction<'_, Sqlite>> {
-    connection.begin_with("BEGIN IMMEDIATE").await
 }

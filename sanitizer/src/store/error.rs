@@ -1,36 +1,36 @@
 //! Why a database cannot be used, and what to do about it.
 
-use std::path::{Path, PathBuf};
-
 use crate::{kernel::KernelError, report::DatabaseFileError};
 
-/// See the module.
+/// See the module. Places are files, or addresses of servers.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file is none that a store may be.
     #[error("cannot use the database: {0}")]
     File(#[from] DatabaseFileError),
     /// What the database says.
-    #[error("cannot use the {what} {path}: {said}; {}", .kind.mend())]
+    #[error("cannot use the {what} {place}: {said}; {mend}")]
     Database {
         /// What it is called.
         what: &'static str,
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: String,
         /// Which kind of failure it is.
         kind: Kind,
-        /// SQLite's words.
+        /// The engine's words.
         said: String,
+        /// What to do.
+        mend: &'static str,
     },
     /// It was written by a newer gwp-race.
     #[error(
-        "the {what} {path} is of version {version}, and this gwp-race knows up to {known}; use the gwp-race that has written it, or another file"
+        "the {what} {place} is of version {version}, and this gwp-race knows up to {known}; use the gwp-race that has written it, or another one"
     )]
     Newer {
         /// What it is called.
         what: &'static str,
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: String,
         /// Its version.
         version: i64,
         /// The newest one that is known.
@@ -38,19 +38,29 @@ pub enum StoreError {
     },
     /// It is something else's.
     #[error(
-        "{path} is a database, but not of gwp-race, or has triggers or views that are not; name another file"
+        "{place} is a database, but not of gwp-race, or has triggers or views that are not; name another one"
     )]
     Foreign {
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: String,
+    },
+    /// There is nothing in it.
+    #[error(
+        "there is no {what} in {place}, which is empty; a run with --store makes it, name that one"
+    )]
+    Absent {
+        /// What is wanted.
+        what: &'static str,
+        /// Where.
+        place: String,
     },
     /// A record in it is not one that was written.
     #[error(
-        "the store {path} has a record that is none ({said}); it was changed by another program: take a copy of before that, or begin a new one"
+        "the store {place} has a record that is none ({said}); it was changed by another program: take a copy of before that, or begin a new one"
     )]
     Record {
-        /// The file.
-        path: PathBuf,
+        /// Where it is.
+        place: String,
         /// What is wrong.
         said: String,
     },
@@ -62,11 +72,17 @@ pub enum StoreError {
     Rights(#[from] KernelError),
 }
 
-/// Kinds of failures of SQLite, by its result codes (<https://www.sqlite.org/rescode.html>).
+/// Kinds of failures, of whatever engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Somebody else has locked it.
     Locked,
+    /// The server cannot be reached, or does not answer.
+    Away,
+    /// The server does not let the user in.
+    Refused,
+    /// The server has no such database.
+    Missing,
     /// There is no room.
     Full,
     /// It is no database, or not a whole one.
@@ -75,75 +91,4 @@ pub enum Kind {
     ReadOnly,
     /// Anything else.
     Other,
-}
-
-impl Kind {
-    /// The primary result code is the lowest byte of what SQLite returns.
-    const fn of(code: i32) -> Self {
-        match code & 0xff {
-            // SQLITE_BUSY, SQLITE_LOCKED
-            5 | 6 => Self::Locked,
-            // SQLITE_FULL
-            13 => Self::Full,
-            // SQLITE_CORRUPT, SQLITE_NOTADB
-            11 | 26 => Self::Damaged,
-            // SQLITE_READONLY
-            8 => Self::ReadOnly,
-            _ => Self::Other,
-        }
-    }
-
-    const fn mend(self) -> &'static str {
-        match self {
-            Self::Locked => {
-                "another process has locked it (`fuser FILE` tells which): end that one, or try again later"
-            }
-            Self::Full => "make room there, or name a file on another disk",
-            Self::Damaged => {
-                "it is none, or a damaged one: take a copy of before, or move it away and begin a new one"
-            }
-            Self::ReadOnly => {
-                "gwp-race must be able to write to the file and to its folder, also to read it: copy it to a folder of your own"
-            }
-            Self::Other => "see that the file and its folder can be read and written",
-        }
-    }
-}
-
-impl StoreError {
-    /// Whether somebody else has locked it.
-    pub(super) const fn is_locked(&self) -> bool {
-        matches!(
-            self,
-            Self::Database {
-                kind: Kind::Locked,
-                ..
-            }
-        )
-    }
-
-    /// What SQLite says of a file that is called so.
-    pub(crate) fn of(what: &'static str, path: &Path, error: sqlx::Error) -> Self {
-        let (kind, said) = match error.as_database_error() {
-            Some(error) => {
-                let code = error.code().and_then(|code| code.parse().ok());
-                (
-                    Kind::of(code.unwrap_or_default()),
-                    error.message().to_owned(),
-                )
-            }
-            None => match &error {
-                sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } => {
-                    (Kind::Damaged, error.to_string())
-                }
-                _ => (Kind::Other, error.to_string()),
-            },
-        };
-        Self::Database {
-            what,
-            path: path.to_owned(),
-            kind,
-            said,
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Races that are kept from one run to the next: what was caught in which build, how often, and what people have said of it.
 //!
 //! [`Store::open`] opens a database, [`Store::write`] puts a [`Batch`] into it, [`Store::races`] reads what is there. The schema stands in
-//! `sanitizer/migrations`; whatever is particular to SQLite is in `connect.rs` and `error.rs`, and the other statements are such that PostgreSQL takes them, too.
+//! `sanitizer/migrations`. It is a file of SQLite, or a database of a PostgreSQL server: whatever is particular to one of these is in `engine`, and all other statements are such that both take them.
 //!
 //! Calls wait until they are done. SQLite works in a thread of its own, which `sqlx` starts: that thread has the caller's rights over
 //! files alone (`kernel/rights.rs`). SQLite remembers which files a process has open by the numbers of descriptors: threads that have descriptors of their own
@@ -11,6 +11,7 @@ mod address;
 mod alias;
 mod batch;
 pub(crate) mod connect;
+mod engine;
 mod error;
 mod known;
 mod log;
@@ -21,36 +22,34 @@ mod prune;
 mod races;
 mod receive;
 mod renew;
+mod roll_up;
+mod schema;
 mod state;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod text;
 mod time;
 mod triage;
 mod verdict;
 mod write;
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::report::IDENTITY_VERSION;
 
 pub use address::Address;
 pub use alias::{Done, Merge, Speaker};
 pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
-use connect::{Connection, Kept, Schema};
+use connect::{Connection, Database, Schema};
 
-pub use connect::Access;
 pub use error::StoreError;
 pub use log::Entry;
 pub use name::Named;
 pub use prune::Pruned;
 pub use races::{Build, SeenIn, StoredRace};
 pub use receive::{Lost, Received, Sender, Stamp};
+pub use schema::Access;
 pub use state::State;
 pub use time::{begin_of, day, day_of, hour, millis, millis_of, rfc3339};
 pub use triage::{Said, Saying};
@@ -88,34 +87,17 @@ const SCHEMA: Schema = Schema {
 
 /// A database of races.
 pub struct Store {
-    path: PathBuf,
-    connection: Kept,
-    /// How long somebody who has locked it is waited for.
-    patience: Duration,
-    /// Device and inode of the file that is open.
-    file: Option<(u64, u64)>,
-}
-
-/// Device and inode of the file of a name.
-fn file_of(path: &Path) -> Option<(u64, u64)> {
-    let about = fs::symlink_metadata(path).ok()?;
-    Some((about.dev(), about.ino()))
+    database: Database,
 }
 
 impl Store {
     /// Opens a store, and makes of one by an older gwp-race one of this version.
     ///
     /// # Errors
-    /// Says what is wrong with the file.
+    /// Says what is wrong with the file or the server.
     pub fn open(address: &Address, access: Access) -> Result<Self, StoreError> {
-        let patience = connect::PATIENCE;
-        let (path, connection) = connect::open(address.path(), access, patience, &SCHEMA)?;
-        let mut store = Self {
-            file: file_of(&path),
-            path,
-            connection: Kept::new(connection),
-            patience,
-        };
+        let database = Database::open(address, access, &SCHEMA)?;
+        let mut store = Self { database };
         let version = store.with(async |connection| {
             renew::renew(connection).await?;
             renew::named_by(connection).await
@@ -124,7 +106,7 @@ impl Store {
         if version > known {
             return Err(StoreError::Newer {
                 what: SCHEMA.what,
-                path: store.path.clone(),
+                place: store.database.place(),
                 version,
                 known,
             });
@@ -134,20 +116,12 @@ impl Store {
 
     /// Whoever has locked the store is waited for as long from now on.
     pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
-        // It is told when the file is opened.
-        self.connection.close();
+        self.database.set_patience(patience);
     }
 
-    /// Closes a file that was moved away or deleted, in which nobody would find what is written: the next call makes a new one.
-    fn leave_moved(&mut self) {
-        if self.connection.is_open() && file_of(&self.path) != self.file {
-            tracing::warn!(
-                "the store {} was moved away or deleted; what is found from now on is kept in a new one",
-                self.path.display()
-            );
-            self.set_patience(self.patience);
-        }
+    /// A server that takes longer for one call from now on counts as one that is away: for whoever must not wait for it.
+    pub const fn set_limit(&mut self, limit: Duration) {
+        self.database.set_limit(limit);
     }
 
     /// Carries something out.
@@ -155,18 +129,6 @@ impl Store {
         &mut self,
         work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let Self {
-            path,
-            connection,
-            patience,
-            file,
-            ..
-        } = self;
-        let open = || {
-            let connection = connect::open(path, Access::Create, *patience, &SCHEMA)?.1;
-            *file = file_of(path);
-            Ok(connection)
-        };
-        connection.with(open, work, |error| StoreError::of(SCHEMA.what, path, error))
+        self.database.with(work)
     }
 }

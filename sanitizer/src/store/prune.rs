@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{
     Store,
     alias::Aliases,
-    connect::{Connection, begin},
+    connect::{Connection, begin, shrink},
     error::StoreError,
 };
 
@@ -23,7 +23,7 @@ pub struct Pruned {
 
 impl Store {
     /// Forgets those of these races that were not caught since `before`, with all that count as them, and builds without any that were not watched since then (milliseconds since 1970). What was said of an issue is forgotten with
-    /// its last race. The file gets smaller.
+    /// its last race. A file gets smaller.
     ///
     /// # Errors
     /// The store cannot be written to; nothing is forgotten then, unless it was only that there is no room for the copy by which the file gets smaller.
@@ -65,8 +65,8 @@ impl Store {
             }
             forget_names(&mut all, &aliases).await?;
             let builds = sqlx::query(
-                "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT build FROM sighting)
-                 AND id NOT IN (SELECT build FROM evidence)",
+                "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT DISTINCT build FROM sighting)
+                 AND id NOT IN (SELECT DISTINCT build FROM evidence)",
             )
             .bind(before)
             .execute(&mut *all)
@@ -84,7 +84,7 @@ impl Store {
                 builds: builds.rows_affected(),
             })
         })?;
-        self.with(async |connection| sqlx::query("VACUUM").execute(connection).await)?;
+        self.with(async |connection| shrink(connection).await)?;
         Ok(pruned)
     }
 }

@@ -1,10 +1,6 @@
 //! The races of the store, with what is known of each. Those that were merged are one here.
 
-use std::{
-    cmp::Reverse,
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::{cmp::Reverse, collections::HashMap, path::PathBuf};
 
 use super::{
     Store,
@@ -201,15 +197,16 @@ impl Store {
         records.sort_by(|(caught, digest, ..), (other, other_digest, ..)| {
             (Reverse(caught), digest).cmp(&(Reverse(other), other_digest))
         });
-        let races = records.iter().map(|(.., record)| read(record, &self.path));
+        let place = self.database.place();
+        let races = records.iter().map(|(.., record)| read(record, &place));
         races.collect()
     }
 }
 
 /// Reads a record back.
-pub(super) fn read(record: &str, path: &Path) -> Result<Race, StoreError> {
+pub(super) fn read(record: &str, place: &str) -> Result<Race, StoreError> {
     let wrong = |said: String| StoreError::Record {
-        path: path.to_owned(),
+        place: place.to_owned(),
         said,
     };
     let name = PathBuf::from("record");

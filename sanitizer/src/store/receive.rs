@@ -89,7 +89,7 @@ impl Store {
         batch: &Batch,
         now: i64,
     ) -> Result<Received, StoreError> {
-        self.leave_moved();
+        self.database.leave_moved();
         self.with(async |connection| {
             let mut all = begin(connection).await?;
             enroll(&mut all, stamp.sender, now).await?;
@@ -178,11 +178,7 @@ async fn enroll(connection: &mut Connection, sender: &str, now: i64) -> sqlx::Re
 }
 
 /// A message of this number has come; whether none had before.
-async fn take_number(
-    connection: &mut Connection,
-    sender: &str,
-    number: i64,
-) -> sqlx::Result<bool> {
+async fn take_number(connection: &mut Connection, sender: &str, number: i64) -> sqlx::Result<bool> {
     let highest: i64 = sqlx::query_scalar("SELECT highest FROM sender WHERE id = $1")
         .bind(sender)
         .fetch_one(&mut *connection)

@@ -8,8 +8,9 @@ use super::{
     connect::{Connection, begin},
     log::{Entry, entries},
     summary,
+    text::digest_of,
     triage::{self, Said},
-    write::{digest_of, put_names},
+    write::put_names,
 };
 use crate::report::{IDENTITY_VERSION, Race, SCHEMA, identity, race_record};
 

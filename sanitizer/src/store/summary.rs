@@ -4,6 +4,7 @@
 use super::{
     batch::Counted,
     connect::Connection,
+    text::key,
     time::{day_of, hour},
 };
 
@@ -21,7 +22,7 @@ pub(super) async fn add(
         "UPDATE race SET
              first_caught = CASE WHEN $2 < first_caught THEN $2 ELSE first_caught END,
              last_caught = CASE WHEN $2 > last_caught THEN $2 ELSE last_caught END,
-             times = CASE WHEN times + $3 > $4 THEN $4 ELSE times + $3 END
+             times = CASE WHEN times > $4 - $3 THEN $4 ELSE times + $3 END
          WHERE id = $1",
     )
     .bind(race)
@@ -30,15 +31,16 @@ pub(super) async fn add(
     .bind(MOST_SUM)
     .execute(&mut *connection)
     .await?;
+    let (build, host) = (key(&counted.build), key(&counted.place.host));
     let hour = hour(counted.last);
     sqlx::query(
         "INSERT INTO race_day (race, day, build, times) VALUES ($1, $2, $3, $4)
          ON CONFLICT (race, day, build) DO UPDATE SET
-             times = CASE WHEN race_day.times + excluded.times > $5 THEN $5 ELSE race_day.times + excluded.times END",
+             times = CASE WHEN race_day.times > $5 - excluded.times THEN $5 ELSE race_day.times + excluded.times END",
     )
     .bind(race)
     .bind(day_of(hour))
-    .bind(&counted.build)
+    .bind(&build)
     .bind(times)
     .bind(MOST_SUM)
     .execute(&mut *connection)
@@ -47,26 +49,25 @@ pub(super) async fn add(
         "UPDATE race_build SET
              first_hour = CASE WHEN $3 < first_hour THEN $3 ELSE first_hour END,
              last_hour = CASE WHEN $3 > last_hour THEN $3 ELSE last_hour END,
-             times = CASE WHEN times + $4 > $5 THEN $5 ELSE times + $4 END
+             times = CASE WHEN times > $5 - $4 THEN $5 ELSE times + $4 END
          WHERE race = $1 AND build = $2",
         "INSERT INTO race_build (race, build, first_hour, last_hour, times) VALUES ($1, $2, $3, $3, $4)",
         "UPDATE race SET builds = builds + 1 WHERE id = $1",
     ];
-    add_to(connection, in_build, race, &counted.build, (hour, times)).await?;
-    if counted.place.host.is_empty() {
+    add_to(connection, in_build, race, &build, (hour, times)).await?;
+    if host.is_empty() {
         return Ok(());
     }
     let on_host = [
         "UPDATE race_host SET
              first_hour = CASE WHEN $3 < first_hour THEN $3 ELSE first_hour END,
              last_hour = CASE WHEN $3 > last_hour THEN $3 ELSE last_hour END,
-             times = CASE WHEN times + $4 > $5 THEN $5 ELSE times + $4 END
+             times = CASE WHEN times > $5 - $4 THEN $5 ELSE times + $4 END
          WHERE race = $1 AND host = $2",
         "INSERT INTO race_host (race, host, first_hour, last_hour, times) VALUES ($1, $2, $3, $3, $4)",
         "UPDATE race SET hosts = hosts + 1 WHERE id = $1",
     ];
-    let host = &counted.place.host;
-    add_to(connection, on_host, race, host, (hour, times)).await
+    add_to(connection, on_host, race, &host, (hour, times)).await
 }
 
 /// Adds to the row of a race and a name, or makes it, and counts the race's rows. Nobody else makes the same one meanwhile: the race's own row was changed by this transaction.

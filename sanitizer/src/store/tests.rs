@@ -1,13 +1,37 @@
-//! Tests of the store on real files.
+//! Tests of the store on real files, and on a real server.
+
+/// Has tests that are about no engine run with PostgreSQL as well.
+macro_rules! also_with_postgres {
+    ($($test:ident),+ $(,)?) => {
+        mod with_postgres {
+            $(
+                #[test]
+                fn $test() {
+                    crate::store::tests::with_postgres(super::$test);
+                }
+            )+
+        }
+    };
+}
 
 mod alias;
 mod known;
+mod many;
 mod page;
+mod postgres;
 mod renew;
 mod robust;
+mod roll_up;
+mod server;
 mod triage;
 
-use std::{fs, path::PathBuf, time::Duration};
+also_with_postgres!(
+    what_is_put_in_comes_back,
+    names_are_abbreviated,
+    old_races_are_forgotten,
+);
+
+use std::{cell::Cell, fs, path::PathBuf, time::Duration};
 
 use futures_executor::block_on;
 use sqlx::{ConnectOptions as _, Connection as _, sqlite::SqliteConnectOptions};
@@ -42,9 +66,36 @@ const UNDO: [&str; 20] = [
     "DELETE FROM _sqlx_migrations WHERE version = 6",
 ];
 
-/// A folder, and the name of a store in it.
+thread_local! {
+    static IS_WANTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has a test that is about no engine run with PostgreSQL.
+fn with_postgres(test: fn()) {
+    struct Back;
+    impl Drop for Back {
+        fn drop(&mut self) {
+            IS_WANTED.set(false);
+        }
+    }
+    let _back = Back;
+    IS_WANTED.set(true);
+    test();
+}
+
+/// A database of its own for a test that is to run with PostgreSQL.
+fn wanted_database() -> Option<Address> {
+    IS_WANTED
+        .get()
+        .then(|| server::Server::shared().database().parse().unwrap())
+}
+
+/// A folder, and the name of a store in it; or that of one of PostgreSQL, where the test is to run with it.
 fn scratch() -> (TempDir, Address) {
     let folder = tempfile::tempdir().unwrap();
+    if let Some(address) = wanted_database() {
+        return (folder, address);
+    }
     let path = folder.path().join("races.db");
     let address = format!("sqlite:{}", path.display()).parse().unwrap();
     (folder, address)
@@ -239,7 +290,7 @@ fn old_races_are_forgotten() {
 #[test]
 fn files_that_are_no_stores() {
     let (folder, address) = scratch();
-    let path = address.path().to_owned();
+    let path = address.path().unwrap().to_owned();
     let refused = |address: &Address| {
         let error = Store::open(address, Access::Create).err();
         error.unwrap().to_string()
@@ -291,46 +342,6 @@ fn files_that_are_no_stores() {
     let name = PathBuf::from(folder.path());
     let folder: Address = format!("sqlite:{}", name.display()).parse().unwrap();
     assert!(refused(&folder).contains("name a file"));
-}
-
-/// Check that a store which somebody else has locked is told as such, takes what comes after that, and can be read meanwhile.
-#[test]
-fn locked_stores_are_waited_for() {
-    let (_folder, address) = scratch();
-    let mut store = Store::open(&address, Access::Create).unwrap();
-    store.write(&caught(&[&race("hits", "aa11", 0)])).unwrap();
-    store.set_patience(Duration::from_millis(20));
-    let options = SqliteConnectOptions::new().filename(address.path());
-    let mut other = block_on(options.connect()).unwrap();
-    block_on(sqlx::query("BEGIN IMMEDIATE").execute(&mut other)).unwrap();
-    let batch = caught(&[&race("total", "aa11", 1)]);
-    for _ in 0..2 {
-        let error = store.write(&batch).unwrap_err().to_string();
-        assert!(error.contains("another process has locked it"), "{error}");
-        assert_eq!(store.races(0).unwrap().len(), 1);
-    }
-    block_on(sqlx::query("ROLLBACK").execute(&mut other)).unwrap();
-    assert_eq!(store.write(&batch).unwrap(), 1);
-    assert_eq!(store.races(0).unwrap().len(), 2);
-}
-
-/// Check that two who make the same store at once both succeed.
-#[test]
-fn made_by_two_at_once() {
-    let (_folder, address) = scratch();
-    std::thread::scope(|scope| {
-        for number in 0..4 {
-            let address = &address;
-            scope.spawn(move || {
-                let mut store = Store::open(address, Access::Create).unwrap();
-                store
-                    .write(&caught(&[&race("hits", "aa11", number)]))
-                    .unwrap();
-            });
-        }
-    });
-    let mut store = Store::open(&address, Access::Existing).unwrap();
-    assert_eq!(store.races(0).unwrap()[0].times, 4);
 }
 
 /// Check that a store which has no room any more says so, keeps what it has, and takes no half of what is written.

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const HOUR: i64 = 3_600_000;
+pub(super) const HOURS_OF_DAY: i64 = 24;
 /// What is later than this has no date of four digits.
 const LATEST: i64 = 253_402_300_799_000;
 
@@ -48,7 +49,7 @@ pub const fn hour(millis: i64) -> i64 {
 /// The day of an hour, counted from 1970.
 #[must_use]
 pub const fn day_of(hour: i64) -> i64 {
-    hour.div_euclid(24)
+    hour.div_euclid(HOURS_OF_DAY)
 }
 
 /// When an hour began, milliseconds since 1970.

@@ -1,7 +1,5 @@
 //! Putting races into the store.
 
-use sha2::{Digest as _, Sha256};
-
 use super::{
     Store,
     alias::Aliases,
@@ -9,6 +7,7 @@ use super::{
     connect::{Connection, begin},
     error::StoreError,
     summary,
+    text::{digest_of, key, text},
     time::{hour, millis_of},
 };
 use crate::report::{Race, functions_of, race_record, summary_places, variable_of};
@@ -24,7 +23,7 @@ impl Store {
     /// # Errors
     /// The store cannot be written to, and has nothing of it.
     pub fn write(&mut self, batch: &Batch) -> Result<usize, StoreError> {
-        self.leave_moved();
+        self.database.leave_moved();
         self.with(async |connection| {
             let mut all = begin(connection).await?;
             let written = put_all(&mut all, batch).await?;
@@ -44,10 +43,7 @@ pub(super) struct Written {
 }
 
 /// Writes a batch.
-pub(super) async fn put_all(
-    connection: &mut Connection,
-    batch: &Batch,
-) -> sqlx::Result<Written> {
+pub(super) async fn put_all(connection: &mut Connection, batch: &Batch) -> sqlx::Result<Written> {
     let mut written = Written::default();
     for caught in &batch.caught {
         written.records += usize::from(put(connection, caught).await?);
@@ -70,12 +66,6 @@ fn record(caught: &Caught) -> sqlx::Result<String> {
     race_record(&race).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-/// What a record is called.
-pub(super) fn digest_of(record: &str) -> String {
-    let digest = Sha256::digest(record);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The race of a record, its issue and the pair of its instructions are there from now on, if they were not; it was caught at a time.
 pub(super) async fn put_names(
     connection: &mut Connection,
@@ -85,7 +75,7 @@ pub(super) async fn put_names(
     let names = &race.identity;
     sqlx::query("INSERT INTO issue (id, functions) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING")
         .bind(&names.issue)
-        .bind(functions_of(race))
+        .bind(text(&functions_of(race)))
         .execute(&mut *connection)
         .await?;
     let (variable, places) = (variable_of(race), summary_places(race));
@@ -95,10 +85,10 @@ pub(super) async fn put_names(
     )
     .bind(&names.race)
     .bind(&names.issue)
-    .bind(&variable)
-    .bind(&places)
+    .bind(text(&variable))
+    .bind(text(&places))
     .bind(at)
-    .bind(format!("{} {variable} {places}", functions_of(race)))
+    .bind(text(&format!("{} {variable} {places}", functions_of(race))))
     .execute(&mut *connection)
     .await?;
     if made.rows_affected() > 0 {
@@ -157,7 +147,7 @@ async fn put(connection: &mut Connection, caught: &Caught) -> sqlx::Result<bool>
         "SELECT count(*) FROM evidence WHERE race = $1 AND build = $2 AND record <> ''",
     )
     .bind(&names.race)
-    .bind(&build)
+    .bind(key(&build))
     .fetch_one(&mut *connection)
     .await?;
     // Of the others the digest alone: written again, they are to count for nothing, too.
@@ -167,7 +157,7 @@ async fn put(connection: &mut Connection, caught: &Caught) -> sqlx::Result<bool>
     )
     .bind(&digest)
     .bind(&names.race)
-    .bind(&build)
+    .bind(key(&build))
     .bind(at)
     .bind(record)
     .execute(connection)
@@ -183,8 +173,8 @@ async fn see(connection: &mut Connection, seen: &Seen) -> sqlx::Result<()> {
              first_seen = CASE WHEN excluded.first_seen < build.first_seen THEN excluded.first_seen ELSE build.first_seen END,
              last_seen = CASE WHEN excluded.last_seen > build.last_seen THEN excluded.last_seen ELSE build.last_seen END",
     )
-    .bind(&seen.build)
-    .bind(&seen.exe)
+    .bind(key(&seen.build))
+    .bind(text(&seen.exe))
     .bind(seen.at)
     .execute(connection)
     .await?;
@@ -211,21 +201,21 @@ async fn count(connection: &mut Connection, counted: &Counted) -> sqlx::Result<b
     sqlx::query(
         "INSERT INTO build (id, exe, first_seen, last_seen) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING",
     )
-    .bind(&counted.build)
-    .bind(&counted.exe)
+    .bind(key(&counted.build))
+    .bind(text(&counted.exe))
     .bind(counted.last)
     .execute(&mut *connection)
     .await?;
     sqlx::query(
         "INSERT INTO sighting (race, build, host, cgroup, container, hour, times) VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (race, build, host, cgroup, container, hour) DO UPDATE SET
-             times = CASE WHEN sighting.times + excluded.times > $8 THEN $8 ELSE sighting.times + excluded.times END",
+             times = CASE WHEN sighting.times > $8 - excluded.times THEN $8 ELSE sighting.times + excluded.times END",
     )
     .bind(&counted.race)
-    .bind(&counted.build)
-    .bind(&counted.place.host)
-    .bind(&counted.place.cgroup)
-    .bind(&counted.place.container)
+    .bind(key(&counted.build))
+    .bind(key(&counted.place.host))
+    .bind(key(&counted.place.cgroup))
+    .bind(key(&counted.place.container))
     .bind(hour(counted.last))
     .bind(times)
     .bind(MOST_TIMES)

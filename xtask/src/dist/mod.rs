@@ -26,8 +26,8 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 /// tenth smaller still, but takes 28 % more. And relocations are packed (`DT_RELR`), of which a program that can be loaded anywhere has
 /// thousands.
 const RUSTFLAGS: &str = "-C llvm-args=-inline-threshold=60 -C link-arg=-Wl,-z,pack-relative-relocs";
-/// What the program may have at most, bytes.
-const MOST: u64 = 10_000_000;
+/// What the program may have at most, bytes. The client for PostgreSQL, which speaks its protocol without libpq, has made it larger than 10 MB.
+const MOST: u64 = 12_000_000;
 
 #[derive(clap::Args)]
 pub struct Options {

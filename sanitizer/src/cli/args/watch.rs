@@ -148,13 +148,13 @@ pub struct WatchArgs {
     pub suppressions: Option<PathBuf>,
     /// Races of this JSON file or store are known.
     ///
-    /// An earlier run with --format json has written the file, or earlier runs with --store the store (sqlite:PATH): only other races count for --error-exitcode,
+    /// An earlier run with --format json has written the file, or earlier runs with --store the store (sqlite:PATH, postgres://USER@HOST/DATABASE): only other races count for --error-exitcode,
     /// --halt-on-race and --max-races.
     #[arg(help_heading = REPORTS, long, value_name = "FILE", value_parser = KnownRaces::parse)]
     pub baseline: Option<KnownRaces>,
-    /// Keep races in this store: sqlite:PATH.
+    /// Keep races in this store (sqlite:PATH).
     ///
-    /// Each race is kept in a file that further runs add to, and that `gwp-race races` lists. Races of which somebody has said there that they are acknowledged or
+    /// Each race is kept in a file, or in a database of a PostgreSQL server (postgres://USER@HOST/DATABASE; a password comes from ~/.pgpass or $PGPASSWORD), that further runs add to, and that `gwp-race races` lists. Races of which somebody has said there that they are acknowledged or
     /// benign are known.
     #[arg(help_heading = REPORTS, long, value_name = "STORE")]
     pub store: Option<Address>,

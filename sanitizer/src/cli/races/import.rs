@@ -14,9 +14,9 @@ use crate::store::{Access, Address, Batch, Caught, Seen, Store, Whereabouts, is_
   gwp-race races import --store sqlite:races.db races.json
   gwp-race races import --store sqlite:races.db --host web1 web1.json")]
 pub struct ImportArgs {
-    /// The store: sqlite:PATH
+    /// The store: sqlite:PATH, or postgres://USER@HOST/DATABASE
     ///
-    /// It is made if it is not there.
+    /// It is made if it is not there; a database of a server must be there.
     #[arg(long, value_name = "STORE")]
     pub store: Address,
 

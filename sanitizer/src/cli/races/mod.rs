@@ -65,7 +65,7 @@ pub enum RacesCommand {
 /// The store that all commands are about.
 #[derive(Clone, Debug, clap::Args)]
 pub struct StoreArgs {
-    /// The store: sqlite:PATH
+    /// The store: sqlite:PATH, or postgres://USER@HOST/DATABASE
     ///
     /// The store to which `run` and `attach` with the same option have written, or that `races import` has made.
     #[arg(long, value_name = "STORE")]

@@ -53,6 +53,7 @@ pub fn run(args: &PruneArgs) -> anyhow::Result<ExitCode> {
         });
     }
     let ids: Vec<String> = races.into_iter().map(|race| race.id).collect();
+    store.roll_up(now)?;
     let pruned = store.forget(&ids, before)?;
     tell(&format!(
         "{} races and {} builds are forgotten",

@@ -1,8 +1,10 @@
 //! What `--store` keeps of a run. A race is written when it is found, so that a gwp-race which is killed loses none but the one in hand; how often each was
-//! caught is written now and then. What the store does not take is kept, and tried again with the next one.
+//! caught is written now and then. What the store does not take is kept, and tried again before the next one: nobody knows whether a server that did not answer has it, so it comes again as it was, under
+//! the same number, and is written once.
 
 use std::{
     collections::HashMap,
+    mem,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -13,7 +15,8 @@ use super::sightings::Sightings;
 use crate::cli::args::WatchArgs;
 use crate::report::{Race, WatchedProgram, build_name};
 use crate::store::{
-    Access, Batch, Caught, Counted, Seen, Store, StoreError, Whereabouts, millis, millis_of,
+    Access, Batch, Caught, Counted, Lost, Seen, Stamp, Store, StoreError, Whereabouts, millis,
+    millis_of,
 };
 use crate::tracee::container::{group, groups, in_groups, lasting};
 
@@ -23,6 +26,8 @@ const PERIOD: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The same after it has failed: reports wait meanwhile.
 const LESS_PATIENCE: Duration = Duration::from_millis(100);
+/// How long a server may take for a batch, after which it counts as one that is away.
+const LIMIT: Duration = Duration::from_secs(20);
 /// Races that are kept for a store which takes none, at most; each is some 10 kB.
 const MOST_KEPT: usize = 256;
 
@@ -39,7 +44,13 @@ struct Told {
 pub(super) struct Stored {
     pub(super) store: Store,
     host: String,
+    /// What is new since what was given to the store last.
     batch: Batch,
+    /// What was given to it and not acknowledged, and its number.
+    given: Option<Batch>,
+    sequence: u64,
+    /// By which the store knows this session.
+    sender: String,
     /// By fingerprints.
     told: HashMap<String, Told>,
     written: Instant,
@@ -56,6 +67,7 @@ impl Stored {
             return Ok(None);
         };
         let mut store = Store::open(address, Access::Create)?;
+        store.set_limit(LIMIT);
         // One that has no room, or is locked, is told before the program begins.
         store.write(&Batch::default())?;
         let host = gethostname().unwrap_or_default();
@@ -63,6 +75,9 @@ impl Stored {
             store,
             host: host.to_string_lossy().into_owned(),
             batch: Batch::default(),
+            given: None,
+            sequence: 1,
+            sender: format!("{:032x}", fastrand::u128(..)),
             told: HashMap::new(),
             written: Instant::now(),
             fails: false,
@@ -71,7 +86,8 @@ impl Stored {
     }
 
     fn is_full(&self) -> bool {
-        self.batch.caught.len() >= MOST_KEPT
+        let given = self.given.as_ref().map_or(0, |batch| batch.caught.len());
+        given + self.batch.caught.len() >= MOST_KEPT
     }
 
     fn add(&mut self, race: &Race) {
@@ -132,11 +148,28 @@ impl Stored {
 
     fn write(&mut self) -> Result<(), StoreError> {
         self.written = Instant::now();
-        if self.batch.is_empty() {
-            return Ok(());
+        self.give()?;
+        if !self.batch.is_empty() {
+            self.given = Some(mem::take(&mut self.batch));
+            self.give()?;
         }
-        self.store.write(&self.batch)?;
-        self.batch = Batch::default();
+        Ok(())
+    }
+
+    /// Gives the store what it has not acknowledged.
+    fn give(&mut self) -> Result<(), StoreError> {
+        let Some(batch) = &self.given else {
+            return Ok(());
+        };
+        let stamp = Stamp {
+            sender: &self.sender,
+            sequence: self.sequence,
+            lost: Lost::default(),
+        };
+        self.store
+            .receive(&stamp, batch, millis(SystemTime::now()))?;
+        self.given = None;
+        self.sequence += 1;
         Ok(())
     }
 }

@@ -117,7 +117,7 @@ impl Store {
             return Ok(None);
         };
         if let Some((evidence, record)) = record {
-            details.record = Some((evidence, read(&record, &self.path)?));
+            details.record = Some((evidence, read(&record, &self.database.place())?));
         }
         Ok(Some(details))
     }

@@ -6,6 +6,7 @@ use crate::store::{
     connect::Connection,
     error::StoreError,
     state::State,
+    text::key,
     time::{day_of, hour},
 };
 
@@ -163,7 +164,7 @@ fn statement(filter: &Filter, from: Option<&Mark>, most: usize, now: i64) -> Sel
     if let Some(host) = &filter.host {
         select.text(
             " AND race.id IN (SELECT race FROM race_host WHERE host = ?)",
-            host,
+            &key(host),
         );
     }
     if let Some(issue) = &filter.issue {

@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, FromRow};
 
-use crate::store::connect::Connection;
+use crate::store::{connect::Connection, text::text};
 
 type Engine = <Connection as sqlx::Connection>::Database;
 type EngineRow = <Engine as sqlx::Database>::Row;
@@ -59,7 +59,7 @@ impl Select {
 
     /// Adds `sql`, and in it the number of a parameter for each `?`, all of which stand for this text.
     pub(super) fn text(&mut self, sql: &'static str, value: &str) {
-        self.values.push(Value::Text(value.to_owned()));
+        self.values.push(Value::Text(text(value)));
         self.numbered(sql);
     }
 

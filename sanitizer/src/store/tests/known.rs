@@ -2,6 +2,8 @@
 
 use super::*;
 
+also_with_postgres!(the_last_word_counts, builds_that_cannot_be_told);
+
 /// Check what is to be thought of races by what was said of them and their issues, and which of them a run knows.
 #[test]
 fn the_last_word_counts() {

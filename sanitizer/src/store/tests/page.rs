@@ -8,6 +8,13 @@ use crate::store::{
     summary,
 };
 
+also_with_postgres!(
+    lists_are_as_without_summaries,
+    details_add_up,
+    builds_are_compared,
+    summaries_are_made_of_sightings,
+);
+
 const BUILDS: [&str; 3] = ["aa11", "bb22", "exe:/opt/bin/plain"];
 const HOSTS: [&str; 3] = ["web1", "web2", ""];
 
@@ -58,7 +65,7 @@ fn busy_store(are_merged: bool) -> (TempDir, Address, Store) {
             });
         }
         store.write(&batch).unwrap();
-        if step % 5 == 0 {
+        if step % 2 == 0 {
             let words = [
                 Verdict::New,
                 Verdict::Acknowledged,
@@ -73,7 +80,7 @@ fn busy_store(are_merged: bool) -> (TempDir, Address, Store) {
             } else {
                 &race.identity.race
             };
-            let expires = (step % 3 == 0).then_some(start() + random.i64(0..30 * DAY));
+            let expires = (step % 5 == 0).then_some(start() + random.i64(0..30 * DAY));
             let saying = saying(name, words[random.usize(0..words.len())], expires);
             let said = start() + random.i64(0..20 * DAY);
             store.triage(&saying, said).unwrap();
@@ -284,7 +291,7 @@ fn builds_are_compared() {
 /// Check that summaries are the same whether they were kept with each sighting, made by the migration of a store that had none, or made anew; and that they go with their race.
 #[test]
 fn summaries_are_made_of_sightings() {
-    let (folder, address, mut store) = busy_store(false);
+    let (_folder, address, mut store) = busy_store(false);
     let now = start() + 21 * DAY;
     let snapshot = |store: &mut Store| {
         let races = whole(store, &Filter::default(), now);
@@ -295,7 +302,7 @@ fn summaries_are_made_of_sightings() {
         let details: Vec<String> = details.collect();
         (races, details)
     };
-    let (_folder, _address, mut merged) = busy_store(true);
+    let (_other, _address, mut merged) = busy_store(true);
     let kept = snapshot(&mut merged);
     for race in &kept.0 {
         let renewed = merged.with(async |connection| summary::renew(connection, &race.id).await);
@@ -304,9 +311,11 @@ fn summaries_are_made_of_sightings() {
     assert_eq!(snapshot(&mut merged), kept);
     let kept = snapshot(&mut store);
     drop(store);
+    let mut file = Database::open(&address, Access::Existing, &SCHEMA).unwrap();
     for sql in UNDO {
-        execute(&folder, sql);
+        execute(&mut file, sql);
     }
+    drop(file);
     let mut store = Store::open(&address, Access::Existing).unwrap();
     assert_eq!(snapshot(&mut store), kept);
     let filter = Filter {

@@ -6,87 +6,71 @@ use crate::report::race_record;
 const OLD_RACE: &str = "r2:00000000000000000000000000000001";
 const OLD_ISSUE: &str = "i2:00000000000000000000000000000002";
 
-/// Makes of a new store one as the second version has it.
-const WITHOUT_GROUPS: [&str; 8] = [
-    "CREATE TABLE before (race TEXT NOT NULL REFERENCES race (id), build TEXT NOT NULL REFERENCES build (id), host TEXT NOT NULL,
-         container TEXT NOT NULL, hour BIGINT NOT NULL, times BIGINT NOT NULL, PRIMARY KEY (race, build, host, container, hour))",
-    "INSERT INTO before SELECT race, build, host, container, hour, times FROM sighting",
-    "DROP TABLE sighting",
-    "ALTER TABLE before RENAME TO sighting",
-    "DROP TABLE alias",
-    "DROP TABLE gap",
-    "DROP TABLE sender",
-    "DELETE FROM _sqlx_migrations WHERE version >= 3",
-];
+/// A store as the first version has it.
+const FIRST: Schema = Schema {
+    migrations: SCHEMA.migrations.split_at(1).0,
+    ..SCHEMA
+};
 
-/// Has a statement executed by SQLite alone.
-pub(super) fn execute(folder: &TempDir, sql: &'static str) {
-    let path = folder.path().join("races.db");
-    block_on(async {
-        let options = SqliteConnectOptions::new().filename(path);
-        let mut file = options.connect().await.unwrap();
-        sqlx::query(sql).execute(&mut file).await.unwrap();
-        file.close().await.unwrap();
-    });
+also_with_postgres!(
+    races_are_named_anew,
+    unreadable_races_stay,
+    what_was_said_stays_with_unreadable_races,
+    races_of_a_newer_rule,
+    stores_without_control_groups,
+);
+
+/// Has a statement executed by the engine alone.
+pub(super) fn execute(database: &mut Database, sql: &str) {
+    let sql = sqlx::AssertSqlSafe(sql.to_owned());
+    let done = database.with(async |connection| sqlx::query(sql).execute(connection).await);
+    done.unwrap();
 }
 
-/// What a store of the old rule holds of these races, which it takes for one; the digests are none that records have.
-fn make_old(folder: &TempDir, races: &[Race]) {
-    let path = folder.path().join("races.db");
-    for sql in UNDO.into_iter().chain(WITHOUT_GROUPS) {
-        execute(folder, sql);
+/// Makes a store of the old rule, which takes these races for one; the digests are none that records have.
+fn make_old(address: &Address, races: &[Race]) -> Database {
+    let mut file = Database::open(address, Access::Create, &FIRST).unwrap();
+    for sql in [
+        format!("INSERT INTO issue VALUES ('{OLD_ISSUE}', 'f / g')"),
+        format!("INSERT INTO race VALUES ('{OLD_RACE}', '{OLD_ISSUE}', 'v', 'p', 5, 7)"),
+        format!("INSERT INTO pair VALUES ('p2:00', '{OLD_RACE}')"),
+        "INSERT INTO build VALUES ('aa11', '/a', 1, 2)".to_owned(),
+        format!("INSERT INTO sighting VALUES ('{OLD_RACE}', 'aa11', 'web1', '', 0, 30)"),
+        format!("INSERT INTO evidence VALUES ('many', '{OLD_RACE}', 'aa11', 1, '')"),
+        format!("INSERT INTO triage VALUES (1, '{OLD_ISSUE}', 'fixed', '', '', NULL, 'me', 1)"),
+        format!("INSERT INTO triage VALUES (2, '{OLD_RACE}', 'benign', 'why', '', NULL, 'me', 2)"),
+        "INSERT INTO triage VALUES (3, 'i2:gone', 'new', '', '', NULL, 'me', 3)".to_owned(),
+    ] {
+        execute(&mut file, &sql);
     }
-    block_on(async {
-        let options = SqliteConnectOptions::new().filename(path);
-        let mut file = options.connect().await.unwrap();
-        for sql in [
-            "DROP TABLE naming".to_owned(),
-            "DELETE FROM _sqlx_migrations WHERE version = 2".to_owned(),
-            format!("INSERT INTO issue VALUES ('{OLD_ISSUE}', 'f / g')"),
-            format!("INSERT INTO race VALUES ('{OLD_RACE}', '{OLD_ISSUE}', 'v', 'p', 5, 7)"),
-            format!("INSERT INTO pair VALUES ('p2:00', '{OLD_RACE}')"),
-            "INSERT INTO build VALUES ('aa11', '/a', 1, 2)".to_owned(),
-            format!("INSERT INTO sighting VALUES ('{OLD_RACE}', 'aa11', 'web1', '', 0, 30)"),
-            format!("INSERT INTO evidence VALUES ('many', '{OLD_RACE}', 'aa11', 1, '')"),
-            format!("INSERT INTO triage VALUES (1, '{OLD_ISSUE}', 'fixed', '', '', NULL, 'me', 1)"),
-            format!(
-                "INSERT INTO triage VALUES (2, '{OLD_RACE}', 'benign', 'why', '', NULL, 'me', 2)"
-            ),
-            "INSERT INTO triage VALUES (3, 'i2:gone', 'new', '', '', NULL, 'me', 3)".to_owned(),
-        ] {
-            sqlx::query(sqlx::AssertSqlSafe(sql))
-                .execute(&mut file)
-                .await
-                .unwrap();
-        }
-        for (number, race) in races.iter().enumerate() {
-            let mut race = race.clone();
-            race.identity.race = OLD_RACE.to_owned();
-            race.identity.issue = OLD_ISSUE.to_owned();
+    for (number, race) in races.iter().enumerate() {
+        let mut race = race.clone();
+        race.identity.race = OLD_RACE.to_owned();
+        race.identity.issue = OLD_ISSUE.to_owned();
+        let put = async |connection: &mut Connection| {
             sqlx::query("INSERT INTO evidence VALUES ($1, $2, 'aa11', $3, $4)")
                 .bind(number.to_string())
                 .bind(OLD_RACE)
                 .bind(i64::try_from(number).unwrap())
                 .bind(race_record(&race).unwrap())
-                .execute(&mut file)
+                .execute(connection)
                 .await
-                .unwrap();
-        }
-        file.close().await.unwrap();
-    });
+        };
+        file.with(put).unwrap();
+    }
+    file
 }
 
 /// Check that races of another rule get today's names when a store is opened, with all that was counted and said, and that what was said of one holds for both that it has become.
 #[test]
 fn races_are_named_anew() {
-    let (folder, address) = scratch();
-    drop(Store::open(&address, Access::Create).unwrap());
+    let (_folder, address) = scratch();
     let first = race("hits", "aa11", 0);
     let mut second = race("hits", "aa11", 1);
     second.accesses[0].stack[0].file = Some("/src/other.c".to_owned());
     second.identity = identity(&second);
     assert_ne!(first.identity.issue, second.identity.issue);
-    make_old(&folder, &[first.clone(), second.clone()]);
+    drop(make_old(&address, &[first.clone(), second.clone()]));
 
     // The second time nothing is left to do.
     for _ in 0..2 {
@@ -118,7 +102,7 @@ fn races_are_named_anew() {
 /// Check that what was merged under names of another rule is merged under today's.
 #[test]
 fn merged_races_are_named_anew() {
-    let (folder, address) = scratch();
+    let (_folder, address) = scratch();
     let mut store = Store::open(&address, Access::Create).unwrap();
     let [first, second] = ["hits", "total"].map(|variable| race(variable, "aa11", 0));
     let ids = [&first, &second].map(|race| &*race.identity.race);
@@ -132,17 +116,20 @@ fn merged_races_are_named_anew() {
     let log = store.log(None).unwrap();
     drop(store);
     // As if the names had been others until now.
-    execute(
-        &folder,
-        "PRAGMA foreign_keys = OFF;
-         UPDATE race SET id = 'r2' || substr(id, 3);
-         UPDATE sighting SET race = 'r2' || substr(race, 3);
-         UPDATE pair SET race = 'r2' || substr(race, 3);
-         UPDATE evidence SET race = 'r2' || substr(race, 3);
-         UPDATE triage SET name = 'r2' || substr(name, 3);
-         UPDATE alias SET name = 'r2' || substr(name, 3), target = 'r2' || substr(target, 3);
-         UPDATE naming SET version = 2;",
-    );
+    let mut file = Database::open(&address, Access::Existing, &SCHEMA).unwrap();
+    for sql in [
+        "PRAGMA foreign_keys = OFF",
+        "UPDATE race SET id = 'r2' || substr(id, 3)",
+        "UPDATE sighting SET race = 'r2' || substr(race, 3)",
+        "UPDATE pair SET race = 'r2' || substr(race, 3)",
+        "UPDATE evidence SET race = 'r2' || substr(race, 3)",
+        "UPDATE triage SET name = 'r2' || substr(name, 3)",
+        "UPDATE alias SET name = 'r2' || substr(name, 3), target = 'r2' || substr(target, 3)",
+        "UPDATE naming SET version = 2",
+    ] {
+        execute(&mut file, sql);
+    }
+    drop(file);
     let mut store = Store::open(&address, Access::Existing).unwrap();
     assert_eq!(store.log(None).unwrap(), log);
     let races = store.races(start()).unwrap();
@@ -159,9 +146,8 @@ fn merged_races_are_named_anew() {
 /// Check that a race whose records cannot be read stays as it is.
 #[test]
 fn unreadable_races_stay() {
-    let (folder, address) = scratch();
-    drop(Store::open(&address, Access::Create).unwrap());
-    make_old(&folder, &[]);
+    let (_folder, address) = scratch();
+    drop(make_old(&address, &[]));
     for _ in 0..2 {
         let mut store = Store::open(&address, Access::Existing).unwrap();
         let races = store.races(start()).unwrap();
@@ -174,14 +160,14 @@ fn unreadable_races_stay() {
 /// Check that what was said of an issue still holds for a race of it that has kept its name, as its records cannot be read.
 #[test]
 fn what_was_said_stays_with_unreadable_races() {
-    let (folder, address) = scratch();
-    drop(Store::open(&address, Access::Create).unwrap());
+    let (_folder, address) = scratch();
     let first = race("hits", "aa11", 0);
-    make_old(&folder, std::slice::from_ref(&first));
+    let mut old = make_old(&address, std::slice::from_ref(&first));
     execute(
-        &folder,
+        &mut old,
         "INSERT INTO race VALUES ('r2:03', 'i2:00000000000000000000000000000002', 'v', 'p', 5, 7)",
     );
+    drop(old);
     let mut store = Store::open(&address, Access::Existing).unwrap();
     for issue in [OLD_ISSUE, &first.identity.issue] {
         assert_eq!(store.said(&[issue]).unwrap().len(), 1, "{issue}");
@@ -191,9 +177,10 @@ fn what_was_said_stays_with_unreadable_races() {
 /// Check that a store whose races are named by a rule that is not known is refused, and left as it is.
 #[test]
 fn races_of_a_newer_rule() {
-    let (folder, address) = scratch();
-    drop(Store::open(&address, Access::Create).unwrap());
-    execute(&folder, "UPDATE naming SET version = 9999");
+    let (_folder, address) = scratch();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    execute(&mut store.database, "UPDATE naming SET version = 9999");
+    drop(store);
     let error = Store::open(&address, Access::Existing).err().unwrap();
     assert!(
         matches!(error, StoreError::Newer { version: 9999, .. }),
@@ -204,14 +191,9 @@ fn races_of_a_newer_rule() {
 /// Check that a store in which no control groups were kept has all that it had, and keeps them from then on.
 #[test]
 fn stores_without_control_groups() {
-    let (folder, address) = scratch();
-    let mut store = Store::open(&address, Access::Create).unwrap();
+    let (_folder, address) = scratch();
     let first = race("hits", "aa11", 0);
-    store.write(&caught(&[&first])).unwrap();
-    drop(store);
-    for sql in UNDO.into_iter().chain(WITHOUT_GROUPS) {
-        execute(&folder, sql);
-    }
+    drop(make_old(&address, std::slice::from_ref(&first)));
     let mut store = Store::open(&address, Access::Existing).unwrap();
     let place = Whereabouts {
         cgroup: "/app.slice".to_owned(),
@@ -233,5 +215,5 @@ fn stores_without_control_groups() {
     let races = store.races(start()).unwrap();
     let seen = races[0].seen.iter().map(|seen| (&seen.place, seen.times));
     let before = Whereabouts::on("web1");
-    assert_eq!(seen.collect::<Vec<_>>(), [(&before, 1), (&place, 2)]);
+    assert_eq!(seen.collect::<Vec<_>>(), [(&before, 30), (&place, 2)]);
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 
+also_with_postgres!(records_count_once, names_of_any_kind);
+
 /// Check that a record counts once, also where only its digest is kept; and that a race which was caught again, or a build that was forgotten, stops nothing.
 #[test]
 fn records_count_once() {
@@ -60,9 +62,36 @@ fn moved_stores_are_made_anew() {
     let (_folder, address) = scratch();
     let mut store = Store::open(&address, Access::Create).unwrap();
     store.write(&caught(&[&race("hits", "aa11", 0)])).unwrap();
-    fs::rename(address.path(), address.path().with_extension("old")).unwrap();
+    let path = address.path().unwrap();
+    fs::rename(path, path.with_extension("old")).unwrap();
     store.write(&caught(&[&race("total", "aa11", 1)])).unwrap();
     drop(store);
     let mut store = Store::open(&address, Access::Existing).unwrap();
     assert_eq!(store.races(0).unwrap()[0].variable, "total");
+}
+
+/// Check that names which programs give themselves are taken whatever is in them, and however long they are.
+#[test]
+fn names_of_any_kind() {
+    let (_folder, mut store) = store();
+    let mut odd = race("hi\0ts", "aa11", 0);
+    odd.build_id = None;
+    odd.exe = format!("/tmp/{}\0", "ü".repeat(2000));
+    odd.accesses[0].stack[0].function = Some("f\0".repeat(3000));
+    odd.identity = identity(&odd);
+    let mut batch = caught(&[&odd]);
+    let long = ["host", "cgroup", "container"].map(|name| format!("{name}\0").repeat(400));
+    let [host, cgroup, container] = long;
+    batch.caught[0].place = Whereabouts {
+        host,
+        cgroup,
+        container,
+    };
+    assert_eq!(store.write(&batch).unwrap(), 1);
+    assert_eq!(store.write(&batch).unwrap(), 0);
+    let stored = store.races(0).unwrap().swap_remove(0);
+    assert_eq!((stored.seen.len(), stored.times), (1, 1));
+    let build = &stored.seen[0].build;
+    let records = store.evidence(&stored.id, Some(&build.id)).unwrap();
+    assert_eq!(records, [odd]);
 }

@@ -1,11 +1,20 @@
 //! `[learn]`: where what is learned of programs is kept, and for how long.
 
-use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use super::{Places, places::absolute, table::Table, within};
+use super::{
+    Places,
+    places::{STORE, absolute},
+    table::Table,
+    within,
+};
 use crate::{ledger::HALF_LIFE, store::Address};
 
-/// The name of the ledger, which is in the store's folder unless the file says otherwise.
+/// The name of the ledger, which is in the store's folder unless the file says otherwise; in the folder where a store usually is where that is a server's.
 const LEDGER: &str = "ledger.db";
 /// What stands for no ledger.
 const NONE: &str = "none";
@@ -31,8 +40,9 @@ impl Default for Learn {
 impl Learn {
     /// As it is with this store where the file says nothing: who moves the one moves the other, into a folder that he may write to.
     fn beside(store: &Address) -> Self {
+        let beside = store.path().unwrap_or(Path::new(STORE));
         Self {
-            ledger: Some(store.path().with_file_name(LEDGER)),
+            ledger: Some(beside.with_file_name(LEDGER)),
             half_life: HALF_LIFE,
         }
     }

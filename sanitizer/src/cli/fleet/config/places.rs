@@ -6,7 +6,7 @@ use super::table::Table;
 use crate::store::Address;
 
 /// Where races are kept, unless the file says otherwise.
-const STORE: &str = "/var/lib/gwp-race/races.db";
+pub(super) const STORE: &str = "/var/lib/gwp-race/races.db";
 /// The same for where the daemon is asked.
 const SOCKET: &str = "/run/gwp-race/fleet.sock";
 /// The same for the file that pauses it.
@@ -42,7 +42,9 @@ impl Places {
         if let Some(mut table) = file.table("export") {
             let store = table.text("store", |text| {
                 let address: Address = text.parse()?;
-                absolute(&address.path().to_string_lossy())?;
+                if let Some(path) = address.path() {
+                    absolute(&path.to_string_lossy())?;
+                }
                 Ok(address)
             });
             places.store = store.unwrap_or(places.store);

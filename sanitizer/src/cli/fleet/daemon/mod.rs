@@ -147,12 +147,14 @@ pub async fn run(args: &FleetArgs) -> anyhow::Result<ExitCode> {
 impl Daemon {
     fn new(config: Config, args: &FleetArgs) -> anyhow::Result<Self> {
         let settings = config.settings;
-        make_folder(config.places.store.path()).with_context(|| {
-            format!(
-                "cannot make the folder of {}; name another store in [export]",
-                config.places.store
-            )
-        })?;
+        if let Some(store) = config.places.store.path() {
+            make_folder(store).with_context(|| {
+                format!(
+                    "cannot make the folder of {}; name another store in [export]",
+                    config.places.store
+                )
+            })?;
+        }
         let learn = &config.learn;
         if let Some(ledger) = &learn.ledger {
             make_folder(ledger).with_context(|| {

@@ -1,0 +1,164 @@
+//! What is particular to an engine: how a database is found and opened, whose it is, how to write alone, and what failures mean. All other statements are the same for each.
+
+mod postgres;
+mod sqlite;
+
+use std::time::Duration;
+
+use sqlx::{Database as _, any::AnyConnectOptions};
+
+use super::{
+    address::Address,
+    error::{Kind, StoreError},
+    schema::{Access, Connection, Found, Schema},
+};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+impl Engine {
+    pub(super) const fn of(address: &Address) -> Self {
+        match address {
+            Address::File(_) => Self::Sqlite,
+            Address::Server(_) => Self::Postgres,
+        }
+    }
+
+    /// That of a connection.
+    pub(super) fn behind(connection: &Connection) -> Self {
+        if connection.backend_name() == sqlx::Postgres::NAME {
+            Self::Postgres
+        } else {
+            Self::Sqlite
+        }
+    }
+
+    /// Whether it is at the other end of a socket, which may fall silent; the other one works in a thread of its own.
+    pub(super) const fn is_server(self) -> bool {
+        matches!(self, Self::Postgres)
+    }
+
+    /// The time in which a connection is made or is not, where one that is locked is waited for as long as `patience`.
+    pub(super) fn connects_within(self, patience: Duration) -> Option<Duration> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => Some(patience.max(postgres::CONNECTS)),
+        }
+    }
+
+    /// What is to be said to it at the beginning of each connection.
+    pub(super) fn settings(self, patience: Duration) -> String {
+        match self {
+            Self::Sqlite => sqlite::settings(patience),
+            Self::Postgres => postgres::settings(patience),
+        }
+    }
+
+    /// Begins a transaction beside which nobody else writes.
+    pub(super) const fn begin(self) -> &'static str {
+        match self {
+            Self::Sqlite => sqlite::BEGIN,
+            Self::Postgres => postgres::BEGIN,
+        }
+    }
+
+    /// Gives room back after much was deleted, where it does not do so by itself.
+    pub(super) const fn shrink(self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite => Some("VACUUM"),
+            Self::Postgres => None,
+        }
+    }
+
+    /// What a database holds.
+    pub(super) async fn look(
+        self,
+        connection: &mut Connection,
+        schema: &Schema,
+    ) -> sqlx::Result<Found> {
+        match self {
+            Self::Sqlite => sqlite::look(connection, schema).await,
+            Self::Postgres => postgres::look(connection, schema).await,
+        }
+    }
+
+    /// Prepares an empty database, before the transaction in which it gets its tables.
+    pub(super) async fn prepare(
+        self,
+        connection: &mut Connection,
+        patience: Duration,
+    ) -> sqlx::Result<()> {
+        match self {
+            Self::Sqlite => sqlite::write_ahead(connection, patience).await,
+            Self::Postgres => Ok(()),
+        }
+    }
+
+    /// Makes it one of ours, for [`Engine::look`].
+    pub(super) async fn mark(
+        self,
+        connection: &mut Connection,
+        schema: &Schema,
+    ) -> sqlx::Result<()> {
+        match self {
+            Self::Sqlite => sqlite::mark(connection, schema).await,
+            Self::Postgres => postgres::mark(connection, schema).await,
+        }
+    }
+
+    fn kind(self, error: &sqlx::Error) -> Kind {
+        if let Some(code) = error.as_database_error().and_then(|error| error.code()) {
+            return match self {
+                Self::Sqlite => sqlite::kind(&code),
+                Self::Postgres => postgres::kind(&code),
+            };
+        }
+        match error {
+            sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } => Kind::Damaged,
+            sqlx::Error::Io(_) if self.is_server() => Kind::Away,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// The real address of a database, which is made where it is to be and can be.
+pub(super) fn find(address: &Address, access: Access) -> Result<Address, StoreError> {
+    match address {
+        Address::File(path) => sqlite::find(path, access).map(Address::File),
+        Address::Server(_) => Ok(address.clone()),
+    }
+}
+
+/// How it is connected to.
+pub(super) fn options(address: &Address) -> sqlx::Result<AnyConnectOptions> {
+    sqlx::any::install_default_drivers();
+    match address {
+        Address::File(path) => sqlite::options(path),
+        Address::Server(url) => postgres::options(url),
+    }
+}
+
+impl StoreError {
+    /// What the engine says of a database.
+    pub(crate) fn of(what: &'static str, address: &Address, error: &sqlx::Error) -> Self {
+        let engine = Engine::of(address);
+        let kind = engine.kind(error);
+        Self::Database {
+            what,
+            place: address.place(),
+            kind,
+            said: match error.as_database_error() {
+                Some(error) => error.message().to_owned(),
+                None => error.to_string(),
+            },
+            mend: match engine {
+                Engine::Sqlite => sqlite::mend(kind),
+                Engine::Postgres => postgres::mend(kind),
+            },
+        }
+    }
+}
