@@ -18,7 +18,10 @@ use gwp_race::{
     page::{Desk, Names, router},
     store::{Access, Address, Store, hour, millis},
 };
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, SqliteConnection,
+    sqlite::SqliteConnectOptions,
+};
 use tower::ServiceExt as _;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -80,17 +83,35 @@ fn pages_of(races: i64) -> Vec<(&'static str, String)> {
         ("list, benign ones", "/?state=benign".to_owned()),
         ("list, fixed ones", "/?state=fixed".to_owned()),
         ("list, regressed ones", "/?state=regressed".to_owned()),
-        ("list by text, which few have", "/?text=function_123_".to_owned()),
+        (
+            "list by text, which few have",
+            "/?text=function_123_".to_owned(),
+        ),
         ("list by text, which all have", "/?text=function".to_owned()),
         ("list by text, which none has", "/?text=nothing".to_owned()),
-        ("list by a build with many races", "/?build=00000000b0".to_owned()),
-        ("list by a build with few", "/?build=00000000b190".to_owned()),
+        (
+            "list by a build with many races",
+            "/?build=00000000b0".to_owned(),
+        ),
+        (
+            "list by a build with few",
+            "/?build=00000000b190".to_owned(),
+        ),
         ("list by host", "/?host=host17".to_owned()),
-        ("list by text, build, host and state", "/?text=function&build=00000000b0&host=host17&state=new".to_owned()),
+        (
+            "list by text, build, host and state",
+            "/?text=function&build=00000000b0&host=host17&state=new".to_owned(),
+        ),
         ("race that was caught most", format!("/race/{}", race(0))),
-        ("race that was caught rarely", format!("/race/{}", race(races - 1))),
+        (
+            "race that was caught rarely",
+            format!("/race/{}", race(races - 1)),
+        ),
         ("builds", "/diff".to_owned()),
-        ("two builds with many races", "/diff?a=00000000b0&b=00000000b1".to_owned()),
+        (
+            "two builds with many races",
+            "/diff?a=00000000b0&b=00000000b1".to_owned(),
+        ),
     ]
 }
 

@@ -49,10 +49,7 @@ fn ask(address: &str, request: &str, headers: &[&str]) -> Answer {
 fn pages_of_a_store() {
     let scratch = tempfile::tempdir().unwrap();
     let store = format!("sqlite:{}/races.db", scratch.path().display());
-    let program = compile::program(
-        &Program::new("races/write_write.c"),
-        Configuration::USUAL,
-    );
+    let program = compile::program(&Program::new("races/write_write.c"), Configuration::USUAL);
     let program = program.unwrap();
     let listed = || {
         let mut list = Command::new(gwp_race());
@@ -87,8 +84,15 @@ fn pages_of_a_store() {
 
     let list = get("/");
     assert_eq!(list.status, 200, "{said}: {}", list.body);
-    assert!(list.head.contains("content-security-policy: default-src 'none'"));
-    assert!(list.body.contains(&format!("href=\"/race/{name}\"")), "{}", list.body);
+    assert!(
+        list.head
+            .contains("content-security-policy: default-src 'none'")
+    );
+    assert!(
+        list.body.contains(&format!("href=\"/race/{name}\"")),
+        "{}",
+        list.body
+    );
     assert!(list.body.contains("write_write.c:"), "{}", list.body);
     let page = get(&format!("/race/{name}"));
     assert_eq!(page.status, 200);
@@ -134,7 +138,9 @@ fn pages_for_nobody_else() {
     let races = scratch.path().join("races.json");
     std::fs::write(&races, "").unwrap();
     let mut import = Command::new(gwp_race());
-    import.args(["races", "import", "--store", &store]).arg(&races);
+    import
+        .args(["races", "import", "--store", &store])
+        .arg(&races);
     assert!(import.output().unwrap().status.success());
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let said = serve(&["--ui", &taken.local_addr().unwrap().to_string()]);

@@ -75,7 +75,10 @@ fn kinds(compared: &Compared) -> Vec<Kind> {
         title: format!("{} {words}", count(found.all, "race", "races")),
         note,
         races: found.races.iter().map(RaceRow::new).collect(),
-        more: found.all.saturating_sub_unsigned(found.races.len() as u64).max(0),
+        more: found
+            .all
+            .saturating_sub_unsigned(found.races.len() as u64)
+            .max(0),
     };
     vec![
         kind(
@@ -90,6 +93,11 @@ fn kinds(compared: &Compared) -> Vec<Kind> {
             "Caught in the first build, and not in the second. A race that is gone need not be mended: how long each build was watched, and doing what, decides as much.",
             &compared.gone,
         ),
-        kind("both", "in both builds", "Caught in both builds.", &compared.both),
+        kind(
+            "both",
+            "in both builds",
+            "Caught in both builds.",
+            &compared.both,
+        ),
     ]
 }

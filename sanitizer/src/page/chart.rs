@@ -33,7 +33,9 @@ impl Chart {
         let bars = days.iter().enumerate().map(|(index, &times)| {
             // What was caught at all is seen.
             let height = i128::from(times.max(0)) * i128::from(HEIGHT) / i128::from(most);
-            let height = i64::try_from(height).unwrap_or(HEIGHT).max(if times > 0 { 2 } else { 1 });
+            let height = i64::try_from(height)
+                .unwrap_or(HEIGHT)
+                .max(if times > 0 { 2 } else { 1 });
             Bar {
                 x: index * STEP,
                 y: HEIGHT - height,

@@ -5,11 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::Semaphore,
-    task::spawn_blocking,
-    time::timeout,
-};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use super::outcome::Failure;
 use crate::store::{Access, Address, Store, StoreError};

@@ -50,7 +50,10 @@ fn fields(query: Option<&str>, known: &[&str]) -> Result<Fields, Failure> {
             )));
         }
         if !value.is_empty() {
-            fields.entry(name.into_owned()).or_default().push(value.into_owned());
+            fields
+                .entry(name.into_owned())
+                .or_default()
+                .push(value.into_owned());
         }
     }
     Ok(fields)
@@ -148,10 +151,7 @@ impl Builds {
 }
 
 /// The address of a page with what is asked of it.
-pub(super) fn address<'a>(
-    path: &str,
-    fields: impl Iterator<Item = (&'a str, &'a str)>,
-) -> String {
+pub(super) fn address<'a>(path: &str, fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     let query = query.extend_pairs(fields).finish();
     if query.is_empty() {
@@ -204,7 +204,10 @@ mod tests {
         assert_eq!(List::default().address(), "/");
         assert_eq!(List::of(None).unwrap(), List::default());
         assert_eq!(List::of(Some("text=&build=&")).unwrap(), List::default());
-        assert_eq!(of_race("r3:0a/..?#\"", None), "/race/r3:0a%2F%2E%2E%3F%23%22");
+        assert_eq!(
+            of_race("r3:0a/..?#\"", None),
+            "/race/r3:0a%2F%2E%2E%3F%23%22"
+        );
         assert_eq!(of_race("r3:0a", Some("00ff")), "/race/r3:0a?record=00ff");
     }
 
@@ -219,7 +222,10 @@ mod tests {
             ("from=12", "first page"),
         ] {
             let error = List::of(Some(query)).unwrap_err();
-            assert!(matches!(&error, Failure::Query(text) if text.contains(told)), "{error:?}");
+            assert!(
+                matches!(&error, Failure::Query(text) if text.contains(told)),
+                "{error:?}"
+            );
         }
         let long = format!("text={}", "a".repeat(LONGEST + 1));
         assert!(List::of(Some(&long)).is_err());

@@ -6,7 +6,11 @@ use super::{
 };
 use crate::{
     report::clean::clean,
-    store::{Build, begin_of, day, page::{Filter, Row}, rfc3339},
+    store::{
+        Build, begin_of, day,
+        page::{Filter, Row},
+        rfc3339,
+    },
 };
 
 /// A time: the date, and all of it.

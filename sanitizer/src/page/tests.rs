@@ -15,7 +15,9 @@ use crate::{
     report::{
         Race,
         clean::{clean, is_unseen},
-        html_testing::{HOSTILE, all, assert_escapes, assert_sound, body, called, parsed, shape, text},
+        html_testing::{
+            HOSTILE, all, assert_escapes, assert_sound, body, called, parsed, shape, text,
+        },
         identity, sample,
     },
     store::{
@@ -133,7 +135,12 @@ fn page(pages: &Router, path: &str, status: StatusCode) -> (Html, String) {
         assert_eq!(all(&document, &format!("label[for={name}]")).len(), 1);
     }
     for picture in all(&document, "svg[role=img]") {
-        assert!(picture.attr("aria-label").or(picture.attr("aria-labelledby")).is_some());
+        assert!(
+            picture
+                .attr("aria-label")
+                .or(picture.attr("aria-labelledby"))
+                .is_some()
+        );
     }
     (document, answer.text)
 }
@@ -176,7 +183,10 @@ fn pages_tell_what_the_store_has() {
         assert!(body(&list).contains("Show all"));
     }
     let list = good(&pages, "/?state=acknowledged");
-    assert_eq!(all(&list, "input[checked]")[0].attr("value"), Some("acknowledged"));
+    assert_eq!(
+        all(&list, "input[checked]")[0].attr("value"),
+        Some("acknowledged")
+    );
 
     let address = &links(&list, ".races tbody")[0];
     assert!(address.contains(&races[0].identity.race), "{address}");
@@ -257,7 +267,10 @@ fn long_lists_are_in_parts() {
         counts.push(found.len());
         seen.extend(found);
         let further = all(&list, "a[rel=next]");
-        next = further.first().and_then(|link| link.attr("href")).map(str::to_owned);
+        next = further
+            .first()
+            .and_then(|link| link.attr("href"))
+            .map(str::to_owned);
         assert_eq!(body(&list).contains("To the beginning"), counts.len() > 1);
     }
     assert_eq!(counts, [50, 50, 20]);
@@ -284,7 +297,10 @@ fn names_are_text() {
             query::address("/diff", builds.into_iter()),
             query::address("/", [("host", name)].into_iter()),
             // Nothing has this.
-            query::address("/", [("text", &*format!("{name} zz")), ("issue", name)].into_iter()),
+            query::address(
+                "/",
+                [("text", &*format!("{name} zz")), ("issue", name)].into_iter(),
+            ),
         ];
         let mut shapes = Vec::new();
         for path in paths {
@@ -349,9 +365,16 @@ fn answers_have_a_policy() {
         ("GET", "/diff?a=aa11&b=ffff", Some("localhost"), 400),
     ] {
         let answer = ask(&pages, method, path, host);
-        assert_eq!(answer.status.as_u16(), status, "{method} {path}: {}", answer.text);
+        assert_eq!(
+            answer.status.as_u16(),
+            status,
+            "{method} {path}: {}",
+            answer.text
+        );
         let header = |name: &str| answer.headers.get(name).unwrap().to_str().unwrap();
-        assert!(header("content-security-policy").starts_with("default-src 'none'; style-src 'self'; "));
+        assert!(
+            header("content-security-policy").starts_with("default-src 'none'; style-src 'self'; ")
+        );
         assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("cache-control"), "no-store");
         assert_eq!(answer.text.is_empty(), method == "HEAD");

@@ -237,10 +237,7 @@ impl Store {
 }
 
 /// Adds what somebody has done.
-pub(super) async fn take_down(
-    connection: &mut Connection,
-    merge: &Merge,
-) -> sqlx::Result<()> {
+pub(super) async fn take_down(connection: &mut Connection, merge: &Merge) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO alias (number, name, done, target, reason, who, said) VALUES ($1, $2, $3, $4, $5, $6, $7)",
     )

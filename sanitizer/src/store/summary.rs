@@ -179,7 +179,10 @@ pub(super) async fn say(connection: &mut Connection, name: &str) -> sqlx::Result
         "UPDATE race SET triage = (SELECT coalesce(max(triage.number), 0) FROM triage WHERE triage.name IN (race.id, race.issue_as)) WHERE id = $1",
         "UPDATE race SET triage = (SELECT coalesce(max(triage.number), 0) FROM triage WHERE triage.name IN (race.id, race.issue_as)) WHERE issue_as = $1",
     ] {
-        sqlx::query(sql).bind(name).execute(&mut *connection).await?;
+        sqlx::query(sql)
+            .bind(name)
+            .execute(&mut *connection)
+            .await?;
     }
     Ok(())
 }

@@ -7,8 +7,7 @@ use super::{
     alias::Aliases,
     connect::{Connection, begin},
     error::StoreError,
-    number,
-    summary,
+    number, summary,
     verdict::Verdict,
 };
 

@@ -1,11 +1,8 @@
 //! `gwp-race races serve`.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+mod ui;
+
+use std::{net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::Router;
@@ -22,16 +19,11 @@ use tokio::{
 };
 
 use super::StoreArgs;
-use crate::{
-    cli::{
-        messages::{log_to_stderr, tell},
-        runtime,
-    },
-    page::{Desk, Names, router},
+use crate::cli::{
+    messages::{log_to_stderr, tell},
+    runtime,
 };
-
-/// Where the pages are, if nothing else is said.
-const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7173);
+use ui::UiArgs;
 
 /// Connections at a time; more wait.
 const CONNECTIONS: usize = 128;
@@ -59,36 +51,15 @@ pub struct ServeArgs {
     #[allow(missing_docs)]
     pub store: StoreArgs,
 
-    /// Where pages are served
-    ///
-    /// An address and a port; with port 0 a free one, which is told.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = USUAL)]
-    pub ui: SocketAddr,
-
-    /// Another name of this machine for them
-    ///
-    /// Pages are given to those who ask for an address or for localhost, so that a page elsewhere in the browser cannot read them under a name of its own. Behind a proxy, which passes another name on, name that. Can be given several times.
-    #[arg(long, value_name = "NAME")]
-    pub ui_name: Vec<String>,
-
-    /// Serve them to other machines, too
-    ///
-    /// In plain text, and to everybody who can connect. Rather have a proxy before it that asks who it is, or use `ssh -L`.
-    #[arg(long)]
-    pub ui_insecure: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub ui: UiArgs,
 }
 
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     log_to_stderr(false, 0);
-    anyhow::ensure!(
-        args.ui.ip().is_loopback() || args.ui_insecure,
-        "everybody who can connect to {} could read the store, in plain text; name an address of the machine itself (127.0.0.1:{}) and use `ssh -L` or a proxy that asks who it is, or say --ui-insecure",
-        args.ui,
-        args.ui.port()
-    );
-    let desk = Arc::new(Desk::open(args.store.store.clone())?);
-    let router = router(desk, Names::new(&args.ui_name));
-    runtime()?.block_on(until_told(args.ui, router))?;
+    let router = args.ui.pages(&args.store.store)?;
+    runtime()?.block_on(until_told(args.ui.ui, router))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -98,7 +69,9 @@ async fn until_told(address: SocketAddr, router: Router) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| {
-        format!("cannot listen on {address}; name another port by --ui (`ss -ltnp` tells whose this is)")
+        format!(
+            "cannot listen on {address}; name another port by --ui (`ss -ltnp` tells whose this is)"
+        )
     })?;
     tell(&format!("pages at http://{}/", listener.local_addr()?));
     tokio::select! {

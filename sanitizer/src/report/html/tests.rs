@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::testing::{HOSTILE, all, assert_escapes, assert_sound, body, called, parsed, shape, text};
+use super::testing::{
+    HOSTILE, all, assert_escapes, assert_sound, body, called, parsed, shape, text,
+};
 use super::*;
 use crate::report::clean::clean;
 use crate::report::writer::testing::kept;

@@ -116,7 +116,9 @@ async fn difference(
         ") ORDER BY race.last_caught + 0 DESC, race.id LIMIT ?",
         most,
     );
-    select.push(&format!(") {JOINED} ORDER BY race.last_caught DESC, race.id"));
+    select.push(&format!(
+        ") {JOINED} ORDER BY race.last_caught DESC, race.id"
+    ));
     let rows: Vec<RaceRow> = select.rows(&mut *connection).await?;
     let mut races = Vec::with_capacity(rows.len());
     for row in rows {

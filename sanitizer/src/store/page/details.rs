@@ -111,8 +111,7 @@ impl Store {
         digest: Option<&str>,
         now: i64,
     ) -> Result<Option<Details>, StoreError> {
-        let found =
-            self.with(async |connection| details(connection, race, digest, now).await)?;
+        let found = self.with(async |connection| details(connection, race, digest, now).await)?;
         let Some((mut details, record)) = found else {
             return Ok(None);
         };
@@ -159,10 +158,12 @@ async fn details(
     let days = days(connection, race, now).await?;
     let details = Details {
         merged: merged(connection, race).await?,
-        of_issue: sqlx::query_scalar("SELECT count(*) FROM race WHERE issue_as = $1 AND counts_as = id")
-            .bind(&row.issue)
-            .fetch_one(&mut *connection)
-            .await?,
+        of_issue: sqlx::query_scalar(
+            "SELECT count(*) FROM race WHERE issue_as = $1 AND counts_as = id",
+        )
+        .bind(&row.issue)
+        .fetch_one(&mut *connection)
+        .await?,
         said: triage::last_of(connection, [&row.id, &row.issue], MOST_SAID).await?,
         builds: builds(connection, race, &days, now).await?,
         others: others(connection, race).await?,
@@ -176,13 +177,11 @@ async fn details(
 }
 
 async fn merged(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<String>> {
-    sqlx::query_scalar(
-        "SELECT id FROM race WHERE counts_as = $1 AND id <> $1 ORDER BY id LIMIT $2",
-    )
-    .bind(race)
-    .bind(MOST_MERGED)
-    .fetch_all(connection)
-    .await
+    sqlx::query_scalar("SELECT id FROM race WHERE counts_as = $1 AND id <> $1 ORDER BY id LIMIT $2")
+        .bind(race)
+        .bind(MOST_MERGED)
+        .fetch_all(connection)
+        .await
 }
 
 async fn evidence(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<Evidence>> {
@@ -209,11 +208,7 @@ async fn record(connection: &mut Connection, digest: &str) -> sqlx::Result<Strin
         .await
 }
 
-async fn days(
-    connection: &mut Connection,
-    race: &str,
-    now: i64,
-) -> sqlx::Result<Vec<OnDay>> {
+async fn days(connection: &mut Connection, race: &str, now: i64) -> sqlx::Result<Vec<OnDay>> {
     let rows: Vec<(i64, String, i64)> = sqlx::query_as(
         "SELECT day, build, times FROM race_day WHERE race = $1 AND day > $2 ORDER BY day DESC, build",
     )

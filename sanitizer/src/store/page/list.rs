@@ -200,7 +200,9 @@ fn statement(filter: &Filter, from: Option<&Mark>, most: usize, now: i64) -> Sel
     });
     let most = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
     select.number(" LIMIT ?", most);
-    select.push(&format!(") {JOINED} ORDER BY race.last_caught DESC, race.id"));
+    select.push(&format!(
+        ") {JOINED} ORDER BY race.last_caught DESC, race.id"
+    ));
     select
 }
 

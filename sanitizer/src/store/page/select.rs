@@ -21,7 +21,8 @@ pub(super) const STATE: &str = "CASE
     ELSE 'fixed' END";
 
 /// The races of which `STATE` tells: those that count as themselves. Of all that was said of one or its issue that counts which was said last and is not over, as `Said::weight` has it.
-pub(super) const RACES: &str = "race LEFT JOIN triage AS word ON race.triage > 0 AND word.number = (
+pub(super) const RACES: &str =
+    "race LEFT JOIN triage AS word ON race.triage > 0 AND word.number = (
         SELECT said.number FROM triage AS said WHERE said.name IN (race.id, race.issue_as)
         ORDER BY CASE WHEN said.expires <= $1 THEN 1 ELSE 0 END, said.number DESC LIMIT 1
     ) WHERE race.counts_as = race.id";

@@ -126,7 +126,10 @@ fn lists_are_as_without_summaries() {
         for (row, race) in listed.iter().zip(&races) {
             assert_eq!((&row.id, &row.issue), (&race.id, &race.issue));
             assert_eq!((row.state, row.times), (race.state, race.times), "{race:?}");
-            assert_eq!((row.first_seen, row.last_seen), (race.first_seen, race.last_seen));
+            assert_eq!(
+                (row.first_seen, row.last_seen),
+                (race.first_seen, race.last_seen)
+            );
             let builds: BTreeSet<&str> = race.seen.iter().map(|seen| &*seen.build.id).collect();
             let hosts: BTreeSet<&str> = race.seen.iter().map(|seen| &*seen.place.host).collect();
             let hosts = hosts.iter().filter(|host| !host.is_empty()).count();
@@ -249,7 +252,9 @@ fn other_builds() {
     let mut elsewhere = race("else", "cc33", 0);
     elsewhere.exe = "/opt/bin/other".to_owned();
     let races = [race("hits", "aa11", 0), race("total", "bb22", 1), elsewhere];
-    store.write(&caught(&races.iter().collect::<Vec<_>>())).unwrap();
+    store
+        .write(&caught(&races.iter().collect::<Vec<_>>()))
+        .unwrap();
     let details = store.details(&races[0].identity.race, None, start());
     let details = details.unwrap().unwrap();
     let others: Vec<&str> = details.others.iter().map(|build| &*build.id).collect();
@@ -266,7 +271,11 @@ fn builds_are_compared() {
     let (_folder, _address, mut store) = busy_store(true);
     let now = start() + 21 * DAY;
     let races = store.races(now).unwrap();
-    for pair in [["aa11", "bb22"], ["exe:/opt/bin/plain", "aa11"], ["aa11", "none"]] {
+    for pair in [
+        ["aa11", "bb22"],
+        ["exe:/opt/bin/plain", "aa11"],
+        ["aa11", "none"],
+    ] {
         let compared = store.compared(pair, 1000, now).unwrap();
         let mut expected: BTreeMap<[bool; 2], Vec<&str>> = BTreeMap::new();
         for race in &races {
@@ -297,7 +306,10 @@ fn summaries_are_made_of_sightings() {
         let races = whole(store, &Filter::default(), now);
         let details = races.iter().map(|race| {
             let details = store.details(&race.id, None, now).unwrap().unwrap();
-            format!("{:?} {:?} {:?}", details.builds, details.hosts, details.days)
+            format!(
+                "{:?} {:?} {:?}",
+                details.builds, details.hosts, details.days
+            )
         });
         let details: Vec<String> = details.collect();
         (races, details)
