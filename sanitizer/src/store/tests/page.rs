@@ -99,6 +99,20 @@ fn busy_store(are_merged: bool) -> (TempDir, Address, Store) {
             );
         }
     }
+    // Each state is there.
+    let states = [
+        (Verdict::New, start()),
+        (Verdict::Acknowledged, start()),
+        (Verdict::Confirmed, start()),
+        (Verdict::Benign, start()),
+        (Verdict::Fixed, start() - DAY),
+        (Verdict::Fixed, start() + 30 * DAY),
+    ];
+    let races = store.races(start()).unwrap();
+    assert!(races.len() >= states.len());
+    for (race, (word, said)) in races.iter().zip(states) {
+        store.triage(&saying(&race.id, word, None), said).unwrap();
+    }
     (folder, address, store)
 }
 
