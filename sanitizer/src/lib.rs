@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! cli      run, attach, inspect, doctor, races, fleet: arguments in, exit code out
+//! page     what a store has, as pages for a browser
 //! outbox   what is kept until a collector has taken it, and sending it
 //! delivery  what hosts send to a common store: messages, and the thread that writes them
 //! fleet    many processes of one machine: which are watched, when, and out of whose purse (pure)
@@ -38,6 +39,7 @@ pub mod insn;
 pub mod kernel;
 pub mod ledger;
 pub mod outbox;
+pub mod page;
 pub mod pcmeta;
 pub mod reader;
 pub mod report;

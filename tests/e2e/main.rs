@@ -35,6 +35,7 @@ mod memory;
 mod namespaces;
 mod output;
 mod packaging;
+mod pages;
 mod permissions;
 mod preempted;
 mod probes;

@@ -7,7 +7,7 @@ use super::{
     Store,
     connect::{Connection, begin},
     error::StoreError,
-    number,
+    number, summary,
 };
 
 /// Who says something, and why.
@@ -107,6 +107,12 @@ impl Aliases {
     pub(super) fn others<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let all = self.0.keys().map(String::as_str);
         all.filter(move |other| *other != name && self.counts_as(other) == name)
+    }
+
+    /// Each name that is merged, and the one as which it counts.
+    pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
+        let names = self.0.keys();
+        names.map(|name| (&**name, self.counts_as(name))).collect()
     }
 
     /// All names that are merged, and those into which they are.
@@ -220,6 +226,9 @@ impl Store {
                 said: now,
             };
             take_down(&mut all, &merge).await?;
+            let now_as = Aliases::read(&mut all).await?;
+            let touched = [name, aliases.counts_as(name), now_as.counts_as(name)];
+            summary::regroup(&mut all, &now_as.pairs(), &touched).await?;
             all.commit().await?;
             Ok(Ok(other.to_owned()))
         })?;

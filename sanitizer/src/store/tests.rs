@@ -17,6 +17,7 @@ macro_rules! also_with_postgres {
 mod alias;
 mod known;
 mod many;
+mod page;
 mod postgres;
 mod receive;
 mod renew;

@@ -41,11 +41,19 @@ pub fn day(millis: i64) -> String {
 }
 
 /// The hour, counted from 1970.
-pub(crate) const fn hour(millis: i64) -> i64 {
+#[must_use]
+pub const fn hour(millis: i64) -> i64 {
     millis.div_euclid(HOUR)
 }
 
+/// The day of an hour, counted from 1970.
+#[must_use]
+pub const fn day_of(hour: i64) -> i64 {
+    hour.div_euclid(HOURS_OF_DAY)
+}
+
 /// When an hour began, milliseconds since 1970.
-pub(super) const fn begin_of(hour: i64) -> i64 {
+#[must_use]
+pub const fn begin_of(hour: i64) -> i64 {
     hour.saturating_mul(HOUR)
 }
