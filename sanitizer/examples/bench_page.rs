@@ -5,7 +5,6 @@
 use std::{
     error::Error,
     path::{Path, PathBuf},
-    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -48,7 +47,7 @@ fn main() -> Outcome<()> {
         println!("made in {:.0} s", begin.elapsed().as_secs_f64());
     }
     println!("{} MB", std::fs::metadata(&path)?.len() / 1_000_000);
-    let pages = router(Arc::new(Desk::open(address)?), Door::default());
+    let pages = router(Desk::open(address)?, Door::default(), None);
     for (name, address) in pages_of(races) {
         let (mut times, mut bytes, mut status) = (Vec::new(), 0, 0);
         for _ in 0..RUNS {
