@@ -129,7 +129,11 @@ mod tests {
             &[HOST, TYPE, ("origin", "http://localhost")],
             &[HOST, TYPE, ("origin", "http://localhost:8080")],
             &[HOST, TYPE, ("origin", "https://evil.example")],
-            &[HOST, TYPE, ("origin", "https://evil.example/localhost:7173")],
+            &[
+                HOST,
+                TYPE,
+                ("origin", "https://evil.example/localhost:7173"),
+            ],
             &[HOST, TYPE, ORIGIN, ORIGIN],
             &[HOST, TYPE, ORIGIN, ("sec-fetch-site", "cross-site")],
             &[HOST, TYPE, ORIGIN, ("sec-fetch-site", "same-site")],
@@ -145,7 +149,9 @@ mod tests {
     fn tokens_differ() {
         let keys = [FormKey::new().unwrap(), FormKey::new().unwrap()];
         let users = ["ada", "bob"].map(|name| Who(name.to_owned()));
-        let tokens = keys.iter().flat_map(|key| users.iter().map(|who| key.token(who)));
+        let tokens = keys
+            .iter()
+            .flat_map(|key| users.iter().map(|who| key.token(who)));
         let tokens: std::collections::BTreeSet<String> = tokens.collect();
         assert_eq!(tokens.len(), 4);
         assert_eq!(keys[0].token(&users[0]), keys[0].token(&users[0]));

@@ -79,10 +79,7 @@ pub fn router(desk: Desk, door: Door, key: Option<FormKey>) -> Router {
         .fallback(no_page)
         .method_not_allowed_fallback(no_writing)
         .with_state(Arc::new(pages))
-        .layer(middleware::from_fn_with_state(
-            Arc::new(door),
-            guard::check,
-        ))
+        .layer(middleware::from_fn_with_state(Arc::new(door), guard::check))
 }
 
 /// Milliseconds since 1970.
@@ -133,8 +130,8 @@ async fn race_page(
             })
         })
         .await?;
-    let forms = (pages.key.as_ref().zip(who))
-        .map(|(key, Extension(who))| Forms::new(key, &who, &details));
+    let forms =
+        (pages.key.as_ref().zip(who)).map(|(key, Extension(who))| Forms::new(key, &who, &details));
     outcome::page(&race::RacePage::new(&details, forms))
 }
 

@@ -127,7 +127,9 @@ fn send(
     for (name, value) in headers {
         request = request.header(*name, value);
     }
-    let request = request.body(axum::body::Body::from(body.to_owned())).unwrap();
+    let request = request
+        .body(axum::body::Body::from(body.to_owned()))
+        .unwrap();
     runtime().block_on(async {
         let answer = pages.clone().call(request).await.unwrap();
         let (head, body) = answer.into_parts();
@@ -155,7 +157,10 @@ fn page(pages: &Router, path: &str, status: StatusCode) -> (Html, String) {
             assert!(is_ours || value.starts_with('#'), "{value}");
         }
     }
-    for input in all(&document, "input:not([type=checkbox], [type=hidden]), select") {
+    for input in all(
+        &document,
+        "input:not([type=checkbox], [type=hidden]), select",
+    ) {
         let name = input.attr("id").unwrap();
         assert_eq!(all(&document, &format!("label[for={name}]")).len(), 1);
     }
@@ -517,7 +522,11 @@ fn forms_say_what_the_command_line_says() {
         ("triage", "of=race&state=song", "choose one"),
         ("triage", "of=race", "choose one"),
         ("triage", "state=new", "its issue"),
-        ("triage", "of=race&state=new&until=2001-01-31", "still to come"),
+        (
+            "triage",
+            "of=race&state=new&until=2001-01-31",
+            "still to come",
+        ),
         ("triage", "of=race&state=new&until=soon", "still to come"),
         ("triage", "of=race&state=new&colour=red", "colour"),
         ("merge", "reason=x", "name the race"),
@@ -531,7 +540,10 @@ fn forms_say_what_the_command_line_says() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
         assert!(answer.text.contains(told), "{body}: {}", answer.text);
     }
-    let long = format!("token={ours}&of=race&state=new&reason={}", "x".repeat(1 << 15));
+    let long = format!(
+        "token={ours}&of=race&state=new&reason={}",
+        "x".repeat(1 << 15)
+    );
     let answer = send(&pages, ["POST", &triage], &form(ADA), &long);
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
     let body = format!("token={ours}&of=race&state=new");
@@ -549,6 +561,13 @@ fn forms_of_others_are_refused() {
     let [ours, other] = [ADA, BOB].map(|user| token(&pages, &path, user));
     let mut store = Store::open(&address, Access::Existing).unwrap();
     let before = store.log(None).unwrap();
+    let into = format!("into={}", races[1].identity.race);
+    let name = format!("name={}", races[1].identity.race);
+    let deeds = [
+        ("triage", "of=race&state=benign"),
+        ("merge", &*into),
+        ("split", &*name),
+    ];
     let without = |name: &str| {
         let mut headers = form(ADA);
         headers.retain(|(header, _)| *header != name);
@@ -572,11 +591,11 @@ fn forms_of_others_are_refused() {
         (with("authorization", "Bearer correct"), &ours, 401),
         (with("host", "evil.example"), &ours, 421),
     ] {
-        let body = format!("token={token}&of=race&state=benign");
-        for deed in ["triage", "merge", "split"] {
+        for (deed, body) in deeds {
             let path = format!("{path}/{deed}");
+            let body = format!("token={token}&{body}");
             let answer = send(&pages, ["POST", &path], &headers, &body);
-            assert_eq!(answer.status.as_u16(), status, "{headers:?}");
+            assert_eq!(answer.status.as_u16(), status, "{deed} {headers:?}");
             let asks = answer.headers.contains_key("www-authenticate");
             assert_eq!(asks, status == 401);
         }
@@ -590,9 +609,9 @@ fn forms_of_others_are_refused() {
     let read_only = router(desk, Door::new(&[], None), None);
     let page = good(&read_only, &path);
     assert!(all(&page, "form[method=post]").is_empty());
-    let body = format!("token={ours}&of=race&state=benign");
-    for deed in ["triage", "merge", "split"] {
+    for (deed, body) in deeds {
         let path = format!("{path}/{deed}");
+        let body = format!("token={ours}&{body}");
         let answer = send(&read_only, ["POST", &path], &form(ADA), &body);
         assert_eq!(answer.status, StatusCode::NOT_FOUND);
     }

@@ -69,7 +69,11 @@ pub(super) async fn done(
             };
             let work = move |store: &mut Store| {
                 let Details { row, .. } = details(store, &id, now)?;
-                let name = if is_of_issue { row.issue } else { row.id.clone() };
+                let name = if is_of_issue {
+                    row.issue
+                } else {
+                    row.id.clone()
+                };
                 store.triage(&Saying { name, ..saying }, now)?;
                 Ok(row.id)
             };
@@ -81,7 +85,11 @@ pub(super) async fn done(
             let work = move |store: &mut Store| {
                 let Details { row, .. } = details(store, &id, now)?;
                 let into = store.itself(&into)?;
-                let name = if into.starts_with('i') { &row.issue } else { &row.id };
+                let name = if into.starts_with('i') {
+                    &row.issue
+                } else {
+                    &row.id
+                };
                 let into = store.merge(name, &into, &speaker, now)?;
                 Ok(if into.starts_with('i') { row.id } else { into })
             };
@@ -120,9 +128,11 @@ fn is_of_issue(of: Option<&str>) -> Result<bool, Failure> {
 
 /// When a day begins that is still to come, milliseconds since 1970.
 fn end_of(date: &str, now: i64) -> Result<i64, Failure> {
-    millis_of_day(date)
-        .filter(|end| *end > now)
-        .ok_or_else(|| wrong(&format!("{date} is no day that is still to come; give one such as 2030-01-31, or none")))
+    millis_of_day(date).filter(|end| *end > now).ok_or_else(|| {
+        wrong(&format!(
+            "{date} is no day that is still to come; give one such as 2030-01-31, or none"
+        ))
+    })
 }
 
 /// What the forms of a race's page have.

@@ -38,7 +38,12 @@ pub fn run(options: &Options) -> Result<()> {
     let mut command = cargo();
     command.args(["run", "--release", "--package", "gwp-race"]);
     command.args(["--example", "bench_page", "--"]);
-    command.arg(options.store.clone().unwrap_or_else(|| format!("sqlite:{}", file.display())));
+    command.arg(
+        options
+            .store
+            .clone()
+            .unwrap_or_else(|| format!("sqlite:{}", file.display())),
+    );
     command.args([options.races, options.sightings].map(|number| number.to_string()));
     let measured = step("measuring pages", &mut command);
     if !options.keep {

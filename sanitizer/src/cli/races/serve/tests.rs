@@ -425,7 +425,10 @@ fn what_is_not_safe_is_refused() {
         (&*format!("--ui [::]:1 {tls}"), "--ui-users"),
         ("--ui 0.0.0.0:1 --ui-users u", "--insecure"),
         (&*format!("--ui [::]:1 {tls} --client-ca a"), "--ingest"),
-        ("--ui --ingest 0.0.0.0:1 --insecure --ui-users u", "--token-file"),
+        (
+            "--ui --ingest 0.0.0.0:1 --insecure --ui-users u",
+            "--token-file",
+        ),
         ("--ingest 127.0.0.1:1 --ui-users u", "--ui"),
         ("--ui --token-file t", "--ingest"),
         ("--ui --allow-triage", "--ui-users"),
