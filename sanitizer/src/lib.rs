@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! cli      run, attach, inspect, doctor, races, fleet: arguments in, exit code out
+//! page     what a store has, as pages for a browser
 //! outbox   what is kept until a collector has taken it, and sending it
 //! otlp     what a collector of OpenTelemetry is told of races and figures, and telling it
 //! delivery  what hosts send to a common store: messages, and the thread that writes them
@@ -42,6 +43,7 @@ pub mod ledger;
 pub mod metrics;
 pub mod otlp;
 pub mod outbox;
+pub mod page;
 pub mod pcmeta;
 pub mod reader;
 pub mod report;

@@ -37,6 +37,7 @@ mod memory;
 mod namespaces;
 mod output;
 mod packaging;
+mod pages;
 mod permissions;
 mod preempted;
 mod probes;

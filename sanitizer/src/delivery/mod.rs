@@ -19,5 +19,6 @@ pub use bounds::Exceeded;
 pub use counters::Counters;
 pub use intake::{Intake, Peer, router};
 pub use message::{MOST_UNPACKED, Message, MessageError};
+pub(crate) use tokens::Secret;
 pub use tokens::Tokens;
 pub use writer::Writer;

@@ -8,9 +8,38 @@ const SHORTEST: usize = 16;
 
 type Digest = [u8; 32];
 
-/// Digests of tokens. Several, so that one can be exchanged for another while hosts have the old one still.
+/// How one is made.
+const MEND: &str = "write one of your own, `head -c 32 /dev/urandom | base64`";
+
+/// A word that somebody has for a proof, as its digest.
 #[derive(Clone)]
-pub struct Tokens(Vec<Digest>);
+pub(crate) struct Secret(Digest);
+
+impl Secret {
+    /// That of a word.
+    ///
+    /// # Errors
+    /// It is too short; says what to do.
+    pub(crate) fn new(word: &str) -> Result<Self, String> {
+        if word.len() < SHORTEST {
+            return Err(format!(
+                "it has a secret of less than {SHORTEST} characters; {MEND}"
+            ));
+        }
+        Ok(Self(digest(word)))
+    }
+
+    /// Whether a word is it. This takes as long however much of it is right: digests are compared to their ends.
+    pub(crate) fn is(&self, word: &str) -> bool {
+        let given = digest(word);
+        let pairs = self.0.iter().zip(&given);
+        pairs.fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    }
+}
+
+/// Several, so that one can be exchanged for another while hosts have the old one still.
+#[derive(Clone)]
+pub struct Tokens(Vec<Secret>);
 
 impl Tokens {
     /// Reads those of a file: one a line.
@@ -18,19 +47,12 @@ impl Tokens {
     /// # Errors
     /// There is none, or one that is too short; says what to do.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mend =
-            "write one of your own, `head -c 32 /dev/urandom | base64`, in a line of its own";
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let tokens: Vec<&str> = lines.collect();
+        let tokens: Vec<Secret> = lines.map(Secret::new).collect::<Result<_, _>>()?;
         if tokens.is_empty() {
-            return Err(format!("it has no token; {mend}"));
+            return Err(format!("it has no token; {MEND}, in a line of its own"));
         }
-        if tokens.iter().any(|token| token.len() < SHORTEST) {
-            return Err(format!(
-                "it has a token of less than {SHORTEST} characters; {mend}"
-            ));
-        }
-        Ok(Self(tokens.into_iter().map(digest).collect()))
+        Ok(Self(tokens))
     }
 
     /// Whether a request has one of them.
@@ -46,16 +68,11 @@ impl Tokens {
         }
     }
 
-    /// Takes as long whichever it is, and however much of it is right: digests are compared to their ends.
+    /// Takes as long whichever it is.
     fn has(&self, token: &str) -> bool {
-        let given = digest(token);
-        let is_one = |known: &Digest| {
-            let pairs = known.iter().zip(&given);
-            pairs.fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
-        };
         self.0
             .iter()
-            .fold(false, |found, known| found | is_one(known))
+            .fold(false, |found, known| found | known.is(token))
     }
 }
 

@@ -9,6 +9,8 @@ mod page;
 mod race;
 mod side;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::io::Write;
@@ -21,6 +23,7 @@ use super::summary::Summary;
 use super::writer::{Output, ReportWriter, WriteError};
 
 use page::Page;
+pub(crate) use race::RaceView;
 
 /// See the module.
 pub struct HtmlWriter {

@@ -64,6 +64,9 @@ pub use fingerprint::{Deduper, Place, fingerprint, variable};
 pub use github::GithubWriter;
 pub use hex::{Hex, digits};
 pub use html::HtmlWriter;
+pub(crate) use html::RaceView;
+#[cfg(test)]
+pub(crate) use html::testing as html_testing;
 pub use identity::{
     NoName, VERSION as IDENTITY_VERSION, check as check_name, check_all as check_names, identity,
 };

@@ -7,7 +7,8 @@ use super::{
     Store,
     connect::{Connection, begin},
     error::StoreError,
-    number,
+    number, summary,
+    text::text,
 };
 
 /// Who says something, and why.
@@ -107,6 +108,12 @@ impl Aliases {
     pub(super) fn others<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let all = self.0.keys().map(String::as_str);
         all.filter(move |other| *other != name && self.counts_as(other) == name)
+    }
+
+    /// Each name that is merged, and the one as which it counts.
+    pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
+        let names = self.0.keys();
+        names.map(|name| (&**name, self.counts_as(name))).collect()
     }
 
     /// All names that are merged, and those into which they are.
@@ -220,6 +227,9 @@ impl Store {
                 said: now,
             };
             take_down(&mut all, &merge).await?;
+            let now_as = Aliases::read(&mut all).await?;
+            let touched = [name, aliases.counts_as(name), now_as.counts_as(name)];
+            summary::regroup(&mut all, &now_as.pairs(), &touched).await?;
             all.commit().await?;
             Ok(Ok(other.to_owned()))
         })?;
@@ -236,8 +246,8 @@ pub(super) async fn take_down(connection: &mut Connection, merge: &Merge) -> sql
     .bind(&merge.name)
     .bind(merge.done.name())
     .bind(&merge.target)
-    .bind(&merge.reason)
-    .bind(&merge.who)
+    .bind(text(&merge.reason))
+    .bind(text(&merge.who))
     .bind(merge.said)
     .execute(connection)
     .await?;

@@ -18,6 +18,7 @@ mod known;
 mod log;
 mod name;
 mod number;
+pub mod page;
 mod prune;
 mod races;
 mod receive;
@@ -25,6 +26,7 @@ mod renew;
 mod roll_up;
 mod schema;
 mod state;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -51,8 +53,7 @@ pub use receive::{Lost, Received, Sender, Stamp};
 pub use schema::Access;
 pub use state::State;
 pub(crate) use text::digest_of;
-pub(crate) use time::hour;
-pub use time::{day, millis, millis_of, rfc3339};
+pub use time::{begin_of, day, day_of, hour, millis, millis_of, millis_of_day, rfc3339};
 pub use triage::{Said, Saying};
 pub use verdict::Verdict;
 
@@ -82,6 +83,7 @@ const SCHEMA: Schema = Schema {
             "triage",
             include_str!("../../migrations/0005_triage.sql"),
         ),
+        (6, "page", include_str!("../../migrations/0006_page.sql")),
         (7, "days", include_str!("../../migrations/0007_days.sql")),
     ],
     of_servers: &[(7, include_str!("../../migrations/postgres/0007_days.sql"))],

@@ -203,7 +203,7 @@ impl Store {
 }
 
 /// Reads a record back.
-fn read(record: &str, place: &str) -> Result<Race, StoreError> {
+pub(super) fn read(record: &str, place: &str) -> Result<Race, StoreError> {
     let wrong = |said: String| StoreError::Record {
         place: place.to_owned(),
         said,

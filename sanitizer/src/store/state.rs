@@ -55,6 +55,22 @@ impl State {
         }
     }
 
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::New,
+        Self::Acknowledged,
+        Self::Confirmed,
+        Self::Benign,
+        Self::Fixed,
+        Self::Regressed,
+    ];
+
+    /// That of a word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == text)
+    }
+
     /// Somebody has looked at it, and it is to trouble nobody.
     #[must_use]
     pub const fn is_accepted(self) -> bool {

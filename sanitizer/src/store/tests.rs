@@ -18,6 +18,7 @@ mod alias;
 mod days;
 mod known;
 mod many;
+mod page;
 mod postgres;
 mod receive;
 mod renew;

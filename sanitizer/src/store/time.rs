@@ -25,7 +25,13 @@ pub fn millis_of(text: &str) -> Option<i64> {
     humantime::parse_rfc3339(text).ok().map(millis)
 }
 
-/// The same the other way round.
+/// When the day of a date (`2027-01-31`) begins in UTC.
+#[must_use]
+pub fn millis_of_day(date: &str) -> Option<i64> {
+    millis_of(&format!("{date}T00:00:00Z"))
+}
+
+/// A time as [`millis_of`] takes it.
 #[must_use]
 pub fn rfc3339(millis: i64) -> String {
     let since = Duration::from_millis(millis.clamp(0, LATEST).cast_unsigned());
@@ -41,11 +47,19 @@ pub fn day(millis: i64) -> String {
 }
 
 /// The hour, counted from 1970.
-pub(crate) const fn hour(millis: i64) -> i64 {
+#[must_use]
+pub const fn hour(millis: i64) -> i64 {
     millis.div_euclid(HOUR)
 }
 
+/// The day of an hour, counted from 1970.
+#[must_use]
+pub const fn day_of(hour: i64) -> i64 {
+    hour.div_euclid(HOURS_OF_DAY)
+}
+
 /// When an hour began, milliseconds since 1970.
-pub(super) const fn begin_of(hour: i64) -> i64 {
+#[must_use]
+pub const fn begin_of(hour: i64) -> i64 {
     hour.saturating_mul(HOUR)
 }

@@ -7,7 +7,8 @@ use super::{
     alias::Aliases,
     connect::{Connection, begin},
     error::StoreError,
-    number,
+    number, summary,
+    text::text,
     verdict::Verdict,
 };
 
@@ -120,14 +121,14 @@ pub(super) async fn take_down(connection: &mut Connection, said: &Said) -> sqlx:
     .bind(said.number)
     .bind(&said.name)
     .bind(said.state.name())
-    .bind(&said.reason)
-    .bind(&said.owner)
+    .bind(text(&said.reason))
+    .bind(text(&said.owner))
     .bind(said.expires)
-    .bind(&said.who)
+    .bind(text(&said.who))
     .bind(said.said)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    summary::say(connection, &said.name).await
 }
 
 /// All that was said, the first first.
@@ -137,22 +138,41 @@ pub(super) async fn said(connection: &mut Connection) -> sqlx::Result<Vec<Said>>
     )
     .fetch_all(connection)
     .await?;
-    let all = rows.into_iter().map(|row| {
-        let (number, name, state, reason, owner, expires, who, said) = row;
-        let state = Verdict::parse(&state)
-            .ok_or_else(|| sqlx::Error::Decode(format!("{state} is no state").into()))?;
-        Ok(Said {
-            number,
-            name,
-            state,
-            reason,
-            owner,
-            expires,
-            who,
-            said,
-        })
-    });
-    all.collect()
+    rows.into_iter().map(of).collect()
+}
+
+/// What was said of two names last, the last first, `most` of it.
+pub(super) async fn last_of(
+    connection: &mut Connection,
+    names: [&str; 2],
+    most: i64,
+) -> sqlx::Result<Vec<Said>> {
+    let [one, other] = names;
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT number, name, state, reason, owner, expires, who, said FROM triage WHERE name IN ($1, $2) ORDER BY number DESC LIMIT $3",
+    )
+    .bind(one)
+    .bind(other)
+    .bind(most)
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(of).collect()
+}
+
+fn of(row: Row) -> sqlx::Result<Said> {
+    let (number, name, state, reason, owner, expires, who, said) = row;
+    let state = Verdict::parse(&state)
+        .ok_or_else(|| sqlx::Error::Decode(format!("{state} is no state").into()))?;
+    Ok(Said {
+        number,
+        name,
+        state,
+        reason,
+        owner,
+        expires,
+        who,
+        said,
+    })
 }
 
 /// Who sees to a race or issue.

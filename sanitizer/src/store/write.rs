@@ -4,9 +4,11 @@ use std::time::SystemTime;
 
 use super::{
     Store,
+    alias::Aliases,
     batch::{Batch, Caught, Counted, MOST_TIMES, Seen},
     connect::{Connection, begin},
     error::StoreError,
+    summary,
     text::{digest_of, key, text},
     time::{hour, millis, millis_of},
 };
@@ -78,17 +80,25 @@ pub(super) async fn put_names(
         .bind(text(&functions_of(race)))
         .execute(&mut *connection)
         .await?;
-    sqlx::query(
-        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen) VALUES ($1, $2, $3, $4, $5, $5)
-         ON CONFLICT (id) DO NOTHING",
+    let (variable, places) = (variable_of(race), summary_places(race));
+    let made = sqlx::query(
+        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen, counts_as, issue_as, first_caught, last_caught, search_text)
+         VALUES ($1, $2, $3, $4, $5, $5, $1, $2, $5, $5, lower($6)) ON CONFLICT (id) DO NOTHING",
     )
     .bind(&names.race)
     .bind(&names.issue)
-    .bind(text(&variable_of(race)))
-    .bind(text(&summary_places(race)))
+    .bind(text(&variable))
+    .bind(text(&places))
     .bind(at)
+    .bind(text(&format!("{} {variable} {places}", functions_of(race))))
     .execute(&mut *connection)
     .await?;
+    if made.rows_affected() > 0 {
+        // It, or its issue, may have been merged before it was found.
+        let aliases = Aliases::read(connection).await?;
+        let counts_as = [&names.race, &names.issue].map(|name| aliases.counts_as(name));
+        summary::place(connection, &names.race, counts_as).await?;
+    }
     if let Some(pair) = &names.pair {
         sqlx::query(
             "INSERT INTO pair (id, race) VALUES ($1, $2) ON CONFLICT (id, race) DO NOTHING",
@@ -175,19 +185,20 @@ async fn see(connection: &mut Connection, seen: &Seen) -> sqlx::Result<()> {
 
 /// A race of the store was caught; one that is not there (any more) is passed over. Whether it is there.
 async fn count(connection: &mut Connection, counted: &Counted) -> sqlx::Result<bool> {
-    let known = sqlx::query(
+    let times = i64::try_from(counted.times).map_or(MOST_TIMES, |times| times.min(MOST_TIMES));
+    let counts_as: Option<String> = sqlx::query_scalar(
         "UPDATE race SET
              first_seen = CASE WHEN $2 < first_seen THEN $2 ELSE first_seen END,
              last_seen = CASE WHEN $2 > last_seen THEN $2 ELSE last_seen END
-         WHERE id = $1",
+         WHERE id = $1 RETURNING counts_as",
     )
     .bind(&counted.race)
     .bind(counted.last)
-    .execute(&mut *connection)
+    .fetch_optional(&mut *connection)
     .await?;
-    if known.rows_affected() == 0 {
+    let Some(counts_as) = counts_as else {
         return Ok(false);
-    }
+    };
     // It may have been pruned since, when it was watched without being told anew.
     sqlx::query(
         "INSERT INTO build (id, exe, first_seen, last_seen) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING",
@@ -208,9 +219,10 @@ async fn count(connection: &mut Connection, counted: &Counted) -> sqlx::Result<b
     .bind(key(&counted.place.cgroup))
     .bind(key(&counted.place.container))
     .bind(hour(counted.last))
-    .bind(i64::try_from(counted.times).map_or(MOST_TIMES, |times| times.min(MOST_TIMES)))
+    .bind(times)
     .bind(MOST_TIMES)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
+    summary::add(connection, &counts_as, counted, times).await?;
     Ok(true)
 }

@@ -16,6 +16,7 @@ pub mod machine;
 mod metadata;
 mod numbers;
 mod overhead;
+mod page;
 mod pair;
 pub mod real;
 mod reported;
@@ -52,6 +53,8 @@ pub enum Bench {
     Fleet(fleet::Options),
     /// Loading and searching the metadata of a very large program.
     Metadata,
+    /// Pages about a store with many races.
+    Page(page::Options),
     /// Reading the tables of a very large program with `inspect`, and with LLVM's own tool.
     Inspect(inspect::Options),
 }
@@ -70,6 +73,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::World(options) => world::run(options),
         Bench::Fleet(options) => fleet::run(options),
         Bench::Metadata => metadata::run(),
+        Bench::Page(options) => page::run(options),
         Bench::Inspect(options) => inspect::run(options),
     }
 }

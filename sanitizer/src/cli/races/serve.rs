@@ -1,13 +1,17 @@
 //! `gwp-race races serve`.
 
+mod collector;
 mod secret;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod ui;
 
 use std::{
-    net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, thread::JoinHandle,
-    time::Duration,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
 };
 
 use tokio::{
@@ -16,49 +20,52 @@ use tokio::{
     sync::watch,
     task::JoinSet,
 };
+use tokio_rustls::TlsAcceptor;
 
 use crate::cli::{
     listener::Listener,
     messages::{log_to_stderr, tell},
     runtime,
-    size::parse_size,
 };
-use crate::delivery::{Counters, Intake, Tokens, Writer, router};
-use crate::store::{Access, Address, Store};
+use crate::delivery::Counters;
+use crate::store::Address;
+use collector::{IngestArgs, ended};
+use ui::UiArgs;
 
-/// How long somebody who has locked the store is waited for: meanwhile messages wait, and who sends them.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// A server that takes longer for a message counts as one that is away: whoever sends is told to try again, and its messages wait with him.
-const LIMIT: Duration = Duration::from_secs(20);
-
-/// Take the races of other machines into a store
+/// Take races of other machines, and show a store to browsers
 ///
-/// Machines send what their gwp-race finds; it is answered once it is in the store, and counts once, however often it is sent. What cannot be taken now is to be sent again later: when more messages wait than may, or the store cannot be written to.
+/// With --ingest, machines send what their gwp-race finds; it is answered once it is in the store, and counts once, however often it is sent. What cannot be taken now is to be sent again later: when more messages wait than may, or the store cannot be written to. `GET /healthz` says there whether the
+/// store can be written to, `GET /metrics` has figures for Prometheus.
 ///
-/// Whoever may send can put anything into the store. So beyond this machine, a secret is wanted of who sends: a token (--token-file) or a certificate (--client-ca), or both. It ends by Ctrl-C and SIGTERM, when it has answered what came before; SIGUSR1 has it tell its figures.
+/// With --ui, browsers are shown pages: the list of races, with filters, each race with its builds, hosts, days and records, and the races of two builds compared. Pages are made here, without scripts, and without anything from elsewhere.
 ///
-/// `GET /healthz` says whether the store can be written to, `GET /metrics` has figures for Prometheus.
+/// Whoever may send can put anything into the store, and whoever sees the pages can read it. So beyond this machine, a secret is wanted: of who sends, a token (--token-file) or a certificate (--client-ca), or both; of who reads, a name and a password (--ui-users). It ends by Ctrl-C and SIGTERM, when it has answered what
+/// came before; SIGUSR1 has it tell its figures.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "Examples:
+  gwp-race races serve --store sqlite:races.db --ui
+  ssh -L 7173:127.0.0.1:7173 server    # the pages of another machine, at http://127.0.0.1:7173/
   gwp-race races serve --store sqlite:races.db --ingest 127.0.0.1:7174
-  gwp-race races serve --store sqlite:/var/lib/gwp-race/fleet.db --ingest 0.0.0.0:7174 \\
-      --tls-cert collector.pem --tls-key collector.key --token-file tokens")]
+  gwp-race races serve --store postgres://races@db/races --ingest 0.0.0.0:7174 --ui 0.0.0.0:7173 \\
+      --tls-cert collector.pem --tls-key collector.key --token-file tokens --ui-users users")]
 pub struct ServeArgs {
-    /// The store: sqlite:PATH
+    /// The store: sqlite:PATH, postgres://HOST/DATABASE
     ///
-    /// It is made if it is not there.
+    /// With --ingest, it is made if it is not there.
     #[arg(long, value_name = "STORE")]
     pub store: Address,
 
-    /// Take messages at this address (127.0.0.1:7174)
-    ///
-    /// An address of this machine and a port; 0.0.0.0 and [::] are all addresses.
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub ingest: SocketAddr,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub ingest: IngestArgs,
 
-    /// The certificate of this collector, in PEM
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub ui: UiArgs,
+
+    /// The certificate of this server, in PEM
     ///
-    /// With those that lead from it to its authority, behind it. When it is renewed, start the collector anew.
+    /// With those that lead from it to its authority, behind it. When it is renewed, start the server anew.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -66,37 +73,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Authorities of senders' certificates, in PEM
+    /// Talk plain text with other machines
     ///
-    /// Messages are taken from who has a certificate of one of them. With --token-file, both are wanted.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub client_ca: Option<PathBuf>,
-
-    /// Tokens of senders, one a line
-    ///
-    /// Messages are taken from who gives one of them as `Authorization: Bearer TOKEN`. A file that everybody may read or change, or another user's than root's, is refused.
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-
-    /// Take plain text from other machines
-    ///
-    /// Whoever is on the way can read it, and take the token. For where something else in front of the collector does TLS.
+    /// Whoever is on the way can read it, and take the token or password. For where something else in front of the server does TLS.
     #[arg(long)]
     pub insecure: bool,
-
-    /// Most bytes of a message, as sent
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
-    pub max_message: u64,
-
-    /// Most bytes of a message, unpacked
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = parse_size)]
-    pub max_unpacked: u64,
-
-    /// Most messages that wait for the store
-    ///
-    /// Others are to be sent again later.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub queue: u16,
 
     /// Tell each message (-v)
     #[arg(short, long, action = clap::ArgAction::Count)]
@@ -111,19 +92,27 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 impl ServeArgs {
     /// Whether it is safe to listen so.
     fn check(&self) -> anyhow::Result<()> {
-        if self.ingest.ip().is_loopback() {
-            return Ok(());
+        let addresses = [self.ingest.ingest, self.ui.ui];
+        anyhow::ensure!(
+            addresses.iter().any(Option::is_some),
+            "nothing is to be served; give --ui to show pages, --ingest 127.0.0.1:7174 to take the races of other machines, or both"
+        );
+        self.ingest.check()?;
+        self.ui.check()?;
+        for address in addresses.into_iter().flatten() {
+            anyhow::ensure!(
+                address.ip().is_loopback() || self.tls_cert.is_some() || self.insecure,
+                "whoever is on the way to {address} could read and change what is sent; give --tls-cert and --tls-key, or --insecure where something in front of it does TLS"
+            );
         }
-        let address = self.ingest;
-        anyhow::ensure!(
-            self.token_file.is_some() || self.client_ca.is_some(),
-            "whoever reaches {address} could put races into the store; give --token-file, or --client-ca, or an address of this machine alone (127.0.0.1)"
-        );
-        anyhow::ensure!(
-            self.tls_cert.is_some() || self.insecure,
-            "whoever is on the way to {address} could read and change what is sent; give --tls-cert and --tls-key, or --insecure where something in front of it does TLS"
-        );
         Ok(())
+    }
+
+    /// What does TLS, where it is done; who connects must have a certificate of one of these authorities, where there are any.
+    fn tls(&self, clients: Option<&Path>) -> anyhow::Result<Option<TlsAcceptor>> {
+        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let tls = files.map(|(cert, key)| tls::acceptor(cert, key, clients));
+        tls.transpose()
     }
 }
 
@@ -133,75 +122,48 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(serve(args))
 }
 
-/// What takes messages: its listener, its writer, and the thread of that.
-struct Taking {
-    listener: Listener,
-    writer: Writer,
-    thread: JoinHandle<()>,
-}
-
-/// Opens all that taking messages needs.
-async fn open(args: &ServeArgs, counters: &Arc<Counters>) -> anyhow::Result<Taking> {
-    let tokens = args.token_file.as_deref().map(|path| {
-        let text = secret::read(path)?;
-        Tokens::parse(&text).map_err(|wrong| anyhow::anyhow!("{}: {wrong}", path.display()))
-    });
-    let tokens = tokens.transpose()?;
-    let tls = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
-    let tls = tls.map(|(cert, key)| tls::acceptor(cert, key, args.client_ca.as_deref()));
-    let tls = tls.transpose()?;
-    let mut store = Store::open(&args.store, Access::Create)?;
-    store.set_patience(PATIENCE);
-    store.set_limit(LIMIT);
-    let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
-    let (writer, thread) = Writer::start(
-        store,
-        bytes(args.max_unpacked),
-        args.queue.into(),
-        Arc::clone(counters),
-    )?;
-    let intake = Intake {
-        tokens,
-        most: bytes(args.max_message),
-        writer: writer.clone(),
-        counters: Arc::clone(counters),
-    };
-    let listener = Listener::bind(args.ingest, tls, router(intake)).await?;
-    Ok(Taking {
-        listener,
-        writer,
-        thread,
-    })
-}
-
 async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut figures = signal(SignalKind::user_defined1())?;
     let counters = Arc::new(Counters::default());
-    let taking = open(args, &counters).await?;
-    let url = taking.listener.url()?;
+    let mut open: Vec<(Listener, String)> = Vec::new();
+    let mut writing = None;
+    if let Some(address) = args.ingest.ingest {
+        let tls = args.tls(args.ingest.client_ca.as_deref())?;
+        let (router, started) = args.ingest.open(&args.store, &counters)?;
+        writing = Some(started);
+        let listener = Listener::bind(address, tls, router).await?;
+        let url = listener.url()?;
+        let kept = format!("what is sent to {url} is kept in {}", args.store);
+        open.push((listener, kept));
+    }
+    if let Some(address) = args.ui.ui {
+        let router = args.ui.pages(&args.store)?;
+        let listener = Listener::bind(address, args.tls(None)?, router).await?;
+        let shown = format!("pages are shown at {}/", listener.url()?);
+        open.push((listener, shown));
+    }
     let (stop, stopped) = watch::channel(false);
     let mut listeners = JoinSet::new();
-    listeners.spawn(taking.listener.serve(stopped.clone()));
-    tell(&format!(
-        "what is sent to {url} is kept in {}; Ctrl-C ends it",
-        args.store
-    ));
+    for (listener, said) in open {
+        listeners.spawn(listener.serve(stopped.clone()));
+        tell(&format!("{said}; Ctrl-C ends it"));
+    }
     let has_died = loop {
         select! {
             _ = terminate.recv() => break false,
             _ = interrupt.recv() => break false,
             _ = figures.recv() => tell(&counters.line()),
-            () = taking.writer.ended() => break true,
+            () = ended(writing.as_ref()) => break true,
         }
     };
     stop.send_replace(true);
     while listeners.join_next().await.is_some() {}
-    drop(taking.writer);
-    // It has all that was answered for written already; what is left was not.
-    let _ = taking.thread.join();
-    tell(&counters.line());
+    if let Some(writing) = writing {
+        writing.end();
+        tell(&counters.line());
+    }
     anyhow::ensure!(
         !has_died,
         "what writes to the store has ended; start the collector again"

@@ -11,30 +11,30 @@ use crate::report::words::{
 };
 
 /// All of a race in the words of the page; nothing here is escaped, which the template does.
-pub(super) struct RaceView {
+pub(crate) struct RaceView {
     /// From 1; the names of its elements are made of it.
-    pub(super) number: usize,
-    pub(super) places: String,
-    pub(super) sentence: String,
+    pub(crate) number: usize,
+    pub(crate) places: String,
+    pub(crate) sentence: String,
     /// Whether the baseline has it, where one was given.
-    pub(super) state: Option<&'static str>,
-    pub(super) known: bool,
-    pub(super) facts: Vec<(&'static str, String)>,
-    pub(super) sides: [SideView; 2],
+    pub(crate) state: Option<&'static str>,
+    pub(crate) known: bool,
+    pub(crate) facts: Vec<(&'static str, String)>,
+    pub(crate) sides: [SideView; 2],
     /// When the racing access was recorded, RFC 3339 in UTC; and the part of it that the time line has room for.
-    pub(super) time: String,
-    pub(super) clock: Option<String>,
+    pub(crate) time: String,
+    pub(crate) clock: Option<String>,
     /// What happened before, at, and after that time.
-    pub(super) steps: [String; 3],
-    pub(super) notes: Vec<String>,
-    pub(super) names: Vec<(&'static str, String)>,
+    pub(crate) steps: [String; 3],
+    pub(crate) notes: Vec<String>,
+    pub(crate) names: Vec<(&'static str, String)>,
     /// What suppresses it.
-    pub(super) rule: Option<String>,
+    pub(crate) rule: Option<String>,
 }
 
 impl RaceView {
     /// `summary`: of the run, where it has ended.
-    pub(super) fn new(
+    pub(crate) fn new(
         number: usize,
         race: &Race,
         has_baseline: bool,

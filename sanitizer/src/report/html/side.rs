@@ -7,40 +7,40 @@ use crate::report::model::{Access, Excerpt, LiveValue, Role, StackFrame};
 use crate::report::words::{capitalized, creator, file_name, padded, routine, source_place, what};
 
 /// See the module.
-pub(super) struct SideView {
+pub(crate) struct SideView {
     /// `stalled` or `racing`.
-    pub(super) role: &'static str,
-    pub(super) title: String,
-    pub(super) facts: Vec<(&'static str, String)>,
-    pub(super) frames: Vec<FrameView>,
+    pub(crate) role: &'static str,
+    pub(crate) title: String,
+    pub(crate) facts: Vec<(&'static str, String)>,
+    pub(crate) frames: Vec<FrameView>,
     /// The stack goes on.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
-pub(super) struct FrameView {
-    pub(super) number: usize,
-    pub(super) function: Option<String>,
-    pub(super) place: Option<String>,
+pub(crate) struct FrameView {
+    pub(crate) number: usize,
+    pub(crate) function: Option<String>,
+    pub(crate) place: Option<String>,
     /// `module+offset`, or the address where no module is known.
-    pub(super) code: String,
-    pub(super) build_id: Option<String>,
-    pub(super) inlined: bool,
-    pub(super) source: Option<SourceView>,
+    pub(crate) code: String,
+    pub(crate) build_id: Option<String>,
+    pub(crate) inlined: bool,
+    pub(crate) source: Option<SourceView>,
 }
 
-pub(super) struct SourceView {
-    pub(super) lines: Vec<LineView>,
-    pub(super) changed: bool,
+pub(crate) struct SourceView {
+    pub(crate) lines: Vec<LineView>,
+    pub(crate) changed: bool,
 }
 
-pub(super) struct LineView {
-    pub(super) number: u32,
+pub(crate) struct LineView {
+    pub(crate) number: u32,
     /// The access is in this line.
-    pub(super) is_here: bool,
-    pub(super) before: String,
+    pub(crate) is_here: bool,
+    pub(crate) before: String,
     /// The character at the column.
-    pub(super) marked: String,
-    pub(super) after: String,
+    pub(crate) marked: String,
+    pub(crate) after: String,
 }
 
 impl SideView {

@@ -37,7 +37,7 @@ const BEFORE: Schema = Schema {
 };
 
 /// Has a statement executed by the engine alone.
-fn execute(database: &mut Database, sql: &str) {
+pub(super) fn execute(database: &mut Database, sql: &str) {
     let sql = sqlx::AssertSqlSafe(sql.to_owned());
     let done = database.with(async |connection| sqlx::query(sql).execute(connection).await);
     done.unwrap();

@@ -3,7 +3,7 @@
 //! The certificates beside this file are of an authority, of a collector and a host that it has signed, and of a stranger whom another one has. They were made for these tests by
 //! `openssl ca`, and are of use for nothing else.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{fs, os::unix::fs::PermissionsExt as _, thread::JoinHandle};
 
 use clap::Parser as _;
 use rustls::{
@@ -19,14 +19,14 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::*;
+use super::{collector::PATIENCE, *};
 use crate::cli::{
     args::{Cli, Command},
     races::RacesCommand,
 };
-use crate::delivery::{Lost, Message};
+use crate::delivery::{Intake, Lost, Message, Tokens, Writer, router};
 use crate::report::sample;
-use crate::store::{Batch, Caught, Whereabouts};
+use crate::store::{Access, Batch, Caught, Store, Whereabouts};
 
 const TOKEN: &str = "correct horse battery";
 const MOST: usize = 64 << 10;
@@ -399,6 +399,13 @@ fn what_is_not_safe_is_refused() {
         &format!("--ingest 0.0.0.0:1 {tls} --token-file t"),
         &format!("--ingest [::]:1 {tls} --client-ca a"),
         "--ingest 192.0.2.1:1 --insecure --token-file t",
+        "--ui",
+        "--ui [::1]:1",
+        "--ui --ingest 127.0.0.1:1",
+        "--ui --ui-users u --allow-triage",
+        "--ui 192.0.2.1:1 --insecure --ui-users u",
+        &format!("--ui [::]:1 {tls} --ui-users u --ui-name races.example"),
+        &format!("--ui [::]:1 --ingest [::]:2 {tls} --ui-users u --client-ca a"),
     ] {
         assert_eq!(checked(good), Ok(()), "{good}");
     }
@@ -411,6 +418,20 @@ fn what_is_not_safe_is_refused() {
         ("--ingest 127.0.0.1:1 --client-ca a", "--tls-cert"),
         ("--ingest 7174", "127.0.0.1:7174"),
         ("--ingest localhost:7174", "127.0.0.1:7174"),
+        ("-v", "give --ui"),
+        ("--ui 7173", "127.0.0.1:7174"),
+        ("--ui 0.0.0.0:1", "--ui-users"),
+        ("--ui 0.0.0.0:1 --insecure", "ssh -L"),
+        (&*format!("--ui [::]:1 {tls}"), "--ui-users"),
+        ("--ui 0.0.0.0:1 --ui-users u", "--insecure"),
+        (&*format!("--ui [::]:1 {tls} --client-ca a"), "--ingest"),
+        (
+            "--ui --ingest 0.0.0.0:1 --insecure --ui-users u",
+            "--token-file",
+        ),
+        ("--ingest 127.0.0.1:1 --ui-users u", "--ui"),
+        ("--ui --token-file t", "--ingest"),
+        ("--ui --allow-triage", "--ui-users"),
     ] {
         let error = checked(bad).unwrap_err();
         assert!(error.contains(said), "{bad}: {error}");

@@ -1,0 +1,228 @@
+//! Measures how long pages about a large store take: `cargo xtask bench page`.
+//!
+//! The store, by whatever engine, is made by SQL in bulk: races with sightings of 60 days on 5,000 machines and in 200 builds, some races far more often than others.
+
+use std::{
+    error::Error,
+    time::{Duration, Instant, SystemTime},
+};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::Request,
+};
+use gwp_race::{
+    page::{Desk, Door, router},
+    store::{Access, Address, Store, hour, millis, page::Filter},
+};
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _};
+use tower_service::Service as _;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Each page is asked for so often.
+const RUNS: usize = 15;
+
+/// What begins the sums of the migration that makes summaries.
+const PAGE: &str = include_str!("../migrations/0006_page.sql");
+
+fn main() -> Outcome<()> {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().ok_or("name a store")?;
+    let races: i64 = arguments.next().ok_or("how many races?")?.parse()?;
+    let sightings: i64 = arguments.next().ok_or("how many sightings?")?.parse()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let address: Address = name.parse()?;
+    let there = Store::open(&address, Access::Create)?.list(&Filter::default(), None, 1, 0)?;
+    sqlx::any::install_default_drivers();
+    let begin = Instant::now();
+    if there.all == 0 {
+        runtime.block_on(fill(&name, races, sightings))?;
+        println!("made in {:.0} s", begin.elapsed().as_secs_f64());
+    }
+    let pages = router(Desk::open(address)?, Door::default(), None);
+    for (name, address) in pages_of(races) {
+        let (mut times, mut bytes, mut status) = (Vec::new(), 0, 0);
+        for _ in 0..RUNS {
+            let begin = Instant::now();
+            (status, bytes) = runtime.block_on(ask(&pages, &address))?;
+            times.push(begin.elapsed());
+        }
+        times.sort_unstable();
+        let at = |share: usize| ms(times.get(times.len() * share / 100));
+        println!(
+            "{name:<40} {status} {bytes:>8} bytes, median {:>6.1} ms, longest {:>6.1} ms",
+            at(50),
+            at(99)
+        );
+    }
+    Ok(())
+}
+
+fn ms(time: Option<&Duration>) -> f64 {
+    time.map_or(0.0, |time| time.as_secs_f64() * 1e3)
+}
+
+/// Names of races are numbers.
+fn race(number: i64) -> String {
+    format!("r3:{number:032x}")
+}
+
+fn pages_of(races: i64) -> Vec<(&'static str, String)> {
+    vec![
+        ("list", "/".to_owned()),
+        ("list, new ones", "/?state=new".to_owned()),
+        ("list, benign ones", "/?state=benign".to_owned()),
+        ("list, fixed ones", "/?state=fixed".to_owned()),
+        ("list, regressed ones", "/?state=regressed".to_owned()),
+        (
+            "list by text, which few have",
+            "/?text=function_123_".to_owned(),
+        ),
+        ("list by text, which all have", "/?text=function".to_owned()),
+        ("list by text, which none has", "/?text=nothing".to_owned()),
+        (
+            "list by a build with many races",
+            "/?build=00000000b0".to_owned(),
+        ),
+        (
+            "list by a build with few",
+            "/?build=00000000b190".to_owned(),
+        ),
+        ("list by host", "/?host=host17".to_owned()),
+        (
+            "list by text, build, host and state",
+            "/?text=function&build=00000000b0&host=host17&state=new".to_owned(),
+        ),
+        ("race that was caught most", format!("/race/{}", race(0))),
+        (
+            "race that was caught rarely",
+            format!("/race/{}", race(races - 1)),
+        ),
+        ("builds", "/diff".to_owned()),
+        (
+            "two builds with many races",
+            "/diff?a=00000000b0&b=00000000b1".to_owned(),
+        ),
+    ]
+}
+
+async fn ask(pages: &Router, address: &str) -> Outcome<(u16, usize)> {
+    let request = Request::builder().uri(address).header("host", "localhost");
+    let answer = pages.clone().call(request.body(Body::empty())?).await?;
+    let status = answer.status().as_u16();
+    let body = to_bytes(answer.into_body(), 1 << 26).await?;
+    Ok((status, body.len()))
+}
+
+/// What engines call differently.
+struct Dialect {
+    /// 32 hexadecimal digits of a number.
+    hex: fn(&str) -> String,
+    before: &'static str,
+    size: &'static str,
+}
+
+const SQLITE: Dialect = Dialect {
+    hex: |number| format!("printf('%032x', {number})"),
+    before: "PRAGMA synchronous = OFF; PRAGMA cache_size = -500000",
+    size: "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+};
+
+const POSTGRES: Dialect = Dialect {
+    hex: |number| format!("lpad(to_hex({number}), 32, '0')"),
+    before: "SET synchronous_commit = off; SET work_mem = '256MB'",
+    size: "SELECT pg_database_size(current_database())",
+};
+
+/// Numbers from 0 to this one, without it.
+fn numbers(end: i64) -> String {
+    format!(
+        "WITH RECURSIVE n (i) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < {end} - 1)"
+    )
+}
+
+async fn fill(name: &str, races: i64, sightings: i64) -> Outcome<()> {
+    let dialect = if name.starts_with("sqlite:") {
+        SQLITE
+    } else {
+        POSTGRES
+    };
+    let mut all = AnyConnection::connect(name).await?;
+    sqlx::raw_sql(dialect.before).execute(&mut all).await?;
+    let mut transaction = all.begin().await?;
+    let now = millis(SystemTime::now());
+    let today = hour(now);
+    let [of_race, of_issue] = ["i", "i / 2"].map(dialect.hex);
+    // Squares: the first races are caught by far most often.
+    let caught = format!(
+        "(i * 7919 % {sightings}) * (i * 7919 % {sightings}) / {sightings} * {races} / {sightings}"
+    );
+    let caught = (dialect.hex)(&caught);
+    for sql in [
+        format!(
+            "{} INSERT INTO issue (id, functions)
+             SELECT 'i3:' || {of_race}, 'function_' || i || '_of_module_' || (i % 97) || ' / other_function_' || i FROM n",
+            numbers(races / 2 + 1)
+        ),
+        // The times are set below.
+        format!(
+            "{} INSERT INTO race (id, issue, variable, places, first_seen, last_seen)
+             SELECT 'r3:' || {of_race}, 'i3:' || {of_issue}, 'variable_' || i || '.member',
+                 '/src/module_' || (i % 97) || '/file_' || (i % 1013) || '.cc:' || (i % 800) || ' in function_' || i || ' / /src/other.cc:7 in other_function', 0, 0 FROM n",
+            numbers(races)
+        ),
+        format!(
+            "{} INSERT INTO build (id, exe, first_seen, last_seen)
+             SELECT '00000000b' || i, '/opt/bin/program' || (i % 10), {now} - (200 - i) * 86400000, {now} FROM n",
+            numbers(200)
+        ),
+        format!(
+            "{} INSERT INTO sighting (race, build, host, cgroup, container, hour, times)
+             SELECT 'r3:' || {caught}, '00000000b' || (i * 31 % 199 * (i * 31 % 199) / 199), 'host' || (i * 17 % 5000), '', '', {today} - i % 1440, 1 + i % 3
+             FROM n WHERE true ON CONFLICT DO NOTHING",
+            numbers(sightings)
+        ),
+        format!(
+            "{} INSERT INTO triage (number, name, state, reason, owner, expires, who, said)
+             SELECT i + 1, 'r3:' || {}, CASE i % 4 WHEN 0 THEN 'fixed' WHEN 1 THEN 'benign' ELSE 'acknowledged' END,
+                 'why', '', NULL, 'somebody', {now} - i % 300 * 86400000 FROM n",
+            numbers(races / 20),
+            (dialect.hex)("i * 20")
+        ),
+    ] {
+        execute(&mut transaction, sql).await?;
+    }
+    for sql in PAGE.split(';').map(without_comments) {
+        if sql.starts_with("INSERT") || sql.starts_with("UPDATE") {
+            execute(&mut transaction, sql).await?;
+        }
+    }
+    for sql in [
+        "UPDATE race SET
+             first_seen = coalesce((SELECT min(first_hour) * 3600000 FROM race_build WHERE race_build.race = race.id), 0),
+             last_seen = coalesce((SELECT max(last_hour) * 3600000 FROM race_build WHERE race_build.race = race.id), 0)",
+        "UPDATE race SET first_caught = first_seen, last_caught = last_seen",
+    ] {
+        execute(&mut transaction, sql.to_owned()).await?;
+    }
+    transaction.commit().await?;
+    execute(&mut all, "ANALYZE".to_owned()).await?;
+    let bytes: i64 = sqlx::query_scalar(dialect.size).fetch_one(&mut all).await?;
+    println!("{} MB", bytes / 1_000_000);
+    all.close().await?;
+    Ok(())
+}
+
+fn without_comments(sql: &str) -> String {
+    let lines = sql.lines().filter(|line| !line.starts_with("--"));
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+async fn execute(all: &mut AnyConnection, sql: String) -> Outcome<()> {
+    sqlx::query(AssertSqlSafe(sql)).execute(all).await?;
+    Ok(())
+}
