@@ -146,14 +146,7 @@ fn savings_are_earned_once() {
     let gates = Gates::in_user_space().unwrap();
     let control = gates.control();
     let saved = Advance::Saved(Duration::from_millis(SAVED_MS));
-    let mut budget = Budget::new(
-        control,
-        PERIOD,
-        SHARE,
-        5_000,
-        saved,
-        WorkClock::of_share(1),
-    );
+    let mut budget = Budget::new(control, PERIOD, SHARE, 5_000, saved, WorkClock::of_share(1));
     let (mut used, mut sampled) = (0, 0);
     for step in 0..200 {
         // A sample, and as much in the kernel; then none for a while.
