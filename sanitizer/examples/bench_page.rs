@@ -1,11 +1,9 @@
 //! Measures how long pages about a large store take: `cargo xtask bench page`.
 //!
-//! The store is made by SQL in bulk: races with sightings of 60 days on 5,000 machines and in 200 builds, some races far more often than others.
+//! The store, by whatever engine, is made by SQL in bulk: races with sightings of 60 days on 5,000 machines and in 200 builds, some races far more often than others.
 
 use std::{
     error::Error,
-    path::{Path, PathBuf},
-    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -16,12 +14,9 @@ use axum::{
 };
 use gwp_race::{
     page::{Desk, Door, router},
-    store::{Access, Address, Store, hour, millis},
+    store::{Access, Address, Store, hour, millis, page::Filter},
 };
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, SqliteConnection,
-    sqlite::SqliteConnectOptions,
-};
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _};
 use tower_service::Service as _;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -34,21 +29,21 @@ const PAGE: &str = include_str!("../migrations/0006_page.sql");
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
-    let path = PathBuf::from(arguments.next().ok_or("name a file")?);
+    let name = arguments.next().ok_or("name a store")?;
     let races: i64 = arguments.next().ok_or("how many races?")?.parse()?;
     let sightings: i64 = arguments.next().ok_or("how many sightings?")?.parse()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let address: Address = format!("sqlite:{}", path.display()).parse()?;
-    if !path.exists() {
-        drop(Store::open(&address, Access::Create)?);
-        let begin = Instant::now();
-        runtime.block_on(fill(&path, races, sightings))?;
+    let address: Address = name.parse()?;
+    let there = Store::open(&address, Access::Create)?.list(&Filter::default(), None, 1, 0)?;
+    sqlx::any::install_default_drivers();
+    let begin = Instant::now();
+    if there.all == 0 {
+        runtime.block_on(fill(&name, races, sightings))?;
         println!("made in {:.0} s", begin.elapsed().as_secs_f64());
     }
-    println!("{} MB", std::fs::metadata(&path)?.len() / 1_000_000);
-    let pages = router(Arc::new(Desk::open(address)?), Door::default());
+    let pages = router(Desk::open(address)?, Door::default(), None);
     for (name, address) in pages_of(races) {
         let (mut times, mut bytes, mut status) = (Vec::new(), 0, 0);
         for _ in 0..RUNS {
@@ -123,50 +118,91 @@ async fn ask(pages: &Router, address: &str) -> Outcome<(u16, usize)> {
     Ok((status, body.len()))
 }
 
-async fn fill(path: &Path, races: i64, sightings: i64) -> Outcome<()> {
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .pragma("synchronous", "OFF")
-        .pragma("cache_size", "-500000");
-    let mut all = options.connect().await?;
+/// What engines call differently.
+struct Dialect {
+    /// 32 hexadecimal digits of a number.
+    hex: fn(&str) -> String,
+    before: &'static str,
+    /// What the engine does of itself after a while.
+    after: &'static str,
+    size: &'static str,
+}
+
+const SQLITE: Dialect = Dialect {
+    hex: |number| format!("printf('%032x', {number})"),
+    before: "PRAGMA synchronous = OFF; PRAGMA cache_size = -500000",
+    after: "ANALYZE",
+    size: "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+};
+
+const POSTGRES: Dialect = Dialect {
+    hex: |number| format!("lpad(to_hex({number}), 32, '0')"),
+    before: "SET synchronous_commit = off; SET work_mem = '256MB'",
+    after: "VACUUM ANALYZE",
+    size: "SELECT pg_database_size(current_database())",
+};
+
+/// Numbers from 0 to this one, without it.
+fn numbers(end: i64) -> String {
+    format!(
+        "WITH RECURSIVE n (i) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < {end} - 1)"
+    )
+}
+
+async fn fill(name: &str, races: i64, sightings: i64) -> Outcome<()> {
+    let dialect = if name.starts_with("sqlite:") {
+        SQLITE
+    } else {
+        POSTGRES
+    };
+    let mut all = AnyConnection::connect(name).await?;
+    sqlx::raw_sql(dialect.before).execute(&mut all).await?;
+    let mut transaction = all.begin().await?;
     let now = millis(SystemTime::now());
     let today = hour(now);
+    let [of_race, of_issue] = ["i", "i / 2"].map(dialect.hex);
+    // Squares: the first races are caught by far most often.
+    let caught = format!(
+        "(i * 7919 % {sightings}) * (i * 7919 % {sightings}) / {sightings} * {races} / {sightings}"
+    );
+    let caught = (dialect.hex)(&caught);
     for sql in [
-        "BEGIN IMMEDIATE".to_owned(),
         format!(
-            "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {races} / 2)
-             INSERT INTO issue SELECT printf('i3:%032x', i), printf('function_%d_of_module_%d / other_function_%d', i, i % 97, i) FROM n"
+            "{} INSERT INTO issue (id, functions)
+             SELECT 'i3:' || {of_race}, 'function_' || i || '_of_module_' || (i % 97) || ' / other_function_' || i FROM n",
+            numbers(races / 2 + 1)
         ),
         // The times are set below.
         format!(
-            "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {races} - 1)
-             INSERT INTO race (id, issue, variable, places, first_seen, last_seen)
-             SELECT printf('r3:%032x', i), printf('i3:%032x', i / 2), printf('variable_%d.member', i),
-                 printf('/src/module_%d/file_%d.cc:%d in function_%d / /src/other.cc:7 in other_function', i % 97, i % 1013, i % 800, i), 0, 0 FROM n"
+            "{} INSERT INTO race (id, issue, variable, places, first_seen, last_seen)
+             SELECT 'r3:' || {of_race}, 'i3:' || {of_issue}, 'variable_' || i || '.member',
+                 '/src/module_' || (i % 97) || '/file_' || (i % 1013) || '.cc:' || (i % 800) || ' in function_' || i || ' / /src/other.cc:7 in other_function', 0, 0 FROM n",
+            numbers(races)
         ),
         format!(
-            "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 199)
-             INSERT INTO build SELECT printf('00000000b%d', i), printf('/opt/bin/program%d', i % 10), {now} - (200 - i) * 86400000, {now} FROM n"
-        ),
-        // Squares: the first races are caught by far most often.
-        format!(
-            "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {sightings} - 1)
-             INSERT INTO sighting (race, build, host, cgroup, container, hour, times)
-             SELECT printf('r3:%032x', CAST(1.0 * (i * 7919 % {sightings}) * (i * 7919 % {sightings}) / {sightings} / {sightings} * {races} AS INTEGER)),
-                 printf('00000000b%d', i * 31 % 199 * (i * 31 % 199) / 199), printf('host%d', i * 17 % 5000), '', '', {today} - i % 1440, 1 + i % 3
-             FROM n WHERE true ON CONFLICT DO NOTHING"
+            "{} INSERT INTO build (id, exe, first_seen, last_seen)
+             SELECT '00000000b' || i, '/opt/bin/program' || (i % 10), {now} - (200 - i) * 86400000, {now} FROM n",
+            numbers(200)
         ),
         format!(
-            "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {races} / 20)
-             INSERT INTO triage SELECT i + 1, printf('r3:%032x', i * 20), CASE i % 4 WHEN 0 THEN 'fixed' WHEN 1 THEN 'benign' ELSE 'acknowledged' END,
-                 'why', '', NULL, 'somebody', {now} - i % 300 * 86400000 FROM n"
+            "{} INSERT INTO sighting (race, build, host, cgroup, container, hour, times)
+             SELECT 'r3:' || {caught}, '00000000b' || (i * 31 % 199 * (i * 31 % 199) / 199), 'host' || (i * 17 % 5000), '', '', {today} - i % 1440, 1 + i % 3
+             FROM n WHERE true ON CONFLICT DO NOTHING",
+            numbers(sightings)
+        ),
+        format!(
+            "{} INSERT INTO triage (number, name, state, reason, owner, expires, who, said)
+             SELECT i + 1, 'r3:' || {}, CASE i % 4 WHEN 0 THEN 'fixed' WHEN 1 THEN 'benign' ELSE 'acknowledged' END,
+                 'why', '', NULL, 'somebody', {now} - i % 300 * 86400000 FROM n",
+            numbers(races / 20),
+            (dialect.hex)("i * 20")
         ),
     ] {
-        execute(&mut all, sql).await?;
+        execute(&mut transaction, sql).await?;
     }
     for sql in PAGE.split(';').map(without_comments) {
         if sql.starts_with("INSERT") || sql.starts_with("UPDATE") {
-            execute(&mut all, sql).await?;
+            execute(&mut transaction, sql).await?;
         }
     }
     for sql in [
@@ -174,10 +210,13 @@ async fn fill(path: &Path, races: i64, sightings: i64) -> Outcome<()> {
              first_seen = coalesce((SELECT min(first_hour) * 3600000 FROM race_build WHERE race_build.race = race.id), 0),
              last_seen = coalesce((SELECT max(last_hour) * 3600000 FROM race_build WHERE race_build.race = race.id), 0)",
         "UPDATE race SET first_caught = first_seen, last_caught = last_seen",
-        "COMMIT",
     ] {
-        execute(&mut all, sql.to_owned()).await?;
+        execute(&mut transaction, sql.to_owned()).await?;
     }
+    transaction.commit().await?;
+    execute(&mut all, dialect.after.to_owned()).await?;
+    let bytes: i64 = sqlx::query_scalar(dialect.size).fetch_one(&mut all).await?;
+    println!("{} MB", bytes / 1_000_000);
     all.close().await?;
     Ok(())
 }
@@ -187,7 +226,7 @@ fn without_comments(sql: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-async fn execute(all: &mut SqliteConnection, sql: String) -> Outcome<()> {
+async fn execute(all: &mut AnyConnection, sql: String) -> Outcome<()> {
     sqlx::query(AssertSqlSafe(sql)).execute(all).await?;
     Ok(())
 }

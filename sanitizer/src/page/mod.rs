@@ -1,6 +1,6 @@
 //! What a store has of races, as pages for a browser: the list, a race, two builds compared. Rendered here, without scripts, and nothing of them is elsewhere.
 //!
-//! [`router`] answers requests; who listens, and where, is the caller's concern. All is read only: other methods than GET and HEAD are refused.
+//! [`router`] answers requests; who listens, and where, is the caller's concern. All is read only, and other methods than GET and HEAD are refused, unless users may say what is to be thought of races (`triage.rs`).
 //!
 //! What programs have named is text, and nothing else: it is shown as in text (`report::clean`), and the templates (`sanitizer/templates`) escape all that they are given.
 //! A policy forbids scripts and whatever is elsewhere (`guard.rs`).
@@ -8,6 +8,7 @@
 mod builds;
 mod chart;
 mod desk;
+mod forms;
 mod guard;
 mod list;
 mod outcome;
@@ -16,24 +17,28 @@ mod race;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod triage;
 mod users;
 
 use std::{sync::Arc, time::SystemTime};
 
 use axum::{
-    Router,
-    extract::{Path, RawQuery, State, rejection::PathRejection},
+    Extension, Router,
+    extract::{Path, RawQuery, Request, State, rejection::PathRejection},
     http::header,
     middleware,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 
 use crate::store::millis;
 
 pub use desk::Desk;
+pub use forms::FormKey;
 pub use guard::Door;
+use guard::Who;
 use outcome::Failure;
+use triage::{Deed, Forms};
 pub use users::Users;
 
 /// That of reports, and what pages have besides.
@@ -42,20 +47,39 @@ const STYLE: &str = concat!(
     include_str!("../../templates/page.css")
 );
 
-/// All pages of a store. They answer those whom the door lets in.
-pub fn router(desk: Arc<Desk>, door: Door) -> Router {
-    Router::new()
+/// What answers to requests.
+struct Pages {
+    desk: Arc<Desk>,
+    /// Nothing where all is read only.
+    key: Option<FormKey>,
+}
+
+/// All pages of a store. They answer those whom the door lets in; with a key, its users may say what is to be thought of races.
+pub fn router(desk: Desk, door: Door, key: Option<FormKey>) -> Router {
+    let mut router = Router::new();
+    if key.is_some() {
+        for (path, deed) in [
+            ("/race/{id}/triage", Deed::Triage),
+            ("/race/{id}/merge", Deed::Merge),
+            ("/race/{id}/split", Deed::Split),
+        ] {
+            let answer = move |pages, who, id, request| say(deed, pages, who, id, request);
+            router = router.route(path, post(answer));
+        }
+    }
+    let pages = Pages {
+        desk: Arc::new(desk),
+        key,
+    };
+    router
         .route("/", get(list_page))
         .route("/race/{id}", get(race_page))
         .route("/diff", get(builds_page))
         .route("/style.css", get(style))
         .fallback(no_page)
         .method_not_allowed_fallback(no_writing)
-        .with_state(desk)
-        .layer(middleware::from_fn_with_state(
-            Arc::new(door),
-            guard::check,
-        ))
+        .with_state(Arc::new(pages))
+        .layer(middleware::from_fn_with_state(Arc::new(door), guard::check))
 }
 
 /// Milliseconds since 1970.
@@ -76,44 +100,72 @@ async fn style() -> Response {
 }
 
 async fn list_page(
-    State(desk): State<Arc<Desk>>,
+    State(pages): State<Arc<Pages>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let asked = query::List::of(query.as_deref())?;
     let now = now();
-    let page = desk
+    let page = pages
+        .desk
         .read(move |store| Ok(list::ListPage::read(store, asked, now)?))
         .await?;
     outcome::page(&page)
 }
 
 async fn race_page(
-    State(desk): State<Arc<Desk>>,
+    State(pages): State<Arc<Pages>>,
+    who: Option<Extension<Who>>,
     id: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let Path(id) = id.map_err(|_| Failure::absent("The store has no race of such a name."))?;
+    let id = name(id)?;
     let asked = query::Race::of(query.as_deref())?;
     let now = now();
-    let page = desk
+    let details = pages
+        .desk
         .read(move |store| {
             let details = store.details(&id, asked.record.as_deref(), now)?;
-            let details = details.ok_or_else(|| {
+            details.ok_or_else(|| {
                 Failure::absent("The store has no such race, or no such record of it: it may have been forgotten, or its name has changed.")
-            })?;
-            Ok(race::RacePage::new(&details))
+            })
         })
         .await?;
-    outcome::page(&page)
+    let forms =
+        (pages.key.as_ref().zip(who)).map(|(key, Extension(who))| Forms::new(key, &who, &details));
+    outcome::page(&race::RacePage::new(&details, forms))
+}
+
+/// The race that an address names.
+fn name(id: Result<Path<String>, PathRejection>) -> Result<String, Failure> {
+    match id {
+        Ok(Path(id)) => Ok(id),
+        Err(_) => Err(Failure::absent(triage::NO_RACE)),
+    }
+}
+
+async fn say(
+    deed: Deed,
+    State(pages): State<Arc<Pages>>,
+    who: Option<Extension<Who>>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Failure> {
+    match (&pages.key, who) {
+        (Some(key), Some(Extension(who))) => {
+            triage::done(deed, &pages.desk, key, who, name(id)?, request).await
+        }
+        _ => Err(Failure::Method),
+    }
 }
 
 async fn builds_page(
-    State(desk): State<Arc<Desk>>,
+    State(pages): State<Arc<Pages>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let asked = query::Builds::of(query.as_deref())?;
     let now = now();
-    let page = desk
+    let page = pages
+        .desk
         .read(move |store| builds::BuildsPage::read(store, &asked, now))
         .await?;
     outcome::page(&page)

@@ -22,6 +22,8 @@ pub(super) enum Failure {
     Host,
     /// By nobody who is let in.
     Unknown,
+    /// By a page elsewhere.
+    Forged,
     /// Too many others read.
     Busy,
     /// The store cannot be read.
@@ -42,6 +44,7 @@ impl Failure {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
             Self::Unknown => StatusCode::UNAUTHORIZED,
+            Self::Forged => StatusCode::FORBIDDEN,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Store(_) | Self::Own(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -51,9 +54,10 @@ impl Failure {
         match self {
             Self::Query(_) => "This cannot be asked",
             Self::Absent(_) => "Not found",
-            Self::Method => "Pages are only read",
+            Self::Method => "Not by this method",
             Self::Host => "Not under this name",
             Self::Unknown => "Who are you?",
+            Self::Forged => "Not sent by a page of here",
             Self::Busy => "Too many requests at a time",
             Self::Store(_) | Self::Own(_) => "The store cannot be read",
         }
@@ -62,9 +66,10 @@ impl Failure {
     fn text(&self) -> String {
         match self {
             Self::Query(text) | Self::Absent(text) | Self::Own(text) => text.clone(),
-            Self::Method => "Ask by GET or HEAD. What is to be thought of races is said by `gwp-race races triage`.".to_owned(),
+            Self::Method => "Ask by GET or HEAD. What is to be thought of races is said by the forms of their pages, where the server lets you (--allow-triage), or by `gwp-race races triage`.".to_owned(),
             Self::Host => "The server answers to addresses, to localhost, and to the names that --ui-name gives it: a page elsewhere could read what is here under another name. Open the page by its address, or start the server with the name.".to_owned(),
             Self::Unknown => "Give a name and a password of those that the server was started with (--ui-users).".to_owned(),
+            Self::Forged => "Open the page of the race again and send its form: pages elsewhere can say nothing in your name, and forms of before the server was started count no more.".to_owned(),
             Self::Busy => "Try again in a moment.".to_owned(),
             Self::Store(error) => error.to_string(),
         }

@@ -11,7 +11,7 @@ use crate::store::{
 };
 
 /// The longest text that is asked for, bytes.
-const LONGEST: usize = 1024;
+const LONGEST: usize = 4096;
 
 /// Of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,11 +35,13 @@ pub(super) struct Builds {
 }
 
 /// The texts of each name, but for empty ones, which forms send of fields that nobody has filled in.
-type Fields = BTreeMap<String, Vec<String>>;
+#[derive(Debug, Default)]
+pub(super) struct Fields(BTreeMap<String, Vec<String>>);
 
-fn fields(query: Option<&str>, known: &[&str]) -> Result<Fields, Failure> {
-    let mut fields = Fields::new();
-    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+/// Those of a query or a form, which has no others than these.
+pub(super) fn fields(sent: &[u8], known: &[&str]) -> Result<Fields, Failure> {
+    let mut fields = Fields::default();
+    for (name, value) in form_urlencoded::parse(sent) {
         if !known.contains(&&*name) {
             return Err(wrong(&format!(
                 "there is no {name} here; there is {}",
@@ -48,11 +50,11 @@ fn fields(query: Option<&str>, known: &[&str]) -> Result<Fields, Failure> {
         }
         if value.len() > LONGEST {
             return Err(wrong(&format!(
-                "{name} is longer than {LONGEST} bytes; ask for less"
+                "{name} is longer than {LONGEST} bytes; give less of it"
             )));
         }
         if !value.is_empty() {
-            fields
+            (fields.0)
                 .entry(name.into_owned())
                 .or_default()
                 .push(value.into_owned());
@@ -61,25 +63,38 @@ fn fields(query: Option<&str>, known: &[&str]) -> Result<Fields, Failure> {
     Ok(fields)
 }
 
-fn wrong(text: &str) -> Failure {
-    Failure::Query(format!("The address is wrong: {text}."))
+/// Something was asked wrongly.
+pub(super) fn wrong(text: &str) -> Failure {
+    Failure::Query(format!("This is not understood: {text}."))
 }
 
-/// The only text of a name.
-fn one(fields: &mut Fields, name: &str) -> Result<Option<String>, Failure> {
-    let mut values = fields.remove(name).unwrap_or_default().into_iter();
-    match (values.next(), values.next()) {
-        (_, Some(_)) => Err(wrong(&format!("{name} is there twice; give it once"))),
-        (value, None) => Ok(value),
+impl Fields {
+    /// The texts of a name.
+    fn all(&mut self, name: &str) -> Vec<String> {
+        self.0.remove(name).unwrap_or_default()
     }
+
+    /// The only text of a name.
+    pub(super) fn one(&mut self, name: &str) -> Result<Option<String>, Failure> {
+        let mut values = self.all(name).into_iter();
+        match (values.next(), values.next()) {
+            (_, Some(_)) => Err(wrong(&format!("{name} is there twice; give it once"))),
+            (value, None) => Ok(value),
+        }
+    }
+}
+
+/// What stands behind the `?` of an address.
+fn query_of(query: Option<&str>, known: &[&str]) -> Result<Fields, Failure> {
+    fields(query.unwrap_or_default().as_bytes(), known)
 }
 
 impl List {
     pub(super) fn of(query: Option<&str>) -> Result<Self, Failure> {
         let known = ["state", "build", "host", "issue", "text", "from"];
-        let mut fields = fields(query, &known)?;
+        let mut fields = query_of(query, &known)?;
         let mut states = Vec::new();
-        for word in fields.remove("state").unwrap_or_default() {
+        for word in fields.all("state") {
             let state = State::parse(&word).ok_or_else(|| {
                 let words = State::ALL.map(State::name).join(", ");
                 wrong(&format!("{word} is no state; there is {words}"))
@@ -88,7 +103,7 @@ impl List {
                 states.push(state);
             }
         }
-        let from = one(&mut fields, "from")?.map(|text| {
+        let from = fields.one("from")?.map(|text| {
             let mark = text.split_once('-');
             let mark = mark.and_then(|(time, race)| {
                 Some(Mark {
@@ -102,10 +117,10 @@ impl List {
             from: from.transpose()?,
             filter: Filter {
                 states,
-                build: one(&mut fields, "build")?,
-                host: one(&mut fields, "host")?,
-                issue: one(&mut fields, "issue")?,
-                text: one(&mut fields, "text")?,
+                build: fields.one("build")?,
+                host: fields.one("host")?,
+                issue: fields.one("issue")?,
+                text: fields.one("text")?,
             },
         })
     }
@@ -132,17 +147,17 @@ impl List {
 
 impl Race {
     pub(super) fn of(query: Option<&str>) -> Result<Self, Failure> {
-        let mut fields = fields(query, &["record"])?;
+        let mut fields = query_of(query, &["record"])?;
         Ok(Self {
-            record: one(&mut fields, "record")?,
+            record: fields.one("record")?,
         })
     }
 }
 
 impl Builds {
     pub(super) fn of(query: Option<&str>) -> Result<Self, Failure> {
-        let mut fields = fields(query, &["a", "b"])?;
-        let both = [one(&mut fields, "a")?, one(&mut fields, "b")?];
+        let mut fields = query_of(query, &["a", "b"])?;
+        let both = [fields.one("a")?, fields.one("b")?];
         let builds = match both {
             [Some(a), Some(b)] => Some([a, b]),
             [None, None] => None,

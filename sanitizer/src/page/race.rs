@@ -6,6 +6,7 @@ use super::{
     chart::{Chart, date},
     query::{List, address, of_race},
     shown::{BuildName, RaceRow, Time, count, times},
+    triage::Forms,
 };
 use crate::{
     report::{RaceView, clean::clean},
@@ -31,6 +32,7 @@ pub(super) struct RacePage {
     merged: Vec<String>,
     caught: String,
     said: Vec<String>,
+    forms: Option<Forms>,
     builds: Vec<SeenRow>,
     more_builds: i64,
     others: Vec<OtherBuild>,
@@ -79,7 +81,8 @@ struct Record {
 }
 
 impl RacePage {
-    pub(super) fn new(details: &Details) -> Self {
+    /// With forms for who may say something.
+    pub(super) fn new(details: &Details, forms: Option<Forms>) -> Self {
         let row = &details.row;
         let shown = |text: &str| clean(text).into_owned();
         let list = |filter| List { filter, from: None }.address();
@@ -148,6 +151,7 @@ impl RacePage {
             merged: details.merged.iter().map(|name| shown(name)).collect(),
             caught: times(row.times),
             said: details.said.iter().map(told).collect(),
+            forms,
             more_builds: left(row.builds, details.builds.len()),
             builds: builds.collect(),
             others: others.collect(),

@@ -6,6 +6,7 @@ use axum::{
     body::to_bytes,
     http::{HeaderMap, Request, StatusCode},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use scraper::Html;
 use tempfile::TempDir;
 use tower_service::Service as _;
@@ -21,7 +22,8 @@ use crate::{
         identity, sample,
     },
     store::{
-        Access, Address, Batch, Caught, Saying, Store, Verdict, Whereabouts, millis_of, rfc3339,
+        Access, Address, Batch, Caught, Done, Entry, Saying, Store, Verdict, Whereabouts,
+        millis_of, rfc3339,
     },
 };
 
@@ -79,12 +81,20 @@ fn usual() -> (TempDir, Address, [Race; 3]) {
     (folder, address, races)
 }
 
+const ADA: &str = "ada:correct horse battery";
+const BOB: &str = "bob:another horse battery";
+
+/// Pages on which these two may read, and say something.
 fn pages_of(address: &Address) -> Router {
     let desk = Desk::open(address.clone()).unwrap();
-    router(
-        Arc::new(desk),
-        Door::new(&["races.example".to_owned()], None),
-    )
+    let users = Users::parse(&format!("{ADA}\n{BOB}\n")).unwrap();
+    let door = Door::new(&["races.example".to_owned()], Some(users));
+    router(desk, door, Some(FormKey::new().unwrap()))
+}
+
+/// The header by which somebody is known.
+fn known(user: &str) -> (&'static str, String) {
+    ("authorization", format!("Basic {}", STANDARD.encode(user)))
 }
 
 struct Answer {
@@ -100,12 +110,26 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
+/// Asks as one of the users.
 fn ask(pages: &Router, method: &str, path: &str, host: Option<&str>) -> Answer {
+    let host = host.map(|host| ("host", host.to_owned()));
+    let headers: Vec<_> = host.into_iter().chain([known(ADA)]).collect();
+    send(pages, [method, path], &headers, "")
+}
+
+fn send(
+    pages: &Router,
+    [method, path]: [&str; 2],
+    headers: &[(&str, String)],
+    body: &str,
+) -> Answer {
     let mut request = Request::builder().method(method).uri(path);
-    if let Some(host) = host {
-        request = request.header("host", host);
+    for (name, value) in headers {
+        request = request.header(*name, value);
     }
-    let request = request.body(axum::body::Body::empty()).unwrap();
+    let request = request
+        .body(axum::body::Body::from(body.to_owned()))
+        .unwrap();
     runtime().block_on(async {
         let answer = pages.clone().call(request).await.unwrap();
         let (head, body) = answer.into_parts();
@@ -133,7 +157,10 @@ fn page(pages: &Router, path: &str, status: StatusCode) -> (Html, String) {
             assert!(is_ours || value.starts_with('#'), "{value}");
         }
     }
-    for input in all(&document, "input:not([type=checkbox])") {
+    for input in all(
+        &document,
+        "input:not([type=checkbox], [type=hidden]), select",
+    ) {
         let name = input.attr("id").unwrap();
         assert_eq!(all(&document, &format!("label[for={name}]")).len(), 1);
     }
@@ -355,6 +382,9 @@ fn answers_have_a_policy() {
         ("GET", "/", None, 421),
         ("POST", "/", Some("localhost"), 405),
         ("DELETE", "/race/r3:00", Some("localhost"), 405),
+        ("GET", "/race/r3:00/triage", Some("localhost"), 405),
+        ("POST", "/race/r3:00/triage", Some("localhost"), 403),
+        ("POST", "/race/r3:00/triage", Some("evil.example"), 421),
         ("OPTIONS", "/diff", Some("localhost"), 405),
         ("GET", "/favicon.ico", Some("localhost"), 404),
         ("GET", "/race/r3:00", Some("localhost"), 404),
@@ -408,4 +438,182 @@ fn templates_escape() {
         include_str!("../../templates/stored_race.html"),
     ];
     templates.into_iter().for_each(assert_escapes);
+}
+
+/// Headers of a form of a page of ours that somebody sends.
+fn form(user: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("host", "localhost".to_owned()),
+        ("origin", "http://localhost".to_owned()),
+        ("sec-fetch-site", "same-origin".to_owned()),
+        (
+            "content-type",
+            "application/x-www-form-urlencoded".to_owned(),
+        ),
+        known(user),
+    ]
+}
+
+/// The token in the forms of a race's page, as somebody sees it.
+fn token(pages: &Router, path: &str, user: &str) -> String {
+    let headers = [("host", "localhost".to_owned()), known(user)];
+    let page = send(pages, ["GET", path], &headers, "");
+    let document = parsed(&page.text);
+    let token = all(&document, "form[action$='/triage'] input[name=token]")[0];
+    token.attr("value").unwrap().to_owned()
+}
+
+/// Check that what users say by forms is taken down in their names, for a race or its issue, and that races are merged and split.
+#[test]
+fn forms_say_what_the_command_line_says() {
+    let (_folder, address, races) = usual();
+    let pages = pages_of(&address);
+    let [first, second] = [&races[0], &races[1]].map(|race| race.identity.race.clone());
+    let of_first = format!("/race/{first}");
+    let ours = token(&pages, &of_first, ADA);
+    let say = |path: &str, user: &str, body: &str| {
+        let token = token(&pages, &of_first, user);
+        let body = format!("token={token}&{body}");
+        let answer = send(&pages, ["POST", path], &form(user), &body);
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
+        answer.headers["location"].to_str().unwrap().to_owned()
+    };
+    let triage = format!("{of_first}/triage");
+    let body = "of=race&state=benign&reason=only+%3Cb%3E&owner=web%00&until=2999-01-31";
+    assert_eq!(say(&triage, ADA, body), of_first);
+    let body = "of=issue&state=confirmed&reason=&owner=&until=";
+    assert_eq!(say(&triage, BOB, body), of_first);
+    let body = format!("into={second}&reason=moved");
+    let of_second = format!("/race/{second}");
+    assert_eq!(say(&format!("{of_first}/merge"), ADA, &body), of_second);
+    let page = good(&pages, &of_second);
+    let merged = all(&page, "form[action$='/split'] option");
+    assert_eq!(merged[0].attr("value"), Some(&*first));
+    let body = format!("name={first}&reason=two+after+all");
+    assert_eq!(say(&format!("{of_second}/split"), BOB, &body), of_first);
+
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    let said = store.said(&[&first]).unwrap();
+    let word = said.last().unwrap();
+    assert_eq!((&*word.who, word.state), ("ada", Verdict::Benign));
+    assert_eq!((&*word.reason, &*word.owner), ("only <b>", "web\u{fffd}"));
+    assert_eq!(word.expires, millis_of("2999-01-31T00:00:00Z"));
+    let said = store.said(&[&races[0].identity.issue]).unwrap();
+    let word = said.last().unwrap();
+    assert_eq!((&*word.who, word.state), ("bob", Verdict::Confirmed));
+    assert_eq!((&*word.owner, word.expires), ("", None));
+    let log = store.log(None).unwrap();
+    let done = log.iter().filter_map(|entry| match entry {
+        Entry::Merge(merge) => Some((merge.done, &*merge.who, &*merge.reason)),
+        Entry::Said(_) => None,
+    });
+    let done: Vec<_> = done.collect();
+    assert_eq!(
+        done,
+        [
+            (Done::Merged, "ada", "moved"),
+            (Done::Split, "bob", "two after all")
+        ]
+    );
+
+    // What makes no sense is refused, with what to do.
+    let before = store.log(None).unwrap();
+    for (deed, body, told) in [
+        ("triage", "of=race&state=song", "choose one"),
+        ("triage", "of=race", "choose one"),
+        ("triage", "state=new", "its issue"),
+        (
+            "triage",
+            "of=race&state=new&until=2001-01-31",
+            "still to come",
+        ),
+        ("triage", "of=race&state=new&until=soon", "still to come"),
+        ("triage", "of=race&state=new&colour=red", "colour"),
+        ("merge", "reason=x", "name the race"),
+        ("merge", "into=ffffffff", "has no race"),
+        ("merge", &format!("into={first}"), "into itself"),
+        ("split", &format!("name={second}"), "not merged"),
+    ] {
+        let path = format!("{of_first}/{deed}");
+        let body = format!("token={ours}&{body}");
+        let answer = send(&pages, ["POST", &path], &form(ADA), &body);
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
+        assert!(answer.text.contains(told), "{body}: {}", answer.text);
+    }
+    let long = format!(
+        "token={ours}&of=race&state=new&reason={}",
+        "x".repeat(1 << 15)
+    );
+    let answer = send(&pages, ["POST", &triage], &form(ADA), &long);
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    let body = format!("token={ours}&of=race&state=new");
+    let absent = send(&pages, ["POST", "/race/r3:00/triage"], &form(ADA), &body);
+    assert_eq!(absent.status, StatusCode::NOT_FOUND);
+    assert_eq!(store.log(None).unwrap(), before);
+}
+
+/// Check that nobody says anything in another one's name, and nobody who is not let in; and that nobody does where that is not allowed.
+#[test]
+fn forms_of_others_are_refused() {
+    let (_folder, address, races) = usual();
+    let pages = pages_of(&address);
+    let path = format!("/race/{}", races[0].identity.race);
+    let [ours, other] = [ADA, BOB].map(|user| token(&pages, &path, user));
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    let before = store.log(None).unwrap();
+    let into = format!("into={}", races[1].identity.race);
+    let name = format!("name={}", races[1].identity.race);
+    let deeds = [
+        ("triage", "of=race&state=benign"),
+        ("merge", &*into),
+        ("split", &*name),
+    ];
+    let without = |name: &str| {
+        let mut headers = form(ADA);
+        headers.retain(|(header, _)| *header != name);
+        headers
+    };
+    let with = |name: &'static str, value: &str| {
+        let mut headers = without(name);
+        headers.push((name, value.to_owned()));
+        headers
+    };
+    for (headers, token, status) in [
+        (form(ADA), "", 403),
+        (form(ADA), &*other, 403),
+        (without("origin"), &ours, 403),
+        (with("origin", "null"), &ours, 403),
+        (with("origin", "http://evil.example"), &ours, 403),
+        (with("sec-fetch-site", "cross-site"), &ours, 403),
+        (with("content-type", "text/plain"), &ours, 403),
+        (without("authorization"), &ours, 401),
+        (with("authorization", "Basic YWRhOm5v"), &ours, 401),
+        (with("authorization", "Bearer correct"), &ours, 401),
+        (with("host", "evil.example"), &ours, 421),
+    ] {
+        for (deed, body) in deeds {
+            let path = format!("{path}/{deed}");
+            let body = format!("token={token}&{body}");
+            let answer = send(&pages, ["POST", &path], &headers, &body);
+            assert_eq!(answer.status.as_u16(), status, "{deed} {headers:?}");
+            let asks = answer.headers.contains_key("www-authenticate");
+            assert_eq!(asks, status == 401);
+        }
+    }
+    // Nor is anything read by who is not let in.
+    let stranger = send(&pages, ["GET", &path], &without("authorization"), "");
+    assert_eq!(stranger.status, StatusCode::UNAUTHORIZED);
+    assert!(!stranger.text.contains(&races[0].identity.race));
+
+    let desk = Desk::open(address.clone()).unwrap();
+    let read_only = router(desk, Door::new(&[], None), None);
+    let page = good(&read_only, &path);
+    assert!(all(&page, "form[method=post]").is_empty());
+    for (deed, body) in deeds {
+        let path = format!("{path}/{deed}");
+        let body = format!("token={ours}&{body}");
+        let answer = send(&read_only, ["POST", &path], &form(ADA), &body);
+        assert_eq!(answer.status, StatusCode::NOT_FOUND);
+    }
+    assert_eq!(store.log(None).unwrap(), before);
 }

@@ -54,7 +54,8 @@ impl Users {
 mod tests {
     use super::*;
 
-    const USERS: &str = "ada:correct horse battery\n\n  bob:0123456789:abcdef  \nada:another one of hers\n";
+    const USERS: &str =
+        "ada:correct horse battery\n\n  bob:0123456789:abcdef  \nada:another one of hers\n";
 
     fn headers(value: &str) -> HeaderMap {
         HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())])

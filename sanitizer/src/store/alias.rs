@@ -8,6 +8,7 @@ use super::{
     connect::{Connection, begin},
     error::StoreError,
     number, summary,
+    text::text,
 };
 
 /// Who says something, and why.
@@ -245,8 +246,8 @@ pub(super) async fn take_down(connection: &mut Connection, merge: &Merge) -> sql
     .bind(&merge.name)
     .bind(merge.done.name())
     .bind(&merge.target)
-    .bind(&merge.reason)
-    .bind(&merge.who)
+    .bind(text(&merge.reason))
+    .bind(text(&merge.who))
     .bind(merge.said)
     .execute(connection)
     .await?;

@@ -52,7 +52,7 @@ pub use receive::{Lost, Received, Sender, Stamp};
 pub use schema::Access;
 pub use state::State;
 pub(crate) use text::digest_of;
-pub use time::{begin_of, day, day_of, hour, millis, millis_of, rfc3339};
+pub use time::{begin_of, day, day_of, hour, millis, millis_of, millis_of_day, rfc3339};
 pub use triage::{Said, Saying};
 pub use verdict::Verdict;
 

@@ -25,7 +25,13 @@ pub fn millis_of(text: &str) -> Option<i64> {
     humantime::parse_rfc3339(text).ok().map(millis)
 }
 
-/// The same the other way round.
+/// When the day of a date (`2027-01-31`) begins in UTC.
+#[must_use]
+pub fn millis_of_day(date: &str) -> Option<i64> {
+    millis_of(&format!("{date}T00:00:00Z"))
+}
+
+/// A time as [`millis_of`] takes it.
 #[must_use]
 pub fn rfc3339(millis: i64) -> String {
     let since = Duration::from_millis(millis.clamp(0, LATEST).cast_unsigned());

@@ -8,6 +8,7 @@ use super::{
     connect::{Connection, begin},
     error::StoreError,
     number, summary,
+    text::text,
     verdict::Verdict,
 };
 
@@ -120,10 +121,10 @@ pub(super) async fn take_down(connection: &mut Connection, said: &Said) -> sqlx:
     .bind(said.number)
     .bind(&said.name)
     .bind(said.state.name())
-    .bind(&said.reason)
-    .bind(&said.owner)
+    .bind(text(&said.reason))
+    .bind(text(&said.owner))
     .bind(said.expires)
-    .bind(&said.who)
+    .bind(text(&said.who))
     .bind(said.said)
     .execute(&mut *connection)
     .await?;

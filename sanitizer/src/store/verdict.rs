@@ -33,14 +33,18 @@ impl Verdict {
         }
     }
 
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let all = [
-            Self::New,
-            Self::Acknowledged,
-            Self::Confirmed,
-            Self::Benign,
-            Self::Fixed,
-        ];
-        all.into_iter().find(|verdict| verdict.name() == text)
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::New,
+        Self::Acknowledged,
+        Self::Confirmed,
+        Self::Benign,
+        Self::Fixed,
+    ];
+
+    /// That of a word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verdict| verdict.name() == text)
     }
 }

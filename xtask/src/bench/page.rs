@@ -17,7 +17,10 @@ pub struct Options {
     /// Sightings of them.
     #[arg(long, default_value_t = 10_000_000)]
     sightings: u64,
-    /// Keep the store for the next time.
+    /// A database that is empty, or was filled by this before: postgres://HOST/DATABASE; a file of its own without it.
+    #[arg(long)]
+    store: Option<String>,
+    /// Keep the file for the next time.
     #[arg(long)]
     keep: bool,
 }
@@ -35,7 +38,12 @@ pub fn run(options: &Options) -> Result<()> {
     let mut command = cargo();
     command.args(["run", "--release", "--package", "gwp-race"]);
     command.args(["--example", "bench_page", "--"]);
-    command.arg(&file);
+    command.arg(
+        options
+            .store
+            .clone()
+            .unwrap_or_else(|| format!("sqlite:{}", file.display())),
+    );
     command.args([options.races, options.sightings].map(|number| number.to_string()));
     let measured = step("measuring pages", &mut command);
     if !options.keep {

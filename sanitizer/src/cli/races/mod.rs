@@ -32,36 +32,23 @@ pub struct RacesArgs {
     pub command: RacesCommand,
 }
 
-/// The commands.
+/// The commands. What each does is told by its arguments, whose first line is in the list of all.
 #[derive(Clone, Debug, clap::Subcommand)]
+#[allow(missing_docs)]
 pub enum RacesCommand {
-    /// List races.
     List(list::ListArgs),
-    /// Show all that is known of a race.
     Show(show::ShowArgs),
-    /// Compare the races of two builds.
     Diff(diff::DiffArgs),
-    /// Say what is to be thought of a race.
     Triage(triage::TriageArgs),
-    /// Let a race or issue count as another one.
     Merge(merge::MergeArgs),
-    /// Undo a merge.
     Split(merge::SplitArgs),
-    /// Tell who has said what of races.
     Log(log::LogArgs),
-    /// Write reports in another form.
     Export(export::ExportArgs),
-    /// Print suppressions.
     Suppress(suppress::SuppressArgs),
-    /// Fill in functions and lines of a JSON file.
     Symbolize(symbolize::SymbolizeArgs),
-    /// Put the races of a JSON file into the store.
     Import(import::ImportArgs),
-    /// Forget old races.
     Prune(prune::PruneArgs),
-    /// Take the races of other machines into the store.
     Serve(serve::ServeArgs),
-    /// List the machines that have sent races.
     Hosts(hosts::HostsArgs),
 }
 

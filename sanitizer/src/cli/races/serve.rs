@@ -33,7 +33,7 @@ use collector::{IngestArgs, ended};
 use listener::Listener;
 use ui::UiArgs;
 
-/// Take the races of other machines into a store, and show it to browsers
+/// Take races of other machines, and show a store to browsers
 ///
 /// With --ingest, machines send what their gwp-race finds; it is answered once it is in the store, and counts once, however often it is sent. What cannot be taken now is to be sent again later: when more messages wait than may, or the store cannot be written to. `GET /healthz` says there whether the
 /// store can be written to, `GET /metrics` has figures for Prometheus.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::duration::parse_duration;
-use crate::store::millis_of;
+use crate::store::{millis_of, millis_of_day};
 
 /// An end, as users give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,7 @@ pub fn parse_until(text: &str) -> Result<Until, String> {
     if let Ok(time) = parse_duration(text) {
         return Ok(Until::For(time));
     }
-    let of_day = format!("{text}T00:00:00Z");
-    let end = millis_of(text).or_else(|| millis_of(&of_day));
+    let end = millis_of(text).or_else(|| millis_of_day(text));
     end.map(Until::At).ok_or_else(|| {
         "give a time such as 30d, a date such as 2027-01-31, or 2027-01-31T12:00:00Z".to_owned()
     })

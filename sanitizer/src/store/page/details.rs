@@ -37,6 +37,8 @@ pub struct Details {
     pub of_issue: i64,
     /// What was said of it and of its issue, the last first.
     pub said: Vec<Said>,
+    /// Who sees to it; nobody where it is empty.
+    pub owner: String,
     /// Where it was caught, the newest build first.
     pub builds: Vec<InBuild>,
     /// Builds of the same programs in which it was not caught, the newest first.
@@ -156,7 +158,11 @@ async fn details(
         None => None,
     };
     let days = days(connection, race, now).await?;
+    let said = triage::last_of(connection, [&row.id, &row.issue], MOST_SAID).await?;
+    let word = said.iter().max_by_key(|said| said.weight(now));
+    let word = word.filter(|said| !said.is_over(now));
     let details = Details {
+        owner: word.map_or_else(String::new, |said| said.owner.clone()),
         merged: merged(connection, race).await?,
         of_issue: sqlx::query_scalar(
             "SELECT count(*) FROM race WHERE issue_as = $1 AND counts_as = id",
@@ -164,7 +170,7 @@ async fn details(
         .bind(&row.issue)
         .fetch_one(&mut *connection)
         .await?,
-        said: triage::last_of(connection, [&row.id, &row.issue], MOST_SAID).await?,
+        said,
         builds: builds(connection, race, &days, now).await?,
         others: others(connection, race).await?,
         hosts: hosts(connection, race).await?,

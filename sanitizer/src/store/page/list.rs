@@ -181,11 +181,17 @@ fn statement(filter: &Filter, from: Option<&Mark>, most: usize, now: i64) -> Sel
         select.push(" AND race.triage > 0");
     }
     if !filter.states.is_empty() {
-        select.push(&format!(" AND {STATE} IN ("));
+        // Most are new since nothing was said of them, which planners of queries know.
+        let is_new = if are_judged {
+            ""
+        } else {
+            "race.triage = 0 OR "
+        };
+        select.push(&format!(" AND ({is_new}{STATE} IN ("));
         for (index, state) in filter.states.iter().enumerate() {
             select.text(if index == 0 { "?" } else { ", ?" }, state.name());
         }
-        select.push(")");
+        select.push("))");
     }
     let is_rare = are_judged
         || filter.build.is_some()

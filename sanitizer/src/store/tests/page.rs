@@ -356,7 +356,11 @@ fn summaries_are_made_of_sightings() {
     let kept = snapshot(&mut store);
     drop(store);
     let mut file = Database::open(&address, Access::Existing, &SCHEMA).unwrap();
-    for sql in FORGET.into_iter().map(str::to_owned).chain(made_by_migration()) {
+    for sql in FORGET
+        .into_iter()
+        .map(str::to_owned)
+        .chain(made_by_migration())
+    {
         execute(&mut file, &sql);
     }
     drop(file);

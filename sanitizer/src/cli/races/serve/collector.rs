@@ -53,9 +53,7 @@ impl IngestArgs {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if let Some(address) = self.ingest {
             anyhow::ensure!(
-                address.ip().is_loopback()
-                    || self.token_file.is_some()
-                    || self.client_ca.is_some(),
+                address.ip().is_loopback() || self.token_file.is_some() || self.client_ca.is_some(),
                 "whoever reaches {address} could put races into the store; give --token-file, or --client-ca, or an address of this machine alone (127.0.0.1)"
             );
         }

@@ -402,6 +402,7 @@ fn what_is_not_safe_is_refused() {
         "--ui",
         "--ui [::1]:1",
         "--ui --ingest 127.0.0.1:1",
+        "--ui --ui-users u --allow-triage",
         "--ui 192.0.2.1:1 --insecure --ui-users u",
         &format!("--ui [::]:1 {tls} --ui-users u --ui-name races.example"),
         &format!("--ui [::]:1 --ingest [::]:2 {tls} --ui-users u --client-ca a"),
@@ -424,9 +425,13 @@ fn what_is_not_safe_is_refused() {
         (&*format!("--ui [::]:1 {tls}"), "--ui-users"),
         ("--ui 0.0.0.0:1 --ui-users u", "--insecure"),
         (&*format!("--ui [::]:1 {tls} --client-ca a"), "--ingest"),
-        ("--ui --ingest 0.0.0.0:1 --insecure --ui-users u", "--token-file"),
+        (
+            "--ui --ingest 0.0.0.0:1 --insecure --ui-users u",
+            "--token-file",
+        ),
         ("--ingest 127.0.0.1:1 --ui-users u", "--ui"),
         ("--ui --token-file t", "--ingest"),
+        ("--ui --allow-triage", "--ui-users"),
     ] {
         let error = checked(bad).unwrap_err();
         assert!(error.contains(said), "{bad}: {error}");

@@ -1,11 +1,11 @@
 //! What `races serve --ui` is told.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf};
 
 use axum::Router;
 
 use super::{parse_address, secret};
-use crate::page::{Desk, Door, Users, router};
+use crate::page::{Desk, Door, FormKey, Users, router};
 use crate::store::Address;
 
 /// Where the pages are, if nothing else is said.
@@ -31,6 +31,12 @@ pub struct UiArgs {
     /// Pages are given to those who ask for an address or for localhost, so that a page elsewhere in the browser cannot read them under a name of its own. Where this machine, or a proxy in front of it, has a name, give that. Can be given several times.
     #[arg(long, value_name = "NAME", requires = "ui")]
     pub ui_name: Vec<String>,
+
+    /// Let them say what is to be thought of races
+    ///
+    /// As `races triage`, `merge` and `split` do, by forms on the pages; who says it is the name that was given to the browser.
+    #[arg(long, requires = "ui_users")]
+    pub allow_triage: bool,
 }
 
 impl UiArgs {
@@ -53,6 +59,7 @@ impl UiArgs {
         });
         let door = Door::new(&self.ui_name, users.transpose()?);
         let desk = Desk::open(store.clone())?;
-        Ok(router(Arc::new(desk), door))
+        let key = self.allow_triage.then(FormKey::new).transpose()?;
+        Ok(router(desk, door, key))
     }
 }
