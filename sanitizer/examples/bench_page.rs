@@ -123,18 +123,22 @@ struct Dialect {
     /// 32 hexadecimal digits of a number.
     hex: fn(&str) -> String,
     before: &'static str,
+    /// What the engine does of itself after a while.
+    after: &'static str,
     size: &'static str,
 }
 
 const SQLITE: Dialect = Dialect {
     hex: |number| format!("printf('%032x', {number})"),
     before: "PRAGMA synchronous = OFF; PRAGMA cache_size = -500000",
+    after: "ANALYZE",
     size: "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
 };
 
 const POSTGRES: Dialect = Dialect {
     hex: |number| format!("lpad(to_hex({number}), 32, '0')"),
     before: "SET synchronous_commit = off; SET work_mem = '256MB'",
+    after: "VACUUM ANALYZE",
     size: "SELECT pg_database_size(current_database())",
 };
 
@@ -210,7 +214,7 @@ async fn fill(name: &str, races: i64, sightings: i64) -> Outcome<()> {
         execute(&mut transaction, sql.to_owned()).await?;
     }
     transaction.commit().await?;
-    execute(&mut all, "ANALYZE".to_owned()).await?;
+    execute(&mut all, dialect.after.to_owned()).await?;
     let bytes: i64 = sqlx::query_scalar(dialect.size).fetch_one(&mut all).await?;
     println!("{} MB", bytes / 1_000_000);
     all.close().await?;
