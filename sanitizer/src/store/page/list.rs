@@ -62,7 +62,7 @@ pub struct Row {
     pub hosts: i64,
     /// What is to be thought of it.
     pub state: State,
-    /// How often it was caught on each of the last [`DAYS`] days, today last.
+    /// How often it was caught on each of the last 14 days, today last.
     pub days: Vec<i64>,
 }
 
