@@ -55,8 +55,6 @@ CREATE INDEX race_by_host ON race_host (host, race);
 -- Most records of a race that is caught often are digests only.
 CREATE INDEX evidence_kept ON evidence (race, caught DESC) WHERE record <> '';
 
-CREATE INDEX build_by_exe ON build (exe);
-
 -- No more than 4294967296 times a row (MOST_TIMES of store/write.rs), so that sums stay numbers.
 INSERT INTO race_day (race, day, build, times)
     SELECT race, hour / 24, build, CAST(sum(CASE WHEN times > 4294967296 THEN 4294967296 ELSE times END) AS BIGINT)

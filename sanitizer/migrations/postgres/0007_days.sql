@@ -12,4 +12,5 @@ CREATE TABLE sighting (
     times BIGINT NOT NULL,
     PRIMARY KEY (race, build, host, cgroup, container, hour)
 ) PARTITION BY RANGE (hour);
+CREATE INDEX sighting_other_by_hour ON sighting_other (hour);
 ALTER TABLE sighting ATTACH PARTITION sighting_other DEFAULT;

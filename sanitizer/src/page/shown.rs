@@ -49,14 +49,23 @@ pub(super) struct RaceRow {
     pub(super) last: Time,
 }
 
+/// A name that may be from anywhere, as a list shows it: whoever sends races could otherwise have a page take all memory.
+fn short(text: &str) -> String {
+    /// Characters.
+    const MOST: usize = 500;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", clean(text.get(..end).unwrap_or_default())),
+        None => clean(text).into_owned(),
+    }
+}
+
 impl RaceRow {
     pub(super) fn new(row: &Row) -> Self {
-        let shown = |text: &str| clean(text).into_owned();
         Self {
             address: of_race(&row.id, None),
-            functions: shown(&row.functions),
-            variable: shown(&row.variable),
-            places: shown(&row.places),
+            functions: short(&row.functions),
+            variable: short(&row.variable),
+            places: short(&row.places),
             state: row.state.name(),
             chart: Chart::new(&row.days),
             times: row.times,
@@ -108,5 +117,22 @@ pub(super) fn count(number: i64, one: &str, many: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         number => format!("{number} {many}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that names of a list have a limit, whatever is in them.
+    #[test]
+    fn names_are_cut() {
+        assert_eq!(short("f\u{7}"), clean("f\u{7}"));
+        for name in ["ü".repeat(500), "<".repeat(500)] {
+            assert_eq!(short(&name), name);
+            assert_eq!(short(&format!("{name}more")), format!("{name}…"));
+        }
+        let long = "\0".repeat(1 << 20);
+        assert!(short(&long).len() < 5_000);
     }
 }

@@ -31,6 +31,8 @@ const PARTING: Duration = Duration::from_secs(1);
 pub(crate) struct Database {
     schema: &'static Schema,
     address: Address,
+    /// What is done where there is none, when it is opened again, too.
+    access: Access,
     /// How long somebody who has locked it is waited for.
     patience: Duration,
     /// How long a server may take for one piece of work; for ever where nothing is said.
@@ -72,6 +74,7 @@ impl Database {
         let mut database = Self {
             schema,
             address: address.clone(),
+            access,
             patience: PATIENCE,
             limit: None,
             driver: None,
@@ -106,7 +109,7 @@ impl Database {
     ) -> Result<T, StoreError> {
         let mut connection = match self.lively() {
             Some(connection) => connection,
-            None => self.connect(Access::Create)?,
+            None => self.connect(self.access)?,
         };
         match self.wait(within(self.limit(), work(&mut connection))) {
             Ok(value) => {

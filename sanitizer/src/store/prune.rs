@@ -35,6 +35,10 @@ impl Store {
             let aliases = Aliases::read(&mut all).await?;
             let mut forgotten = 0;
             for race in races {
+                // It may have been merged since it was chosen, and lives on in the other one.
+                if aliases.counts_as(race) != race {
+                    continue;
+                }
                 let names: Vec<&str> = std::iter::once(&**race)
                     .chain(aliases.others(race))
                     .collect();

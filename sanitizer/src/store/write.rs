@@ -186,11 +186,12 @@ async fn see(connection: &mut Connection, seen: &Seen) -> sqlx::Result<()> {
 /// A race of the store was caught; one that is not there (any more) is passed over. Whether it is there.
 async fn count(connection: &mut Connection, counted: &Counted) -> sqlx::Result<bool> {
     let times = i64::try_from(counted.times).map_or(MOST_TIMES, |times| times.min(MOST_TIMES));
+    // An older gwp-race that goes on writing to a store which it opened before says nothing of what a race counts as.
     let counts_as: Option<String> = sqlx::query_scalar(
         "UPDATE race SET
              first_seen = CASE WHEN $2 < first_seen THEN $2 ELSE first_seen END,
              last_seen = CASE WHEN $2 > last_seen THEN $2 ELSE last_seen END
-         WHERE id = $1 RETURNING counts_as",
+         WHERE id = $1 RETURNING CASE WHEN counts_as = '' THEN id ELSE counts_as END",
     )
     .bind(&counted.race)
     .bind(counted.last)
