@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The compilers and tools of the tests: the Debian package, and a program of it, or the path of another file.
-const TEST_PACKAGES: [(&str, &str); 15] = [
+const TEST_PACKAGES: [(&str, &str); 16] = [
     ("clang-22", "clang-22"),
     ("clang-16", "clang-16"),
     ("musl-tools", "musl-gcc"),
@@ -29,6 +29,7 @@ const TEST_PACKAGES: [(&str, &str); 15] = [
     ("debuginfod", "debuginfod"),
     // Its programs have their version in their path; this is the wrapper that comes with all of them.
     ("postgresql", "pg_createcluster"),
+    ("python3-pip", "pip3"),
     ("libc++1-16", "/usr/lib/llvm-16/lib/libc++.so.1"),
 ];
 
