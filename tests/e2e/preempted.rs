@@ -15,7 +15,7 @@ const SECONDS: &str = "6";
 const RUNS: u32 = 20;
 /// How many stalls of such threads the programs that find many of them have to stay silent through, for each that it took to catch the race of the broken
 /// twin, and at least.
-const TIMES: f64 = 10.0;
+const TIMES: f64 = 6.0;
 const LEAST: f64 = 200.0;
 /// The same of one that finds few.
 const FEW: f64 = 5.0;
