@@ -16,9 +16,9 @@ const CATCHING: &str = "20";
 const TRIES: u32 = 5;
 const LIMIT: Duration = Duration::from_secs(90);
 /// How much each program has to stay silent through: so many times as many stalls, or else chances for one, as it took to catch
-/// its twin. What is reported as readily as the twin's race is then missed with a chance of 1 in 11, and with the four
-/// configurations that a program has, 1 in 14,000. (A single catch may take much less than usual, by luck: hence not e^-10.)
-const TIMES: f64 = 10.0;
+/// its twin. What is reported as readily as the twin's race is then missed with a chance of 1 in 8, and with the four
+/// configurations that a program has, 1 in 4,000. (A single catch may take much less than usual, by luck: hence not e^-10.)
+const TIMES: f64 = 7.0;
 /// At least so many.
 const LEAST: Spent = Spent::new(800.0, 0.0, 200.0);
 /// How often as many in the full run.

@@ -72,7 +72,7 @@ fn look_for_live_thread(pid: Pid) -> Result<Pid, TargetError> {
 }
 
 fn is_alive(tid: Pid) -> Result<bool, TargetError> {
-    Ok(!matches!(Stat::read(tid, tid)?.state, 'Z' | 'X' | 'x'))
+    Ok(!Stat::read(tid, tid)?.has_ended())
 }
 
 /// A thread's name (`comm`): at most 15 bytes, undecodable ones replaced.
@@ -174,8 +174,9 @@ impl LockWait {
     }
 }
 
-/// `PF_KTHREAD` of `include/linux/sched.h`, in the field `flags`.
+/// `PF_KTHREAD` and `PF_EXITING` of `include/linux/sched.h`, in the field `flags`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
+const EXITING: u64 = 0x0000_0004;
 
 /// What `stat` says of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +185,8 @@ pub struct Stat {
     pub state: char,
     /// Whether it is one of the kernel's own.
     pub is_kernels: bool,
+    /// Whether it is ending, or has ended: it executes nothing of its program any more, and may have no memory, though its state still is that of a live one.
+    pub is_ending: bool,
     /// CPU time in user mode, in the resolution of the clock tick (10 ms).
     pub user_time: Duration,
     /// CPU time in kernel mode, in the resolution of the clock tick (10 ms).
@@ -198,6 +201,12 @@ impl Stat {
     #[must_use]
     pub fn started(&self) -> Duration {
         ticks(self.start_ticks)
+    }
+
+    /// Whether it has ended, but for what the kernel still does.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        self.is_ending || matches!(self.state, 'Z' | 'X' | 'x')
     }
 
     /// Reads it. For the main thread this is the thread alone, not its process.
@@ -222,6 +231,7 @@ impl Stat {
         Some(Self {
             state: fields.first()?.chars().next()?,
             is_kernels: number(9)? & KERNEL_THREAD != 0,
+            is_ending: number(9)? & EXITING != 0,
             user_time: ticks(number(14)?),
             system_time: ticks(number(15)?),
             start_ticks: number(22)?,
@@ -371,6 +381,30 @@ mod tests {
                 .unwrap_err()
                 .is_vanished()
         );
+    }
+
+    /// Check that a process in the midst of its end is none that lives, whatever state it is in meanwhile. The first one of a PID namespace waits there until the others
+    /// are gone, and one of those is not taken note of by its parent, who is not in it.
+    #[test]
+    fn in_the_midst_of_its_end() {
+        let parent = Child::run(
+            "#include <sched.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+             int main() { if (unshare(CLONE_NEWPID)) return 1;\n\
+               pid_t first = fork(); if (!first) { pause(); return 0; }\n\
+               if (!fork()) { pause(); return 0; }\n\
+               printf(\"%d\\n\", first); fflush(stdout); pause(); }",
+            &["-D_GNU_SOURCE"],
+        );
+        let first = parent.read_line().trim().parse().map(Pid::from_raw).unwrap();
+        assert_eq!(live_thread(first).unwrap(), first);
+        kill(first, nix::sys::signal::Signal::SIGKILL).unwrap();
+        let waits = |stat: &Stat| stat.is_ending && stat.state == 'S';
+        let is_ending = (0..5000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            waits(&Stat::read(first, first).unwrap())
+        });
+        assert!(is_ending, "{:?}", Stat::read(first, first));
+        assert!(live_thread(first).unwrap_err().is_vanished());
     }
 
     /// Check that a line cut at any place never panics.

@@ -164,7 +164,7 @@ fn is_traced(pid: u32, tid: u32) -> bool {
 fn has_ended(tid: u32) -> bool {
     let tid = Pid::from_raw(tid.cast_signed());
     match Stat::read(tid, tid) {
-        Ok(stat) => matches!(stat.state, 'Z' | 'X'),
+        Ok(stat) => stat.has_ended(),
         Err(error) => error.is_vanished(),
     }
 }
