@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod apt;
 mod bench;
+mod browser;
 mod build;
 mod chaos;
 mod children;
@@ -76,6 +77,8 @@ enum Task {
     Kernels(kernels::Options),
     /// Feed the parsers of files with bytes that no compiler would write.
     Fuzz(fuzz::Options),
+    /// Look at the pages about a store in a real browser.
+    Browser(browser::Options),
     /// What continuous integration runs: format, lints, documentation, tests.
     Ci,
 }
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Task::Suites(options) => suites::run(&options),
         Task::Kernels(options) => kernels::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Browser(options) => browser::run(&options),
         Task::Ci => ci::run(),
     };
     match done {
