@@ -14,9 +14,15 @@ impl Store {
             if !engine.is_server() {
                 return Ok(());
             }
-            let mut all = begin(connection).await?;
-            engine.arrange(&mut all, hour).await?;
-            all.commit().await
+            // Others may write between two transactions.
+            loop {
+                let mut all = begin(connection).await?;
+                let is_made = engine.arrange(&mut all, hour).await?;
+                all.commit().await?;
+                if !is_made {
+                    return Ok(());
+                }
+            }
         });
         if let Err(error) = done {
             tracing::debug!("nothing was arranged for what comes: {error}");

@@ -88,10 +88,14 @@ impl Engine {
         }
     }
 
-    /// Has a place for what will be seen from this hour on, where it does not have it by itself. It is a transaction's, beside which nobody else writes.
-    pub(super) async fn arrange(self, connection: &mut Connection, hour: i64) -> sqlx::Result<()> {
+    /// Makes one of the places for what will be seen from this hour on, where it has none by itself; whether one was missing. It is a transaction's, beside which nobody else writes.
+    pub(super) async fn arrange(
+        self,
+        connection: &mut Connection,
+        hour: i64,
+    ) -> sqlx::Result<bool> {
         match self {
-            Self::Sqlite => Ok(()),
+            Self::Sqlite => Ok(false),
             Self::Postgres => postgres::days::arrange(connection, hour).await,
         }
     }
