@@ -1,6 +1,6 @@
 //! Seeing, once an hour, that there is a place for what comes next.
 
-use super::{Store, connect::begin, engine::Engine, time::hour};
+use super::{SCHEMA, Store, connect::begin, engine::Engine, time::hour};
 
 impl Store {
     /// Something was written at this time, milliseconds since 1970. Where this fails, what comes has a place all the same, and it is tried again an hour later.
@@ -16,7 +16,7 @@ impl Store {
             }
             // Others may write between two transactions.
             loop {
-                let mut all = begin(connection).await?;
+                let mut all = begin(connection, &SCHEMA).await?;
                 let is_made = engine.arrange(&mut all, hour).await?;
                 all.commit().await?;
                 if !is_made {

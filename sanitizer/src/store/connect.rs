@@ -146,6 +146,16 @@ impl Database {
     }
 
     fn failed(&self, error: &sqlx::Error) -> StoreError {
+        if let sqlx::Error::Configuration(said) = error
+            && let Some(Newer { version, known }) = said.downcast_ref()
+        {
+            return StoreError::Newer {
+                what: self.schema.what,
+                place: self.place(),
+                version: *version,
+                known: *known,
+            };
+        }
         StoreError::of(self.schema.what, &self.address, error)
     }
 
@@ -244,7 +254,7 @@ impl Database {
             prepared.map_err(fail)?;
         }
         if version < Some(known) {
-            let mut all = begin(connection).await.map_err(fail)?;
+            let mut all = alone(connection).await.map_err(fail)?;
             // Somebody else may have done it meanwhile.
             version = self.version(&mut all).await?;
             if version < Some(known) {
@@ -278,11 +288,7 @@ impl Database {
             }
             Found::Ours => {}
         }
-        sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
-            .fetch_one(connection)
-            .await
-            .map(Some)
-            .map_err(fail)
+        number_of(connection).await.map(Some).map_err(fail)
     }
 
     async fn migrate(&self, connection: &mut Connection) -> Result<(), StoreError> {
@@ -313,10 +319,46 @@ impl Drop for Database {
     }
 }
 
-/// Begins a transaction that will write, beside which nobody else does: what it reads stays so until it ends.
-pub(crate) async fn begin(connection: &mut Connection) -> sqlx::Result<Transaction<'_, Any>> {
+/// A newer gwp-race has changed the database since it was opened.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the database is of version {version}, and up to {known} are known")]
+struct Newer {
+    version: i64,
+    known: i64,
+}
+
+/// Begins a transaction beside which nobody else writes.
+async fn alone(connection: &mut Connection) -> sqlx::Result<Transaction<'_, Any>> {
     let statement = Engine::behind(connection).begin();
     connection.begin_with(statement).await
+}
+
+/// The version of a database that is one of ours.
+async fn number_of(connection: &mut Connection) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
+        .fetch_one(connection)
+        .await
+}
+
+/// Sees that the database is of no newer version: somebody may have changed it since it was opened.
+async fn check(connection: &mut Connection, schema: &Schema) -> sqlx::Result<()> {
+    let (version, known) = (number_of(connection).await?, schema.version());
+    if version > known {
+        return Err(sqlx::Error::Configuration(
+            Newer { version, known }.into(),
+        ));
+    }
+    Ok(())
+}
+
+/// Begins a transaction that will write, beside which nobody else does: what it reads stays so until it ends. A database that a newer gwp-race has changed meanwhile is not written to.
+pub(crate) async fn begin<'a>(
+    connection: &'a mut Connection,
+    schema: &Schema,
+) -> sqlx::Result<Transaction<'a, Any>> {
+    let mut all = alone(connection).await?;
+    check(&mut all, schema).await?;
+    Ok(all)
 }
 
 /// Gives room back after much was deleted.

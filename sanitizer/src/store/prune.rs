@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    Store,
+    SCHEMA, Store,
     alias::Aliases,
     connect::{Connection, begin, shrink},
     engine::Engine,
@@ -31,7 +31,7 @@ impl Store {
     /// The store cannot be written to; nothing is forgotten then, unless it was only that there is no room for the copy by which the file gets smaller.
     pub fn forget(&mut self, races: &[String], before: i64) -> Result<Pruned, StoreError> {
         let pruned = self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let aliases = Aliases::read(&mut all).await?;
             let mut forgotten = 0;
             for race in races {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    SCHEMA as STORE,
     alias::{self, Aliases, Merge},
     connect::{Connection, begin},
     log::{Entry, entries},
@@ -30,7 +31,7 @@ pub(super) async fn renew(connection: &mut Connection) -> sqlx::Result<()> {
     if !is_due(named_by(connection).await?) {
         return Ok(());
     }
-    let mut all = begin(connection).await?;
+    let mut all = begin(connection, &STORE).await?;
     // Somebody else may have done it meanwhile.
     if is_due(named_by(&mut all).await?) {
         renew_all(&mut all).await?;

@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::{
-    Store,
+    SCHEMA, Store,
     batch::MOST_TIMES,
     connect::{Connection, begin},
     engine::Engine,
@@ -28,11 +28,11 @@ impl Store {
             let mut less = 0;
             // Others may write between two transactions.
             for range in engine.due(connection, end).await? {
-                let mut all = begin(connection).await?;
+                let mut all = begin(connection, &SCHEMA).await?;
                 less += engine.roll_up(&mut all, range).await?;
                 all.commit().await?;
             }
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             less += roll_up(&mut all, engine.loose(), end).await?;
             all.commit().await?;
             Ok(less)

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::{
-    Store,
+    SCHEMA, Store,
     alias::Aliases,
     batch::{Batch, Caught, Counted, MOST_TIMES, Seen},
     connect::{Connection, begin},
@@ -25,7 +25,7 @@ impl Store {
     pub fn write(&mut self, batch: &Batch) -> Result<usize, StoreError> {
         self.database.leave_moved();
         let records = self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let written = put_all(&mut all, batch).await?;
             all.commit().await?;
             Ok(written.records)
