@@ -11,6 +11,7 @@ mod address;
 mod alias;
 mod arrange;
 mod batch;
+mod catch_up;
 pub(crate) mod connect;
 mod engine;
 mod error;
@@ -107,11 +108,15 @@ impl Store {
             database,
             arranged: None,
         };
+        let known = i64::from(IDENTITY_VERSION);
         let version = store.with(async |connection| {
             renew::renew(connection).await?;
-            renew::named_by(connection).await
+            let version = renew::named_by(connection).await?;
+            if version <= known {
+                catch_up::catch_up(connection).await?;
+            }
+            Ok(version)
         })?;
-        let known = i64::from(IDENTITY_VERSION);
         if version > known {
             return Err(StoreError::Newer {
                 what: SCHEMA.what,

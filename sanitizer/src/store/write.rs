@@ -82,8 +82,8 @@ pub(super) async fn put_names(
         .await?;
     let (variable, places) = (variable_of(race), summary_places(race));
     let made = sqlx::query(
-        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen, counts_as, issue_as, first_caught, last_caught, search_text)
-         VALUES ($1, $2, $3, $4, $5, $5, $1, $2, $5, $5, lower($6)) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen, counts_as, issue_as, first_caught, last_caught, search_text, behind)
+         VALUES ($1, $2, $3, $4, $5, $5, $1, $2, $5, $5, lower($6), 0) ON CONFLICT (id) DO NOTHING",
     )
     .bind(&names.race)
     .bind(&names.issue)
