@@ -1,8 +1,16 @@
 //! A database that is open while it is needed, by whatever engine.
 
 mod driver;
+mod look;
 
-use std::{fs, future::Future, io, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
+use std::{
+    fs,
+    future::Future,
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use futures_executor::block_on;
 use sqlx::{
@@ -19,6 +27,7 @@ use super::{
 };
 use crate::kernel::rights::as_caller;
 use driver::Driver;
+use look::Look;
 
 pub(crate) use super::schema::{Access, Connection, Schema};
 
@@ -37,6 +46,8 @@ pub(crate) struct Database {
     patience: Duration,
     /// How long a server may take for one piece of work; for ever where nothing is said.
     limit: Option<Duration>,
+    /// What is read of one moment.
+    look: Option<Look>,
     driver: Option<Driver>,
     connection: Option<Connection>,
     /// Device and inode of the file that is open.
@@ -77,6 +88,7 @@ impl Database {
             access,
             patience: PATIENCE,
             limit: None,
+            look: None,
             driver: None,
             connection: None,
             file: None,
@@ -107,10 +119,17 @@ impl Database {
         &mut self,
         work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut connection = match self.lively() {
-            Some(connection) => connection,
-            None => self.connect(self.access)?,
+        let mut connection = match (self.lively(), self.look) {
+            (Some(connection), _) => connection,
+            (None, Some(look)) if look.has_begun => {
+                return Err(self.failed(&io::Error::from(io::ErrorKind::ConnectionAborted).into()));
+            }
+            (None, _) => self.connect(self.access)?,
         };
+        if self.look.is_some_and(|look| look.until <= Instant::now()) {
+            self.part(connection);
+            return Err(self.failed(&io::Error::from(io::ErrorKind::TimedOut).into()));
+        }
         match self.wait(within(self.limit(), work(&mut connection))) {
             Ok(value) => {
                 self.connection = Some(connection);
@@ -123,16 +142,19 @@ impl Database {
         }
     }
 
+    /// Whether the file that is open was moved away or deleted: it is not the one of this name.
+    pub(crate) fn is_moved(&self) -> bool {
+        let path = self.address.path();
+        self.connection.is_some() && path.is_some_and(|path| file_of(path) != self.file)
+    }
+
     /// Closes a file that was moved away or deleted, in which nobody would find what is written: the next call makes a new one.
     pub(crate) fn leave_moved(&mut self) {
-        if let Some(path) = self.address.path()
-            && self.connection.is_some()
-            && file_of(path) != self.file
-        {
+        if self.is_moved() {
             tracing::warn!(
                 "the {} {} was moved away or deleted; what is found from now on is kept in a new one",
                 self.schema.what,
-                path.display()
+                self.place()
             );
             self.close();
         }
@@ -160,7 +182,11 @@ impl Database {
     }
 
     fn limit(&self) -> Option<Duration> {
-        self.driver.as_ref().and(self.limit)
+        let left = self
+            .look
+            .map(|look| look.until.saturating_duration_since(Instant::now()));
+        let limit = self.limit.into_iter().chain(left).min();
+        self.driver.as_ref().and(limit)
     }
 
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {

@@ -45,7 +45,7 @@ pub use alias::{Done, Merge, Speaker};
 pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
 use connect::{Connection, Database, Schema};
 
-pub use error::StoreError;
+pub use error::{Kind, StoreError};
 pub use log::Entry;
 pub use name::Named;
 pub use prune::Pruned;
@@ -136,6 +136,27 @@ impl Store {
     /// A server that takes longer for one call from now on counts as one that is away: for whoever must not wait for it.
     pub const fn set_limit(&mut self, limit: Duration) {
         self.database.set_limit(limit);
+    }
+
+    /// Reads several things as they are at one moment, in at most this time: on a server it is broken off then, in a file between two statements.
+    ///
+    /// # Errors
+    /// The store cannot be read, or not in this time; what `work` says.
+    pub fn look<T, E: From<StoreError>>(
+        &mut self,
+        limit: Duration,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.database.begin_look(limit)?;
+        let found = work(self);
+        self.database.end_look();
+        found
+    }
+
+    /// Whether the file that is open was moved away or deleted.
+    #[must_use]
+    pub fn is_moved(&self) -> bool {
+        self.database.is_moved()
     }
 
     /// Carries something out.

@@ -17,6 +17,7 @@ macro_rules! also_with_postgres {
 mod alias;
 mod days;
 mod known;
+mod look;
 mod many;
 mod page;
 mod postgres;

@@ -67,6 +67,14 @@ impl Engine {
         }
     }
 
+    /// Begins a transaction that sees one moment, in which no statement takes longer than this, where the engine can have it so.
+    pub(super) fn look_within(self, limit: Duration) -> String {
+        match self {
+            Self::Sqlite => sqlite::LOOK.to_owned(),
+            Self::Postgres => postgres::look_within(limit),
+        }
+    }
+
     /// Gives room back after much was deleted, where it does not do so by itself.
     pub(super) const fn shrink(self) -> Option<&'static str> {
         match self {
