@@ -156,7 +156,7 @@ impl Forms {
             states: (Verdict::ALL.iter())
                 .map(|word| (word.name(), word.name() == state))
                 .collect(),
-            owner: clean(&details.owner).into_owned(),
+            owner: short(&details.owner),
         }
     }
 }

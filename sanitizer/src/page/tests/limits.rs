@@ -64,3 +64,30 @@ fn stores_that_are_moved_away() {
     let list = good(&pages, "/");
     assert!(body(&list).contains("The store has 0 races."));
 }
+
+/// Check that a race which somebody has made as large as may be is shown in part, with what was left out, and that lists with it stay short.
+#[test]
+fn huge_races_are_shown_in_part() {
+    let mut race = sample::race();
+    let mut frame = race.accesses[0].stack[0].clone();
+    frame.function = Some("<\u{1b}>".repeat(2000));
+    race.accesses[0].stack = vec![frame; 400];
+    race.notes = vec!["note ".repeat(5000); 200];
+    race.exe = "/e".repeat(1 << 20);
+    race.location.name = Some("v".repeat(1 << 20));
+    race.identity = identity(&race);
+    let name = "w".repeat(1 << 20);
+    let (_folder, address) = store_of(std::slice::from_ref(&race), &name);
+    let pages = pages_of(&address);
+    let path = format!("/race/{}", race.identity.race);
+    let (document, text) = page(&pages, &path, StatusCode::OK);
+    assert!(text.len() < 4 << 20, "{}", text.len());
+    let shown = body(&document);
+    assert!(shown.contains("336 frames, ") || shown.contains(" 336 frames"), "{shown:.3000}");
+    assert!(shown.contains("races show"));
+    assert_eq!(all(&document, ".side.stalled .stack > li").len(), 64);
+    for path in ["/", "/diff"] {
+        let (_, text) = page(&pages, path, StatusCode::OK);
+        assert!(text.len() < 100_000, "{path}: {}", text.len());
+    }
+}

@@ -23,6 +23,8 @@ const MOST_SAID: i64 = 50;
 const MOST_MERGED: i64 = 50;
 /// Records that are kept of a race and build.
 const MOST_EVIDENCE: i64 = 20;
+/// Counts of days and builds that are read: more than all of these builds have.
+const MOST_DAYS: i64 = 20_000;
 /// Days of which each build is counted.
 const COUNTED_DAYS: i64 = 60;
 
@@ -216,10 +218,11 @@ async fn record(connection: &mut Connection, digest: &str) -> sqlx::Result<Strin
 
 async fn days(connection: &mut Connection, race: &str, now: i64) -> sqlx::Result<Vec<OnDay>> {
     let rows: Vec<(i64, String, i64)> = sqlx::query_as(
-        "SELECT day, build, times FROM race_day WHERE race = $1 AND day > $2 ORDER BY day DESC, build",
+        "SELECT day, build, times FROM race_day WHERE race = $1 AND day > $2 ORDER BY day DESC, build LIMIT $3",
     )
     .bind(race)
     .bind(day_of(hour(now)) - COUNTED_DAYS)
+    .bind(MOST_DAYS)
     .fetch_all(connection)
     .await?;
     let all = rows.into_iter();
