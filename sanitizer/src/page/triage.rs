@@ -156,7 +156,7 @@ impl Forms {
             states: (Verdict::ALL.iter())
                 .map(|word| (word.name(), word.name() == state))
                 .collect(),
-            owner: short(&details.owner),
+            owner: clean(&details.owner).into_owned(),
         }
     }
 }

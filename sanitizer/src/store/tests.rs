@@ -15,6 +15,7 @@ macro_rules! also_with_postgres {
 }
 
 mod alias;
+mod crossing;
 mod days;
 mod known;
 mod look;

@@ -80,13 +80,15 @@ impl Part {
 
 /// All that have a range.
 async fn parts(connection: &mut Connection) -> sqlx::Result<Vec<Part>> {
-    let rows: Vec<(String, String)> = sqlx::query_as(
+    // A bound is nothing where somebody has just dropped the partition.
+    let rows: Vec<(String, Option<String>)> = sqlx::query_as(
         "SELECT CAST(part.relname AS TEXT), pg_get_expr(part.relpartbound, part.oid)
          FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid WHERE inhparent = 'sighting'::regclass ORDER BY 1",
     )
     .fetch_all(connection)
     .await?;
-    let part = |(name, bound): (String, String)| {
+    let part = |(name, bound): (String, Option<String>)| {
+        let bound = bound?;
         // FOR VALUES FROM ('490896') TO ('490920'), or FROM (MINVALUE)
         let (from, to) = bound.split_once(" TO ")?;
         let number = |text: &str| {
@@ -221,17 +223,26 @@ pub(in crate::store) async fn arrange(
     Ok(true)
 }
 
+/// What was found in a table, and nothing where somebody has dropped it meanwhile (undefined_table).
+fn there<T: Default>(found: sqlx::Result<T>) -> sqlx::Result<T> {
+    match found {
+        Err(error) if error.as_database_error().and_then(|error| error.code()) == Some("42P01".into()) => {
+            Ok(T::default())
+        }
+        found => found,
+    }
+}
+
 /// The thirty days, by their numbers, of which a table has many rows of before this hour.
 async fn many(connection: &mut Connection, table: &str, end: i64) -> sqlx::Result<Vec<i64>> {
     let sql = format!(
         "SELECT hour / $1 FROM {table} WHERE hour >= 0 AND hour < $2 GROUP BY 1 HAVING count(*) >= $3"
     );
-    sqlx::query_scalar(AssertSqlSafe(sql))
+    let many = sqlx::query_scalar(AssertSqlSafe(sql))
         .bind(BLOCK)
         .bind(end)
-        .bind(ENOUGH)
-        .fetch_all(connection)
-        .await
+        .bind(ENOUGH);
+    there(many.fetch_all(connection).await)
 }
 
 /// The ranges whose rows are to become one a day, since all of each was before this hour: thirty days where all of them were, and single days; the first ones first.
@@ -268,10 +279,8 @@ async fn has_hours(connection: &mut Connection, part: &Part) -> sqlx::Result<boo
          HAVING count(*) > 1 LIMIT 1) AS several",
         part.name
     );
-    let several: i64 = sqlx::query_scalar(AssertSqlSafe(sql))
-        .fetch_one(connection)
-        .await?;
-    Ok(several > 0)
+    let several = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql));
+    Ok(there(several.fetch_one(connection).await)? > 0)
 }
 
 /// Makes one row a day of what was seen in the same place in a range that is due; how many rows there are less. It is a transaction's, beside which nobody else writes.
@@ -279,6 +288,7 @@ pub(in crate::store) async fn roll_up(
     connection: &mut Connection,
     range: Range,
 ) -> sqlx::Result<u64> {
+    sqlx::query(PATIENCE).execute(&mut *connection).await?;
     let parts = parts(connection).await?;
     // Somebody else may have done it meanwhile, and more.
     let is_in_another =
@@ -294,6 +304,7 @@ pub(in crate::store) async fn drop_empty(
     connection: &mut Connection,
     end: i64,
 ) -> sqlx::Result<()> {
+    sqlx::query(PATIENCE).execute(&mut *connection).await?;
     for part in parts(connection).await? {
         if part.range.end <= end && is_empty(connection, &part).await? {
             carry_out(connection, format!("DROP TABLE {}", part.name)).await?;
