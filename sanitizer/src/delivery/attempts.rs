@@ -110,8 +110,11 @@ mod tests {
         let of_one = |last: u128| IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) | last));
         assert_eq!(attempts.note(of_one(1), at(61)), Some(0));
         assert_eq!(attempts.note(of_one(2), at(61)), None);
-        assert_eq!(attempts.note("::ffff:192.0.2.2".parse().unwrap(), at(61)), None);
-        let all = (0..1 << 16).map(|last| IpAddr::from([10, 0, (last >> 8) as u8, last as u8]));
+        assert_eq!(
+            attempts.note("::ffff:192.0.2.2".parse().unwrap(), at(61)),
+            None
+        );
+        let all = (0..1 << 12).map(|last| IpAddr::from([10, 0, (last >> 8) as u8, last as u8]));
         let told = all.filter_map(|address| attempts.note(address, at(62)));
         assert!(told.count() <= MOST);
         assert!(attempts.0.lock().unwrap().len() <= MOST + 1);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Decay, Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, SCHEMA, read,
+    Decay, Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, SCHEMA,
+    read,
 };
 use crate::{
     hunt::memory::KnownFunction,

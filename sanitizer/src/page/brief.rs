@@ -108,7 +108,7 @@ fn told(left: &Left) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{sample, StackFrame};
+    use crate::report::{StackFrame, sample};
 
     /// Check that a usual record is shown whole, and that of a huge one as much as there is room for, with what was left out.
     #[test]

@@ -85,10 +85,7 @@ struct Record {
 
 impl RacePage {
     /// With forms for who may say something.
-    pub(super) fn new(
-        details: &Details,
-        forms: Option<Forms>,
-    ) -> Result<Self, serde_json::Error> {
+    pub(super) fn new(details: &Details, forms: Option<Forms>) -> Result<Self, serde_json::Error> {
         let record = details.record.as_ref().map(|(_, race)| brief(race));
         let (record, left_out) = record.transpose()?.unzip();
         let row = &details.row;

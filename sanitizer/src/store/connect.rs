@@ -370,9 +370,7 @@ async fn number_of(connection: &mut Connection) -> sqlx::Result<i64> {
 async fn check(connection: &mut Connection, schema: &Schema) -> sqlx::Result<()> {
     let (version, known) = (number_of(connection).await?, schema.version());
     if version > known {
-        return Err(sqlx::Error::Configuration(
-            Newer { version, known }.into(),
-        ));
+        return Err(sqlx::Error::Configuration(Newer { version, known }.into()));
     }
     Ok(())
 }

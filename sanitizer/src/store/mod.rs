@@ -46,11 +46,11 @@ pub use alias::{Done, Merge, Speaker};
 pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
 use connect::{Connection, Database, Schema};
 
+pub use build::Build;
 pub use error::{Kind, StoreError};
 pub use log::Entry;
 pub use name::Named;
 pub use prune::Pruned;
-pub use build::Build;
 pub use races::{SeenIn, StoredRace};
 pub use receive::{Lost, Received, Sender, Stamp};
 pub use schema::Access;

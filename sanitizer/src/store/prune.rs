@@ -78,7 +78,9 @@ impl Store {
         match dropped {
             // Those who read are let read.
             Err(error) if error.is_locked() => {
-                tracing::info!("the room of what was forgotten is given back the next time: {error}");
+                tracing::info!(
+                    "the room of what was forgotten is given back the next time: {error}"
+                );
             }
             dropped => dropped?,
         }

@@ -58,10 +58,22 @@ fn guesses_are_told() {
     });
     let log = log.0.lock().unwrap_or_else(PoisonError::into_inner);
     let log = String::from_utf8_lossy(&log);
-    let told: Vec<&str> = log.lines().filter(|line| line.contains("sent away")).collect();
+    let told: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("sent away"))
+        .collect();
     assert_eq!(told.len(), 2, "{log}");
-    assert!(told[0].contains("WARN") && told[0].contains("192.0.2.7 "), "{log}");
-    assert!(told[0].contains(&format!("\"{}\"", clean("ada\u{1b}"))), "{log}");
-    assert!(told[1].contains("192.0.2.8 ") && told[1].contains("\"bob\""), "{log}");
+    assert!(
+        told[0].contains("WARN") && told[0].contains("192.0.2.7 "),
+        "{log}"
+    );
+    assert!(
+        told[0].contains(&format!("\"{}\"", clean("ada\u{1b}"))),
+        "{log}"
+    );
+    assert!(
+        told[1].contains("192.0.2.8 ") && told[1].contains("\"bob\""),
+        "{log}"
+    );
     assert!(!log.contains("guess number") && !log.contains("another guess"));
 }

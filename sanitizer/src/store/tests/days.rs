@@ -273,10 +273,12 @@ fn without_days() -> (Address, Store, Race) {
 /// The file of a table.
 fn file_of(store: &mut Store, table: &'static str) -> i64 {
     let file = store.with(async |connection| {
-        sqlx::query_scalar("SELECT CAST(pg_relation_filenode(CAST($1 AS TEXT)::regclass) AS BIGINT)")
-            .bind(table)
-            .fetch_one(connection)
-            .await
+        sqlx::query_scalar(
+            "SELECT CAST(pg_relation_filenode(CAST($1 AS TEXT)::regclass) AS BIGINT)",
+        )
+        .bind(table)
+        .fetch_one(connection)
+        .await
     });
     file.unwrap()
 }

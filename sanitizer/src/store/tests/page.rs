@@ -20,8 +20,7 @@ also_with_postgres!(
 fn forget_summaries(address: &Address, which: &str) {
     let mut file = Database::open(address, Access::Existing, &SCHEMA).unwrap();
     for table in ["race_day", "race_build", "race_host"] {
-        let sql =
-            format!("DELETE FROM {table} WHERE race IN (SELECT id FROM race WHERE {which})");
+        let sql = format!("DELETE FROM {table} WHERE race IN (SELECT id FROM race WHERE {which})");
         execute(&mut file, &sql);
     }
     let sql = format!(

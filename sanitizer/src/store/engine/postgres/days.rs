@@ -226,7 +226,9 @@ pub(in crate::store) async fn arrange(
 /// What was found in a table, and nothing where somebody has dropped it meanwhile (undefined_table).
 fn there<T: Default>(found: sqlx::Result<T>) -> sqlx::Result<T> {
     match found {
-        Err(error) if error.as_database_error().and_then(|error| error.code()) == Some("42P01".into()) => {
+        Err(error)
+            if error.as_database_error().and_then(|error| error.code()) == Some("42P01".into()) =>
+        {
             Ok(T::default())
         }
         found => found,
