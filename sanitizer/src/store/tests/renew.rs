@@ -343,11 +343,11 @@ fn who_has_a_store_open_that_a_newer_one_changes() {
         );
     }
     let left = newer.with(async |connection| {
-        sqlx::query_scalar(
+        sqlx::query_scalar::<_, i64>(
             "SELECT (SELECT count(*) FROM race) + (SELECT count(*) FROM triage) + (SELECT count(*) FROM alias) + (SELECT count(*) FROM sender)",
         )
         .fetch_one(connection)
         .await
     });
-    assert_eq!(left.unwrap(), 1_i64);
+    assert_eq!(left.unwrap(), 1);
 }
