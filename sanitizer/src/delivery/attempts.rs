@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Peer;
 use crate::report::clean::clean;
 
 /// An address is told at most this often.
@@ -41,8 +40,7 @@ fn place_of(address: IpAddr) -> IpAddr {
 
 impl Attempts {
     /// Somebody was sent away who said he was this one, or did not say, with something (`what`) that is none of ours: tells it, if it is time to.
-    pub(crate) fn tell(&self, peer: Option<&Peer>, name: Option<&str>, what: &str) {
-        let from = peer.map(|peer| peer.0.ip());
+    pub(crate) fn tell(&self, from: Option<IpAddr>, name: Option<&str>, what: &str) {
         let place = from.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
         let Some(others) = self.note(place, Instant::now()) else {
             return;

@@ -87,8 +87,9 @@ impl Intake {
         let headers = request.headers();
         let is_let_in = (self.tokens.as_ref()).is_none_or(|tokens| tokens.are_in(headers));
         if !is_let_in && headers.contains_key(header::AUTHORIZATION) {
-            let peer = request.extensions().get();
-            self.attempts.tell(peer, None, "a token");
+            let peer = request.extensions().get::<Peer>();
+            let from = peer.map(|peer| peer.0.ip());
+            self.attempts.tell(from, None, "a token");
         }
         is_let_in
     }

@@ -16,7 +16,7 @@ use super::{
     outcome::Failure,
     users::{Users, name_of},
 };
-use crate::delivery::Attempts;
+use crate::delivery::{Attempts, Peer};
 
 /// What browsers are to do with pages (<https://www.w3.org/TR/CSP3/>): nothing but show them, in the style that is served beside them.
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -75,8 +75,9 @@ impl Door {
                 None => {
                     // Browsers ask without a password first.
                     if headers.contains_key(header::AUTHORIZATION) {
-                        let (peer, name) = (request.extensions().get(), name_of(headers));
-                        self.attempts.tell(peer, name.as_deref(), "a password");
+                        let peer = request.extensions().get::<Peer>();
+                        let (from, name) = (peer.map(|peer| peer.0.ip()), name_of(headers));
+                        self.attempts.tell(from, name.as_deref(), "a password");
                     }
                     Err(Failure::Unknown)
                 }
