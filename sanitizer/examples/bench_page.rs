@@ -24,9 +24,6 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Each page is asked for so often.
 const RUNS: usize = 15;
 
-/// What begins the sums of the migration that makes summaries.
-const PAGE: &str = include_str!("../migrations/0006_page.sql");
-
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().ok_or("name a store")?;
@@ -200,30 +197,20 @@ async fn fill(name: &str, races: i64, sightings: i64) -> Outcome<()> {
     ] {
         execute(&mut transaction, sql).await?;
     }
-    for sql in PAGE.split(';').map(without_comments) {
-        if sql.starts_with("INSERT") || sql.starts_with("UPDATE") {
-            execute(&mut transaction, sql).await?;
-        }
-    }
-    for sql in [
-        "UPDATE race SET
-             first_seen = coalesce((SELECT min(first_hour) * 3600000 FROM race_build WHERE race_build.race = race.id), 0),
-             last_seen = coalesce((SELECT max(last_hour) * 3600000 FROM race_build WHERE race_build.race = race.id), 0)",
-        "UPDATE race SET first_caught = first_seen, last_caught = last_seen",
-    ] {
-        execute(&mut transaction, sql.to_owned()).await?;
-    }
+    let times = "UPDATE race SET
+             first_seen = coalesce((SELECT min(hour) * 3600000 FROM sighting WHERE sighting.race = race.id), 0),
+             last_seen = coalesce((SELECT max(hour) * 3600000 FROM sighting WHERE sighting.race = race.id), 0)";
+    execute(&mut transaction, times.to_owned()).await?;
     transaction.commit().await?;
+    let begin = Instant::now();
+    // Which makes the summaries.
+    drop(Store::open(&name.parse()?, Access::Existing)?);
+    println!("summed up in {:.0} s", begin.elapsed().as_secs_f64());
     execute(&mut all, dialect.after.to_owned()).await?;
     let bytes: i64 = sqlx::query_scalar(dialect.size).fetch_one(&mut all).await?;
     println!("{} MB", bytes / 1_000_000);
     all.close().await?;
     Ok(())
-}
-
-fn without_comments(sql: &str) -> String {
-    let lines = sql.lines().filter(|line| !line.starts_with("--"));
-    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
 async fn execute(all: &mut AnyConnection, sql: String) -> Outcome<()> {

@@ -15,12 +15,15 @@ ALTER TABLE race ADD COLUMN hosts BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE race ADD COLUMN triage BIGINT NOT NULL DEFAULT 0;
 -- Functions, variable and places, in small letters.
 ALTER TABLE race ADD COLUMN search_text TEXT NOT NULL DEFAULT '';
+-- 1 where all these, and the tables below, are to be made anew (store/catch_up.rs): so it is with all that was there.
+ALTER TABLE race ADD COLUMN behind BIGINT NOT NULL DEFAULT 1;
 
 CREATE INDEX race_by_last_caught ON race (last_caught DESC, id);
 CREATE INDEX race_by_counts_as ON race (counts_as);
 CREATE INDEX race_by_issue_as ON race (issue_as);
 CREATE INDEX race_merged ON race (id) WHERE counts_as <> id;
 CREATE INDEX race_by_triage ON race (triage);
+CREATE INDEX race_behind ON race (id) WHERE behind <> 0;
 
 CREATE TABLE race_day (
     race TEXT NOT NULL REFERENCES race (id) ON DELETE CASCADE,
@@ -54,24 +57,3 @@ CREATE INDEX race_by_host ON race_host (host, race);
 
 -- Most records of a race that is caught often are digests only.
 CREATE INDEX evidence_kept ON evidence (race, caught DESC) WHERE record <> '';
-
--- No more than 4294967296 times a row (MOST_TIMES of store/write.rs), so that sums stay numbers.
-INSERT INTO race_day (race, day, build, times)
-    SELECT race, hour / 24, build, CAST(sum(CASE WHEN times > 4294967296 THEN 4294967296 ELSE times END) AS BIGINT)
-    FROM sighting GROUP BY race, hour / 24, build;
-INSERT INTO race_build (race, build, first_hour, last_hour, times)
-    SELECT race, build, min(hour), max(hour), CAST(sum(CASE WHEN times > 4294967296 THEN 4294967296 ELSE times END) AS BIGINT)
-    FROM sighting GROUP BY race, build;
-INSERT INTO race_host (race, host, first_hour, last_hour, times)
-    SELECT race, host, min(hour), max(hour), CAST(sum(CASE WHEN times > 4294967296 THEN 4294967296 ELSE times END) AS BIGINT)
-    FROM sighting WHERE host <> '' GROUP BY race, host;
-UPDATE race SET
-    counts_as = id,
-    issue_as = issue,
-    first_caught = first_seen,
-    last_caught = last_seen,
-    times = (SELECT CAST(coalesce(sum(race_build.times), 0) AS BIGINT) FROM race_build WHERE race_build.race = race.id),
-    builds = (SELECT count(*) FROM race_build WHERE race_build.race = race.id),
-    hosts = (SELECT count(*) FROM race_host WHERE race_host.race = race.id),
-    triage = (SELECT coalesce(max(triage.number), 0) FROM triage WHERE triage.name IN (race.id, race.issue)),
-    search_text = (SELECT lower(issue.functions || ' ' || race.variable || ' ' || race.places) FROM issue WHERE issue.id = race.issue);

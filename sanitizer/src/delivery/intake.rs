@@ -6,14 +6,16 @@ use axum::{
     Router,
     body::{Body, HttpBody as _},
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
-use super::{answer::Answer, counters::Counters, tokens::Tokens, writer::Writer};
+use super::{
+    answer::Answer, attempts::Attempts, counters::Counters, tokens::Tokens, writer::Writer,
+};
 use crate::metrics::{TEXT, prometheus};
 
 /// A body must have come in this time.
@@ -35,6 +37,8 @@ pub struct Intake {
     pub writer: Writer,
     /// What has become of them.
     pub counters: Arc<Counters>,
+    /// Who has come with a token that is none.
+    pub attempts: Attempts,
 }
 
 /// All that is answered.
@@ -64,8 +68,8 @@ async fn health(State(intake): State<Arc<Intake>>) -> (StatusCode, &'static str)
     }
 }
 
-async fn metrics(State(intake): State<Arc<Intake>>, headers: HeaderMap) -> Response {
-    if !intake.lets_in(&headers) {
+async fn metrics(State(intake): State<Arc<Intake>>, request: Request) -> Response {
+    if !intake.lets_in(&request) {
         return Answer::Unknown.into_response();
     }
     let form = [(header::CONTENT_TYPE, TEXT)];
@@ -79,12 +83,19 @@ enum NoBody {
 }
 
 impl Intake {
-    fn lets_in(&self, headers: &HeaderMap) -> bool {
-        (self.tokens.as_ref()).is_none_or(|tokens| tokens.are_in(headers))
+    fn lets_in(&self, request: &Request) -> bool {
+        let headers = request.headers();
+        let is_let_in = (self.tokens.as_ref()).is_none_or(|tokens| tokens.are_in(headers));
+        if !is_let_in && headers.contains_key(header::AUTHORIZATION) {
+            let peer = request.extensions().get::<Peer>();
+            let from = peer.map(|peer| peer.0.ip());
+            self.attempts.tell(from, None, "a token");
+        }
+        is_let_in
     }
 
     async fn take(&self, request: Request) -> Answer {
-        if !self.lets_in(request.headers()) {
+        if !self.lets_in(&request) {
             return Answer::Unknown;
         }
         let refused = |status, why: String| Answer::Refused { status, why };

@@ -4,6 +4,7 @@
 //! had to drop is told in the messages that come after it ([`Lost`]). The [`router`] answers hosts once what they have sent is in the store, and has a [`Writer`] put it there.
 
 mod answer;
+mod attempts;
 mod bounds;
 mod counters;
 mod intake;
@@ -15,6 +16,7 @@ mod writer;
 
 pub use crate::store::Lost;
 pub use answer::Answer;
+pub use attempts::Attempts;
 pub use bounds::Exceeded;
 pub use counters::Counters;
 pub use intake::{Intake, Peer, router};

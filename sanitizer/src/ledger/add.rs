@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Decay, Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, read,
+    Decay, Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, SCHEMA,
+    read,
 };
 use crate::{
     hunt::memory::KnownFunction,
@@ -66,7 +67,7 @@ impl Ledger {
     pub fn add(&mut self, gains: &Gains, now: i64) -> Result<(), StoreError> {
         let decay = self.decay(now);
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             for (module, gain) in &gains.modules {
                 let id = see(&mut all, module, now).await?;
                 for function in gain.functions.values() {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use crate::store::connect::Connection;
 
 use super::{
-    Outbox,
+    Outbox, SCHEMA,
     item::digest,
     items::{forget, is_news},
     state::State,
@@ -134,7 +134,7 @@ impl Outbox {
     /// The outbox cannot be written to: they will be sent again.
     pub fn events_taken(&mut self, last: i64, rejected: u64) -> Result<(), StoreError> {
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let mut state = State::load(&mut all).await?;
             let gone = delete(&mut all, last).await?;
             let rejected = i64::try_from(rejected).unwrap_or(i64::MAX).min(gone);
@@ -151,7 +151,7 @@ impl Outbox {
     /// The outbox cannot be written to: they will be sent again.
     pub fn events_refused(&mut self, last: i64) -> Result<(), StoreError> {
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let mut state = State::load(&mut all).await?;
             let refused =
                 sqlx::query("UPDATE event SET refused = 1 WHERE id <= $1 AND refused = 0")

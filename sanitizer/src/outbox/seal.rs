@@ -3,7 +3,7 @@
 use crate::store::connect::Connection;
 
 use super::{
-    Outbox,
+    Outbox, SCHEMA,
     item::Item,
     items::{Row, best, remove},
     settle::refuse,
@@ -38,7 +38,7 @@ impl Outbox {
     pub fn message(&mut self) -> Result<Option<Sealed>, StoreError> {
         self.with(async |connection| {
             loop {
-                let mut all = begin(connection).await?;
+                let mut all = begin(connection, &SCHEMA).await?;
                 let sealed = sealed(&mut all).await?;
                 let chosen = match sealed {
                     Some(_) => Vec::new(),

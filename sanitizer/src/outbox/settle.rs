@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use crate::store::connect::Connection;
 
-use super::{Outbox, state::State};
+use super::{Outbox, SCHEMA, state::State};
 use crate::store::{StoreError, connect::begin, millis};
 
 /// Messages that will never be taken, and their bytes: the newest are kept.
@@ -18,7 +18,7 @@ impl Outbox {
     /// The outbox cannot be written to: it will be sent again.
     pub fn taken(&mut self, sequence: u64) -> Result<(), StoreError> {
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let mut state = State::load(&mut all).await?;
             if remove(&mut all, &mut state, sequence.cast_signed())
                 .await?
@@ -37,7 +37,7 @@ impl Outbox {
     /// The outbox cannot be written to: it will be sent again.
     pub fn set_aside(&mut self, sequence: u64, why: &str) -> Result<(), StoreError> {
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let mut state = State::load(&mut all).await?;
             let sequence = sequence.cast_signed();
             if let Some(body) = remove(&mut all, &mut state, sequence).await? {

@@ -2,7 +2,7 @@
 
 use crate::store::connect::Connection;
 
-use super::{Outbox, bound::keep, events::note, item::Item, items::put, state::State};
+use super::{Outbox, SCHEMA, bound::keep, events::note, item::Item, items::put, state::State};
 use crate::{
     delivery::{Lost, Message},
     store::{Batch, StoreError, connect::begin},
@@ -19,7 +19,7 @@ impl Outbox {
     pub fn take(&mut self, handed: &Message) -> Result<Lost, StoreError> {
         let Self { most, wants, .. } = *self;
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let mut state = State::load(&mut all).await?;
             if !is_new(&mut all, &state, handed).await? {
                 all.rollback().await?;

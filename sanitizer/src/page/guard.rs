@@ -12,7 +12,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{outcome::Failure, users::Users};
+use super::{
+    outcome::Failure,
+    users::{Users, name_of},
+};
+use crate::delivery::{Attempts, Peer};
 
 /// What browsers are to do with pages (<https://www.w3.org/TR/CSP3/>): nothing but show them, in the style that is served beside them.
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -39,6 +43,8 @@ pub struct Door {
     names: Vec<String>,
     /// Those who may read; everybody, where nobody is named.
     users: Option<Users>,
+    /// Who was none of them.
+    attempts: Attempts,
 }
 
 /// The user who has asked, where there are users: it is among the extensions of requests.
@@ -52,11 +58,13 @@ impl Door {
         Self {
             names: names.iter().map(|name| name.to_lowercase()).collect(),
             users,
+            attempts: Attempts::default(),
         }
     }
 
     /// Who asks, where there are users.
-    fn admit(&self, headers: &HeaderMap) -> Result<Option<Who>, Failure> {
+    fn admit(&self, request: &Request) -> Result<Option<Who>, Failure> {
+        let headers = request.headers();
         if !self.is_meant(headers) {
             return Err(Failure::Host);
         }
@@ -64,7 +72,15 @@ impl Door {
             None => Ok(None),
             Some(users) => match users.who(headers) {
                 Some(who) => Ok(Some(Who(who))),
-                None => Err(Failure::Unknown),
+                None => {
+                    // Browsers ask without a password first.
+                    if headers.contains_key(header::AUTHORIZATION) {
+                        let peer = request.extensions().get::<Peer>();
+                        let (from, name) = (peer.map(|peer| peer.0.ip()), name_of(headers));
+                        self.attempts.tell(from, name.as_deref(), "a password");
+                    }
+                    Err(Failure::Unknown)
+                }
             },
         }
     }
@@ -99,7 +115,7 @@ pub(super) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match door.admit(request.headers()) {
+    let mut response = match door.admit(&request) {
         Ok(who) => {
             if let Some(who) = who {
                 request.extensions_mut().insert(who);

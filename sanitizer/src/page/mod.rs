@@ -5,6 +5,7 @@
 //! What programs have named is text, and nothing else: it is shown as in text (`report::clean`), and the templates (`sanitizer/templates`) escape all that they are given.
 //! A policy forbids scripts and whatever is elsewhere (`guard.rs`).
 
+mod brief;
 mod builds;
 mod chart;
 mod desk;
@@ -132,7 +133,8 @@ async fn race_page(
         .await?;
     let forms =
         (pages.key.as_ref().zip(who)).map(|(key, Extension(who))| Forms::new(key, &who, &details));
-    outcome::page(&race::RacePage::new(&details, forms))
+    let page = race::RacePage::new(&details, forms);
+    outcome::page(&page.map_err(|error| Failure::Own(error.to_string()))?)
 }
 
 /// The race that an address names.

@@ -3,9 +3,10 @@
 use askama::Template;
 
 use super::{
+    brief::brief,
     chart::{Chart, date},
     query::{List, address, of_race},
-    shown::{BuildName, RaceRow, Time, count, times},
+    shown::{BuildName, RaceRow, Time, count, short, times},
     triage::Forms,
 };
 use crate::{
@@ -42,6 +43,8 @@ pub(super) struct RacePage {
     more_days: usize,
     evidence: Vec<Record>,
     record: Option<RaceView>,
+    /// What was left out of it.
+    left_out: Option<String>,
     /// When and in which build the record that is shown was made.
     shown: Option<(Time, String)>,
 }
@@ -82,7 +85,9 @@ struct Record {
 
 impl RacePage {
     /// With forms for who may say something.
-    pub(super) fn new(details: &Details, forms: Option<Forms>) -> Self {
+    pub(super) fn new(details: &Details, forms: Option<Forms>) -> Result<Self, serde_json::Error> {
+        let record = details.record.as_ref().map(|(_, race)| brief(race));
+        let (record, left_out) = record.transpose()?.unzip();
         let row = &details.row;
         let shown = |text: &str| clean(text).into_owned();
         let list = |filter| List { filter, from: None }.address();
@@ -135,11 +140,11 @@ impl RacePage {
             times: day.times,
         });
         let name = match &*row.variable {
-            "" => shown(&row.functions),
-            variable => format!("{} ({})", shown(&row.functions), clean(variable)),
+            "" => short(&row.functions),
+            variable => format!("{} ({})", short(&row.functions), short(variable)),
         };
         let left = |all: i64, shown: usize| all.saturating_sub_unsigned(shown as u64).max(0);
-        Self {
+        Ok(Self {
             title: format!("Race: {name}"),
             id: shown(&row.id),
             issue: shown(&row.issue),
@@ -162,9 +167,10 @@ impl RacePage {
             evidence: evidence.collect(),
             shown: (details.record.as_ref())
                 .map(|(record, _)| (Time::of(record.caught), shown(&record.build))),
-            record: (details.record.as_ref()).map(|(_, race)| RaceView::new(1, race, false, None)),
+            record: record.map(|race| RaceView::new(1, &race, false, None)),
+            left_out: left_out.flatten(),
             row: RaceRow::new(row),
-        }
+        })
     }
 }
 
@@ -173,7 +179,7 @@ fn told(said: &Said) -> String {
     let mut text = format!(
         "{}: {} said {}",
         Time::of(said.said).full,
-        clean(&said.who),
+        short(&said.who),
         said.state.name()
     );
     if said.name.starts_with('i') {
@@ -183,10 +189,10 @@ fn told(said: &Said) -> String {
         text += &format!(" until {}", Time::of(end).full);
     }
     if !said.owner.is_empty() {
-        text += &format!(", owner {}", clean(&said.owner));
+        text += &format!(", owner {}", short(&said.owner));
     }
     if !said.reason.is_empty() {
-        text += &format!(": {}", clean(&said.reason));
+        text += &format!(": {}", short(&said.reason));
     }
     text
 }

@@ -50,7 +50,7 @@ pub(super) struct RaceRow {
 }
 
 /// A name that may be from anywhere, as a list shows it: whoever sends races could otherwise have a page take all memory.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     /// Characters.
     const MOST: usize = 500;
     match text.char_indices().nth(MOST) {
@@ -98,7 +98,7 @@ impl BuildName {
         Self {
             address: list.address(),
             id: clean(&build.id).into_owned(),
-            exe: (!build.is_path()).then(|| clean(&build.exe).into_owned()),
+            exe: (!build.is_path()).then(|| short(&build.exe)),
             first: Time::of(build.first_seen),
         }
     }

@@ -1,5 +1,8 @@
 //! Pages, as a parser of HTML that is not ours reads them.
 
+mod guesses;
+mod limits;
+
 use std::time::{Duration, UNIX_EPOCH};
 
 use axum::{

@@ -77,7 +77,7 @@ pub(super) async fn done(
                 store.triage(&Saying { name, ..saying }, now)?;
                 Ok(row.id)
             };
-            desk.read(work).await?
+            desk.write(work).await?
         }
         Deed::Merge => {
             let into = fields.one("into")?;
@@ -93,7 +93,7 @@ pub(super) async fn done(
                 let into = store.merge(name, &into, &speaker, now)?;
                 Ok(if into.starts_with('i') { row.id } else { into })
             };
-            desk.read(work).await?
+            desk.write(work).await?
         }
         Deed::Split => {
             let name = fields.one("name")?;
@@ -106,7 +106,7 @@ pub(super) async fn done(
                 store.split(&name, &speaker, now)?;
                 Ok(name)
             };
-            desk.read(work).await?
+            desk.write(work).await?
         }
     };
     Ok(Redirect::to(&of_race(&shown, None)).into_response())

@@ -35,12 +35,7 @@ impl Users {
 
     /// Who has sent a request; nobody where it has no name and password of ours.
     pub(super) fn who(&self, headers: &HeaderMap) -> Option<String> {
-        let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-        let (scheme, given) = given.split_once(' ')?;
-        if !scheme.eq_ignore_ascii_case("basic") {
-            return None;
-        }
-        let given = String::from_utf8(STANDARD.decode(given.trim()).ok()?).ok()?;
+        let given = given(headers)?;
         let (name, password) = given.split_once(':')?;
         // Each is compared, whichever it is.
         let is_one = (self.0.iter()).fold(false, |found, (known, secret)| {
@@ -48,6 +43,23 @@ impl Users {
         });
         is_one.then(|| name.to_owned())
     }
+}
+
+/// The name and the password of a request, as they were given.
+fn given(headers: &HeaderMap) -> Option<String> {
+    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, given) = given.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    String::from_utf8(STANDARD.decode(given.trim()).ok()?).ok()
+}
+
+/// The name alone, whoever it is.
+pub(super) fn name_of(headers: &HeaderMap) -> Option<String> {
+    let given = given(headers)?;
+    let (name, _) = given.split_once(':')?;
+    Some(name.to_owned())
 }
 
 #[cfg(test)]

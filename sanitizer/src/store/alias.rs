@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Store,
+    SCHEMA, Store,
     connect::{Connection, begin},
     error::StoreError,
     number, summary,
@@ -202,7 +202,7 @@ impl Store {
         now: i64,
     ) -> Result<String, StoreError> {
         let changed = self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let aliases = Aliases::read(&mut all).await?;
             let allowed = match into {
                 Some(into) => aliases

@@ -1,6 +1,6 @@
 //! Seeing, once an hour, that there is a place for what comes next.
 
-use super::{Store, connect::begin, engine::Engine, time::hour};
+use super::{SCHEMA, Store, connect::begin, engine::Engine, time::hour};
 
 impl Store {
     /// Something was written at this time, milliseconds since 1970. Where this fails, what comes has a place all the same, and it is tried again an hour later.
@@ -14,9 +14,15 @@ impl Store {
             if !engine.is_server() {
                 return Ok(());
             }
-            let mut all = begin(connection).await?;
-            engine.arrange(&mut all, hour).await?;
-            all.commit().await
+            // Others may write between two transactions.
+            loop {
+                let mut all = begin(connection, &SCHEMA).await?;
+                let is_made = engine.arrange(&mut all, hour).await?;
+                all.commit().await?;
+                if !is_made {
+                    return Ok(());
+                }
+            }
         });
         if let Err(error) = done {
             tracing::debug!("nothing was arranged for what comes: {error}");

@@ -1,8 +1,16 @@
 //! A database that is open while it is needed, by whatever engine.
 
 mod driver;
+mod look;
 
-use std::{fs, future::Future, io, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
+use std::{
+    fs,
+    future::Future,
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use futures_executor::block_on;
 use sqlx::{
@@ -19,6 +27,7 @@ use super::{
 };
 use crate::kernel::rights::as_caller;
 use driver::Driver;
+use look::Look;
 
 pub(crate) use super::schema::{Access, Connection, Schema};
 
@@ -37,6 +46,8 @@ pub(crate) struct Database {
     patience: Duration,
     /// How long a server may take for one piece of work; for ever where nothing is said.
     limit: Option<Duration>,
+    /// What is read of one moment.
+    look: Option<Look>,
     driver: Option<Driver>,
     connection: Option<Connection>,
     /// Device and inode of the file that is open.
@@ -77,6 +88,7 @@ impl Database {
             access,
             patience: PATIENCE,
             limit: None,
+            look: None,
             driver: None,
             connection: None,
             file: None,
@@ -107,10 +119,17 @@ impl Database {
         &mut self,
         work: impl AsyncFnOnce(&mut Connection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut connection = match self.lively() {
-            Some(connection) => connection,
-            None => self.connect(self.access)?,
+        let mut connection = match (self.lively(), self.look) {
+            (Some(connection), _) => connection,
+            (None, Some(look)) if look.has_begun => {
+                return Err(self.failed(&io::Error::from(io::ErrorKind::ConnectionAborted).into()));
+            }
+            (None, _) => self.connect(self.access)?,
         };
+        if self.look.is_some_and(|look| look.until <= Instant::now()) {
+            self.part(connection);
+            return Err(self.failed(&io::Error::from(io::ErrorKind::TimedOut).into()));
+        }
         match self.wait(within(self.limit(), work(&mut connection))) {
             Ok(value) => {
                 self.connection = Some(connection);
@@ -123,16 +142,19 @@ impl Database {
         }
     }
 
+    /// Whether the file that is open was moved away or deleted: it is not the one of this name.
+    pub(crate) fn is_moved(&self) -> bool {
+        let path = self.address.path();
+        self.connection.is_some() && path.is_some_and(|path| file_of(path) != self.file)
+    }
+
     /// Closes a file that was moved away or deleted, in which nobody would find what is written: the next call makes a new one.
     pub(crate) fn leave_moved(&mut self) {
-        if let Some(path) = self.address.path()
-            && self.connection.is_some()
-            && file_of(path) != self.file
-        {
+        if self.is_moved() {
             tracing::warn!(
                 "the {} {} was moved away or deleted; what is found from now on is kept in a new one",
                 self.schema.what,
-                path.display()
+                self.place()
             );
             self.close();
         }
@@ -146,11 +168,25 @@ impl Database {
     }
 
     fn failed(&self, error: &sqlx::Error) -> StoreError {
+        if let sqlx::Error::Configuration(said) = error
+            && let Some(Newer { version, known }) = said.downcast_ref()
+        {
+            return StoreError::Newer {
+                what: self.schema.what,
+                place: self.place(),
+                version: *version,
+                known: *known,
+            };
+        }
         StoreError::of(self.schema.what, &self.address, error)
     }
 
     fn limit(&self) -> Option<Duration> {
-        self.driver.as_ref().and(self.limit)
+        let left = self
+            .look
+            .map(|look| look.until.saturating_duration_since(Instant::now()));
+        let limit = self.limit.into_iter().chain(left).min();
+        self.driver.as_ref().and(limit)
     }
 
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
@@ -244,7 +280,7 @@ impl Database {
             prepared.map_err(fail)?;
         }
         if version < Some(known) {
-            let mut all = begin(connection).await.map_err(fail)?;
+            let mut all = alone(connection).await.map_err(fail)?;
             // Somebody else may have done it meanwhile.
             version = self.version(&mut all).await?;
             if version < Some(known) {
@@ -278,11 +314,7 @@ impl Database {
             }
             Found::Ours => {}
         }
-        sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
-            .fetch_one(connection)
-            .await
-            .map(Some)
-            .map_err(fail)
+        number_of(connection).await.map(Some).map_err(fail)
     }
 
     async fn migrate(&self, connection: &mut Connection) -> Result<(), StoreError> {
@@ -313,10 +345,44 @@ impl Drop for Database {
     }
 }
 
-/// Begins a transaction that will write, beside which nobody else does: what it reads stays so until it ends.
-pub(crate) async fn begin(connection: &mut Connection) -> sqlx::Result<Transaction<'_, Any>> {
+/// A newer gwp-race has changed the database since it was opened.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the database is of version {version}, and up to {known} are known")]
+struct Newer {
+    version: i64,
+    known: i64,
+}
+
+/// Begins a transaction beside which nobody else writes.
+async fn alone(connection: &mut Connection) -> sqlx::Result<Transaction<'_, Any>> {
     let statement = Engine::behind(connection).begin();
     connection.begin_with(statement).await
+}
+
+/// The version of a database that is one of ours.
+async fn number_of(connection: &mut Connection) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
+        .fetch_one(connection)
+        .await
+}
+
+/// Sees that the database is of no newer version: somebody may have changed it since it was opened.
+async fn check(connection: &mut Connection, schema: &Schema) -> sqlx::Result<()> {
+    let (version, known) = (number_of(connection).await?, schema.version());
+    if version > known {
+        return Err(sqlx::Error::Configuration(Newer { version, known }.into()));
+    }
+    Ok(())
+}
+
+/// Begins a transaction that will write, beside which nobody else does: what it reads stays so until it ends. A database that a newer gwp-race has changed meanwhile is not written to.
+pub(crate) async fn begin<'a>(
+    connection: &'a mut Connection,
+    schema: &Schema,
+) -> sqlx::Result<Transaction<'a, Any>> {
+    let mut all = alone(connection).await?;
+    check(&mut all, schema).await?;
+    Ok(all)
 }
 
 /// Gives room back after much was deleted.

@@ -72,6 +72,19 @@ pub enum StoreError {
     Rights(#[from] KernelError),
 }
 
+impl StoreError {
+    /// Whether somebody else had locked it, so that it was left as it is.
+    pub(super) const fn is_locked(&self) -> bool {
+        matches!(
+            self,
+            Self::Database {
+                kind: Kind::Locked,
+                ..
+            }
+        )
+    }
+}
+
 /// Kinds of failures, of whatever engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -11,6 +11,8 @@ mod address;
 mod alias;
 mod arrange;
 mod batch;
+mod build;
+mod catch_up;
 pub(crate) mod connect;
 mod engine;
 mod error;
@@ -44,11 +46,12 @@ pub use alias::{Done, Merge, Speaker};
 pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
 use connect::{Connection, Database, Schema};
 
-pub use error::StoreError;
+pub use build::Build;
+pub use error::{Kind, StoreError};
 pub use log::Entry;
 pub use name::Named;
 pub use prune::Pruned;
-pub use races::{Build, SeenIn, StoredRace};
+pub use races::{SeenIn, StoredRace};
 pub use receive::{Lost, Received, Sender, Stamp};
 pub use schema::Access;
 pub use state::State;
@@ -107,11 +110,15 @@ impl Store {
             database,
             arranged: None,
         };
+        let known = i64::from(IDENTITY_VERSION);
         let version = store.with(async |connection| {
             renew::renew(connection).await?;
-            renew::named_by(connection).await
+            let version = renew::named_by(connection).await?;
+            if version <= known {
+                catch_up::catch_up(connection).await?;
+            }
+            Ok(version)
         })?;
-        let known = i64::from(IDENTITY_VERSION);
         if version > known {
             return Err(StoreError::Newer {
                 what: SCHEMA.what,
@@ -131,6 +138,27 @@ impl Store {
     /// A server that takes longer for one call from now on counts as one that is away: for whoever must not wait for it.
     pub const fn set_limit(&mut self, limit: Duration) {
         self.database.set_limit(limit);
+    }
+
+    /// Reads several things as they are at one moment, in at most this time: on a server it is broken off then, in a file between two statements.
+    ///
+    /// # Errors
+    /// The store cannot be read, or not in this time; what `work` says.
+    pub fn look<T, E: From<StoreError>>(
+        &mut self,
+        limit: Duration,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.database.begin_look(limit)?;
+        let found = work(self);
+        self.database.end_look();
+        found
+    }
+
+    /// Whether the file that is open was moved away or deleted.
+    #[must_use]
+    pub fn is_moved(&self) -> bool {
+        self.database.is_moved()
     }
 
     /// Carries something out.

@@ -1,6 +1,6 @@
 //! Names of races and builds, abbreviated as in git: as many characters as no other one begins with. Names that were merged mean what they count as.
 
-use super::{Store, alias::Aliases, error::StoreError, races::Build};
+use super::{Store, alias::Aliases, build::Build, error::StoreError};
 
 /// The fewest hexadecimal digits that a name is abbreviated to.
 const FEWEST: usize = 4;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    Store,
+    SCHEMA, Store,
     alias::Aliases,
     connect::{Connection, begin, shrink},
     engine::Engine,
@@ -23,78 +23,152 @@ pub struct Pruned {
     pub builds: u64,
 }
 
+/// Races that are one transaction's: others write between two.
+const BATCH: usize = 64;
+
 impl Store {
     /// Forgets those of these races that were not caught since `before`, with all that count as them, and builds without any that were not watched since then (milliseconds since 1970). What was said of an issue is forgotten with
     /// its last race. A file gets smaller.
     ///
     /// # Errors
-    /// The store cannot be written to; nothing is forgotten then, unless it was only that there is no room for the copy by which the file gets smaller.
+    /// The store cannot be written to; what was forgotten until then stays so, each race as a whole. Or it was only that there is no room for the copy by which the file gets smaller.
     pub fn forget(&mut self, races: &[String], before: i64) -> Result<Pruned, StoreError> {
-        let pruned = self.with(async |connection| {
-            let mut all = begin(connection).await?;
-            let aliases = Aliases::read(&mut all).await?;
-            let mut forgotten = 0;
-            for race in races {
-                // It may have been merged since it was chosen, and lives on in the other one.
-                if aliases.counts_as(race) != race {
-                    continue;
-                }
-                let names: Vec<&str> = std::iter::once(&**race)
-                    .chain(aliases.others(race))
-                    .collect();
-                // Somebody may have caught it again since it was chosen.
-                let mut last: Option<i64> = None;
-                for name in &names {
-                    let of_name: Option<i64> =
-                        sqlx::query_scalar("SELECT last_seen FROM race WHERE id = $1")
-                            .bind(*name)
-                            .fetch_optional(&mut *all)
-                            .await?;
-                    last = last.max(of_name);
-                }
-                if last.is_none_or(|last| last >= before) {
-                    continue;
-                }
-                forgotten += 1;
-                for name in names {
-                    for sql in [
-                        "DELETE FROM evidence WHERE race = $1",
-                        "DELETE FROM sighting WHERE race = $1",
-                        "DELETE FROM pair WHERE race = $1",
-                        "DELETE FROM triage WHERE name = $1",
-                        "DELETE FROM alias WHERE name = $1",
-                        "DELETE FROM race WHERE id = $1",
-                    ] {
-                        sqlx::query(sql).bind(name).execute(&mut *all).await?;
-                    }
-                }
-            }
-            let engine = Engine::behind(&all);
-            engine.drop_empty(&mut all, hour(before)).await?;
-            forget_names(&mut all, &aliases).await?;
-            let builds = sqlx::query(
-                "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT DISTINCT build FROM sighting)
-                 AND id NOT IN (SELECT DISTINCT build FROM evidence)",
-            )
-            .bind(before)
-            .execute(&mut *all)
-            .await?;
-            for sql in [
-                "DELETE FROM gap WHERE sender IN (SELECT id FROM sender WHERE last_seen < $1)",
-                "DELETE FROM sender WHERE last_seen < $1",
-            ] {
-                let silent = sqlx::query(sql).bind(before.saturating_sub(LONGER));
-                silent.execute(&mut *all).await?;
-            }
+        self.prune(races, before, false)
+    }
+
+    /// The same, but for races of which, or of whose issues, somebody has said something, and those that were merged: be it after they were chosen.
+    ///
+    /// # Errors
+    /// As with [`Self::forget`].
+    pub fn forget_untouched(
+        &mut self,
+        races: &[String],
+        before: i64,
+    ) -> Result<Pruned, StoreError> {
+        self.prune(races, before, true)
+    }
+
+    fn prune(
+        &mut self,
+        races: &[String],
+        before: i64,
+        keeps_touched: bool,
+    ) -> Result<Pruned, StoreError> {
+        let mut pruned = Pruned::default();
+        for some in races.chunks(BATCH) {
+            pruned.races += self.with(async |connection| {
+                let mut all = begin(connection, &SCHEMA).await?;
+                let forgotten = forget(&mut all, some, before, keeps_touched).await?;
+                all.commit().await?;
+                Ok(forgotten)
+            })?;
+        }
+        pruned.builds = self.with(async |connection| {
+            let mut all = begin(connection, &SCHEMA).await?;
+            let builds = forget_others(&mut all, before).await?;
             all.commit().await?;
-            Ok(Pruned {
-                races: forgotten,
-                builds: builds.rows_affected(),
-            })
+            Ok(builds)
         })?;
+        let dropped = self.with(async |connection| {
+            let engine = Engine::behind(connection);
+            let mut all = begin(connection, &SCHEMA).await?;
+            engine.drop_empty(&mut all, hour(before)).await?;
+            all.commit().await
+        });
+        match dropped {
+            // Those who read are let read.
+            Err(error) if error.is_locked() => {
+                tracing::info!(
+                    "the room of what was forgotten is given back the next time: {error}"
+                );
+            }
+            dropped => dropped?,
+        }
         self.with(async |connection| shrink(connection).await)?;
         Ok(pruned)
     }
+}
+
+/// Forgets races; how many.
+async fn forget(
+    all: &mut Connection,
+    races: &[String],
+    before: i64,
+    keeps_touched: bool,
+) -> sqlx::Result<usize> {
+    let aliases = Aliases::read(&mut *all).await?;
+    let mut forgotten = 0;
+    for race in races {
+        // It may have been merged since it was chosen, and lives on in the other one.
+        if aliases.counts_as(race) != race {
+            continue;
+        }
+        let names: Vec<&str> = std::iter::once(&**race)
+            .chain(aliases.others(race))
+            .collect();
+        if keeps_touched && (names.len() > 1 || is_touched(&mut *all, race).await?) {
+            continue;
+        }
+        // Somebody may have caught it again since it was chosen.
+        let mut last: Option<i64> = None;
+        for name in &names {
+            let of_name: Option<i64> =
+                sqlx::query_scalar("SELECT last_seen FROM race WHERE id = $1")
+                    .bind(*name)
+                    .fetch_optional(&mut *all)
+                    .await?;
+            last = last.max(of_name);
+        }
+        if last.is_none_or(|last| last >= before) {
+            continue;
+        }
+        forgotten += 1;
+        for name in names {
+            for sql in [
+                "DELETE FROM evidence WHERE race = $1",
+                "DELETE FROM sighting WHERE race = $1",
+                "DELETE FROM pair WHERE race = $1",
+                "DELETE FROM triage WHERE name = $1",
+                "DELETE FROM alias WHERE name = $1",
+                "DELETE FROM race WHERE id = $1",
+            ] {
+                sqlx::query(sql).bind(name).execute(&mut *all).await?;
+            }
+        }
+    }
+    Ok(forgotten)
+}
+
+/// Whether somebody has said something of a race or of its issue, or has merged its issue.
+async fn is_touched(all: &mut Connection, race: &str) -> sqlx::Result<bool> {
+    let touched: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM race WHERE id = $1 AND (triage > 0 OR issue_as <> issue)",
+    )
+    .bind(race)
+    .fetch_one(all)
+    .await?;
+    Ok(touched > 0)
+}
+
+/// Forgets names that mean nothing any more, builds, and senders; how many builds.
+async fn forget_others(all: &mut Connection, before: i64) -> sqlx::Result<u64> {
+    let aliases = Aliases::read(&mut *all).await?;
+    forget_names(&mut *all, &aliases).await?;
+    let builds = sqlx::query(
+        "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT DISTINCT build FROM sighting)
+         AND id NOT IN (SELECT DISTINCT build FROM evidence)",
+    )
+    .bind(before)
+    .execute(&mut *all)
+    .await?;
+    for sql in [
+        "DELETE FROM gap WHERE sender IN (SELECT id FROM sender WHERE last_seen < $1)",
+        "DELETE FROM sender WHERE last_seen < $1",
+    ] {
+        let silent = sqlx::query(sql).bind(before.saturating_sub(LONGER));
+        silent.execute(&mut *all).await?;
+    }
+    Ok(builds.rows_affected())
 }
 
 /// Forgets what was said of names that mean nothing any more: no race has them, and none counts as them.

@@ -6,6 +6,7 @@ use super::{
     Store,
     alias::Aliases,
     batch::{MOST_TIMES, Whereabouts},
+    build::Build,
     connect::Connection,
     error::StoreError,
     state::State,
@@ -98,25 +99,6 @@ pub struct SeenIn {
     pub(super) hour: i64,
 }
 
-/// A program that was watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Build {
-    /// Its name.
-    pub id: String,
-    /// The executable.
-    pub exe: String,
-    /// When it was watched first, milliseconds since 1970.
-    pub first_seen: i64,
-}
-
-impl Build {
-    /// Whether it has no build id: then it is named by its path, and what is built there later has the same name.
-    #[must_use]
-    pub fn is_path(&self) -> bool {
-        self.id.starts_with("exe:")
-    }
-}
-
 impl SeenIn {
     /// Since when the race is known to be in this build, for one that was caught last at `last_seen`, milliseconds since 1970. What is named by its path may be a new build whenever
     /// it is watched: there it is the last time, which is known to the hour where the race was caught elsewhere after that.
@@ -152,25 +134,6 @@ impl Store {
     /// The store cannot be read.
     pub fn races(&mut self, now: i64) -> Result<Vec<StoredRace>, StoreError> {
         self.with(async |connection| races(connection, now).await)
-    }
-
-    /// All builds, the first first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn builds(&mut self) -> Result<Vec<Build>, StoreError> {
-        self.with(async |connection| {
-            let rows: Vec<(String, String, i64)> =
-                sqlx::query_as("SELECT id, exe, first_seen FROM build ORDER BY first_seen, id")
-                    .fetch_all(connection)
-                    .await?;
-            let all = rows.into_iter().map(|(id, exe, first_seen)| Build {
-                id,
-                exe,
-                first_seen,
-            });
-            Ok(all.collect())
-        })
     }
 
     /// The records of a race and of those that count as it, the last first, in one build or in all.
@@ -319,11 +282,7 @@ async fn seen_in(
             continue;
         }
         of_race.push(SeenIn {
-            build: Build {
-                id: build,
-                exe,
-                first_seen,
-            },
+            build: Build::from((build, exe, first_seen)),
             place,
             times,
             hour,

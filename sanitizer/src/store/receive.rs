@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Store,
+    SCHEMA, Store,
     batch::{Batch, MOST_TIMES},
     connect::{Connection, begin},
     error::StoreError,
@@ -91,7 +91,7 @@ impl Store {
     ) -> Result<Received, StoreError> {
         self.database.leave_moved();
         let received = self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             enroll(&mut all, stamp.sender, now).await?;
             if !take_number(&mut all, stamp.sender, number(stamp.sequence)).await? {
                 all.rollback().await?;
@@ -115,7 +115,7 @@ impl Store {
     /// The store cannot be written to, and knows him still.
     pub fn forget_sender(&mut self, sender: &str) -> Result<(), StoreError> {
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             for sql in [
                 "DELETE FROM gap WHERE sender = $1",
                 "DELETE FROM sender WHERE id = $1",

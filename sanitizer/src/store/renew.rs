@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    alias::{self, Aliases, Merge},
+    SCHEMA as STORE,
+    alias::{self, Merge},
+    catch_up::leave_behind,
     connect::{Connection, begin},
     log::{Entry, entries},
-    summary,
     text::digest_of,
     triage::{self, Said},
     write::put_names,
@@ -30,7 +31,7 @@ pub(super) async fn renew(connection: &mut Connection) -> sqlx::Result<()> {
     if !is_due(named_by(connection).await?) {
         return Ok(());
     }
-    let mut all = begin(connection).await?;
+    let mut all = begin(connection, &STORE).await?;
     // Somebody else may have done it meanwhile.
     if is_due(named_by(&mut all).await?) {
         renew_all(&mut all).await?;
@@ -87,12 +88,7 @@ async fn renew_all(all: &mut Connection) -> sqlx::Result<()> {
     }
     races.append(&mut issues);
     rename_said(all, &races).await?;
-    let aliases = Aliases::read(all).await?;
-    let names: Vec<String> = sqlx::query_scalar("SELECT id FROM race")
-        .fetch_all(&mut *all)
-        .await?;
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    summary::regroup(all, &aliases.pairs(), &names).await?;
+    leave_behind(all).await?;
     sqlx::query("DELETE FROM issue WHERE id NOT IN (SELECT issue FROM race)")
         .execute(all)
         .await?;

@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::{
-    Store,
+    SCHEMA, Store,
     batch::MOST_TIMES,
     connect::{Connection, begin},
     engine::Engine,
@@ -19,20 +19,36 @@ impl Store {
     /// which decides what is to be thought of the race. How many rows there are less.
     ///
     /// # Errors
-    /// The store cannot be written to; of no day there is a half.
+    /// The store cannot be written to; of no day there is a half. Days that somebody reads for long stay as they are until the next time.
     pub fn roll_up(&mut self, now: i64) -> Result<u64, StoreError> {
         let today = hour(now).div_euclid(HOURS_OF_DAY);
         let end = today.saturating_sub(DAYS).saturating_mul(HOURS_OF_DAY);
+        let due = self.with(async |connection| {
+            let engine = Engine::behind(connection);
+            engine.due(connection, end).await
+        })?;
+        let mut less = 0;
+        // Others may write between two transactions.
+        for range in due {
+            let rolled = self.with(async |connection| {
+                let engine = Engine::behind(connection);
+                let mut all = begin(connection, &SCHEMA).await?;
+                let less = engine.roll_up(&mut all, range).await?;
+                all.commit().await?;
+                Ok(less)
+            });
+            match rolled {
+                Ok(rolled) => less += rolled,
+                // Those who read are let read; it is done the next time.
+                Err(error) if error.is_locked() => {
+                    tracing::info!("some days stay as they are for now: {error}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
         self.with(async |connection| {
             let engine = Engine::behind(connection);
-            let mut less = 0;
-            // Others may write between two transactions.
-            for range in engine.due(connection, end).await? {
-                let mut all = begin(connection).await?;
-                less += engine.roll_up(&mut all, range).await?;
-                all.commit().await?;
-            }
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             less += roll_up(&mut all, engine.loose(), end).await?;
             all.commit().await?;
             Ok(less)

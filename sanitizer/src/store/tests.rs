@@ -15,8 +15,10 @@ macro_rules! also_with_postgres {
 }
 
 mod alias;
+mod crossing;
 mod days;
 mod known;
+mod look;
 mod many;
 mod page;
 mod postgres;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Store,
+    SCHEMA, Store,
     alias::Aliases,
     connect::{Connection, begin},
     error::StoreError,
@@ -81,7 +81,7 @@ impl Store {
     /// The store cannot be written to.
     pub fn triage(&mut self, saying: &Saying, now: i64) -> Result<(), StoreError> {
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let owner = match &saying.owner {
                 Some(owner) => owner.clone(),
                 None => owner(&mut all, &saying.name, now).await?,

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::{
-    Store,
+    SCHEMA, Store,
     alias::Aliases,
     batch::{Batch, Caught, Counted, MOST_TIMES, Seen},
     connect::{Connection, begin},
@@ -25,7 +25,7 @@ impl Store {
     pub fn write(&mut self, batch: &Batch) -> Result<usize, StoreError> {
         self.database.leave_moved();
         let records = self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let written = put_all(&mut all, batch).await?;
             all.commit().await?;
             Ok(written.records)
@@ -82,8 +82,8 @@ pub(super) async fn put_names(
         .await?;
     let (variable, places) = (variable_of(race), summary_places(race));
     let made = sqlx::query(
-        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen, counts_as, issue_as, first_caught, last_caught, search_text)
-         VALUES ($1, $2, $3, $4, $5, $5, $1, $2, $5, $5, lower($6)) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO race (id, issue, variable, places, first_seen, last_seen, counts_as, issue_as, first_caught, last_caught, search_text, behind)
+         VALUES ($1, $2, $3, $4, $5, $5, $1, $2, $5, $5, lower($6), 0) ON CONFLICT (id) DO NOTHING",
     )
     .bind(&names.race)
     .bind(&names.issue)

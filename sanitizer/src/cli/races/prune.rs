@@ -54,7 +54,11 @@ pub fn run(args: &PruneArgs) -> anyhow::Result<ExitCode> {
     }
     let ids: Vec<String> = races.into_iter().map(|race| race.id).collect();
     store.roll_up(now)?;
-    let pruned = store.forget(&ids, before)?;
+    let pruned = if args.keep_triaged {
+        store.forget_untouched(&ids, before)?
+    } else {
+        store.forget(&ids, before)?
+    };
     tell(&format!(
         "{} races and {} builds are forgotten",
         pruned.races, pruned.builds

@@ -119,7 +119,11 @@ impl ServeArgs {
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     log_to_stderr(false, args.verbose);
     args.check()?;
-    runtime()?.block_on(serve(args))
+    let runtime = runtime()?;
+    let ended = runtime.block_on(serve(args));
+    // What is still read for a page is read for nobody.
+    runtime.shutdown_background();
+    ended
 }
 
 async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {

@@ -67,6 +67,14 @@ impl Engine {
         }
     }
 
+    /// Begins a transaction that sees one moment, in which no statement takes longer than this, where the engine can have it so.
+    pub(super) fn look_within(self, limit: Duration) -> String {
+        match self {
+            Self::Sqlite => sqlite::LOOK.to_owned(),
+            Self::Postgres => postgres::look_within(limit),
+        }
+    }
+
     /// Gives room back after much was deleted, where it does not do so by itself.
     pub(super) const fn shrink(self) -> Option<&'static str> {
         match self {
@@ -88,10 +96,14 @@ impl Engine {
         }
     }
 
-    /// Has a place for what will be seen from this hour on, where it does not have it by itself. It is a transaction's, beside which nobody else writes.
-    pub(super) async fn arrange(self, connection: &mut Connection, hour: i64) -> sqlx::Result<()> {
+    /// Makes one of the places for what will be seen from this hour on, where it has none by itself; whether one was missing. It is a transaction's, beside which nobody else writes.
+    pub(super) async fn arrange(
+        self,
+        connection: &mut Connection,
+        hour: i64,
+    ) -> sqlx::Result<bool> {
         match self {
-            Self::Sqlite => Ok(()),
+            Self::Sqlite => Ok(false),
             Self::Postgres => postgres::days::arrange(connection, hour).await,
         }
     }

@@ -37,6 +37,14 @@ pub(super) fn options(url: &Url) -> sqlx::Result<AnyConnectOptions> {
     AnyConnectOptions::from_url(&url)
 }
 
+/// Begins a transaction that writes nothing, and sees what was there when its first statement began. The server gives up itself what takes longer: nobody would wait for it any more.
+pub(super) fn look_within(limit: Duration) -> String {
+    format!(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {}",
+        limit.as_millis().max(1)
+    )
+}
+
 pub(super) fn settings(patience: Duration) -> String {
     // A process that is stopped within a transaction keeps all others from writing; a statement that takes ten minutes comes to no end.
     format!(

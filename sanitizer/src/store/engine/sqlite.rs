@@ -23,6 +23,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Two that have only read would both wait for the other one to end before they write.
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
+/// What is read then is as it is when the first statement reads.
+pub(super) const LOOK: &str = "BEGIN";
+
 /// The real path of a file.
 pub(super) fn find(path: &Path, access: Access) -> Result<PathBuf, StoreError> {
     let path = database_file(path, access == Access::Create)?;

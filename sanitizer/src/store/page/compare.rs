@@ -4,7 +4,7 @@ use super::{
     list::{COLUMNS, JOINED, RaceRow, Row, with_days},
     select::{RACES, STATE, Select},
 };
-use crate::store::{Store, connect::Connection, error::StoreError, races::Build};
+use crate::store::{Store, connect::Connection, error::StoreError};
 
 /// Races that two builds have, or one of them.
 #[derive(Clone, Debug)]
@@ -45,28 +45,6 @@ impl Store {
                 both: difference(connection, first, Where::With, second, most, now).await?,
             })
         })
-    }
-
-    /// The builds that were seen first last.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn newest_builds(&mut self, most: usize) -> Result<Vec<Build>, StoreError> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows: Vec<(String, String, i64)> = self.with(async |connection| {
-            sqlx::query_as(
-                "SELECT id, exe, first_seen FROM build ORDER BY first_seen DESC, id LIMIT $1",
-            )
-            .bind(most)
-            .fetch_all(connection)
-            .await
-        })?;
-        let all = rows.into_iter().map(|(id, exe, first_seen)| Build {
-            id,
-            exe,
-            first_seen,
-        });
-        Ok(all.collect())
     }
 }
 

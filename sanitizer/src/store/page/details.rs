@@ -1,5 +1,7 @@
 //! All that is known of one race, as far as a page has room.
 
+use sqlx::AssertSqlSafe;
+
 use super::{
     list::{COLUMNS, DAYS, JOINED, RaceRow, Row, lately, with_days},
     select::{RACES, STATE, Select},
@@ -8,9 +10,10 @@ use crate::{
     report::Race,
     store::{
         Store,
+        build::{Build, BuildRow, SHORT},
         connect::Connection,
         error::StoreError,
-        races::{Build, read},
+        races::read,
         time::{day_of, hour},
         triage::{self, Said},
     },
@@ -23,6 +26,8 @@ const MOST_SAID: i64 = 50;
 const MOST_MERGED: i64 = 50;
 /// Records that are kept of a race and build.
 const MOST_EVIDENCE: i64 = 20;
+/// Counts of days and builds that are read: more than all of these builds have.
+const MOST_DAYS: i64 = 20_000;
 /// Days of which each build is counted.
 const COUNTED_DAYS: i64 = 60;
 
@@ -99,7 +104,6 @@ pub struct Evidence {
     pub caught: i64,
 }
 
-type BuildRow = (String, String, i64);
 type InBuildRow = (String, String, i64, i64, i64, i64);
 
 impl Store {
@@ -216,10 +220,11 @@ async fn record(connection: &mut Connection, digest: &str) -> sqlx::Result<Strin
 
 async fn days(connection: &mut Connection, race: &str, now: i64) -> sqlx::Result<Vec<OnDay>> {
     let rows: Vec<(i64, String, i64)> = sqlx::query_as(
-        "SELECT day, build, times FROM race_day WHERE race = $1 AND day > $2 ORDER BY day DESC, build",
+        "SELECT day, build, times FROM race_day WHERE race = $1 AND day > $2 ORDER BY day DESC, build LIMIT $3",
     )
     .bind(race)
     .bind(day_of(hour(now)) - COUNTED_DAYS)
+    .bind(MOST_DAYS)
     .fetch_all(connection)
     .await?;
     let all = rows.into_iter();
@@ -234,25 +239,22 @@ async fn builds(
     days: &[OnDay],
     now: i64,
 ) -> sqlx::Result<Vec<InBuild>> {
-    let rows: Vec<InBuildRow> = sqlx::query_as(
-        "SELECT build.id, build.exe, build.first_seen, race_build.first_hour, race_build.last_hour, race_build.times
+    let sql = format!(
+        "SELECT {SHORT}, race_build.first_hour, race_build.last_hour, race_build.times
          FROM race_build JOIN build ON build.id = race_build.build
-         WHERE race_build.race = $1 ORDER BY build.first_seen DESC, build.id LIMIT $2",
-    )
-    .bind(race)
-    .bind(MOST_BUILDS)
-    .fetch_all(connection)
-    .await?;
+         WHERE race_build.race = $1 ORDER BY build.first_seen DESC, build.id LIMIT $2"
+    );
+    let rows: Vec<InBuildRow> = sqlx::query_as(AssertSqlSafe(sql))
+        .bind(race)
+        .bind(MOST_BUILDS)
+        .fetch_all(connection)
+        .await?;
     let all = rows.into_iter().map(|row| {
         let (id, exe, first_seen, first, last, times) = row;
         let own = days.iter().filter(|day| day.build == id);
         InBuild {
             days: lately(own.map(|day| (day.day, day.times)), now),
-            build: Build {
-                id,
-                exe,
-                first_seen,
-            },
+            build: Build::from((id, exe, first_seen)),
             hours: [first, last],
             times,
         }
@@ -261,22 +263,18 @@ async fn builds(
 }
 
 async fn others(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<Build>> {
-    let rows: Vec<BuildRow> = sqlx::query_as(
-        "SELECT build.id, build.exe, build.first_seen FROM build
+    let sql = format!(
+        "SELECT {SHORT} FROM build
          WHERE build.exe IN (SELECT own.exe FROM race_build JOIN build AS own ON own.id = race_build.build WHERE race_build.race = $1)
              AND build.id NOT IN (SELECT build FROM race_build WHERE race = $1)
-         ORDER BY build.first_seen DESC, build.id LIMIT $2",
-    )
-    .bind(race)
-    .bind(MOST_BUILDS)
-    .fetch_all(connection)
-    .await?;
-    let all = rows.into_iter().map(|(id, exe, first_seen)| Build {
-        id,
-        exe,
-        first_seen,
-    });
-    Ok(all.collect())
+         ORDER BY build.first_seen DESC, build.id LIMIT $2"
+    );
+    let rows: Vec<BuildRow> = sqlx::query_as(AssertSqlSafe(sql))
+        .bind(race)
+        .bind(MOST_BUILDS)
+        .fetch_all(connection)
+        .await?;
+    Ok(rows.into_iter().map(Build::from).collect())
 }
 
 async fn hosts(connection: &mut Connection, race: &str) -> sqlx::Result<Vec<OnHost>> {

@@ -91,8 +91,8 @@ pub(super) type RaceRow = (
     String,
 );
 
-/// The columns of a `RaceRow`, of `race` and `issue`, with its state from `chosen`.
-pub(super) const COLUMNS: &str = "race.id, race.issue_as, issue.functions, race.variable, race.places, race.first_caught, race.last_caught,
+/// The columns of a `RaceRow`, of `race` and `issue`, with its state from `chosen`. Whoever sends races may have names of any length: more than a thousand characters of them are not read.
+pub(super) const COLUMNS: &str = "race.id, race.issue_as, substr(issue.functions, 1, 1000), substr(race.variable, 1, 1000), substr(race.places, 1, 1000), race.first_caught, race.last_caught,
     race.times, race.builds, race.hosts, chosen.state";
 
 /// Whose columns those are.

@@ -250,42 +250,59 @@ fn a_long_look_stops_nobody() {
     assert_eq!(store.races(at(5, 3)).unwrap()[0].times, 3);
 }
 
-/// Check that a store of before has partitions from when it is opened, with all that it had, each row once.
-#[test]
-fn stores_of_before_get_partitions() {
-    const BEFORE: Schema = Schema {
-        migrations: SCHEMA.migrations.split_at(SCHEMA.migrations.len() - 1).0,
-        ..SCHEMA
-    };
+/// The schema without days.
+const WITHOUT_DAYS: Schema = Schema {
+    migrations: SCHEMA.migrations.split_at(6).0,
+    ..SCHEMA
+};
+
+/// A store as it was before days had partitions, in which a race was caught twice.
+fn without_days() -> (Address, Store, Race) {
     let address: Address = Server::shared().database().parse().unwrap();
-    let before = Database::open(&address, Access::Create, &BEFORE).unwrap();
+    let database = Database::open(&address, Access::Create, &WITHOUT_DAYS).unwrap();
     let mut before = Store {
-        database: before,
+        database,
         arranged: Some(hour(at(0, 0))),
     };
     let race = race("hits", "aa11", 0);
     receive(&mut before, 1, &caught(&[&race]), at(0, 0));
-    receive(
-        &mut before,
-        2,
-        &again(&race, &[at(0, 0), at(1, 1)]),
-        at(0, 0),
-    );
+    receive(&mut before, 2, &again(&race, &[at(1, 1)]), at(0, 0));
+    (address, before, race)
+}
+
+/// The file of a table.
+fn file_of(store: &mut Store, table: &'static str) -> i64 {
+    let file = store.with(async |connection| {
+        sqlx::query_scalar(
+            "SELECT CAST(pg_relation_filenode(CAST($1 AS TEXT)::regclass) AS BIGINT)",
+        )
+        .bind(table)
+        .fetch_one(connection)
+        .await
+    });
+    file.unwrap()
+}
+
+/// Check that what a store of before has becomes one partition when it is opened, without a copy, but for what a clock that was ahead has seen; that nothing moves when more comes; and that each row is there once.
+#[test]
+fn stores_of_before_are_not_written_anew() {
+    let (address, mut before, race) = without_days();
+    let ahead = millis_of("2999-01-01T00:00:00Z").unwrap();
+    receive(&mut before, 3, &again(&race, &[ahead]), at(0, 0));
+    let file = file_of(&mut before, "sighting");
     drop(before);
     let mut store = Store::open(&address, Access::Existing).unwrap();
-    assert_parts(&mut store, &[("sighting_other", 2, 3)]);
-    receive(&mut store, 3, &again(&race, &[at(0, 0)]), at(1, 2));
-    let (first, second) = ("sighting_20260101_1", "sighting_20260102_1");
-    assert_parts(
-        &mut store,
-        &[
-            (first, 1, 3),
-            (second, 1, 1),
-            ("sighting_20260103_1", 0, 0),
-            ("sighting_20260104_1", 0, 0),
-            ("sighting_other", 0, 0),
-        ],
-    );
+    let old = "sighting_before";
+    assert_parts(&mut store, &[(old, 2, 2), ("sighting_other", 1, 1)]);
+    receive(&mut store, 4, &again(&race, &[at(0, 0)]), at(1, 2));
+    assert_parts(&mut store, &[(old, 2, 3), ("sighting_other", 1, 1)]);
+    assert_eq!(file_of(&mut store, old), file);
+    // What comes after it has partitions.
+    let today = millis(std::time::SystemTime::now());
+    receive(&mut store, 5, &again(&race, &[today]), today + DAY);
+    let days = parts(&mut store);
+    assert!(days.len() > 3, "{days:?}");
+    assert_eq!(days.iter().map(|(_, _, times)| times).sum::<i64>(), 5);
     // What a sighting refers to must be there, as before.
     let put = store.with(async |connection| {
         let sql = "INSERT INTO sighting VALUES ('r3:0', 'aa11', '', '', '', 490900, 1)";
@@ -293,4 +310,53 @@ fn stores_of_before_get_partitions() {
     });
     let error = put.unwrap_err().to_string();
     assert!(error.contains("foreign key"), "{error}");
+}
+
+/// Check that thirty days at a time leave what was before, with a row a day, that it is dropped with the last of them, and that nothing is lost, also of what clocks have seen that were wrong.
+#[test]
+fn what_was_before_goes_by_and_by() {
+    let (address, mut before, race) = without_days();
+    let put = before.with(async |connection| {
+        for day in [-90, -30] {
+            sqlx::query(
+                "INSERT INTO sighting SELECT $1, 'aa11', '', '', 'c' || (number / 2), $2 + number % 2, 1 FROM generate_series(0, 9999) AS number",
+            )
+            .bind(&race.identity.race)
+            .bind(hour(at(day, 0)))
+            .execute(&mut *connection)
+            .await?;
+        }
+        Ok(())
+    });
+    put.unwrap();
+    let wrong = millis_of("1999-01-01T00:00:00Z").unwrap();
+    receive(
+        &mut before,
+        3,
+        &again(&race, &[wrong, wrong + HOUR]),
+        at(0, 0),
+    );
+    drop(before);
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    // The first thirty days that are many are old, the others are not.
+    assert_eq!(store.roll_up(at(-20, 0)).unwrap(), 5000 + 1);
+    assert_parts(
+        &mut store,
+        &[
+            ("sighting_20250909_1", 5000, 10_000),
+            ("sighting_before", 10_002, 10_002),
+            ("sighting_other", 1, 2),
+        ],
+    );
+    // All are.
+    let now = millis(std::time::SystemTime::now()) + 60 * DAY;
+    assert_eq!(store.roll_up(now).unwrap(), 5000);
+    let parts = parts(&mut store);
+    let [first, second, _, other] = &parts[..] else {
+        panic!("{parts:?}");
+    };
+    assert_eq!((first.1, second.1, second.2), (5000, 5000, 10_000));
+    assert_eq!((&*other.0, other.1, other.2), ("sighting_other", 3, 4));
+    assert_eq!(store.races(now).unwrap()[0].times, 20_004);
+    assert_eq!(store.roll_up(now).unwrap(), 0);
 }

@@ -84,7 +84,7 @@ fn locked_stores_are_waited_for() {
         let (release, released) = mpsc::channel::<()>();
         scope.spawn(move || {
             let holding = async |connection: &mut Connection| {
-                let all = connect::begin(connection).await?;
+                let all = connect::begin(connection, &SCHEMA).await?;
                 hold.send(()).unwrap();
                 let _ = released.recv();
                 all.rollback().await

@@ -13,24 +13,20 @@ also_with_postgres!(
     details_add_up,
     builds_are_compared,
     summaries_are_made_of_sightings,
+    stores_of_before_catch_up,
 );
 
-/// Leaves of a store what those of before the sixth version have.
-const FORGET: [&str; 4] = [
-    "DELETE FROM race_day",
-    "DELETE FROM race_build",
-    "DELETE FROM race_host",
-    "UPDATE race SET counts_as = '', issue_as = '', first_caught = 0, last_caught = 0, times = 0, builds = 0, hosts = 0, triage = 0, search_text = ''",
-];
-
-/// The statements of the sixth migration that make summaries.
-fn made_by_migration() -> impl Iterator<Item = String> {
-    let all = include_str!("../../../migrations/0006_page.sql").split(';');
-    let without_comments = all.map(|sql| {
-        let lines = sql.lines().filter(|line| !line.starts_with("--"));
-        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
-    });
-    without_comments.filter(|sql| sql.starts_with("INSERT") || sql.starts_with("UPDATE"))
+/// Leaves of races what stores of before the sixth version have of them.
+fn forget_summaries(address: &Address, which: &str) {
+    let mut file = Database::open(address, Access::Existing, &SCHEMA).unwrap();
+    for table in ["race_day", "race_build", "race_host"] {
+        let sql = format!("DELETE FROM {table} WHERE race IN (SELECT id FROM race WHERE {which})");
+        execute(&mut file, &sql);
+    }
+    let sql = format!(
+        "UPDATE race SET counts_as = id, issue_as = issue, first_caught = 0, last_caught = 0, times = 0, builds = 0, hosts = 0, triage = 0, search_text = '', behind = 1 WHERE {which}"
+    );
+    execute(&mut file, &sql);
 }
 
 const BUILDS: [&str; 3] = ["aa11", "bb22", "exe:/opt/bin/plain"];
@@ -329,60 +325,91 @@ fn builds_are_compared() {
     }
 }
 
-/// Check that summaries are the same whether they were kept with each sighting, made by the migration of a store that had none, or made anew; and that they go with their race.
+/// Check that summaries are the same whether they were kept with each sighting, made of a store of before that had none, of all races or of those that somebody has left, with merged races or without; and that they go with their race.
 #[test]
 fn summaries_are_made_of_sightings() {
-    let (_folder, address, mut store) = busy_store(false);
     let now = start() + 21 * DAY;
     let snapshot = |store: &mut Store| {
         let races = whole(store, &Filter::default(), now);
         let details = races.iter().map(|race| {
             let details = store.details(&race.id, None, now).unwrap().unwrap();
             format!(
-                "{:?} {:?} {:?}",
-                details.builds, details.hosts, details.days
+                "{:?} {:?} {:?} {:?}",
+                details.merged, details.builds, details.hosts, details.days
             )
         });
         let details: Vec<String> = details.collect();
         (races, details)
     };
-    let (_other, _address, mut merged) = busy_store(true);
-    let kept = snapshot(&mut merged);
-    for race in &kept.0 {
-        let renewed = merged.with(async |connection| summary::renew(connection, &race.id).await);
-        renewed.unwrap();
+    for are_merged in [false, true] {
+        let (_folder, address, mut store) = busy_store(are_merged);
+        let kept = snapshot(&mut store);
+        for race in &kept.0 {
+            let renewed = store.with(async |connection| summary::renew(connection, &race.id).await);
+            renewed.unwrap();
+        }
+        assert_eq!(snapshot(&mut store), kept);
+        drop(store);
+        for which in ["1 = 1", "substr(id, 4, 1) < '8'"] {
+            forget_summaries(&address, which);
+            let mut store = Store::open(&address, Access::Existing).unwrap();
+            assert_eq!(snapshot(&mut store), kept, "{which}");
+        }
+        let mut store = Store::open(&address, Access::Existing).unwrap();
+        let filter = Filter {
+            text: Some("v1".to_owned()),
+            ..Filter::default()
+        };
+        assert!(!whole(&mut store, &filter, now).is_empty());
+        let all: Vec<String> = kept.0.iter().map(|race| race.id.clone()).collect();
+        store.forget(&all, start() + 90 * DAY).unwrap();
+        let left: i64 = store
+            .with(async |connection| {
+                sqlx::query_scalar(
+                    "SELECT (SELECT count(*) FROM race_day) + (SELECT count(*) FROM race_build) + (SELECT count(*) FROM race_host)",
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .unwrap();
+        assert_eq!(left, 0);
     }
-    assert_eq!(snapshot(&mut merged), kept);
-    let kept = snapshot(&mut store);
-    drop(store);
-    let mut file = Database::open(&address, Access::Existing, &SCHEMA).unwrap();
-    for sql in FORGET
-        .into_iter()
-        .map(str::to_owned)
-        .chain(made_by_migration())
-    {
-        execute(&mut file, &sql);
-    }
-    drop(file);
-    let mut store = Store::open(&address, Access::Existing).unwrap();
-    assert_eq!(snapshot(&mut store), kept);
-    let filter = Filter {
-        text: Some("v1".to_owned()),
-        ..Filter::default()
-    };
-    assert!(!whole(&mut store, &filter, now).is_empty());
-    let all: Vec<String> = kept.0.iter().map(|race| race.id.clone()).collect();
-    store.forget(&all, start() + 90 * DAY).unwrap();
-    let left: i64 = store
-        .with(async |connection| {
-            sqlx::query_scalar(
-                "SELECT (SELECT count(*) FROM race_day) + (SELECT count(*) FROM race_build) + (SELECT count(*) FROM race_host)",
-            )
-            .fetch_one(connection)
-            .await
-        })
+}
+
+/// Check that races of a store that was made before names were merged for pages are shown together when it is opened, however many there are; and so is what somebody has caught who keeps no summaries.
+#[test]
+fn stores_of_before_catch_up() {
+    let (_folder, address) = scratch();
+    let races: Vec<Race> = (0..70)
+        .map(|number| race(&format!("v{number}"), "aa11", 0))
+        .collect();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    store
+        .write(&caught(&races.iter().collect::<Vec<_>>()))
         .unwrap();
-    assert_eq!(left, 0);
+    let [one, other] = [0, 69].map(|number| &*races[number].identity.race);
+    store
+        .merge(one, other, &Speaker::default(), start())
+        .unwrap();
+    let all = whole(&mut store, &Filter::default(), start());
+    assert_eq!(all.len(), 69);
+    drop(store);
+    forget_summaries(&address, "1 = 1");
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    assert_eq!(whole(&mut store, &Filter::default(), start()), all);
+    let later = start() + DAY;
+    let sql = format!(
+        "UPDATE sighting SET hour = {}, times = 7 WHERE race = '{one}'",
+        hour(later)
+    );
+    execute(&mut store.database, &sql);
+    let sql = format!("UPDATE race SET last_seen = {later} WHERE id = '{one}'");
+    execute(&mut store.database, &sql);
+    drop(store);
+    let mut store = Store::open(&address, Access::Existing).unwrap();
+    let first = whole(&mut store, &Filter::default(), later).swap_remove(0);
+    assert_eq!((&*first.id, first.times), (other, 8));
+    assert_eq!(first.last_seen, later);
 }
 
 /// Check that a race whose issue was judged before it was found has that state.

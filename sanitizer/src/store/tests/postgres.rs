@@ -178,7 +178,7 @@ fn servers_that_fall_silent() {
         scope.spawn(move || {
             other
                 .with(async |connection| {
-                    let mut all = connect::begin(connection).await?;
+                    let mut all = connect::begin(connection, &SCHEMA).await?;
                     let sql = "LOCK TABLE sender IN ACCESS EXCLUSIVE MODE";
                     sqlx::query(sql).execute(&mut *all).await?;
                     hold.send(()).unwrap();

@@ -22,6 +22,7 @@ also_with_postgres!(
     stores_without_control_groups,
     messages_of_before_an_upgrade_count_once,
     stores_of_a_newer_version_stay_as_they_are,
+    who_has_a_store_open_that_a_newer_one_changes,
 );
 
 /// The one by which messages of hosts were taken first.
@@ -302,4 +303,51 @@ fn stores_of_a_newer_version_stay_as_they_are() {
     }
     let mut store = Store::open(&address, Access::Existing).unwrap();
     assert_eq!(store.races(start()).unwrap(), races);
+}
+
+/// Check that whoever has a store open which a newer gwp-race changes meanwhile writes nothing more to it, in whichever way, and is told why.
+#[test]
+fn who_has_a_store_open_that_a_newer_one_changes() {
+    let (_folder, address) = scratch();
+    let [one, other] = ["hits", "total"].map(|variable| race(variable, "aa11", 0));
+    let open = || Store::open(&address, Access::Create).unwrap();
+    let mut stores = [open(), open(), open(), open(), open(), open()];
+    stores[0].write(&caught(&[&one])).unwrap();
+    let mut newer = Database::open(&address, Access::Existing, &SCHEMA).unwrap();
+    execute(
+        &mut newer,
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (999, 'x', TRUE, '', 0)",
+    );
+    let stamp = Stamp {
+        sender: "0123456789abcdef0123456789abcdef",
+        sequence: 1,
+        lost: Lost::default(),
+    };
+    let name = one.identity.race.clone();
+    let speaker = Speaker::default();
+    let [writes, receives, says, merges, forgets, rolls] = &mut stores;
+    let batch = caught(&[&other]);
+    let refused = [
+        writes.write(&batch).map(drop),
+        receives.receive(&stamp, &batch, start()).map(drop),
+        says.triage(&saying(&name, Verdict::Benign, None), start()),
+        merges.merge(&name, "r3:0", &speaker, start()).map(drop),
+        forgets.forget(&[name], start() + DAY).map(drop),
+        rolls.roll_up(start() + 90 * DAY).map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(error, StoreError::Newer { version: 999, .. }),
+            "{error}"
+        );
+    }
+    let left = newer.with(async |connection| {
+        sqlx::query_scalar::<_, i64>(
+            "SELECT (SELECT count(*) FROM race) + (SELECT count(*) FROM triage) + (SELECT count(*) FROM alias) + (SELECT count(*) FROM sender)",
+        )
+        .fetch_one(connection)
+        .await
+    });
+    assert_eq!(left.unwrap(), 1);
 }

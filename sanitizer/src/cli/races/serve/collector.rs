@@ -6,7 +6,7 @@ use axum::Router;
 
 use super::{parse_address, secret};
 use crate::cli::size::parse_size;
-use crate::delivery::{Counters, Intake, Tokens, Writer, router};
+use crate::delivery::{Attempts, Counters, Intake, Tokens, Writer, router};
 use crate::store::{Access, Address, Store};
 
 /// How long somebody who has locked the store is waited for: meanwhile messages wait, and who sends them.
@@ -88,6 +88,7 @@ impl IngestArgs {
             most: bytes(self.max_message),
             writer: writer.clone(),
             counters: Arc::clone(counters),
+            attempts: Attempts::default(),
         };
         Ok((router(intake), Writing { writer, thread }))
     }

@@ -24,7 +24,7 @@ use crate::cli::{
     args::{Cli, Command},
     races::RacesCommand,
 };
-use crate::delivery::{Intake, Lost, Message, Tokens, Writer, router};
+use crate::delivery::{Attempts, Intake, Lost, Message, Tokens, Writer, router};
 use crate::report::sample;
 use crate::store::{Access, Batch, Caught, Store, Whereabouts};
 
@@ -67,6 +67,7 @@ impl Collector {
             most: MOST,
             writer,
             counters: Arc::clone(&counters),
+            attempts: Attempts::default(),
         };
         let loopback = "127.0.0.1:0".parse().unwrap();
         let listener = Listener::bind(loopback, tls, router(intake)).await.unwrap();

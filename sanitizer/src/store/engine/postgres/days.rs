@@ -3,6 +3,8 @@
 //!
 //! Whoever writes sees once an hour that today and the days to come have a partition. Where one cannot be made, since somebody reads for long, or the user may not, its rows are in the partition of what has none of
 //! its own: it has also whatever was seen by a clock that is wrong. They are moved when it is made. Two never make the same one: whoever writes is alone.
+//!
+//! What a store had before it had days is one partition for all the time until then, the table of before itself: nothing of it was copied. When thirty days of it are old, they leave it, the first ones first, as days become one; it is dropped with the last.
 
 use sqlx::AssertSqlSafe;
 
@@ -14,6 +16,8 @@ use crate::store::{
 
 /// Where a row is that has no partition of its own.
 pub(in crate::store) const OTHER: &str = "sighting_other";
+/// What was there before days had partitions.
+const BEFORE: &str = "sighting_before";
 /// Days that get a partition before they begin.
 const AHEAD: i64 = 2;
 /// Days back in which what comes late gets one: hosts keep what they cannot send.
@@ -40,8 +44,20 @@ impl Range {
         }
     }
 
+    /// Thirty days, by their number.
+    const fn of_block(number: i64) -> Self {
+        Self {
+            begin: number * BLOCK,
+            end: (number + 1) * BLOCK,
+        }
+    }
+
     const fn has(self, other: Self) -> bool {
         self.begin <= other.begin && other.end <= self.end
+    }
+
+    const fn meets(self, other: Self) -> bool {
+        self.begin < other.end && other.begin < self.end
     }
 }
 
@@ -52,30 +68,51 @@ struct Part {
     range: Range,
 }
 
+impl Part {
+    fn is_before(&self) -> bool {
+        self.name == BEFORE
+    }
+
+    const fn is_day(&self) -> bool {
+        self.range.end.saturating_sub(self.range.begin) < BLOCK
+    }
+}
+
 /// All that have a range.
 async fn parts(connection: &mut Connection) -> sqlx::Result<Vec<Part>> {
-    let rows: Vec<(String, String)> = sqlx::query_as(
+    // A bound is nothing where somebody has just dropped the partition.
+    let rows: Vec<(String, Option<String>)> = sqlx::query_as(
         "SELECT CAST(part.relname AS TEXT), pg_get_expr(part.relpartbound, part.oid)
          FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid WHERE inhparent = 'sighting'::regclass ORDER BY 1",
     )
     .fetch_all(connection)
     .await?;
-    let part = |(name, bound): (String, String)| {
-        // FOR VALUES FROM ('490896') TO ('490920')
-        let numbers = bound.split(|c: char| !c.is_ascii_digit());
-        let mut numbers = numbers.filter_map(|number| number.parse().ok());
+    let part = |(name, bound): (String, Option<String>)| {
+        let bound = bound?;
+        // FOR VALUES FROM ('490896') TO ('490920'), or FROM (MINVALUE)
+        let (from, to) = bound.split_once(" TO ")?;
+        let number = |text: &str| {
+            let digits = text.chars().filter(char::is_ascii_digit);
+            digits.collect::<String>().parse().ok()
+        };
+        let begin = if from.contains("MINVALUE") {
+            i64::MIN
+        } else {
+            number(from)?
+        };
         let range = Range {
-            begin: numbers.next()?,
-            end: numbers.next()?,
+            begin,
+            end: number(to)?,
         };
         Some(Part { name, range })
     };
     Ok(rows.into_iter().filter_map(part).collect())
 }
 
-async fn carry_out(connection: &mut Connection, sql: String) -> sqlx::Result<()> {
+/// How many rows it was about.
+async fn carry_out(connection: &mut Connection, sql: String) -> sqlx::Result<u64> {
     let done = sqlx::raw_sql(AssertSqlSafe(sql));
-    done.execute(connection).await.map(drop)
+    Ok(done.execute(connection).await?.rows_affected())
 }
 
 /// The rows of a range.
@@ -118,24 +155,54 @@ async fn make(
              FROM sighting WHERE hour >= {begin} AND hour < {end} GROUP BY {place}, hour / {HOURS_OF_DAY}"
         )
     };
-    carry_out(
+    let after = carry_out(
         connection,
         format!("INSERT INTO {name} ({place}, hour, times) {copy}"),
     )
     .await?;
     let mut sql = format!("DELETE FROM {OTHER} WHERE hour >= {begin} AND hour < {end};");
-    for part in parts.iter().filter(|part| range.has(part.range)) {
-        sql.push_str(&format!("DROP TABLE {};", part.name));
+    for part in parts.iter().filter(|part| part.range.meets(range)) {
+        if range.has(part.range) {
+            sql.push_str(&format!("DROP TABLE {};", part.name));
+        } else if part.is_before() {
+            sql.push_str(&leave(part, range));
+        }
     }
     sql.push_str(&format!(
         "ALTER TABLE sighting ATTACH PARTITION {name} FOR VALUES FROM ({begin}) TO ({end})"
     ));
     carry_out(connection, sql).await?;
-    Ok(before.saturating_sub(count(connection, range).await?))
+    Ok(before.saturating_sub(after))
 }
 
-/// Sees that today, the next days, and those of the last week of which something has come late have a partition. It is a transaction's, beside which nobody else writes.
-pub(in crate::store) async fn arrange(connection: &mut Connection, hour: i64) -> sqlx::Result<()> {
+/// What was before has nothing until the end of a range any more, and is dropped where that is all. What it has from before the range was seen by clocks that are wrong.
+fn leave(before: &Part, range: Range) -> String {
+    let Range { begin, end } = range;
+    let columns = "race, build, host, cgroup, container, hour, times";
+    let attach = if before.range.end <= end {
+        format!("DROP TABLE {BEFORE};")
+    } else {
+        format!(
+            "ALTER TABLE sighting ATTACH PARTITION {BEFORE} FOR VALUES FROM ({end}) TO ({});",
+            before.range.end
+        )
+    };
+    format!(
+        "CREATE TABLE sighting_odd (LIKE sighting);
+         WITH gone AS (DELETE FROM {BEFORE} WHERE hour < {end} RETURNING {columns})
+             INSERT INTO sighting_odd ({columns}) SELECT {columns} FROM gone WHERE hour < {begin};
+         ALTER TABLE sighting DETACH PARTITION {BEFORE};
+         INSERT INTO sighting ({columns}) SELECT {columns} FROM sighting_odd;
+         DROP TABLE sighting_odd;
+         {attach}"
+    )
+}
+
+/// Makes a partition for today, one of the next days, or one of the last week of which something has come late, where there is none; whether there was none. It is a transaction's, beside which nobody else writes.
+pub(in crate::store) async fn arrange(
+    connection: &mut Connection,
+    hour: i64,
+) -> sqlx::Result<bool> {
     let today = hour.div_euclid(HOURS_OF_DAY);
     let mut days: Vec<i64> = sqlx::query_scalar(
         "SELECT DISTINCT hour / $1 FROM sighting_other WHERE hour >= $2 AND hour < $3",
@@ -146,44 +213,61 @@ pub(in crate::store) async fn arrange(connection: &mut Connection, hour: i64) ->
     .fetch_all(&mut *connection)
     .await?;
     days.extend(today..=today + AHEAD);
-    for range in days.into_iter().map(Range::of_day) {
-        let parts = parts(connection).await?;
-        if !parts.iter().any(|part| part.range.has(range)) {
-            sqlx::query(PATIENCE).execute(&mut *connection).await?;
-            make(connection, &parts, range, true).await?;
-        }
-    }
-    Ok(())
+    let parts = parts(connection).await?;
+    let is_due = |range: &Range| !parts.iter().any(|part| part.range.has(*range));
+    let Some(range) = days.into_iter().map(Range::of_day).find(is_due) else {
+        return Ok(false);
+    };
+    sqlx::query(PATIENCE).execute(&mut *connection).await?;
+    make(connection, &parts, range, true).await?;
+    Ok(true)
 }
 
-/// The ranges whose rows are to become one a day, since all of each was before this hour: thirty days where all of them were, and single days.
+/// What was found in a table, and nothing where somebody has dropped it meanwhile (undefined_table).
+fn there<T: Default>(found: sqlx::Result<T>) -> sqlx::Result<T> {
+    match found {
+        Err(error)
+            if error.as_database_error().and_then(|error| error.code()) == Some("42P01".into()) =>
+        {
+            Ok(T::default())
+        }
+        found => found,
+    }
+}
+
+/// The thirty days, by their numbers, of which a table has many rows of before this hour.
+async fn many(connection: &mut Connection, table: &str, end: i64) -> sqlx::Result<Vec<i64>> {
+    let sql = format!(
+        "SELECT hour / $1 FROM {table} WHERE hour >= 0 AND hour < $2 GROUP BY 1 HAVING count(*) >= $3"
+    );
+    let many = sqlx::query_scalar(AssertSqlSafe(sql))
+        .bind(BLOCK)
+        .bind(end)
+        .bind(ENOUGH);
+    there(many.fetch_all(connection).await)
+}
+
+/// The ranges whose rows are to become one a day, since all of each was before this hour: thirty days where all of them were, and single days; the first ones first.
 pub(in crate::store) async fn due(
     connection: &mut Connection,
     end: i64,
 ) -> sqlx::Result<Vec<Range>> {
     let parts = parts(connection).await?;
-    let many: Vec<i64> = sqlx::query_scalar(
-        "SELECT hour / $1 FROM sighting_other WHERE hour >= 0 AND hour < $2 GROUP BY 1 HAVING count(*) >= $3",
-    )
-    .bind(BLOCK)
-    .bind(end)
-    .bind(ENOUGH)
-    .fetch_all(&mut *connection)
-    .await?;
-    let block = |number: i64| Range {
-        begin: number * BLOCK,
-        end: (number + 1) * BLOCK,
-    };
-    let is_day = |range: Range| range.end - range.begin < BLOCK;
-    let days = parts.iter().filter(|part| is_day(part.range));
-    let blocks = days.map(|part| part.range.begin.div_euclid(BLOCK));
-    let mut blocks: Vec<i64> = blocks.chain(many).collect();
+    let mut blocks = many(connection, OTHER, end).await?;
+    if let Some(before) = parts.iter().find(|part| part.is_before()) {
+        blocks.extend(many(connection, BEFORE, end).await?);
+        // What is left then is little, and goes with the last.
+        blocks.push((before.range.end - 1).div_euclid(BLOCK));
+    }
+    let days = parts.iter().filter(|part| part.is_day());
+    blocks.extend(days.map(|part| part.range.begin.div_euclid(BLOCK)));
     blocks.sort_unstable();
     blocks.dedup();
-    let mut due: Vec<Range> = blocks.into_iter().map(block).collect();
+    let mut due: Vec<Range> = blocks.into_iter().map(Range::of_block).collect();
     due.retain(|range| range.end <= end);
     for part in parts.iter().filter(|part| part.range.end <= end) {
-        if !due.iter().any(|range| range.has(part.range)) && has_hours(connection, part).await? {
+        let is_due = part.is_before() || due.iter().any(|range| range.has(part.range));
+        if !is_due && has_hours(connection, part).await? {
             due.push(part.range);
         }
     }
@@ -197,10 +281,8 @@ async fn has_hours(connection: &mut Connection, part: &Part) -> sqlx::Result<boo
          HAVING count(*) > 1 LIMIT 1) AS several",
         part.name
     );
-    let several: i64 = sqlx::query_scalar(AssertSqlSafe(sql))
-        .fetch_one(connection)
-        .await?;
-    Ok(several > 0)
+    let several = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql));
+    Ok(there(several.fetch_one(connection).await)? > 0)
 }
 
 /// Makes one row a day of what was seen in the same place in a range that is due; how many rows there are less. It is a transaction's, beside which nobody else writes.
@@ -208,9 +290,11 @@ pub(in crate::store) async fn roll_up(
     connection: &mut Connection,
     range: Range,
 ) -> sqlx::Result<u64> {
+    sqlx::query(PATIENCE).execute(&mut *connection).await?;
     let parts = parts(connection).await?;
     // Somebody else may have done it meanwhile, and more.
-    let is_in_another = |part: &Part| part.range != range && part.range.has(range);
+    let is_in_another =
+        |part: &Part| !part.is_before() && part.range != range && part.range.has(range);
     if parts.iter().any(is_in_another) {
         return Ok(0);
     }
@@ -222,10 +306,22 @@ pub(in crate::store) async fn drop_empty(
     connection: &mut Connection,
     end: i64,
 ) -> sqlx::Result<()> {
+    sqlx::query(PATIENCE).execute(&mut *connection).await?;
     for part in parts(connection).await? {
-        if part.range.end <= end && count(connection, part.range).await? == 0 {
+        if part.range.end <= end && is_empty(connection, &part).await? {
             carry_out(connection, format!("DROP TABLE {}", part.name)).await?;
         }
     }
     Ok(())
+}
+
+async fn is_empty(connection: &mut Connection, part: &Part) -> sqlx::Result<bool> {
+    let sql = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM {} LIMIT 1) AS one",
+        part.name
+    );
+    let rows: i64 = sqlx::query_scalar(AssertSqlSafe(sql))
+        .fetch_one(connection)
+        .await?;
+    Ok(rows == 0)
 }
