@@ -27,12 +27,16 @@ pub struct Figures {
     pub taken: u64,
     /// Messages that the collector will never take.
     pub refused: u64,
-    /// Records of races of which another one was kept, that were dropped since there was no room.
+    /// Messages that were not taken when the configuration named no collector any more.
+    pub messages_lost: u64,
+    /// Records of races of which another one was kept, that were dropped since there was no room, or nobody any more who takes them.
     pub lost_evidence: u64,
     /// The same for how often something was seen again.
     pub lost_repeats: u64,
     /// The same for first records of races and first sights of programs.
     pub lost_sightings: u64,
+    /// What was let go, since the configuration named nobody any more who takes it: items (which `lost_*` have as well), messages (`messages_lost`) and events (`events_lost`).
+    pub let_go: u64,
     /// Why the last message was not taken; nothing where it was.
     pub failing: Option<String>,
     /// Since when is counted, RFC 3339 in UTC: when the outbox was made, or got these counts.
@@ -51,7 +55,7 @@ pub struct Figures {
     pub events_taken: u64,
     /// Events that it has not: they are not sent again before the agent is started anew.
     pub events_refused: u64,
-    /// Events for which there was no room.
+    /// Events for which there was no room, or nobody any more.
     pub events_lost: u64,
     /// Why it has not taken the last events; nothing where it has.
     pub events_failing: Option<String>,
@@ -92,6 +96,8 @@ impl Outbox {
                 sending: sending.map(i64::cast_unsigned),
                 taken: state.taken.cast_unsigned(),
                 refused: state.refused.cast_unsigned(),
+                messages_lost: state.messages_lost.cast_unsigned(),
+                let_go: state.let_go.cast_unsigned(),
                 lost_evidence: state.lost.evidence,
                 lost_repeats: state.lost.repeats,
                 lost_sightings: state.lost.sightings,

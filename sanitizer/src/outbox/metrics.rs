@@ -25,7 +25,7 @@ impl Figures {
             ),
             Metric::several(
                 "gwp_race.agent.dropped",
-                "What was dropped of a full outbox, by what it was.",
+                "What was dropped, of a full outbox or since nobody was named any more who takes it, by what it was.",
                 Unit::Of("record"),
                 "class",
                 [
@@ -39,7 +39,11 @@ impl Figures {
                 "Messages to the collector of gwp-race, by what has become of them.",
                 Unit::Of("message"),
                 "result",
-                [("taken", self.taken), ("refused", self.refused)],
+                [
+                    ("taken", self.taken),
+                    ("refused", self.refused),
+                    ("dropped", self.messages_lost),
+                ],
             ),
             Metric::several(
                 "gwp_race.agent.events",

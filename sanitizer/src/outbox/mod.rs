@@ -7,6 +7,8 @@
 //! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`](crate::delivery::Lost)) and told with each message: first repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
 //! (`sanitizer/migrations/outbox`), of which all statements are written such that whoever is killed at any instant has done all of it or nothing.
 //!
+//! Whoever is named no more by the configuration takes nothing more: what waits for him is let go ([`Outbox::let_go`]), and counted as lost.
+//!
 //! A collector of OpenTelemetry is told of each new race by an event, from a queue beside ([`Shared::send_events`]), and of figures, which nobody keeps: the next ones have all that was counted before ([`Shared::send_metrics`]).
 
 mod bound;
@@ -16,6 +18,7 @@ mod figures;
 mod handing;
 mod item;
 mod items;
+mod let_go;
 mod metrics;
 mod pauses;
 mod seal;
@@ -40,6 +43,7 @@ pub use collector::Collector;
 pub use events::Events;
 pub use figures::Figures;
 pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, VERSION, ask};
+pub use let_go::LetGo;
 pub use pauses::Timing;
 pub use seal::Sealed;
 pub use shared::Shared;
@@ -59,6 +63,11 @@ const SCHEMA: Schema = Schema {
             2,
             "otlp",
             include_str!("../../migrations/outbox/0002_otlp.sql"),
+        ),
+        (
+            3,
+            "let_go",
+            include_str!("../../migrations/outbox/0003_let_go.sql"),
         ),
     ],
     of_servers: &[],
@@ -88,7 +97,7 @@ impl Outbox {
         Ok(outbox)
     }
 
-    /// What is kept from now on.
+    /// What is kept from now on; what is there stays until [`Outbox::let_go`].
     #[must_use]
     pub const fn for_whom(mut self, wants: Wants) -> Self {
         self.wants = wants;
