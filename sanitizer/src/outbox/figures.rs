@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outbox, state::State};
+use super::{DaemonFigures, Outbox, daemon::done, state::State};
 use crate::store::{StoreError, millis, rfc3339};
 
 /// See the module.
@@ -57,6 +57,8 @@ pub struct Figures {
     pub events_refused: u64,
     /// Events for which there was no room, or nobody any more.
     pub events_lost: u64,
+    /// What daemons of this machine have done since then, as far as they have told it; nothing where none has.
+    pub daemon: Option<DaemonFigures>,
     /// Why it has not taken the last events; nothing where it has.
     pub events_failing: Option<String>,
     /// The same of figures.
@@ -84,8 +86,9 @@ impl Outbox {
             let oldest: Option<i64> = sqlx::query_scalar(
                 "SELECT min(put) FROM (SELECT put FROM item UNION ALL SELECT put FROM message UNION ALL SELECT put FROM event WHERE refused = 0)",
             )
-            .fetch_one(connection)
+            .fetch_one(&mut *connection)
             .await?;
+            let daemon = done(connection).await?;
             let now = millis(SystemTime::now());
             let age = oldest.map(|put| now.saturating_sub(put).max(0) / 1000);
             Ok(Figures {
@@ -109,6 +112,7 @@ impl Outbox {
                 events_taken: state.events_taken.cast_unsigned(),
                 events_refused: state.events_refused.cast_unsigned(),
                 events_lost: state.events_lost.cast_unsigned(),
+                daemon,
                 // Who sends knows the rest.
                 ..Figures::default()
             })

@@ -9,10 +9,11 @@
 //!
 //! Whoever is named no more by the configuration takes nothing more: what waits for him is let go ([`Outbox::let_go`]), and counted as lost.
 //!
-//! A collector of OpenTelemetry is told of each new race by an event, from a queue beside ([`Shared::send_events`]), and of figures, which nobody keeps: the next ones have all that was counted before ([`Shared::send_metrics`]).
+//! A collector of OpenTelemetry is told of each new race by an event, from a queue beside ([`Shared::send_events`]), and of figures, which nobody keeps: the next ones have all that was counted before ([`Shared::send_metrics`]). Among these are those of the daemon, which hands them over as well ([`Agent::tell`]).
 
 mod bound;
 mod collector;
+mod daemon;
 mod events;
 mod figures;
 mod handing;
@@ -40,6 +41,7 @@ use crate::store::{
 };
 
 pub use collector::Collector;
+pub use daemon::{DaemonFigures, DaemonNow, ENDINGS};
 pub use events::Events;
 pub use figures::Figures;
 pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, VERSION, ask};
@@ -68,6 +70,11 @@ const SCHEMA: Schema = Schema {
             3,
             "let_go",
             include_str!("../../migrations/outbox/0003_let_go.sql"),
+        ),
+        (
+            4,
+            "daemons",
+            include_str!("../../migrations/outbox/0004_daemons.sql"),
         ),
     ],
     of_servers: &[],

@@ -1,5 +1,6 @@
 //! Tests of outboxes on real files.
 
+mod daemons;
 mod kills;
 mod let_go;
 mod otlp;

@@ -10,10 +10,11 @@ use std::{
 
 use nix::unistd::{Pid, gethostname};
 
-use super::State;
 use super::keeps::{self, Failure, Keeps};
 use super::sightings::Sightings;
+use super::{Reporter, State, Work};
 use crate::cli::args::WatchArgs;
+use crate::outbox::DaemonFigures;
 use crate::report::{Baseline, Race, WatchedProgram, build_name};
 use crate::store::{Batch, Caught, Counted, Seen, Whereabouts, millis, millis_of};
 use crate::tracee::container::{group, groups, in_groups, lasting};
@@ -231,6 +232,13 @@ fn seen(program: &WatchedProgram) -> Seen {
     }
 }
 
+impl Reporter {
+    /// What the daemon has done until now, for the agent.
+    pub fn figures(&self, figures: DaemonFigures) {
+        let _ = self.work.send(Work::Figures(Box::new(figures)));
+    }
+}
+
 impl State {
     /// Keeps a race.
     pub(super) fn keep(&mut self, race: &Race) {
@@ -266,6 +274,16 @@ impl State {
             stored.count(&self.sightings);
             self.put();
         }
+    }
+
+    /// Has those hear what the daemon has done who care for it.
+    pub(super) fn tell_figures(&mut self, figures: &DaemonFigures) {
+        self.progress.set_writing(true);
+        let keepers = self.stored.iter_mut().flat_map(|all| &mut all.keepers);
+        for keeper in keepers {
+            keeper.keeps.told(figures);
+        }
+        self.progress.set_writing(false);
     }
 
     /// Whether something was not taken, and is to be tried again although nothing happens.
