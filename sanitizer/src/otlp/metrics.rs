@@ -64,6 +64,7 @@ fn unit(unit: Unit) -> String {
         Unit::Of(thing) => format!("{{{thing}}}"),
         Unit::Bytes => "By".to_owned(),
         Unit::Seconds | Unit::Nanoseconds => "s".to_owned(),
-        Unit::Truth => "1".to_owned(),
+        // As a thing that is counted. A gauge of the unit 1 is a ratio, and Prometheus would find it as such behind a collector.
+        Unit::Truth => "{truth}".to_owned(),
     }
 }

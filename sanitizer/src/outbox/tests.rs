@@ -1,5 +1,6 @@
 //! Tests of outboxes on real files.
 
+mod catalogue;
 mod daemons;
 mod kills;
 mod let_go;
