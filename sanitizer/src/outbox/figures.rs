@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DaemonFigures, Outbox, daemon::done, state::State};
+use super::{DaemonFigures, Outbox, daemon::done, state::State, tally::Tally};
 use crate::store::{StoreError, millis, rfc3339};
 
 /// See the module.
@@ -74,20 +74,15 @@ impl Outbox {
         let most_bytes = self.most;
         self.with(async |connection| {
             let state = State::load(connection).await?;
-            let items: i64 = sqlx::query_scalar("SELECT count(*) FROM item")
-                .fetch_one(&mut *connection)
-                .await?;
+            let Tally {
+                items,
+                events,
+                oldest,
+                ..
+            } = Tally::of(connection).await?;
             let sending: Option<i64> = sqlx::query_scalar("SELECT min(sequence) FROM message")
                 .fetch_one(&mut *connection)
                 .await?;
-            let waiting: i64 = sqlx::query_scalar("SELECT count(*) FROM event WHERE refused = 0")
-                .fetch_one(&mut *connection)
-                .await?;
-            let oldest: Option<i64> = sqlx::query_scalar(
-                "SELECT min(put) FROM (SELECT put FROM item UNION ALL SELECT put FROM message UNION ALL SELECT put FROM event WHERE refused = 0)",
-            )
-            .fetch_one(&mut *connection)
-            .await?;
             let daemon = done(connection).await?;
             let now = millis(SystemTime::now());
             let age = oldest.map(|put| now.saturating_sub(put).max(0) / 1000);
@@ -108,7 +103,7 @@ impl Outbox {
                 oldest_s: age.map(i64::cast_unsigned),
                 races: state.races.cast_unsigned(),
                 caught: state.caught.cast_unsigned(),
-                events_waiting: waiting.cast_unsigned(),
+                events_waiting: events.cast_unsigned(),
                 events_taken: state.events_taken.cast_unsigned(),
                 events_refused: state.events_refused.cast_unsigned(),
                 events_lost: state.events_lost.cast_unsigned(),

@@ -2,7 +2,7 @@
 
 use crate::store::connect::Connection;
 
-use super::{Outbox, bound::keep, item::Item, items::forget, state::State};
+use super::{Outbox, bound::keep, item::Item, items::forget, state::State, tally::Tally};
 use crate::{
     delivery::{MOST_UNPACKED, Message},
     store::{StoreError, connect::begin},
@@ -84,10 +84,7 @@ async fn messages(
             forget(connection, &subject).await?;
         }
     }
-    let items: i64 = sqlx::query_scalar("SELECT count(*) FROM item")
-        .fetch_one(&mut *connection)
-        .await?;
-    gone.items = items.cast_unsigned();
+    gone.items = Tally::of(connection).await?.items.cast_unsigned();
     keep(connection, state, 0).await
 }
 

@@ -29,6 +29,7 @@ mod settle;
 mod shared;
 mod state;
 mod take;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod wants;
@@ -75,6 +76,11 @@ const SCHEMA: Schema = Schema {
             4,
             "daemons",
             include_str!("../../migrations/outbox/0004_daemons.sql"),
+        ),
+        (
+            5,
+            "tally",
+            include_str!("../../migrations/outbox/0005_tally.sql"),
         ),
     ],
     of_servers: &[],

@@ -6,6 +6,7 @@ mod kills;
 mod let_go;
 mod otlp;
 mod sending;
+mod tally;
 
 use std::path::PathBuf;
 
