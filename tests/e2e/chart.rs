@@ -111,7 +111,7 @@ fn everything() -> Value {
         "serviceAccountName": "races",
         "daemon": { "extraArgs": ["--log", "json"], "seLinuxOptions": { "type": "spc_t" }, "machineId": "" },
         "agent": {
-            "token": secret("token"), "ca": secret("ca"), "certificate": secret("agent"), "outboxDir": "", "extraArgs": ["-v"],
+            "token": secret("token"), "ca": secret("ca"), "certificate": secret("agent"), "outboxDir": "", "extraArgs": ["-v"], "seLinuxOptions": { "type": "agent_t" },
             "otlp": {
                 "endpoint": "http://otel.example.org:4318/below", "insecure": true, "interval": "30s", "headers": secret("otlp"), "ca": secret("otlp-ca"),
                 "certificate": secret("otlp-agent"),
@@ -354,6 +354,10 @@ fn rights_are_those_of_the_unit() {
         let kept = volumes.iter().find(|volume| volume["name"] == "outbox");
         let is_in_pod = values["agent"]["outboxDir"] == "";
         assert_eq!(kept.unwrap()["emptyDir"].is_object(), is_in_pod);
+        for container in [outbox, agent] {
+            let label = &container["securityContext"]["seLinuxOptions"];
+            assert_eq!(*label, values["agent"]["seLinuxOptions"], "{container}");
+        }
     }
 }
 

@@ -138,4 +138,7 @@ readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
 seccompProfile: {{- toYaml .seccompProfile | nindent 2 }}
+{{- with .seLinuxOptions }}
+seLinuxOptions: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
