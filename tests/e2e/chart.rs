@@ -41,8 +41,9 @@ with helm_python.Chart.load(chart) as loaded:
     json.dump({'values': loaded.values, 'done': done}, sys.stdout)
 ";
 
-/// The user of what has no rights.
-const NOBODY: i64 = 65532;
+/// The users, and groups, of the agent and of the collector.
+const AGENT: i64 = 65532;
+const COLLECTOR: i64 = 65533;
 
 fn tools() -> PathBuf {
     let tools = root().join("target/tools/charts");
@@ -109,19 +110,27 @@ fn everything() -> Value {
         "podLabels": { "c": "d" },
         "serviceAccountName": "races",
         "daemon": { "extraArgs": ["--log", "json"], "seLinuxOptions": { "type": "spc_t" }, "machineId": "" },
-        "agent": { "token": secret("token"), "ca": secret("ca"), "certificate": secret("agent"), "outboxDir": "", "extraArgs": ["-v"] },
+        "agent": {
+            "token": secret("token"), "ca": secret("ca"), "certificate": secret("agent"), "outboxDir": "", "extraArgs": ["-v"], "seLinuxOptions": { "type": "agent_t" },
+            "otlp": {
+                "endpoint": "http://otel.example.org:4318/below", "insecure": true, "interval": "30s", "headers": secret("otlp"), "ca": secret("otlp-ca"),
+                "certificate": secret("otlp-agent"),
+            },
+            "metrics": { "port": 9464, "address": "[::]", "from": [{ "namespaceSelector": { "matchLabels": { "g": "h" } } }] },
+        },
         "collector": {
             "enabled": true, "tag": "next", "replicas": 2, "store": secret("database"), "password": secret("database"), "databaseCa": secret("database"),
             "tokens": secret("tokens"), "tls": secret("tls"), "clientCa": secret("ca"), "serviceAnnotations": { "e": "f" },
-            "extraArgs": ["--queue", "256"], "priorityClassName": "usual",
+            "extraArgs": ["--queue", "256"], "priorityClassName": "usual", "startupSeconds": 7201,
         },
     })
 }
 
 /// Values that make sense, from the least to all that there are.
-fn cases() -> [Value; 4] {
+fn cases() -> [Value; 5] {
     [
         json!({}),
+        json!({ "agent": { "otlp": { "endpoint": "https://otel.example.org:4318" }, "metrics": { "port": 9464 } } }),
         json!({ "agent": { "collector": "https://races.example.org:7174", "token": { "secretName": "token" } } }),
         json!({
             "agent": { "insecure": true },
@@ -221,8 +230,10 @@ fn all_is_what_kubernetes_and_gwp_race_take() {
 /// in no folder that others may write to.
 #[test]
 fn rights_are_those_of_the_unit() {
-    let unit = root().join("sanitizer/debian/gwp-race-fleet.service");
-    let unit = fs::read_to_string(unit).unwrap();
+    let [unit, agents_unit] = ["fleet", "agent"].map(|name| {
+        let unit = format!("sanitizer/debian/gwp-race-{name}.service");
+        fs::read_to_string(root().join(unit)).unwrap()
+    });
     let wanted = unit
         .lines()
         .find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
@@ -240,14 +251,40 @@ fn rights_are_those_of_the_unit() {
             assert_eq!(pod[forbidden], Value::Null, "{forbidden}");
         }
         assert_eq!(pod["automountServiceAccountToken"], false);
-        let both = containers(set, "containers");
-        let [daemon, agent] = both[..] else {
-            panic!("{both:?}");
+        let [daemon] = containers(set, "containers")[..] else {
+            panic!("{pod}");
         };
+        // The folder of the outbox is made the agent's, wherever it is; then the agent begins, before the daemon, and it ends after that: as long as the daemon may take in the unit, and its own time.
+        let [outbox, agent] = containers(set, "initContainers")[..] else {
+            panic!("{pod}");
+        };
+        assert_eq!(agent["restartPolicy"], "Always");
+        assert_eq!(outbox["restartPolicy"], Value::Null);
+        let stop = |unit: &str| {
+            let mut lines = unit.lines();
+            let time = lines.find_map(|line| line.strip_prefix("TimeoutStopSec="));
+            time.unwrap().parse::<i64>().unwrap()
+        };
+        let grace = pod["terminationGracePeriodSeconds"].as_i64().unwrap();
+        assert!(grace >= stop(&unit) + stop(&agents_unit), "{grace}");
         let collector = objects.iter().find(|object| object["kind"] == "Deployment");
-        let mut without: Vec<_> = collector.map_or(Vec::new(), |it| containers(it, "containers"));
-        without.push(agent);
-        for container in without.iter().copied().chain([daemon]) {
+        let collectors = collector.map_or(Vec::new(), |it| containers(it, "containers"));
+        let collectors = collectors.into_iter();
+        let mut without: Vec<_> = collectors.map(|it| (it, COLLECTOR)).collect();
+        without.push((agent, AGENT));
+        // Files of Secrets are for the group of their pod alone, and the agent's is the way by which the daemon comes to its socket.
+        let group = |object: &Value| spec(object)["securityContext"]["fsGroup"].clone();
+        assert_eq!(group(set), AGENT);
+        assert!(collector.is_none_or(|it| group(it) == COLLECTOR));
+        for object in &objects {
+            let volumes = spec(object)["volumes"].as_array();
+            for volume in volumes.into_iter().flatten() {
+                let mode = &volume["secret"]["defaultMode"];
+                assert!(volume["secret"].is_null() || *mode == 0o440, "{volume}");
+            }
+        }
+        let all = without.iter().map(|(container, _)| *container);
+        for container in all.chain([daemon]) {
             let security = &container["securityContext"];
             assert_eq!(security["privileged"], false);
             assert_eq!(security["allowPrivilegeEscalation"], false);
@@ -259,20 +296,22 @@ fn rights_are_those_of_the_unit() {
         }
         let has = texts(&daemon["securityContext"]["capabilities"]["add"]);
         assert_eq!(has.into_iter().collect::<BTreeSet<_>>(), wanted);
-        for container in without {
+        for (container, user) in without {
             let security = &container["securityContext"];
             assert!(security["capabilities"]["add"].is_null());
+            assert_eq!(security["runAsNonRoot"], true);
             assert_eq!(
-                (&security["runAsNonRoot"], &security["runAsUser"]),
-                (&json!(true), &json!(NOBODY))
+                (&security["runAsUser"], &security["runAsGroup"]),
+                (&json!(user), &json!(user))
             );
         }
-        let outbox = containers(set, "initContainers");
-        assert_eq!(outbox.is_empty(), values["agent"]["outboxDir"] == "");
-        for container in outbox {
-            let has = &container["securityContext"]["capabilities"]["add"];
-            assert_eq!(*has, json!(["CHOWN"]));
-        }
+        let has = &outbox["securityContext"]["capabilities"]["add"];
+        assert_eq!(*has, json!(["CHOWN"]));
+        assert_eq!(
+            texts(&outbox["args"]).last(),
+            Some(&&*AGENT.to_string()),
+            "{outbox}"
+        );
         let mounts = |container: &Value| container["volumeMounts"].as_array().unwrap().clone();
         let named = |container: &Value, name: &str| {
             let mounts = mounts(container).into_iter();
@@ -290,7 +329,18 @@ fn rights_are_those_of_the_unit() {
         // The agent gets nothing of the daemon's, nor the daemon anything secret.
         for (container, others) in [
             (agent, &["state", "run", "machine-id"][..]),
-            (daemon, &["outbox", "token", "ca", "certificate"]),
+            (
+                daemon,
+                &[
+                    "outbox",
+                    "token",
+                    "ca",
+                    "certificate",
+                    "otlp-headers",
+                    "otlp-ca",
+                    "otlp-certificate",
+                ],
+            ),
         ] {
             for name in others {
                 assert!(named(container, name).is_empty(), "{name}");
@@ -301,6 +351,13 @@ fn rights_are_those_of_the_unit() {
         assert_eq!(kept.unwrap()["hostPath"]["path"], "/var/lib/gwp-race");
         let socket = volumes.iter().find(|volume| volume["name"] == "agent");
         assert!(socket.unwrap()["emptyDir"].is_object());
+        let kept = volumes.iter().find(|volume| volume["name"] == "outbox");
+        let is_in_pod = values["agent"]["outboxDir"] == "";
+        assert_eq!(kept.unwrap()["emptyDir"].is_object(), is_in_pod);
+        for container in [outbox, agent] {
+            let label = &container["securityContext"]["seLinuxOptions"];
+            assert_eq!(*label, values["agent"]["seLinuxOptions"], "{container}");
+        }
     }
 }
 
@@ -312,6 +369,15 @@ fn wrong_values_are_refused() {
         (json!({ "daemon": { "resources": { "limits": { "cpu": "1" } } } }), "cpu"),
         (json!({ "deamon": {} }), "deamon"),
         (json!({ "agent": { "user": 0 } }), "user"),
+        (json!({ "agent": { "metrics": { "port": 80 } } }), "port"),
+        (json!({ "agent": { "metrics": { "port": 9464 } } }), "agent.metrics.port: there is no agent"),
+        (json!({ "agent": { "otlp": { "endpoint": "otel.example.org" } } }), "endpoint"),
+        (json!({ "agent": { "otlp": { "interval": "often" } } }), "interval"),
+        (json!({ "terminationGracePeriodSeconds": 5 }), "terminationGracePeriodSeconds"),
+        (
+            json!({ "collector": { "enabled": true, "user": AGENT, "insecure": true, "store": secret, "tokens": secret } }),
+            "collector.user",
+        ),
         (json!({ "agent": { "collector": "races.example.org" } }), "collector"),
         (json!({ "daemon": { "stateDir": "races" } }), "stateDir"),
         (json!({ "config": "[export]\nstore = \"sqlite:/x\"" }), "leave [export]"),
@@ -331,6 +397,111 @@ fn wrong_values_are_refused() {
         let refused = done["refused"].as_str();
         let refused = refused.unwrap_or_else(|| panic!("{values}: {done}"));
         assert!(refused.contains(why), "{values}: {refused}");
+    }
+}
+
+/// What a table of the configuration says: the chart writes texts and truths, which are as in JSON.
+fn table(toml: &str, name: &str) -> BTreeMap<String, Value> {
+    let lines = toml.lines().skip_while(|line| *line != format!("[{name}]"));
+    let lines = lines.skip(1).take_while(|line| !line.starts_with('['));
+    let keys = lines.filter_map(|line| {
+        let (key, value) = line.split_once(" = ")?;
+        Some((key.to_owned(), serde_json::from_str(value).unwrap()))
+    });
+    keys.collect()
+}
+
+/// Check that figures are told to whom the values name: the page has an address that Prometheus is told and let to, a collector of OpenTelemetry is sent them with the headers of a Secret, and each port that is sent to is let out.
+#[test]
+fn figures_are_told() {
+    let [_, only_otlp, .., everything] = &cases();
+    let both = [only_otlp, everything].map(|values| objects(values));
+    let [least, all] = both.each_ref().map(|objects| {
+        let toml = only(objects, "ConfigMap")["data"]["fleet.toml"].as_str();
+        let toml = toml.unwrap();
+        (table(toml, "agent"), table(toml, "agent.otlp"), &**objects)
+    });
+    let (agent, otlp, objects) = least;
+    assert!(!agent.contains_key("collector"), "{agent:?}");
+    assert_eq!(agent["metrics"], "0.0.0.0:9464");
+    assert_eq!(otlp["endpoint"], "https://otel.example.org:4318");
+    assert_eq!(otlp.keys().collect::<Vec<_>>(), ["endpoint", "interval"]);
+    let policy = &only(objects, "NetworkPolicy")["spec"];
+    assert_eq!(
+        policy["ingress"],
+        json!([{ "ports": [{ "port": 9464, "protocol": "TCP" }] }])
+    );
+    let ports = |policy: &Value| {
+        let ports = policy["egress"][0]["ports"].as_array().unwrap().clone();
+        ports
+            .into_iter()
+            .map(|port| port["port"].as_i64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ports(policy), [53, 53, 4318]);
+    let pod = &only(objects, "DaemonSet")["spec"]["template"];
+    let annotations = &pod["metadata"]["annotations"];
+    for (key, value) in [("scrape", "true"), ("port", "9464"), ("path", "/metrics")] {
+        assert_eq!(
+            annotations[format!("prometheus.io/{key}")],
+            value,
+            "{annotations}"
+        );
+    }
+
+    let (agent, otlp, objects) = all;
+    assert_eq!(agent["metrics"], "[::]:9464");
+    let set = only(objects, "DaemonSet");
+    let container = containers(set, "initContainers")[1];
+    let volumes = spec(set)["volumes"].as_array().unwrap();
+    // Each file that the configuration names is one of the Secret that the values name.
+    for (file, secret) in [
+        (&agent["token"], "token"),
+        (&agent["key"], "agent"),
+        (&otlp["headers"], "otlp"),
+        (&otlp["ca"], "otlp-ca"),
+        (&otlp["key"], "otlp-agent"),
+    ] {
+        let (folder, _) = file.as_str().unwrap().rsplit_once('/').unwrap();
+        let mut mounts = container["volumeMounts"].as_array().unwrap().iter();
+        let mount = mounts.find(|mount| mount["mountPath"] == folder).unwrap();
+        let volume = volumes
+            .iter()
+            .find(|volume| volume["name"] == mount["name"]);
+        assert_eq!(volume.unwrap()["secret"]["secretName"], secret);
+    }
+    assert_eq!(otlp["insecure"], true);
+    let policies: Vec<_> = objects
+        .iter()
+        .filter(|object| object["kind"] == "NetworkPolicy")
+        .collect();
+    let policy = &policies[0]["spec"];
+    assert_eq!(ports(policy), [53, 53, 7174, 4318]);
+    assert_eq!(
+        policy["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"]["g"],
+        "h"
+    );
+}
+
+/// Check that a collector may take as long as the values say until it listens, and that nothing ends it before that.
+#[test]
+fn migrations_have_their_time() {
+    for (seconds, bound) in [(None, 3600), (Some(30), 30), (Some(7201), 7205)] {
+        let mut values = cases()[3].clone();
+        if let Some(seconds) = seconds {
+            values["collector"]["startupSeconds"] = json!(seconds);
+        }
+        let objects = objects(&values);
+        let deployment = only(&objects, "Deployment");
+        let [container] = containers(deployment, "containers")[..] else {
+            panic!("{deployment}");
+        };
+        let probe = &container["startupProbe"];
+        let number = |key: &str| probe[key].as_i64().unwrap();
+        assert_eq!(number("periodSeconds") * number("failureThreshold"), bound);
+        assert_eq!(probe["tcpSocket"], container["livenessProbe"]["tcpSocket"]);
+        let patience = deployment["spec"]["progressDeadlineSeconds"].as_i64();
+        assert!(patience > Some(bound), "{deployment}");
     }
 }
 

@@ -25,7 +25,7 @@ mod kernels;
 mod layout;
 mod paths;
 mod plot;
-mod python;
+mod pypi;
 #[cfg(test)]
 mod scale;
 mod setup;
@@ -35,7 +35,6 @@ mod steps;
 mod suites;
 mod test;
 mod trace;
-mod wheels;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks of gwp-race")]

@@ -6,9 +6,8 @@ use crate::{
     build,
     durations::Durations,
     failures::Failures,
-    paths,
+    paths, pypi, setup,
     steps::{step, step_with, testing_cargo},
-    wheels,
 };
 
 #[derive(Default, clap::Args)]
@@ -28,7 +27,7 @@ const TESTS_AT_ONCE: usize = 2;
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
     build::faulty()?;
-    wheels::have()?;
+    pypi::have_charts(|| setup::have(&["python3-pip"]))?;
     // A workspace of its own. The gates themselves are built for the kernel alone.
     let mut shared = testing_cargo();
     shared.args(["test", "--lib", "--manifest-path"]);

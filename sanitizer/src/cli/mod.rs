@@ -17,6 +17,7 @@ pub mod export;
 pub mod fleet;
 pub mod form;
 mod heard;
+mod host;
 pub mod inspect;
 mod keeper;
 pub mod link;

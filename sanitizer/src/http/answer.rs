@@ -37,8 +37,7 @@ pub fn retry_after(answer: &Response<Body>) -> Option<Duration> {
 }
 
 /// Why there was no answer. It does not repeat the address, which `key` of the configuration names.
-#[must_use]
-pub fn failure(error: &ureq::Error, key: &str) -> String {
+pub(super) fn failure(error: &ureq::Error, key: &str) -> String {
     let why = match error {
         ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
             return format!("it cannot be reached in time: check {key}, and the network");

@@ -7,11 +7,11 @@ use std::{
 };
 
 use ureq::{
-    Agent,
-    http::{HeaderName, HeaderValue},
+    Agent, Body,
+    http::{HeaderName, HeaderValue, Response},
 };
 
-use super::{Patience, Server, Trust, TrustError, client};
+use super::{Patience, Server, Trust, TrustError, answer::failure, client};
 use crate::kernel::{
     KernelError,
     named::{Named, ReadersError, WritersError},
@@ -131,11 +131,34 @@ impl Destination {
         Ok(client(Some(&self.server), &trust, patience))
     }
 
+    /// Sends something to what the server has at a path, by a client of it, with headers that say what it is and those by which the server knows who sends, as the file has them now.
+    ///
+    /// # Errors
+    /// Why there is no answer, and what to do, in words; it may be another time. `key` of the configuration names the server.
+    pub fn post(
+        &self,
+        client: &Agent,
+        path: &str,
+        about: &[(&str, &str)],
+        body: &[u8],
+        key: &str,
+    ) -> Result<Response<Body>, String> {
+        let mut request = client.post(self.server.at(path));
+        for &(name, value) in about {
+            request = request.header(name, value);
+        }
+        let headers = self.headers().map_err(|error| error.to_string())?;
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.send(body).map_err(|error| failure(&error, key))
+    }
+
     /// The headers by which the server knows who sends.
     ///
     /// # Errors
     /// The file of the secret cannot be used.
-    pub fn headers(&self) -> Result<Vec<(HeaderName, HeaderValue)>, DestinationError> {
+    fn headers(&self) -> Result<Vec<(HeaderName, HeaderValue)>, DestinationError> {
         match &self.secret {
             None => Ok(Vec::new()),
             Some(Secret::Token(path)) => {

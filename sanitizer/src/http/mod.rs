@@ -19,7 +19,7 @@ use ureq::{
     },
 };
 
-pub use answer::{beginning, failure, retry_after, said};
+pub use answer::{beginning, retry_after, said};
 pub use destination::{Destination, DestinationError, Secret};
 pub use server::Server;
 

@@ -1,7 +1,7 @@
 //! The budget: what samples cost is paid from a share of the target's CPU time.
 //!
-//! The gate earns with each clock sample, the tracer with the time in the kernel, which is not sampled. While
-//! the balance is negative nothing is claimed. The gate also charges the traps; the tracer charges stops,
+//! The gate earns with each clock sample, the tracer with the time in the kernel, which is not sampled; without gates the
+//! tracer earns with all of it ([`Budget::earn`], and nowhere else). While the balance is negative nothing is claimed. The gate also charges the traps; the tracer charges stops,
 //! arming, its own CPU time and what the daemon needs to explain a race.
 //!
 //! At first all of it is charged as if it were taken from the target, each thread of which had a processor for
@@ -72,7 +72,9 @@ pub struct Budget {
     most_savings: u64,
     /// What has to be earned once more before anything is, ns.
     ahead_ns: u64,
-    /// CPU time of the target that no sample stood for, and that was earned with, ns.
+    /// Gates earn with each clock sample; else the tracer earns with all CPU time.
+    samples_earn: bool,
+    /// CPU time of the target that no sample has earned with, and that was earned with by the tracer, ns.
     unsampled_ns: u64,
     /// Time that threads of the target stood still, ns.
     pub stopped_ns: u64,
@@ -116,7 +118,7 @@ impl Budget {
     /// itself, because samples are few.
     pub fn set_period(&self, control: &Control, period_ns: u64) {
         let earned = match self.ahead_ns {
-            0 => scaled(period_ns, self.share),
+            0 if self.samples_earn => scaled(period_ns, self.share),
             _ => 0,
         };
         control.budget.sample_ns.store(period_ns, SeqCst);
@@ -157,6 +159,7 @@ impl Budget {
                 Advance::Saved(_) => advance,
                 Advance::First | Advance::Child => 0,
             },
+            samples_earn: true,
             unsampled_ns: 0,
             stopped_ns: 0,
             stops_ns: 0,
@@ -166,6 +169,14 @@ impl Budget {
         };
         budget.set_period(control, period_ns);
         budget
+    }
+
+    /// No gate earns: samples are counted by the tracer, which earns with all CPU time by itself.
+    #[must_use]
+    pub fn without_gates(mut self, control: &Control) -> Self {
+        self.samples_earn = false;
+        self.set_period(control, control.budget.sample_ns.load(SeqCst));
+        self
     }
 
     /// What those work who watch the target.
@@ -222,9 +233,13 @@ impl Budget {
         control.budget.spent_ns.fetch_add(worked, SeqCst);
     }
 
-    /// Earns with the CPU time that no clock sample stands for, since those come in user mode only: of `used`,
-    /// ns of all kinds, `sampled` were earned with by the gate.
-    pub fn earn(&mut self, control: &Control, used: u64, sampled: u64) {
+    /// Earns with the CPU time that no gate has earned with: of `used`, ns of all kinds since the program is watched, that is what no clock sample stands for, since those come in user mode only;
+    /// without gates it is all of it. May be called as often as one likes.
+    pub fn earn(&mut self, control: &Control, used: u64) {
+        let sampled = match self.samples_earn {
+            true => control.budget.sampled_ns.load(SeqCst),
+            false => 0,
+        };
         let unsampled = used.saturating_sub(sampled);
         if self.ahead_ns > 0 {
             let Some(earned) = scaled(used, self.share).checked_sub(self.ahead_ns) else {

@@ -24,6 +24,8 @@ pub enum Unit {
     Bytes,
     /// Seconds.
     Seconds,
+    /// Nanoseconds, which are told as seconds.
+    Nanoseconds,
     /// Nothing: 0 or 1.
     Truth,
 }

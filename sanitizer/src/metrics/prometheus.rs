@@ -1,7 +1,7 @@
 //! The text form of Prometheus, version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>). Figures have the names that a collector of OpenTelemetry makes of theirs for Prometheus
 //! (<https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/>), so that both ways lead to the same ones.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use super::{Kind, Metric, Unit};
 
@@ -22,14 +22,18 @@ pub fn prometheus(metrics: &[Metric]) -> String {
         // Nothing that is written to a text fails.
         let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
         for point in &metric.points {
+            let value = match metric.unit {
+                Unit::Nanoseconds => {
+                    let time = Duration::from_nanos(point.value);
+                    format!("{}.{:09}", time.as_secs(), time.subsec_nanos())
+                }
+                _ => point.value.to_string(),
+            };
             let _ = match point.of {
-                Some((key, word)) => writeln!(
-                    text,
-                    "{name}{{{key}=\"{}\"}} {}",
-                    escaped(word),
-                    point.value
-                ),
-                None => writeln!(text, "{name} {}", point.value),
+                Some((key, word)) => {
+                    writeln!(text, "{name}{{{key}=\"{}\"}} {value}", escaped(word))
+                }
+                None => writeln!(text, "{name} {value}"),
             };
         }
     }
@@ -40,7 +44,7 @@ fn name_of(metric: &Metric) -> String {
     let mut name = metric.name.replace('.', "_");
     name.push_str(match metric.unit {
         Unit::Bytes => "_bytes",
-        Unit::Seconds => "_seconds",
+        Unit::Seconds | Unit::Nanoseconds => "_seconds",
         Unit::Of(_) | Unit::Truth => "",
     });
     if metric.kind == Kind::Counter {
@@ -168,6 +172,13 @@ mod tests {
                 0,
             ),
             Metric::one("gwp_race.age", "Age.", Unit::Seconds, Kind::Counter, 1),
+            Metric::one(
+                "gwp_race.cost",
+                "Cost.",
+                Unit::Nanoseconds,
+                Kind::Counter,
+                12_000_345_678,
+            ),
         ];
         let text = prometheus(&metrics);
         assert_eq!(
@@ -181,7 +192,10 @@ mod tests {
              gwp_race_outbox_size_bytes 0\n\
              # HELP gwp_race_age_seconds_total Age.\n\
              # TYPE gwp_race_age_seconds_total counter\n\
-             gwp_race_age_seconds_total 1\n"
+             gwp_race_age_seconds_total 1\n\
+             # HELP gwp_race_cost_seconds_total Cost.\n\
+             # TYPE gwp_race_cost_seconds_total counter\n\
+             gwp_race_cost_seconds_total 12.000345678\n"
         );
         assert_eq!(check(&text), [""; 0]);
     }

@@ -3,7 +3,7 @@
 use ureq::Agent;
 
 use super::answer::{KEY, Outcome, outcome};
-use crate::http::{Destination, DestinationError, failure};
+use crate::http::{Destination, DestinationError};
 
 /// See the module.
 pub struct Exporter {
@@ -42,19 +42,11 @@ impl Exporter {
     }
 
     fn post(&self, path: &str, body: &str) -> Outcome {
-        let request = self.client.post(self.destination.server.at(path));
-        let mut request = request.header("Content-Type", "application/json");
-        match self.destination.headers() {
-            Ok(headers) => {
-                for (name, value) in headers {
-                    request = request.header(name, value);
-                }
-            }
-            Err(error) => return Outcome::Later(None, error.to_string()),
-        }
-        match request.send(body) {
+        let about = [("Content-Type", "application/json")];
+        let destination = &self.destination;
+        match destination.post(&self.client, path, &about, body.as_bytes(), KEY) {
             Ok(answer) => outcome(answer),
-            Err(error) => Outcome::Later(None, failure(&error, KEY)),
+            Err(why) => Outcome::Later(None, why),
         }
     }
 }

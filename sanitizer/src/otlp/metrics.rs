@@ -1,5 +1,7 @@
 //! Figures of an agent as OTLP has them: each value with when it was taken, and counters with since when they count.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::value::{Attributes, nanoseconds, resource, scope};
@@ -41,11 +43,13 @@ pub fn metrics(all: &[Metric], host: &str, instance: &str, since: i64, now: i64)
 }
 
 fn value(metric: &Metric, point: &Point, since: i64, now: i64) -> Value {
-    let mut json = json!({
-        "timeUnixNano": nanoseconds(now),
+    let mut json = json!({ "timeUnixNano": nanoseconds(now) });
+    if metric.unit == Unit::Nanoseconds {
+        json["asDouble"] = Duration::from_nanos(point.value).as_secs_f64().into();
+    } else {
         // Signed, as OTLP has it. Whoever reads this JSON takes whole numbers as texts and as numbers; collectors that are built on the `opentelemetry-proto` of Rust lose the former here without a word (rotel 0.0.1a15).
-        "asInt": point.value.min(i64::MAX.cast_unsigned()),
-    });
+        json["asInt"] = point.value.min(i64::MAX.cast_unsigned()).into();
+    }
     if metric.kind == Kind::Counter {
         json["startTimeUnixNano"] = nanoseconds(since).into();
     }
@@ -59,7 +63,8 @@ fn unit(unit: Unit) -> String {
     match unit {
         Unit::Of(thing) => format!("{{{thing}}}"),
         Unit::Bytes => "By".to_owned(),
-        Unit::Seconds => "s".to_owned(),
-        Unit::Truth => "1".to_owned(),
+        Unit::Seconds | Unit::Nanoseconds => "s".to_owned(),
+        // As a thing that is counted. A gauge of the unit 1 is a ratio, and Prometheus would find it as such behind a collector.
+        Unit::Truth => "{truth}".to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ureq::{Agent, Body, http::Response};
 
-use crate::http::{Destination, DestinationError, failure, retry_after, said};
+use crate::http::{Destination, DestinationError, retry_after, said};
 
 /// Where collectors take messages.
 const PATH: &str = "v1/messages";
@@ -25,7 +25,6 @@ pub(super) enum Outcome {
 /// See the module.
 pub struct Collector {
     destination: Destination,
-    url: String,
     client: Agent,
 }
 
@@ -36,7 +35,6 @@ impl Collector {
     /// One of them cannot be used.
     pub fn new(destination: Destination) -> Result<Self, DestinationError> {
         Ok(Self {
-            url: destination.server.at(PATH),
             client: destination.client()?,
             destination,
         })
@@ -50,22 +48,14 @@ impl Collector {
 
     /// Sends a message.
     pub(super) fn post(&self, body: &[u8]) -> Outcome {
-        let mut request = self
-            .client
-            .post(&self.url)
-            .header("Content-Type", "application/json")
-            .header("Content-Encoding", "zstd");
-        match self.destination.headers() {
-            Ok(headers) => {
-                for (name, value) in headers {
-                    request = request.header(name, value);
-                }
-            }
-            Err(error) => return Outcome::Later(None, error.to_string()),
-        }
-        match request.send(body) {
+        let about = [
+            ("Content-Type", "application/json"),
+            ("Content-Encoding", "zstd"),
+        ];
+        let destination = &self.destination;
+        match destination.post(&self.client, PATH, &about, body, KEY) {
             Ok(answer) => outcome(answer),
-            Err(error) => Outcome::Later(None, failure(&error, KEY)),
+            Err(why) => Outcome::Later(None, why),
         }
     }
 }

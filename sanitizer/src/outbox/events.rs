@@ -9,6 +9,7 @@ use super::{
     item::digest,
     items::{forget, is_news},
     state::State,
+    tally::Tally,
 };
 use crate::{
     otlp::{event, events, is_event},
@@ -70,15 +71,14 @@ pub(super) async fn note(
 
 /// Whether so many bytes more may wait; what was refused makes room.
 async fn has_room(connection: &mut Connection, bytes: i64) -> sqlx::Result<bool> {
-    const SUM: &str = "SELECT coalesce(sum(length(CAST(record AS BLOB))), 0) FROM event";
-    let waiting: i64 = sqlx::query_scalar(SUM).fetch_one(&mut *connection).await?;
+    let waiting = Tally::of(connection).await?.event_bytes;
     if waiting.saturating_add(bytes) <= MOST_BYTES {
         return Ok(true);
     }
     sqlx::query("DELETE FROM event WHERE refused = 1")
         .execute(&mut *connection)
         .await?;
-    let waiting: i64 = sqlx::query_scalar(SUM).fetch_one(connection).await?;
+    let waiting = Tally::of(connection).await?.event_bytes;
     Ok(waiting.saturating_add(bytes) <= MOST_BYTES)
 }
 

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outbox, state::State};
+use super::{DaemonFigures, Outbox, daemon::done, state::State, tally::Tally};
 use crate::store::{StoreError, millis, rfc3339};
 
 /// See the module.
@@ -27,12 +27,16 @@ pub struct Figures {
     pub taken: u64,
     /// Messages that the collector will never take.
     pub refused: u64,
-    /// Records of races of which another one was kept, that were dropped since there was no room.
+    /// Messages that were not taken when the configuration named no collector any more.
+    pub messages_lost: u64,
+    /// Records of races of which another one was kept, that were dropped since there was no room, or nobody any more who takes them.
     pub lost_evidence: u64,
     /// The same for how often something was seen again.
     pub lost_repeats: u64,
     /// The same for first records of races and first sights of programs.
     pub lost_sightings: u64,
+    /// What was let go, since the configuration named nobody any more who takes it: items (which `lost_*` have as well), messages (`messages_lost`) and events (`events_lost`).
+    pub let_go: u64,
     /// Why the last message was not taken; nothing where it was.
     pub failing: Option<String>,
     /// Since when is counted, RFC 3339 in UTC: when the outbox was made, or got these counts.
@@ -51,8 +55,10 @@ pub struct Figures {
     pub events_taken: u64,
     /// Events that it has not: they are not sent again before the agent is started anew.
     pub events_refused: u64,
-    /// Events for which there was no room.
+    /// Events for which there was no room, or nobody any more.
     pub events_lost: u64,
+    /// What daemons of this machine have done since then, as far as they have told it; nothing where none has.
+    pub daemon: Option<DaemonFigures>,
     /// Why it has not taken the last events; nothing where it has.
     pub events_failing: Option<String>,
     /// The same of figures.
@@ -68,20 +74,16 @@ impl Outbox {
         let most_bytes = self.most;
         self.with(async |connection| {
             let state = State::load(connection).await?;
-            let items: i64 = sqlx::query_scalar("SELECT count(*) FROM item")
-                .fetch_one(&mut *connection)
-                .await?;
+            let Tally {
+                items,
+                events,
+                oldest,
+                ..
+            } = Tally::of(connection).await?;
             let sending: Option<i64> = sqlx::query_scalar("SELECT min(sequence) FROM message")
                 .fetch_one(&mut *connection)
                 .await?;
-            let waiting: i64 = sqlx::query_scalar("SELECT count(*) FROM event WHERE refused = 0")
-                .fetch_one(&mut *connection)
-                .await?;
-            let oldest: Option<i64> = sqlx::query_scalar(
-                "SELECT min(put) FROM (SELECT put FROM item UNION ALL SELECT put FROM message UNION ALL SELECT put FROM event WHERE refused = 0)",
-            )
-            .fetch_one(connection)
-            .await?;
+            let daemon = done(connection).await?;
             let now = millis(SystemTime::now());
             let age = oldest.map(|put| now.saturating_sub(put).max(0) / 1000);
             Ok(Figures {
@@ -92,6 +94,8 @@ impl Outbox {
                 sending: sending.map(i64::cast_unsigned),
                 taken: state.taken.cast_unsigned(),
                 refused: state.refused.cast_unsigned(),
+                messages_lost: state.messages_lost.cast_unsigned(),
+                let_go: state.let_go.cast_unsigned(),
                 lost_evidence: state.lost.evidence,
                 lost_repeats: state.lost.repeats,
                 lost_sightings: state.lost.sightings,
@@ -99,10 +103,11 @@ impl Outbox {
                 oldest_s: age.map(i64::cast_unsigned),
                 races: state.races.cast_unsigned(),
                 caught: state.caught.cast_unsigned(),
-                events_waiting: waiting.cast_unsigned(),
+                events_waiting: events.cast_unsigned(),
                 events_taken: state.events_taken.cast_unsigned(),
                 events_refused: state.events_refused.cast_unsigned(),
                 events_lost: state.events_lost.cast_unsigned(),
+                daemon,
                 // Who sends knows the rest.
                 ..Figures::default()
             })

@@ -13,7 +13,7 @@ use std::{
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use serde::{Deserialize, Serialize};
 
-use super::Figures;
+use super::{DaemonFigures, Figures};
 use crate::{
     delivery::{Lost, Message},
     hunt::wire,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Counts incompatible changes of what is said.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest question, bytes: what a daemon keeps at most is less.
 pub const LONGEST_HANDED: usize = 32 << 20;
 /// The longest answer.
@@ -30,7 +30,7 @@ const LONGEST_ANSWER: usize = 1 << 16;
 /// How long an agent may take to answer: it writes to its disk meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A question, and the version of its form.
+/// A question, and the version of its form, which stands at its beginning in all versions.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Asked {
     /// See [`VERSION`].
@@ -46,6 +46,8 @@ pub enum Question {
     Take(Vec<u8>),
     /// What there is to say of the outbox.
     Status,
+    /// To take in what a daemon, which has this name, has done since it was started.
+    Tell(String, Box<DaemonFigures>),
 }
 
 /// What the agent says to that.
@@ -73,6 +75,14 @@ pub enum HandingError {
         socket: PathBuf,
         /// What the kernel said.
         source: io::Error,
+    },
+    /// What it says is nothing that can be understood.
+    #[error(
+        "the agent that listens to {socket} is another version of gwp-race, and says nothing that can be understood: restart it, and use its program"
+    )]
+    Foreign {
+        /// The socket.
+        socket: PathBuf,
     },
     /// The agent cannot take it now.
     #[error("the agent takes nothing now: {0}")]
@@ -129,6 +139,21 @@ impl Agent {
         self.settle()
     }
 
+    /// Tells what this daemon has done since it was started.
+    ///
+    /// # Errors
+    /// The agent has not taken it. It need not be told again: what is told later has all of it.
+    pub fn tell(&self, figures: &DaemonFigures) -> Result<(), HandingError> {
+        let question = Question::Tell(self.giver.clone(), Box::new(figures.clone()));
+        match ask(&self.socket, question)? {
+            Answer::Taken => Ok(()),
+            Answer::Never(why) | Answer::Refused(why) => Err(HandingError::Refused(why)),
+            Answer::Status(_) => Err(HandingError::Foreign {
+                socket: self.socket.clone(),
+            }),
+        }
+    }
+
     /// Hands over what was not answered.
     fn settle(&mut self) -> Result<(), HandingError> {
         let Some(body) = &self.pending else {
@@ -142,8 +167,9 @@ impl Agent {
             }
             Answer::Refused(why) => return Err(HandingError::Refused(why)),
             Answer::Status(_) => {
-                let why = "it is another version of gwp-race: restart it".to_owned();
-                return Err(HandingError::Refused(why));
+                return Err(HandingError::Foreign {
+                    socket: self.socket.clone(),
+                });
             }
         }
         Ok(())
@@ -155,9 +181,12 @@ impl Agent {
 /// # Errors
 /// Nobody answers.
 pub fn ask(path: &Path, question: Question) -> Result<Answer, HandingError> {
-    let silent = |source| HandingError::Silent {
-        socket: path.to_owned(),
-        source,
+    let silent = |source: io::Error| {
+        let socket = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::InvalidData => HandingError::Foreign { socket },
+            _ => HandingError::Silent { socket, source },
+        }
     };
     let asked = Asked {
         version: VERSION,

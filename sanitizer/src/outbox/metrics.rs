@@ -1,6 +1,6 @@
 //! What there is to say of an outbox, as figures that others collect.
 
-use super::Figures;
+use super::{DaemonFigures, ENDINGS, Figures};
 use crate::metrics::{Kind, Metric, Unit};
 
 impl Figures {
@@ -25,7 +25,7 @@ impl Figures {
             ),
             Metric::several(
                 "gwp_race.agent.dropped",
-                "What was dropped of a full outbox, by what it was.",
+                "What was dropped, of a full outbox or since nobody was named any more who takes it, by what it was.",
                 Unit::Of("record"),
                 "class",
                 [
@@ -39,7 +39,11 @@ impl Figures {
                 "Messages to the collector of gwp-race, by what has become of them.",
                 Unit::Of("message"),
                 "result",
-                [("taken", self.taken), ("refused", self.refused)],
+                [
+                    ("taken", self.taken),
+                    ("refused", self.refused),
+                    ("dropped", self.messages_lost),
+                ],
             ),
             Metric::several(
                 "gwp_race.agent.events",
@@ -104,6 +108,74 @@ impl Figures {
                 Unit::Truth,
                 works(&self.metrics_failing),
             ));
+        }
+        if let Some(daemon) = &self.daemon {
+            all.extend(daemon.metrics());
+        }
+        all
+    }
+}
+
+impl DaemonFigures {
+    fn metrics(&self) -> Vec<Metric> {
+        let counter = |name, help, unit, value| Metric::one(name, help, unit, Kind::Counter, value);
+        let gauge = |name, help, unit, value| Metric::one(name, help, unit, Kind::Gauge, value);
+        let ended = |why| self.leases_ended.get(why).copied().unwrap_or_default();
+        let mut all = vec![
+            counter(
+                "gwp_race.daemon.leases.begun",
+                "Leases that have begun.",
+                Unit::Of("lease"),
+                self.leases_begun,
+            ),
+            Metric::several(
+                "gwp_race.daemon.leases.ended",
+                "Leases that have ended, by why.",
+                Unit::Of("lease"),
+                "reason",
+                ENDINGS.map(|why| (why, ended(why))),
+            ),
+            counter(
+                "gwp_race.daemon.stalls",
+                "How often a thread was held before an access, for another one to come.",
+                Unit::Of("stall"),
+                self.stalls,
+            ),
+            Metric::several(
+                "gwp_race.daemon.cost",
+                "What watching has cost: by leases (CPU time, and time for which threads stood), and CPU time otherwise.",
+                Unit::Nanoseconds,
+                "of",
+                [("leases", self.cost_ns), ("otherwise", self.overhead_ns)],
+            ),
+            gauge(
+                "gwp_race.daemon.up",
+                "Whether the daemon has told within three minutes what it does.",
+                Unit::Truth,
+                self.now.is_some().into(),
+            ),
+        ];
+        if let Some(now) = self.now {
+            all.extend([
+                gauge(
+                    "gwp_race.daemon.processes",
+                    "Processes that may be watched, each with a purse.",
+                    Unit::Of("process"),
+                    now.processes,
+                ),
+                gauge(
+                    "gwp_race.daemon.leases.active",
+                    "Leases that go on.",
+                    Unit::Of("lease"),
+                    now.leases,
+                ),
+                gauge(
+                    "gwp_race.daemon.held",
+                    "Whether no lease begins, by a pause or for want of something.",
+                    Unit::Truth,
+                    now.is_held.into(),
+                ),
+            ]);
         }
         all
     }

@@ -7,15 +7,19 @@
 //! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`](crate::delivery::Lost)) and told with each message: first repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
 //! (`sanitizer/migrations/outbox`), of which all statements are written such that whoever is killed at any instant has done all of it or nothing.
 //!
-//! A collector of OpenTelemetry is told of each new race by an event, from a queue beside ([`Shared::send_events`]), and of figures, which nobody keeps: the next ones have all that was counted before ([`Shared::send_metrics`]).
+//! Whoever is named no more by the configuration takes nothing more: what waits for him is let go ([`Outbox::let_go`]), and counted as lost.
+//!
+//! A collector of OpenTelemetry is told of each new race by an event, from a queue beside ([`Shared::send_events`]), and of figures, which nobody keeps: the next ones have all that was counted before ([`Shared::send_metrics`]). Among these are those of the daemon, which hands them over as well ([`Agent::tell`]).
 
 mod bound;
 mod collector;
+mod daemon;
 mod events;
 mod figures;
 mod handing;
 mod item;
 mod items;
+mod let_go;
 mod metrics;
 mod pauses;
 mod seal;
@@ -25,6 +29,7 @@ mod settle;
 mod shared;
 mod state;
 mod take;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod wants;
@@ -37,9 +42,11 @@ use crate::store::{
 };
 
 pub use collector::Collector;
+pub use daemon::{DaemonFigures, DaemonNow, ENDINGS};
 pub use events::Events;
 pub use figures::Figures;
 pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, VERSION, ask};
+pub use let_go::LetGo;
 pub use pauses::Timing;
 pub use seal::Sealed;
 pub use shared::Shared;
@@ -59,6 +66,21 @@ const SCHEMA: Schema = Schema {
             2,
             "otlp",
             include_str!("../../migrations/outbox/0002_otlp.sql"),
+        ),
+        (
+            3,
+            "let_go",
+            include_str!("../../migrations/outbox/0003_let_go.sql"),
+        ),
+        (
+            4,
+            "daemons",
+            include_str!("../../migrations/outbox/0004_daemons.sql"),
+        ),
+        (
+            5,
+            "tally",
+            include_str!("../../migrations/outbox/0005_tally.sql"),
         ),
     ],
     of_servers: &[],
@@ -88,7 +110,7 @@ impl Outbox {
         Ok(outbox)
     }
 
-    /// What is kept from now on.
+    /// What is kept from now on; what is there stays until [`Outbox::let_go`].
     #[must_use]
     pub const fn for_whom(mut self, wants: Wants) -> Self {
         self.wants = wants;

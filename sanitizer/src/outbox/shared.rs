@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Figures, Outbox};
+use super::{DaemonFigures, Figures, Outbox};
 use crate::{
     delivery::{Lost, Message},
     store::StoreError,
@@ -78,6 +78,14 @@ impl Shared {
         drop(inner);
         self.changed.notify_all();
         Ok(lost)
+    }
+
+    /// Takes in what a daemon has done; see [`Outbox::told`].
+    ///
+    /// # Errors
+    /// The outbox cannot be written to.
+    pub fn told(&self, daemon: &str, figures: &DaemonFigures) -> Result<(), StoreError> {
+        self.lock().outbox.told(daemon, figures)
     }
 
     /// What there is to say of it.

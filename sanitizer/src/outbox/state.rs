@@ -33,10 +33,14 @@ pub(super) struct State {
     pub(super) events_refused: i64,
     /// Events for which there was no room.
     pub(super) events_lost: i64,
+    /// Messages that nobody was there for any more.
+    pub(super) messages_lost: i64,
+    /// All that nobody was there for any more: items, messages, events.
+    pub(super) let_go: i64,
 }
 
 /// The columns of what is counted.
-type Counts = (i64, i64, i64, i64, i64, i64);
+type Counts = (i64, i64, i64, i64, i64, i64, i64, i64);
 type Row = (String, i64, i64, i64, i64, i64, i64, i64, i64);
 
 impl State {
@@ -47,12 +51,21 @@ impl State {
         .fetch_one(&mut *connection)
         .await?;
         let counts: Counts = sqlx::query_as(
-            "SELECT began, races, caught, events_taken, events_refused, events_lost FROM state",
+            "SELECT began, races, caught, events_taken, events_refused, events_lost, messages_lost, let_go FROM state",
         )
         .fetch_one(connection)
         .await?;
         let (sender, item, sequence, bytes, evidence, repeats, sightings, taken, refused) = row;
-        let (began, races, caught, events_taken, events_refused, events_lost) = counts;
+        let (
+            began,
+            races,
+            caught,
+            events_taken,
+            events_refused,
+            events_lost,
+            messages_lost,
+            let_go,
+        ) = counts;
         Ok(Self {
             sender,
             item,
@@ -71,12 +84,14 @@ impl State {
             events_taken,
             events_refused,
             events_lost,
+            messages_lost,
+            let_go,
         })
     }
 
     pub(super) async fn save(&self, connection: &mut Connection) -> sqlx::Result<()> {
         sqlx::query(
-            "UPDATE state SET item = $1, sequence = $2, bytes = $3, evidence = $4, repeats = $5, sightings = $6, taken = $7, refused = $8, races = $9, caught = $10, events_taken = $11, events_refused = $12, events_lost = $13",
+            "UPDATE state SET item = $1, sequence = $2, bytes = $3, evidence = $4, repeats = $5, sightings = $6, taken = $7, refused = $8, races = $9, caught = $10, events_taken = $11, events_refused = $12, events_lost = $13, messages_lost = $14, let_go = $15",
         )
         .bind(self.item)
         .bind(self.sequence)
@@ -91,6 +106,8 @@ impl State {
         .bind(self.events_taken)
         .bind(self.events_refused)
         .bind(self.events_lost)
+        .bind(self.messages_lost)
+        .bind(self.let_go)
         .execute(connection)
         .await
         .map(drop)

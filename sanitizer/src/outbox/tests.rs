@@ -1,8 +1,12 @@
 //! Tests of outboxes on real files.
 
+mod catalogue;
+mod daemons;
 mod kills;
+mod let_go;
 mod otlp;
 mod sending;
+mod tally;
 
 use std::path::PathBuf;
 

@@ -19,7 +19,7 @@ use super::long;
 use crate::collector::{caught, counted, framed};
 
 /// The version of the form.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Which question it is to take something.
 const TAKE: u8 = 0;
 /// Which answers there are.

@@ -152,6 +152,7 @@ fn figures_are_told(log: &str, sightings: u64, messages: usize) {
         format!("gwp_race_agent_sightings_total {sightings}"),
         format!("gwp_race_agent_messages_total{{result=\"taken\"}} {messages}"),
         "gwp_race_agent_outbox_size_bytes 0".to_owned(),
+        "gwp_race_daemon_up 0".to_owned(),
     ] {
         assert!(page.lines().any(|one| one == line), "{line}: {page}");
     }
@@ -208,6 +209,14 @@ pub fn has_sent_all(
     assert!(log.contains("has no time now (HTTP status 503)"), "{log}");
     let sightings: u64 = times.values().sum();
     let races = times.into_keys().collect();
+    // What the daemons have told when they ended.
+    let daemon = &status["daemon"];
+    let begun = daemon["leases_begun"].as_u64().unwrap();
+    let ended = daemon["leases_ended"].as_object().unwrap().values();
+    let ended: u64 = ended.map(|times| times.as_u64().unwrap()).sum();
+    assert!(begun > 0 && begun == ended, "{daemon}");
+    assert!(daemon["stalls"].as_u64() > Some(0), "{daemon}");
+    assert!(daemon["cost_ns"].as_u64() > Some(0), "{daemon}");
     figures_are_told(&log, sightings, messages.len());
     if let Some(otel) = otel {
         let sightings = i64::try_from(sightings).unwrap();

@@ -276,7 +276,9 @@ fn figures_of(request: &[u8]) -> BTreeMap<String, i64> {
         let points = [within(metric, &[5, 1]), within(metric, &[7, 1])].concat();
         assert!(!points.is_empty(), "{name}");
         for point in points {
-            let value = number(point, 6).unwrap().cast_signed();
+            // Whole numbers; of doubles nothing is compared.
+            let value = number(point, 6).or_else(|| number(point, 4));
+            let value = value.unwrap().cast_signed();
             let words = attributes(point, 7).into_values();
             let parts: Vec<_> = std::iter::once(name.clone()).chain(words).collect();
             values.insert(parts.join(" "), value);

@@ -86,18 +86,24 @@ impl Round {
         processes.find(|&pid| executes(pid, file))
     }
 
+    /// Whether a process is one of a gwp-race that was killed, and lives. Without an environment are those that are ending, which still hold what they trace, and readers, which have none from the beginning; of these, one whose
+    /// parent lives is that of a gwp-race of another test.
+    fn is_left(&self, pid: Pid) -> bool {
+        let environment = environment(pid);
+        is_alive(pid)
+            && status_field(pid, "Name").is_some_and(|name| name.starts_with("gwp-race"))
+            && (self.is_marked(&environment)
+                || environment.is_empty() && (is_child(pid) || !has_memory(pid)))
+    }
+
     /// Waits until nothing is left of a gwp-race that was killed; a launcher may still become the
     /// program.
     fn await_end(&self) -> Result<()> {
-        let is_left = |pid: Pid| {
-            // One that is ending has lost its environment, but still holds what it traces.
-            let environment = environment(pid);
-            is_alive(pid)
-                && status_field(pid, "Name").is_some_and(|name| name.starts_with("gwp-race"))
-                && (environment.is_empty() || self.is_marked(&environment))
-        };
         // One look can miss a process whose parent ends that moment; a second one cannot.
-        let look = || !descendants(Pid::this()).into_iter().any(is_left);
+        let look = || {
+            let mut all = descendants(Pid::this()).into_iter();
+            !all.any(|pid| self.is_left(pid))
+        };
         if waited(|| Ok(look() && look()))? {
             Ok(())
         } else {
@@ -108,6 +114,16 @@ impl Round {
 
 fn environment(pid: Pid) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+/// Whether a process has memory: one that is ending has lost it, with its environment.
+fn has_memory(pid: Pid) -> bool {
+    fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty())
+}
+
+/// Whether a process is this one's child, as those are whose own parents have died.
+fn is_child(pid: Pid) -> bool {
+    status_field(pid, "PPid") == Some(Pid::this().to_string())
 }
 
 impl Drop for Round {
@@ -255,4 +271,60 @@ fn end_of(target: Pid) -> Result<Option<String>> {
         WaitStatus::Exited(_, 0) if ended => None,
         end => Some(format!("told to end, it has come to {end:?}")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::children::named;
+
+    /// Check that processes of a round that live are left, and so is one without an environment whose parent has died; and that neither those of another round are nor one without an environment whose parent lives, as a reader of
+    /// another test, nor those that have ended.
+    #[test]
+    fn who_is_left() {
+        let board = Board::new(1).unwrap();
+        let round = Round::new(&board).unwrap();
+        let other = Round {
+            mark: format!("{MARK}=other"),
+        };
+        let program = board.beside("gwp-race-waits");
+        fs::copy("/bin/sleep", &program).unwrap();
+        let wait = || {
+            let mut command = Command::new(&program);
+            command.arg("60");
+            command
+        };
+        let [mut own, foreign] = [&round, &other].map(|round| round.start(wait()).unwrap());
+        // Its environment is there once it executes the program.
+        let is_left = |pid| waited(|| Ok(round.is_left(pid))).unwrap();
+        assert!(is_left(own.pid()));
+        assert!(waited(|| Ok(other.is_left(foreign.pid()))).unwrap());
+        assert!(!round.is_left(foreign.pid()));
+        kill(own.pid(), Signal::SIGKILL).unwrap();
+        // Not waited for, it is a zombie.
+        assert!(waited(|| Ok(!is_alive(own.pid()))).unwrap());
+        assert!(!round.is_left(own.pid()));
+        own.wait(ENDING).unwrap();
+
+        let reader = board.beside("gwp-race-reads");
+        fs::copy("/bin/sleep", &reader).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "env -i \"$0\" 60 & wait"]).arg(&reader);
+        let mut shell = other.start(shell).unwrap();
+        let mut found = None;
+        let begins = waited(|| {
+            found = named(shell.pid(), "gwp-race-reads");
+            Ok(found.is_some())
+        });
+        assert!(begins.unwrap());
+        let reader = found.unwrap();
+        assert!(has_memory(reader) && environment(reader).is_empty());
+        assert!(!round.is_left(reader));
+        kill(shell.pid(), Signal::SIGKILL).unwrap();
+        shell.wait(ENDING).unwrap();
+        assert!(is_left(reader));
+        kill(reader, Signal::SIGKILL).unwrap();
+        assert!(waited(|| Ok(!round.is_left(reader))).unwrap());
+        waitpid(reader, None).unwrap();
+    }
 }

@@ -35,9 +35,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* The port of that. */}}
-{{- define "gwp-race.collector-port" -}}
-{{- $url := urlParse (include "gwp-race.collector" .) }}
+{{- /* Whether there is an agent; empty where there is none. */}}
+{{- define "gwp-race.agent" -}}
+{{- if or (include "gwp-race.collector" .) .Values.agent.otlp.endpoint }}yes
+{{- else if .Values.agent.metrics.port }}
+{{- fail "agent.metrics.port: there is no agent that could tell figures: name agent.collector or agent.otlp.endpoint, or enable collector" }}
+{{- end }}
+{{- end }}
+
+{{- /* The secrets of the agent, by the folders that they are mounted as. */}}
+{{- define "gwp-race.agent-secrets" -}}
+{{- with .Values.agent }}
+{{- $all := dict "token" .token "ca" .ca "certificate" .certificate }}
+{{- $all = merge $all (dict "otlp-headers" .otlp.headers "otlp-ca" .otlp.ca "otlp-certificate" .otlp.certificate) }}
+{{- range $folder, $secret := $all }}
+{{- with $secret.secretName }}
+{{ $folder }}: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The port of an address. */}}
+{{- define "gwp-race.port" -}}
+{{- $url := urlParse . }}
 {{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" }}
 {{- $port | default (ternary "80" "443" (eq $url.scheme "http")) }}
 {{- end }}
@@ -50,12 +71,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 [export]
 store = "sqlite:/var/lib/gwp-race/races.db"
-{{- with include "gwp-race.collector" . }}
+{{- if include "gwp-race.agent" . }}
 agent = "/run/gwp-race-agent/agent.sock"
 
 [agent]
-collector = {{ . | quote }}
 outbox = "/var/lib/gwp-race-agent/outbox.db"
+{{- with .Values.agent.metrics }}
+{{- if .port }}
+metrics = "{{ .address }}:{{ .port | int64 }}"
+{{- end }}
+{{- end }}
+{{- with include "gwp-race.collector" . }}
+collector = {{ . | quote }}
+{{- end }}
 {{- with $.Values.agent }}
 {{- if .insecure }}
 insecure = true
@@ -70,6 +98,27 @@ ca = {{ printf "/etc/gwp-race-agent/ca/%s" .ca.key | quote }}
 certificate = "/etc/gwp-race-agent/certificate/tls.crt"
 key = "/etc/gwp-race-agent/certificate/tls.key"
 {{- end }}
+{{- with .otlp }}
+{{- if .endpoint }}
+
+[agent.otlp]
+endpoint = {{ .endpoint | quote }}
+interval = {{ .interval | quote }}
+{{- if .insecure }}
+insecure = true
+{{- end }}
+{{- if .headers.secretName }}
+headers = {{ printf "/etc/gwp-race-agent/otlp-headers/%s" .headers.key | quote }}
+{{- end }}
+{{- if .ca.secretName }}
+ca = {{ printf "/etc/gwp-race-agent/otlp-ca/%s" .ca.key | quote }}
+{{- end }}
+{{- if .certificate.secretName }}
+certificate = "/etc/gwp-race-agent/otlp-certificate/tls.crt"
+key = "/etc/gwp-race-agent/otlp-certificate/tls.key"
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -78,15 +127,18 @@ socket = "/run/gwp-race/fleet.sock"
 pause = "/run/gwp-race/pause"
 {{- end }}
 
-{{- /* Containers that need no rights. Files of Secrets are root's, and its group's to read. */}}
+{{- /* Containers that need no rights. Files of Secrets are root's, and readable by the group of the pod (fsGroup), which is this user's own. */}}
 {{- define "gwp-race.without-rights" -}}
 privileged: false
 runAsNonRoot: true
 runAsUser: {{ .user }}
-runAsGroup: 0
+runAsGroup: {{ .user }}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
 seccompProfile: {{- toYaml .seccompProfile | nindent 2 }}
+{{- with .seLinuxOptions }}
+seLinuxOptions: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}

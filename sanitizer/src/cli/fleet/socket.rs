@@ -172,12 +172,44 @@ fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
+/// Reads a question of at most so many bytes, which has the version of its form at its beginning; nothing where that is another one, of which nothing else is known.
+///
+/// # Errors
+/// There is none, or it has more.
+pub async fn read_of<T: DeserializeOwned>(
+    version: u32,
+    stream: &mut UnixStream,
+    longest: usize,
+) -> io::Result<Option<T>> {
+    let mut buffer = Vec::new();
+    while wire::version(&buffer).is_none() {
+        if stream.read_buf(&mut buffer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if buffer.len() > longest {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    if wire::version(&buffer) != Some(version) {
+        return Ok(None);
+    }
+    read_on(stream, buffer, longest).await.map(Some)
+}
+
 /// Reads a message of at most so many bytes.
 ///
 /// # Errors
 /// There is none, or it has more.
 pub async fn read<T: DeserializeOwned>(stream: &mut UnixStream, longest: usize) -> io::Result<T> {
-    let mut buffer = Vec::new();
+    read_on(stream, Vec::new(), longest).await
+}
+
+/// The same, where some of it is there.
+async fn read_on<T: DeserializeOwned>(
+    stream: &mut UnixStream,
+    mut buffer: Vec<u8>,
+    longest: usize,
+) -> io::Result<T> {
     loop {
         let decoded = wire::decode(&mut buffer);
         let decoded = decoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));

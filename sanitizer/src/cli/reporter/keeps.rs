@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    outbox::{Agent, HandingError},
+    outbox::{Agent, DaemonFigures, HandingError},
     report::Baseline,
     store::{Access, Address, Batch, Lost, Stamp, Store, StoreError, millis},
 };
@@ -35,6 +35,9 @@ pub(super) trait Keeps: Send {
 
     /// Takes what is there, so that the batch is empty; or does not.
     fn take(&mut self, batch: &mut Batch) -> Result<(), Failure>;
+
+    /// Is told what the daemon has done; whoever does not care for that need not.
+    fn told(&mut self, _figures: &DaemonFigures) {}
 
     /// Whether something that it was given may not be kept yet, beside the batch.
     fn owes(&self) -> bool {
@@ -142,6 +145,13 @@ impl Keeps for Agent {
             HandingError::Never(_) => Failure::Ever(error.into()),
             error => Failure::Now(error.into()),
         })
+    }
+
+    /// What it does not take is told again later, with what has come until then.
+    fn told(&mut self, figures: &DaemonFigures) {
+        if let Err(error) = self.tell(figures) {
+            tracing::debug!("{error}");
+        }
     }
 
     fn owes(&self) -> bool {

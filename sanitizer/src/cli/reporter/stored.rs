@@ -3,17 +3,17 @@
 
 use std::{
     collections::HashMap,
-    env,
-    ffi::OsString,
     time::{Duration, Instant, SystemTime},
 };
 
-use nix::unistd::{Pid, gethostname};
+use nix::unistd::Pid;
 
-use super::State;
 use super::keeps::{self, Failure, Keeps};
 use super::sightings::Sightings;
+use super::{Reporter, State, Work};
 use crate::cli::args::WatchArgs;
+use crate::cli::host::host;
+use crate::outbox::DaemonFigures;
 use crate::report::{Baseline, Race, WatchedProgram, build_name};
 use crate::store::{Batch, Caught, Counted, Seen, Whereabouts, millis, millis_of};
 use crate::tracee::container::{group, groups, in_groups, lasting};
@@ -22,16 +22,6 @@ use crate::tracee::container::{group, groups, in_groups, lasting};
 const PERIOD: Duration = Duration::from_secs(60);
 /// Races that are kept for one who takes none, at most; each is some 10 kB.
 const MOST_KEPT: usize = 256;
-
-/// The variable that says what the machine is called, for whoever runs in a container that has a name of its own.
-const HOST: &str = "GWP_RACE_HOST";
-
-/// What this machine is called in what is kept.
-fn host_called(said: Option<OsString>) -> String {
-    let said = said.filter(|said| !said.is_empty());
-    let host = said.or_else(|| gethostname().ok()).unwrap_or_default();
-    host.to_string_lossy().into_owned()
-}
 
 /// What was told of a race.
 struct Told {
@@ -140,7 +130,7 @@ impl Stored {
         }
         Ok(Some(Self {
             keepers,
-            host: host_called(env::var_os(HOST)),
+            host: host(),
             told: HashMap::new(),
             written: Instant::now(),
         }))
@@ -231,6 +221,13 @@ fn seen(program: &WatchedProgram) -> Seen {
     }
 }
 
+impl Reporter {
+    /// What the daemon has done until now, for the agent.
+    pub fn figures(&self, figures: DaemonFigures) {
+        let _ = self.work.send(Work::Figures(Box::new(figures)));
+    }
+}
+
 impl State {
     /// Keeps a race.
     pub(super) fn keep(&mut self, race: &Race) {
@@ -266,6 +263,16 @@ impl State {
             stored.count(&self.sightings);
             self.put();
         }
+    }
+
+    /// Has those hear what the daemon has done who care for it.
+    pub(super) fn tell_figures(&mut self, figures: &DaemonFigures) {
+        self.progress.set_writing(true);
+        let keepers = self.stored.iter_mut().flat_map(|all| &mut all.keepers);
+        for keeper in keepers {
+            keeper.keeps.told(figures);
+        }
+        self.progress.set_writing(false);
     }
 
     /// Whether something was not taken, and is to be tried again although nothing happens.
@@ -311,19 +318,5 @@ impl State {
         let failures: Vec<_> = stored.keepers.iter_mut().filter_map(Keeper::put).collect();
         self.progress.set_writing(false);
         failures.into_iter().next()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Check that the machine's own name counts unless another one is said.
-    #[test]
-    fn what_the_machine_is_called() {
-        let own = gethostname().unwrap().into_string().unwrap();
-        assert_eq!(host_called(None), own);
-        assert_eq!(host_called(Some(OsString::new())), own);
-        assert_eq!(host_called(Some("node-7".into())), "node-7");
     }
 }

@@ -8,6 +8,7 @@ use crate::hunt::wire::{Decision, Refuted};
 use crate::image::Image;
 use crate::kernel::process::thread_cpu_time_ns;
 use crate::kernel::rights::FileRights;
+use crate::outbox::DaemonFigures;
 use crate::reader::Client;
 use crate::report::{
     Finding, LookedAt, MapInfo, ModuleInfo, Race, ReportWriter, Summary, Suppressions, WriteError,
@@ -36,6 +37,7 @@ pub(super) enum Work {
     Decision(u32, Decision),
     Forget(u32),
     Reopen,
+    Figures(Box<DaemonFigures>),
     Finish(Box<Summary>),
 }
 
@@ -176,6 +178,7 @@ impl State {
                     file.reopen();
                 }
             }
+            Work::Figures(figures) => self.tell_figures(&figures),
             Work::Forget(pid) => {
                 self.symbolizers.remove(&pid);
                 self.source_files.forget(pid);

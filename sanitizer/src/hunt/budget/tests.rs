@@ -147,19 +147,19 @@ fn savings_are_earned_once() {
     let control = gates.control();
     let saved = Advance::Saved(Duration::from_millis(SAVED_MS));
     let mut budget = Budget::new(control, PERIOD, SHARE, 5_000, saved, WorkClock::of_share(1));
-    let (mut used, mut sampled) = (0, 0);
+    let mut used = 0;
     for step in 0..200 {
         // A sample, and as much in the kernel; then none for a while.
         used += 2 * PERIOD;
         if step % 40 < 30 {
-            sampled += PERIOD;
+            control.budget.sampled_ns.fetch_add(PERIOD, SeqCst);
             let earned = control.budget.earn_per_sample_ns.load(SeqCst);
             control.budget.earned_ns.fetch_add(earned, SeqCst);
         }
         if step == 5 {
             budget.set_period(control, PERIOD);
         }
-        budget.earn(control, used, sampled);
+        budget.earn(control, used);
         let earned = control.budget.earned_ns.load(SeqCst);
         let share = (used as f64 * SHARE) as u64;
         let wanted = share.max(SAVED_MS * 1_000_000);

@@ -81,7 +81,8 @@ impl Engine {
             .store(CLAIM_TIME.as_nanos() as u64, SeqCst);
         delivery::tell(control, delivery);
         let period_ns = period_ns(&setup, trap_cost_ns);
-        let budget = Budget::new(
+        let substitutes = !gates.are_in_kernel();
+        let mut budget = Budget::new(
             control,
             period_ns,
             setup.max_overhead,
@@ -89,9 +90,11 @@ impl Engine {
             setup.advance(),
             clock,
         );
+        if substitutes {
+            budget = budget.without_gates(control);
+        }
         let mut random = fastrand::Rng::with_seed(setup.seed);
         let period = Duration::from_nanos(period_ns);
-        let substitutes = !gates.are_in_kernel();
         let mut arming = Arming::new(setup.pid, delivery, period, random.u64(..), processors);
         if rights::are_lent() && !rights::are_for_named() {
             arming = arming.without_others();

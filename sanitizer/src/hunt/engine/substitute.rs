@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use crate::kernel::process::{monotonic_ns, nanos};
-use crate::tracee;
+use gwp_race_abi::Control;
 
+use crate::hunt::budget::Budget;
+use crate::kernel::process::{monotonic_ns, nanos};
+
+use super::EngineError;
 use super::crew::Crew;
 use super::rig::Rig;
-use super::{EngineError, as_pid};
 
 /// The first and the longest pause between two looks for new threads.
 const SCANS: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
@@ -24,8 +26,6 @@ const LEAST_REST: Duration = Duration::from_millis(20);
 pub(super) struct Substitute {
     /// The share of the target's CPU time that is earned.
     share: f64,
-    /// The target's CPU time for which it was; `None` before watching began.
-    paid: Option<Duration>,
     /// When to look at the budget again; 0 while it is not spent.
     next_budget: u64,
     next_scan: u64,
@@ -36,7 +36,6 @@ impl Substitute {
     pub(super) fn new(share: f64) -> Self {
         Self {
             share,
-            paid: None,
             next_budget: 0,
             next_scan: 0,
             scan_every: SCANS[0],
@@ -62,20 +61,17 @@ impl Substitute {
         if now >= self.next_scan && takes_in {
             self.look_for_threads(rig, crew, now)?;
         }
-        self.regulate(rig, now);
+        let used = rig.program.cpu_used();
+        let is_spent = self.regulate(&mut rig.budget, rig.gates.control(), used, now);
+        rig.arming.run_clocks(!is_spent);
         Ok(())
     }
 
-    /// Earns, and stops the clocks while nothing is left.
-    fn regulate(&mut self, rig: &mut Rig, now: u64) {
-        let cpu = tracee::process::cpu_time(as_pid(rig.program.pid)).unwrap_or_default();
-        let before = self.paid.replace(cpu.max(self.paid.unwrap_or_default()));
-        let used = before.map_or(0, |before| nanos(cpu.saturating_sub(before)));
-        let budget = &rig.gates.control().budget;
-        let new = (used as f64 * self.share) as u64;
-        budget.earned_ns.fetch_add(new, SeqCst);
-        let spent = budget.spent_ns.load(SeqCst);
-        let earned = budget.earned_ns.load(SeqCst);
+    /// Earns with what the program has used until now, ns; whether nothing is left, so that the clocks are to stand still.
+    fn regulate(&mut self, budget: &mut Budget, control: &Control, used: u64, now: u64) -> bool {
+        budget.earn(control, used);
+        let spent = control.budget.spent_ns.load(SeqCst);
+        let earned = control.budget.earned_ns.load(SeqCst);
         let was_spent = self.next_budget != 0;
         let reserve = if was_spent { nanos(RESERVE) } else { 0 };
         let is_spent = spent.saturating_add(reserve) > earned;
@@ -87,7 +83,7 @@ impl Substitute {
             let rest = Duration::from_secs_f64(missing as f64 * 1e-9 / self.share);
             self.next_budget = now + nanos(rest.max(LEAST_REST));
         }
-        rig.arming.run_clocks(!is_spent);
+        is_spent
     }
 
     /// Seizes threads that are new, and opens their events; more rarely while there are none.
@@ -104,5 +100,64 @@ impl Substitute {
         self.scan_every = if is_new { SCANS[0] } else { longer };
         self.next_scan = now + nanos(self.scan_every);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::budget::Advance;
+    use crate::kernel::gates::Gates;
+    use crate::kernel::process::WorkClock;
+
+    /// Check that as much is earned without gates as with them: the share of what was used beside what it began with, or what was saved before as long as that is more; whoever looks, and how often.
+    #[test]
+    fn the_same_is_earned_without_gates() {
+        const SHARE: f64 = 0.05;
+        const PERIOD: u64 = 10_000_000;
+        const SAVED_MS: u64 = 20;
+        let saved = Advance::Saved(Duration::from_millis(SAVED_MS));
+        for (to, advance, is_saved) in [
+            (Advance::First, 40_000_000, false),
+            (saved, 20_000_000, true),
+        ] {
+            for has_gates in [true, false] {
+                let gates = Gates::in_user_space().unwrap();
+                let control = gates.control();
+                let clock = WorkClock::of_share(1);
+                let mut budget = Budget::new(control, PERIOD, SHARE, 5_000, to, clock);
+                if !has_gates {
+                    budget = budget.without_gates(control);
+                }
+                let mut substitute = Substitute::new(SHARE);
+                let mut used = 0;
+                for step in 0..200 {
+                    // A sample, and as much in the kernel.
+                    used += 2 * PERIOD;
+                    control.budget.sampled_ns.fetch_add(PERIOD, SeqCst);
+                    if has_gates {
+                        let by_sample = control.budget.earn_per_sample_ns.load(SeqCst);
+                        control.budget.earned_ns.fetch_add(by_sample, SeqCst);
+                    } else {
+                        substitute.regulate(&mut budget, control, used, step);
+                    }
+                    // The crew settles now and then.
+                    if step % 3 == 0 || has_gates {
+                        budget.earn(control, used);
+                    }
+                    let earned = control.budget.earned_ns.load(SeqCst);
+                    let share = (used as f64 * SHARE) as u64;
+                    let wanted = if is_saved {
+                        share.max(advance)
+                    } else {
+                        share + advance
+                    };
+                    assert!(
+                        earned.abs_diff(wanted) < 1_000,
+                        "{to:?}, {has_gates}, {step}: {earned}, not {wanted}"
+                    );
+                }
+            }
+        }
     }
 }

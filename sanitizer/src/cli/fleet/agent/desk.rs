@@ -10,11 +10,12 @@ use tokio::net::UnixStream;
 
 use crate::{
     cli::{
-        fleet::socket::{may_ask, read, write},
+        fleet::socket::{may_ask, read_of, write},
         size::size,
     },
     delivery::{Lost, Message},
     outbox::{Answer, Asked, LONGEST_HANDED, Question, Shared, VERSION},
+    store::StoreError,
 };
 
 /// How often it is told that something was dropped.
@@ -40,30 +41,30 @@ impl Desk {
     /// Answers one who has connected.
     pub(super) async fn serve(self: Arc<Self>, mut stream: UnixStream) -> io::Result<()> {
         let answer = if may_ask(&stream)? {
-            let asked = read::<Asked>(&mut stream, LONGEST_HANDED).await?;
-            self.answer(asked)
+            match read_of::<Asked>(VERSION, &mut stream, LONGEST_HANDED).await? {
+                Some(asked) => self.answer(asked.question),
+                None => Answer::Refused(
+                    "the agent is another version of gwp-race: restart it, or use its program"
+                        .to_owned(),
+                ),
+            }
         } else {
             Answer::Refused("root and the agent's own user alone may ask it: use sudo".to_owned())
         };
         write(&mut stream, &answer).await
     }
 
-    fn answer(&self, asked: Asked) -> Answer {
-        match asked {
-            Asked { version, .. } if version != VERSION => Answer::Refused(
-                "the agent is another version of gwp-race: restart it, or use its program"
-                    .to_owned(),
-            ),
-            Asked {
-                question: Question::Take(body),
-                ..
-            } => self.take(&body),
-            Asked {
-                question: Question::Status,
-                ..
-            } => match self.shared.figures() {
+    fn answer(&self, question: Question) -> Answer {
+        let refused = |error: StoreError| Answer::Refused(error.to_string());
+        match question {
+            Question::Take(body) => self.take(&body),
+            Question::Status => match self.shared.figures() {
                 Ok(figures) => Answer::Status(Box::new(figures)),
-                Err(error) => Answer::Refused(error.to_string()),
+                Err(error) => refused(error),
+            },
+            Question::Tell(daemon, figures) => match self.shared.told(&daemon, &figures) {
+                Ok(()) => Answer::Taken,
+                Err(error) => refused(error),
             },
         }
     }

@@ -24,7 +24,7 @@ use crate::{
         messages::tell,
     },
     kernel::service,
-    outbox::{Outbox, Shared},
+    outbox::{LetGo, Outbox, Shared},
 };
 use desk::Desk;
 use takers::Takers;
@@ -60,9 +60,11 @@ async fn serve(args: &AgentArgs) -> anyhow::Result<ExitCode> {
             path.display()
         )
     })?;
-    let outbox = Outbox::open(path, config.settings.spool)?.for_whom(takers.wants());
     let mut signals = Signals::new()?;
+    // Whoever has the socket has the outbox as well: nothing of another agent's is let go.
     let (listener, _socket) = listener(args, &config)?;
+    let mut outbox = Outbox::open(path, config.settings.spool)?.for_whom(takers.wants());
+    tell_let_go(outbox.let_go()?);
     let (collector, otlp) = takers.names();
     let (collector, otlp) = (collector.as_deref(), otlp.as_deref());
     let both: Vec<_> = collector.into_iter().chain(otlp).collect();
@@ -92,6 +94,25 @@ async fn serve(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     stop.send_replace(true);
     while pages.join_next().await.is_some() {}
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what was kept for somebody who is named no more.
+fn tell_let_go(gone: LetGo) {
+    let LetGo {
+        items,
+        messages,
+        events,
+    } = gone;
+    if items + messages > 0 {
+        tracing::warn!(
+            "[agent] names no collector any more: what waited for it is let go, {messages} messages and {items} items, and is counted as lost"
+        );
+    }
+    if events > 0 {
+        tracing::warn!(
+            "there is no [agent.otlp] any more: {events} events that waited for it are let go, and counted as lost"
+        );
+    }
 }
 
 fn named(config: &Config) -> String {

@@ -63,7 +63,7 @@ mod tests {
         let folder = outbox.parent().unwrap();
         let about = || {
             let about = fs::symlink_metadata(folder).unwrap();
-            (about.uid(), about.mode() & 0o777)
+            (about.uid(), about.mode() & 0o7777)
         };
         prepare(&outbox, other).unwrap();
         assert_eq!(about(), (other, 0o700));
@@ -79,6 +79,12 @@ mod tests {
         if own == 0 {
             prepare(&outbox, other + 1).unwrap();
             assert_eq!(about(), (other + 1, 0o700));
+            // A folder of the pod's own: everybody's, with the pod's group.
+            fs::remove_dir(folder).unwrap();
+            fs::create_dir(folder).unwrap();
+            fs::set_permissions(folder, Permissions::from_mode(0o2777)).unwrap();
+            prepare(&outbox, other).unwrap();
+            assert_eq!(about(), (other, 0o700));
         }
     }
 }

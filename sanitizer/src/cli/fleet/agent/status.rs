@@ -60,7 +60,7 @@ fn text(figures: &Figures) -> String {
     let mut text = format!(
         "gwp-race fleet agent, outbox {}, to {}: {state}\n\
          kept {} of {}, in {} items{sending}{oldest}\n\
-         messages taken {}, refused for good {}\n\
+         messages taken {}, refused for good {}, dropped {}\n\
          dropped: {} records of known races, {} counts of what was seen again, {} first sightings\n\
          since {}: {} races of builds found first, and races caught {} times\n",
         clean(&figures.sender),
@@ -70,6 +70,7 @@ fn text(figures: &Figures) -> String {
         figures.items,
         figures.taken,
         figures.refused,
+        figures.messages_lost,
         figures.lost_evidence,
         figures.lost_repeats,
         figures.lost_sightings,
@@ -77,6 +78,13 @@ fn text(figures: &Figures) -> String {
         figures.races,
         figures.caught,
     );
+    if figures.let_go > 0 {
+        let _ = writeln!(
+            text,
+            "let go, since nobody was named any more who takes it: {} of what was dropped",
+            figures.let_go
+        );
+    }
     if let Some(otlp) = &figures.otlp {
         let works = |failing: &Option<String>| match failing {
             Some(why) => format!("not taken: {}", clean(why)),
@@ -122,7 +130,7 @@ mod tests {
             "to https://host: not taken: no\\nroute",
             "of 64MiB",
             "message 7 is being sent",
-            "refused for good 3",
+            "refused for good 3, dropped 0",
             "dropped: 11 records of known races, 12 counts of what was seen again, 13 first sightings",
         ] {
             assert!(text.contains(told), "{told}: {text}");
@@ -135,15 +143,19 @@ mod tests {
             events_refused: 3,
             events_lost: 4,
             events_failing: Some("lost\nway".to_owned()),
+            messages_lost: 5,
+            let_go: 6,
             ..Figures::default()
         };
         let text = super::text(&figures);
-        assert_eq!(text.lines().count(), 7, "{text}");
+        assert_eq!(text.lines().count(), 8, "{text}");
         for told in [
             "to no collector of gwp-race: works",
             "; the oldest for 1h",
             "OpenTelemetry, to https://otel: events not taken: lost\\nway; figures work",
             "events waiting 1, taken 2, refused for good 3, dropped 4",
+            "messages taken 0, refused for good 0, dropped 5",
+            "since nobody was named any more who takes it: 6 of",
         ] {
             assert!(text.contains(told), "{told}: {text}");
         }

@@ -3,11 +3,10 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use anyhow::Context as _;
-use nix::unistd::gethostname;
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
-    cli::fleet::config::Agent,
+    cli::{fleet::config::Agent, host::host},
     kernel::limits::explained,
     otlp::Exporter,
     outbox::{Collector, Shared, Timing, Wants},
@@ -64,8 +63,7 @@ impl Takers {
             })?;
         }
         if let Some((exporter, interval)) = self.otlp {
-            let host = gethostname().unwrap_or_default();
-            let host = host.to_string_lossy().into_owned();
+            let host = host();
             let events = Arc::clone(&exporter);
             start(&mut threads, shared, "events", move |shared| {
                 shared.send_events(&events, &Timing::default());

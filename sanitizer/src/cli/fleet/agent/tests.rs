@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     delivery::{MOST_UNPACKED, Message},
     hunt::wire,
-    outbox::{Agent, Answer, Asked, HandingError, Question, VERSION, ask},
+    outbox::{Agent, Answer, Asked, DaemonFigures, HandingError, Question, VERSION, ask},
     report::sample,
     store::{Batch, Caught, Counted, Whereabouts},
 };
@@ -126,6 +126,12 @@ async fn handed_over_once() {
     let path = socket.clone();
     let (figures, told) = elsewhere(move || {
         agent.hand_over(&mut batch(7)).unwrap();
+        agent
+            .tell(&DaemonFigures {
+                stalls: 9,
+                ..DaemonFigures::default()
+            })
+            .unwrap();
         assert!(!agent.owes());
         (
             ask(&path, Question::Status).unwrap(),
@@ -139,6 +145,7 @@ async fn handed_over_once() {
     };
     assert_eq!(figures.collector, "http://host");
     assert_eq!(figures.lost_sightings, 0);
+    assert_eq!(figures.daemon.map(|daemon| daemon.stalls), Some(9));
     // The second batch had not left when the agent was killed, and stays with whoever had it: here it is gone.
     assert_eq!(times(&folder), 1 + 2 + 7);
 }
@@ -154,25 +161,49 @@ async fn what_is_refused() {
         "{second}"
     );
     let path = socket.clone();
-    let (nonsense, other) = elsewhere(move || {
+    let (nonsense, others) = elsewhere(move || {
         let nonsense = ask(&path, Question::Take(b"song".to_vec())).unwrap();
-        let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
-        let asked = Asked {
+        // One that this version could read, and one that it could not.
+        let question = wire::encode(&Asked {
             version: VERSION + 1,
             question: Question::Status,
-        };
-        stream.write_all(&wire::encode(&asked).unwrap()).unwrap();
-        let mut buffer = Vec::new();
-        stream.read_to_end(&mut buffer).unwrap();
-        (
-            nonsense,
-            wire::decode::<Answer>(&mut buffer).unwrap().unwrap(),
-        )
+        });
+        let unknown = wire::encode(&(VERSION - 1, 77_u32, "song"));
+        let others = [question.unwrap(), unknown.unwrap()].map(|question| {
+            let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+            stream.write_all(&question).unwrap();
+            let mut buffer = Vec::new();
+            stream.read_to_end(&mut buffer).unwrap();
+            wire::decode::<Answer>(&mut buffer).unwrap().unwrap()
+        });
+        (nonsense, others)
     })
     .await;
     assert!(matches!(nonsense, Answer::Never(_)), "{nonsense:?}");
-    assert!(matches!(other, Answer::Refused(_)), "{other:?}");
+    for other in others {
+        let Answer::Refused(why) = other else {
+            panic!("{other:?}");
+        };
+        assert!(why.contains("another version"), "{why}");
+    }
     drop(own);
     assert!(!socket.exists());
     assert_eq!(times(&folder), 0);
+}
+
+/// Check that what an agent of another version says, which cannot be understood, is told as such.
+#[tokio::test]
+async fn who_cannot_be_understood() {
+    let (_folder, socket, _shared) = scratch();
+    make_folder(&socket).unwrap();
+    let listener = StdListener::bind(&socket).unwrap();
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&wire::encode(&77_u32).unwrap()).unwrap();
+        let _ = stream.read(&mut [0; 64]);
+    });
+    let asked = elsewhere(move || ask(&socket, Question::Status)).await;
+    other.join().unwrap();
+    let error = asked.unwrap_err();
+    assert!(matches!(error, HandingError::Foreign { .. }), "{error}");
 }

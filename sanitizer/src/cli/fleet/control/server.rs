@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{Answer, Asked, LONGEST_QUESTION, Question, VERSION};
-use crate::cli::fleet::socket::{MOST, OwnSocket, Who, may_ask, read, serve_each, write};
+use crate::cli::fleet::socket::{MOST, OwnSocket, Who, may_ask, read_of, serve_each, write};
 
 const WHO: Who = Who {
     command: "gwp-race fleet",
@@ -51,12 +51,12 @@ impl Server {
 
 async fn serve(mut stream: UnixStream, questions: mpsc::Sender<Asking>) -> io::Result<()> {
     let answer = if may_ask(&stream)? {
-        match read::<Asked>(&mut stream, LONGEST_QUESTION).await? {
-            Asked { version, .. } if version != VERSION => Answer::Refused(
+        match read_of::<Asked>(VERSION, &mut stream, LONGEST_QUESTION).await? {
+            None => Answer::Refused(
                 "the daemon is another version of gwp-race: restart it, or use its program"
                     .to_owned(),
             ),
-            Asked { question, .. } => {
+            Some(Asked { question, .. }) => {
                 let (sender, answer) = oneshot::channel();
                 // The daemon may be about to end.
                 let _ = questions.send((question, sender)).await;

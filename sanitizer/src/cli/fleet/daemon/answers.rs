@@ -58,20 +58,25 @@ impl Daemon {
         Answer::Done(format!("Process {pid} ({}) is let alone.", who.exe))
     }
 
-    fn status(&mut self) -> Status {
+    /// Why no lease begins, in a word.
+    pub(super) fn held(&mut self) -> Option<&'static str> {
         let now = self.now();
-        let room = self.scheduler.makes_room(now);
-        let held = match () {
+        match () {
             () if self.pause.is_by_file() => Some("file"),
             () if self.pause.is_paused(now) => Some("command"),
             () if self.is_pressed => Some("pressure"),
-            () if room.is_some() => Some("breakpoints"),
+            () if self.scheduler.makes_room(now).is_some() => Some("breakpoints"),
             () if self.memory.is_full() => Some("memory"),
             () if self.sampler.usable() == 0 => Some("tracer"),
             () => None,
-        };
+        }
+    }
+
+    fn status(&mut self) -> Status {
+        let now = self.now();
+        let held = self.held();
         let held_for = match held {
-            Some("breakpoints") => room,
+            Some("breakpoints") => self.scheduler.makes_room(now),
             _ => self.pause.left(now),
         };
         let all: Vec<_> = self.roster.all().map(|known| known.process).collect();

@@ -20,6 +20,9 @@ impl Daemon {
     /// Something could not be.
     pub(super) async fn end(mut self, mut signals: Signals) -> anyhow::Result<()> {
         self.release().await;
+        if self.args.agent.is_some() {
+            self.reporter.figures(self.figures(None));
+        }
         // Whoever asks is told that this is the end.
         drop(self.server);
         let elapsed_s = self.started.elapsed().as_secs_f64();

@@ -76,6 +76,7 @@ impl Daemon {
                     return false;
                 };
                 self.keeper.begin(who.pid);
+                self.counts.begin();
                 Some(link)
             }
         };
@@ -165,6 +166,7 @@ impl Daemon {
             self.reporter.forget(lease.who.pid);
             self.keeper.forget(lease.who.pid);
             self.leases_over += 1;
+            self.counts.end(&lease);
             if let Some(known) = self.roster.of_mut(process) {
                 known.leases += 1;
                 known.cost += lease.cost;

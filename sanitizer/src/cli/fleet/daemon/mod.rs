@@ -8,6 +8,7 @@ mod audit;
 mod breakpoints;
 mod contention;
 mod end;
+mod figures;
 mod lease;
 mod leases;
 mod memory;
@@ -58,6 +59,7 @@ use crate::{
     tracee::procfs::proc_is_ours,
 };
 use contention::Contention;
+use figures::Counts;
 use lease::Lease;
 use memory::Memory;
 use news::NewsOfProcesses;
@@ -109,6 +111,7 @@ struct Daemon {
     /// What leases have cost, those that go on with what is known of them.
     cost: Duration,
     leases_over: u64,
+    counts: Counts,
     races: u64,
     builds_left_alone: usize,
     overhead: Duration,
@@ -211,6 +214,7 @@ impl Daemon {
             sum: Statistics::default(),
             cost: Duration::ZERO,
             leases_over: 0,
+            counts: Counts::default(),
             races: 0,
             builds_left_alone: 0,
             overhead: Duration::ZERO,
@@ -283,6 +287,7 @@ impl Daemon {
         self.look_at_memory();
         self.charge_own_work();
         self.hurry_leases();
+        self.tell_figures();
         let now = self.now();
         for build in self.trials.expire(now) {
             self.leave_alone(build);

@@ -1,7 +1,6 @@
 //! What stops on the program's own account cost, and who is let alone for it ([`crate::hunt::respite`]).
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::SeqCst;
 
 use crate::hunt::engine::rig::Rig;
 use crate::hunt::engine::{EngineError, as_pid};
@@ -71,8 +70,7 @@ impl Crew {
         self.adoption.earn(new);
         self.respite.earn(new);
         let control = rig.gates.control();
-        let sampled = control.budget.sampled_ns.load(SeqCst);
-        rig.budget.earn(control, used, sampled);
+        rig.budget.earn(control, used);
         let worked = rig.budget.settle(control);
         self.has_worked(worked);
     }

@@ -1,0 +1,44 @@
+//! How much there is in an outbox. Triggers count it as it comes and goes, so that whoever looks reads some rows, whatever is there.
+
+use crate::store::connect::Connection;
+
+/// See the module.
+pub(super) struct Tally {
+    /// Items that are in no message yet.
+    pub(super) items: i64,
+    /// Events that were not refused.
+    pub(super) events: i64,
+    /// Of all events.
+    pub(super) event_bytes: i64,
+    /// When the oldest was put in of what is to be sent, milliseconds since 1970.
+    pub(super) oldest: Option<i64>,
+}
+
+/// What is counted.
+pub(super) const COUNTS: &str = "SELECT items, events, event_bytes FROM tally";
+/// The oldest, each by an index; of messages there is one at most.
+pub(super) const OLDEST: [&str; 3] = [
+    "SELECT min(put) FROM item",
+    "SELECT min(put) FROM event WHERE refused = 0",
+    "SELECT min(put) FROM message",
+];
+
+impl Tally {
+    pub(super) async fn of(connection: &mut Connection) -> sqlx::Result<Self> {
+        let counts = sqlx::query_as(COUNTS).fetch_one(&mut *connection).await?;
+        let (items, events, event_bytes) = counts;
+        let mut oldest: Option<i64> = None;
+        for statement in OLDEST {
+            let put: Option<i64> = sqlx::query_scalar(statement)
+                .fetch_one(&mut *connection)
+                .await?;
+            oldest = oldest.into_iter().chain(put).min();
+        }
+        Ok(Self {
+            items,
+            events,
+            event_bytes,
+            oldest,
+        })
+    }
+}
