@@ -1,6 +1,9 @@
 //! A message: JSON in a frame of Zstandard (RFC 8878), sent by `POST /v1/messages` with `Content-Encoding: zstd`. Whoever takes it trusts nothing in it.
 
-use std::io::{self, Read as _};
+use std::{
+    cmp::Ordering,
+    io::{self, Read as _},
+};
 
 use ruzstd::{
     decoding::StreamingDecoder,
@@ -62,11 +65,16 @@ pub enum MessageError {
     /// It is no JSON, or not that of a message.
     #[error("the message is not the JSON of one ({0}); send it as gwp-race does")]
     Json(serde_json::Error),
-    /// It is one of another version.
+    /// It is one of a newer version.
+    #[error(
+        "the message has the form {0}, and this gwp-race takes the form {SCHEMA}; update this one, until when the other one keeps its messages"
+    )]
+    Newer(u32),
+    /// It is one of a version that is taken no more.
     #[error(
         "the message has the form {0}, and this gwp-race takes the form {SCHEMA}; have the same version of gwp-race on both sides"
     )]
-    Version(u32),
+    Older(u32),
     /// It has more than any message has.
     #[error("the message is refused: {0}; send it as gwp-race does")]
     Bounds(#[from] Exceeded),
@@ -85,7 +93,9 @@ impl MessageError {
         match self {
             Self::Packed(_) | Self::Json(_) => 400,
             Self::TooLarge(_) => 413,
-            Self::Version(_) | Self::Bounds(_) | Self::Stamp(_) | Self::Batch(_) => 422,
+            // "Upgrade Required" (RFC 9110): who is older is to be updated, and nothing is wrong with the message.
+            Self::Newer(_) => 426,
+            Self::Older(_) | Self::Bounds(_) | Self::Stamp(_) | Self::Batch(_) => 422,
         }
     }
 }
@@ -118,8 +128,10 @@ impl Message {
     pub fn of_json(json: &[u8]) -> Result<Self, MessageError> {
         bounds::check(json)?;
         let form: Form = serde_json::from_slice(json).map_err(MessageError::Json)?;
-        if form.schema != SCHEMA {
-            return Err(MessageError::Version(form.schema));
+        match form.schema.cmp(&SCHEMA) {
+            Ordering::Greater => return Err(MessageError::Newer(form.schema)),
+            Ordering::Less => return Err(MessageError::Older(form.schema)),
+            Ordering::Equal => {}
         }
         let message: Self = serde_json::from_slice(json).map_err(MessageError::Json)?;
         message.check()?;

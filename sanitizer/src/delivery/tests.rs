@@ -134,7 +134,7 @@ fn bounds_hold() {
             "bytes",
         ),
         ("/batch/counted/0/exe", "a\0b".into(), "NUL"),
-        ("/schema", 2.into(), "the form 2"),
+        ("/schema", 0.into(), "the form 0"),
         ("/sender", "0123".into(), "32 hexadecimal digits"),
         (
             "/sender",
@@ -163,6 +163,10 @@ fn bounds_hold() {
         let error = refused(pointer, value);
         assert!(error.contains(said), "{pointer}: {error}");
     }
+    // Whoever is newer keeps it until this one is.
+    let newer = Message::of_json(&changed("/schema", 2.into())).unwrap_err();
+    assert_eq!(newer.status(), 426);
+    assert!(newer.to_string().contains("the form 2"), "{newer}");
     let wrong = changed(race, json!({ "schema": 1 }));
     assert_eq!(Message::of_json(&wrong).unwrap_err().status(), 400);
     let longest = changed("/batch/counted/0/exe", "x".repeat(LONGEST - 1).into());

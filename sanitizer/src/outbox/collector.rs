@@ -74,6 +74,10 @@ fn outcome(mut answer: Response<Body>) -> Outcome {
             None,
             format!("it does not know who sends ({said}): check token and certificate of [agent]"),
         ),
+        426 => Outcome::Later(
+            wanted,
+            format!("it is an older gwp-race ({said}): update it"),
+        ),
         429 | 503 => Outcome::Later(wanted, format!("it has no time now ({said})")),
         300..400 => Outcome::Later(
             None,

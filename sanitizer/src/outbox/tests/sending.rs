@@ -136,6 +136,10 @@ fn answers() {
         ("HTTP/1.1 204 No", later(None)),
         ("", later(None)),
         (
+            "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n",
+            later(None),
+        ),
+        (
             "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
             None,
         ),
