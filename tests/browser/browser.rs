@@ -178,6 +178,6 @@ impl Drop for Browser {
 }
 
 /// What comes of it.
-fn done<T>(what: impl Future<Output = WebDriverResult<T>>) -> T {
+fn done<T: Send>(what: impl Future<Output = WebDriverResult<T>> + Send) -> T {
     block_on(what).unwrap()
 }
