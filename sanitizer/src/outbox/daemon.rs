@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::Outbox;
+use super::{Outbox, SCHEMA};
 use crate::store::{
     StoreError,
     connect::{Connection, begin},
@@ -90,7 +90,7 @@ impl Outbox {
     pub fn told(&mut self, daemon: &str, figures: &DaemonFigures) -> Result<(), StoreError> {
         let now = millis(SystemTime::now());
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             put(&mut all, daemon, now, figures).await?;
             sum_up(&mut all).await?;
             all.commit().await

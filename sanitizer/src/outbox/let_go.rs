@@ -2,7 +2,7 @@
 
 use crate::store::connect::Connection;
 
-use super::{Outbox, bound::keep, item::Item, items::forget, state::State, tally::Tally};
+use super::{Outbox, SCHEMA, bound::keep, item::Item, items::forget, state::State, tally::Tally};
 use crate::{
     delivery::{MOST_UNPACKED, Message},
     store::{StoreError, connect::begin},
@@ -35,7 +35,7 @@ impl Outbox {
     pub fn let_go(&mut self) -> Result<LetGo, StoreError> {
         let wants = self.wants;
         self.with(async |connection| {
-            let mut all = begin(connection).await?;
+            let mut all = begin(connection, &SCHEMA).await?;
             let mut state = State::load(&mut all).await?;
             let mut gone = LetGo::default();
             if !wants.messages {
