@@ -415,7 +415,7 @@ fn table(toml: &str, name: &str) -> BTreeMap<String, Value> {
 #[test]
 fn figures_are_told() {
     let [_, only_otlp, .., everything] = &cases();
-    let both = [only_otlp, everything].map(|values| objects(values));
+    let both = [only_otlp, everything].map(objects);
     let [least, all] = both.each_ref().map(|objects| {
         let toml = only(objects, "ConfigMap")["data"]["fleet.toml"].as_str();
         let toml = toml.unwrap();

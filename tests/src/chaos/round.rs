@@ -325,6 +325,6 @@ mod tests {
         assert!(is_left(reader));
         kill(reader, Signal::SIGKILL).unwrap();
         assert!(waited(|| Ok(!round.is_left(reader))).unwrap());
-        waitpid(reader, None).unwrap();
+        let _ = waitpid(reader, None);
     }
 }
