@@ -13,10 +13,22 @@ use stage::Stage;
 
 /// Screens of telephones and of desks, in both schemes of colours.
 const SCREENS: [Screen; 4] = [
-    Screen { width: 360, is_dark: false },
-    Screen { width: 1280, is_dark: false },
-    Screen { width: 360, is_dark: true },
-    Screen { width: 1280, is_dark: true },
+    Screen {
+        width: 360,
+        is_dark: false,
+    },
+    Screen {
+        width: 1280,
+        is_dark: false,
+    },
+    Screen {
+        width: 360,
+        is_dark: true,
+    },
+    Screen {
+        width: 1280,
+        is_dark: true,
+    },
 ];
 
 /// Text that contrasts less with what it stands on than normal text has to (<https://www.w3.org/TR/WCAG22/#contrast-minimum>), each with the contrast.
@@ -47,7 +59,8 @@ const HARD_TO_READ: &str = r#"
 "#;
 
 /// How much wider than the screen the page is, pixels.
-const EXCESS: &str = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+const EXCESS: &str =
+    "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
 /// What a page has that is executed, or fetched from elsewhere.
 const FOREIGN: &str = r#"
@@ -62,12 +75,16 @@ const FOREIGN: &str = r#"
 /// The pages that others lead to, from the list on.
 fn pages(browser: &Browser, stage: &Stage) -> Vec<String> {
     browser.go(&format!("{}/", stage.address));
-    let links = browser.ask("return [...document.querySelectorAll('table a')].map(link => link.getAttribute('href'))");
+    let links = browser.ask(
+        "return [...document.querySelectorAll('table a')].map(link => link.getAttribute('href'))",
+    );
     let mut pages = vec!["/".to_owned(), "/diff".to_owned()];
     let links = links.as_array().unwrap().iter();
     pages.extend(links.map(|link| link.as_str().unwrap().to_owned()));
     browser.go(&format!("{}/diff", stage.plain));
-    let builds = browser.ask("return [...document.querySelectorAll('tbody th code')].map(code => code.textContent)");
+    let builds = browser.ask(
+        "return [...document.querySelectorAll('tbody th code')].map(code => code.textContent)",
+    );
     let builds = builds.as_array().unwrap();
     if let [first, second, ..] = &builds[..] {
         let mut compared = String::from("/diff?");
@@ -112,7 +129,10 @@ fn pages_need_no_scripts() {
     assert_eq!(browser.address(), race);
     assert_eq!(browser.texts(".facts .state"), ["benign"]);
     let said = browser.texts("[aria-labelledby=said] li").join("\n");
-    assert!(said.contains("only <b>figures</b>") && said.contains("ada"), "{said}");
+    assert!(
+        said.contains("only <b>figures</b>") && said.contains("ada"),
+        "{said}"
+    );
     browser.click(".pages a[href='/']");
     browser.click("input[name=state][value=benign]");
     browser.click(".filter button");
@@ -125,7 +145,12 @@ fn pages_need_no_scripts() {
     browser.write("#a", &builds[0]);
     browser.write("#b", &builds[1]);
     browser.click(".filter button");
-    assert_eq!(browser.texts("main > section > h2").len(), 4, "{:?}", browser.texts("body"));
+    assert_eq!(
+        browser.texts("main > section > h2").len(),
+        4,
+        "{:?}",
+        browser.texts("body")
+    );
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
@@ -140,10 +165,17 @@ fn names_are_only_shown() {
     assert!(pages.len() > 10, "{pages:?}");
     for page in &pages {
         browser.go(&format!("{}{page}", stage.plain));
-        assert!(browser.title().ends_with(" - gwp-race"), "{page}: {}", browser.title());
+        assert!(
+            browser.title().ends_with(" - gwp-race"),
+            "{page}: {}",
+            browser.title()
+        );
         assert!(browser.address().starts_with(&stage.plain), "{page}");
         let text = browser.texts("main").concat();
-        assert!(page.starts_with("/diff") || text.contains("document.title"), "{page}: {text}");
+        assert!(
+            page.starts_with("/diff") || text.contains("document.title"),
+            "{page}: {text}"
+        );
         let foreign = browser.ask(FOREIGN);
         assert!(is_empty(&foreign), "{page}: {foreign}");
         let complaints = browser.complaints();
@@ -176,5 +208,8 @@ fn pages_suit_their_screens() {
     }
     browser.go(&format!("{}/", stage.plain));
     browser.write("body", "\u{e004}");
-    assert_eq!(browser.ask("return document.activeElement.className"), "skip");
+    assert_eq!(
+        browser.ask("return document.activeElement.className"),
+        "skip"
+    );
 }

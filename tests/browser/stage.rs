@@ -56,7 +56,9 @@ impl Stage {
             opt: 1,
             ..Configuration::USUAL
         };
-        let mut builds = PROGRAMS.map(|program| (program, Configuration::USUAL)).to_vec();
+        let mut builds = PROGRAMS
+            .map(|program| (program, Configuration::USUAL))
+            .to_vec();
         builds.push((PROGRAMS[0], other));
         for (program, configuration) in builds {
             let built = compile::program(&Program::new(program), configuration).unwrap();
@@ -112,7 +114,14 @@ impl Stage {
     /// What is known of the races, a line each.
     fn races(&self) -> String {
         let mut list = Command::new(gwp_race());
-        list.args(["races", "list", "--format", "json", "--store", &self.store()]);
+        list.args([
+            "races",
+            "list",
+            "--format",
+            "json",
+            "--store",
+            &self.store(),
+        ]);
         let output = list.stdin(Stdio::null()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     }

@@ -395,7 +395,12 @@ mod tests {
                printf(\"%d\\n\", first); fflush(stdout); pause(); }",
             &["-D_GNU_SOURCE"],
         );
-        let first = parent.read_line().trim().parse().map(Pid::from_raw).unwrap();
+        let first = parent
+            .read_line()
+            .trim()
+            .parse()
+            .map(Pid::from_raw)
+            .unwrap();
         assert_eq!(live_thread(first).unwrap(), first);
         kill(first, nix::sys::signal::Signal::SIGKILL).unwrap();
         let waits = |stat: &Stat| stat.is_ending && stat.state == 'S';
