@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::{
     ebpf::{self, Toolchain},
     paths::find_program,
-    python,
+    pypi,
     steps::{answer, step},
 };
 

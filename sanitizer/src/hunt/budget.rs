@@ -1,11 +1,9 @@
 //! The budget: what samples cost is paid from a share of the target's CPU time.
 //!
-//! The gate earns with each clock sample, the tracer with the time in the kernel, which is not sampled; without gates the
-//! tracer earns with all of it ([`Budget::earn`], and nowhere else). While the balance is negative nothing is claimed. The gate also charges the traps; the tracer charges stops,
-//! arming, its own CPU time and what the daemon needs to explain a race.
+//! The gate earns with each clock sample, the tracer with the time in the kernel, which is not sampled; without gates the tracer earns with all of it ([`Budget::earn`], and nowhere else). While the balance is
+//! negative nothing is claimed. The gate also charges the traps; the tracer charges stops, arming, its own CPU time and what the daemon needs to explain a race.
 //!
-//! At first all of it is charged as if it were taken from the target, each thread of which had a processor for
-//! itself. Where that is not so, less is lost than that: see [`super::loss`], and [`Budget::program_uses`].
+//! At first all of it is charged as if it were taken from the target, each thread of which had a processor for itself. Where that is not so, less is lost than that: see [`super::loss`], and [`Budget::program_uses`].
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -86,8 +84,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// CPU time of a thread between two samples, ns, where nobody has said: samples alone must not take
-    /// much of the budget, and they cost more in a virtual machine.
+    /// CPU time of a thread between two samples, ns, where nobody has said: samples alone must not take much of the budget, and they cost more in a virtual machine.
     #[must_use]
     pub fn usual_period_ns(share: f64, trap_cost_ns: u64) -> u64 {
         let affordable = trap_cost_ns as f64 / (share * SAMPLES_SHARE);
@@ -114,8 +111,7 @@ impl Budget {
         period_ns * u64::from(times.next_power_of_two())
     }
 
-    /// Says how much CPU time of the program each sample stands for, ns; 0 where the tracer looks at that time by
-    /// itself, because samples are few.
+    /// Says how much CPU time of the program each sample stands for, ns; 0 where the tracer looks at that time by itself, because samples are few.
     pub fn set_period(&self, control: &Control, period_ns: u64) {
         let earned = match self.ahead_ns {
             0 if self.samples_earn => scaled(period_ns, self.share),
@@ -233,13 +229,9 @@ impl Budget {
         control.budget.spent_ns.fetch_add(worked, SeqCst);
     }
 
-    /// Earns with the CPU time that no gate has earned with: of `used`, ns of all kinds since the program is watched, that is what no clock sample stands for, since those come in user mode only;
-    /// without gates it is all of it. May be called as often as one likes.
+    /// Earns with the CPU time that no gate has earned with, of `used`, ns since the program is watched: what no clock sample stands for, since those come in user mode only; without gates all of it.
     pub fn earn(&mut self, control: &Control, used: u64) {
-        let sampled = match self.samples_earn {
-            true => control.budget.sampled_ns.load(SeqCst),
-            false => 0,
-        };
+        let sampled = control.budget.sampled_ns.load(SeqCst) * u64::from(self.samples_earn);
         let unsampled = used.saturating_sub(sampled);
         if self.ahead_ns > 0 {
             let Some(earned) = scaled(used, self.share).checked_sub(self.ahead_ns) else {
