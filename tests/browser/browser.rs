@@ -6,6 +6,7 @@ use std::{
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use gwp_race_tests::children::Guarded;
@@ -17,6 +18,9 @@ use thirtyfour::{
 
 /// Where pictures of the pages are put, if that is wanted.
 const PICTURES: &str = "GWP_RACE_PICTURES";
+/// How long a page may take to come, and how often it is looked whether it has.
+const PATIENCE: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
 /// The most that a picture shows of a page, pixels from its top.
 const MOST_HEIGHT: u64 = 1500;
 
@@ -55,7 +59,12 @@ impl Browser {
         let mut wanted = DesiredCapabilities::chrome();
         let driver = done(async {
             // Whoever tests is root as a rule, and what is shown is our own.
-            for argument in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage"] {
+            for argument in [
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+            ] {
                 wanted.add_arg(argument)?;
             }
             wanted.set_browser_log_level(LoggingPrefsLogLevel::All)?;
@@ -105,6 +114,17 @@ impl Browser {
     pub fn click(&self, selector: &str) {
         let element = self.find(selector);
         done(async move { element.click().await });
+    }
+
+    /// Clicks on the first element that fits, and waits for the page to which that leads.
+    pub fn follow(&self, selector: &str) {
+        let before = self.find("html");
+        self.click(selector);
+        let begun = Instant::now();
+        while block_on(before.is_present()).unwrap_or(false) {
+            assert!(begun.elapsed() < PATIENCE, "{selector} leads nowhere");
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Types into the first element that fits.
@@ -161,7 +181,7 @@ impl Browser {
         let Some(folder) = env::var_os(PICTURES) else {
             return;
         };
-        let height = self.ask("return document.documentElement.scrollHeight");
+        let height = self.ask("scrollTo(0, 0); return document.documentElement.scrollHeight");
         self.show(screen, height.as_u64().unwrap().min(MOST_HEIGHT));
         let picture = done(self.driver().screenshot_as_png());
         fs::write(Path::new(&folder).join(name), picture).unwrap();

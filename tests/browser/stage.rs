@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
-    path::PathBuf,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -16,8 +16,8 @@ use serde_json::Value;
 const PROGRAMS: [&str; 4] = [
     "races/write_write.c",
     "races/read_write.c",
-    "races/members.c",
     "races/heap.c",
+    "races/local_static.c",
 ];
 /// How often a program is run at most until it is caught.
 const TRIES: usize = 5;
@@ -77,8 +77,13 @@ impl Stage {
     pub fn hostile() -> Self {
         let stage = Self::empty();
         let built = compile::program(&Program::new(PROGRAMS[0]), Configuration::USUAL).unwrap();
+        let file = stage.folder.path().join("reports.json");
+        let path = file.to_str().unwrap();
         let reports = (0..TRIES)
-            .map(|_| stage.run(&built, &["--format", "json"]))
+            .map(|_| {
+                stage.run(&built, &["--format", "json", "--output", path]);
+                fs::read_to_string(&file).unwrap()
+            })
             .find(|reports| reports.contains("\"fingerprint\""));
         let reports = reports.expect("it is caught");
         for (number, name) in HOSTILE.iter().enumerate() {
@@ -87,11 +92,10 @@ impl Stage {
                 rename(&mut record, name, number);
                 record.to_string() + "\n"
             });
-            let file = stage.folder.path().join("reports.json");
             fs::write(&file, records.collect::<String>()).unwrap();
             let mut import = Command::new(gwp_race());
             import.args(["races", "import", "--store", &stage.store()]);
-            import.args(["--host", name]).arg(file);
+            import.args(["--host", name]).arg(&file);
             let output = import.stdin(Stdio::null()).output().unwrap();
             assert!(output.status.success(), "{output:?}");
         }
@@ -126,13 +130,12 @@ impl Stage {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn run(&self, built: &PathBuf, options: &[&str]) -> String {
+    fn run(&self, built: &Path, options: &[&str]) {
         let mut run = Command::new(gwp_race());
         run.arg("run").args(AGGRESSIVE).args(options);
         run.arg("-q").arg("--").arg(built).args(["2", "2"]);
         let output = run.stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Starts the pages, with forms.
