@@ -43,6 +43,7 @@ with helm_python.Chart.load(chart) as loaded:
 
 /// The users, and groups, of the agent and of the collector.
 const AGENT: i64 = 65532;
+const AGENTS_GROUP: i64 = 60717;
 const COLLECTOR: i64 = 65533;
 
 fn tools() -> PathBuf {
@@ -270,11 +271,11 @@ fn rights_are_those_of_the_unit() {
         let collector = objects.iter().find(|object| object["kind"] == "Deployment");
         let collectors = collector.map_or(Vec::new(), |it| containers(it, "containers"));
         let collectors = collectors.into_iter();
-        let mut without: Vec<_> = collectors.map(|it| (it, COLLECTOR)).collect();
-        without.push((agent, AGENT));
+        let mut without: Vec<_> = collectors.map(|it| (it, COLLECTOR, COLLECTOR)).collect();
+        without.push((agent, AGENT, AGENTS_GROUP));
         // Files of Secrets are for the group of their pod alone, and the agent's is the way by which the daemon comes to its socket.
         let group = |object: &Value| spec(object)["securityContext"]["fsGroup"].clone();
-        assert_eq!(group(set), AGENT);
+        assert_eq!(group(set), AGENTS_GROUP);
         assert!(collector.is_none_or(|it| group(it) == COLLECTOR));
         for object in &objects {
             let volumes = spec(object)["volumes"].as_array();
@@ -283,7 +284,7 @@ fn rights_are_those_of_the_unit() {
                 assert!(volume["secret"].is_null() || *mode == 0o440, "{volume}");
             }
         }
-        let all = without.iter().map(|(container, _)| *container);
+        let all = without.iter().map(|(container, ..)| *container);
         for container in all.chain([daemon]) {
             let security = &container["securityContext"];
             assert_eq!(security["privileged"], false);
@@ -296,13 +297,13 @@ fn rights_are_those_of_the_unit() {
         }
         let has = texts(&daemon["securityContext"]["capabilities"]["add"]);
         assert_eq!(has.into_iter().collect::<BTreeSet<_>>(), wanted);
-        for (container, user) in without {
+        for (container, user, group) in without {
             let security = &container["securityContext"];
             assert!(security["capabilities"]["add"].is_null());
             assert_eq!(security["runAsNonRoot"], true);
             assert_eq!(
                 (&security["runAsUser"], &security["runAsGroup"]),
-                (&json!(user), &json!(user))
+                (&json!(user), &json!(group))
             );
         }
         let has = &outbox["securityContext"]["capabilities"]["add"];
@@ -373,6 +374,10 @@ fn wrong_values_are_refused() {
         (json!({ "agent": { "metrics": { "port": 9464 } } }), "agent.metrics.port: there is no agent"),
         (json!({ "agent": { "otlp": { "endpoint": "otel.example.org" } } }), "endpoint"),
         (json!({ "agent": { "otlp": { "interval": "often" } } }), "interval"),
+        (json!({ "agent": { "otlp": { "interval": "0s" } } }), "interval"),
+        (json!({ "agent": { "otlp": { "interval": "500ms" } } }), "interval"),
+        (json!({ "agent": { "otlp": { "interval": "48h" } } }), "interval"),
+        (json!({ "agent": { "otlp": { "endpoint": "http://otel.example.org:4318" } } }), "agent.otlp.insecure"),
         (json!({ "terminationGracePeriodSeconds": 5 }), "terminationGracePeriodSeconds"),
         (
             json!({ "collector": { "enabled": true, "user": AGENT, "insecure": true, "store": secret, "tokens": secret } }),

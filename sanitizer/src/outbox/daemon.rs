@@ -154,7 +154,7 @@ pub(super) async fn done(connection: &mut Connection) -> sqlx::Result<Option<Dae
     };
     let age = millis(SystemTime::now()).saturating_sub(*told);
     let mut all = DaemonFigures {
-        now: read(last).now.filter(|_| age <= SILENCE),
+        now: read(last).now.filter(|_| (0..=SILENCE).contains(&age)),
         ..DaemonFigures::default()
     };
     for (_, figures) in &rows {

@@ -108,14 +108,11 @@ impl OpenTelemetry {
     }
 }
 
-/// rotel, of whatever version.
+/// rotel, where `cargo xtask setup` has put it.
 fn program() -> Option<PathBuf> {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
-    let mut folders = fs::read_dir(tools).ok()?.filter_map(Result::ok);
-    folders.find_map(|folder| {
-        let program = folder.path().join("rotel/rotel-agent");
-        program.is_file().then_some(program)
-    })
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = tree.join("target/tools/rotel/rotel/rotel-agent");
+    program.is_file().then_some(program)
 }
 
 fn free_address() -> String {

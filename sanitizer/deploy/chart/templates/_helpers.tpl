@@ -100,6 +100,9 @@ key = "/etc/gwp-race-agent/certificate/tls.key"
 {{- end }}
 {{- with .otlp }}
 {{- if .endpoint }}
+{{- if and (hasPrefix "http://" .endpoint) (not .insecure) (not (regexMatch "^http://(localhost|127[.][0-9.]+|\\[::1\\])([:/]|$)" .endpoint)) }}
+{{- fail "agent.otlp.endpoint: http:// to another machine can be read by others on the way; give https://, or agent.otlp.insecure where the network is safe" }}
+{{- end }}
 
 [agent.otlp]
 endpoint = {{ .endpoint | quote }}
@@ -127,12 +130,12 @@ socket = "/run/gwp-race/fleet.sock"
 pause = "/run/gwp-race/pause"
 {{- end }}
 
-{{- /* Containers that need no rights. Files of Secrets are root's, and readable by the group of the pod (fsGroup), which is this user's own. */}}
+{{- /* Containers that need no rights. Files of Secrets are root's, and readable by the group of the pod (fsGroup), which is nobody else's. */}}
 {{- define "gwp-race.without-rights" -}}
 privileged: false
 runAsNonRoot: true
 runAsUser: {{ .user }}
-runAsGroup: {{ .user }}
+runAsGroup: {{ .group }}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:

@@ -269,7 +269,8 @@ impl State {
     pub(super) fn tell_figures(&mut self, figures: &DaemonFigures) {
         self.progress.set_writing(true);
         let keepers = self.stored.iter_mut().flat_map(|all| &mut all.keepers);
-        for keeper in keepers {
+        // What takes nothing now would be waited for; the next figures have all of it.
+        for keeper in keepers.filter(|keeper| !keeper.fails) {
             keeper.keeps.told(figures);
         }
         self.progress.set_writing(false);
