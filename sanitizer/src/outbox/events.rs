@@ -60,10 +60,11 @@ pub(super) async fn note(
         // Told of again when there is room, it is an event.
         return forget(connection, &subject).await;
     }
-    sqlx::query("INSERT INTO event (id, put, record) VALUES ($1, $2, $3)")
+    sqlx::query("INSERT INTO event (id, put, record, bytes) VALUES ($1, $2, $3, $4)")
         .bind(id)
         .bind(now)
         .bind(record)
+        .bind(bytes)
         .execute(connection)
         .await
         .map(drop)

@@ -295,11 +295,12 @@ mod tests {
             command
         };
         let [mut own, foreign] = [&round, &other].map(|round| round.start(wait()).unwrap());
-        // Its environment is there once it executes the program.
-        let is_left = |pid| waited(|| Ok(round.is_left(pid))).unwrap();
-        assert!(is_left(own.pid()));
-        assert!(waited(|| Ok(other.is_left(foreign.pid()))).unwrap());
+        // Its environment is there once it executes the program, and for a moment before that there is none.
+        let executes = |of: &Round, pid| waited(|| Ok(of.is_marked(&environment(pid)))).unwrap();
+        assert!(executes(&round, own.pid()) && executes(&other, foreign.pid()));
+        assert!(round.is_left(own.pid()) && other.is_left(foreign.pid()));
         assert!(!round.is_left(foreign.pid()));
+        let is_left = |pid| waited(|| Ok(round.is_left(pid))).unwrap();
         kill(own.pid(), Signal::SIGKILL).unwrap();
         // Not waited for, it is a zombie.
         assert!(waited(|| Ok(!is_alive(own.pid()))).unwrap());

@@ -195,7 +195,7 @@ fn events_are_bounded() {
     // As if there were as many as there may be.
     let grow = |outbox: &mut Outbox, bytes: i64| {
         let grown = outbox.with(async |connection| {
-            sqlx::query("UPDATE event SET record = hex(zeroblob($1 / 2))")
+            sqlx::query("UPDATE event SET record = hex(zeroblob($1 / 2)), bytes = $1")
                 .bind(bytes)
                 .execute(connection)
                 .await

@@ -71,13 +71,22 @@ async fn nonsense_is_not_heard() {
     let server = Server::listen(&path).unwrap();
     let serving = tokio::spawn(serve(server, 1));
     let silent = UnixStream::connect(&path).await.unwrap();
-    for said in [&[0xff; 4][..], &[0; 4096], b"\x03\0\0\0abc"] {
+    let version = u8::try_from(VERSION).unwrap();
+    for (said, heard) in [
+        (&[0xff; 4][..], ""),
+        (&[3, 0, 0, 0, version, 0xff, 0xff], ""),
+        // As of another version, of which nothing else is known.
+        (&[0; 4096], "another version of gwp-race"),
+        (b"\x03\0\0\0abc", "another version of gwp-race"),
+    ] {
         let mut stream = UnixStream::connect(&path).await.unwrap();
         let _ = stream.write_all(said).await;
         let _ = stream.shutdown().await;
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest).await;
-        assert_eq!(rest, b"");
+        let rest = String::from_utf8_lossy(&rest);
+        assert_eq!(rest.is_empty(), heard.is_empty(), "{said:?}: {rest}");
+        assert!(rest.contains(heard), "{said:?}: {rest}");
     }
     assert!(ask(&path, Question::Status).await.is_ok());
     drop(silent);
