@@ -26,8 +26,8 @@ const BACK: i64 = 7;
 const BLOCK: i64 = 30 * HOURS_OF_DAY;
 /// Rows without a partition of their own that are worth one.
 const ENOUGH: i64 = 10_000;
-/// How long somebody who reads is waited for: others wait for us meanwhile.
-const PATIENCE: &str = "SET LOCAL lock_timeout = '200ms'";
+/// How long somebody who reads is waited for: others wait for us meanwhile. An autovacuum gives way after `deadlock_timeout`, which is a second unless somebody has said otherwise.
+const PATIENCE: &str = "SET LOCAL lock_timeout = '1500ms'";
 
 /// Hours from the first, without the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
