@@ -1,4 +1,4 @@
-//! What hosts send to a collector: a message, or an error by which it is refused for good.
+//! What hosts send to a collector: a message, or an error by which it is refused, for good or until the collector is newer.
 //! Format of the input: one byte that says whether the rest is packed (0) or JSON, then that.
 
 #![no_main]
@@ -24,6 +24,6 @@ fuzz_target!(|input: &[u8]| {
             let again = Message::decode(&message.encode(), 16 * MOST);
             assert_eq!(again.expect("a message"), message);
         }
-        Err(error) => assert!(matches!(error.status(), 400 | 413 | 422), "{error}"),
+        Err(error) => assert!(matches!(error.status(), 400 | 413 | 422 | 426), "{error}"),
     }
 });
