@@ -9,7 +9,7 @@ use super::{
     item::digest,
     items::{forget, is_news},
     state::State,
-    tally::Tally,
+    tally::event_bytes,
 };
 use crate::{
     otlp::{event, events, is_event},
@@ -72,14 +72,14 @@ pub(super) async fn note(
 
 /// Whether so many bytes more may wait; what was refused makes room.
 async fn has_room(connection: &mut Connection, bytes: i64) -> sqlx::Result<bool> {
-    let waiting = Tally::of(connection).await?.event_bytes;
+    let waiting = event_bytes(connection).await?;
     if waiting.saturating_add(bytes) <= MOST_BYTES {
         return Ok(true);
     }
     sqlx::query("DELETE FROM event WHERE refused = 1")
         .execute(&mut *connection)
         .await?;
-    let waiting = Tally::of(connection).await?.event_bytes;
+    let waiting = event_bytes(connection).await?;
     Ok(waiting.saturating_add(bytes) <= MOST_BYTES)
 }
 

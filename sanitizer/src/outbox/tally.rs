@@ -8,24 +8,28 @@ pub(super) struct Tally {
     pub(super) items: i64,
     /// Events that were not refused.
     pub(super) events: i64,
-    /// Of all events.
-    pub(super) event_bytes: i64,
     /// When the oldest was put in of what is to be sent, milliseconds since 1970.
     pub(super) oldest: Option<i64>,
 }
 
 /// What is counted, in the order of [`Tally`]'s fields.
-pub(super) const COUNTS: [&str; 3] = [
+pub(super) const COUNTS: [&str; 2] = [
     "SELECT count(*) FROM item",
     "SELECT count(*) FROM event WHERE refused = 0",
-    "SELECT coalesce(sum(bytes), 0) FROM event",
 ];
+/// Bytes of all events.
+pub(super) const EVENT_BYTES: &str = "SELECT coalesce(sum(bytes), 0) FROM event";
 /// The oldest, each by an index; of messages there is one at most.
 pub(super) const OLDEST: [&str; 3] = [
     "SELECT min(put) FROM item",
     "SELECT min(put) FROM event WHERE refused = 0",
     "SELECT min(put) FROM message",
 ];
+
+/// Bytes of all events.
+pub(super) async fn event_bytes(connection: &mut Connection) -> sqlx::Result<i64> {
+    sqlx::query_scalar(EVENT_BYTES).fetch_one(connection).await
+}
 
 impl Tally {
     pub(super) async fn of(connection: &mut Connection) -> sqlx::Result<Self> {
@@ -35,7 +39,7 @@ impl Tally {
                 .fetch_one(&mut *connection)
                 .await?;
         }
-        let [items, events, event_bytes] = counts;
+        let [items, events] = counts;
         let mut oldest: Option<i64> = None;
         for statement in OLDEST {
             let put: Option<i64> = sqlx::query_scalar(statement)
@@ -46,7 +50,6 @@ impl Tally {
         Ok(Self {
             items,
             events,
-            event_bytes,
             oldest,
         })
     }

@@ -1,7 +1,7 @@
 //! How much there is.
 
 use super::{otlp::BOTH, *};
-use crate::outbox::tally::{COUNTS, OLDEST, Tally};
+use crate::outbox::tally::{COUNTS, EVENT_BYTES, OLDEST, Tally, event_bytes};
 
 /// Check that what is counted is what is there, through all that may happen to it.
 #[test]
@@ -9,19 +9,20 @@ fn counts_are_what_is_there() {
     let (_folder, path) = scratch();
     let mut outbox = Outbox::open(&path, 40_000).unwrap().for_whom(BOTH);
     let is_right = |outbox: &mut Outbox| {
-        let (tally, there) = outbox
+        let (tally, bytes, there) = outbox
             .with(async |connection| {
                 let tally = Tally::of(connection).await?;
+                let bytes = event_bytes(connection).await?;
                 let there: (i64, i64, i64, Option<i64>) = sqlx::query_as(
                     "SELECT (SELECT count(*) FROM item), (SELECT count(*) FROM event WHERE refused = 0), (SELECT coalesce(sum(length(CAST(record AS BLOB))), 0) FROM event),
                      (SELECT min(put) FROM (SELECT put FROM item UNION ALL SELECT put FROM message UNION ALL SELECT put FROM event WHERE refused = 0))",
                 )
                 .fetch_one(connection)
                 .await?;
-                Ok((tally, there))
+                Ok((tally, bytes, there))
             })
             .unwrap();
-        let told = (tally.items, tally.events, tally.event_bytes, tally.oldest);
+        let told = (tally.items, tally.events, bytes, tally.oldest);
         assert_eq!(told, there);
         there
     };
@@ -68,7 +69,8 @@ fn looks_are_bounded() {
     let (_folder, path) = scratch();
     let mut outbox = Outbox::open(&path, MUCH).unwrap();
     let oldest = OLDEST.map(|statement| (statement, true));
-    let counts = COUNTS.map(|statement| (statement, false));
+    let counts = COUNTS.into_iter().chain([EVENT_BYTES]);
+    let counts = counts.map(|statement| (statement, false));
     for (statement, is_first) in oldest.into_iter().chain(counts) {
         let plan = outbox.with(async |connection| {
             let explain = format!("EXPLAIN QUERY PLAN {statement}");
