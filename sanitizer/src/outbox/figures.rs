@@ -74,6 +74,7 @@ impl Outbox {
         let most_bytes = self.most;
         self.with(async |connection| {
             let state = State::load(connection).await?;
+            let lost = state.lost();
             let Tally {
                 items,
                 events,
@@ -96,9 +97,9 @@ impl Outbox {
                 refused: state.refused.cast_unsigned(),
                 messages_lost: state.messages_lost.cast_unsigned(),
                 let_go: state.let_go.cast_unsigned(),
-                lost_evidence: state.lost.evidence,
-                lost_repeats: state.lost.repeats,
-                lost_sightings: state.lost.sightings,
+                lost_evidence: lost.evidence,
+                lost_repeats: lost.repeats,
+                lost_sightings: lost.sightings,
                 since: rfc3339(state.began),
                 oldest_s: age.map(i64::cast_unsigned),
                 races: state.races.cast_unsigned(),

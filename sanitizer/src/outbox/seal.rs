@@ -103,7 +103,7 @@ async fn seal(connection: &mut Connection, state: &mut State, items: &[Row]) -> 
     let message = Message {
         sender: state.sender.clone(),
         sequence: state.sequence.cast_unsigned(),
-        lost: state.lost,
+        lost: state.lost(),
         batch,
     };
     let body = message.encode();

@@ -1,11 +1,12 @@
 //! What an outbox knows of itself.
 
-use crate::store::connect::Connection;
+use sqlx::{AssertSqlSafe, Row as _};
 
 use super::item::Class;
-use crate::delivery::Lost;
+use crate::{delivery::Lost, store::connect::Connection};
 
-/// See the module. Read at the beginning of a transaction, and written at its end.
+/// See the module. Read at the beginning of a transaction, and written at its end. Each number is a column of its name.
+#[derive(Default)]
 pub(super) struct State {
     /// Of all messages of this outbox, 32 hexadecimal digits.
     pub(super) sender: String,
@@ -15,8 +16,10 @@ pub(super) struct State {
     pub(super) sequence: i64,
     /// Of items and messages.
     pub(super) bytes: i64,
-    /// What was dropped since the outbox was made.
-    pub(super) lost: Lost,
+    /// What was dropped since the outbox was made, by its class.
+    evidence: i64,
+    repeats: i64,
+    sightings: i64,
     /// Messages that were taken.
     pub(super) taken: i64,
     /// Messages that never will be.
@@ -39,78 +42,56 @@ pub(super) struct State {
     pub(super) let_go: i64,
 }
 
-/// The columns of what is counted.
-type Counts = (i64, i64, i64, i64, i64, i64, i64, i64);
-type Row = (String, i64, i64, i64, i64, i64, i64, i64, i64);
+/// Columns, with the numbers that are theirs.
+macro_rules! numbers {
+    ($state:expr; $($name:ident)+) => {
+        [$((stringify!($name), &mut $state.$name)),+]
+    };
+}
 
 impl State {
-    pub(super) async fn load(connection: &mut Connection) -> sqlx::Result<Self> {
-        let row: Row = sqlx::query_as(
-            "SELECT sender, item, sequence, bytes, evidence, repeats, sightings, taken, refused FROM state",
-        )
-        .fetch_one(&mut *connection)
-        .await?;
-        let counts: Counts = sqlx::query_as(
-            "SELECT began, races, caught, events_taken, events_refused, events_lost, messages_lost, let_go FROM state",
-        )
-        .fetch_one(connection)
-        .await?;
-        let (sender, item, sequence, bytes, evidence, repeats, sightings, taken, refused) = row;
-        let (
-            began,
-            races,
-            caught,
-            events_taken,
-            events_refused,
-            events_lost,
-            messages_lost,
-            let_go,
-        ) = counts;
-        Ok(Self {
-            sender,
-            item,
-            sequence,
-            bytes,
-            lost: Lost {
-                evidence: evidence.cast_unsigned(),
-                repeats: repeats.cast_unsigned(),
-                sightings: sightings.cast_unsigned(),
-            },
-            taken,
-            refused,
-            began,
-            races,
-            caught,
-            events_taken,
-            events_refused,
-            events_lost,
-            messages_lost,
-            let_go,
-        })
+    /// All numbers, by their columns, which are named nowhere else.
+    fn numbers(&mut self) -> [(&'static str, &mut i64); 16] {
+        numbers!(self; item sequence bytes evidence repeats sightings taken refused began races caught events_taken events_refused events_lost messages_lost let_go)
     }
 
-    pub(super) async fn save(&self, connection: &mut Connection) -> sqlx::Result<()> {
-        sqlx::query(
-            "UPDATE state SET item = $1, sequence = $2, bytes = $3, evidence = $4, repeats = $5, sightings = $6, taken = $7, refused = $8, races = $9, caught = $10, events_taken = $11, events_refused = $12, events_lost = $13, messages_lost = $14, let_go = $15",
-        )
-        .bind(self.item)
-        .bind(self.sequence)
-        .bind(self.bytes)
-        .bind(self.lost.evidence.cast_signed())
-        .bind(self.lost.repeats.cast_signed())
-        .bind(self.lost.sightings.cast_signed())
-        .bind(self.taken)
-        .bind(self.refused)
-        .bind(self.races)
-        .bind(self.caught)
-        .bind(self.events_taken)
-        .bind(self.events_refused)
-        .bind(self.events_lost)
-        .bind(self.messages_lost)
-        .bind(self.let_go)
-        .execute(connection)
-        .await
-        .map(drop)
+    pub(super) async fn load(connection: &mut Connection) -> sqlx::Result<Self> {
+        let mut state = Self::default();
+        let mut numbers = state.numbers();
+        let columns: String = numbers
+            .iter()
+            .map(|(name, _)| format!("{name}, "))
+            .collect();
+        let row = sqlx::query(AssertSqlSafe(format!("SELECT {columns}sender FROM state")));
+        let row = row.fetch_one(connection).await?;
+        for (column, number) in &mut numbers {
+            **number = row.try_get(*column)?;
+        }
+        state.sender = row.try_get("sender")?;
+        Ok(state)
+    }
+
+    pub(super) async fn save(&mut self, connection: &mut Connection) -> sqlx::Result<()> {
+        let numbers = self.numbers();
+        let columns = (1..).zip(&numbers);
+        let columns: Vec<String> = columns
+            .map(|(nth, (name, _))| format!("{name} = ${nth}"))
+            .collect();
+        let sql = format!("UPDATE state SET {}", columns.join(", "));
+        let mut update = sqlx::query(AssertSqlSafe(sql));
+        for (_, number) in numbers {
+            update = update.bind(*number);
+        }
+        update.execute(connection).await.map(drop)
+    }
+
+    /// What was dropped since the outbox was made.
+    pub(super) const fn lost(&self) -> Lost {
+        Lost {
+            evidence: self.evidence.cast_unsigned(),
+            repeats: self.repeats.cast_unsigned(),
+            sightings: self.sightings.cast_unsigned(),
+        }
     }
 
     /// A race was caught so often.
@@ -122,10 +103,10 @@ impl State {
     /// Something of a class is dropped.
     pub(super) fn lose(&mut self, class: Class, weight: i64) {
         let lost = match class {
-            Class::Evidence => &mut self.lost.evidence,
-            Class::Repeats => &mut self.lost.repeats,
-            Class::Sightings => &mut self.lost.sightings,
+            Class::Evidence => &mut self.evidence,
+            Class::Repeats => &mut self.repeats,
+            Class::Sightings => &mut self.sightings,
         };
-        *lost = lost.saturating_add(weight.max(0).cast_unsigned());
+        *lost = lost.saturating_add(weight.max(0));
     }
 }

@@ -25,7 +25,7 @@ impl Outbox {
                 all.rollback().await?;
                 return Ok(Lost::default());
             }
-            let before = state.lost;
+            let before = state.lost();
             for caught in &handed.batch.caught {
                 state.count(caught.times);
                 note(&mut all, &mut state, caught, wants.events).await?;
@@ -39,10 +39,11 @@ impl Outbox {
             }
             state.save(&mut all).await?;
             all.commit().await?;
+            let lost = state.lost();
             Ok(Lost {
-                evidence: state.lost.evidence - before.evidence,
-                repeats: state.lost.repeats - before.repeats,
-                sightings: state.lost.sightings - before.sightings,
+                evidence: lost.evidence - before.evidence,
+                repeats: lost.repeats - before.repeats,
+                sightings: lost.sightings - before.sightings,
             })
         })
     }
