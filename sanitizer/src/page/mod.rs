@@ -122,19 +122,20 @@ async fn race_page(
     let id = name(id)?;
     let asked = query::Race::of(query.as_deref())?;
     let now = now();
-    let details = pages
-        .desk
+    let desk = Arc::clone(&pages.desk);
+    // What is long to read is long to cut to its size, too: both are done in the time that a page has.
+    let page = desk
         .read(move |store| {
             let details = store.details(&id, asked.record.as_deref(), now)?;
-            details.ok_or_else(|| {
+            let details = details.ok_or_else(|| {
                 Failure::absent("The store has no such race, or no such record of it: it may have been forgotten, or its name has changed.")
-            })
+            })?;
+            let may_say = pages.key.as_ref().zip(who);
+            let forms = may_say.map(|(key, Extension(who))| Forms::new(key, &who, &details));
+            race::RacePage::new(&details, forms).map_err(|error| Failure::Own(error.to_string()))
         })
         .await?;
-    let forms =
-        (pages.key.as_ref().zip(who)).map(|(key, Extension(who))| Forms::new(key, &who, &details));
-    let page = race::RacePage::new(&details, forms);
-    outcome::page(&page.map_err(|error| Failure::Own(error.to_string()))?)
+    outcome::page(&page)
 }
 
 /// The race that an address names.
