@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use front::Mood;
 use giver::flood;
-use site::Site;
+use site::{Site, Version};
 
 const POLL: Duration = Duration::from_millis(20);
 /// Whoever hands over does so this often.
@@ -46,6 +46,7 @@ enum Disk {
     None,
     Agent,
     Collector,
+    Server,
 }
 
 /// What happens on the way.
@@ -59,6 +60,8 @@ struct Case {
     spool: &'static str,
     /// Something of each kind that may be dropped has to be.
     drops: bool,
+    /// Two versions of gwp-race take turns.
+    takes_turns: bool,
     trouble: fn(&mut Site, &mut Random) -> u64,
 }
 
@@ -69,10 +72,11 @@ const USUAL: Case = Case {
     disk: Disk::None,
     spool: "64MiB",
     drops: false,
+    takes_turns: false,
     trouble: |_, _| 0,
 };
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 8] = [
     Case {
         name: "the server of the store is stopped, and killed",
         agents: 2,
@@ -99,10 +103,26 @@ const CASES: [Case; 6] = [
         ..USUAL
     },
     Case {
+        name: "the disk of the store's server is full",
+        agents: 2,
+        is_on_server: true,
+        disk: Disk::Server,
+        trouble: disk_is_full_at_server,
+        ..USUAL
+    },
+    Case {
         name: "the outbox is too small",
         spool: "4MiB",
         drops: true,
         trouble: outbox_is_full,
+        ..USUAL
+    },
+    Case {
+        name: "two versions take turns",
+        agents: 2,
+        is_on_server: true,
+        takes_turns: true,
+        trouble: versions_take_turns,
         ..USUAL
     },
     Case {
@@ -173,6 +193,20 @@ fn disk_is_full_at_collector(site: &mut Site, _: &mut Random) -> u64 {
     0
 }
 
+fn disk_is_full_at_server(site: &mut Site, _: &mut Random) -> u64 {
+    assert!(until(|| site.front.said(204) > 0));
+    let server = site.server.as_ref().unwrap();
+    let before = site.front.said(503);
+    server.tell("fill");
+    assert!(until(|| site.front.said(503) > before));
+    assert!(until(|| server.log().contains("No space left on device")));
+    thread::sleep(Duration::from_secs(if full() { 60 } else { 1 }));
+    server.tell("empty");
+    // Without room for its log it ends.
+    server.tell("revive");
+    0
+}
+
 fn outbox_is_full(site: &mut Site, _: &mut Random) -> u64 {
     // That the race is there is not dropped.
     assert!(until(|| site.front.said(204) > 0));
@@ -205,6 +239,29 @@ fn all_are_killed(site: &mut Site, random: &mut Random) -> u64 {
     for number in 0..site.agents() {
         site.restart_agent(number);
     }
+    0
+}
+
+/// The newer one takes the place of the older one, and that one takes it back, while both have the store open.
+fn versions_take_turns(site: &mut Site, random: &mut Random) -> u64 {
+    let is_taken = |site: &Site, before| assert!(until(|| site.front.said(204) > before + 1));
+    is_taken(site, 0);
+    for _ in 0..if full() { 20 } else { 2 } {
+        for version in [Version::Newer, Version::Older] {
+            site.go_on_with(version);
+            site.add_collector();
+            for agent in 0..site.agents() {
+                site.restart_agent(agent);
+                thread::sleep(random.below(Duration::from_millis(400)));
+            }
+            for _ in 0..2 {
+                is_taken(site, site.front.said(204));
+                // The one that was there before, and then the one of this version.
+                site.change_collector();
+            }
+        }
+    }
+    assert!(Version::is_given() || site.fictitious() == "1000000");
     0
 }
 

@@ -45,7 +45,7 @@ struct Versioned<'a> {
     message: &'a Message,
 }
 
-/// Which form a message has.
+/// Which form something has.
 #[derive(Deserialize)]
 struct Form {
     schema: u32,
@@ -87,6 +87,12 @@ pub enum MessageError {
 }
 
 impl MessageError {
+    /// Whether nothing is wrong but that it is a newer gwp-race's, so that it may be taken later.
+    #[must_use]
+    pub const fn is_newer(&self) -> bool {
+        matches!(self, Self::Newer(_) | Self::Batch(Unsound::Newer(_)))
+    }
+
     /// The status of HTTP by which it is answered.
     #[must_use]
     pub const fn status(&self) -> u16 {
@@ -94,8 +100,8 @@ impl MessageError {
             Self::Packed(_) | Self::Json(_) => 400,
             Self::TooLarge(_) => 413,
             // "Upgrade Required" (RFC 9110): who is older is to be updated, and nothing is wrong with the message.
-            Self::Newer(_) => 426,
-            Self::Older(_) | Self::Bounds(_) | Self::Stamp(_) | Self::Batch(_) => 422,
+            _ if self.is_newer() => 426,
+            _ => 422,
         }
     }
 }
@@ -133,7 +139,12 @@ impl Message {
             Ordering::Less => return Err(MessageError::Older(form.schema)),
             Ordering::Equal => {}
         }
-        let message: Self = serde_json::from_slice(json).map_err(MessageError::Json)?;
+        let message: Self = serde_json::from_slice(json).map_err(|error| {
+            let newer = forms(json)
+                .into_iter()
+                .find_map(|form| Unsound::of_form(form).err());
+            newer.map_or(MessageError::Json(error), MessageError::Batch)
+        })?;
         message.check()?;
         Ok(message)
     }
@@ -167,6 +178,29 @@ impl Message {
         }
         Ok(self.batch.check()?)
     }
+}
+
+/// The forms of a message's races, of which nothing else may be known.
+fn forms(json: &[u8]) -> Vec<u32> {
+    #[derive(Deserialize)]
+    struct Whole {
+        batch: Part,
+    }
+    #[derive(Deserialize)]
+    struct Part {
+        #[serde(default)]
+        caught: Vec<Caught>,
+    }
+    #[derive(Deserialize)]
+    struct Caught {
+        race: Form,
+    }
+    let whole = serde_json::from_slice::<Whole>(json);
+    let caught = whole.map_or_else(|_| Vec::new(), |whole| whole.batch.caught);
+    caught
+        .into_iter()
+        .map(|caught| caught.race.schema)
+        .collect()
 }
 
 /// Unpacks one frame, behind which nothing stands: of many that are empty, each would take the memory of a whole one.

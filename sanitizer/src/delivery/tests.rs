@@ -151,7 +151,7 @@ fn bounds_hold() {
         ("/batch/caught/0/race/time", "yesterday".into(), "no time"),
         (
             "/batch/caught/0/race/schema",
-            2.into(),
+            0.into(),
             "no time or no identity",
         ),
         (
@@ -164,9 +164,28 @@ fn bounds_hold() {
         assert!(error.contains(said), "{pointer}: {error}");
     }
     // Whoever is newer keeps it until this one is.
-    let newer = Message::of_json(&changed("/schema", 2.into())).unwrap_err();
-    assert_eq!(newer.status(), 426);
-    assert!(newer.to_string().contains("the form 2"), "{newer}");
+    let name = |letter: &str| format!("{letter}4:{}", "0".repeat(32));
+    for (pointer, value, said) in [
+        ("/schema", 2.into(), "the form 2"),
+        ("/batch/caught/0/race/schema", 2.into(), "the form 2"),
+        // Its form is one that cannot be read, too.
+        (race, json!({ "schema": 2 }), "the form 2"),
+        (
+            "/batch/caught/0/race/identity/race",
+            name("r").into(),
+            "r4:",
+        ),
+        (
+            "/batch/caught/0/race/identity/issue",
+            name("i").into(),
+            "r3:",
+        ),
+        ("/batch/counted/0/race", name("r").into(), "r4:"),
+    ] {
+        let newer = Message::of_json(&changed(pointer, value)).unwrap_err();
+        assert_eq!(newer.status(), 426, "{newer}");
+        assert!(newer.to_string().contains(said), "{newer}");
+    }
     let wrong = changed(race, json!({ "schema": 1 }));
     assert_eq!(Message::of_json(&wrong).unwrap_err().status(), 400);
     let longest = changed("/batch/counted/0/exe", "x".repeat(LONGEST - 1).into());

@@ -277,12 +277,12 @@ pub fn decode<T: DeserializeOwned>(buffer: &mut Vec<u8>) -> Result<Option<T>, po
     Ok(Some(message))
 }
 
-/// The number with which the first message of a buffer begins, when it is there: of what may come from another version of gwp-race, the version of its form.
+/// What the first message of a buffer begins with, when it is there: of what may come from another version of gwp-race, the version of its form.
 #[must_use]
-pub fn version(buffer: &[u8]) -> Option<u32> {
+pub fn beginning<T: DeserializeOwned>(buffer: &[u8]) -> Option<T> {
     let (_, body) = buffer.split_first_chunk::<4>()?;
-    let (version, _) = postcard::take_from_bytes(body).ok()?;
-    Some(version)
+    let (beginning, _) = postcard::take_from_bytes(body).ok()?;
+    Some(beginning)
 }
 
 /// Messages on their way to a daemon that may be slow or stopped: the tracer never waits for it.

@@ -33,6 +33,7 @@ const SCHEMA: Schema = Schema {
         include_str!("../../migrations/ledger/0001_functions.sql"),
     )],
     of_servers: &[],
+    additions: &[],
 };
 
 /// The time in which half of what was learned is forgotten, unless somebody says otherwise: a week.

@@ -21,8 +21,8 @@ use crate::{
     store::Batch,
 };
 
-/// Counts incompatible changes of what is said.
-pub const VERSION: u32 = 3;
+/// The form of each question and of its answer, in the order of [`Question`]: counts incompatible changes. So an agent and a daemon of different versions, as they are while a machine is updated, hand over what was found although they say something else otherwise.
+const VERSIONS: [u32; 3] = [3, 3, 3];
 /// The longest question, bytes: what a daemon keeps at most is less.
 pub const LONGEST_HANDED: usize = 32 << 20;
 /// The longest answer.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A question, and the version of its form, which stands at its beginning in all versions.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Asked {
-    /// See [`VERSION`].
+    /// That of this question.
     pub version: u32,
     /// The question.
     pub question: Question,
@@ -48,6 +48,27 @@ pub enum Question {
     Status,
     /// To take in what a daemon, which has this name, has done since it was started.
     Tell(String, Box<DaemonFigures>),
+}
+
+impl Question {
+    /// The version of its form.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        let [take, status, tell] = VERSIONS;
+        match self {
+            Self::Take(_) => take,
+            Self::Status => status,
+            Self::Tell(..) => tell,
+        }
+    }
+
+    /// Whether what begins so is a question of a form that is known; nothing where too little of it is there.
+    #[must_use]
+    pub fn is_known(begun: &[u8]) -> Option<bool> {
+        let (version, which): (u32, u32) = wire::beginning(begun)?;
+        let known = usize::try_from(which).ok().and_then(|at| VERSIONS.get(at));
+        Some(known == Some(&version))
+    }
 }
 
 /// What the agent says to that.
@@ -189,7 +210,7 @@ pub fn ask(path: &Path, question: Question) -> Result<Answer, HandingError> {
         }
     };
     let asked = Asked {
-        version: VERSION,
+        version: question.version(),
         question,
     };
     let frame = wire::encode(&asked).map_err(|error| silent(io::Error::other(error)))?;

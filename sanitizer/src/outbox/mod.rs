@@ -45,7 +45,7 @@ pub use collector::Collector;
 pub use daemon::{DaemonFigures, DaemonNow, ENDINGS};
 pub use events::Events;
 pub use figures::Figures;
-pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, VERSION, ask};
+pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, ask};
 pub use let_go::LetGo;
 pub use pauses::Timing;
 pub use seal::Sealed;
@@ -82,9 +82,23 @@ const SCHEMA: Schema = Schema {
             "tally",
             include_str!("../../migrations/outbox/0005_tally.sql"),
         ),
+        #[cfg(feature = "fault-injection")]
+        FICTITIOUS,
     ],
     of_servers: &[],
+    additions: &[
+        #[cfg(feature = "fault-injection")]
+        (FICTITIOUS.0, 5),
+    ],
 };
+
+/// What a next version may add, as that of the store.
+#[cfg(feature = "fault-injection")]
+const FICTITIOUS: (i64, &str, &str) = (
+    1_000_000,
+    "fictitious",
+    "ALTER TABLE item ADD COLUMN fictitious BIGINT NOT NULL DEFAULT 7; CREATE TABLE fictitious (item BIGINT NOT NULL PRIMARY KEY);",
+);
 
 /// See the module.
 pub struct Outbox {

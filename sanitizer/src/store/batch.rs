@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::time::{is_time, millis_of, rfc3339};
-use crate::report::{IDENTITY_VERSION, Race, SCHEMA, check_name, check_names};
+use crate::report::{IDENTITY_VERSION, NoName, Race, SCHEMA, check_name, check_names};
 
 /// How often a race is caught in an hour at most, as it is written: some million times a second would be more than any machine can do, and sums of it stay numbers.
 pub(super) const MOST_TIMES: i64 = 1 << 32;
@@ -48,15 +48,18 @@ impl Batch {
     /// # Errors
     /// Something is not.
     pub fn check(&self) -> Result<(), Unsound> {
-        for caught in &self.caught {
-            if !is_whole(&caught.race) {
-                return Err(Unsound::Race(caught.race.fingerprint.clone()));
+        for Caught { race, .. } in &self.caught {
+            Unsound::of_form(race.schema)?;
+            Unsound::of_name(check_names(&race.identity), &race.identity.race)?;
+            if !is_whole(race) {
+                return Err(Unsound::Race(race.fingerprint.clone()));
             }
         }
-        let mut counted = self.counted.iter().map(|counted| &*counted.race);
-        if let Some(name) = counted.find(|name| !name.starts_with('r') || check_name(name).is_err())
-        {
-            return Err(Unsound::Name(name.to_owned()));
+        for Counted { race, .. } in &self.counted {
+            Unsound::of_name(check_name(race), race)?;
+            if !race.starts_with('r') || check_name(race).is_err() {
+                return Err(Unsound::Name(race.clone()));
+            }
         }
         let times = self.caught.iter().filter_map(|caught| caught.last);
         let times = times.chain(self.counted.iter().map(|counted| counted.last));
@@ -71,6 +74,11 @@ impl Batch {
 /// Why a batch cannot be put into a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsound {
+    /// Nothing is wrong with a race but that it is a newer gwp-race's.
+    #[error(
+        "a race has {0}, as a newer gwp-race makes it; update this one, until when the other one keeps what it has"
+    )]
+    Newer(String),
     /// A race is not whole.
     #[error(
         "the race {0} has no time or no identity that this gwp-race knows (that of version {IDENTITY_VERSION})"
@@ -84,6 +92,29 @@ pub enum Unsound {
     /// Something was at no time.
     #[error("{0} is no time: milliseconds since 1970, up to the year 9999")]
     Time(i64),
+}
+
+impl Unsound {
+    /// Whether races of this form may be put into a store; nothing is said of those of forms before.
+    ///
+    /// # Errors
+    /// It is a newer one.
+    pub(crate) fn of_form(form: u32) -> Result<(), Self> {
+        match form {
+            0..=SCHEMA => Ok(()),
+            newer => Err(Self::Newer(format!("the form {newer}"))),
+        }
+    }
+
+    /// The same of a name.
+    fn of_name(checked: Result<(), NoName>, name: &str) -> Result<(), Self> {
+        match checked {
+            Err(NoName::Version(version)) if version > IDENTITY_VERSION => {
+                Err(Self::Newer(format!("the name {name}")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Whether a race has what a store needs: the form and the names of this version, and a time.

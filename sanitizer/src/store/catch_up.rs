@@ -1,5 +1,5 @@
 //! Summaries (`summary.rs`) that are behind: of a store of before they were kept, of races that have got other names, and of what was written by somebody who does not keep them. They are made anew when a store
-//! is opened, some races at a time, so that others can write meanwhile; whoever is ended before that is done leaves the others to who opens it next.
+//! is opened, some races in a turn, so that others can write meanwhile; whoever is ended before that is done leaves the others to who opens it next.
 
 use sqlx::AssertSqlSafe;
 
@@ -7,10 +7,12 @@ use super::{
     SCHEMA,
     alias::Aliases,
     connect::{Connection, begin},
+    engine::Engine,
     summary,
+    turn::{Turn, give_way},
 };
 
-/// Races that are one transaction's. One that is caught often has a hundred thousand sightings.
+/// Races whose names are read at once. One that is caught often has a hundred thousand sightings.
 const BATCH: i64 = 32;
 
 /// All summaries are behind from now on.
@@ -51,14 +53,30 @@ pub(super) async fn catch_up(connection: &mut Connection) -> sqlx::Result<()> {
         .await?;
     all.commit().await?;
     loop {
+        let engine = Engine::behind(connection);
         let mut all = begin(connection, &SCHEMA).await?;
-        let names = behind(&mut all).await?;
-        for name in &names {
-            summary::renew(&mut all, name).await?;
-        }
+        let is_done = renew_some(&mut all).await?;
         all.commit().await?;
-        if names.is_empty() {
+        if is_done {
             return Ok(());
+        }
+        give_way(engine);
+    }
+}
+
+/// Makes those anew for which there is time in a turn; whether none is left.
+async fn renew_some(all: &mut Connection) -> sqlx::Result<bool> {
+    let turn = Turn::begin();
+    loop {
+        let names = behind(&mut *all).await?;
+        if names.is_empty() {
+            return Ok(true);
+        }
+        for name in &names {
+            summary::renew(&mut *all, name).await?;
+            if turn.is_over() {
+                return Ok(false);
+            }
         }
     }
 }

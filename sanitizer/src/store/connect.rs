@@ -1,7 +1,9 @@
 //! A database that is open while it is needed, by whatever engine.
 
+mod cancel;
 mod driver;
 mod look;
+mod version;
 
 use std::{
     fs,
@@ -28,6 +30,7 @@ use super::{
 use crate::kernel::rights::as_caller;
 use driver::Driver;
 use look::Look;
+use version::{check, note_additions, number_of};
 
 pub(crate) use super::schema::{Access, Connection, Schema};
 
@@ -50,6 +53,8 @@ pub(crate) struct Database {
     look: Option<Look>,
     driver: Option<Driver>,
     connection: Option<Connection>,
+    /// The number of the server's process at the other end.
+    backend: Option<i32>,
     /// Device and inode of the file that is open.
     file: Option<(u64, u64)>,
 }
@@ -58,6 +63,11 @@ pub(crate) struct Database {
 fn file_of(path: &Path) -> Option<(u64, u64)> {
     let about = fs::symlink_metadata(path).ok()?;
     Some((about.dev(), about.ino()))
+}
+
+/// Whether something was broken off by [`within`].
+fn is_late(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut)
 }
 
 /// Ends what takes longer. It is for servers, whose [`Driver`] has a clock.
@@ -91,6 +101,7 @@ impl Database {
             look: None,
             driver: None,
             connection: None,
+            backend: None,
             file: None,
         };
         database.connection = Some(database.connect(access)?);
@@ -136,6 +147,9 @@ impl Database {
                 Ok(value)
             }
             Err(error) => {
+                if is_late(&error) {
+                    self.cancel();
+                }
                 self.part(connection);
                 Err(self.failed(&error))
             }
@@ -168,14 +182,12 @@ impl Database {
     }
 
     fn failed(&self, error: &sqlx::Error) -> StoreError {
-        if let sqlx::Error::Configuration(said) = error
-            && let Some(Newer { version, known }) = said.downcast_ref()
-        {
+        if let Some((version, known)) = version::of_newer(error) {
             return StoreError::Newer {
                 what: self.schema.what,
                 place: self.place(),
-                version: *version,
-                known: *known,
+                version,
+                known,
             };
         }
         StoreError::of(self.schema.what, &self.address, error)
@@ -224,7 +236,10 @@ impl Database {
                 let driver = Driver::start().map_err(|error| self.failed(&error.into()))?;
                 self.driver = Some(driver);
             }
-            let connection = self.wait(self.connected(access))?;
+            let mut connection = self.wait(self.connected(access))?;
+            let backend = Engine::of(&self.address).backend(&mut connection);
+            let backend = self.wait(within(self.limit(), backend));
+            self.backend = backend.map_err(|error| self.failed(&error))?;
             self.file = self.address.path().and_then(file_of);
             Ok(connection)
         })?
@@ -291,12 +306,7 @@ impl Database {
             all.rollback().await.map_err(fail)?;
         }
         match version {
-            Some(version) if version > known => Err(StoreError::Newer {
-                what: self.schema.what,
-                place: self.place(),
-                version,
-                known,
-            }),
+            Some(version) if version > known => check(connection, self.schema).await.map_err(fail),
             _ => Ok(()),
         }
     }
@@ -335,7 +345,9 @@ impl Database {
         done.map_err(|error| match error {
             MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => fail(error),
             other => fail(sqlx::Error::Migrate(Box::new(other))),
-        })
+        })?;
+        let noted = note_additions(connection, self.schema).await;
+        noted.map_err(fail)
     }
 }
 
@@ -345,37 +357,13 @@ impl Drop for Database {
     }
 }
 
-/// A newer gwp-race has changed the database since it was opened.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the database is of version {version}, and up to {known} are known")]
-struct Newer {
-    version: i64,
-    known: i64,
-}
-
 /// Begins a transaction beside which nobody else writes.
 async fn alone(connection: &mut Connection) -> sqlx::Result<Transaction<'_, Any>> {
     let statement = Engine::behind(connection).begin();
     connection.begin_with(statement).await
 }
 
-/// The version of a database that is one of ours.
-async fn number_of(connection: &mut Connection) -> sqlx::Result<i64> {
-    sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
-        .fetch_one(connection)
-        .await
-}
-
-/// Sees that the database is of no newer version: somebody may have changed it since it was opened.
-async fn check(connection: &mut Connection, schema: &Schema) -> sqlx::Result<()> {
-    let (version, known) = (number_of(connection).await?, schema.version());
-    if version > known {
-        return Err(sqlx::Error::Configuration(Newer { version, known }.into()));
-    }
-    Ok(())
-}
-
-/// Begins a transaction that will write, beside which nobody else does: what it reads stays so until it ends. A database that a newer gwp-race has changed meanwhile is not written to.
+/// Begins a transaction that will write, beside which nobody else does: what it reads stays so until it ends. A database that a newer gwp-race has changed meanwhile is not written to, unless it has only added something.
 pub(crate) async fn begin<'a>(
     connection: &'a mut Connection,
     schema: &Schema,

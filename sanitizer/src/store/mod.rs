@@ -34,6 +34,7 @@ mod tests;
 mod text;
 mod time;
 mod triage;
+mod turn;
 mod verdict;
 mod write;
 
@@ -88,9 +89,23 @@ const SCHEMA: Schema = Schema {
         ),
         (6, "page", include_str!("../../migrations/0006_page.sql")),
         (7, "days", include_str!("../../migrations/0007_days.sql")),
+        #[cfg(feature = "fault-injection")]
+        FICTITIOUS,
     ],
     of_servers: &[(7, include_str!("../../migrations/postgres/0007_days.sql"))],
+    additions: &[
+        #[cfg(feature = "fault-injection")]
+        (FICTITIOUS.0, 7),
+    ],
 };
+
+/// What a next version may add. The gwp-race for tests is of that, so that they see this one and a newer one take turns.
+#[cfg(feature = "fault-injection")]
+const FICTITIOUS: (i64, &str, &str) = (
+    1_000_000,
+    "fictitious",
+    "ALTER TABLE race ADD COLUMN fictitious BIGINT NOT NULL DEFAULT 7; CREATE TABLE fictitious (race TEXT NOT NULL PRIMARY KEY);",
+);
 
 /// A database of races.
 pub struct Store {

@@ -9,6 +9,7 @@ use super::{
     engine::Engine,
     error::StoreError,
     time::hour,
+    turn::Turn,
 };
 
 /// So much longer a sender of messages must have been silent before it is forgotten, milliseconds: what it sends again then would be taken twice.
@@ -22,9 +23,6 @@ pub struct Pruned {
     /// Builds that have no races any more, and were not watched since.
     pub builds: u64,
 }
-
-/// Races that are one transaction's: others write between two.
-const BATCH: usize = 64;
 
 impl Store {
     /// Forgets those of these races that were not caught since `before`, with all that count as them, and builds without any that were not watched since then (milliseconds since 1970). What was said of an issue is forgotten with
@@ -55,20 +53,29 @@ impl Store {
         keeps_touched: bool,
     ) -> Result<Pruned, StoreError> {
         let mut pruned = Pruned::default();
-        for some in races.chunks(BATCH) {
-            pruned.races += self.with(async |connection| {
-                let mut all = begin(connection, &SCHEMA).await?;
-                let forgotten = forget(&mut all, some, before, keeps_touched).await?;
-                all.commit().await?;
-                Ok(forgotten)
-            })?;
-        }
-        pruned.builds = self.with(async |connection| {
+        self.in_turns(
+            races,
+            async |all: &mut Connection, races: &[String], turn: Turn| {
+                let (looked_at, forgotten) =
+                    forget(all, races, before, keeps_touched, turn).await?;
+                pruned.races += forgotten;
+                Ok(looked_at)
+            },
+        )?;
+        let builds = self.with(async |connection| {
             let mut all = begin(connection, &SCHEMA).await?;
-            let builds = forget_others(&mut all, before).await?;
+            forget_others(&mut all, before).await?;
             all.commit().await?;
-            Ok(builds)
+            idle_builds(connection, before).await
         })?;
+        self.in_turns(
+            &builds,
+            async |all: &mut Connection, builds: &[String], turn: Turn| {
+                let (looked_at, forgotten) = forget_builds(all, builds, before, turn).await?;
+                pruned.builds += forgotten;
+                Ok(looked_at)
+            },
+        )?;
         let dropped = self.with(async |connection| {
             let engine = Engine::behind(connection);
             let mut all = begin(connection, &SCHEMA).await?;
@@ -89,16 +96,20 @@ impl Store {
     }
 }
 
-/// Forgets races; how many.
+/// Forgets races, as far as a turn has time for them: how many were looked at, and how many are forgotten.
 async fn forget(
     all: &mut Connection,
     races: &[String],
     before: i64,
     keeps_touched: bool,
-) -> sqlx::Result<usize> {
+    turn: Turn,
+) -> sqlx::Result<(usize, usize)> {
     let aliases = Aliases::read(&mut *all).await?;
     let mut forgotten = 0;
-    for race in races {
+    for (nth, race) in (0..).zip(races) {
+        if nth > 0 && turn.is_over() {
+            return Ok((nth, forgotten));
+        }
         // It may have been merged since it was chosen, and lives on in the other one.
         if aliases.counts_as(race) != race {
             continue;
@@ -136,7 +147,7 @@ async fn forget(
             }
         }
     }
-    Ok(forgotten)
+    Ok((races.len(), forgotten))
 }
 
 /// Whether somebody has said something of a race or of its issue, or has merged its issue.
@@ -150,17 +161,48 @@ async fn is_touched(all: &mut Connection, race: &str) -> sqlx::Result<bool> {
     Ok(touched > 0)
 }
 
-/// Forgets names that mean nothing any more, builds, and senders; how many builds.
-async fn forget_others(all: &mut Connection, before: i64) -> sqlx::Result<u64> {
-    let aliases = Aliases::read(&mut *all).await?;
-    forget_names(&mut *all, &aliases).await?;
-    let builds = sqlx::query(
-        "DELETE FROM build WHERE last_seen < $1 AND id NOT IN (SELECT DISTINCT build FROM sighting)
-         AND id NOT IN (SELECT DISTINCT build FROM evidence)",
+/// Builds that were not watched since a time, and in which no race was caught, by what summaries tell.
+async fn idle_builds(connection: &mut Connection, before: i64) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar(
+        "SELECT id FROM build WHERE last_seen < $1
+         AND NOT EXISTS (SELECT 1 FROM race_build WHERE race_build.build = build.id) ORDER BY id",
     )
     .bind(before)
-    .execute(&mut *all)
-    .await?;
+    .fetch_all(connection)
+    .await
+}
+
+/// Forgets those of these builds that have nothing, as far as a turn has time for them: how many were looked at, and how many are forgotten.
+async fn forget_builds(
+    all: &mut Connection,
+    builds: &[String],
+    before: i64,
+    turn: Turn,
+) -> sqlx::Result<(usize, u64)> {
+    let mut forgotten = 0;
+    for (nth, build) in (0..).zip(builds) {
+        if nth > 0 && turn.is_over() {
+            return Ok((nth, forgotten));
+        }
+        // Each by an index, also where the engine looks itself who refers to it.
+        let done = sqlx::query(
+            "DELETE FROM build WHERE id = $1 AND last_seen < $2
+             AND NOT EXISTS (SELECT 1 FROM sighting WHERE sighting.build = $1)
+             AND NOT EXISTS (SELECT 1 FROM evidence WHERE evidence.build = $1)",
+        )
+        .bind(build)
+        .bind(before)
+        .execute(&mut *all)
+        .await?;
+        forgotten += done.rows_affected();
+    }
+    Ok((builds.len(), forgotten))
+}
+
+/// Forgets names that mean nothing any more, and senders.
+async fn forget_others(all: &mut Connection, before: i64) -> sqlx::Result<()> {
+    let aliases = Aliases::read(&mut *all).await?;
+    forget_names(&mut *all, &aliases).await?;
     for sql in [
         "DELETE FROM gap WHERE sender IN (SELECT id FROM sender WHERE last_seen < $1)",
         "DELETE FROM sender WHERE last_seen < $1",
@@ -168,7 +210,7 @@ async fn forget_others(all: &mut Connection, before: i64) -> sqlx::Result<u64> {
         let silent = sqlx::query(sql).bind(before.saturating_sub(LONGER));
         silent.execute(&mut *all).await?;
     }
-    Ok(builds.rows_affected())
+    Ok(())
 }
 
 /// Forgets what was said of names that mean nothing any more: no race has them, and none counts as them.

@@ -9,6 +9,7 @@ use super::{
     engine::Engine,
     error::StoreError,
     time::{HOURS_OF_DAY, hour},
+    turn::Turn,
 };
 
 /// Days of which the hours are kept.
@@ -24,6 +25,8 @@ impl Store {
         let today = hour(now).div_euclid(HOURS_OF_DAY);
         let end = today.saturating_sub(DAYS).saturating_mul(HOURS_OF_DAY);
         let due = self.with(async |connection| {
+            // One that is refused is refused also where nothing is to be done.
+            begin(connection, &SCHEMA).await?.rollback().await?;
             let engine = Engine::behind(connection);
             engine.due(connection, end).await
         })?;
@@ -37,50 +40,109 @@ impl Store {
                 all.commit().await?;
                 Ok(less)
             });
-            match rolled {
-                Ok(rolled) => less += rolled,
-                // Those who read are let read; it is done the next time.
-                Err(error) if error.is_locked() => {
-                    tracing::info!("some days stay as they are for now: {error}");
-                }
-                Err(error) => return Err(error),
+            match or_left(rolled)? {
+                Some(rolled) => less += rolled,
+                // Each of the others would keep those who write waiting for the same one.
+                None => return Ok(less),
             }
         }
-        self.with(async |connection| {
-            let engine = Engine::behind(connection);
-            let mut all = begin(connection, &SCHEMA).await?;
-            less += roll_up(&mut all, engine.loose(), end).await?;
-            all.commit().await?;
-            Ok(less)
-        })
+        let (races, table) = self.with(async |connection| {
+            let table = Engine::behind(connection).loose();
+            Ok((several(connection, table, end).await?, table))
+        })?;
+        let rolled = self.in_turns(
+            &races,
+            async |all: &mut Connection, races: &[String], turn: Turn| {
+                for (nth, race) in (0..).zip(races) {
+                    if turn.is_over() || !roll_up(all, table, (race, end), turn, &mut less).await? {
+                        return Ok(nth);
+                    }
+                }
+                Ok(races.len())
+            },
+        );
+        or_left(rolled)?;
+        Ok(less)
     }
 }
 
-/// The same in one table, row by row.
-async fn roll_up(all: &mut Connection, table: &str, end: i64) -> sqlx::Result<u64> {
-    // This, of the rows that tell of the same race, build and place on the same day, of `$1` hours.
-    let same_day = |what: &str, which: &str| {
+/// What was done; nothing where somebody else has locked it. Those are let be, and it is done the next time.
+fn or_left<T>(done: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match done {
+        Err(error) if error.is_locked() => {
+            tracing::info!("some days stay as they are for now: {error}");
+            Ok(None)
+        }
+        done => done.map(Some),
+    }
+}
+
+/// Races of which a table has several rows a day and place of before an hour.
+async fn several(connection: &mut Connection, table: &str, end: i64) -> sqlx::Result<Vec<String>> {
+    let sql = format!(
+        "SELECT DISTINCT race FROM (SELECT race FROM {table} WHERE hour < $2
+             GROUP BY race, build, host, cgroup, container, hour / $1 HAVING count(*) > 1) AS several ORDER BY race"
+    );
+    let races = sqlx::query_scalar(AssertSqlSafe(sql)).bind(HOURS_OF_DAY);
+    races.bind(end).fetch_all(connection).await
+}
+
+/// Makes one row a day and place of those of a race in one table, day by day, as long as it is its turn; whether all is done. `less` grows by how many rows there are less.
+async fn roll_up(
+    all: &mut Connection,
+    table: &str,
+    (race, end): (&str, i64),
+    turn: Turn,
+    less: &mut u64,
+) -> sqlx::Result<bool> {
+    let days = format!(
+        "SELECT DISTINCT day FROM (SELECT hour / $1 AS day FROM {table} WHERE race = $2 AND hour >= 0 AND hour < $3
+             GROUP BY build, host, cgroup, container, hour / $1 HAVING count(*) > 1) AS several ORDER BY day"
+    );
+    let days: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(days))
+        .bind(HOURS_OF_DAY)
+        .bind(race)
+        .bind(end)
+        .fetch_all(&mut *all)
+        .await?;
+    for (nth, day) in (0..).zip(days) {
+        if nth > 0 && turn.is_over() {
+            return Ok(false);
+        }
+        *less += roll_up_day(all, table, race, day).await?;
+    }
+    Ok(true)
+}
+
+/// The same of one day.
+async fn roll_up_day(all: &mut Connection, table: &str, race: &str, day: i64) -> sqlx::Result<u64> {
+    let own = format!("{table}.race = $1 AND {table}.hour >= $2 AND {table}.hour < $3");
+    // This, of the rows that tell of the same build and place.
+    let same_place = |what: &str, which: &str| {
         format!(
-            "(SELECT {what} FROM {table} AS other WHERE other.race = {table}.race AND other.build = {table}.build AND other.host = {table}.host
-              AND other.cgroup = {table}.cgroup AND other.container = {table}.container AND other.hour / $1 = {table}.hour / $1 {which})"
+            "(SELECT {what} FROM {table} AS other WHERE other.race = $1 AND other.build = {table}.build AND other.host = {table}.host
+              AND other.cgroup = {table}.cgroup AND other.container = {table}.container AND other.hour >= $2 AND other.hour < $3 {which})"
         )
     };
-    let times = "CAST(sum(CASE WHEN other.times > $3 THEN $3 ELSE other.times END) AS BIGINT)";
-    let sum = same_day(times, "");
-    let has_earlier = same_day("1", &format!("AND other.hour < {table}.hour"));
-    let has_later = same_day("1", &format!("AND other.hour > {table}.hour"));
+    let times = "CAST(sum(CASE WHEN other.times > $4 THEN $4 ELSE other.times END) AS BIGINT)";
+    let sum = same_place(times, "");
+    let has_earlier = same_place("1", &format!("AND other.hour < {table}.hour"));
+    let has_later = same_place("1", &format!("AND other.hour > {table}.hour"));
     let update = format!(
-        "UPDATE {table} SET times = {sum} WHERE hour < $2 AND EXISTS {has_earlier} AND NOT EXISTS {has_later}"
+        "UPDATE {table} SET times = {sum} WHERE {own} AND EXISTS {has_earlier} AND NOT EXISTS {has_later}"
     );
+    let [begin, end] = [day, day + 1].map(|day| day * HOURS_OF_DAY);
     sqlx::query(AssertSqlSafe(update))
-        .bind(HOURS_OF_DAY)
+        .bind(race)
+        .bind(begin)
         .bind(end)
         .bind(MOST_TIMES)
         .execute(&mut *all)
         .await?;
-    let delete = format!("DELETE FROM {table} WHERE hour < $2 AND EXISTS {has_later}");
+    let delete = format!("DELETE FROM {table} WHERE {own} AND EXISTS {has_later}");
     let rest = sqlx::query(AssertSqlSafe(delete))
-        .bind(HOURS_OF_DAY)
+        .bind(race)
+        .bind(begin)
         .bind(end)
         .execute(all)
         .await?;

@@ -16,6 +16,9 @@ pub(crate) struct Schema {
     pub(crate) migrations: &'static [(i64, &'static str, &'static str)],
     /// What a server is told instead, by versions.
     pub(crate) of_servers: &'static [(i64, &'static str)],
+    /// Those of its versions that only add to what was there (tables, indexes, columns that have a value by themselves), each with the oldest version whose programs can go on with a database that has it: they write as they did, and
+    /// whoever has added something sees to it that nothing is missing there when they have.
+    pub(crate) additions: &'static [(i64, i64)],
 }
 
 impl Schema {

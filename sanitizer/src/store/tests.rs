@@ -14,6 +14,7 @@ macro_rules! also_with_postgres {
     };
 }
 
+mod additions;
 mod alias;
 mod crossing;
 mod days;
@@ -35,7 +36,7 @@ also_with_postgres!(
     old_races_are_forgotten,
 );
 
-use std::{cell::Cell, fs, path::PathBuf, time::Duration};
+use std::{cell::Cell, fs, path::PathBuf, sync::mpsc, thread::scope, time::Duration};
 
 use futures_executor::block_on;
 use sqlx::{ConnectOptions as _, Connection as _, sqlite::SqliteConnectOptions};
@@ -44,7 +45,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::report::{Baseline, Race, identity, sample};
 
-const DAY: i64 = 86_400_000;
+const HOUR: i64 = 3_600_000;
+const DAY: i64 = 24 * HOUR;
 
 thread_local! {
     static IS_WANTED: Cell<bool> = const { Cell::new(false) };
@@ -112,6 +114,50 @@ fn caught(races: &[&Race]) -> Batch {
         caught: caught.collect(),
         ..Batch::default()
     }
+}
+
+/// An hour of a day after 2026-01-01.
+fn at(day: i64, hour: i64) -> i64 {
+    start() + day * DAY + hour * HOUR
+}
+
+/// The race was caught once more at each of these times.
+fn again(race: &Race, times: &[i64]) -> Batch {
+    let counted = times.iter().map(|last| Counted {
+        race: race.identity.race.clone(),
+        build: "aa11".to_owned(),
+        exe: "/bin/app".to_owned(),
+        place: Whereabouts::on("web1"),
+        times: 1,
+        last: *last,
+    });
+    Batch {
+        counted: counted.collect(),
+        ..Batch::default()
+    }
+}
+
+/// Does something while somebody reads all sightings for long, of which there are so many.
+fn beside_a_reader(address: &Address, sightings: i64, work: impl FnOnce()) {
+    let mut reader = Store::open(address, Access::Existing).unwrap();
+    scope(|scope| {
+        let (hold, held) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let look = async |connection: &mut Connection| {
+                let mut all = connection.begin().await?;
+                let sql = "SELECT count(*) FROM sighting";
+                let rows: i64 = sqlx::query_scalar(sql).fetch_one(&mut *all).await?;
+                hold.send(rows).unwrap();
+                let _ = released.recv();
+                all.rollback().await
+            };
+            reader.with(look).unwrap();
+        });
+        assert_eq!(held.recv().unwrap(), sightings);
+        work();
+        drop(release);
+    });
 }
 
 fn saying(name: &str, state: Verdict, expires: Option<i64>) -> Saying {

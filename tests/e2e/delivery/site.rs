@@ -8,7 +8,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use gwp_race_tests::{binary::gwp_race, children::Guarded};
+use gwp_race_tests::{
+    binary::{gwp_race, gwp_race_faulty},
+    children::Guarded,
+};
 use nix::unistd::Pid;
 use serde_json::Value;
 
@@ -20,6 +23,8 @@ use crate::{
 
 /// Room of a small disk.
 const SMALL: &str = "size=24m,mode=700";
+/// The same of a PostgreSQL server, which has 25 MB of its own when it begins.
+const SMALL_OF_SERVER: &str = "size=64m";
 
 /// See the module.
 pub struct Site {
@@ -31,13 +36,43 @@ pub struct Site {
     pub server: Option<Server>,
     pub front: Front,
     collector: Option<Collector>,
+    /// Another collector of the same store.
+    beside: Option<Collector>,
     agents: Vec<Option<Guarded>>,
+    /// Which gwp-race is started next, where two take turns.
+    version: Option<Version>,
+}
+
+/// Two versions of gwp-race, of which the newer one adds something to stores and outboxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    Older,
+    Newer,
+}
+
+impl Version {
+    /// Whether somebody has named an older one.
+    pub fn is_given() -> bool {
+        std::env::var_os("GWP_RACE_OLD_BIN").is_some()
+    }
+
+    /// Where nothing is said, this one is the older of the two, and the one for tests (`fault-injection`) the newer one, which has a fictitious addition. With `GWP_RACE_OLD_BIN`, that is the older one.
+    fn program(self) -> PathBuf {
+        match (self, std::env::var_os("GWP_RACE_OLD_BIN")) {
+            (Self::Older, Some(older)) => older.into(),
+            (Self::Older, None) | (Self::Newer, Some(_)) => gwp_race(),
+            (Self::Newer, None) => gwp_race_faulty(),
+        }
+    }
 }
 
 impl Site {
     pub fn start(case: &Case) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = case.is_on_server.then(Server::start);
+        let server = case.is_on_server.then(|| match case.disk {
+            Disk::Server => Server::on_a_small_disk(SMALL_OF_SERVER),
+            _ => Server::start(),
+        });
         let file = match case.disk {
             Disk::Collector => "disk/races.db",
             _ => "races.db",
@@ -50,7 +85,9 @@ impl Site {
             server,
             front: Front::start(),
             collector: None,
+            beside: None,
             agents: Vec::new(),
+            version: case.takes_turns.then_some(Version::Older),
             folder,
         };
         fs::create_dir(site.path("disk")).unwrap();
@@ -84,10 +121,16 @@ impl Site {
         Giver::new(&self.of_agent(agent, ".sock"), agent as u64 + 1, name)
     }
 
+    /// The gwp-race that is started next.
+    fn program(&self) -> PathBuf {
+        self.version.map_or_else(gwp_race, Version::program)
+    }
+
     /// A command, in a mount namespace of its own with a small disk where the case has one for it.
     fn command(&self, disk: Disk) -> Command {
+        let program = self.program();
         if self.disk != disk {
-            return Command::new(gwp_race());
+            return Command::new(program);
         }
         let script = "mount -t tmpfs -o \"$1\" none \"$2\" || exit 99; shift 2; exec \"$@\"";
         let mut command = Command::new("unshare");
@@ -95,8 +138,32 @@ impl Site {
             .args(["--mount", "--propagation", "private"])
             .args(["sh", "-c", script, "sh", SMALL])
             .arg(self.path("disk"))
-            .arg(gwp_race());
+            .arg(program);
         command
+    }
+
+    /// What is started from now on is of this version.
+    pub const fn go_on_with(&mut self, version: Version) {
+        self.version = Some(version);
+    }
+
+    /// Starts a collector beside the one that there is, to which messages go from now on.
+    pub fn add_collector(&mut self) {
+        self.beside = self.collector.take();
+        self.restart_collector();
+    }
+
+    /// Messages go to the other one of both collectors from now on.
+    pub fn change_collector(&mut self) {
+        std::mem::swap(&mut self.collector, &mut self.beside);
+        let collector = self.collector.as_ref().unwrap();
+        self.front.lead_to(&collector.address);
+    }
+
+    /// Which fictitious versions the store is of.
+    pub fn fictitious(&self) -> String {
+        let sql = "SELECT version FROM _gwp_race_additions WHERE version = 1000000";
+        self.server.as_ref().unwrap().answer(&self.store, sql)
     }
 
     /// Kills the collector, if there is one, and starts one.
@@ -146,7 +213,7 @@ impl Site {
 
     /// What an agent says of itself; nothing where it does not answer.
     fn status(&self, number: usize) -> Option<Value> {
-        let mut command = Command::new(gwp_race());
+        let mut command = Command::new(self.program());
         command.args(["fleet", "agent", "status", "--format", "json", "--config"]);
         command.arg(self.of_agent(number, ".toml"));
         let output = command.stdin(Stdio::null()).output().unwrap();

@@ -172,25 +172,28 @@ fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
-/// Reads a question of at most so many bytes, which has the version of its form at its beginning; nothing where that is another one, of which nothing else is known.
+/// Reads a question of at most so many bytes, which has the version of its form at its beginning; nothing where that is another one, of which nothing else is known. `is_known` says whether it is, by what there is of the question; nothing where that is too little.
 ///
 /// # Errors
 /// There is none, or it has more.
 pub async fn read_of<T: DeserializeOwned>(
-    version: u32,
+    is_known: impl Fn(&[u8]) -> Option<bool>,
     stream: &mut UnixStream,
     longest: usize,
 ) -> io::Result<Option<T>> {
     let mut buffer = Vec::new();
-    while wire::version(&buffer).is_none() {
+    let is_known = loop {
+        if let Some(is_known) = is_known(&buffer) {
+            break is_known;
+        }
         if stream.read_buf(&mut buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if buffer.len() > longest {
             return Err(io::ErrorKind::InvalidData.into());
         }
-    }
-    if wire::version(&buffer) != Some(version) {
+    };
+    if !is_known {
         return Ok(None);
     }
     read_on(stream, buffer, longest).await.map(Some)

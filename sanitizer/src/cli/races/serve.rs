@@ -1,6 +1,7 @@
 //! `gwp-race races serve`.
 
 mod collector;
+mod keep_up;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use crate::cli::{
 use crate::delivery::Counters;
 use crate::store::Address;
 use collector::{IngestArgs, ended};
+use keep_up::{PERIOD, keep_up};
 use ui::UiArgs;
 
 /// Take races of other machines, and show a store to browsers
@@ -154,6 +156,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         listeners.spawn(listener.serve(stopped.clone()));
         tell(&format!("{said}; Ctrl-C ends it"));
     }
+    let keeping = tokio::spawn(keep_up(args.store.clone(), PERIOD));
     let has_died = loop {
         select! {
             _ = terminate.recv() => break false,
@@ -162,6 +165,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             () = ended(writing.as_ref()) => break true,
         }
     };
+    keeping.abort();
     stop.send_replace(true);
     while listeners.join_next().await.is_some() {}
     if let Some(writing) = writing {

@@ -12,6 +12,7 @@ use super::{
     error::{Kind, StoreError},
     schema::{Access, Connection, Found, Schema},
 };
+pub(super) use postgres::CANCEL;
 use postgres::days::Range;
 
 /// See the module.
@@ -56,6 +57,14 @@ impl Engine {
         match self {
             Self::Sqlite => sqlite::settings(patience),
             Self::Postgres => postgres::settings(patience),
+        }
+    }
+
+    /// After how long at most somebody who waits for another one to end his transaction looks again; nothing where all have their turns as they have come.
+    pub(super) const fn looks_again_after(self) -> Option<Duration> {
+        match self {
+            Self::Sqlite => Some(sqlite::LOOKS_AGAIN_AFTER),
+            Self::Postgres => None,
         }
     }
 
@@ -149,6 +158,30 @@ impl Engine {
         match self {
             Self::Sqlite => Ok(()),
             Self::Postgres => postgres::days::drop_empty(connection, end).await,
+        }
+    }
+
+    /// Whether a database has a table of this name.
+    pub(super) async fn has_table(
+        self,
+        connection: &mut Connection,
+        name: &str,
+    ) -> sqlx::Result<bool> {
+        let found: i64 = sqlx::query_scalar(match self {
+            Self::Sqlite => sqlite::TABLES_OF_NAME,
+            Self::Postgres => postgres::TABLES_OF_NAME,
+        })
+        .bind(name)
+        .fetch_one(connection)
+        .await?;
+        Ok(found > 0)
+    }
+
+    /// The number of the server's process behind a connection, for [`CANCEL`].
+    pub(super) async fn backend(self, connection: &mut Connection) -> sqlx::Result<Option<i32>> {
+        match self {
+            Self::Sqlite => Ok(None),
+            Self::Postgres => postgres::backend(connection).await.map(Some),
         }
     }
 

@@ -27,6 +27,20 @@ const TABLES: &str =
     AND NOT EXISTS (SELECT 1 FROM pg_depend
         WHERE classid = 'pg_class'::regclass AND objid = found.oid AND deptype = 'e')) ELSE -1 END";
 
+/// How many tables are called so.
+pub(super) const TABLES_OF_NAME: &str =
+    "SELECT CAST(CASE WHEN to_regclass(CAST($1 AS TEXT)) IS NULL THEN 0 ELSE 1 END AS BIGINT)";
+
+/// Has the process of this number break off its statement. Each user may have that of his own ones.
+pub(in crate::store) const CANCEL: &str = "SELECT pg_cancel_backend($1)";
+
+/// The number of the process behind a connection.
+pub(super) async fn backend(connection: &mut Connection) -> sqlx::Result<i32> {
+    sqlx::query_scalar("SELECT pg_backend_pid()")
+        .fetch_one(connection)
+        .await
+}
+
 pub(super) fn options(url: &Url) -> sqlx::Result<AnyConnectOptions> {
     const NAME: &str = "application_name";
     let mut url = url.clone();

@@ -20,11 +20,18 @@ use crate::{
 /// How long it is before something that was locked is tried again, where SQLite does not do so itself.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// The longest that who waits for a lock sleeps before he looks again (`sqliteDefaultBusyCallback` in SQLite's main.c), and some more.
+pub(super) const LOOKS_AGAIN_AFTER: Duration = Duration::from_millis(110);
+
 /// Two that have only read would both wait for the other one to end before they write.
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// What is read then is as it is when the first statement reads.
 pub(super) const LOOK: &str = "BEGIN";
+
+/// How many tables are called so.
+pub(super) const TABLES_OF_NAME: &str =
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1";
 
 /// The real path of a file.
 pub(super) fn find(path: &Path, access: Access) -> Result<PathBuf, StoreError> {

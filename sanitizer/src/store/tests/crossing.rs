@@ -1,34 +1,18 @@
 //! Pruning while others write, read, and say something.
 
 use std::{
-    sync::{
-        atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
-    },
-    thread::scope,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    thread::sleep,
 };
 
 use super::{server::Server, *};
 use crate::store::page::Filter;
 
-also_with_postgres!(races_that_are_judged_meanwhile_stay, many_are_forgotten);
-
-const HOUR: i64 = 3_600_000;
-
-/// A race was caught once more on this day, at this hour.
-fn again(race: &Race, day: i64, hour: i64) -> Batch {
-    Batch {
-        counted: vec![Counted {
-            race: race.identity.race.clone(),
-            build: "aa11".to_owned(),
-            exe: "/bin/app".to_owned(),
-            place: Whereabouts::on("web1"),
-            times: 1,
-            last: start() + day * DAY + hour * HOUR,
-        }],
-        ..Batch::default()
-    }
-}
+also_with_postgres!(
+    races_that_are_judged_meanwhile_stay,
+    many_are_forgotten,
+    who_has_much_to_do_gives_way,
+);
 
 /// Check that a race of which somebody says something, or which somebody merges, after it was chosen is kept where such are to be, and forgotten where not.
 #[test]
@@ -85,6 +69,40 @@ fn many_are_forgotten() {
     assert_eq!(store.forget(&names, start() + DAY).unwrap().races, 0);
 }
 
+/// Check that of who does much in a store, each piece of which takes a whole turn, others wait for one turn or two and not for all; that each piece is done once, and that what comes is written between two.
+#[test]
+fn who_has_much_to_do_gives_way() {
+    const PIECES: usize = 12;
+    let (_folder, address) = scratch();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let mut other = Store::open(&address, Access::Existing).unwrap();
+    // Less than all of it takes, and some turns more than one.
+    other.set_patience(Duration::from_millis(1500));
+    let done = AtomicUsize::new(0);
+    let pieces = [(); PIECES];
+    scope(|scope| {
+        let waiting = scope.spawn(|| {
+            while done.load(Relaxed) == 0 {
+                sleep(Duration::from_millis(5));
+            }
+            other.write(&caught(&[&race("hits", "aa11", 0)])).unwrap();
+            done.load(Relaxed)
+        });
+        let worked = store.in_turns(&pieces, async |_, pieces, turn| {
+            assert!(!pieces.is_empty());
+            done.fetch_add(1, Relaxed);
+            while !turn.is_over() {
+                sleep(Duration::from_millis(5));
+            }
+            Ok(1)
+        });
+        worked.unwrap();
+        assert!(waiting.join().unwrap() < PIECES);
+    });
+    assert_eq!(done.load(Relaxed), PIECES);
+    assert_eq!(store.races(start()).unwrap().len(), 1);
+}
+
 /// Check that somebody who reads for long keeps nobody from pruning, and that what could not be dropped then is dropped the next time.
 #[test]
 fn a_long_look_stops_no_pruning() {
@@ -93,7 +111,7 @@ fn a_long_look_stops_no_pruning() {
     let hits = race("hits", "aa11", 0);
     let other = race("total", "aa11", 0);
     let batches = [caught(&[&hits]), caught(&[&other])];
-    let batches = (batches.into_iter()).chain((1..4).map(|hour| again(&hits, 0, hour)));
+    let batches = (batches.into_iter()).chain((1..4).map(|hour| again(&hits, &[at(0, hour)])));
     for (sequence, batch) in (1..).zip(batches) {
         let stamp = Stamp {
             sender: "0123456789abcdef0123456789abcdef",
@@ -103,7 +121,6 @@ fn a_long_look_stops_no_pruning() {
         // Today is day 0, which has a partition.
         store.receive(&stamp, &batch, start() + 5 * HOUR).unwrap();
     }
-    let mut reader = Store::open(&address, Access::Existing).unwrap();
     let parts = |store: &mut Store| -> i64 {
         let parts = sqlx::query_scalar(
             "SELECT count(*) FROM pg_inherits WHERE inhparent = 'sighting'::regclass",
@@ -116,25 +133,10 @@ fn a_long_look_stops_no_pruning() {
     let now = start() + 60 * DAY;
     let with_days = parts(&mut store);
     assert!(with_days > 3);
-    scope(|scope| {
-        let (hold, held) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        scope.spawn(move || {
-            let look = async |connection: &mut Connection| {
-                let mut all = connection.begin().await?;
-                let sql = "SELECT count(*) FROM sighting";
-                let rows: i64 = sqlx::query_scalar(sql).fetch_one(&mut *all).await?;
-                hold.send(rows).unwrap();
-                let _ = released.recv();
-                all.rollback().await
-            };
-            reader.with(look).unwrap();
-        });
-        assert_eq!(held.recv().unwrap(), 5);
+    beside_a_reader(&address, 5, || {
         assert_eq!(store.roll_up(now).unwrap(), 0);
         assert_eq!(store.forget(&names[..1], now).unwrap().races, 1);
         assert_eq!(parts(&mut store), with_days);
-        drop(release);
     });
     store.roll_up(now).unwrap();
     assert_eq!(store.races(now).unwrap()[0].times, 1);
@@ -202,7 +204,7 @@ fn pruning_crosses_what_comes() {
                         lost: Lost::default(),
                     };
                     let day = number / 2 + sender;
-                    let mut batch = again(hits, day, number % 24);
+                    let mut batch = again(hits, &[at(day, number % 24)]);
                     let passing = race(&format!("passing{number}"), "bb22", day);
                     batch.caught = caught(&[&passing]).caught;
                     let now = start() + day * DAY + 23 * HOUR;

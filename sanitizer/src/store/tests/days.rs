@@ -1,14 +1,6 @@
 //! Partitions of sightings by days, on a server.
 
-use std::{sync::mpsc, thread::scope};
-
 use super::{server::Server, *};
-
-const HOUR: i64 = 3_600_000;
-
-fn at(day: i64, hour: i64) -> i64 {
-    start() + day * DAY + hour * HOUR
-}
 
 /// A new store, and a race in it that was caught at the beginning of day 0.
 fn with_race() -> (Address, Store, Race) {
@@ -27,22 +19,6 @@ fn receive(store: &mut Store, sequence: u64, batch: &Batch, now: i64) {
     };
     let received = store.receive(&stamp, batch, now).unwrap();
     assert!(matches!(received, Received::New { .. }));
-}
-
-/// It was caught once more at these times.
-fn again(race: &Race, times: &[i64]) -> Batch {
-    let counted = times.iter().map(|last| Counted {
-        race: race.identity.race.clone(),
-        build: "aa11".to_owned(),
-        exe: "/bin/app".to_owned(),
-        place: Whereabouts::on("web1"),
-        times: 1,
-        last: *last,
-    });
-    Batch {
-        counted: counted.collect(),
-        ..Batch::default()
-    }
 }
 
 /// Partitions, with the rows of each and what these count together.
@@ -220,24 +196,8 @@ fn several_begin_a_day() {
 #[test]
 fn a_long_look_stops_nobody() {
     let (address, mut store, race) = with_race();
-    let mut reader = Store::open(&address, Access::Existing).unwrap();
-    scope(|scope| {
-        let (hold, held) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        scope.spawn(move || {
-            let look = async |connection: &mut Connection| {
-                let mut all = connection.begin().await?;
-                let sql = "SELECT count(*) FROM sighting";
-                let rows: i64 = sqlx::query_scalar(sql).fetch_one(&mut *all).await?;
-                hold.send(rows).unwrap();
-                let _ = released.recv();
-                all.rollback().await
-            };
-            reader.with(look).unwrap();
-        });
-        assert_eq!(held.recv().unwrap(), 1);
+    beside_a_reader(&address, 1, || {
         receive(&mut store, 2, &again(&race, &[at(5, 1)]), at(5, 2));
-        drop(release);
     });
     let other = |store: &mut Store| {
         let parts = parts(store);

@@ -51,6 +51,25 @@ fn long_looks_are_broken_off() {
     });
     assert!(slow.is_err());
     assert!(begun.elapsed() < Duration::from_secs(50));
+    assert_nobody_sleeps(&mut store, begun);
+}
+
+/// Check that a server is told to break off what its caller does not wait for any more, which it would go on with else for as long as a statement may take.
+#[test]
+fn what_nobody_waits_for_is_broken_off() {
+    let address: Address = Server::shared().database().parse().unwrap();
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let begun = Instant::now();
+    store.set_limit(Duration::from_millis(300));
+    let slow = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM pg_sleep(100)");
+    let slow = store.with(async |connection| slow.fetch_one(connection).await);
+    assert!(slow.is_err());
+    store.set_limit(Duration::from_secs(60));
+    assert_nobody_sleeps(&mut store, begun);
+}
+
+/// Soon nothing is left of a statement that sleeps for 100 s.
+fn assert_nobody_sleeps(store: &mut Store, begun: Instant) {
     loop {
         let sleeping = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity

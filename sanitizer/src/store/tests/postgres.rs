@@ -1,10 +1,6 @@
 //! What is particular to a server: who is let in, whose a database is, and what becomes of what is written while it goes away.
 
-use std::{
-    sync::mpsc,
-    thread::{scope, sleep},
-    time::Instant,
-};
+use std::{thread::sleep, time::Instant};
 
 use super::{error::Kind, server::Server, *};
 
@@ -29,21 +25,6 @@ fn kind_of<T: std::fmt::Debug>(result: Result<T, StoreError>) -> Kind {
     match result.unwrap_err() {
         StoreError::Database { kind, .. } => kind,
         error => panic!("{error}"),
-    }
-}
-
-/// A race that was caught again once.
-fn once(race: &Race) -> Batch {
-    Batch {
-        counted: vec![Counted {
-            race: race.identity.race.clone(),
-            build: "aa11".to_owned(),
-            exe: "/bin/app".to_owned(),
-            place: Whereabouts::on("web1"),
-            times: 1,
-            last: start(),
-        }],
-        ..Batch::default()
     }
 }
 
@@ -127,11 +108,13 @@ fn servers_that_go_away() {
     store.write(&caught(&[&hits])).unwrap();
     server.tell("stop");
     for _ in 0..2 {
-        let result = store.receive(&stamp(1), &once(&hits), start());
+        let result = store.receive(&stamp(1), &again(&hits, &[start()]), start());
         assert_eq!(kind_of(result), Kind::Away);
     }
     server.tell("start");
-    store.receive(&stamp(1), &once(&hits), start()).unwrap();
+    store
+        .receive(&stamp(1), &again(&hits, &[start()]), start())
+        .unwrap();
     // It was started anew since.
     server.tell("stop");
     server.tell("start");
@@ -143,7 +126,9 @@ fn servers_that_go_away() {
         scope.spawn(move || {
             for sequence in 2..2 + BATCHES {
                 // As whoever keeps a batch does: until it is acknowledged.
-                while let Err(error) = store.receive(&stamp(sequence), &once(&hits), start()) {
+                while let Err(error) =
+                    store.receive(&stamp(sequence), &again(&hits, &[start()]), start())
+                {
                     assert!(Instant::now() < deadline, "{error}");
                     sleep(Duration::from_millis(20));
                 }
@@ -188,13 +173,15 @@ fn servers_that_fall_silent() {
                 .unwrap();
         });
         held.recv().unwrap();
-        let result = store.receive(&stamp(1), &once(&hits), start());
+        let result = store.receive(&stamp(1), &again(&hits, &[start()]), start());
         assert_eq!(kind_of(result), Kind::Away);
         drop(release);
     });
     store.set_limit(Duration::from_secs(60));
     for _ in 0..2 {
-        store.receive(&stamp(1), &once(&hits), start()).unwrap();
+        store
+            .receive(&stamp(1), &again(&hits, &[start()]), start())
+            .unwrap();
     }
     assert_eq!(store.races(start()).unwrap()[0].times, 2);
 }

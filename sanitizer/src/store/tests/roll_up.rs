@@ -4,8 +4,6 @@ use super::*;
 
 also_with_postgres!(old_rows_become_one_a_day);
 
-const HOUR: i64 = 3_600_000;
-
 /// How often a race was caught in each place, and when last.
 fn seen(store: &mut Store) -> Vec<(String, i64, i64)> {
     let race = store.races(0).unwrap().swap_remove(0);

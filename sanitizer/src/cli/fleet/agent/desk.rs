@@ -14,7 +14,7 @@ use crate::{
         size::size,
     },
     delivery::{Lost, Message},
-    outbox::{Answer, Asked, LONGEST_HANDED, Question, Shared, VERSION},
+    outbox::{Answer, Asked, LONGEST_HANDED, Question, Shared},
     store::StoreError,
 };
 
@@ -41,7 +41,7 @@ impl Desk {
     /// Answers one who has connected.
     pub(super) async fn serve(self: Arc<Self>, mut stream: UnixStream) -> io::Result<()> {
         let answer = if may_ask(&stream)? {
-            match read_of::<Asked>(VERSION, &mut stream, LONGEST_HANDED).await? {
+            match read_of::<Asked>(Question::is_known, &mut stream, LONGEST_HANDED).await? {
                 Some(asked) => self.answer(asked.question),
                 None => Answer::Refused(
                     "the agent is another version of gwp-race: restart it, or use its program"
@@ -72,6 +72,8 @@ impl Desk {
     fn take(&self, body: &[u8]) -> Answer {
         let message = match Message::decode(body, MOST_UNPACKED) {
             Ok(message) => message,
+            // The daemon keeps what only a newer agent understands.
+            Err(error) if error.is_newer() => return Answer::Refused(error.to_string()),
             Err(error) => return Answer::Never(error.to_string()),
         };
         match self.shared.take(&message) {

@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     delivery::{MOST_UNPACKED, Message},
     hunt::wire,
-    outbox::{Agent, Answer, Asked, DaemonFigures, HandingError, Question, VERSION, ask},
+    outbox::{Agent, Answer, Asked, DaemonFigures, HandingError, Question, ask},
     report::sample,
     store::{Batch, Caught, Counted, Whereabouts},
 };
@@ -165,10 +165,10 @@ async fn what_is_refused() {
         let nonsense = ask(&path, Question::Take(b"song".to_vec())).unwrap();
         // One that this version could read, and one that it could not.
         let question = wire::encode(&Asked {
-            version: VERSION + 1,
+            version: Question::Status.version() + 1,
             question: Question::Status,
         });
-        let unknown = wire::encode(&(VERSION - 1, 77_u32, "song"));
+        let unknown = wire::encode(&(Question::Status.version(), 77_u32, "song"));
         let others = [question.unwrap(), unknown.unwrap()].map(|question| {
             let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
             stream.write_all(&question).unwrap();
@@ -189,6 +189,36 @@ async fn what_is_refused() {
     drop(own);
     assert!(!socket.exists());
     assert_eq!(times(&folder), 0);
+}
+
+/// Check that of a daemon of another version each question is answered whose form is the same one, and that what it has found and only a newer agent understands stays with it.
+#[tokio::test]
+async fn daemons_of_another_version() {
+    let (folder, socket, shared) = scratch();
+    let _own = listen(&socket, &shared);
+    let owes = elsewhere(move || {
+        let mut newer = Agent::new(&socket);
+        newer.hand_over(&mut batch(2)).unwrap();
+        let figures = wire::encode(&(Question::Status.version() + 1, 2_u32, "of another form"));
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        stream.write_all(&figures.unwrap()).unwrap();
+        let mut buffer = Vec::new();
+        stream.read_to_end(&mut buffer).unwrap();
+        let answer = wire::decode::<Answer>(&mut buffer).unwrap().unwrap();
+        assert!(matches!(answer, Answer::Refused(_)), "{answer:?}");
+        newer.hand_over(&mut batch(3)).unwrap();
+        let mut named = batch(4);
+        let name = &mut named.caught[0].race.identity.race;
+        *name = name.replace("r3:", "r4:");
+        let error = newer.hand_over(&mut named).unwrap_err();
+        assert!(matches!(error, HandingError::Refused(_)), "{error}");
+        assert!(error.to_string().contains("update"), "{error}");
+        newer.owes()
+    });
+    assert!(owes.await);
+    drop(shared);
+    // The same report came twice, and is one.
+    assert_eq!(times(&folder), 1 + 2 + 3);
 }
 
 /// Check that what an agent of another version says, which cannot be understood, is told as such.

@@ -8,7 +8,10 @@ use tokio::{
 };
 
 use super::{Answer, Asked, LONGEST_QUESTION, Question, VERSION};
-use crate::cli::fleet::socket::{MOST, OwnSocket, Who, may_ask, read_of, serve_each, write};
+use crate::{
+    cli::fleet::socket::{MOST, OwnSocket, Who, may_ask, read_of, serve_each, write},
+    hunt::wire,
+};
 
 const WHO: Who = Who {
     command: "gwp-race fleet",
@@ -51,7 +54,9 @@ impl Server {
 
 async fn serve(mut stream: UnixStream, questions: mpsc::Sender<Asking>) -> io::Result<()> {
     let answer = if may_ask(&stream)? {
-        match read_of::<Asked>(VERSION, &mut stream, LONGEST_QUESTION).await? {
+        let is_known =
+            |question: &[u8]| wire::beginning::<u32>(question).map(|version| version == VERSION);
+        match read_of::<Asked>(is_known, &mut stream, LONGEST_QUESTION).await? {
             None => Answer::Refused(
                 "the daemon is another version of gwp-race: restart it, or use its program"
                     .to_owned(),

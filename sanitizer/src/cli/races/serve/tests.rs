@@ -28,6 +28,44 @@ use crate::delivery::{Attempts, Intake, Lost, Message, Tokens, Writer, router};
 use crate::report::sample;
 use crate::store::{Access, Batch, Caught, Store, Whereabouts};
 
+/// Check that what somebody writes who keeps no summaries is in lists when a server has served for a while.
+#[tokio::test]
+async fn what_older_ones_write_is_caught_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("races.db");
+    let address = Address::of_file(&path);
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let caught = Caught {
+        race: sample::race(),
+        place: Whereabouts::on("web1"),
+        times: 1,
+        last: None,
+    };
+    let batch = Batch {
+        caught: vec![caught],
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    let keeping = tokio::spawn(keep_up(address, std::time::Duration::from_millis(50)));
+    let options = SqliteConnectOptions::new().filename(&path);
+    let mut older = options.connect().await.unwrap();
+    sqlx::raw_sql("UPDATE sighting SET times = 5; UPDATE race SET last_seen = last_seen + 1")
+        .execute(&mut older)
+        .await
+        .unwrap();
+    let times = "SELECT times FROM race";
+    while sqlx::query_scalar::<_, i64>(times)
+        .fetch_one(&mut older)
+        .await
+        .unwrap()
+        != 5
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    keeping.abort();
+    older.close().await.unwrap();
+}
+
 const TOKEN: &str = "correct horse battery";
 const MOST: usize = 64 << 10;
 const AUTHORITY: &str = include_str!("tests/authority.pem");
