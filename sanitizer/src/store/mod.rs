@@ -89,11 +89,20 @@ const SCHEMA: Schema = Schema {
         ),
         (6, "page", include_str!("../../migrations/0006_page.sql")),
         (7, "days", include_str!("../../migrations/0007_days.sql")),
+        (
+            8,
+            "builds",
+            include_str!("../../migrations/0008_builds.sql"),
+        ),
         #[cfg(feature = "fault-injection")]
         FICTITIOUS,
     ],
-    of_servers: &[(7, include_str!("../../migrations/postgres/0007_days.sql"))],
+    of_servers: &[
+        (7, include_str!("../../migrations/postgres/0007_days.sql")),
+        (8, include_str!("../../migrations/postgres/0008_builds.sql")),
+    ],
     additions: &[
+        (8, 7),
         #[cfg(feature = "fault-injection")]
         (FICTITIOUS.0, 7),
     ],

@@ -31,9 +31,9 @@ const DELIVERY: Schema = Schema {
     ..SCHEMA
 };
 
-/// The one before the last change.
+/// The one before the last change that older programs cannot go on with.
 const BEFORE: Schema = Schema {
-    migrations: SCHEMA.migrations.split_at(SCHEMA.migrations.len() - 1).0,
+    migrations: SCHEMA.migrations.split_at(6).0,
     ..SCHEMA
 };
 
