@@ -20,6 +20,8 @@ pub(super) struct State {
     evidence: i64,
     repeats: i64,
     sightings: i64,
+    /// The same of what was learned: functions.
+    pub(super) learning: i64,
     /// Messages that were taken.
     pub(super) taken: i64,
     /// Messages that never will be.
@@ -51,8 +53,8 @@ macro_rules! numbers {
 
 impl State {
     /// All numbers, by their columns, which are named nowhere else.
-    fn numbers(&mut self) -> [(&'static str, &mut i64); 16] {
-        numbers!(self; item sequence bytes evidence repeats sightings taken refused began races caught events_taken events_refused events_lost messages_lost let_go)
+    fn numbers(&mut self) -> [(&'static str, &mut i64); 17] {
+        numbers!(self; item sequence bytes evidence repeats sightings learning taken refused began races caught events_taken events_refused events_lost messages_lost let_go)
     }
 
     pub(super) async fn load(connection: &mut Connection) -> sqlx::Result<Self> {
@@ -103,6 +105,7 @@ impl State {
     /// Something of a class is dropped.
     pub(super) fn lose(&mut self, class: Class, weight: i64) {
         let lost = match class {
+            Class::Learning => &mut self.learning,
             Class::Evidence => &mut self.evidence,
             Class::Repeats => &mut self.repeats,
             Class::Sightings => &mut self.sightings,

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod daemons;
+mod hinting;
 mod kills;
 mod let_go;
 mod otlp;
@@ -90,6 +91,7 @@ fn handed(sequence: u64, batch: Batch) -> Message {
         sequence,
         lost: Lost::default(),
         batch,
+        learned: Vec::new(),
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod connect;
 mod engine;
 mod error;
 mod known;
+mod learned;
 mod log;
 mod name;
 mod number;
@@ -56,7 +57,7 @@ pub use races::{SeenIn, StoredRace};
 pub use receive::{Lost, Received, Sender, Stamp};
 pub use schema::Access;
 pub use state::State;
-pub(crate) use text::digest_of;
+pub(crate) use text::{digest_of, digest_of_bytes};
 pub use time::{begin_of, day, day_of, hour, millis, millis_of, millis_of_day, rfc3339};
 pub use triage::{Said, Saying};
 pub use verdict::Verdict;
@@ -94,15 +95,25 @@ const SCHEMA: Schema = Schema {
             "builds",
             include_str!("../../migrations/0008_builds.sql"),
         ),
+        (
+            9,
+            "learned",
+            include_str!("../../migrations/0009_learned.sql"),
+        ),
         #[cfg(feature = "fault-injection")]
         FICTITIOUS,
     ],
     of_servers: &[
         (7, include_str!("../../migrations/postgres/0007_days.sql")),
         (8, include_str!("../../migrations/postgres/0008_builds.sql")),
+        (
+            9,
+            include_str!("../../migrations/postgres/0009_learned.sql"),
+        ),
     ],
     additions: &[
         (8, 7),
+        (9, 7),
         #[cfg(feature = "fault-injection")]
         (FICTITIOUS.0, 7),
     ],

@@ -8,6 +8,7 @@ use super::{
     connect::{Connection, begin, shrink},
     engine::Engine,
     error::StoreError,
+    learned::forget_old,
     time::hour,
     turn::Turn,
 };
@@ -203,6 +204,7 @@ async fn forget_builds(
 async fn forget_others(all: &mut Connection, before: i64) -> sqlx::Result<()> {
     let aliases = Aliases::read(&mut *all).await?;
     forget_names(&mut *all, &aliases).await?;
+    forget_old(&mut *all, before).await?;
     for sql in [
         "DELETE FROM gap WHERE sender IN (SELECT id FROM sender WHERE last_seen < $1)",
         "DELETE FROM sender WHERE last_seen < $1",
