@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use axum::body::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::HintFile;
@@ -27,8 +28,8 @@ const KEPT_FOR: Duration = Duration::from_secs(600);
 pub struct Made {
     /// Tells it from others.
     pub tag: String,
-    /// What is in it.
-    pub body: Vec<u8>,
+    /// What is in it: of many who ask none has a copy of his own.
+    pub body: Bytes,
 }
 
 /// What there is to say of a build.
@@ -58,7 +59,7 @@ pub fn made(store: &mut Store, module: &Module, now: i64) -> Result<Option<Made>
     let body = file.encode();
     Ok(Some(Made {
         tag: digest_of_bytes(&body),
-        body,
+        body: body.into(),
     }))
 }
 
