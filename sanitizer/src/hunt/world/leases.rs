@@ -1,23 +1,10 @@
 //! One lease after the other: what it is worth to remember what was seen in those before.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
-
-use crate::hunt::plan::{
-    Planner,
-    action::{Action, Candidate, Then},
-    choose::ByWorth,
-    counts::Counts,
-    event::{Event, SiteId, What},
-    purse::Purse,
-};
-
 use super::{
     costs::NESTED,
     families::{self, Family},
-    simulation::{Hunt, simulate},
+    lease::{Known, watch},
+    simulation::Hunt,
 };
 
 /// How long a lease is, s, and what it may cost: that of a daemon that watches many processes by turns.
@@ -26,51 +13,14 @@ const SHARE: f64 = 0.05;
 /// No more are simulated: what was not found by then counts as found at their end.
 const MOST_LEASES: u32 = 12;
 
-/// Whoever begins a lease is told what was seen before as soon as he knows the code.
-struct Remembers<'a> {
-    planner: ByWorth,
-    ledger: &'a BTreeMap<SiteId, Counts>,
-}
-
-impl Planner for Remembers<'_> {
-    fn observe(&mut self, now: Duration, event: &Event) {
-        self.planner.observe(now, event);
-        if matches!(event.what, What::Code(_)) && !self.ledger.is_empty() {
-            let told = self.ledger.iter().map(|(site, counts)| (*site, *counts));
-            let what = What::Told(told.collect());
-            self.planner.observe(now, &Event { of: None, what });
-        }
-    }
-
-    fn decide(&mut self, now: Duration, purse: &Purse) -> Action {
-        self.planner.decide(now, purse)
-    }
-
-    fn stopped(
-        &mut self,
-        now: Duration,
-        ahead: &[SiteId],
-        waited: Option<Duration>,
-    ) -> Option<(SiteId, Then)> {
-        self.planner.stopped(now, ahead, waited)
-    }
-
-    fn preempted(&mut self, now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
-        self.planner.preempted(now, all)
-    }
-
-    fn gained(&mut self) -> Vec<(SiteId, Counts)> {
-        self.planner.gained()
-    }
-}
-
 /// How long it takes to the next race that was not found in the first leases, s; `None` where there is none left.
 fn next_race(family: Family, seed: u64, remembers: bool) -> Option<f64> {
     /// Leases that give something to remember.
     const FIRST: u32 = 4;
     let program = family(seed);
-    let (mut ledger, mut known) = (BTreeMap::new(), BTreeSet::new());
+    let mut ledger = Known::default();
     let mut passed = 0.0;
+    let mut known = std::collections::BTreeSet::new();
     for lease in 0..FIRST + MOST_LEASES {
         let hunt = Hunt {
             costs: NESTED,
@@ -79,23 +29,13 @@ fn next_race(family: Family, seed: u64, remembers: bool) -> Option<f64> {
             seed: seed * 1000 + u64::from(lease),
             has_probes: false,
         };
-        let nothing = BTreeMap::new();
-        let mut planner = Remembers {
-            planner: ByWorth::new(hunt.seed),
-            ledger: if remembers && lease >= FIRST {
-                &ledger
-            } else {
-                &nothing
-            },
+        let gains = if remembers && lease >= FIRST {
+            watch(&program, &hunt, &ledger)
+        } else {
+            watch(&program, &hunt, &Known::default())
         };
-        let run = simulate(&program, &mut planner, &hunt);
-        for (site, counts) in planner.gained() {
-            ledger
-                .entry(site)
-                .or_insert_with(Counts::default)
-                .add(counts);
-        }
-        for (race, find) in run.races.iter().zip(&run.finds) {
+        ledger.add(&gains.sites);
+        for (race, find) in gains.run.races.iter().zip(&gains.run.finds) {
             if known.insert(*race) && lease >= FIRST {
                 return Some(passed + find.time_s);
             }
