@@ -14,6 +14,7 @@
 //! hunt     strategies, stall, budget: decides what to stop and for how long
 //! reader   processes that read files for others: some without rights for symbols and headers, one that waits for file systems
 //! store    races that are kept from one run to the next
+//! learned  what is learned of functions: counts that add up, as they are kept, sent and told (pure)
 //! debuginfod  debug files from servers
 //! metrics  figures that others collect, and their text form (pure)
 //! http     clients of servers: whom to believe, how long to wait
@@ -39,6 +40,7 @@ pub mod hunt;
 pub mod image;
 pub mod insn;
 pub mod kernel;
+pub mod learned;
 pub mod ledger;
 pub mod metrics;
 pub mod otlp;

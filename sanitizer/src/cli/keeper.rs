@@ -1,9 +1,12 @@
 //! Keeps what is learned of programs, from one time that they are watched to the next (`--ledger`, and `[learn]` of a fleet): tells their tracers what is remembered, and has the
 //! [ledger](crate::ledger) take in what these gain.
 //!
+//! Where other machines are told of it, what these have learned is remembered as well (`sharing`).
+//!
 //! A thread of its own reads and writes it, so that a slow disk delays nothing else. What is wrong with it is told, and nothing is remembered then: it is no reason not to watch.
 
 mod desk;
+mod sharing;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,6 +30,7 @@ use crate::{
     store::StoreError,
 };
 use desk::Desk;
+use sharing::Sharing;
 
 /// Messages that wait for the thread, at most: beyond that something is forgotten.
 const MOST_WAITING: usize = 4096;
@@ -87,11 +91,15 @@ enum Work {
 }
 
 impl Keeper {
-    /// Opens a ledger, of which half is forgotten in that time, and starts the thread. Nothing is kept where there is to be no ledger, or it cannot be used, which is told.
+    /// Opens a ledger, of which half is forgotten in that time, and starts the thread; `agent`: the socket of who tells other machines of it, where these are told. Nothing is kept where there is to be no ledger, or it cannot be used, which is told.
     ///
     /// # Errors
     /// Fails where there can be no such file.
-    pub fn start(path: Option<&Path>, half_life: Duration) -> anyhow::Result<Self> {
+    pub fn start(
+        path: Option<&Path>,
+        half_life: Duration,
+        agent: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let (told, recalled) = unbounded_channel();
         let ledger = match path.map(|path| Ledger::open(path, half_life)) {
             Some(Ok(ledger)) => Some(ledger),
@@ -104,7 +112,10 @@ impl Keeper {
             }
             None => None,
         };
-        let desk = ledger.map(|ledger| OpenDesk::start(ledger, told));
+        let desk = ledger.map(|ledger| {
+            let sharing = agent.map(Sharing::start).transpose()?;
+            OpenDesk::start(ledger, told, sharing)
+        });
         Ok(Self {
             desk: desk.transpose()?,
             recalled,
@@ -216,13 +227,17 @@ impl Keeper {
 }
 
 impl OpenDesk {
-    fn start(ledger: Ledger, told: UnboundedSender<Recalled>) -> anyhow::Result<Self> {
+    fn start(
+        ledger: Ledger,
+        told: UnboundedSender<Recalled>,
+        sharing: Option<Sharing>,
+    ) -> anyhow::Result<Self> {
         let (work, queue) = sync_channel(MOST_WAITING);
         let (closed, closing) = oneshot::channel();
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || {
-                Desk::new(ledger, told).work(&queue);
+                Desk::new(ledger, told, sharing).work(&queue);
                 // Nobody waits any more where it took too long.
                 let _ = closed.send(());
             })

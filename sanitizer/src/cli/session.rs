@@ -151,7 +151,7 @@ impl Session {
                  leave the ledger out"
             );
         }
-        let keeper = Keeper::start(args.ledger.as_deref(), HALF_LIFE)?;
+        let keeper = Keeper::start(args.ledger.as_deref(), HALF_LIFE, None)?;
         let mut spares_tick = interval(LOOK_AFTER_SPARES);
         spares_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {

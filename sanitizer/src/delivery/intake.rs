@@ -1,11 +1,11 @@
-//! What a collector answers to hosts: `POST /v1/messages` takes a message, `GET /healthz` says whether the store can be written to, `GET /metrics` has figures for Prometheus.
+//! What a collector answers to hosts: `POST /v1/messages` takes a message, `GET /healthz` says whether the store can be written to, `GET /metrics` has figures for Prometheus, `GET /v1/hints/NAME/BUILD` what all hosts have learned of a build.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{Request, State},
+    extract::{Path, Request, State},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -14,9 +14,13 @@ use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
 use super::{
-    answer::Answer, attempts::Attempts, counters::Counters, tokens::Tokens, writer::Writer,
+    answer::Answer, attempts::Attempts, counters::Counters, hints::Hints, tokens::Tokens, told,
+    writer::Writer,
 };
-use crate::metrics::{TEXT, prometheus};
+use crate::{
+    learned::Module,
+    metrics::{TEXT, prometheus},
+};
 
 /// A body must have come in this time.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,6 +39,8 @@ pub struct Intake {
     pub most: usize,
     /// Who writes messages.
     pub writer: Writer,
+    /// Who tells what was learned; without him nothing is told.
+    pub hints: Option<Hints>,
     /// What has become of them.
     pub counters: Arc<Counters>,
     /// Who has come with a token that is none.
@@ -45,6 +51,7 @@ pub struct Intake {
 pub fn router(intake: Intake) -> Router {
     Router::new()
         .route("/v1/messages", post(take))
+        .route("/v1/hints/{name}/{build}", get(hints))
         .route("/healthz", get(health))
         .route("/metrics", get(metrics))
         .with_state(Arc::new(intake))
@@ -74,6 +81,19 @@ async fn metrics(State(intake): State<Arc<Intake>>, request: Request) -> Respons
     }
     let form = [(header::CONTENT_TYPE, TEXT)];
     (form, prometheus(&intake.counters.metrics())).into_response()
+}
+
+/// What others have learned, for whoever may send as well.
+async fn hints(
+    State(intake): State<Arc<Intake>>,
+    Path((name, build)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    if !intake.lets_in(&request) {
+        return Answer::Unknown.into_response();
+    }
+    let module = Module { name, build };
+    told::answer(intake.hints.as_ref(), module, request.headers()).await
 }
 
 /// Why a body was not had.

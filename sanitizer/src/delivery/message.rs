@@ -1,30 +1,27 @@
 //! A message: JSON in a frame of Zstandard (RFC 8878), sent by `POST /v1/messages` with `Content-Encoding: zstd`. Whoever takes it trusts nothing in it.
 
-use std::{
-    cmp::Ordering,
-    io::{self, Read as _},
-};
+use std::{cmp::Ordering, io};
 
-use ruzstd::{
-    decoding::StreamingDecoder,
-    encoding::{CompressionLevel, compress_to_vec},
-};
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Exceeded};
-use crate::store::{Batch, Lost, Stamp, Unsound};
+use super::{
+    bounds::{self, Exceeded},
+    packed::{Packed, pack, unpack},
+};
+use crate::{
+    learned::{self, Learned, Unfit},
+    store::{Batch, Lost, Stamp, Unsound},
+};
 
 /// The version of the form. It counts incompatible changes; what is added may be left out, and what is not known is passed over.
 const SCHEMA: u32 = 1;
-/// The memory that unpacking may take for what was unpacked last.
-const MOST_WINDOW: u64 = 8 << 20;
 /// Hexadecimal digits of a sender.
 const DIGITS: usize = 32;
 /// Bytes of a message that is unpacked, unless whoever takes it wants otherwise.
 pub const MOST_UNPACKED: usize = 16 << 20;
 
 /// What a host sends at once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Who sends it: 32 hexadecimal digits, drawn when a host began to keep messages.
     pub sender: String,
@@ -35,6 +32,9 @@ pub struct Message {
     pub lost: Lost,
     /// What is to be written.
     pub batch: Batch,
+    /// What the sender has learned of functions since it told that last. A collector that knows nothing of it takes the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<Learned>,
 }
 
 /// A message as it is written.
@@ -84,6 +84,18 @@ pub enum MessageError {
     /// What is in it cannot be written to a store.
     #[error("the message is refused: {0}; have the same version of gwp-race on both sides")]
     Batch(#[from] Unsound),
+    /// What was learned, by what it says, nobody can have learned.
+    #[error("the message is refused: {0}; have the same version of gwp-race on both sides")]
+    Learned(#[from] Unfit),
+}
+
+impl From<Packed> for MessageError {
+    fn from(error: Packed) -> Self {
+        match error {
+            Packed::Frame(error) => Self::Packed(error),
+            Packed::TooLarge(most) => Self::TooLarge(most),
+        }
+    }
 }
 
 impl MessageError {
@@ -95,7 +107,11 @@ impl MessageError {
             Self::TooLarge(_) => 413,
             // "Upgrade Required" (RFC 9110): who is older is to be updated, and nothing is wrong with the message.
             Self::Newer(_) => 426,
-            Self::Older(_) | Self::Bounds(_) | Self::Stamp(_) | Self::Batch(_) => 422,
+            Self::Older(_)
+            | Self::Bounds(_)
+            | Self::Stamp(_)
+            | Self::Batch(_)
+            | Self::Learned(_) => 422,
         }
     }
 }
@@ -110,7 +126,7 @@ impl Message {
         };
         // Only maps whose keys are no texts cannot be written, and it has none.
         let json = serde_json::to_vec(&versioned).unwrap_or_default();
-        compress_to_vec(json.as_slice(), CompressionLevel::Fastest)
+        pack(&json)
     }
 
     /// Reads one, which may have `most` bytes when it is unpacked.
@@ -136,6 +152,14 @@ impl Message {
         let message: Self = serde_json::from_slice(json).map_err(MessageError::Json)?;
         message.check()?;
         Ok(message)
+    }
+
+    /// Lets nothing be later than this: the clock of another machine may be wrong.
+    pub fn end_at(&mut self, now: i64) {
+        self.batch.end_at(now);
+        for learned in &mut self.learned {
+            learned.end_at(now);
+        }
     }
 
     /// By what it is known when it comes again.
@@ -165,24 +189,7 @@ impl Message {
         if !lost.into_iter().all(is_stored) {
             return Err(MessageError::Stamp("losses of 2^63 or more"));
         }
-        Ok(self.batch.check()?)
+        self.batch.check()?;
+        Ok(learned::check(&self.learned)?)
     }
-}
-
-/// Unpacks one frame, behind which nothing stands: of many that are empty, each would take the memory of a whole one.
-fn unpack(body: &[u8], most: usize) -> Result<Vec<u8>, MessageError> {
-    let frame = StreamingDecoder::new_with_max_window_size(body, MOST_WINDOW);
-    let mut frame = frame.map_err(|error| MessageError::Packed(io::Error::other(error)))?;
-    let mut unpacked = Vec::new();
-    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    let read = frame.by_ref().take(limit).read_to_end(&mut unpacked);
-    read.map_err(MessageError::Packed)?;
-    if unpacked.len() > most {
-        return Err(MessageError::TooLarge(most));
-    }
-    if !frame.into_inner().is_empty() {
-        let behind = io::Error::other("something stands behind it");
-        return Err(MessageError::Packed(behind));
-    }
-    Ok(unpacked)
 }

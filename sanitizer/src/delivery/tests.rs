@@ -8,7 +8,10 @@ use super::{
     bounds::{LONGEST, MOST_ELEMENTS},
 };
 use crate::report::{identity, sample};
-use crate::store::{Batch, Caught, Counted, Seen, Whereabouts};
+use crate::{
+    learned::{KnownFunction, Learned, Module, Raced},
+    store::{Batch, Caught, Counted, Seen, Whereabouts},
+};
 
 const MOST: usize = 1 << 20;
 
@@ -51,6 +54,26 @@ fn message() -> Message {
                 last: None,
             }],
         },
+        learned: vec![learned()],
+    }
+}
+
+/// What a host has learned of a build.
+fn learned() -> Learned {
+    let [name, build] = ["app", "aa11"].map(str::to_owned);
+    let function = |at| KnownFunction {
+        at,
+        fingerprint: u64::MAX - at,
+        sites: vec![(4, vec![(0, 3.0), (2, 0.25)])],
+        raced: vec![Raced {
+            at: 4,
+            with: (u64::MAX, 8),
+        }],
+    };
+    Learned {
+        module: Module { name, build },
+        at: 1_700_000_000_000,
+        functions: vec![function(16), function(32)],
     }
 }
 
@@ -76,8 +99,10 @@ fn what_was_sent_is_read() {
     assert!(read.batch.is_empty() && read.lost == message.lost);
     let mut less: Value = serde_json::from_slice(&more).unwrap();
     less.as_object_mut().unwrap().remove("lost");
+    less.as_object_mut().unwrap().remove("learned");
     let read = Message::of_json(&serde_json::to_vec(&less).unwrap()).unwrap();
     assert_eq!(read.lost, Lost::default());
+    assert!(read.learned.is_empty());
 }
 
 /// Check that a body which is no whole frame, or more than one, or one of something else, is refused for good.
@@ -159,6 +184,26 @@ fn bounds_hold() {
             "x".into(),
             "no identity",
         ),
+        ("/learned/0/name", "../etc".into(), "no name or build id"),
+        ("/learned/0/build", "".into(), "no name or build id"),
+        ("/learned/0/functions/1/at", 16.into(), "order"),
+        ("/learned/0/functions/1/at", u64::MAX.into(), "cannot be"),
+        (
+            "/learned/0/functions/0/sites",
+            json!([[4, [[16, 1.0]]]]),
+            "cannot be",
+        ),
+        (
+            "/learned/0/functions/0/sites",
+            json!([[4, [[0, -1.0]]]]),
+            "cannot be",
+        ),
+        (
+            "/learned/0/functions/0/sites",
+            json!([[4, [[0, 1e30]]]]),
+            "cannot be",
+        ),
+        ("/learned", json!(vec![learned(); 9]), "more of functions"),
     ] {
         let error = refused(pointer, value);
         assert!(error.contains(said), "{pointer}: {error}");

@@ -1,6 +1,7 @@
 //! The thread that writes to the store what comes: one message after the other, each unpacked when it is its turn, so that hostile ones take the memory of one.
 
 use std::{
+    error::Error,
     io,
     sync::Arc,
     thread,
@@ -9,11 +10,7 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{
-    answer::Answer,
-    counters::Counters,
-    message::{Message, MessageError},
-};
+use super::{answer::Answer, counters::Counters, message::Message};
 use crate::store::{Received, Store, StoreError, millis};
 
 /// After how many seconds those are to try again for whom there is no room.
@@ -101,7 +98,7 @@ impl Work {
         while let Some(job) = jobs.blocking_recv() {
             let answer = match Message::decode(&job.body, self.most) {
                 Ok(message) => self.write(message, &job.from),
-                Err(error) => self.refuse(&error, &job.from),
+                Err(error) => self.refuse(&error, error.status(), &job.from),
             };
             let is_away = matches!(answer, Answer::Later { .. });
             // Who has gone meanwhile sends it again.
@@ -115,8 +112,16 @@ impl Work {
 
     fn write(&mut self, mut message: Message, from: &str) -> Answer {
         let now = millis(SystemTime::now());
-        message.batch.end_at(now);
-        let received = self.store.receive(&message.stamp(), &message.batch, now);
+        message.end_at(now);
+        let Message { batch, learned, .. } = &message;
+        let received = (self.store).receive_all(&message.stamp(), batch, learned, now);
+        if let Err(error) = &received
+            && !learned.is_empty()
+            && error.is_about_contents()
+        {
+            // Sent again and again, it would keep its sender from sending anything else. What was learned may be lost.
+            return self.refuse(&error, 422, from);
+        }
         self.tell_state(received.as_ref().err());
         let (sender, sequence) = (&message.sender, message.sequence);
         match received {
@@ -149,7 +154,7 @@ impl Work {
         }
     }
 
-    fn refuse(&mut self, error: &MessageError, from: &str) -> Answer {
+    fn refuse(&mut self, error: &dyn Error, status: u16, from: &str) -> Answer {
         if self.told.is_none_or(|told| told.elapsed() >= PERIOD) {
             let others = match self.untold {
                 0 => String::new(),
@@ -161,7 +166,7 @@ impl Work {
             self.untold += 1;
         }
         Answer::Refused {
-            status: error.status(),
+            status,
             why: error.to_string(),
         }
     }

@@ -154,6 +154,28 @@ impl Destination {
         request.send(body).map_err(|error| failure(&error, key))
     }
 
+    /// Asks for what the server has at a path, as [`Destination::post`] sends something.
+    ///
+    /// # Errors
+    /// As with that.
+    pub fn get(
+        &self,
+        client: &Agent,
+        path: &str,
+        about: &[(&str, &str)],
+        key: &str,
+    ) -> Result<Response<Body>, String> {
+        let mut request = client.get(self.server.at(path));
+        for &(name, value) in about {
+            request = request.header(name, value);
+        }
+        let headers = self.headers().map_err(|error| error.to_string())?;
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.call().map_err(|error| failure(&error, key))
+    }
+
     /// The headers by which the server knows who sends.
     ///
     /// # Errors

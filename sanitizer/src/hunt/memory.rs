@@ -3,57 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::plan::counts::Counts;
+use crate::learned::{MOST_FUNCTIONS, parts, values};
 
-/// Functions in a message, and what they weigh at most: a tracer has the next message when it asks for it, and none may fill its socket.
-const MOST_FUNCTIONS: usize = 256;
+pub use crate::learned::{KnownFunction, Parts, Raced, Sites};
+
+/// What functions in a message weigh at most: a tracer has the next message when it asks for it, and none may fill its socket.
 const MOST_WEIGHT: usize = 1024;
-
-/// What is counted at the sites of a function: by how far they are from its beginning, bytes.
-pub type Sites = Vec<(u32, Parts)>;
-/// What of [`Counts`] is not 0.
-pub type Parts = Vec<(u8, f32)>;
-
-/// What is known of a function.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct KnownFunction {
-    /// How far it is from the beginning of its module, bytes.
-    pub at: u64,
-    /// What tells its code from other code ([`fingerprint`](crate::insn::x86_64::fingerprint)).
-    pub fingerprint: u64,
-    /// What was seen at its sites.
-    pub sites: Sites,
-    /// Races of them that were told.
-    pub raced: Vec<Raced>,
-}
-
-/// A race of a site with another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Raced {
-    /// How far the site is from its function's beginning, bytes.
-    pub at: u32,
-    /// The fingerprint of the other one's function, and how far the other one is from its beginning.
-    pub with: (u64, u32),
-}
-
-impl KnownFunction {
-    /// Adds what else is known of the function to so much of what was known before.
-    pub fn add(&mut self, left: f64, other: &Self) {
-        /// Races of a function that are kept.
-        const MOST: usize = 64;
-        add(&mut self.sites, left, &other.sites);
-        for raced in &other.raced {
-            if self.raced.len() < MOST && !self.raced.contains(raced) {
-                self.raced.push(*raced);
-            }
-        }
-    }
-
-    /// Whether nothing was seen but that it is there.
-    #[must_use]
-    pub fn is_untried(&self) -> bool {
-        self.sites.is_empty() && self.raced.is_empty()
-    }
-}
 
 /// Functions of a module that is mapped now, as they were known before: a part of all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,41 +104,14 @@ pub fn in_parts(functions: Vec<KnownFunction>) -> Vec<Vec<KnownFunction>> {
 /// Counts as they are kept.
 #[must_use]
 pub fn parts_of(counts: Counts) -> Parts {
-    let all = counts.values().into_iter().enumerate();
-    all.filter(|(_, value)| *value > 0.0)
-        .filter_map(|(index, value)| Some((u8::try_from(index).ok()?, value as f32)))
-        .collect()
+    parts(&counts.values())
 }
 
 /// They as they are counted; nothing where they can be none.
 #[must_use]
 pub fn counts_of(parts: &Parts) -> Option<Counts> {
-    let mut values = Counts::default().values();
-    for &(index, value) in parts {
-        if value < 0.0 {
-            return None;
-        }
-        *values.get_mut(usize::from(index))? += f64::from(value);
-    }
-    let counts = Counts::of_values(values);
+    let counts = Counts::of_values(values(parts)?);
     counts.is_sound().then_some(counts)
-}
-
-/// Adds what was seen at sites to so much of what was seen there before.
-fn add(sites: &mut Sites, left: f64, more: &Sites) {
-    /// Of so much less nothing is kept: one look, seven half-lives ago.
-    const LEAST: f32 = 0.01;
-    let mut all = std::collections::BTreeMap::<u32, Counts>::new();
-    for (part, seen) in [(left, &*sites), (1.0, more)] {
-        for (at, parts) in seen {
-            let counts = counts_of(parts).unwrap_or_default();
-            all.entry(*at).or_default().add(counts.times(part));
-        }
-    }
-    let kept = all.into_iter().map(|(at, counts)| (at, parts_of(counts)));
-    *sites = kept
-        .filter(|(_, parts)| parts.iter().any(|(_, value)| *value >= LEAST))
-        .collect();
 }
 
 #[cfg(test)]
@@ -204,18 +132,6 @@ mod tests {
         for wrong in [(200, 1.0), (0, f32::NAN), (0, -1.0), (1, f32::INFINITY)] {
             assert_eq!(counts_of(&vec![(0, 1.0), wrong]), None, "{wrong:?}");
         }
-    }
-
-    /// Check that what is added counts in full, what was there before in part, and what is next to nothing not at all.
-    #[test]
-    fn counts_add_up() {
-        let mut sites = vec![(4, vec![(0, 8.0)]), (9, vec![(1, 0.01)])];
-        add(
-            &mut sites,
-            0.5,
-            &vec![(4, vec![(0, 1.0), (2, 2.0)]), (6, vec![(3, 1.0)])],
-        );
-        assert_eq!(sites, [(4, vec![(0, 5.0), (2, 2.0)]), (6, vec![(3, 1.0)])]);
     }
 
     /// Check that all of it is told, in parts of which none is large, and that the last one says so.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Decay, Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, SCHEMA,
-    read,
+    Ledger, MOST_BUILDS, MOST_MODULES, MOST_OF_BUILD, MOST_OF_FUNCTION, Module, ROW, SCHEMA,
 };
 use crate::{
-    hunt::memory::KnownFunction,
+    hunt::memory::{KnownFunction, in_parts},
+    learned::{Decay, Learned},
     store::{
         StoreError,
         connect::{Connection, begin},
@@ -52,11 +52,52 @@ impl Gains {
         }
     }
 
+    /// Adds what else was gained of functions in which something was seen, of modules of which other machines can be told: at most so many functions are waiting to be told then.
+    pub fn add_shared(&mut self, other: &Self, most: usize) {
+        for (module, gain) in &other.modules {
+            let seen = gain.functions.values();
+            let seen = seen.filter(|function| !function.is_untried());
+            if module.can_be_shared() && self.functions < most {
+                let left = most - self.functions;
+                self.add(module, seen.take(left).cloned().collect(), false);
+            }
+        }
+    }
+
+    /// As it is told to others, at a time, ms since 1970.
+    #[must_use]
+    pub fn into_learned(self, at: i64) -> Vec<Learned> {
+        let modules = self.modules.into_iter();
+        let parts = modules.flat_map(|(module, gain)| {
+            let functions = gain.functions.into_values();
+            let parts = in_parts(functions.filter_map(shared).collect()).into_iter();
+            parts.map(move |functions| Learned {
+                module: module.clone(),
+                at,
+                functions,
+            })
+        });
+        parts.collect()
+    }
+
     /// Whether there is nothing to be written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.modules.is_empty()
     }
+}
+
+/// A function as others are told of it; nothing where they would not take it.
+fn shared(gained: KnownFunction) -> Option<KnownFunction> {
+    let mut function = KnownFunction {
+        at: gained.at,
+        fingerprint: gained.fingerprint,
+        ..KnownFunction::default()
+    };
+    function.add(1.0, &gained);
+    let size = i64::try_from(function.seen_in().ok()?.len()).ok()?;
+    let is_taken = function.is_sound() && !function.is_untried() && size <= MOST_OF_FUNCTION;
+    is_taken.then_some(function)
 }
 
 impl Ledger {
@@ -123,12 +164,12 @@ async fn put(
         .await?;
         let mut part = 0.0;
         if let Some((bytes, seen)) = before {
-            (known.sites, known.raced) = read(&bytes).unwrap_or_default();
+            known = KnownFunction::of(0, 0, &bytes).unwrap_or_default();
             part = decay.left(seen);
         }
         known.add(part, function);
     }
-    let bytes = postcard::to_allocvec(&(known.sites, known.raced));
+    let bytes = known.seen_in();
     let bytes = bytes.map_err(|error| sqlx::Error::Encode(error.into()))?;
     if bytes.len() as i64 > MOST_OF_FUNCTION {
         return Ok(());

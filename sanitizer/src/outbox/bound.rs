@@ -31,7 +31,7 @@ pub(super) async fn keep(
                     put(connection, state, &counted).await?;
                 }
             }
-            Class::Repeats => {}
+            Class::Learning | Class::Repeats => {}
             Class::Sightings => {
                 if let Some(subject) = item.subject() {
                     forget(connection, &subject).await?;

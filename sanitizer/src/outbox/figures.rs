@@ -35,6 +35,8 @@ pub struct Figures {
     pub lost_repeats: u64,
     /// The same for first records of races and first sights of programs.
     pub lost_sightings: u64,
+    /// The same for what was learned of functions, by their number.
+    pub lost_learning: u64,
     /// What was let go, since the configuration named nobody any more who takes it: items (which `lost_*` have as well), messages (`messages_lost`) and events (`events_lost`).
     pub let_go: u64,
     /// Why the last message was not taken; nothing where it was.
@@ -99,6 +101,7 @@ impl Outbox {
                 lost_evidence: state.lost.evidence,
                 lost_repeats: state.lost.repeats,
                 lost_sightings: state.lost.sightings,
+                lost_learning: state.learning.max(0).cast_unsigned(),
                 since: rfc3339(state.began),
                 oldest_s: age.map(i64::cast_unsigned),
                 races: state.races.cast_unsigned(),

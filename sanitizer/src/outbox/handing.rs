@@ -13,20 +13,21 @@ use std::{
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use serde::{Deserialize, Serialize};
 
-use super::{DaemonFigures, Figures};
+use super::{Asking, DaemonFigures, Figures, Wanted};
 use crate::{
-    delivery::{Lost, Message},
+    delivery::{Lost, Message, hints::LONGEST},
     hunt::wire,
     kernel::rights::as_caller,
+    learned::{Learned, MOST_LEARNED},
     store::Batch,
 };
 
 /// Counts incompatible changes of what is said.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The longest question, bytes: what a daemon keeps at most is less.
 pub const LONGEST_HANDED: usize = 32 << 20;
-/// The longest answer.
-const LONGEST_ANSWER: usize = 1 << 16;
+/// The longest answer: a file of hints, and what stands around it.
+const LONGEST_ANSWER: usize = LONGEST + (1 << 16);
 /// How long an agent may take to answer: it writes to its disk meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -48,6 +49,8 @@ pub enum Question {
     Status,
     /// To take in what a daemon, which has this name, has done since it was started.
     Tell(String, Box<DaemonFigures>),
+    /// What other machines have learned of these builds.
+    Hints(Vec<Wanted>),
 }
 
 /// What the agent says to that.
@@ -61,6 +64,8 @@ pub enum Answer {
     Refused(String),
     /// What there is to say of the outbox.
     Status(Box<Figures>),
+    /// What other machines have learned.
+    Hints(Asking),
 }
 
 /// Why nothing was handed over.
@@ -128,15 +133,47 @@ impl Agent {
         if batch.is_empty() {
             return Ok(());
         }
+        self.give(std::mem::take(batch), Vec::new())
+    }
+
+    /// Hands over what was learned, as much of it at once as a message has, so that nothing of it is left.
+    ///
+    /// # Errors
+    /// Something is left, and is to be handed over again; or something cannot be, which is not kept.
+    pub fn hand_over_learned(&mut self, learned: &mut Vec<Learned>) -> Result<(), HandingError> {
+        self.settle()?;
+        while !learned.is_empty() {
+            let some = learned.drain(..learned.len().min(MOST_LEARNED)).collect();
+            self.give(Batch::default(), some)?;
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, batch: Batch, learned: Vec<Learned>) -> Result<(), HandingError> {
         self.sequence += 1;
         let message = Message {
             sender: self.giver.clone(),
             sequence: self.sequence,
             lost: Lost::default(),
-            batch: std::mem::take(batch),
+            batch,
+            learned,
         };
         self.pending = Some(message.encode());
         self.settle()
+    }
+
+    /// What other machines have learned of these builds, as far as the agent knows it by now.
+    ///
+    /// # Errors
+    /// The agent does not say it.
+    pub fn hints(&self, wanted: Vec<Wanted>) -> Result<Asking, HandingError> {
+        match ask(&self.socket, Question::Hints(wanted))? {
+            Answer::Hints(asking) => Ok(asking),
+            Answer::Never(why) | Answer::Refused(why) => Err(HandingError::Refused(why)),
+            Answer::Taken | Answer::Status(_) => Err(HandingError::Foreign {
+                socket: self.socket.clone(),
+            }),
+        }
     }
 
     /// Tells what this daemon has done since it was started.
@@ -148,7 +185,7 @@ impl Agent {
         match ask(&self.socket, question)? {
             Answer::Taken => Ok(()),
             Answer::Never(why) | Answer::Refused(why) => Err(HandingError::Refused(why)),
-            Answer::Status(_) => Err(HandingError::Foreign {
+            Answer::Status(_) | Answer::Hints(_) => Err(HandingError::Foreign {
                 socket: self.socket.clone(),
             }),
         }
@@ -166,7 +203,7 @@ impl Agent {
                 return Err(HandingError::Never(why));
             }
             Answer::Refused(why) => return Err(HandingError::Refused(why)),
-            Answer::Status(_) => {
+            Answer::Status(_) | Answer::Hints(_) => {
                 return Err(HandingError::Foreign {
                     socket: self.socket.clone(),
                 });

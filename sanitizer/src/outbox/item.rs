@@ -2,11 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Caught, Counted, Seen, digest_of, hour};
+use crate::{
+    learned::Learned,
+    store::{Caught, Counted, Seen, digest_of, hour},
+};
 
 /// What an item is worth: the lowest are dropped first. The numbers stand in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
+    /// What was learned of functions, which others can learn as well.
+    Learning = -1,
     /// A race of a build that the collector was told of before, with its stacks.
     Evidence = 0,
     /// That something which it was told of was seen again.
@@ -22,6 +27,7 @@ impl Class {
 
     pub(super) const fn of(number: i64) -> Self {
         match number {
+            ..0 => Self::Learning,
             0 => Self::Evidence,
             1 => Self::Repeats,
             _ => Self::Sightings,
@@ -38,6 +44,8 @@ pub(super) enum Item {
     Counted(Counted),
     /// A program that was watched.
     Seen(Seen),
+    /// What was learned of functions.
+    Learned(Learned),
 }
 
 impl Item {
@@ -60,12 +68,13 @@ impl Item {
                 &caught.race.build(),
             ])),
             Self::Seen(seen) => Some(digest(&["build", &seen.build])),
-            Self::Counted(_) => None,
+            Self::Counted(_) | Self::Learned(_) => None,
         }
     }
 
     pub(super) const fn class(&self, is_first: bool) -> Class {
         match self {
+            Self::Learned(_) => Class::Learning,
             _ if is_first => Class::Sightings,
             Self::Caught(_) => Class::Evidence,
             Self::Counted(_) | Self::Seen(_) => Class::Repeats,
@@ -77,6 +86,8 @@ impl Item {
         match self {
             // Two records of a race differ at least in their times.
             Self::Caught(_) => digest(&["caught", record]),
+            // The same once more is what was handed over twice, and what others have seen has other figures.
+            Self::Learned(_) => digest(&["learned", record]),
             Self::Counted(Counted {
                 race,
                 build,
@@ -106,6 +117,7 @@ impl Item {
         match self {
             Self::Counted(counted) => i64::try_from(counted.times).unwrap_or(i64::MAX),
             Self::Caught(_) | Self::Seen(_) => 1,
+            Self::Learned(learned) => i64::try_from(learned.functions.len()).unwrap_or(i64::MAX),
         }
     }
 

@@ -32,6 +32,7 @@ impl Figures {
                     ("evidence", self.lost_evidence),
                     ("repeats", self.lost_repeats),
                     ("first_sightings", self.lost_sightings),
+                    ("learning", self.lost_learning),
                 ],
             ),
             Metric::several(

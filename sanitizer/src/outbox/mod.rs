@@ -4,7 +4,7 @@
 //! the other to the [`Collector`]. A message has a number that no other one of this outbox ever had or will have; it is sent until it is taken, and is the same each time. So what is sent
 //! twice is known again by sender and number, and what is missing by a gap.
 //!
-//! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`](crate::delivery::Lost)) and told with each message: first repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
+//! The outbox is bounded. When it is full, what is dropped is counted ([`Lost`](crate::delivery::Lost)) and told with each message: first what was learned, then repeated evidence, then how often races were caught again, first sightings last. It is a database of SQLite
 //! (`sanitizer/migrations/outbox`), of which all statements are written such that whoever is killed at any instant has done all of it or nothing.
 //!
 //! Whoever is named no more by the configuration takes nothing more: what waits for him is let go ([`Outbox::let_go`]), and counted as lost.
@@ -17,6 +17,7 @@ mod daemon;
 mod events;
 mod figures;
 mod handing;
+mod hinting;
 mod item;
 mod items;
 mod let_go;
@@ -46,6 +47,7 @@ pub use daemon::{DaemonFigures, DaemonNow, ENDINGS};
 pub use events::Events;
 pub use figures::Figures;
 pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, VERSION, ask};
+pub use hinting::{Asking, Hinted, Hinting, Wanted};
 pub use let_go::LetGo;
 pub use pauses::Timing;
 pub use seal::Sealed;
@@ -81,6 +83,11 @@ const SCHEMA: Schema = Schema {
             5,
             "tally",
             include_str!("../../migrations/outbox/0005_tally.sql"),
+        ),
+        (
+            6,
+            "learning",
+            include_str!("../../migrations/outbox/0006_learning.sql"),
         ),
     ],
     of_servers: &[],

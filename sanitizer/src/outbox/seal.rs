@@ -4,13 +4,14 @@ use crate::store::connect::Connection;
 
 use super::{
     Outbox, SCHEMA,
-    item::Item,
+    item::{Class, Item},
     items::{Row, best, remove},
     settle::refuse,
     state::State,
 };
 use crate::{
     delivery::Message,
+    learned::MOST_LEARNED,
     store::{Batch, StoreError, connect::begin},
 };
 
@@ -69,9 +70,14 @@ async fn sealed(connection: &mut Connection) -> sqlx::Result<Option<Sealed>> {
     }))
 }
 
-/// The items of the next message.
+/// The items of the next message. What was learned has messages of its own: should a collector refuse one, nothing else is in it.
 async fn chosen(connection: &mut Connection) -> sqlx::Result<Vec<Row>> {
     let mut chosen = best(connection, MOST_ITEMS).await?;
+    let others = chosen.iter().take_while(|row| row.class != Class::Learning);
+    match others.count() {
+        0 => chosen.truncate(MOST_LEARNED),
+        others => chosen.truncate(others),
+    }
     let mut bytes = 0;
     let mut fit = 0;
     for row in &chosen {
@@ -88,16 +94,18 @@ async fn chosen(connection: &mut Connection) -> sqlx::Result<Vec<Row>> {
 /// Makes a message of items; none where there is nothing in them.
 async fn seal(connection: &mut Connection, state: &mut State, items: &[Row]) -> sqlx::Result<()> {
     let mut batch = Batch::default();
+    let mut learned = Vec::new();
     for row in items {
         remove(connection, state, row).await?;
         match Item::read(&row.record) {
             Some(Item::Caught(caught)) => batch.caught.push(*caught),
             Some(Item::Counted(counted)) => batch.counted.push(counted),
             Some(Item::Seen(seen)) => batch.builds.push(seen),
+            Some(Item::Learned(more)) => learned.push(more),
             None => state.lose(row.class, row.weight),
         }
     }
-    if batch.is_empty() {
+    if batch.is_empty() && learned.is_empty() {
         return Ok(());
     }
     let message = Message {
@@ -105,6 +113,7 @@ async fn seal(connection: &mut Connection, state: &mut State, items: &[Row]) -> 
         sequence: state.sequence.cast_unsigned(),
         lost: state.lost,
         batch,
+        learned,
     };
     let body = message.encode();
     let sequence = state.sequence;

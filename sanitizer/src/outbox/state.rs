@@ -17,6 +17,8 @@ pub(super) struct State {
     pub(super) bytes: i64,
     /// What was dropped since the outbox was made.
     pub(super) lost: Lost,
+    /// The same of what was learned: functions.
+    pub(super) learning: i64,
     /// Messages that were taken.
     pub(super) taken: i64,
     /// Messages that never will be.
@@ -40,7 +42,7 @@ pub(super) struct State {
 }
 
 /// The columns of what is counted.
-type Counts = (i64, i64, i64, i64, i64, i64, i64, i64);
+type Counts = (i64, i64, i64, i64, i64, i64, i64, i64, i64);
 type Row = (String, i64, i64, i64, i64, i64, i64, i64, i64);
 
 impl State {
@@ -51,7 +53,7 @@ impl State {
         .fetch_one(&mut *connection)
         .await?;
         let counts: Counts = sqlx::query_as(
-            "SELECT began, races, caught, events_taken, events_refused, events_lost, messages_lost, let_go FROM state",
+            "SELECT began, races, caught, events_taken, events_refused, events_lost, messages_lost, let_go, learning FROM state",
         )
         .fetch_one(connection)
         .await?;
@@ -65,6 +67,7 @@ impl State {
             events_lost,
             messages_lost,
             let_go,
+            learning,
         ) = counts;
         Ok(Self {
             sender,
@@ -76,6 +79,7 @@ impl State {
                 repeats: repeats.cast_unsigned(),
                 sightings: sightings.cast_unsigned(),
             },
+            learning,
             taken,
             refused,
             began,
@@ -91,7 +95,7 @@ impl State {
 
     pub(super) async fn save(&self, connection: &mut Connection) -> sqlx::Result<()> {
         sqlx::query(
-            "UPDATE state SET item = $1, sequence = $2, bytes = $3, evidence = $4, repeats = $5, sightings = $6, taken = $7, refused = $8, races = $9, caught = $10, events_taken = $11, events_refused = $12, events_lost = $13, messages_lost = $14, let_go = $15",
+            "UPDATE state SET item = $1, sequence = $2, bytes = $3, evidence = $4, repeats = $5, sightings = $6, taken = $7, refused = $8, races = $9, caught = $10, events_taken = $11, events_refused = $12, events_lost = $13, messages_lost = $14, let_go = $15, learning = $16",
         )
         .bind(self.item)
         .bind(self.sequence)
@@ -108,6 +112,7 @@ impl State {
         .bind(self.events_lost)
         .bind(self.messages_lost)
         .bind(self.let_go)
+        .bind(self.learning)
         .execute(connection)
         .await
         .map(drop)
@@ -122,6 +127,10 @@ impl State {
     /// Something of a class is dropped.
     pub(super) fn lose(&mut self, class: Class, weight: i64) {
         let lost = match class {
+            Class::Learning => {
+                self.learning = self.learning.saturating_add(weight.max(0));
+                return;
+            }
             Class::Evidence => &mut self.lost.evidence,
             Class::Repeats => &mut self.lost.repeats,
             Class::Sightings => &mut self.lost.sightings,

@@ -35,6 +35,9 @@ impl Outbox {
             }
             if wants.messages {
                 keep_all(&mut all, &mut state, &handed.batch).await?;
+                for learned in &handed.learned {
+                    put(&mut all, &mut state, &Item::Learned(learned.clone())).await?;
+                }
                 keep(&mut all, &mut state, most).await?;
             }
             state.save(&mut all).await?;

@@ -90,6 +90,7 @@ fn handed(sequence: u64, batch: Batch) -> Message {
         sequence,
         lost: Lost::default(),
         batch,
+        learned: Vec::new(),
     }
 }
 

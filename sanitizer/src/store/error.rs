@@ -83,6 +83,18 @@ impl StoreError {
             }
         )
     }
+
+    /// Whether it may be for what was to be written, and be so each time that is tried: the database is there, and says no.
+    #[must_use]
+    pub const fn is_about_contents(&self) -> bool {
+        matches!(
+            self,
+            Self::Database {
+                kind: Kind::Other,
+                ..
+            }
+        )
+    }
 }
 
 /// Kinds of failures, of whatever engine.

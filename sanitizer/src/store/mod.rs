@@ -17,6 +17,7 @@ pub(crate) mod connect;
 mod engine;
 mod error;
 mod known;
+mod learned;
 mod log;
 mod name;
 mod number;
@@ -55,7 +56,7 @@ pub use races::{SeenIn, StoredRace};
 pub use receive::{Lost, Received, Sender, Stamp};
 pub use schema::Access;
 pub use state::State;
-pub(crate) use text::digest_of;
+pub(crate) use text::{digest_of, digest_of_bytes};
 pub use time::{begin_of, day, day_of, hour, millis, millis_of, millis_of_day, rfc3339};
 pub use triage::{Said, Saying};
 pub use verdict::Verdict;
@@ -88,8 +89,19 @@ const SCHEMA: Schema = Schema {
         ),
         (6, "page", include_str!("../../migrations/0006_page.sql")),
         (7, "days", include_str!("../../migrations/0007_days.sql")),
+        (
+            10,
+            "learned",
+            include_str!("../../migrations/0010_learned.sql"),
+        ),
     ],
-    of_servers: &[(7, include_str!("../../migrations/postgres/0007_days.sql"))],
+    of_servers: &[
+        (7, include_str!("../../migrations/postgres/0007_days.sql")),
+        (
+            10,
+            include_str!("../../migrations/postgres/0010_learned.sql"),
+        ),
+    ],
 };
 
 /// A database of races.

@@ -8,6 +8,7 @@ use super::{
     connect::{Connection, begin, shrink},
     engine::Engine,
     error::StoreError,
+    learned::forget_old,
     time::hour,
 };
 
@@ -161,6 +162,7 @@ async fn forget_others(all: &mut Connection, before: i64) -> sqlx::Result<u64> {
     .bind(before)
     .execute(&mut *all)
     .await?;
+    forget_old(&mut *all, before).await?;
     for sql in [
         "DELETE FROM gap WHERE sender IN (SELECT id FROM sender WHERE last_seen < $1)",
         "DELETE FROM sender WHERE last_seen < $1",

@@ -12,8 +12,10 @@ use super::{
     batch::{Batch, MOST_TIMES},
     connect::{Connection, begin},
     error::StoreError,
+    learned::add_all,
     write::put_all,
 };
+use crate::learned::Learned;
 
 /// Gaps of a sender that are kept: the highest ones. What is in the others will not come any more.
 const MOST_GAPS: i64 = 1000;
@@ -89,6 +91,20 @@ impl Store {
         batch: &Batch,
         now: i64,
     ) -> Result<Received, StoreError> {
+        self.receive_all(stamp, batch, &[], now)
+    }
+
+    /// The same of one that has also what its host has learned, of which it was checked that it can be.
+    ///
+    /// # Errors
+    /// As with [`Self::receive`].
+    pub fn receive_all(
+        &mut self,
+        stamp: &Stamp<'_>,
+        batch: &Batch,
+        learned: &[Learned],
+        now: i64,
+    ) -> Result<Received, StoreError> {
         self.database.leave_moved();
         let received = self.with(async |connection| {
             let mut all = begin(connection, &SCHEMA).await?;
@@ -98,6 +114,7 @@ impl Store {
                 return Ok(Received::Before);
             }
             let written = put_all(&mut all, batch).await?;
+            add_all(&mut all, learned, now).await?;
             note(&mut all, stamp, host_of(batch), written.passed_over, now).await?;
             all.commit().await?;
             Ok(Received::New {

@@ -9,8 +9,20 @@ const KEPT_OF_KEY: usize = 300;
 
 /// What a record is called.
 pub(crate) fn digest_of(record: &str) -> String {
-    let digest = Sha256::digest(record);
+    digest_of_bytes(record.as_bytes())
+}
+
+/// What bytes are called.
+pub(crate) fn digest_of_bytes(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What has a number in place of a name.
+pub(super) fn number_of(name: &str) -> i64 {
+    let digest = Sha256::digest(name);
+    let first = digest.first_chunk().copied().unwrap_or_default();
+    i64::from_be_bytes(first)
 }
 
 /// Without the character that PostgreSQL has in no text.

@@ -60,6 +60,13 @@ fn said(config: &Config) -> String {
         ),
         None => "What is learned of programs goes with each lease.".to_owned(),
     };
+    let shared = match (config.shares_by(), &config.agent.collector) {
+        (Some(_), Some(collector)) => format!(
+            " {} is told of it, and tells what other machines have learned.",
+            collector.server.name
+        ),
+        _ => " Other machines are told nothing of it.".to_owned(),
+    };
     let breakpoints = if settings.yields_breakpoints {
         "Another tool that takes breakpoints gets all of them."
     } else {
@@ -75,7 +82,7 @@ fn said(config: &Config) -> String {
          {} of the machines take part.\n\
          Races are kept in {}; the daemon is asked by {}, and paused by {}.\n\
          {}\n\
-         {learned}\n\
+         {learned}{shared}\n\
          {rules}\n",
         percent(budget.host),
         percent(budget.process),

@@ -9,16 +9,24 @@ use std::{
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
-use super::{Recalled, Work};
+use super::{
+    Recalled, Work,
+    sharing::{Found, Sharing, Told},
+};
 use crate::{
     hunt::memory::{Gained, Remembered},
     kernel::process::thread_cpu_time_ns,
     ledger::{Gains, Ledger, Module},
+    outbox::Wanted,
     store::millis,
 };
 
 /// How often it is written.
 const PERIOD: Duration = Duration::from_secs(10);
+
+/// It is told anew so often that a build still runs here; of so many builds it is known when it was told.
+const TOLD_FOR: Duration = Duration::from_secs(600);
+const MOST_TOLD: usize = 1024;
 
 /// See the module.
 pub(super) struct Desk {
@@ -26,6 +34,10 @@ pub(super) struct Desk {
     told: UnboundedSender<Recalled>,
     processes: HashMap<u32, Mapped>,
     gains: Gains,
+    /// Who tells other machines, and is told by them.
+    sharing: Option<Sharing>,
+    /// When he was told of a build that it runs here.
+    running: HashMap<Module, Instant>,
     written: Instant,
     /// It could not be used, which was told.
     fails: bool,
@@ -44,12 +56,18 @@ struct Mapped {
 
 impl Desk {
     /// A desk for a ledger, which tells what is remembered.
-    pub(super) fn new(ledger: Ledger, told: UnboundedSender<Recalled>) -> Self {
+    pub(super) fn new(
+        ledger: Ledger,
+        told: UnboundedSender<Recalled>,
+        sharing: Option<Sharing>,
+    ) -> Self {
         Self {
             ledger,
             told,
             processes: HashMap::new(),
             gains: Gains::default(),
+            sharing,
+            running: HashMap::new(),
             written: Instant::now(),
             fails: false,
             wrong_is_told: false,
@@ -76,9 +94,54 @@ impl Desk {
             }
             if self.written.elapsed() >= PERIOD {
                 self.write();
+                self.take_hints();
             }
         }
         self.write();
+        if let Some(sharing) = self.sharing {
+            sharing.end();
+        }
+    }
+
+    /// Takes in what other machines have learned, if something has come.
+    fn take_hints(&mut self) {
+        let Some(sharing) = &self.sharing else {
+            return;
+        };
+        while let Some(Found {
+            module,
+            tag,
+            functions,
+        }) = sharing.found()
+        {
+            let now = millis(SystemTime::now());
+            let taken = self.ledger.take_hints(&module, &tag, &functions, now);
+            if let Err(error) = taken
+                && !std::mem::replace(&mut self.fails, true)
+            {
+                warn!("what other machines have learned is not kept: {error}");
+            }
+        }
+    }
+
+    /// A build that carries metadata runs here.
+    fn runs(&mut self, module: &Module) {
+        let Some(sharing) = &self.sharing else {
+            return;
+        };
+        let is_told = self.running.get(module);
+        if is_told.is_some_and(|told| told.elapsed() < TOLD_FOR) || !module.can_be_shared() {
+            return;
+        }
+        if self.running.len() >= MOST_TOLD {
+            self.running.clear();
+        }
+        self.running.insert(module.clone(), Instant::now());
+        let tag = self.ledger.hint_tag(module).ok().flatten();
+        sharing.tell(Told::Runs(Wanted {
+            module: module.clone(),
+            tag: tag.unwrap_or_default(),
+        }));
     }
 
     /// Tells what is remembered of the modules that were not there before.
@@ -86,11 +149,13 @@ impl Desk {
         let begun = thread_cpu_time_ns();
         // Another process may have shown it just now.
         self.write();
+        self.take_hints();
         let Some(mapped) = self.processes.get_mut(&pid) else {
             return;
         };
         let before = std::mem::replace(&mut mapped.modules, modules.into_iter().collect());
         let mut parts = Vec::new();
+        let mut running = Vec::new();
         for (start, module) in &mapped.modules {
             if before.get(start) == Some(module) {
                 continue;
@@ -113,6 +178,7 @@ impl Desk {
             let is_known = all.iter().any(|(_, functions)| !functions.is_empty());
             if is_known || mapped.told.contains(start) {
                 mapped.told.insert(*start);
+                running.push(module.clone());
                 parts.extend(Remembered::in_parts(*start, all));
             }
         }
@@ -124,13 +190,17 @@ impl Desk {
         };
         // Nobody may be left who wants to know.
         let _ = self.told.send(recalled);
+        for module in running {
+            self.runs(&module);
+        }
     }
 
     fn gain(&mut self, pid: u32, gained: Gained) {
         let mapped = self.processes.get(&pid);
         let module = mapped.and_then(|mapped| mapped.modules.get(&gained.module));
-        if let Some(module) = module {
-            self.gains.add(module, gained.functions, gained.is_whole);
+        if let Some(module) = module.cloned() {
+            self.gains.add(&module, gained.functions, gained.is_whole);
+            self.runs(&module);
         }
     }
 
@@ -141,7 +211,12 @@ impl Desk {
             return;
         }
         match self.ledger.add(&gains, millis(SystemTime::now())) {
-            Ok(()) => self.fails = false,
+            Ok(()) => {
+                self.fails = false;
+                if let Some(sharing) = &self.sharing {
+                    sharing.tell(Told::Gained(gains));
+                }
+            }
             Err(error) => {
                 // It is told once, until it works again.
                 if !std::mem::replace(&mut self.fails, true) {

@@ -3,6 +3,7 @@
 mod choice;
 mod diff;
 mod export;
+mod hints;
 mod hosts;
 mod import;
 mod json;
@@ -50,6 +51,7 @@ pub enum RacesCommand {
     Prune(prune::PruneArgs),
     Serve(serve::ServeArgs),
     Hosts(hosts::HostsArgs),
+    Hints(hints::HintsArgs),
 }
 
 /// The store that all commands are about.
@@ -93,5 +95,6 @@ pub fn run(args: &RacesArgs) -> anyhow::Result<ExitCode> {
         RacesCommand::Prune(args) => prune::run(args),
         RacesCommand::Serve(args) => serve::run(args),
         RacesCommand::Hosts(args) => hosts::run(args),
+        RacesCommand::Hints(args) => hints::run(args),
     }
 }

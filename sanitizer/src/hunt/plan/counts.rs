@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::learned::COUNTED;
+
 /// Everything that is counted. All of it fades by the same half-life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
@@ -91,13 +93,13 @@ impl Counts {
 
     /// All that is counted, in the order in which it is kept on disks.
     #[must_use]
-    pub fn values(mut self) -> [f64; 16] {
+    pub fn values(mut self) -> [f64; COUNTED] {
         self.all().map(|count| *count)
     }
 
     /// What such values count.
     #[must_use]
-    pub fn of_values(values: [f64; 16]) -> Self {
+    pub fn of_values(values: [f64; COUNTED]) -> Self {
         let mut counts = Self::default();
         for (count, value) in counts.all().into_iter().zip(values) {
             *count = value;
@@ -115,7 +117,7 @@ impl Counts {
             .all(|count| (0.0..MOST).contains(&**count))
     }
 
-    fn all(&mut self) -> [&mut f64; 16] {
+    fn all(&mut self) -> [&mut f64; COUNTED] {
         [
             &mut self.came,
             &mut self.waited_s,

@@ -14,7 +14,7 @@ use crate::{
         size::size,
     },
     delivery::{Lost, Message},
-    outbox::{Answer, Asked, LONGEST_HANDED, Question, Shared, VERSION},
+    outbox::{Answer, Asked, Hinting, LONGEST_HANDED, Question, Shared, VERSION},
     store::StoreError,
 };
 
@@ -26,14 +26,17 @@ const MOST_UNPACKED: usize = 64 << 20;
 /// See the module.
 pub(super) struct Desk {
     shared: Arc<Shared>,
+    /// Who asks what other machines have learned, where that is wanted; what was learned here is kept for others then.
+    hinting: Option<Arc<Hinting>>,
     /// When it was told last that something was dropped.
     told: Mutex<Option<Instant>>,
 }
 
 impl Desk {
-    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(shared: Arc<Shared>, hinting: Option<Arc<Hinting>>) -> Self {
         Self {
             shared,
+            hinting,
             told: Mutex::new(None),
         }
     }
@@ -66,14 +69,22 @@ impl Desk {
                 Ok(()) => Answer::Taken,
                 Err(error) => refused(error),
             },
+            Question::Hints(wanted) => {
+                let asking = self.hinting.as_ref();
+                let asking = asking.map(|hinting| hinting.ask(&wanted));
+                Answer::Hints(asking.unwrap_or_default())
+            }
         }
     }
 
     fn take(&self, body: &[u8]) -> Answer {
-        let message = match Message::decode(body, MOST_UNPACKED) {
+        let mut message = match Message::decode(body, MOST_UNPACKED) {
             Ok(message) => message,
             Err(error) => return Answer::Never(error.to_string()),
         };
+        if self.hinting.is_none() {
+            message.learned.clear();
+        }
         match self.shared.take(&message) {
             Ok(lost) => {
                 if lost != Lost::default() {

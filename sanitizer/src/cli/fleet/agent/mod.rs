@@ -51,7 +51,7 @@ pub async fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
 
 async fn serve(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     let config = Config::read(args.config.config.as_deref())?;
-    let takers = Takers::new(&config.agent)
+    let takers = Takers::new(&config.agent, config.learn.share)
         .with_context(|| format!("the agent, by {}, cannot send anything", named(&config)))?;
     let path = &config.agent.outbox;
     make_folder(path).with_context(|| {
@@ -81,8 +81,9 @@ async fn serve(args: &AgentArgs) -> anyhow::Result<ExitCode> {
         tell(&format!("figures are told at {}/metrics", page.url()?));
         pages.spawn(page.serve(stopped));
     }
+    let hinting = takers.hinting();
     let mut threads = takers.start(&shared)?;
-    let desk = Arc::new(Desk::new(Arc::clone(&shared)));
+    let desk = Arc::new(Desk::new(Arc::clone(&shared), hinting.clone()));
     let serving = serve_each(listener, |stream| Arc::clone(&desk).serve(stream));
     tokio::select! {
         () = signals.next() => {}
@@ -91,6 +92,9 @@ async fn serve(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     }
     // What is being sent is sent again by the next agent.
     shared.end();
+    if let Some(hinting) = hinting {
+        hinting.end();
+    }
     stop.send_replace(true);
     while pages.join_next().await.is_some() {}
     Ok(ExitCode::SUCCESS)

@@ -29,7 +29,9 @@ pub(super) fn run(args: &AgentStatusArgs) -> anyhow::Result<ExitCode> {
     let figures = match ask(path, Question::Status)? {
         Answer::Status(figures) => figures,
         Answer::Refused(why) | Answer::Never(why) => bail!(why),
-        Answer::Taken => bail!("the agent is another version of gwp-race: restart it"),
+        Answer::Taken | Answer::Hints(_) => {
+            bail!("the agent is another version of gwp-race: restart it")
+        }
     };
     written(|out| {
         match args.format {

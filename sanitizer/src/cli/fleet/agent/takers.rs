@@ -9,19 +9,21 @@ use crate::{
     cli::{fleet::config::Agent, host::host},
     kernel::limits::explained,
     otlp::Exporter,
-    outbox::{Collector, Shared, Timing, Wants},
+    outbox::{Collector, Hinting, Shared, Timing, Wants},
 };
 
 /// See the module.
 pub(super) struct Takers {
-    collector: Option<Collector>,
+    collector: Option<Arc<Collector>>,
+    /// Who asks that one what other machines have learned, where that is wanted.
+    hinting: Option<Arc<Hinting>>,
     /// And how often figures are sent.
     otlp: Option<(Arc<Exporter>, Duration)>,
 }
 
 impl Takers {
-    /// As the configuration names them.
-    pub(super) fn new(agent: &Agent) -> anyhow::Result<Self> {
+    /// As the configuration names them; whether what is learned is shared with other machines.
+    pub(super) fn new(agent: &Agent, shares: bool) -> anyhow::Result<Self> {
         anyhow::ensure!(
             agent.collector.is_some() || agent.otlp.is_some(),
             "no collector is named: write collector = \"https://HOST:PORT\" into [agent], or endpoint = \"https://HOST:4318\" into [agent.otlp]"
@@ -31,8 +33,11 @@ impl Takers {
             let exporter = Exporter::new(otlp.destination)?;
             anyhow::Ok((Arc::new(exporter), otlp.interval))
         });
+        let collector = collector.transpose()?.map(Arc::new);
+        let hints = collector.is_some() && shares;
         Ok(Self {
-            collector: collector.transpose()?,
+            collector,
+            hinting: hints.then(Arc::default),
             otlp: otlp.transpose().context("[agent.otlp]")?,
         })
     }
@@ -54,10 +59,21 @@ impl Takers {
         )
     }
 
+    /// Who asks what other machines have learned, where somebody does.
+    pub(super) fn hinting(&self) -> Option<Arc<Hinting>> {
+        self.hinting.clone()
+    }
+
     /// Starts to send; a thread that has ended is one of what is given back.
     pub(super) fn start(self, shared: &Arc<Shared>) -> anyhow::Result<JoinSet<()>> {
         let mut threads = JoinSet::new();
         if let Some(collector) = self.collector {
+            if let Some(hinting) = self.hinting {
+                let collector = Arc::clone(&collector);
+                start(&mut threads, shared, "hints", move |_| {
+                    hinting.fetch(&collector);
+                })?;
+            }
             start(&mut threads, shared, "sender", move |shared| {
                 shared.send(&collector, &Timing::default());
             })?;

@@ -28,7 +28,7 @@ fn scratch() -> (TempDir, PathBuf, Arc<Shared>) {
 /// An agent that sends nothing.
 fn listen(socket: &Path, shared: &Arc<Shared>) -> OwnSocket {
     let (listener, own) = OwnSocket::make(socket, WHO).unwrap();
-    let desk = Arc::new(Desk::new(Arc::clone(shared)));
+    let desk = Arc::new(Desk::new(Arc::clone(shared), None));
     tokio::spawn(serve_each(listener, move |stream| {
         Arc::clone(&desk).serve(stream)
     }));

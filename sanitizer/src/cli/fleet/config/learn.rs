@@ -1,4 +1,4 @@
-//! `[learn]`: where what is learned of programs is kept, and for how long.
+//! `[learn]`: where what is learned of programs is kept, for how long, and whether other machines are told.
 
 use std::{
     ops::RangeInclusive,
@@ -29,6 +29,8 @@ pub struct Learn {
     pub ledger: Option<PathBuf>,
     /// The time in which half of it is forgotten.
     pub half_life: Duration,
+    /// The agent sends what is learned to its collector, where it has one, and asks that what other machines have learned.
+    pub share: bool,
 }
 
 impl Default for Learn {
@@ -44,6 +46,7 @@ impl Learn {
         Self {
             ledger: Some(beside.with_file_name(LEDGER)),
             half_life: HALF_LIFE,
+            share: true,
         }
     }
 
@@ -61,6 +64,7 @@ impl Learn {
                 within(time, &HALF_LIVES, show)
             });
             learn.half_life = half_life.unwrap_or(learn.half_life);
+            learn.share = table.truth("share").unwrap_or(learn.share);
             table.end();
         }
         learn

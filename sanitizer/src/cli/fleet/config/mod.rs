@@ -121,6 +121,19 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The socket of the agent that is to be told what is learned, and to tell what other machines have learned; none where that stays here.
+    #[must_use]
+    pub fn shares_by(&self) -> Option<&Path> {
+        let shares = self.learn.share && self.learn.ledger.is_some();
+        let has_collector = self.agent.collector.is_some();
+        self.places
+            .agent
+            .as_deref()
+            .filter(|_| shares && has_collector)
+    }
+}
+
 fn is_absent(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<std::io::Error>();
     cause.is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)

@@ -29,6 +29,7 @@ breakpoints = "share"
 [learn]
 ledger = "/srv/learned.db"
 half_life = "36h"
+share = false
 
 [evidence]
 values = true
@@ -97,10 +98,10 @@ fn all_keys() {
         panic!("{:?}", config.rules);
     };
     assert!(first.watch && first.exe.is_some() && first.cgroup.is_some());
-    assert_eq!((first.user, first.line), (Some(0), 51));
+    assert_eq!((first.user, first.line), (Some(0), 52));
     assert!(!second.watch && second.exe.is_none());
     assert_eq!(second.comm.as_deref(), Some("postgres"));
-    assert_eq!(second.line, 57);
+    assert_eq!(second.line, 58);
     let places = Places {
         store: "sqlite:/srv/races.db".parse().unwrap(),
         agent: Some("/run/agent.sock".into()),
@@ -111,6 +112,7 @@ fn all_keys() {
     let learn = Learn {
         ledger: Some("/srv/learned.db".into()),
         half_life: Duration::from_hours(36),
+        share: false,
     };
     assert_eq!(config.learn, learn);
     let agent = Agent {

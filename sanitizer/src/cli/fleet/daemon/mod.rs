@@ -170,7 +170,8 @@ impl Daemon {
         let watch = watch_args(&config, args)?;
         let (found_sender, found) = mpsc::unbounded_channel();
         let reporter = Reporter::start(&watch, false, found_sender)?;
-        let keeper = Keeper::start(learn.ledger.as_deref(), learn.half_life).context(
+        let keeper = Keeper::start(learn.ledger.as_deref(), learn.half_life, config.shares_by());
+        let keeper = keeper.context(
             "what is learned cannot be kept; name another ledger in [learn], or \"none\"",
         )?;
         let (sender, messages) = mpsc::channel(MOST_MESSAGES);

@@ -6,7 +6,7 @@ use axum::Router;
 
 use super::{parse_address, secret};
 use crate::cli::size::parse_size;
-use crate::delivery::{Attempts, Counters, Intake, Tokens, Writer, router};
+use crate::delivery::{Attempts, Counters, Intake, Tokens, Writer, hints::Hints, router};
 use crate::store::{Access, Address, Store};
 
 /// How long somebody who has locked the store is waited for: meanwhile messages wait, and who sends them.
@@ -73,38 +73,46 @@ impl IngestArgs {
             Tokens::parse(&text).map_err(|wrong| anyhow::anyhow!("{}: {wrong}", path.display()))
         });
         let tokens = tokens.transpose()?;
-        let mut store = Store::open(store, Access::Create)?;
-        store.set_patience(PATIENCE);
-        store.set_limit(LIMIT);
+        let open = || {
+            let mut store = Store::open(store, Access::Create)?;
+            store.set_patience(PATIENCE);
+            store.set_limit(LIMIT);
+            anyhow::Ok(store)
+        };
         let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         let (writer, thread) = Writer::start(
-            store,
+            open()?,
             bytes(self.max_unpacked),
             self.queue.into(),
             Arc::clone(counters),
         )?;
+        let (hints, telling) = Hints::start(open()?)?;
         let intake = Intake {
             tokens,
             most: bytes(self.max_message),
             writer: writer.clone(),
+            hints: Some(hints),
             counters: Arc::clone(counters),
             attempts: Attempts::default(),
         };
-        Ok((router(intake), Writing { writer, thread }))
+        let threads = [thread, telling];
+        Ok((router(intake), Writing { writer, threads }))
     }
 }
 
-/// What writes messages to the store, and its thread.
+/// What writes messages to the store, its thread, and that which tells hosts what was learned.
 pub(super) struct Writing {
     writer: Writer,
-    thread: JoinHandle<()>,
+    threads: [JoinHandle<()>; 2],
 }
 
 impl Writing {
     /// Waits until all that was answered for is written; what is left was not.
     pub(super) fn end(self) {
         drop(self.writer);
-        let _ = self.thread.join();
+        for thread in self.threads {
+            let _ = thread.join();
+        }
     }
 }
 

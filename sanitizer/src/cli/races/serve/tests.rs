@@ -24,7 +24,11 @@ use crate::cli::{
     args::{Cli, Command},
     races::RacesCommand,
 };
-use crate::delivery::{Attempts, Intake, Lost, Message, Tokens, Writer, router};
+use crate::delivery::{
+    Attempts, Intake, Lost, Message, Tokens, Writer,
+    hints::{HintFile, Hints},
+    router,
+};
 use crate::report::sample;
 use crate::store::{Access, Batch, Caught, Store, Whereabouts};
 
@@ -58,14 +62,19 @@ impl Collector {
     async fn start(tls: Option<TlsAcceptor>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Address::of_file(folder.path().join("races.db"));
-        let mut store = Store::open(&store, Access::Create).unwrap();
-        store.set_patience(PATIENCE);
+        let open = || {
+            let mut store = Store::open(&store, Access::Create).unwrap();
+            store.set_patience(PATIENCE);
+            store
+        };
         let counters = Arc::new(Counters::default());
-        let (writer, thread) = Writer::start(store, 4 * MOST, 4, Arc::clone(&counters)).unwrap();
+        let (writer, thread) = Writer::start(open(), 4 * MOST, 4, Arc::clone(&counters)).unwrap();
+        let (hints, _) = Hints::start(open()).unwrap();
         let intake = Intake {
             tokens: Some(Tokens::parse(TOKEN).unwrap()),
             most: MOST,
             writer,
+            hints: Some(hints),
             counters: Arc::clone(&counters),
             attempts: Attempts::default(),
         };
@@ -126,6 +135,7 @@ fn message(sequence: u64) -> Message {
             }],
             ..Batch::default()
         },
+        learned: Vec::new(),
     }
 }
 
