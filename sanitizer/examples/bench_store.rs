@@ -49,6 +49,7 @@ fn message(host: usize, sequence: u64, batch: Batch) -> Message {
         sequence,
         lost: Lost::default(),
         batch,
+        learned: Vec::new(),
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Learned {
 /// A machine.
 #[derive(Clone, Debug, Default)]
 struct Machine {
-    /// What it knows: what it was told, and what it has learned since.
+    /// What it was told, and what it has learned itself.
     told: Arc<Known>,
     own: Known,
     /// Leases so far.
@@ -110,6 +110,12 @@ impl Fleet {
         machines.flat_map(of).collect()
     }
 
+    /// What each machine has learned in the last round.
+    #[must_use]
+    pub fn learned(&self) -> &[Learned] {
+        &self.learned
+    }
+
     /// Has a round pass; what each machine has learned in it.
     pub fn round(&mut self) -> &[Learned] {
         let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -138,11 +144,10 @@ impl Fleet {
         &self.learned
     }
 
-    /// Tells a machine what all have learned, this one among them: it goes on from there.
+    /// Tells a machine what all have learned, this one among them, in place of what it was told before. What it has learned itself may be in it and may not be yet.
     pub fn tell(&mut self, machine: usize, known: Arc<Known>) {
         if let Some(machine) = self.machines.get_mut(machine) {
             machine.told = known;
-            machine.own = Known::default();
         }
     }
 }
@@ -165,11 +170,7 @@ impl Machine {
         let mut begins_s = now_s;
         while self.purse_s >= wanted_s && begins_s < now_s + turns.round_s {
             let mut known = Known::clone(&self.told);
-            known.races.extend(&self.own.races);
-            let own: Vec<_> = (self.own.sites.iter())
-                .map(|(site, counts)| (*site, *counts))
-                .collect();
-            known.add(&own);
+            known.keep_larger(&self.own);
             self.leases += 1;
             let hunt = Hunt {
                 costs: turns.costs,
@@ -217,40 +218,41 @@ mod tests {
         round_s: 900.0,
     };
 
-    /// When a quarter of the races was found, s.
-    fn quarter(machines: usize, rounds: usize, pools: bool) -> f64 {
-        let mut fleet = Fleet::new(Population::new(1), TURNS, machines, 1);
-        let races = fleet.races().len();
-        let (mut found, mut sums) = (BTreeSet::new(), Known::default());
-        for _ in 0..rounds {
-            let begun = std::time::Instant::now();
-            let mut finds: Vec<Find> = Vec::new();
-            for learned in fleet.round() {
-                finds.extend(&learned.finds);
-                let sites = learned.sites.iter().map(|(site, counts)| (*site, *counts));
-                sums.add(&sites.collect::<Vec<_>>());
-            }
-            finds.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
-            for find in finds {
-                found.insert(find.race);
-                if found.len() * 4 >= races {
-                    return find.time_s;
-                }
-            }
-            println!("{pools} {} s: {} of {races}, {} leases, {} sites, {:?}", fleet.now_s(), found.len(), fleet.leases(), sums.sites.len(), begun.elapsed());
-            sums.races.clone_from(&found);
-            if pools {
-                let all = Arc::new(sums.clone());
-                (0..machines).for_each(|machine| fleet.tell(machine, Arc::clone(&all)));
-            }
-        }
-        fleet.now_s()
-    }
-
+    /// Check that the same seed gives the same finds, and that nobody finds what he was told.
     #[test]
-    fn explore() {
-        let machines = std::env::var("M").map_or(10, |m| m.parse().unwrap());
-        let rounds = std::env::var("R").map_or(40, |m| m.parse().unwrap());
-        println!("{} {}", quarter(machines, rounds, false), quarter(machines, rounds, true));
+    fn who_is_told_finds_other_races() {
+        const MACHINES: usize = 2;
+        const ROUNDS: usize = 3;
+        let begin = || Fleet::new(Population::new(1), TURNS, MACHINES, 1);
+        let finds = |fleet: &mut Fleet| -> Vec<Find> {
+            let mut rounds = || fleet.round().iter().flat_map(|of| of.finds.clone()).collect();
+            (0..ROUNDS).flat_map(|_| -> Vec<Find> { rounds() }).collect()
+        };
+        let mut fleet = begin();
+        let all = finds(&mut fleet);
+        println!("{} leases, {} of {} races", fleet.leases(), all.len(), fleet.races().len());
+        assert!(!all.is_empty() && all.iter().all(|find| find.time_s < fleet.now_s()));
+        assert_eq!(finds(&mut begin()), all);
+
+        let mut told = begin();
+        let races: BTreeSet<_> = all.iter().map(|find| find.race).collect();
+        let known = Arc::new(Known {
+            races: races.clone(),
+            ..Known::default()
+        });
+        (0..MACHINES).for_each(|machine| told.tell(machine, Arc::clone(&known)));
+        assert!(finds(&mut told).iter().all(|find| !races.contains(&find.race)));
+        // What others have seen changes where is looked.
+        let mut sums = Known::default();
+        let learned = fleet.learned().iter();
+        learned.for_each(|of| sums.sites.extend(&of.sites));
+        let mut told = begin();
+        told.tell(0, Arc::new(sums));
+        told.round();
+        let mut alone = begin();
+        alone.round();
+        let tried = |fleet: &Fleet, machine: usize| fleet.learned()[machine].sites.clone();
+        assert_ne!(tried(&told, 0), tried(&alone, 0));
+        assert_eq!(tried(&told, 1), tried(&alone, 1));
     }
 }

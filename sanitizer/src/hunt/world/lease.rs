@@ -44,6 +44,19 @@ impl Known {
             self.sites.entry(*site).or_default().add(*counts);
         }
     }
+
+    /// Has of each count the larger one, as a ledger does with what others have told it.
+    pub fn keep_larger(&mut self, other: &Self) {
+        for (site, counts) in &other.sites {
+            let all = self.sites.entry(*site).or_default();
+            let mut larger = all.values();
+            for (one, other) in larger.iter_mut().zip(counts.values()) {
+                *one = one.max(other);
+            }
+            *all = Counts::of_values(larger);
+        }
+        self.races.extend(&other.races);
+    }
 }
 
 /// Watches a program for as long as the hunt lasts. Of a program that is not as it was known, what is known of other sites says nothing.
