@@ -6,7 +6,7 @@ set -eu
 fuzz=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for target in headers image message pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
+for target in headers hints image message pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
     mkdir -p "$fuzz/corpus/$target"
 done
 
@@ -180,9 +180,24 @@ cat > "$work/message" <<JSON
     "location": { "kind": "unknown", "name": null, "offset": null, "size": null, "module": null, "module_offset": null, "tid": null },
     "accesses": [{ "role": "stalled", "kind": "write", $access }, { "role": "racing", "kind": "read", $access }], "notes": [] } }],
   "counted": [{ "race": "r3:$name", "build": "aa11", "exe": "/bin/app", "place": {}, "times": 2, "last": 1767225600000 }],
-  "builds": [{ "build": "aa11", "exe": "/bin/app", "at": 1767225600000 }] } }
+  "builds": [{ "build": "aa11", "exe": "/bin/app", "at": 1767225600000 }] },
+  "learned": [{ "name": "app", "build": "aa11", "at": 1767225600000, "functions": [
+    { "at": 16, "fingerprint": 7, "sites": [[4, [[0, 3.0], [2, 0.25]]]], "raced": [{ "at": 4, "with": [7, 8] }] },
+    { "at": 32, "fingerprint": 9, "sites": [[0, [[1, 1.5]]], [8, [[0, 1.0]]]], "raced": [] }] }] }
 JSON
 { printf '\1'; cat "$work/message"; } > "$fuzz/corpus/message/json"
 size=$(($(wc -c < "$work/message") * 8 + 1))
 block=$(printf '\\%03o\\%03o\\%03o' $((size % 256)) $((size / 256 % 256)) $((size / 65536)))
 { printf "\0\050\265\057\375\0\070$block"; cat "$work/message"; } > "$fuzz/corpus/message/packed"
+
+# A file of hints in the same two forms: the words that begin it, the module, and two functions behind their lengths
+# (their places, fingerprints, sites with counts in 32 bits of IEEE 754, races).
+{
+    printf 'gwp-race hints 1\n\003app\004aa11'
+    printf '\023\0\0\0\020\007\001\004\002\0\0\0\100\100\002\0\0\200\076\001\004\007\010'
+    printf '\022\0\0\0\040\011\002\0\001\001\0\0\300\077\010\001\0\0\0\200\077\0'
+} > "$work/hints"
+{ printf '\1'; cat "$work/hints"; } > "$fuzz/corpus/hints/bytes"
+size=$(($(wc -c < "$work/hints") * 8 + 1))
+block=$(printf '\\%03o\\%03o\\%03o' $((size % 256)) $((size / 256 % 256)) $((size / 65536)))
+{ printf "\0\050\265\057\375\0\070$block"; cat "$work/hints"; } > "$fuzz/corpus/hints/packed"

@@ -310,7 +310,7 @@ fn a_full_disk_loses_nothing() {
     run.args(["-o", report.to_str().unwrap(), "--store", &store, "--"]);
     run.arg(program("conduct/many_races.c")).args(["3", "2"]);
     let met = (0..TRIES).any(|_| {
-        let (output, listed) = on_a_small_disk(&run, &folder, "size=256k,mode=0700", LIST);
+        let (output, listed) = on_a_small_disk(&run, &folder, "size=480k,mode=0700", LIST);
         let said = text(&output.stderr);
         let found = |text: &str| {
             let lines = text

@@ -16,11 +16,12 @@ use crate::{
 };
 
 /// All targets of `sanitizer/fuzz`.
-const TARGETS: [&str; 11] = [
+const TARGETS: [&str; 12] = [
     "block_map",
     "coverage",
     "fault_map",
     "headers",
+    "hints",
     "image",
     "message",
     "pc_section",

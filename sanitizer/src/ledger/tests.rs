@@ -362,3 +362,110 @@ fn other_files_are_refused() {
     assert!(refused(&later).contains("the ledger") && refused(&later).contains("version 9"));
     assert!(Ledger::open(folder.path(), HALF_LIFE).is_err());
 }
+
+/// Check that what other machines have learned is remembered with what was learned here, that nothing of both counts twice, that half of it is forgotten as well, and that what is told later takes its place, all at once; and
+/// that code is known by it in other builds.
+#[test]
+fn others_are_remembered() {
+    let (_folder, path) = scratch();
+    let mut ledger = Ledger::open(&path, HALF_LIFE).unwrap();
+    assert_eq!(ledger.hint_tag(&module("aa")).unwrap(), None);
+    add(
+        &mut ledger,
+        "aa",
+        vec![
+            function(16, 1, 8.0),
+            function(32, 2, 1.0),
+            function(48, 3, 1.0),
+        ],
+        false,
+        NOW,
+    );
+    let told = [
+        function(16, 1, 3.0),
+        function(32, 2, 9.0),
+        function(48, 7, 9.0),
+        function(64, 4, 5.0),
+    ];
+    for _ in 0..2 {
+        ledger.take_hints(&module("aa"), "t1", &told, NOW).unwrap();
+    }
+    ledger.take_hints(&module("bb"), "t2", &told, NOW).unwrap();
+    assert_eq!(ledger.hint_tag(&module("aa")).unwrap().unwrap(), "t1");
+    let (same, others, _) = remembered(&mut ledger, "aa", NOW);
+    let expected = [
+        function(16, 1, 8.0),
+        function(32, 2, 9.0),
+        function(48, 3, 1.0),
+        function(64, 4, 5.0),
+    ];
+    assert_eq!(same, expected);
+    assert_eq!(others.len(), 4);
+    let (same, ..) = remembered(&mut ledger, "bb", NOW + WEEK);
+    assert_eq!(same[1], function(32, 2, 4.5));
+    // Nothing of it was learned here.
+    let (_, others, is_whole) = remembered(&mut ledger, "cc", NOW);
+    assert!(others.contains(&function(0, 4, 10.0)) && !is_whole);
+    drop(ledger);
+    let mut ledger = Ledger::open(&path, HALF_LIFE).unwrap();
+    ledger
+        .take_hints(&module("aa"), "t3", &told[..1], NOW)
+        .unwrap();
+    let (same, ..) = remembered(&mut ledger, "aa", NOW);
+    assert_eq!((same.len(), &same[1]), (3, &function(32, 2, 1.0)));
+}
+
+/// Check that what others tell is bounded: functions of a build, and builds of a name.
+#[test]
+fn what_others_tell_is_bounded() {
+    let (_folder, path) = scratch();
+    let mut ledger = Ledger::open(&path, HALF_LIFE).unwrap();
+    let many: Vec<_> = (0..30_000).map(|at| function(16 * at, at, 1.0)).collect();
+    ledger.take_hints(&module("aa"), "t", &many, NOW).unwrap();
+    let (same, ..) = remembered(&mut ledger, "aa", NOW);
+    assert!((20_000..30_000).contains(&same.len()), "{}", same.len());
+    for build in 0..20 {
+        let name = format!("{build:02}");
+        let told = [function(16, 1, 1.0)];
+        ledger
+            .take_hints(&module(&name), "t", &told, NOW + build)
+            .unwrap();
+    }
+    assert!(remembered(&mut ledger, "aa", NOW).0.is_empty());
+    let (_, others, _) = remembered(&mut ledger, "dd", NOW);
+    assert_eq!(others, [function(0, 1, 8.0)]);
+}
+
+/// Check that what is told to others are the functions in which something was seen, of builds that can be named, in parts that are taken, and no more than may wait.
+#[test]
+fn what_is_shared_is_taken() {
+    let mut gains = Gains::default();
+    let many = (0..1000)
+        .map(|at| function(at, at, (at % 2) as f32))
+        .collect();
+    gains.add(&module("aa"), many, true);
+    gains.add(&module(""), vec![function(16, 1, 1.0)], true);
+    let mut raced = function(16, 1, 1.0);
+    let other = |at| crate::hunt::memory::Raced { at, with: (1, 2) };
+    raced.raced = (0..100).map(other).collect();
+    let wrong = function(32, 1, f32::INFINITY);
+    gains.add(&module("bb"), vec![raced, wrong], false);
+    let mut shared = Gains::default();
+    shared.add_shared(&gains, 4096);
+    shared.add_shared(&gains, 4096);
+    let learned = shared.into_learned(NOW);
+    for some in learned.chunks(crate::learned::MOST_LEARNED) {
+        assert_eq!(crate::learned::check(some), Ok(()));
+    }
+    let all: Vec<_> = learned
+        .iter()
+        .flat_map(|learned| &learned.functions)
+        .collect();
+    assert_eq!(all.len(), 501);
+    assert_eq!(*all[0], function(1, 1, 2.0));
+    let mut shared = Gains::default();
+    shared.add_shared(&gains, 100);
+    let learned = shared.into_learned(NOW);
+    let count: usize = learned.iter().map(|learned| learned.functions.len()).sum();
+    assert_eq!(count, 100);
+}

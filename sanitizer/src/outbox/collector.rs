@@ -34,7 +34,7 @@ pub(super) enum Outcome {
 /// What there is of a build that others have learned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// This, by a tag.
+    /// This, by a tag, as it stands in the header.
     New(String, Vec<u8>),
     /// What is known already.
     Same,
@@ -84,10 +84,9 @@ impl Collector {
     /// Asks what others have learned of a build, if it is not what has this tag.
     pub(super) fn hints(&self, module: &Module, tag: &str) -> Told {
         let path = format!("{HINTS}/{}/{}", escaped(&module.name), module.build);
-        let known = format!("\"{tag}\"");
         let about: &[_] = match tag {
             "" => &[],
-            _ => &[("If-None-Match", &*known)],
+            tag => &[("If-None-Match", tag)],
         };
         match self.destination.get(&self.client, &path, about, KEY) {
             Ok(answer) => told(answer),
@@ -115,14 +114,17 @@ fn told(mut answer: Response<Body>) -> Told {
     match answer.status().as_u16() {
         200 => {
             let tag = answer.headers().get("ETag");
-            let tag = tag.and_then(|tag| tag.to_str().ok()?.strip_prefix('"')?.strip_suffix('"'));
+            let tag = tag.and_then(|tag| tag.to_str().ok());
             let is_tag = |tag: &&str| {
                 tag.len() <= LONGEST_TAG && tag.bytes().all(|byte| byte.is_ascii_graphic())
             };
             let tag = tag.filter(is_tag).map(str::to_owned);
             let body = answer.body_mut().with_config().limit(LONGEST as u64);
             match body.read_to_vec() {
-                Ok(body) => Told::New(tag.unwrap_or_else(|| digest_of_bytes(&body)), body),
+                Ok(body) => Told::New(
+                    tag.unwrap_or_else(|| format!("\"{}\"", digest_of_bytes(&body))),
+                    body,
+                ),
                 Err(error) => {
                     let why = format!(
                         "what it says has more than {LONGEST} bytes, or has broken off ({error})"

@@ -114,11 +114,15 @@ impl Hinting {
                 came: None,
             });
             build.named = now;
+            // It has taken that.
+            let has_taken = build.came.take_if(|(came, _)| came == tag).is_some();
             if build.tag != *tag {
                 build.tag.clone_from(tag);
+                // Or has begun anew.
+                if !has_taken {
+                    build.due = None;
+                }
             }
-            // It has taken that.
-            build.came.take_if(|(came, _)| came == tag);
             match &build.came {
                 Some((tag, body)) if asking.hinted.is_none() => {
                     asking.hinted = Some(Box::new(Hinted {

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod daemons;
+mod hinting;
 mod kills;
 mod let_go;
 mod otlp;

@@ -90,16 +90,16 @@ const SCHEMA: Schema = Schema {
         (6, "page", include_str!("../../migrations/0006_page.sql")),
         (7, "days", include_str!("../../migrations/0007_days.sql")),
         (
-            10,
+            9,
             "learned",
-            include_str!("../../migrations/0010_learned.sql"),
+            include_str!("../../migrations/0009_learned.sql"),
         ),
     ],
     of_servers: &[
         (7, include_str!("../../migrations/postgres/0007_days.sql")),
         (
-            10,
-            include_str!("../../migrations/postgres/0010_learned.sql"),
+            9,
+            include_str!("../../migrations/postgres/0009_learned.sql"),
         ),
     ],
 };

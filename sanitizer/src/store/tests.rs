@@ -18,6 +18,7 @@ mod alias;
 mod crossing;
 mod days;
 mod known;
+mod learned;
 mod look;
 mod many;
 mod page;

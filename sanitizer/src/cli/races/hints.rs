@@ -73,3 +73,72 @@ fn write(path: &Path, body: &[u8]) -> io::Result<bool> {
     fs::rename(unfinished, path)?;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        delivery::hints::HintFile,
+        learned::{KnownFunction, Learned, Module},
+        store::{Access, Batch, Lost, Stamp, Store},
+    };
+
+    /// Check that each build has a file, that one which is the same is left as it is, and that one which is not takes its place.
+    #[test]
+    fn files() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("sqlite:{}", folder.path().join("races.db").display());
+        let store: crate::store::Address = address.parse().unwrap();
+        let out = folder.path().join("www/hints");
+        let args = HintsArgs {
+            store: StoreArgs {
+                store: store.clone(),
+            },
+            out: out.clone(),
+        };
+        let learned = |build: &str, came| Learned {
+            module: Module {
+                name: "app x".to_owned(),
+                build: build.to_owned(),
+            },
+            at: now(),
+            functions: vec![KnownFunction {
+                at: 16,
+                fingerprint: 7,
+                sites: vec![(4, vec![(0, came)])],
+                raced: Vec::new(),
+            }],
+        };
+        let mut store = Store::open(&store, Access::Create).unwrap();
+        let mut tell = |sequence, learned: Vec<Learned>| {
+            let stamp = Stamp {
+                sender: "0123456789abcdef0123456789abcdef",
+                sequence,
+                lost: Lost::default(),
+            };
+            let batch = Batch::default();
+            store.receive_all(&stamp, &batch, &learned, now()).unwrap();
+            run(&args).unwrap();
+        };
+        tell(1, vec![learned("aa", 1.0), learned("bb", 2.0)]);
+        let body = |build: &str| fs::read(out.join("app x").join(build)).unwrap();
+        let first = ["aa", "bb"].map(body);
+        for (body, build) in first.iter().zip(["aa", "bb"]) {
+            assert_eq!(HintFile::decode(body).unwrap().module.build, build);
+        }
+        let about = || {
+            fs::metadata(out.join("app x/aa"))
+                .unwrap()
+                .modified()
+                .unwrap()
+        };
+        let before = about();
+        tell(2, vec![learned("bb", 2.0)]);
+        assert_eq!((&body("aa"), about()), (&first[0], before));
+        let file = HintFile::decode(&body("bb")).unwrap();
+        let came = file.functions[0].sites[0].1[0].1;
+        assert!((3.9..=4.0).contains(&came), "{came}");
+        let count = fs::read_dir(out.join("app x")).unwrap().count();
+        assert_eq!(count, 2);
+    }
+}

@@ -1,9 +1,21 @@
 //! One lease after the other: what it is worth to remember what was seen in those before.
 
+use std::collections::BTreeMap;
+
+use crate::{
+    delivery::hints::HintFile,
+    hunt::{
+        memory::{KnownFunction, counts_of, parts_of},
+        plan::{counts::Counts, event::SiteId},
+    },
+    learned::Module,
+};
+
 use super::{
     costs::NESTED,
     families::{self, Family},
     lease::{Known, watch},
+    program::Program,
     simulation::Hunt,
 };
 
@@ -12,6 +24,17 @@ const LEASE_S: f64 = 30.0;
 const SHARE: f64 = 0.05;
 /// No more are simulated: what was not found by then counts as found at their end.
 const MOST_LEASES: u32 = 12;
+
+/// A lease.
+const fn hunt(seed: u64) -> Hunt {
+    Hunt {
+        costs: NESTED,
+        share: SHARE,
+        length_s: LEASE_S,
+        seed,
+        has_probes: false,
+    }
+}
 
 /// How long it takes to the next race that was not found in the first leases, s; `None` where there is none left.
 fn next_race(family: Family, seed: u64, remembers: bool) -> Option<f64> {
@@ -22,13 +45,7 @@ fn next_race(family: Family, seed: u64, remembers: bool) -> Option<f64> {
     let mut passed = 0.0;
     let mut known = std::collections::BTreeSet::new();
     for lease in 0..FIRST + MOST_LEASES {
-        let hunt = Hunt {
-            costs: NESTED,
-            share: SHARE,
-            length_s: LEASE_S,
-            seed: seed * 1000 + u64::from(lease),
-            has_probes: false,
-        };
+        let hunt = hunt(seed * 1000 + u64::from(lease));
         let gains = if remembers && lease >= FIRST {
             watch(&program, &hunt, &ledger)
         } else {
@@ -89,4 +106,73 @@ fn memory_pays() {
     let median = ratios[ratios.len() / 2];
     println!("{} pairs, median ratio {median:.2}", ratios.len());
     assert!(ratios.len() >= PAIRS && median <= WANTED, "{ratios:.2?}");
+}
+
+/// The lease of a host, and what is learned in it; when it has found a race, s.
+fn first_race(
+    program: &Program,
+    seed: u64,
+    known: &Known,
+) -> (Option<f64>, Vec<(SiteId, Counts)>) {
+    let gains = watch(program, &hunt(seed), known);
+    let times = gains.run.finds.iter().map(|find| find.time_s);
+    (times.min_by(f64::total_cmp), gains.sites)
+}
+
+/// What several hosts have learned, as it goes to another one: by functions, summed up, in a file.
+fn shared(program: &Program, hosts: Vec<Vec<(SiteId, Counts)>>) -> Known {
+    let mut sums = BTreeMap::<u64, KnownFunction>::new();
+    for (SiteId(site), counts) in hosts.into_iter().flatten() {
+        let function = program.sites[site as usize].facts.function.0;
+        let more = KnownFunction {
+            sites: vec![(site as u32, parts_of(counts))],
+            ..KnownFunction::default()
+        };
+        let sum = sums.entry(function).or_default();
+        sum.at = function;
+        sum.add(1.0, &more);
+    }
+    let functions = sums.into_values();
+    let file = HintFile {
+        module: Module {
+            name: "app".to_owned(),
+            build: "aa".to_owned(),
+        },
+        functions: functions
+            .filter(|function| !function.is_untried())
+            .collect(),
+    };
+    let file = HintFile::decode(&file.encode()).unwrap();
+    let sites = file.functions.into_iter().flat_map(|known| known.sites);
+    let counts = sites.map(|(site, parts)| (SiteId(site.into()), counts_of(&parts).unwrap()));
+    Known {
+        sites: counts.collect(),
+        ..Known::default()
+    }
+}
+
+/// Check that a host which has never run a program finds a first race of it sooner where it is told what two others have learned, in one lease each.
+#[test]
+fn hints_pay() {
+    const SEEDS: u64 = 8;
+    /// Of the time without.
+    const WANTED: f64 = 0.7;
+    let mut families = families::ALL.into_iter();
+    let server = families.find(|family| family(1).name == "server").unwrap();
+    let mut ratios = Vec::new();
+    for seed in 1..=SEEDS {
+        let program = server(seed);
+        let nothing = Known::default();
+        let others = [1, 2].map(|host| first_race(&program, seed * 1000 + host, &nothing).1);
+        let told = shared(&program, others.into());
+        let [with, without] = [&told, &nothing].map(|told| {
+            let (found, _) = first_race(&program, seed * 1000, told);
+            found.unwrap_or(LEASE_S)
+        });
+        println!("{seed}: {with:.1} s, without {without:.1} s");
+        ratios.push(with / without);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let median = ratios[ratios.len() / 2];
+    assert!(median <= WANTED, "{ratios:.2?}");
 }

@@ -68,7 +68,9 @@ fn request(connection: &mut TcpStream) -> Option<Request> {
     let length = head
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "));
-    let mut body = vec![0; length?.trim().parse().unwrap()];
+    // Who only asks for something sends none.
+    let length = length.map_or(Ok(0), |length| length.trim().parse());
+    let mut body = vec![0; length.unwrap()];
     connection.read_exact(&mut body).ok()?;
     Some((head, body))
 }

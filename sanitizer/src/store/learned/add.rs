@@ -1,4 +1,4 @@
-//! Adding what a host has learned. How many statements that takes has a bound, whatever it says (`learned::check`): some two for each 64 functions, of which a message has 2,048, and no more than ten for each of its eight builds.
+//! Adding what a host has learned. How many statements that takes has a bound, whatever it says (`learned::check`): two for each 64 functions, of which a message has 2,048, and some twenty for each of its eight builds.
 
 use std::collections::HashMap;
 
@@ -106,13 +106,11 @@ async fn see(
         if known != name || build != module.build {
             return Ok(false);
         }
-        sqlx::query(
-            "UPDATE learned_build SET told = CASE WHEN $2 > told THEN $2 ELSE told END WHERE id = $1",
-        )
-        .bind(id)
-        .bind(now)
-        .execute(connection)
-        .await?;
+        sqlx::query("UPDATE learned_build SET told = $2 WHERE id = $1")
+            .bind(id)
+            .bind(now)
+            .execute(connection)
+            .await?;
         return Ok(true);
     }
     let of_name: Option<i64> = sqlx::query_scalar(

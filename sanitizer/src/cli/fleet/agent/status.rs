@@ -63,7 +63,7 @@ fn text(figures: &Figures) -> String {
         "gwp-race fleet agent, outbox {}, to {}: {state}\n\
          kept {} of {}, in {} items{sending}{oldest}\n\
          messages taken {}, refused for good {}, dropped {}\n\
-         dropped: {} records of known races, {} counts of what was seen again, {} first sightings\n\
+         dropped: {} records of known races, {} counts of what was seen again, {} first sightings, what was learned of {} functions\n\
          since {}: {} races of builds found first, and races caught {} times\n",
         clean(&figures.sender),
         clean(collector),
@@ -76,6 +76,7 @@ fn text(figures: &Figures) -> String {
         figures.lost_evidence,
         figures.lost_repeats,
         figures.lost_sightings,
+        figures.lost_learning,
         clean(&figures.since),
         figures.races,
         figures.caught,
@@ -123,6 +124,7 @@ mod tests {
             lost_evidence: 11,
             lost_repeats: 12,
             lost_sightings: 13,
+            lost_learning: 14,
             failing: Some("no\nroute".to_owned()),
             ..Figures::default()
         };
@@ -133,7 +135,7 @@ mod tests {
             "of 64MiB",
             "message 7 is being sent",
             "refused for good 3, dropped 0",
-            "dropped: 11 records of known races, 12 counts of what was seen again, 13 first sightings",
+            "dropped: 11 records of known races, 12 counts of what was seen again, 13 first sightings, what was learned of 14 functions",
         ] {
             assert!(text.contains(told), "{told}: {text}");
         }

@@ -29,6 +29,7 @@ use crate::delivery::{
     hints::{HintFile, Hints},
     router,
 };
+use crate::learned::{KnownFunction, Learned, Module};
 use crate::report::sample;
 use crate::store::{Access, Batch, Caught, Store, Whereabouts};
 
@@ -163,6 +164,82 @@ fn assert_status(answer: &str, status: u16) {
         line.starts_with(&format!("HTTP/1.1 {status} ")),
         "{status}: {answer}"
     );
+}
+
+/// Check that what hosts have learned is summed up and told to whoever may send, once as long as nothing is new, and to nobody else; that of other builds there is nothing; and that what nobody can have learned is refused for good.
+#[test]
+fn hosts_are_told_what_others_have_learned() {
+    run_async(async {
+        let collector = Collector::start(None).await;
+        let function = |came| KnownFunction {
+            at: 16,
+            fingerprint: 7,
+            sites: vec![(4, vec![(0, came)])],
+            raced: Vec::new(),
+        };
+        let learned = |came| Learned {
+            module: Module {
+                name: "größe +1".to_owned(),
+                build: "aa11".to_owned(),
+            },
+            at: i64::MAX,
+            functions: vec![function(came)],
+        };
+        for (host, came) in [("0", 3.0), ("f", 4.0)] {
+            let told = Message {
+                sender: host.repeat(32),
+                learned: vec![learned(came)],
+                ..message(1)
+            };
+            for _ in 0..2 {
+                assert_status(&collector.ask(&posted(&told.encode())).await, 204);
+            }
+        }
+        let token = format!("Authorization: Bearer {TOKEN}");
+        let line = "GET /v1/hints/gr%C3%B6%C3%9Fe%20%2B1/aa11";
+        assert_status(&collector.ask(&request(line, &[], b"")).await, 401);
+        let mut stream = tokio::net::TcpStream::connect(collector.address)
+            .await
+            .unwrap();
+        let asked = request(line, &[&token], b"");
+        stream.write_all(&asked).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        let begin = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+        let (head, body) = answer.split_at(begin.unwrap() + 4);
+        let head = String::from_utf8(head.to_vec()).unwrap();
+        assert_status(&head, 200);
+        let file = HintFile::decode(body).unwrap();
+        assert_eq!(file.module, learned(0.0).module);
+        let [told] = &file.functions[..] else {
+            panic!("{file:?}");
+        };
+        // Some milliseconds of a week are forgotten.
+        let came = told.sites[0].1[0].1;
+        assert!((6.9..=7.0).contains(&came), "{came}");
+        let lines = head.lines().map(str::to_lowercase);
+        let tags: Vec<_> = lines
+            .filter_map(|line| Some(line.strip_prefix("etag: ")?.to_owned()))
+            .collect();
+        let known = format!("If-None-Match: {}", tags[0]);
+        let answer = collector.ask(&request(line, &[&token, &known], b"")).await;
+        assert_status(&answer, 304);
+        let other = request(line, &[&token, "If-None-Match: \"x\""], b"");
+        assert_status(&collector.ask(&other).await, 200);
+        for line in [
+            "GET /v1/hints/app/aa11",
+            "GET /v1/hints/..%2Fx/aa11",
+            "GET /v1/hints/app/%00",
+        ] {
+            assert_status(&collector.ask(&request(line, &[&token], b"")).await, 404);
+        }
+        let mut wrong = message(7);
+        wrong.learned = vec![learned(-1.0)];
+        let answer = collector.ask(&posted(&wrong.encode())).await;
+        assert_status(&answer, 422);
+        let mut store = collector.end().await;
+        assert_eq!(store.learned_builds(0).unwrap().len(), 1);
+    });
 }
 
 /// Check what each kind of request is answered, that only a whole message with a token changes anything, and that it counts once.
