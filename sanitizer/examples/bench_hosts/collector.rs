@@ -47,7 +47,9 @@ impl Collector {
         thread::spawn(move || {
             let _ = std::io::copy(&mut said, &mut std::io::stderr());
         });
-        let url = line.split_whitespace().find(|word| word.starts_with("http"));
+        let url = line
+            .split_whitespace()
+            .find(|word| word.starts_with("http"));
         let Some(url) = url else {
             let _ = child.kill();
             let _ = child.wait();
@@ -89,9 +91,9 @@ impl Collector {
         let begun = Instant::now();
         let mut later = 0;
         loop {
-            let answer = self
-                .destination
-                .post(&self.client, "v1/messages", &about, body, "the bench");
+            let answer =
+                self.destination
+                    .post(&self.client, "v1/messages", &about, body, "the bench");
             let mut answer = answer.map_err(anyhow::Error::msg)?;
             match answer.status().as_u16() {
                 204 => return Ok(later),
@@ -128,7 +130,10 @@ impl Collector {
 
     /// Ends it; what it had taken is in the store then.
     pub fn end(mut self) -> Result<()> {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM)?;
+        kill(
+            Pid::from_raw(self.child.id().cast_signed()),
+            Signal::SIGTERM,
+        )?;
         let status = self.child.wait()?;
         ensure!(status.success(), "the collector has failed ({status})");
         Ok(())

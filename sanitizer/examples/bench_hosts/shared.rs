@@ -9,11 +9,7 @@ use std::{
 use anyhow::{Result, ensure};
 use gwp_race::{
     delivery::{Message, hints::HintFile},
-    hunt::world::{
-        fleet::Learned as OfRound,
-        lease::Known,
-        population::Population,
-    },
+    hunt::world::{fleet::Learned as OfRound, lease::Known, population::Population},
     learned::{Learned, MOST_FUNCTIONS, MOST_LEARNED, Module},
     report::Race,
     store::{Batch, Caught, Lost, Whereabouts, millis},

@@ -225,12 +225,25 @@ mod tests {
         const ROUNDS: usize = 3;
         let begin = || Fleet::new(Population::new(1), TURNS, MACHINES, 1);
         let finds = |fleet: &mut Fleet| -> Vec<Find> {
-            let mut rounds = || fleet.round().iter().flat_map(|of| of.finds.clone()).collect();
-            (0..ROUNDS).flat_map(|_| -> Vec<Find> { rounds() }).collect()
+            let mut rounds = || {
+                fleet
+                    .round()
+                    .iter()
+                    .flat_map(|of| of.finds.clone())
+                    .collect()
+            };
+            (0..ROUNDS)
+                .flat_map(|_| -> Vec<Find> { rounds() })
+                .collect()
         };
         let mut fleet = begin();
         let all = finds(&mut fleet);
-        println!("{} leases, {} of {} races", fleet.leases(), all.len(), fleet.races().len());
+        println!(
+            "{} leases, {} of {} races",
+            fleet.leases(),
+            all.len(),
+            fleet.races().len()
+        );
         assert!(!all.is_empty() && all.iter().all(|find| find.time_s < fleet.now_s()));
         assert_eq!(finds(&mut begin()), all);
 
@@ -241,7 +254,11 @@ mod tests {
             ..Known::default()
         });
         (0..MACHINES).for_each(|machine| told.tell(machine, Arc::clone(&known)));
-        assert!(finds(&mut told).iter().all(|find| !races.contains(&find.race)));
+        assert!(
+            finds(&mut told)
+                .iter()
+                .all(|find| !races.contains(&find.race))
+        );
         // What others have seen changes where is looked.
         let mut sums = Known::default();
         let learned = fleet.learned().iter();

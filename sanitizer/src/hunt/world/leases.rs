@@ -109,11 +109,7 @@ fn memory_pays() {
 }
 
 /// The lease of a host, and what is learned in it; when it has found a race, s.
-fn first_race(
-    program: &Program,
-    seed: u64,
-    known: &Known,
-) -> (Option<f64>, Vec<(SiteId, Counts)>) {
+fn first_race(program: &Program, seed: u64, known: &Known) -> (Option<f64>, Vec<(SiteId, Counts)>) {
     let gains = watch(program, &hunt(seed), known);
     let times = gains.run.finds.iter().map(|find| find.time_s);
     (times.min_by(f64::total_cmp), gains.sites)

@@ -127,7 +127,10 @@ mod tests {
         };
         let all = population.whole.sites.len();
         let somewhere = executed(&population.whole);
-        assert!((all * 4 / 10..all / 2).contains(&somewhere), "{somewhere} of {all}");
+        assert!(
+            (all * 4 / 10..all / 2).contains(&somewhere),
+            "{somewhere} of {all}"
+        );
         let mut races = std::collections::BTreeSet::new();
         let mut on_one = Vec::new();
         for machine in 0..MACHINES {
@@ -141,6 +144,10 @@ mod tests {
             races.extend(program.pairs());
         }
         assert_ne!(on_one[0], on_one[1]);
-        assert!(races.len() >= RACES - 1 && population.whole.races() == RACES, "{}", races.len());
+        assert!(
+            races.len() >= RACES - 1 && population.whole.races() == RACES,
+            "{}",
+            races.len()
+        );
     }
 }

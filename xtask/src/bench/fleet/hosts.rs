@@ -166,16 +166,28 @@ fn publish(options: &Options, hosts: usize, told: &Value, evidence: Option<usize
             "of them a second, one machine sending after the other",
             format!("{:.0}", number(&way["rows"]) / number(&way["sending_s"])),
         ),
-        ("CPU time of the collector", seconds(&way["collector_cpu_s"])),
+        (
+            "CPU time of the collector",
+            seconds(&way["collector_cpu_s"]),
+        ),
         (
             "that is of a processor, in the time that has passed for the machines",
             share(number(&way["collector_cpu_s"]), options.hours * HOUR_S),
         ),
         ("machines in the rollout", rollout["machines"].to_string()),
-        ("bytes of a message of it", rollout["message_bytes"].to_string()),
+        (
+            "bytes of a message of it",
+            rollout["message_bytes"].to_string(),
+        ),
         ("it took", seconds(&rollout["took_s"])),
-        ("CPU time of the collector for it", seconds(&rollout["collector_cpu_s"])),
-        ("messages that were to come again later", rollout["later"].to_string()),
+        (
+            "CPU time of the collector for it",
+            seconds(&rollout["collector_cpu_s"]),
+        ),
+        (
+            "messages that were to come again later",
+            rollout["later"].to_string(),
+        ),
         (
             "records of its race that are kept",
             evidence.map_or_else(|| "-".to_owned(), |count| count.to_string()),
