@@ -17,6 +17,8 @@ pub struct Counters {
     records: AtomicU64,
     /// Times that were counted of races that the store has not.
     passed_over: AtomicU64,
+    /// Messages of which all was taken but what was learned.
+    not_learned: AtomicU64,
     /// The store cannot be written to.
     is_away: AtomicBool,
 }
@@ -39,6 +41,11 @@ impl Counters {
             Answer::Later { .. } => &self.later,
         };
         counter.fetch_add(1, Relaxed);
+    }
+
+    /// A message is taken without what was learned.
+    pub(super) fn not_learned(&self) {
+        self.not_learned.fetch_add(1, Relaxed);
     }
 
     /// Says whether the store can be written to, and whether that was otherwise before.
@@ -83,7 +90,7 @@ impl Counters {
 
     /// All of them, for whoever collects figures.
     #[must_use]
-    pub fn metrics(&self) -> [Metric; 4] {
+    pub fn metrics(&self) -> [Metric; 5] {
         [
             Metric::several(
                 "gwp_race.messages",
@@ -105,6 +112,13 @@ impl Counters {
                 Unit::Of("sighting"),
                 Kind::Counter,
                 self.passed_over.load(Relaxed),
+            ),
+            Metric::one(
+                "gwp_race.not_learned",
+                "Messages of which the store has taken all but what was learned.",
+                Unit::Of("message"),
+                Kind::Counter,
+                self.not_learned.load(Relaxed),
             ),
             Metric::one(
                 "gwp_race.store_up",

@@ -10,7 +10,11 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{answer::Answer, counters::Counters, message::Message};
+use super::{
+    answer::Answer,
+    counters::Counters,
+    message::{Message, MessageError},
+};
 use crate::store::{Received, Store, StoreError, millis};
 
 /// After how many seconds those are to try again for whom there is no room.
@@ -98,7 +102,7 @@ impl Work {
         while let Some(job) = jobs.blocking_recv() {
             let answer = match Message::decode(&job.body, self.most) {
                 Ok(message) => self.write(message, &job.from),
-                Err(error) => self.refuse(&error, error.status(), &job.from),
+                Err(error) => self.refuse(&error, &job.from),
             };
             let is_away = matches!(answer, Answer::Later { .. });
             // Who has gone meanwhile sends it again.
@@ -114,13 +118,15 @@ impl Work {
         let now = millis(SystemTime::now());
         message.end_at(now);
         let Message { batch, learned, .. } = &message;
-        let received = (self.store).receive_all(&message.stamp(), batch, learned, now);
+        let mut received = (self.store).receive_all(&message.stamp(), batch, learned, now);
         if let Err(error) = &received
             && !learned.is_empty()
             && error.is_about_contents()
         {
-            // Sent again and again, it would keep its sender from sending anything else. What was learned may be lost.
-            return self.refuse(&error, 422, from);
+            // Nothing else may be lost for it, or wait for it.
+            self.tell("what it has learned is not taken", error, from);
+            self.counters.not_learned();
+            received = self.store.receive(&message.stamp(), batch, now);
         }
         self.tell_state(received.as_ref().err());
         let (sender, sequence) = (&message.sender, message.sequence);
@@ -154,20 +160,25 @@ impl Work {
         }
     }
 
-    fn refuse(&mut self, error: &dyn Error, status: u16, from: &str) -> Answer {
+    fn refuse(&mut self, error: &MessageError, from: &str) -> Answer {
+        self.tell("it is refused", error, from);
+        Answer::Refused {
+            status: error.status(),
+            why: error.to_string(),
+        }
+    }
+
+    /// Tells what becomes of a message, unless that was just told of another one.
+    fn tell(&mut self, what: &str, error: &dyn Error, from: &str) {
         if self.told.is_none_or(|told| told.elapsed() >= PERIOD) {
             let others = match self.untold {
                 0 => String::new(),
                 others => format!(" (and {others} others before)"),
             };
-            tracing::warn!("a message from {from} is refused{others}: {error}");
+            tracing::warn!("a message from {from}: {what}{others}: {error}");
             (self.told, self.untold) = (Some(Instant::now()), 0);
         } else {
             self.untold += 1;
-        }
-        Answer::Refused {
-            status,
-            why: error.to_string(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use axum::body::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::HintFile;
@@ -18,17 +19,16 @@ use crate::{
 
 /// Who waits for a file, at most: others are to ask again later.
 const MOST_WAITING: usize = 64;
-/// Files that are kept, and for how long: what hosts send meanwhile is in the next one.
+/// Files that are kept.
 const MOST_KEPT: usize = 64;
-const KEPT_FOR: Duration = Duration::from_secs(600);
 
 /// A file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Made {
     /// Tells it from others.
     pub tag: String,
-    /// What is in it.
-    pub body: Vec<u8>,
+    /// What is in it: of many who ask none has a copy of his own.
+    pub body: Bytes,
 }
 
 /// What there is to say of a build.
@@ -58,7 +58,7 @@ pub fn made(store: &mut Store, module: &Module, now: i64) -> Result<Option<Made>
     let body = file.encode();
     Ok(Some(Made {
         tag: digest_of_bytes(&body),
-        body,
+        body: body.into(),
     }))
 }
 
@@ -73,14 +73,15 @@ struct Asked {
 pub struct Hints(mpsc::Sender<Asked>);
 
 impl Hints {
-    /// Starts the thread.
+    /// Starts the thread, which keeps a file for so long: what hosts send meanwhile is in the next one.
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn start(store: Store) -> io::Result<(Self, thread::JoinHandle<()>)> {
+    pub fn start(store: Store, kept_for: Duration) -> io::Result<(Self, thread::JoinHandle<()>)> {
         let (sender, asked) = mpsc::channel(MOST_WAITING);
         let mut desk = Desk {
             store,
+            kept_for,
             kept: HashMap::new(),
             fails: false,
         };
@@ -102,6 +103,7 @@ impl Hints {
 /// What the thread has.
 struct Desk {
     store: Store,
+    kept_for: Duration,
     kept: HashMap<Module, (Instant, Arc<Made>)>,
     /// The store cannot be read, which was told.
     fails: bool,
@@ -120,7 +122,7 @@ impl Desk {
     fn of(&mut self, module: Module) -> Told {
         let now = Instant::now();
         if let Some((since, made)) = self.kept.get(&module)
-            && now.saturating_duration_since(*since) < KEPT_FOR
+            && now.saturating_duration_since(*since) < self.kept_for
         {
             return Told::File(Arc::clone(made));
         }
@@ -147,8 +149,9 @@ impl Desk {
     }
 
     fn make_room(&mut self, now: Instant) {
+        let kept_for = self.kept_for;
         self.kept
-            .retain(|_, (since, _)| now.saturating_duration_since(*since) < KEPT_FOR);
+            .retain(|_, (since, _)| now.saturating_duration_since(*since) < kept_for);
         if self.kept.len() >= MOST_KEPT {
             let oldest = self.kept.iter().min_by_key(|(_, (since, _))| *since);
             if let Some(module) = oldest.map(|(module, _)| module.clone()) {

@@ -1,22 +1,12 @@
 //! One lease after the other: what it is worth to remember what was seen in those before.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::BTreeMap;
 
 use crate::{
     delivery::hints::HintFile,
     hunt::{
         memory::{KnownFunction, counts_of, parts_of},
-        plan::{
-            Planner,
-            action::{Action, Candidate, Then},
-            choose::ByWorth,
-            counts::Counts,
-            event::{Event, SiteId, What},
-            purse::Purse,
-        },
+        plan::{counts::Counts, event::SiteId},
     },
     learned::Module,
 };
@@ -24,8 +14,9 @@ use crate::{
 use super::{
     costs::NESTED,
     families::{self, Family},
+    lease::{Known, watch},
     program::Program,
-    simulation::{Hunt, simulate},
+    simulation::Hunt,
 };
 
 /// How long a lease is, s, and what it may cost: that of a daemon that watches many processes by turns.
@@ -34,41 +25,14 @@ const SHARE: f64 = 0.05;
 /// No more are simulated: what was not found by then counts as found at their end.
 const MOST_LEASES: u32 = 12;
 
-/// Whoever begins a lease is told what was seen before as soon as he knows the code.
-struct Remembers<'a> {
-    planner: ByWorth,
-    ledger: &'a BTreeMap<SiteId, Counts>,
-}
-
-impl Planner for Remembers<'_> {
-    fn observe(&mut self, now: Duration, event: &Event) {
-        self.planner.observe(now, event);
-        if matches!(event.what, What::Code(_)) && !self.ledger.is_empty() {
-            let told = self.ledger.iter().map(|(site, counts)| (*site, *counts));
-            let what = What::Told(told.collect());
-            self.planner.observe(now, &Event { of: None, what });
-        }
-    }
-
-    fn decide(&mut self, now: Duration, purse: &Purse) -> Action {
-        self.planner.decide(now, purse)
-    }
-
-    fn stopped(
-        &mut self,
-        now: Duration,
-        ahead: &[SiteId],
-        waited: Option<Duration>,
-    ) -> Option<(SiteId, Then)> {
-        self.planner.stopped(now, ahead, waited)
-    }
-
-    fn preempted(&mut self, now: Duration, all: &[Candidate]) -> Option<(usize, Duration)> {
-        self.planner.preempted(now, all)
-    }
-
-    fn gained(&mut self) -> Vec<(SiteId, Counts)> {
-        self.planner.gained()
+/// A lease.
+const fn hunt(seed: u64) -> Hunt {
+    Hunt {
+        costs: NESTED,
+        share: SHARE,
+        length_s: LEASE_S,
+        seed,
+        has_probes: false,
     }
 }
 
@@ -77,33 +41,18 @@ fn next_race(family: Family, seed: u64, remembers: bool) -> Option<f64> {
     /// Leases that give something to remember.
     const FIRST: u32 = 4;
     let program = family(seed);
-    let (mut ledger, mut known) = (BTreeMap::new(), BTreeSet::new());
+    let mut ledger = Known::default();
     let mut passed = 0.0;
+    let mut known = std::collections::BTreeSet::new();
     for lease in 0..FIRST + MOST_LEASES {
-        let hunt = Hunt {
-            costs: NESTED,
-            share: SHARE,
-            length_s: LEASE_S,
-            seed: seed * 1000 + u64::from(lease),
-            has_probes: false,
+        let hunt = hunt(seed * 1000 + u64::from(lease));
+        let gains = if remembers && lease >= FIRST {
+            watch(&program, &hunt, &ledger)
+        } else {
+            watch(&program, &hunt, &Known::default())
         };
-        let nothing = BTreeMap::new();
-        let mut planner = Remembers {
-            planner: ByWorth::new(hunt.seed),
-            ledger: if remembers && lease >= FIRST {
-                &ledger
-            } else {
-                &nothing
-            },
-        };
-        let run = simulate(&program, &mut planner, &hunt);
-        for (site, counts) in planner.gained() {
-            ledger
-                .entry(site)
-                .or_insert_with(Counts::default)
-                .add(counts);
-        }
-        for (race, find) in run.races.iter().zip(&run.finds) {
+        ledger.add(&gains.sites);
+        for (race, find) in gains.run.races.iter().zip(&gains.run.finds) {
             if known.insert(*race) && lease >= FIRST {
                 return Some(passed + find.time_s);
             }
@@ -160,29 +109,14 @@ fn memory_pays() {
 }
 
 /// The lease of a host, and what is learned in it; when it has found a race, s.
-fn first_race(
-    program: &Program,
-    seed: u64,
-    ledger: &BTreeMap<SiteId, Counts>,
-) -> (Option<f64>, Vec<(SiteId, Counts)>) {
-    let hunt = Hunt {
-        costs: NESTED,
-        share: SHARE,
-        length_s: LEASE_S,
-        seed,
-        has_probes: false,
-    };
-    let mut planner = Remembers {
-        planner: ByWorth::new(seed),
-        ledger,
-    };
-    let run = simulate(program, &mut planner, &hunt);
-    let times = run.finds.iter().map(|find| find.time_s);
-    (times.min_by(f64::total_cmp), planner.gained())
+fn first_race(program: &Program, seed: u64, known: &Known) -> (Option<f64>, Vec<(SiteId, Counts)>) {
+    let gains = watch(program, &hunt(seed), known);
+    let times = gains.run.finds.iter().map(|find| find.time_s);
+    (times.min_by(f64::total_cmp), gains.sites)
 }
 
 /// What several hosts have learned, as it goes to another one: by functions, summed up, in a file.
-fn shared(program: &Program, hosts: Vec<Vec<(SiteId, Counts)>>) -> BTreeMap<SiteId, Counts> {
+fn shared(program: &Program, hosts: Vec<Vec<(SiteId, Counts)>>) -> Known {
     let mut sums = BTreeMap::<u64, KnownFunction>::new();
     for (SiteId(site), counts) in hosts.into_iter().flatten() {
         let function = program.sites[site as usize].facts.function.0;
@@ -207,13 +141,16 @@ fn shared(program: &Program, hosts: Vec<Vec<(SiteId, Counts)>>) -> BTreeMap<Site
     let file = HintFile::decode(&file.encode()).unwrap();
     let sites = file.functions.into_iter().flat_map(|known| known.sites);
     let counts = sites.map(|(site, parts)| (SiteId(site.into()), counts_of(&parts).unwrap()));
-    counts.collect()
+    Known {
+        sites: counts.collect(),
+        ..Known::default()
+    }
 }
 
 /// Check that a host which has never run a program finds a first race of it sooner where it is told what two others have learned, in one lease each.
 #[test]
 fn hints_pay() {
-    const SEEDS: u64 = 8;
+    const SEEDS: u64 = 6;
     /// Of the time without.
     const WANTED: f64 = 0.7;
     let mut families = families::ALL.into_iter();
@@ -221,7 +158,7 @@ fn hints_pay() {
     let mut ratios = Vec::new();
     for seed in 1..=SEEDS {
         let program = server(seed);
-        let nothing = BTreeMap::new();
+        let nothing = Known::default();
         let others = [1, 2].map(|host| first_race(&program, seed * 1000 + host, &nothing).1);
         let told = shared(&program, others.into());
         let [with, without] = [&told, &nothing].map(|told| {

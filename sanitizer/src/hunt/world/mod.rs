@@ -2,7 +2,7 @@
 //!
 //! A program is a list of access sites ([`program`]), some of which meet others at the same bytes; [`families`] has one for each way in which
 //! races hide. [`simulation`] does what a planner decides, and tells it what a real engine would; [`costs`] says what that takes
-//! on a machine. Beside the planner there are those it is compared with: a choice by chance ([`uniform`]), and an [`oracle`] that knows the truth; and the planner as the engine has it ([`wired`]).
+//! on a machine; [`population`] says what of a program executes on which machine, and [`lease`] watches one by turns. Beside the planner there are those it is compared with: a choice by chance ([`uniform`]), and an [`oracle`] that knows the truth; and the planner as the engine has it ([`wired`]).
 //!
 //! Nothing of it is called when gwp-race runs. It is here for tests, and for `cargo xtask bench world`.
 
@@ -13,10 +13,13 @@ pub mod comparison;
 pub mod costs;
 mod crowds;
 pub mod families;
+pub mod fleet;
 pub mod image;
 mod large;
+pub mod lease;
 mod meanwhile;
 pub mod oracle;
+pub mod population;
 mod preempted;
 mod probed;
 mod profile;

@@ -1,5 +1,7 @@
 //! A simulated program: what there is to be found in it, and how one comes across it.
 
+use std::collections::BTreeSet;
+
 use crate::hunt::plan::event::{AddressId, FunctionId, MemberId, SiteFacts, SiteId, VariableId};
 
 pub use super::area::Area;
@@ -334,10 +336,13 @@ impl Program {
     /// How often two sites of it race: what there is to be found. Each pair is one race, whichever side is held.
     #[must_use]
     pub fn races(&self) -> usize {
-        let mut races: Vec<_> = self.meetings.iter().filter_map(Meeting::race).collect();
-        races.sort_unstable();
-        races.dedup();
-        races.len()
+        self.pairs().len()
+    }
+
+    /// The pairs of sites of it that race, by their numbers.
+    #[must_use]
+    pub fn pairs(&self) -> BTreeSet<(usize, usize)> {
+        self.meetings.iter().filter_map(Meeting::race).collect()
     }
 }
 

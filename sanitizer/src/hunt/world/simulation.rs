@@ -74,7 +74,18 @@ pub(super) const MOST_USERS: usize = 8;
 /// Simulates a hunt.
 #[must_use]
 pub fn simulate(program: &Program, planner: &mut dyn Planner, hunt: &Hunt) -> Run {
+    simulate_rest(program, planner, hunt, BTreeSet::new())
+}
+
+/// The same where these races of the program are known already, and are no news to anybody.
+pub(super) fn simulate_rest(
+    program: &Program,
+    planner: &mut dyn Planner,
+    hunt: &Hunt,
+    known: BTreeSet<(usize, usize)>,
+) -> Run {
     let mut world = World::new(program, *hunt);
+    world.found = known;
     hunt_in(&mut world, planner);
     world.run.time_s = world.now;
     world.run
@@ -261,7 +272,7 @@ impl Scene for World<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.now >= self.hunt.length_s || self.run.finds.len() >= self.races
+        self.now >= self.hunt.length_s || self.found.len() >= self.races
     }
 
     fn purse(&mut self) -> Purse {

@@ -40,6 +40,9 @@ pub(in crate::store) async fn add_all(
     all: &[Learned],
     now: i64,
 ) -> sqlx::Result<()> {
+    // All who write do it in one order: nobody waits for somebody who waits for him.
+    let mut all: Vec<&Learned> = all.iter().collect();
+    all.sort_by_key(|learned| id_of(&learned.module));
     for learned in all {
         add(connection, learned, now).await?;
     }
@@ -134,7 +137,8 @@ async fn see(
         forget(connection, id).await?;
     }
     sqlx::query(
-        "INSERT INTO learned_build (id, name, build, bytes, told) VALUES ($1, $2, $3, 0, $4)",
+        "INSERT INTO learned_build (id, name, build, bytes, told) VALUES ($1, $2, $3, 0, $4)
+         ON CONFLICT (id) DO NOTHING",
     )
     .bind(id)
     .bind(name)

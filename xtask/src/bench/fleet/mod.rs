@@ -1,9 +1,10 @@
 //! `cargo xtask bench fleet`: a machine with many processes, of which some are active, watched by one daemon: what that costs, who gets a
-//! lease, and which of the planted races are found, beside an `attach` for some of the processes with the same budget.
+//! lease, and which of the planted races are found, beside an `attach` for some of the processes with the same budget. With `--hosts`: many simulated machines that share what they learn.
 
 mod attaches;
 mod crowd;
 mod daemon;
+mod hosts;
 mod interrupt;
 mod picture;
 mod plan;
@@ -61,6 +62,8 @@ pub struct Options {
     attaches: usize,
     #[command(flatten)]
     budgets: Budgets,
+    #[command(flatten)]
+    hosts: hosts::Options,
 }
 
 /// After a pause has begun or ended, until throughput is measured.
@@ -69,6 +72,9 @@ const PERCENT: f64 = 100.0;
 
 /// Measures.
 pub fn run(options: &Options) -> Result<()> {
+    if let Some(hosts) = options.hosts.hosts {
+        return hosts::run(&options.hosts, hosts);
+    }
     let Options {
         processes,
         binaries,

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread::JoinHandle, time::D
 use axum::Router;
 
 use super::{parse_address, secret};
-use crate::cli::size::parse_size;
+use crate::cli::{duration::parse_duration, size::parse_size};
 use crate::delivery::{Attempts, Counters, Intake, Tokens, Writer, hints::Hints, router};
 use crate::store::{Access, Address, Store};
 
@@ -48,6 +48,12 @@ pub struct IngestArgs {
     /// Others are to be sent again later.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue: u16,
+
+    /// How old what hosts are told of a build may be
+    ///
+    /// What all hosts have learned of it is looked up anew when it is older: each 10 minutes, of what hosts send each 15.
+    #[arg(long, value_name = "TIME", default_value = "10m", requires = "ingest", value_parser = parse_duration)]
+    pub hints_age: Duration,
 }
 
 impl IngestArgs {
@@ -86,7 +92,7 @@ impl IngestArgs {
             self.queue.into(),
             Arc::clone(counters),
         )?;
-        let (hints, telling) = Hints::start(open()?)?;
+        let (hints, telling) = Hints::start(open()?, self.hints_age)?;
         let intake = Intake {
             tokens,
             most: bytes(self.max_message),

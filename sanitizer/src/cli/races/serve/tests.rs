@@ -204,6 +204,50 @@ fn assert_status(answer: &str, status: u16) {
     );
 }
 
+/// Check that what was learned is left out where the store does not take it, so that who sends goes on with all else, of the same message too, and nobody else is told to wait.
+#[test]
+fn what_was_learned_stops_nobody() {
+    run_async(async {
+        let collector = Collector::start(None).await;
+        let path = collector.folder.path().join("races.db");
+        let options = SqliteConnectOptions::new().filename(path);
+        let mut other = options.connect().await.unwrap();
+        let sql = "DROP TABLE learned_build";
+        sqlx::query(sql).execute(&mut other).await.unwrap();
+        let mut told = message(1);
+        told.learned = vec![Learned {
+            module: Module {
+                name: "app".to_owned(),
+                build: "aa11".to_owned(),
+            },
+            at: 0,
+            functions: vec![KnownFunction {
+                at: 16,
+                fingerprint: 7,
+                sites: vec![(4, vec![(0, 1.0)])],
+                raced: Vec::new(),
+            }],
+        }];
+        let answer = collector.ask(&posted(&told.encode())).await;
+        assert_status(&answer, 204);
+        let token = format!("Authorization: Bearer {TOKEN}");
+        let asked = request("GET /v1/hints/app/aa11", &[&token], b"");
+        assert_status(&collector.ask(&asked).await, 503);
+        let metrics = request("GET /metrics", &[&token], b"");
+        let metrics = collector.ask(&metrics).await;
+        for line in [
+            "gwp_race_records_total 1\n",
+            "gwp_race_not_learned_total 1\n",
+        ] {
+            assert!(metrics.contains(line), "{line}{metrics}");
+        }
+        let health = request("GET /healthz", &[], b"");
+        assert_status(&collector.ask(&health).await, 200);
+        drop(other);
+        collector.end().await;
+    });
+}
+
 /// Check that what hosts have learned is summed up and told to whoever may send, once as long as nothing is new, and to nobody else; that of other builds there is nothing; and that what nobody can have learned is refused for good.
 #[test]
 fn hosts_are_told_what_others_have_learned() {
