@@ -108,7 +108,7 @@ impl Collector {
         };
         let counters = Arc::new(Counters::default());
         let (writer, thread) = Writer::start(open(), 4 * MOST, 4, Arc::clone(&counters)).unwrap();
-        let (hints, _) = Hints::start(open()).unwrap();
+        let (hints, _) = Hints::start(open(), std::time::Duration::from_secs(600)).unwrap();
         let intake = Intake {
             tokens: Some(Tokens::parse(TOKEN).unwrap()),
             most: MOST,
