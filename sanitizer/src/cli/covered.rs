@@ -1,5 +1,5 @@
 //! Whether a process is worth a tracer: whether a file whose code it has mapped carries metadata. A file is looked at
-//! once, as long as it does not change: by this process, or by [one without rights](HeaderReader) where files are anybody's. No file system is
+//! once, as long as it does not change: by [a process without rights](HeaderReader). No file system is
 //! waited for that a process serves: those are [asked about](AskedFiles).
 
 use std::{collections::HashMap, fs::File, path::Path, time::Duration};
@@ -12,7 +12,6 @@ use crate::{
         executed::{Executed, Search},
         foreign::{About, FileIdentity, Purpose},
     },
-    pcmeta::Metadata,
     reader::{HeaderReader, copier::Question},
     tracee::{self, CodeFile},
 };
@@ -50,26 +49,28 @@ pub struct CoveredFiles {
     /// Some of that were not found, or not read, for want of descriptors or memory.
     are_short: bool,
     asked: AskedFiles,
-    /// Who reads headers of files; this process where there is none.
-    reader: Option<HeaderReader>,
-}
-
-impl Default for CoveredFiles {
-    /// In all file systems; those that processes serve are asked about.
-    fn default() -> Self {
-        Self::new(Purpose::Promptly, None)
-    }
+    /// Who reads headers of files.
+    reader: HeaderReader,
+    /// What that has cost that was taken note of.
+    taken: Duration,
 }
 
 impl CoveredFiles {
-    /// In those of the machine itself, whose headers this one reads. What is in others is as if it was not there.
+    /// In all file systems; those that processes serve are asked about. `reader`: who reads the headers of the others' files.
     #[must_use]
-    pub fn local(reader: HeaderReader) -> Self {
-        Self::new(Purpose::Local, Some(reader))
+    pub fn everywhere(reader: HeaderReader) -> Self {
+        Self::new(Purpose::Promptly, reader)
     }
 
-    fn new(purpose: Purpose, reader: Option<HeaderReader>) -> Self {
+    /// In those of the machine itself. What is in others is as if it was not there.
+    #[must_use]
+    pub fn local(reader: HeaderReader) -> Self {
+        Self::new(Purpose::Local, reader)
+    }
+
+    fn new(purpose: Purpose, reader: HeaderReader) -> Self {
         Self {
+            taken: Duration::ZERO,
             purpose,
             known: HashMap::new(),
             last: Vec::new(),
@@ -79,10 +80,10 @@ impl CoveredFiles {
         }
     }
 
-    /// Who reads headers, where this process does not.
+    /// Who reads headers.
     #[must_use]
-    pub const fn reader(&self) -> Option<&HeaderReader> {
-        self.reader.as_ref()
+    pub const fn reader(&self) -> &HeaderReader {
+        &self.reader
     }
 
     /// Whether code that a process has mapped carries metadata. What it will map later is not known; of one that has ended nothing
@@ -144,9 +145,10 @@ impl CoveredFiles {
         self.asked.take_news()
     }
 
-    /// CPU time that others have used to answer since the last time.
-    pub const fn take_cpu(&mut self) -> Duration {
-        self.asked.take_cpu()
+    /// CPU time that others have used to answer since the last time, and the time for which those were waited for in vain that read headers.
+    pub fn take_cost(&mut self) -> Duration {
+        let before = std::mem::replace(&mut self.taken, self.reader.cost());
+        self.asked.take_cpu() + self.taken.saturating_sub(before)
     }
 
     /// Nobody is asked any more: what nobody has answered by now is hidden.
@@ -209,19 +211,14 @@ impl CoveredFiles {
     }
 
     fn carries(&mut self, file: File, name: &Path) -> Option<bool> {
-        match &mut self.reader {
-            Some(reader) => {
-                let carries = reader.carries(file, name);
-                self.are_short |= carries.is_none() && reader.is_short();
-                carries
-            }
-            None => Some(Metadata::is_carried_by_file(file, name)),
-        }
+        let carries = self.reader.carries(file, name);
+        self.are_short |= carries.is_none() && self.reader.is_short();
+        carries
     }
 
     /// How many readers were ended by files.
-    fn ended(&self) -> u64 {
-        self.reader.as_ref().map_or(0, HeaderReader::ended)
+    const fn ended(&self) -> u64 {
+        self.reader.ended()
     }
 
     fn remember(&mut self, identity: FileIdentity, covered: bool) {
@@ -245,7 +242,7 @@ mod tests {
     /// known because another one has none.
     #[test]
     fn metadata_decides() {
-        let mut files = CoveredFiles::default();
+        let mut files = CoveredFiles::everywhere(header_reader());
         let with = Child::run(MAIN, &[METADATA]);
         with.wait_for_line("ready");
         let with = with.pid().as_raw().cast_unsigned();
@@ -272,7 +269,7 @@ mod tests {
         let program = Child::run(MAIN, &[METADATA]);
         program.wait_for_line("ready");
         let exe = program.exe();
-        let mut files = CoveredFiles::default();
+        let mut files = CoveredFiles::everywhere(header_reader());
         let found = tracee::code_files(program.pid(), Purpose::Promptly).unwrap();
         let mut found = found.found.into_iter();
         let file = found.find(|file| file.path() == exe).unwrap();
@@ -296,13 +293,16 @@ mod tests {
             program
         });
         let [bad, good] = [&bad, &good].map(|child| child.pid().as_raw().cast_unsigned());
-        let mut files = CoveredFiles::local(header_reader());
-        for (look, ended) in [1, 2, 3, 3].into_iter().enumerate() {
-            assert_eq!(files.are_in(bad), Covered::Hidden);
-            assert_eq!(files.ended(), ended);
-            // The libraries come behind it.
-            assert_eq!(files.known.is_empty(), look < 3, "{:?}", files.known);
+        for of in [CoveredFiles::local, CoveredFiles::everywhere] {
+            let mut files = of(header_reader());
+            for (look, ended) in [1, 2, 3, 3].into_iter().enumerate() {
+                assert_eq!(files.are_in(bad), Covered::Hidden);
+                assert_eq!(files.ended(), ended);
+                // The libraries come behind it.
+                assert_eq!(files.known.is_empty(), look < 3, "{:?}", files.known);
+            }
+            assert_eq!(files.are_in(good), Covered::Is(true));
+            assert!(files.take_cost() > Duration::ZERO);
         }
-        assert_eq!(files.are_in(good), Covered::Is(true));
     }
 }

@@ -24,6 +24,7 @@ use super::not_watched::{Counts, NotWatched, Reason};
 use super::programs::Programs;
 use crate::kernel::executed::Executed;
 use crate::kernel::process::thread_cpu_time_ns;
+use crate::reader::HeaderReader;
 use crate::tracee::threads::Stat;
 
 /// The share of the budget of one processor that following may cost, and what may be spent before it is earned.
@@ -117,13 +118,13 @@ pub struct Descendants {
 
 impl Descendants {
     /// Follows nobody yet. `max_overhead`: the budget, a part of which this may spend. `takes_all`: those without metadata are worth a
-    /// tracer, too.
+    /// tracer, too. `reader`: who reads headers of files.
     #[must_use]
-    pub fn new(max_overhead: f64, takes_all: bool) -> Self {
+    pub fn new(max_overhead: f64, takes_all: bool, reader: HeaderReader) -> Self {
         let now = Instant::now();
         Self {
             source: Source::new(),
-            files: CoveredFiles::default(),
+            files: CoveredFiles::everywhere(reader),
             programs: Programs::default(),
             takes_all,
             first: 0,
@@ -232,7 +233,7 @@ impl Descendants {
     fn spend(&mut self) {
         let used = thread_cpu_time_ns();
         let worked = used.saturating_sub(std::mem::replace(&mut self.charged_ns, used));
-        let worked = Duration::from_nanos(worked) + self.files.take_cpu();
+        let worked = Duration::from_nanos(worked) + self.files.take_cost();
         self.allowance.spend(worked);
     }
 

@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{
     kernel::{named, rights::as_caller},
-    pcmeta::Metadata,
+    reader::HeaderReader,
 };
 
 /// How long the file of a program may take to be looked at, which may be in a file system that does not answer.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(10);
 
 /// What was there to be watched, and how much of it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,9 +79,10 @@ impl fmt::Display for Lack {
     }
 }
 
-/// Whether the file of a program carries metadata, as it is found by its name: of one that has ended before it was looked at.
+/// Whether the file of a program carries metadata, as it is found by its name: of one that has ended before it was looked at. `reader`: who
+/// reads its headers.
 #[must_use]
-pub fn carries_metadata(program: &OsStr) -> bool {
+pub fn carries_metadata(program: &OsStr, mut reader: HeaderReader) -> bool {
     let program = program.to_owned();
     let (told, tells) = mpsc::channel();
     let look = move || {
@@ -91,8 +92,8 @@ pub fn carries_metadata(program: &OsStr) -> bool {
         });
         let opened = opened.ok().flatten();
         // Nobody waits any more where it took too long.
-        let _ =
-            told.send(opened.is_some_and(|(file, path)| Metadata::is_carried_by_file(file, &path)));
+        let carries = opened.and_then(|(file, path)| reader.carries(file, &path));
+        let _ = told.send(carries == Some(true));
     };
     let thread = std::thread::Builder::new()
         .name("file".to_owned())
@@ -106,6 +107,7 @@ mod tests {
 
     use super::*;
     use crate::cli::args::{Cli, Command};
+    use crate::reader::testing::header_reader;
 
     /// Check what is asked for by which options, and that metadata is asked for wherever races fail a build, if not told otherwise.
     #[test]
@@ -153,7 +155,10 @@ mod tests {
     /// Check that programs are found as they are executed.
     #[test]
     fn files_of_programs() {
-        assert!(!carries_metadata(OsStr::new("true")));
-        assert!(!carries_metadata(OsStr::new("/nonexistent")));
+        assert!(!carries_metadata(OsStr::new("true"), header_reader()));
+        assert!(!carries_metadata(
+            OsStr::new("/nonexistent"),
+            header_reader()
+        ));
     }
 }

@@ -125,7 +125,10 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Copier => {
             leave_to_parent();
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
-            Ok(ExitCode::from(crate::reader::copier::serve(socket)))
+            Ok(ExitCode::from(crate::reader::copier::serve(
+                socket,
+                crate::reader::Program::default(),
+            )))
         }
         Command::Launch(args) => run::launch(args),
     }

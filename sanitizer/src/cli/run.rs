@@ -43,6 +43,7 @@ use crate::kernel::{
     rights::{are_lent, give_back},
     service,
 };
+use crate::reader::HeaderReader;
 
 /// gwp-race itself failed.
 pub(super) const FAILED: u8 = 125;
@@ -129,7 +130,8 @@ pub async fn run(
     if Lack::of(&args.watch, seen) == Some(Lack::Metadata) && !was_seen {
         // It has ended before anybody had looked into it.
         let program = args.command.first();
-        seen.metadata = program.is_some_and(|program| carries_metadata(program));
+        seen.metadata =
+            program.is_some_and(|program| carries_metadata(program, HeaderReader::default()));
     }
     if let Some(lack) = Lack::of(&args.watch, seen) {
         tracing::error!("{lack}");

@@ -32,7 +32,7 @@ use super::starts::Starts;
 use super::status::Status;
 use super::told;
 use super::watched::Watched;
-use crate::{ledger::HALF_LIFE, tracee::threads};
+use crate::{ledger::HALF_LIFE, reader::HeaderReader, tracee::threads};
 
 /// How often those are looked after that are ready and have no process.
 const LOOK_AFTER_SPARES: Duration = Duration::from_secs(1);
@@ -156,7 +156,8 @@ impl Session {
         spares_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             descendants: follows.then(|| {
-                Descendants::new(args.max_overhead, args.unanalyzed == Unanalyzed::Report)
+                let takes_all = args.unanalyzed == Unanalyzed::Report;
+                Descendants::new(args.max_overhead, takes_all, HeaderReader::default())
             }),
             starts: Starts::new(
                 args.max_overhead,

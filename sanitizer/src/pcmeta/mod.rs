@@ -41,7 +41,6 @@ pub(crate) mod testing;
 mod text;
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
@@ -175,12 +174,6 @@ impl Metadata {
         image
             .sections()
             .any(|section| section.is_allocated && section.size > 0 && is_metadata(section.name))
-    }
-
-    /// The same of an open file, which is mapped for that; what cannot be read carries none. `name` is what messages call it.
-    #[must_use]
-    pub fn is_carried_by_file(file: File, name: &Path) -> bool {
-        Image::from_file(file, name).is_ok_and(|image| Self::is_carried_by(&image))
     }
 
     /// Decodes the metadata among `sections`; `text` is where the code is, sorted and without

@@ -3,10 +3,13 @@
 //! Whoever looks at all processes of a machine meets files of whoever may execute one there. He opens them and hands them to a reader, one after the other, and waits for the answers; the same
 //! reader goes on for as long as he does. Where it has ended instead of answering, or does not answer in time, the file is not known. It is tried again when it is asked for the next time, by another
 //! reader, until it has ended so many that it is tried no more.
+//!
+//! Of a file system that may not answer the reader gets no descriptor: whoever asks reads for it, and it is he who waits.
 
 use std::{
     fs::File,
     io::ErrorKind,
+    os::unix::fs::FileExt as _,
     path::Path,
     time::{Duration, Instant},
 };
@@ -23,12 +26,23 @@ use crate::symbols::Opened;
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How long it may take until one is ready.
 const START: Duration = Duration::from_secs(7);
-/// The longest answer, in bytes: it says yes, no, or nothing.
-const LONGEST_ANSWER: usize = 16;
+/// The longest answer, in bytes: it says yes, no, or nothing, or what is to be read.
+const LONGEST_ANSWER: usize = 32;
+/// So much is read for a reader at once.
+const PIECE: u32 = 1 << 16;
 const DUTY: Duty = Duty {
     reads: "the headers of programs",
     without: "no programs are watched whose files were not looked at before",
 };
+
+/// Who reads the bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// The reader.
+    Reader,
+    /// Whoever asks.
+    Asker,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -61,8 +75,24 @@ impl HeaderReader {
         }
     }
 
+    /// An answer may take so long.
+    #[must_use]
+    pub const fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
     /// Whether an open file carries metadata; nothing where that is not known. `name`: what messages call it.
     pub fn carries(&mut self, file: File, name: &Path) -> Option<bool> {
+        self.find_out(file, name, By::Reader)
+    }
+
+    /// The same of a file whose file system may not answer: it is read by this process, a piece at a time, as the reader asks for it.
+    pub fn carries_served(&mut self, file: File, name: &Path) -> Option<bool> {
+        self.find_out(file, name, By::Asker)
+    }
+
+    fn find_out(&mut self, file: File, name: &Path, by: By) -> Option<bool> {
         let opened = match Opened::elf(file) {
             Ok(opened) => opened,
             // Scripts, and whatever else is mapped as code.
@@ -72,7 +102,7 @@ impl HeaderReader {
         if self.ends.unread(opened.identity).is_some() {
             return None;
         }
-        match self.ask(&opened) {
+        match self.ask(&opened, by) {
             Ok(carries) => carries,
             Err(end) => {
                 let name = name.to_string_lossy();
@@ -110,14 +140,8 @@ impl HeaderReader {
         self.ends.figures().ended
     }
 
-    #[cfg(test)]
-    pub(crate) const fn with_deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
-        self
-    }
-
     /// What the reader says of a file. Nothing where there is no reader, or it cannot read it.
-    fn ask(&mut self, opened: &Opened) -> Result<Option<bool>, End> {
+    fn ask(&mut self, opened: &Opened, by: By) -> Result<Option<bool>, End> {
         if self.reader.is_gone() {
             self.reader.rest();
         }
@@ -126,18 +150,35 @@ impl HeaderReader {
         };
         let (begin, worked) = (Instant::now(), process.cpu_ns());
         let until = Some(begin + self.deadline);
-        let request = Request::Carries(opened.identity.size());
-        let told = process.tell(&request, Some(&opened.file), until);
-        let end = match told.and_then(|()| process.hear(LONGEST_ANSWER, until)) {
-            Ok((Reply::Carries(carries), _)) => return Ok(carries),
-            Ok(_) => End::Nonsense,
-            Err(error) => process.end_by(&error, self.deadline),
+        let size = opened.identity.size();
+        let mut told = match by {
+            By::Reader => process.tell(&Request::Carries(size), Some(&opened.file), until),
+            By::Asker => process.tell(&Request::CarriesRelayed(size), None, until),
+        };
+        let end = loop {
+            match told.and_then(|()| process.hear(LONGEST_ANSWER, until)) {
+                Ok((Reply::Carries(carries), _)) => return Ok(carries),
+                Ok((Reply::Read(at, most), _)) if by == By::Asker => {
+                    let piece = piece(&opened.file, at, most);
+                    told = process.tell(&Request::Piece(piece), None, until);
+                }
+                Ok(_) => break End::Nonsense,
+                Err(error) => break process.end_by(&error, self.deadline),
+            }
         };
         let worked = Duration::from_nanos(process.cpu_ns().saturating_sub(worked));
         self.idle += begin.elapsed().saturating_sub(worked);
         self.reader.rest();
         Err(end)
     }
+}
+
+/// So many bytes of a file at most; nothing where they cannot be read.
+fn piece(file: &File, at: u64, most: u32) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(most.min(PIECE)).ok()?];
+    let read = file.read_at(&mut bytes, at).ok()?;
+    bytes.truncate(read);
+    Some(bytes)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::wire::{self, LONGEST_REQUEST, Place, Reply, Request};
 use crate::{
     kernel::{descriptors::close_inherited, passing::Passing, process, sandbox},
     symbols::{
-        Answer, Beside, Carried, FileIdentity, Looked, Opened, Shelf, StackSnapshot, Wanted,
+        Answer, Beside, Carried, FileIdentity, Looked, Opened, ReadAt, Shelf, StackSnapshot, Wanted,
     },
 };
 
@@ -47,6 +47,24 @@ impl Beside for Daemon {
             // It is gone: nothing else is to be done.
             _ => std::process::exit(0),
         }
+    }
+}
+
+impl ReadAt for Daemon {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+        let most = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let asked = self.tell(&Reply::Read(at, most));
+        let piece = match asked.and_then(|()| self.hear()) {
+            Ok((Request::Piece(piece), _)) => piece,
+            // It is gone: nothing else is to be done.
+            _ => std::process::exit(0),
+        };
+        let piece = piece.ok_or_else(|| io::Error::other("it cannot be read"))?;
+        let there = bytes.get_mut(..piece.len());
+        there
+            .ok_or(io::ErrorKind::InvalidData)?
+            .copy_from_slice(&piece);
+        Ok(piece.len())
     }
 }
 
@@ -118,13 +136,14 @@ fn answer(
             let carries = descriptor.and_then(|file| carries(&File::from(file), size));
             daemon.tell(&Reply::Carries(carries))
         }
+        Request::CarriesRelayed(size) => daemon.tell(&Reply::Carries(carries(daemon, size))),
         // Nothing was asked for.
-        Request::Looked(_) => Ok(()),
+        Request::Looked(_) | Request::Piece(_) => Ok(()),
     }
 }
 
 /// Whether a file carries metadata; nothing where it cannot be read.
-fn carries(file: &File, size: u64) -> Option<bool> {
+fn carries(file: &impl ReadAt, size: u64) -> Option<bool> {
     match Carried::by(file, size) {
         Ok(carried) => {
             #[cfg(any(test, feature = "fault-injection"))]

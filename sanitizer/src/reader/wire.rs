@@ -33,6 +33,10 @@ pub(super) enum Request {
     Looked(Place),
     /// Whether a file of so many bytes, whose descriptor comes with this, carries metadata: answered by `Carries`.
     Carries(u64),
+    /// The same of a file that whoever asks reads: its bytes are asked for.
+    CarriesRelayed(u64),
+    /// The bytes that were asked for, fewer where the file ends before; nothing where they cannot be read.
+    Piece(Option<Vec<u8>>),
 }
 
 /// What is in a place.
@@ -59,6 +63,8 @@ pub(super) enum Reply {
     Want(Wanted),
     /// Whether the file carries metadata; nothing where it cannot be read.
     Carries(Option<bool>),
+    /// So many bytes of the file that the last request was about are wanted, from an offset on: answered by `Piece`.
+    Read(u64, u32),
 }
 
 pub(super) fn send<T: Serialize>(

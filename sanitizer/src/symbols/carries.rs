@@ -57,8 +57,8 @@ mod tests {
     use std::fs::{self, File};
 
     use super::*;
-    use crate::pcmeta::Metadata;
     use crate::symbols::tests::child::{sources, tool};
+    use crate::{image::Image, pcmeta::Metadata};
 
     const SOURCE: &str = "int shared; int main(void) { return shared; }\n";
     const METADATA: &str = "-fexperimental-sanitize-metadata=atomics";
@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(told(by_file), expected, "{name}");
             let bytes = fs::read(&path).unwrap();
             assert_eq!(told(Carried::by(&bytes[..], size)), expected, "{name}");
-            let by_all = Metadata::is_carried_by_file(File::open(&path).unwrap(), &path);
+            let by_all = Image::open(&path).is_ok_and(|image| Metadata::is_carried_by(&image));
             assert_eq!(by_all, expected, "{name}");
         }
         let carried = Carried::by(&whole[..], whole.len() as u64).unwrap();

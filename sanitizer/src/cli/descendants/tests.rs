@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernel::descent::News;
+use crate::reader::testing::header_reader;
 use crate::tracee::testing::Child;
 
 /// Its children end with it.
@@ -10,7 +11,7 @@ const FORKS_WHEN_TOLD: &str = "#include <stdio.h>\n#include <unistd.h>\n#include
 
 /// Follows a covered program that forks for each line.
 fn followed() -> (Descendants, Child) {
-    let mut descendants = Descendants::new(1.0, false);
+    let mut descendants = Descendants::new(1.0, false, header_reader());
     let child = Child::run(
         FORKS_WHEN_TOLD,
         &["-fexperimental-sanitize-metadata=atomics"],

@@ -138,16 +138,12 @@ impl Surveyor {
 
     /// CPU time of those who read headers of files.
     pub fn cpu_of_readers(&self) -> Duration {
-        self.files
-            .reader()
-            .map_or(Duration::ZERO, HeaderReader::cpu)
+        self.files.reader().cpu()
     }
 
     /// The same, and for how long they were waited for in vain.
     pub fn cost_of_readers(&self) -> Duration {
-        self.files
-            .reader()
-            .map_or(Duration::ZERO, HeaderReader::cost)
+        self.files.reader().cost()
     }
 
     /// Whether the process that was looked at last executed this file, which is known to carry no metadata.

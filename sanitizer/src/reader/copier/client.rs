@@ -43,7 +43,7 @@ pub struct Copier {
     program: Program,
     process: Option<Process>,
     silent: Silent,
-    /// CPU time of copiers that are gone, ns.
+    /// CPU time of copiers that are gone, and of the readers of all, ns.
     spent_ns: u64,
 }
 
@@ -59,7 +59,7 @@ impl Copier {
         }
     }
 
-    /// CPU time that all copiers have used, ns.
+    /// CPU time that all copiers have used, and their readers, ns.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
         self.spent_ns + self.process.as_ref().map_or(0, Process::cpu_ns)
@@ -82,7 +82,10 @@ impl Copier {
         question: &Question,
     ) -> Result<Option<bool>, CopierError> {
         match self.ask(device, &Request::Carries(question.clone()))? {
-            (Reply::Carries(carries), _) => Ok(carries),
+            (Reply::Carries(carries, worked_ns), _) => {
+                self.spent_ns = self.spent_ns.saturating_add(worked_ns);
+                Ok(carries)
+            }
             _ => Err(self.nonsense()),
         }
     }

@@ -7,7 +7,7 @@ use std::{
         fd::{AsFd as _, OwnedFd},
         unix::net::UnixStream,
     },
-    path::Path,
+    time::Duration,
 };
 
 use gwp_race_abi::descent::ExecutedFile;
@@ -23,38 +23,52 @@ use crate::{
         passing::Passing,
         process,
     },
-    pcmeta::Metadata,
-    reader::wire,
+    reader::{HeaderReader, Program, wire},
     symbols::Opened,
     tracee,
 };
 
-/// Answers until the daemon closes the socket; the exit code.
+/// Longer than a copier is waited for: a file system that does not answer is no reader's fault.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Answers until the daemon closes the socket; the exit code. `reader`: what reads headers.
 #[must_use]
-pub fn serve(socket: OwnedFd) -> u8 {
+pub fn serve(socket: OwnedFd, reader: Program) -> u8 {
     process::set_name(c"gwp-race-copier");
     close_inherited(socket.as_fd());
     // Its end is seen at the socket as well, but not by whoever waits for a file system.
     let _ = process::die_with_parent();
     process::keep_private();
     let mut socket = Passing::new(UnixStream::from(socket));
+    let mut reader = HeaderReader::new(reader).with_deadline(PATIENCE);
     let mut found = None;
     loop {
         let Ok((request, _)) = wire::receive(&mut socket, LONGEST_REQUEST, None) else {
             return 0;
         };
-        if answer(&socket, &mut found, request).is_err() {
+        if answer(&socket, &mut reader, &mut found, request).is_err() {
             return 0;
         }
     }
 }
 
-fn answer(socket: &Passing, found: &mut Option<Opened>, request: Request) -> io::Result<()> {
+fn answer(
+    socket: &Passing,
+    reader: &mut HeaderReader,
+    found: &mut Option<Opened>,
+    request: Request,
+) -> io::Result<()> {
     let tell = |reply: &Reply, copy: Option<&File>| {
         wire::send(socket, reply, copy.map(std::os::fd::AsFd::as_fd), None)
     };
     match request {
-        Request::Carries(question) => tell(&Reply::Carries(carries(&question)), None),
+        Request::Carries(question) => {
+            let before = reader.cpu();
+            let carries = carries(reader, &question);
+            let worked = reader.cpu().saturating_sub(before).as_nanos();
+            let worked_ns = u64::try_from(worked).unwrap_or(u64::MAX);
+            tell(&Reply::Carries(carries, worked_ns), None)
+        }
         Request::Find(via) => {
             *found = None;
             let identity = find(&via).map(|opened| found.insert(opened).identity);
@@ -80,7 +94,7 @@ fn find(via: &Via) -> io::Result<Opened> {
     Opened::elf(via.open(Purpose::Code).map_err(io::Error::other)?)
 }
 
-fn carries(question: &Question) -> Option<bool> {
+fn carries(reader: &mut HeaderReader, question: &Question) -> Option<bool> {
     match question {
         Question::Executed {
             file: (device, inode, size, changed),
@@ -100,22 +114,30 @@ fn carries(question: &Question) -> Option<bool> {
                 parent: *parent,
             };
             match executed.find(*by, others, Purpose::Code) {
-                Search::Found(file) => Some(is_covered(file.open().ok()?, path)),
+                Search::Found(file) => reader.carries_served(file.open().ok()?, path),
                 Search::Served(_) | Search::Nowhere => None,
             }
         }
         Question::Mapped(pid, _) => {
             let pid = Pid::from_raw(pid.cast_signed());
             let files = tracee::code_files(pid, Purpose::Code).ok()?;
-            let mut opened = files.found.iter().filter_map(|file| {
-                let opened = file.open(Purpose::Code).ok()?;
-                Some(is_covered(opened, file.path()))
-            });
-            Some(opened.any(|is_covered| is_covered))
+            let mut is_hidden = false;
+            let ended = reader.ended();
+            for file in &files.found {
+                let Ok(opened) = file.open(Purpose::Code) else {
+                    continue;
+                };
+                match reader.carries_served(opened, file.path()) {
+                    Some(true) => return Some(true),
+                    Some(false) => {}
+                    None => is_hidden = true,
+                }
+                // Who has mapped many such files has one reader ended at a time.
+                if reader.ended() > ended {
+                    break;
+                }
+            }
+            (!is_hidden).then_some(false)
         }
     }
-}
-
-fn is_covered(file: File, name: &Path) -> bool {
-    Metadata::is_carried_by_file(file, name)
 }

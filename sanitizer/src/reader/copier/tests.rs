@@ -14,7 +14,7 @@ use crate::{
         executed::Executed,
         foreign::{Via, testing::ServedByNobody},
     },
-    reader::Program,
+    reader::{Program, testing::program},
     symbols::Opened,
     tracee::testing::Child,
 };
@@ -27,7 +27,7 @@ const DEVICE: u64 = 1;
 #[ignore = "the other tests of this file start it"]
 fn copies() {
     let socket = stdin().as_fd().try_clone_to_owned().unwrap();
-    let code = std::panic::catch_unwind(|| serve(socket)).unwrap_or(101);
+    let code = std::panic::catch_unwind(|| serve(socket, program())).unwrap_or(101);
     std::process::exit(code.into());
 }
 
@@ -90,6 +90,29 @@ fn files_are_told_and_copied() {
         assert_eq!(copier.carries(DEVICE, &own).unwrap(), Some(false));
         copier.rest();
         assert!(copier.cpu_ns() > 0);
+    }
+}
+
+/// Check that a program whose headers get the better of who reads them ends no copier, and that others are known as before.
+#[test]
+fn files_end_readers_of_copiers() {
+    const METADATA: &str = "-fexperimental-sanitize-metadata=atomics";
+    // "misdeed crash".
+    const ENDS: &str = "-Wl,--build-id=0x6d697364656564206372617368";
+    const WAITS: &str = "#include <stdio.h>\n#include <unistd.h>\nint main() { puts(\"ready\"); fflush(stdout); pause(); }";
+    let [bad, good] = [&[METADATA, ENDS][..], &[METADATA]].map(|flags| {
+        let child = Child::run(WAITS, flags);
+        child.wait_for_line("ready");
+        child
+    });
+    let mut copier = copier();
+    let mut carries = |child: &Child| {
+        let question = Question::Mapped(child.pid().as_raw().cast_unsigned(), Vec::new());
+        copier.carries(DEVICE, &question).unwrap()
+    };
+    for _ in 0..4 {
+        assert_eq!(carries(&bad), None);
+        assert_eq!(carries(&good), Some(true));
     }
 }
 

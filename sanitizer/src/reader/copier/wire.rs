@@ -71,8 +71,8 @@ pub(super) enum Request {
 pub(super) enum Reply {
     /// It takes a while, and goes on.
     Going,
-    /// Whether one does; nothing where they cannot be found or read.
-    Carries(Option<bool>),
+    /// Whether one does, nothing where they cannot be found or read; and what readers have worked for that, ns.
+    Carries(Option<bool>, u64),
     /// What tells the file from others, or why there is none.
     Found(Result<FileIdentity, String>),
     /// The copy's descriptor comes with this, or it cannot be copied.

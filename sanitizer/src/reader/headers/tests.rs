@@ -54,6 +54,43 @@ fn one_reader_tells() {
     assert!(reader.cpu() > Duration::ZERO);
 }
 
+/// Check that who reads for a reader is told the same, of long and of short files and of one that is cut short meanwhile, and that a file ends a reader no less then.
+#[test]
+fn bytes_are_read_for_readers() {
+    let dir = sources(&[("code.c", CODE)]);
+    let at = |misdeed, flags: &[&str]| library(dir.path(), misdeed, flags);
+    let (with, without) = (at("none", &[METADATA]), at("nothing", &["-g"]));
+    let (bad, short) = (at("crash", &[METADATA]), dir.path().join("short.so"));
+    std::fs::write(&short, &std::fs::read(&with).unwrap()[..60]).unwrap();
+    let mut reader = header_reader();
+    let mut carries = |path: &Path| {
+        let told = reader.carries_served(File::open(path).unwrap(), path);
+        (told, reader.ended())
+    };
+    for _ in 0..2 {
+        assert_eq!(carries(&dir.path().join("code.c")), (Some(false), 0));
+        assert_eq!(carries(&short), (Some(false), 0));
+        assert_eq!(carries(&without), (Some(false), 0));
+        assert_eq!(carries(&with), (Some(true), 0));
+    }
+    for ended in [1, 2, 3, 3] {
+        assert_eq!(carries(&bad), (None, ended));
+    }
+    assert_eq!(carries(&with), (Some(true), 3));
+    let file = File::open(&with).unwrap();
+    let size = file.metadata().unwrap().len();
+    assert_eq!(
+        piece(&file, size - 1, 100).map(|piece| piece.len()),
+        Some(1)
+    );
+    assert_eq!(piece(&file, size, u32::MAX), Some(Vec::new()));
+    assert_eq!(piece(&file, u64::MAX, 1), None);
+    let most = usize::try_from(PIECE).unwrap();
+    let large = tempfile::tempfile().unwrap();
+    large.set_len(u64::from(PIECE) * 2).unwrap();
+    assert_eq!(piece(&large, 1, u32::MAX).unwrap().len(), most);
+}
+
 /// Check that a file which crashes its reader, has it hang, takes its memory or tries what it may not, is not known, and is tried no more after the third time; that it costs other files nothing; and that time that was
 /// waited in vain is counted.
 #[test]
