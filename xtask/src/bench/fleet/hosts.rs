@@ -18,7 +18,7 @@ use crate::{
 
 /// How to simulate.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct Hosts {
     /// Simulate so many machines that share what they learn, instead of watching this one.
     #[arg(long)]
     pub hosts: Option<usize>,
@@ -44,7 +44,7 @@ const PARTS: [usize; 3] = [25, 50, 75];
 const HOUR_S: f64 = 3600.0;
 
 /// Simulates.
-pub fn run(options: &Options, hosts: usize) -> Result<()> {
+pub fn run(options: &Hosts, hosts: usize) -> Result<()> {
     ensure!(
         hosts > 0 && options.hours > 0.0,
         "--hosts and --hours must be above 0"
@@ -107,7 +107,7 @@ fn records(gwp_race: &Path, store: &str, told: &Value) -> Result<Option<usize>> 
     Ok(Some(text.matches("\"type\":\"race\"").count()))
 }
 
-fn publish(options: &Options, hosts: usize, told: &Value, evidence: Option<usize>) -> Result<()> {
+fn publish(options: &Hosts, hosts: usize, told: &Value, evidence: Option<usize>) -> Result<()> {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let races = told["races"].as_u64().unwrap_or_default() as usize;
     let times = |way: &str| -> Vec<f64> {

@@ -63,7 +63,7 @@ pub struct Options {
     #[command(flatten)]
     budgets: Budgets,
     #[command(flatten)]
-    hosts: hosts::Options,
+    hosts: hosts::Hosts,
 }
 
 /// After a pause has begun or ended, until throughput is measured.
