@@ -16,7 +16,8 @@ use crate::hunt::plan::{
 
 use super::{
     program::Program,
-    simulation::{Hunt, Run, simulate_rest},
+    scene,
+    simulation::{Hunt, Run, World},
 };
 
 /// What was learned of a program in leases before, wherever they were.
@@ -68,9 +69,12 @@ pub fn watch(program: &Program, hunt: &Hunt, known: &Known) -> Gains {
     };
     let races = program.pairs();
     let races = races.intersection(&known.races).copied().collect();
-    let run = simulate_rest(program, &mut planner, hunt, races);
+    let mut world = World::new(program, *hunt);
+    world.found = races;
+    scene::hunt(&mut world, &mut planner);
+    world.run.time_s = world.now;
     Gains {
-        run,
+        run: world.run,
         sites: planner.gained(),
     }
 }

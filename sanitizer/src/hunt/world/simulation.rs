@@ -74,18 +74,7 @@ pub(super) const MOST_USERS: usize = 8;
 /// Simulates a hunt.
 #[must_use]
 pub fn simulate(program: &Program, planner: &mut dyn Planner, hunt: &Hunt) -> Run {
-    simulate_rest(program, planner, hunt, BTreeSet::new())
-}
-
-/// The same where these races of the program are known already, and are no news to anybody.
-pub(super) fn simulate_rest(
-    program: &Program,
-    planner: &mut dyn Planner,
-    hunt: &Hunt,
-    known: BTreeSet<(usize, usize)>,
-) -> Run {
     let mut world = World::new(program, *hunt);
-    world.found = known;
     hunt_in(&mut world, planner);
     world.run.time_s = world.now;
     world.run
@@ -119,7 +108,7 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(program: &'a Program, hunt: Hunt) -> Self {
+    pub(super) fn new(program: &'a Program, hunt: Hunt) -> Self {
         let mut meetings = program.meetings.clone();
         meetings.sort_by_key(|meeting| meeting.site);
         let mut of_site = vec![(0, 0); program.sites.len()];
