@@ -29,8 +29,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 const SLACK_KIB: u64 = 2048;
 /// Descriptors come and go with threads; so many more than before count as none.
 const SLACK_FDS: u64 = 16;
-/// A daemon, its reader, and pairs of tracer and watchdog: for the program, those children of it that live at a time, and four to come.
-const MOST_PROCESSES: usize = 20;
+/// A daemon, its readers, and pairs of tracer and watchdog: for the program, those children of it that live at a time, each with a reader where something
+/// was caught, and four to come.
+const MOST_PROCESSES: usize = 26;
 /// A thread that is seen in its tracer's stop this often in a row, with another look every so
 /// often, was forgotten.
 const STANDING_LOOKS: u32 = 5;

@@ -209,7 +209,7 @@ pub fn classify(
 
 fn block(modules: &ModuleSet, pc: u64) -> Option<BlockFact> {
     let place = modules.place(pc)?;
-    let block = place.code_tables()?.block_at(place.link)?;
+    let block = place.code_tables().block_at(place.link)?;
     Some(BlockFact {
         number: block.id,
         address: block.start.0.wrapping_add(place.module.module.bias),
@@ -220,7 +220,7 @@ fn block(modules: &ModuleSet, pc: u64) -> Option<BlockFact> {
 fn live(modules: &ModuleSet, regs: &Regs, stack: &[u8]) -> Vec<LiveFact> {
     let live = || {
         let place = modules.place(regs.rip)?;
-        Some(place.code_tables()?.live_at(place.link, regs, stack))
+        Some(place.code_tables().live_at(place.link, regs, stack))
     };
     live().unwrap_or_default()
 }

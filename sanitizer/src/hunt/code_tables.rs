@@ -1,85 +1,80 @@
 //! What compilers tell of a module's code besides the detector's metadata, where it is there: basic blocks
-//! (`SHT_LLVM_BB_ADDR_MAP`) and live values (`.llvm_stackmaps`). Read by the loader when a hit is first judged.
+//! (`SHT_LLVM_BB_ADDR_MAP`) and live values (`.llvm_stackmaps`). A reader is asked for it when a hit is judged, and tells of the
+//! code around the addresses that matter.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     addr::LinkAddr,
-    image::{Image, Machine},
+    image::Machine,
     insn::Regs,
-    pcmeta::{
-        BlockAt, BlockMap, LiveValue, OnError, StackMapRecord, StackMaps, dwarf_register_name,
-    },
+    pcmeta::{BlockAt, LiveValue, StackMapRecord, dwarf_register_name},
     report::finding::LiveFact,
-    symbols::{ModuleInfo, debug_image},
+    symbols::CodeFacts,
 };
 
-/// They are read between two hits, and nobody is stalled meanwhile: larger files than this with one of those sections would take
-/// too long.
-const LARGEST_FILE: usize = 64 << 20;
 /// Bytes of a value that a report shows.
 const SHOWN: usize = 8;
+/// Of one module so much is kept: addresses that were asked about, and blocks. More, and all is asked anew.
+const MOST_ASKED: usize = 64;
+const MOST_BLOCKS: usize = 1 << 13;
 
-/// The tables of a module; empty where it has none, or none that can be read.
-#[derive(Default)]
+/// What is known of the tables of a module.
+#[derive(Clone, Debug, Default)]
 pub struct CodeTables {
-    blocks: BlockMap,
-    live: StackMaps,
+    asked: BTreeSet<LinkAddr>,
+    blocks: BTreeMap<LinkAddr, BlockAt>,
+    records: BTreeMap<LinkAddr, Vec<StackMapRecord>>,
+    /// Its file has none.
+    are_missing: bool,
 }
 
 impl CodeTables {
-    /// Reads those of a module's file; the blocks out of its debug file, where they were stripped.
+    /// Whether nothing is known of them.
     #[must_use]
-    pub fn of(image: &Image, module: &ModuleInfo) -> Self {
-        Self::read(image, module, &mut |_| {})
+    pub fn are_unknown(&self) -> bool {
+        self.asked.is_empty()
     }
 
-    /// What of a module's tables reports will not use, and why, in a line each.
+    /// Whether what they tell of the code around an address is still to be asked.
     #[must_use]
-    pub fn left_out(image: &Image, module: &ModuleInfo) -> Vec<String> {
-        let mut lines = Vec::new();
-        Self::read(image, module, &mut |why| lines.push(why));
-        lines
+    pub fn want(&self, pc: LinkAddr) -> bool {
+        !self.are_missing && !self.asked.contains(&pc)
     }
 
-    fn read(image: &Image, module: &ModuleInfo, on_left_out: &mut dyn FnMut(String)) -> Self {
-        let size = image.data().len();
-        if size > LARGEST_FILE {
-            if BlockMap::is_in(image) || StackMaps::is_in(image) {
-                on_left_out(format!(
-                    "{}: it has {size} bytes, and in files of more than {LARGEST_FILE} basic blocks \
-                     and live values are not looked for",
-                    image.name().display()
-                ));
-            }
-            return Self::default();
-        }
-        let on_error: OnError<'_> = &mut |error| on_left_out(error.to_string());
-        // What is not loaded is stripped from a program, and stays in its debug file.
-        let debug = match BlockMap::is_in(image) {
-            true => None,
-            false => debug_image(module, &Arc::default(), LARGEST_FILE as u64),
+    /// Takes note of what they tell of the code around an address; nothing where the file has none.
+    pub fn add(&mut self, pc: LinkAddr, facts: Option<CodeFacts>) {
+        let Some(facts) = facts else {
+            self.are_missing = true;
+            return;
         };
-        let blocks = debug.as_ref().unwrap_or(image);
-        Self {
-            blocks: BlockMap::load_readable(blocks, &image.text_ranges(), on_error),
-            live: StackMaps::load_readable(image, on_error),
+        let blocks = self.blocks.len() + facts.blocks.len();
+        if self.asked.len() >= MOST_ASKED || blocks > MOST_BLOCKS {
+            *self = Self::default();
+        }
+        self.asked.insert(pc);
+        let blocks = facts.blocks.into_iter();
+        self.blocks.extend(blocks.map(|block| (block.start, block)));
+        if !facts.records.is_empty() {
+            self.records.insert(pc, facts.records);
         }
     }
 
     /// The basic block around an address.
     #[must_use]
     pub fn block_at(&self, pc: LinkAddr) -> Option<BlockAt> {
-        self.blocks.block_at(pc)
+        let (_, block) = self.blocks.range(..=pc).next_back()?;
+        (pc < block.end).then_some(*block)
     }
 
     /// The live values of a thread that stands at an address with these registers and these bytes from
     /// `regs.rsp` up.
     #[must_use]
     pub fn live_at(&self, pc: LinkAddr, regs: &Regs, stack: &[u8]) -> Vec<LiveFact> {
-        let records = self.live.records_at(pc);
+        let records = self.records.get(&pc).map_or(&[][..], Vec::as_slice);
         records
-            .flat_map(|record| values(&record, regs, stack))
+            .iter()
+            .flat_map(|record| values(record, regs, stack))
             .collect()
     }
 }
@@ -150,7 +145,49 @@ fn general_register(regs: &Regs, number: u16) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pcmeta::Location;
+    use crate::pcmeta::{BlockFlags, Location};
+
+    /// Check that what was told is found, that nothing is asked twice, nor at all where there are no tables, and that so much is kept and no more.
+    #[test]
+    fn so_much_is_kept() {
+        let facts = |at: u64, count: u64| CodeFacts {
+            blocks: (at..at + count)
+                .map(|start| BlockAt {
+                    start: LinkAddr(start * 4),
+                    end: LinkAddr(start * 4 + 2),
+                    id: 0,
+                    flags: BlockFlags::default(),
+                    function: LinkAddr(at * 4),
+                })
+                .collect(),
+            records: Vec::new(),
+        };
+        let pc = |number: u64| LinkAddr(number * 4);
+        let mut tables = CodeTables::default();
+        assert!(tables.are_unknown() && tables.want(pc(1)));
+        tables.add(pc(1), Some(facts(1, 10)));
+        assert!(!tables.are_unknown() && !tables.want(pc(1)) && tables.want(pc(2)));
+        assert_eq!(tables.block_at(LinkAddr(9)).unwrap().start, pc(2));
+        assert_eq!(tables.block_at(LinkAddr(10)), None);
+        assert_eq!(
+            (tables.block_at(LinkAddr(3)), tables.block_at(pc(11))),
+            (None, None)
+        );
+        for number in 2..2 * MOST_ASKED as u64 {
+            tables.add(pc(number), Some(facts(1000 + number, 1)));
+            assert!(tables.asked.len() <= MOST_ASKED && !tables.want(pc(number)));
+            assert!(tables.block_at(pc(1000 + number)).is_some());
+        }
+        for number in 0..10 {
+            tables.add(
+                pc(number),
+                Some(facts(1000 * number, MOST_BLOCKS as u64 / 4)),
+            );
+            assert!(tables.blocks.len() <= MOST_BLOCKS);
+        }
+        tables.add(pc(1), None);
+        assert!(!tables.want(pc(1)) && !tables.want(pc(500)));
+    }
 
     /// Check each form that a live value can have, and that what was not copied is not made up.
     #[test]

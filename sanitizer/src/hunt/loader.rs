@@ -19,6 +19,7 @@ use crate::kernel::{
     process::{self, Bell, Employer, Urgency, WorkClock},
     tables::Tables,
 };
+use crate::reader::{CodeReader, Program};
 
 /// What a scan has shown: all modules, and what is new since the scan before.
 pub type Scan = Result<(Arc<ModuleSet>, Changes), RefreshError>;
@@ -226,6 +227,7 @@ fn serve(
 ) {
     let mut modules = ModuleSet::default();
     let mut shelf = Shelf::default();
+    let mut reader = CodeReader::new(readers());
     while let Ok(request) = asked.recv() {
         let Request {
             ticket,
@@ -234,6 +236,7 @@ fn serve(
         } = request;
         if !matches!(wanted, Wanted::Scan { anew: false, .. }) {
             modules.unload(&mut tables, &mut shelf);
+            reader.rest();
         }
         let scan = match wanted {
             Wanted::Nothing => {
@@ -242,18 +245,29 @@ fn serve(
             }
             Wanted::Scan { anew, judged } => {
                 let changes = modules.refresh(pid, &mut tables, &mut shelf);
-                modules.read_code_tables(&judged);
+                modules.read_code_tables(&judged, &mut reader);
                 Some(changes.map(|mut changes| {
                     changes.unloaded |= anew;
+                    changes.warnings.extend(reader.take_warnings());
                     (Arc::new(modules.clone()), changes)
                 }))
             }
         };
+        let cpu = u64::try_from(reader.take_cpu().as_nanos());
+        employer.clock.add(cpu.unwrap_or(u64::MAX));
         if told.send(Answer { ticket, scan }).is_err() {
             return;
         }
         employer.tell();
     }
+}
+
+/// What reads the tables of files.
+fn readers() -> Program {
+    #[cfg(test)]
+    return crate::reader::testing::program();
+    #[cfg(not(test))]
+    Program::default()
 }
 
 #[cfg(test)]
@@ -303,6 +317,51 @@ mod tests {
             assert!(!readable(&loader, Duration::ZERO), "round {round}");
             assert!(loader.answer().is_none());
         }
+    }
+
+    /// Check that blocks are known around the places that are to be judged, and there alone, that a reader has worked for that, and that the next process has none of it.
+    #[test]
+    fn tables_are_asked_for_where_it_is_judged() {
+        const LIMIT: Duration = Duration::from_secs(20);
+        let child = Child::run(
+            "#include <stdio.h>\n#include <unistd.h>\nint shared;\n\
+             __attribute__((noinline)) void other(int n) { while (n--) shared++; }\n\
+             int main(int n, char **a) { other(n); printf(\"%p %p\\n\", (void *)main, (void *)other); fflush(stdout); pause(); }",
+            &[
+                "-fexperimental-sanitize-metadata=atomics",
+                "-fbasic-block-address-map",
+            ],
+        );
+        let line = child.read_line();
+        let mut addresses = line
+            .trim()
+            .split(' ')
+            .map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap());
+        let (main, other) = (addresses.next().unwrap(), addresses.next().unwrap());
+        let pid = child.pid().as_raw().cast_unsigned();
+        let clock = WorkClock::of_share(1);
+        let mut loader = Loader::start(Tables::unneeded(), clock.clone()).unwrap();
+        loader.scan(pid, false);
+        let (modules, _) = loader.answer_within(LIMIT).unwrap().unwrap();
+        let block = |modules: &ModuleSet, pc| {
+            let place = modules.place(pc).unwrap();
+            place.code_tables().block_at(place.link)
+        };
+        assert_eq!(block(&modules, main), None);
+        loader.scan_to_judge(pid, vec![main]);
+        let (modules, changes) = loader.answer_within(LIMIT).unwrap().unwrap();
+        assert_eq!(changes.warnings, Vec::<String>::new());
+        let found = block(&modules, main).unwrap();
+        assert_eq!(found.start, modules.place(main).unwrap().link);
+        assert_eq!(block(&modules, other), None);
+        loader.scan_to_judge(pid, vec![other]);
+        let (modules, _) = loader.answer_within(LIMIT).unwrap().unwrap();
+        assert!(block(&modules, main).is_some() && block(&modules, other).is_some());
+        loader.leave(pid);
+        while !loader.has_left().unwrap() {}
+        loader.scan(pid, false);
+        let (modules, _) = loader.answer_within(LIMIT).unwrap().unwrap();
+        assert_eq!(block(&modules, main), None);
     }
 
     /// Check that what was read of a process's files serves the next one that maps them, and that a file is read anew that has changed.

@@ -68,11 +68,19 @@ impl Bytes {
         };
         let metadata = file.metadata().map_err(read_error)?;
         check_kind(metadata.file_type(), name)?;
-        if metadata.len() == 0 {
+        Self::map_size(&file, metadata.len(), name)
+    }
+
+    /// Maps a regular file of so many bytes.
+    pub(super) fn map_size(file: &File, size: u64, name: &Path) -> Result<Self, ImageError> {
+        if size == 0 {
             // An empty file cannot be mapped, and has nothing to map.
             return Ok(Self::Owned(Vec::new()));
         }
-        let map = FileMap::new(&file).map_err(read_error)?;
+        let map = FileMap::of_size(file, size).map_err(|source| ImageError::Read {
+            file: name.into(),
+            source,
+        })?;
         Ok(Self::Mapped(map))
     }
 }

@@ -142,6 +142,15 @@ impl Image {
         Self::new(Bytes::map(file, name)?, name)
     }
 
+    /// Maps a regular file that is known to have so many bytes, and may also be an object file, and be of any machine: nothing is asked of the
+    /// file, for a process that may not.
+    ///
+    /// # Errors
+    /// As [`Image::open_any`].
+    pub fn from_file_of_size(file: &File, size: u64, name: &Path) -> Result<Self, ImageError> {
+        Self::new(Bytes::map_size(file, size, name)?, name)
+    }
+
     /// Takes the bytes of an ELF file; `name` is what messages call it. For images that are no
     /// files: the vdso.
     ///

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 
 /// Pages of x86-64; larger ones begin and end at multiples of it as well.
 const PAGE: usize = 4096;
@@ -47,11 +47,21 @@ impl FileMap {
     /// # Errors
     /// Fails where mmap(2) does.
     pub fn new(file: &File) -> io::Result<Self> {
+        let size = file.metadata()?.len();
+        Self::of_size(file, size)
+    }
+
+    /// Maps so many bytes of a file, which it had a moment ago and which must not be 0: nothing is asked of the file.
+    ///
+    /// # Errors
+    /// Fails where mmap(2) does.
+    pub fn of_size(file: &File, size: u64) -> io::Result<Self> {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(handle_bus_errors);
+        let size = usize::try_from(size).map_err(io::Error::other)?;
         // SAFETY: the map is read-only and private, and is only ever read as bytes, every one of which may have any value. What is cut
         // off while it is mapped is handled as the module says.
-        let map = unsafe { Mmap::map(file) }?;
+        let map = unsafe { MmapOptions::new().len(size).map(file) }?;
         let entry = Entry::take();
         let start = map.as_ptr().addr();
         entry.is_cut.store(false, SeqCst);

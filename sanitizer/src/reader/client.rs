@@ -25,18 +25,57 @@ use crate::{
 
 /// How long an answer may take. The effort that one may take (`symbols::effort`) is some seconds' work.
 const DEADLINE: Duration = Duration::from_secs(15);
+/// The same of what is judged: nobody stands meanwhile, but what was caught waits.
+const CODE_DEADLINE: Duration = Duration::from_secs(5);
+/// The longest answer to such a question, in bytes: what is told of code has a fourth of that.
+const LONGEST_CODE: usize = 1 << 20;
 /// Files that a reader has open at a time, each with those that belong to it.
 const MOST_OPEN: usize = 24;
 /// Empty files that a reader gets; then it makes room for another one, and they are gone with it.
 const MOST_SCRATCH: usize = 128;
-const DUTY: Duty = Duty {
-    reads: "debug information",
-    without: "reports have addresses only",
+
+/// What is asked of files.
+#[derive(Clone, Copy, Debug)]
+struct Purpose {
+    duty: Duty,
+    /// Makes a reader open a file.
+    open: fn(u64, FileIdentity) -> Request,
+    deadline: Duration,
+    /// The longest answer, in bytes.
+    longest: usize,
+    /// What reports lack of a file that is read no more, and what to do.
+    lacks: &'static str,
+    mend: &'static str,
+}
+
+const DEBUG_INFORMATION: Purpose = Purpose {
+    duty: Duty {
+        reads: "debug information",
+        without: "reports have addresses only",
+    },
+    open: Request::Open,
+    deadline: DEADLINE,
+    longest: LONGEST_REPLY,
+    lacks: "addresses only",
+    mend: "try its reports on a build without debug information (strip)",
+};
+
+const CODE: Purpose = Purpose {
+    duty: Duty {
+        reads: "tables of basic blocks and live values",
+        without: "reports have neither",
+    },
+    open: Request::OpenForCode,
+    deadline: CODE_DEADLINE,
+    longest: LONGEST_CODE,
+    lacks: "neither basic blocks nor live values",
+    mend: "build it without those tables",
 };
 
 /// See the module.
 #[derive(Debug)]
 pub struct Client {
+    purpose: Purpose,
     reader: Renewed,
     deadline: Duration,
     sources: Sources,
@@ -77,16 +116,27 @@ impl Client {
     /// Readers are started when they are needed.
     #[must_use]
     pub fn new(program: Program, sources: Sources) -> Self {
+        Self::of(DEBUG_INFORMATION, program, sources)
+    }
+
+    /// The same for questions about code alone ([`Question::Code`]).
+    #[must_use]
+    pub fn for_code(program: Program, sources: Sources) -> Self {
+        Self::of(CODE, program, sources)
+    }
+
+    fn of(purpose: Purpose, program: Program, sources: Sources) -> Self {
         Self {
-            reader: Renewed::new(program, DUTY),
-            deadline: DEADLINE,
+            purpose,
+            reader: Renewed::new(program, purpose.duty),
+            deadline: purpose.deadline,
             sources,
             copier: Copier::new(Program::copier()),
             wanted: None,
             open: Vec::new(),
             stack: None,
             scratch: 0,
-            ends: Ends::new(DUTY.reads),
+            ends: Ends::new(purpose.duty.reads),
             excess: HashMap::new(),
         }
     }
@@ -124,6 +174,19 @@ impl Client {
         self.scratch = 0;
     }
 
+    /// What users are told of a file that is read no more.
+    pub(super) fn given_up(&self, name: &str, why: &str) -> String {
+        let Purpose { lacks, mend, .. } = self.purpose;
+        format!("of {name} there will be {lacks}: {why}; {mend}")
+    }
+
+    /// Why no reader can be started, where that is so.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let without = self.purpose.duty.without;
+        let refusal = self.reader.refusal()?;
+        Some(format!("{refusal}; until it can, {without}"))
+    }
+
     #[cfg(test)]
     pub(super) fn hurry(&mut self, deadline: Duration) {
         self.deadline = deadline;
@@ -156,11 +219,11 @@ impl Client {
         source: &Source,
         file: Option<&std::fs::File>,
     ) -> Result<Reply, Failure> {
-        let until = self.until();
+        let (until, longest) = (self.until(), self.purpose.longest);
         let process = self.reader.process().ok_or(Failure::NoReader)?;
         let mut told = process.tell(request, file, Some(until));
         loop {
-            match told.and_then(|()| process.hear(LONGEST_REPLY, Some(until))) {
+            match told.and_then(|()| process.hear(longest, Some(until))) {
                 Ok((Reply::Want(wanted), _)) => {
                     self.scratch += usize::from(wanted == Wanted::Scratch);
                     let (place, found) = match source.look(&wanted) {
@@ -186,7 +249,7 @@ impl Client {
             self.say(&Request::Close(oldest))?;
         }
         self.open.push(number);
-        let request = Request::Open(number, opened.identity);
+        let request = (self.purpose.open)(number, opened.identity);
         match self.request(&request, source, Some(&opened.file))? {
             Reply::Opened(Ok(facts)) => Ok(facts),
             Reply::Opened(Err(why)) => {
@@ -252,9 +315,7 @@ impl Client {
                 Err(Failure::Ended(end)) => {
                     self.rest_of_reader();
                     if let Some(why) = self.ends.note(identity, name, end) {
-                        tracing::warn!(
-                            "of {name} there will be addresses only: {why}; try its reports on a build without debug information (strip)"
-                        );
+                        tracing::warn!("{}", self.given_up(name, &why));
                     }
                 }
             }

@@ -6,6 +6,7 @@
 //! started anew when it has ended; a file that has ended it three times is read no more.
 
 mod client;
+mod code;
 pub mod copier;
 mod ends;
 mod headers;
@@ -19,6 +20,7 @@ mod tests;
 mod wire;
 
 pub use client::Client;
+pub use code::{CodeReader, Unanswered};
 pub use ends::Figures;
 pub use headers::HeaderReader;
 pub use process::Program;

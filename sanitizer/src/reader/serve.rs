@@ -106,11 +106,15 @@ fn answer(
     descriptor: Option<OwnedFd>,
 ) -> io::Result<()> {
     match request {
-        Request::Open(number, identity) => {
+        Request::Open(number, identity) | Request::OpenForCode(number, identity) => {
+            let open = match request {
+                Request::OpenForCode(..) => Shelf::open_for_code,
+                _ => Shelf::open,
+            };
             let facts = match descriptor {
                 Some(file) => {
                     let beside = Arc::new(daemon.clone());
-                    shelf.open(number, opened(file, identity), beside)
+                    open(shelf, number, opened(file, identity), beside)
                 }
                 None => Err(io::Error::other("no descriptor came")),
             };

@@ -189,6 +189,8 @@ fn files_that_get_the_better_of_readers() {
         ("socket", forbidden),
         ("kill", forbidden),
         ("exec", forbidden),
+        ("run", forbidden),
+        ("change", forbidden),
     ] {
         let client = client(&[]);
         let mut symbolizer = Symbolizer::over(Arc::clone(&client) as _);

@@ -23,6 +23,8 @@ pub(super) const LONGEST_REPLY: usize = Answer::LARGEST + (1 << 16);
 pub(super) enum Request {
     /// A file, whose descriptor comes with this, has this number from now on: answered by `Opened`.
     Open(u64, FileIdentity),
+    /// The same of a file that is asked about its code alone.
+    OpenForCode(u64, FileIdentity),
     /// A file is not asked about for now.
     Close(u64),
     /// What questions mean by the stack from now on.

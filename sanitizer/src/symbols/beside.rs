@@ -24,6 +24,12 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
+    /// Whether it is of this device and inode.
+    #[must_use]
+    pub const fn is_at(&self, device: u64, inode: u64) -> bool {
+        self.device == device && self.inode == inode
+    }
+
     /// Its size in bytes.
     #[must_use]
     pub const fn size(&self) -> u64 {

@@ -23,7 +23,7 @@ impl Search<'_> {
 
     /// The debug file of a module's file and how it was found, if it has at most `most` bytes; without reading
     /// through those that have more.
-    fn debug_file_up_to(&self, file: &ElfFile, most: u64) -> Option<(Wanted, ElfFile)> {
+    pub(super) fn debug_file_up_to(&self, file: &ElfFile, most: u64) -> Option<(Wanted, ElfFile)> {
         self.by_build_id(file.build_id())
             .filter(|(_, found)| found.len() <= most)
             .or_else(|| self.by_debug_link(file, most))

@@ -18,7 +18,8 @@ use super::mini_debug_info;
 use super::pages::PagedFile;
 use super::reader::Reader;
 use super::too_much::TooMuch;
-use crate::image::Form;
+use crate::image::{Form, Image};
+use crate::pcmeta::{BlockMap, StackMaps};
 
 /// An open ELF file: its headers, and its sections on demand.
 pub(super) struct ElfFile {
@@ -118,6 +119,17 @@ impl ElfFile {
         self.sections
             .iter()
             .find(|s| s.name == name.as_bytes() && s.kind != SHT_NOBITS && s.size > 0)
+    }
+
+    /// All of it, mapped; `name` is what messages call it. Nothing of one that is no whole ELF file.
+    pub(super) fn image(&self, name: &str) -> Option<Image> {
+        Image::from_file_of_size(self.file.file(), self.len(), name.as_ref()).ok()
+    }
+
+    /// Whether it has tables of basic blocks or live values.
+    pub(super) fn has_tables(&self) -> bool {
+        let mut sections = self.sections.iter();
+        sections.any(|s| BlockMap::is_kind(s.kind) || StackMaps::is_name(&s.name))
     }
 
     /// Whether the file has DWARF of its own.

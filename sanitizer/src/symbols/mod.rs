@@ -37,6 +37,7 @@ mod elf_file;
 mod elf_headers;
 mod entries;
 mod facts;
+mod file_tables;
 mod fragments;
 mod frame;
 mod functions;
@@ -78,6 +79,7 @@ pub use debug_dirs::{
 pub use debug_file::debug_image;
 pub use elf_file::build_id_of;
 pub use facts::Facts;
+pub use file_tables::{CodeFacts, FileTables};
 pub use fragments::{load_metadata, names_function};
 pub use frame::{Frame, GlobalSymbol};
 pub use layout::{Held, Named, Pointee, Stopped};

@@ -8,6 +8,7 @@ use super::cfi::Cfi;
 use super::debug_file::Search;
 use super::demangle::{demangle, demangle_variable};
 use super::elf_file::ElfFile;
+use super::file_tables::{CodeFacts, FileTables, LARGEST_FILE};
 use super::layout::{Held, Named, Stopped};
 use super::lines::{Lines, SourceFrame};
 use super::split_dwarf::SplitDwarf;
@@ -16,6 +17,8 @@ use super::symtab::{Symbol, SymbolTable};
 use super::text::cut;
 use super::too_much::TooMuch;
 use super::types::FunctionResult;
+use crate::addr::LinkAddr;
+use crate::image::Image;
 
 /// An opened module. Its files stay reachable when the process is gone.
 pub(super) struct ModuleFile {
@@ -28,6 +31,7 @@ pub(super) struct ModuleFile {
     /// What a stripped file has of symbols beside those.
     more_symbols: OnceCell<Option<SymbolTable>>,
     lines: OnceCell<Result<Option<Lines>, TooMuch>>,
+    tables: OnceCell<FileTables>,
     /// What had been too much when `lines` was forgotten.
     was_too_much: Option<TooMuch>,
 }
@@ -42,14 +46,24 @@ impl ModuleFile {
         };
         let supplementary = search.supplementary(debug.as_ref().unwrap_or(&elf));
         Self {
-            elf,
-            beside,
             debug,
             supplementary,
+            ..Self::alone(elf, beside)
+        }
+    }
+
+    /// For what its tables tell alone, without any debug file.
+    pub(super) fn alone(elf: ElfFile, beside: Arc<dyn Beside>) -> Self {
+        Self {
+            elf,
+            beside,
+            debug: None,
+            supplementary: None,
             cfi: OnceCell::new(),
             symbols: OnceCell::new(),
             more_symbols: OnceCell::new(),
             lines: OnceCell::new(),
+            tables: OnceCell::new(),
             was_too_much: None,
         }
     }
@@ -124,7 +138,10 @@ impl ModuleFile {
         };
         let tables = [&self.symbols, &self.more_symbols];
         let tables = tables.iter().filter_map(|table| table.get()?.as_ref());
-        lines + tables.map(SymbolTable::bytes).sum::<usize>() + self.cfi.get().map_or(0, Cfi::bytes)
+        lines
+            + tables.map(SymbolTable::bytes).sum::<usize>()
+            + self.cfi.get().map_or(0, Cfi::bytes)
+            + self.tables.get().map_or(0, FileTables::bytes)
     }
 
     /// Forgets what has been read, which can be read again.
@@ -134,6 +151,41 @@ impl ModuleFile {
         self.symbols.take();
         self.more_symbols.take();
         self.lines.take();
+        self.tables.take();
+    }
+
+    /// The debug file that may have what was stripped, where it is small enough.
+    fn small_debug_file(&self, name: &str) -> Option<Image> {
+        let search = Search(&self.beside);
+        let (_, found) = search.debug_file_up_to(&self.elf, LARGEST_FILE)?;
+        found.image(name)
+    }
+
+    /// What is told of the code around a link-time address beside metadata and debug information; nothing of a file that has no tables, or is too large.
+    pub(super) fn code_at(&self, addr: u64) -> Option<CodeFacts> {
+        let read = || {
+            let is_small = self.elf.len() <= LARGEST_FILE;
+            let image = is_small.then(|| self.elf.image("")).flatten();
+            image.map_or_else(FileTables::default, |image| {
+                FileTables::of(&image, || self.small_debug_file(""))
+            })
+        };
+        self.tables.get_or_init(read).around(LinkAddr(addr))
+    }
+
+    /// What of its tables reports will not use, and why, in a line each; `name` is what they call the file.
+    pub(super) fn left_out(&self, name: &str) -> Vec<String> {
+        let size = self.elf.len();
+        if size > LARGEST_FILE {
+            let line = format!(
+                "{name}: it has {size} bytes, and in files of more than {LARGEST_FILE} basic blocks and live values are not looked for"
+            );
+            return self.elf.has_tables().then_some(line).into_iter().collect();
+        }
+        let image = self.elf.image(name);
+        image.map_or_else(Vec::new, |image| {
+            FileTables::left_out(&image, || self.small_debug_file(name))
+        })
     }
 
     /// Whether the instruction at a link-time address belongs to no one place of the source; None without

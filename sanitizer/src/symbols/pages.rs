@@ -53,6 +53,11 @@ impl PagedFile {
         }
     }
 
+    /// The file itself.
+    pub(super) const fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Reads past all pages.
     pub(super) fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
         self.file.read_at(bytes, at)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::file_tables::CodeFacts;
 use super::layout::{Held, Named, Pointee};
 use super::lines::SourceFrame;
 use super::module::{ModuleInfo, StackSnapshot};
@@ -13,10 +14,13 @@ use super::symtab::Symbol;
 use super::text::{LONGEST, cut};
 use super::types::FunctionResult;
 use super::unwind_rules::{Registers, Step};
+use crate::addr::LinkAddr;
 use crate::insn::Regs;
 
 /// Bytes of code that are asked for at most.
 pub(super) const MOST_BYTES: u64 = 256;
+/// Lines that tell what of a file is left out.
+const MOST_LINES: usize = 64;
 /// Frames at one address: an outermost one, and calls that are inlined into each other.
 const MOST_FRAMES: usize = 300;
 
@@ -70,6 +74,10 @@ pub enum Question {
     Step(u64, Box<Registers>),
     /// Bytes as the loader maps them at an address; fewer where there are fewer.
     Bytes(u64, u64),
+    /// What tables of basic blocks and live values tell of the code around an address.
+    Code(u64),
+    /// What of these tables is left out, where messages call the file this.
+    LeftOut(String),
 }
 
 /// One for each kind of question.
@@ -87,6 +95,8 @@ pub enum Answer {
     Member(Option<String>),
     Step(Option<Step>),
     Bytes(Option<Vec<u8>>),
+    Code(Option<CodeFacts>),
+    LeftOut(Vec<String>),
 }
 
 impl Answer {
@@ -122,6 +132,17 @@ impl Answer {
             })),
             (Self::Bytes(bytes), Question::Bytes(_, len)) => {
                 Self::Bytes(bytes.filter(|bytes| bytes.len() as u64 <= *len))
+            }
+            (Self::Code(facts), Question::Code(pc)) => {
+                let pc = LinkAddr(*pc);
+                if facts.as_ref().is_some_and(|facts| !facts.is_sound(pc)) {
+                    return None;
+                }
+                Self::Code(facts)
+            }
+            (Self::LeftOut(mut lines), Question::LeftOut(_)) => {
+                lines.truncate(MOST_LINES);
+                Self::LeftOut(lines.into_iter().map(cut).collect())
             }
             (answer @ Self::IsOfNoPlace(_), Question::IsOfNoPlace(_))
             | (answer @ Self::Result(_), Question::Result(_))

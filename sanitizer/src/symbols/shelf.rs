@@ -35,10 +35,33 @@ impl Shelf {
         opened: Opened,
         beside: Arc<dyn Beside>,
     ) -> io::Result<Facts> {
+        self.open_by(number, opened, beside, ModuleFile::new)
+    }
+
+    /// Takes a file for questions about its code alone ([`Question::Code`]): for others there is no debug file.
+    ///
+    /// # Errors
+    /// As [`Shelf::open`].
+    pub fn open_for_code(
+        &mut self,
+        number: u64,
+        opened: Opened,
+        beside: Arc<dyn Beside>,
+    ) -> io::Result<Facts> {
+        self.open_by(number, opened, beside, ModuleFile::alone)
+    }
+
+    fn open_by(
+        &mut self,
+        number: u64,
+        opened: Opened,
+        beside: Arc<dyn Beside>,
+        of: impl FnOnce(ElfFile, Arc<dyn Beside>) -> ModuleFile,
+    ) -> io::Result<Facts> {
         effort::begin();
         let elf = ElfFile::new(opened, Arc::clone(&beside))?;
         let facts = elf.facts();
-        self.files.insert(number, ModuleFile::new(elf, beside));
+        self.files.insert(number, of(elf, beside));
         Ok(facts)
     }
 
@@ -146,5 +169,7 @@ fn answer(file: &ModuleFile, question: &Question, stack: Option<&StackSnapshot>)
         Question::Bytes(addr, len) => {
             Answer::Bytes(file.elf.bytes_at(*addr, (*len).min(MOST_BYTES)))
         }
+        Question::Code(addr) => Answer::Code(file.code_at(*addr)),
+        Question::LeftOut(name) => Answer::LeftOut(file.left_out(name)),
     })
 }

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::hunt::code_tables::CodeTables;
 use crate::pcmeta::Metadata;
+use crate::symbols::FileTables;
 
 const SOURCE: &str = "#include <unistd.h>
     _Atomic int flag; int plain;
@@ -278,8 +278,7 @@ fn a_table_that_cannot_be_read_hides_no_other() {
     assert!(module["tables"]["stack_sizes"]["functions"].as_u64() >= Some(2));
     assert_eq!(module["errors"].as_array().unwrap().len(), 1);
 
-    let left_out =
-        CodeTables::left_out(&Image::open(path.as_ref()).unwrap(), &ModuleInfo::default());
+    let left_out = FileTables::left_out(&Image::open(path.as_ref()).unwrap(), || None);
     assert!(
         left_out.len() == 1 && left_out[0].contains("version 6"),
         "{left_out:?}"
@@ -548,10 +547,10 @@ fn debug_files_have_what_was_stripped() {
         via: std::path::PathBuf::from(&path).into(),
         ..ModuleInfo::default()
     };
-    let tables = CodeTables::of(&image, &info);
+    let tables = || FileTables::of(&image, || debug_image(&info, &Arc::default(), u64::MAX));
     let function = Metadata::load(&image).unwrap().functions().next().unwrap();
-    assert!(tables.block_at(function.start).is_some());
+    let facts = tables().around(function.start).unwrap();
+    assert_eq!(facts.blocks[0].start, function.start);
     std::fs::remove_file(debug).unwrap();
-    let tables = CodeTables::of(&image, &info);
-    assert!(tables.block_at(function.start).is_none());
+    assert_eq!(tables().around(function.start), None);
 }

@@ -3,9 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
-use crate::hunt::code_tables::CodeTables;
 use crate::hunt::wire::{Decision, Refuted};
-use crate::image::Image;
 use crate::kernel::process::thread_cpu_time_ns;
 use crate::kernel::rights::FileRights;
 use crate::outbox::DaemonFigures;
@@ -14,7 +12,7 @@ use crate::report::{
     Finding, LookedAt, MapInfo, ModuleInfo, Race, ReportWriter, Summary, Suppressions, WriteError,
     build_race, notes_of, places, review,
 };
-use crate::symbols::Symbolizer;
+use crate::symbols::{Answer, Files as _, Question, Symbolizer};
 use crate::verdict::Reason;
 
 use super::sightings::{Again, Meeting};
@@ -76,12 +74,15 @@ impl State {
             if !looked_into.insert((module.path.clone(), module.build_id.clone())) {
                 continue;
             }
-            let file = lock(&files).file(module);
-            let image = file.ok();
-            let image = image.and_then(|file| Image::from_file(file, module.path.as_ref()).ok());
-            let left_out = image.map(|image| CodeTables::left_out(&image, module));
-            for line in left_out.into_iter().flatten() {
-                tracing::info!("left out of reports: {line}");
+            let mut files = lock(&files);
+            let left_out = files.open(module).and_then(|file| {
+                let question = Question::LeftOut(module.path.clone());
+                files.ask(&file, question, None)
+            });
+            if let Some(Answer::LeftOut(lines)) = left_out {
+                for line in lines {
+                    tracing::info!("left out of reports: {line}");
+                }
             }
         }
     }

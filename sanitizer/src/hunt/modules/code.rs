@@ -1,17 +1,20 @@
 //! The code of a process by address: its bytes, and what is a function.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use super::{ModuleSet, Place};
 use crate::{
     addr::{LinkAddr, RuntimeAddr},
     hunt::strategy::CodeView,
     insn::{Transfer, x86_64},
+    reader::CodeReader,
     tracee::modules::Modules,
 };
 
 /// Bytes of code that one look needs at most.
 const CODE_WINDOW: usize = 64;
+/// Modules whose tables are kept, as far as they were asked about.
+const MOST_TABLES: usize = 32;
 /// Bytes of a function that are looked at while a thread stands, from its beginning.
 const CODE_AT_ONCE: usize = 4 << 10;
 
@@ -64,7 +67,7 @@ impl ModuleSet {
         let (start, code) = self.function_code(pc)?;
         let begins = || {
             let place = self.place(pc)?;
-            let block = place.code_tables()?.block_at(place.link)?;
+            let block = place.code_tables().block_at(place.link)?;
             let offset = block
                 .start
                 .0
@@ -76,10 +79,33 @@ impl ModuleSet {
         Some(begins().unwrap_or((start, code)))
     }
 
-    /// Reads what else compilers tell of the code around these addresses. Not for a thread that anybody waits for.
-    pub fn read_code_tables(&self, pcs: &[u64]) {
-        let places = pcs.iter().filter_map(|&pc| self.place(pc));
-        places.for_each(|place| place.module.read_code_tables());
+    /// Asks what else compilers tell of the code around these addresses. Not for a thread that anybody waits for.
+    pub fn read_code_tables(&mut self, pcs: &[u64], reader: &mut CodeReader) {
+        let known = self.loaded.iter();
+        if known
+            .filter(|loaded| !loaded.code_tables.are_unknown())
+            .count()
+            > MOST_TABLES
+        {
+            for loaded in &mut self.loaded {
+                Arc::make_mut(loaded).code_tables = Arc::default();
+            }
+        }
+        for &pc in pcs {
+            let Some(index) = self.index_of(pc) else {
+                continue;
+            };
+            let Some(loaded) = self.loaded.get_mut(index) else {
+                continue;
+            };
+            let link = LinkAddr(pc.wrapping_sub(loaded.module.bias));
+            loaded.read_code_tables(link, reader);
+            // Whoever has made an access stands behind it, which may be in another block.
+            let before = link.offset(-1);
+            if loaded.code_tables.block_at(before).is_none() {
+                loaded.read_code_tables(before, reader);
+            }
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
         routines::{Code, Contract, Declared},
     },
     pcmeta::Metadata,
+    reader::CodeReader,
     symbols::{CallFrames, ModuleInfo, load_metadata},
     tracee::modules::Module,
 };
@@ -27,7 +28,7 @@ pub struct Loaded {
     pub metadata: Option<Arc<Metadata>>,
     pub(super) declared: Arc<Declared>,
     pub(super) frames: OnceLock<Arc<CallFrames>>,
-    pub(super) code_tables: OnceLock<Arc<CodeTables>>,
+    pub(super) code_tables: Arc<CodeTables>,
     /// What is known of its loads.
     pub byte_uses: Arc<ByteUses>,
     /// The memory routines, by their entry.
@@ -77,7 +78,7 @@ impl Loaded {
             metadata: metadata.map(Arc::new),
             declared: Arc::new(Declared::by(image)),
             frames,
-            code_tables: OnceLock::new(),
+            code_tables: Arc::default(),
             byte_uses: Arc::default(),
             entries: BTreeMap::new(),
             routines: Vec::new(),
@@ -122,10 +123,16 @@ impl Loaded {
             .get_or_init(|| Arc::new(CallFrames::of(&self.module.image)))
     }
 
-    /// Reads its code tables, for which other files may be looked for: that may take as long as file systems please.
-    pub(super) fn read_code_tables(&self) {
-        self.code_tables
-            .get_or_init(|| Arc::new(CodeTables::of(&self.module.image, &self.info())));
+    /// Asks what its code tables tell of the code around an address, for which other files may be looked for: that may take as long as file
+    /// systems please.
+    pub(super) fn read_code_tables(self: &mut Arc<Self>, pc: LinkAddr, reader: &mut CodeReader) {
+        let Some(identity) = self.module.identity.filter(|_| self.code_tables.want(pc)) else {
+            return;
+        };
+        if let Ok(facts) = reader.around(&self.info(), identity, pc) {
+            let this = Arc::make_mut(self);
+            Arc::make_mut(&mut this.code_tables).add(pc, facts);
+        }
     }
 
     pub(super) fn function_count(&self) -> u64 {
@@ -175,6 +182,8 @@ impl Loaded {
             module,
             entries: BTreeMap::new(),
             routines: Vec::new(),
+            // It was told by somebody who has read other files of that process.
+            code_tables: Arc::default(),
             ..self.clone()
         }
     }

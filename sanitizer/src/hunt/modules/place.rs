@@ -80,10 +80,10 @@ impl<'a> Place<'a> {
         self.module.frames()
     }
 
-    /// What else is known of the module's code, once that was [read](super::ModuleSet::read_code_tables).
+    /// What else is known of the module's code, as far as that was [asked](super::ModuleSet::read_code_tables).
     #[must_use]
-    pub fn code_tables(&self) -> Option<&'a CodeTables> {
-        self.module.code_tables.get().map(|tables| &**tables)
+    pub fn code_tables(&self) -> &'a CodeTables {
+        &self.module.code_tables
     }
 
     /// Whether the return address is on top of the stack wherever a thread stands in the routines

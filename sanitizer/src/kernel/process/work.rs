@@ -53,6 +53,11 @@ impl WorkClock {
         self.ns() + self.guard_ns()
     }
 
+    /// Others have worked so much for it, ns.
+    pub fn add(&self, ns: u64) {
+        self.handed_over_ns.fetch_add(ns, SeqCst);
+    }
+
     /// What the calling thread has worked since it did this last, for whatever purpose, is this one's: a thread says so when it has done a piece of work for it,
     /// and before another one goes on.
     pub fn hand_over(&self) {

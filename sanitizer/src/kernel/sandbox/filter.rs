@@ -138,13 +138,16 @@ fn program() -> Vec<sock_filter> {
         program.extend([jump(EQUAL, number(call), 0, 1), ALLOW]);
     }
     let (exec, anonymous) = (libc::PROT_EXEC as u32, libc::MAP_ANONYMOUS as u32);
-    // Memory, but neither files nor code. What is loaded is the number no more, but what follows does not need it.
+    // Memory, but no code, and of files what is only read. What is loaded is the number no more, but what follows does not need it.
     program.extend([
-        jump(EQUAL, number(libc::SYS_mmap), 0, 6),
+        jump(EQUAL, number(libc::SYS_mmap), 0, 9),
         argument(3),
         jump(HAS_BITS, anonymous, 0, 3),
         argument(2),
         jump(HAS_BITS, exec, 1, 0),
+        ALLOW,
+        argument(2),
+        jump(EQUAL, libc::PROT_READ as u32, 0, 1),
         ALLOW,
         KILL,
     ]);

@@ -2,6 +2,8 @@
 //!
 //! Source: `BBAddrMap::Features` and `BBEntry::Metadata` in LLVM's `Object/ELFTypes.h`.
 
+use serde::{Deserialize, Serialize};
+
 /// The feature mask of a function's entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockMapFeatures(pub u16);
@@ -65,7 +67,7 @@ impl std::ops::BitOr for BlockMapFeatures {
 }
 
 /// What is known of a block's end and beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BlockFlags(pub u8);
 
 impl BlockFlags {

@@ -14,6 +14,7 @@
 //! [`BlockMap`] keeps what the look-up needs. All that the sections hold, profiles included, is
 //! read one function at a time by [`BlockMap::for_each`]. The format: `entry.rs`.
 
+mod around;
 mod entry;
 mod feature;
 mod sections;
@@ -21,6 +22,8 @@ mod table;
 
 use std::ops::Range;
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use super::RawSection;
 use super::error::{OnError, TableError, strictly};
@@ -48,7 +51,7 @@ pub struct BlockMapSection<'data> {
 }
 
 /// A basic block of the image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockAt {
     /// Its first byte.
     pub start: LinkAddr,

@@ -66,9 +66,15 @@ impl Table {
     /// The block that `offset` is in: a binary search.
     #[inline]
     pub(super) fn at(&self, offset: u32) -> Option<Packed> {
+        self.0.get(self.index_at(offset)?).copied()
+    }
+
+    /// The index of that block.
+    pub(super) fn index_at(&self, offset: u32) -> Option<usize> {
         let after = self.0.partition_point(|block| block.start <= offset);
-        let block = self.0.get(after.checked_sub(1)?)?;
-        (offset - block.start < block.size).then_some(*block)
+        let index = after.checked_sub(1)?;
+        let block = self.0.get(index)?;
+        (offset - block.start < block.size).then_some(index)
     }
 
     pub(super) fn blocks(&self) -> &[Packed] {

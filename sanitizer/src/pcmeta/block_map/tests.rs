@@ -322,6 +322,9 @@ proptest! {
                     prop_assert!(block.start >= end && block.end > block.start && block.end <= TEXT_END);
                     prop_assert_eq!(map.block_at(block.start), Some(block));
                     prop_assert_eq!(map.block_at(block.end.offset(-1)), Some(block));
+                    let near = map.around(block.start, 3);
+                    prop_assert!(near.contains(&block) && near.len() <= 3);
+                    prop_assert!(near.iter().all(|other| other.function == block.function));
                     end = block.end;
                 }
                 prop_assert!(map.memory_size() <= 16 * bytes.len());

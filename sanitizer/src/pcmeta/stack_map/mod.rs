@@ -126,6 +126,12 @@ impl StackMaps {
         Ok(maps)
     }
 
+    /// Whether sections of this name are stack maps.
+    #[must_use]
+    pub fn is_name(section: &[u8]) -> bool {
+        section == SECTION.as_bytes()
+    }
+
     /// Whether an image has a section of this kind.
     #[must_use]
     pub fn is_in(image: &Image) -> bool {

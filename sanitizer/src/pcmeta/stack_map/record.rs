@@ -4,6 +4,8 @@
 //! (LLVM 3.5 to 3.9, LLVM 4 and 5). A location has 8 bytes in versions 1 and 2, of which one is
 //! its size, and 12 bytes in version 3.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::entry::Trouble;
 use super::super::reader::Reader;
 use crate::addr::LinkAddr;
@@ -17,7 +19,7 @@ pub(super) const ALIGNMENT: usize = 8;
 const LIVE_OUT_SIZE: usize = 4;
 
 /// Where the live values of a PC are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackMapRecord {
     /// The number that the maker of the code gave it; need not be unique.
     pub id: u64,
@@ -43,7 +45,7 @@ impl StackMapRecord {
 }
 
 /// Where a live value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
     /// Its size in bytes.
     pub size: u16,
@@ -52,7 +54,7 @@ pub struct Location {
 }
 
 /// The forms that a live value can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LiveValue {
     /// In a register, `offset` bits above the lowest where it is only a part of that.
     Register {
@@ -87,7 +89,7 @@ pub enum LiveValue {
 }
 
 /// A register that is needed after the PC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveOut {
     /// DWARF's number of the register.
     pub register: u16,

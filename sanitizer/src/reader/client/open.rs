@@ -1,6 +1,6 @@
 //! How the daemon opens the files of modules, or gets copies of them.
 
-use std::{fs::File, io, sync::Arc};
+use std::{io, sync::Arc};
 
 use super::{Client, Nothing};
 use crate::{
@@ -45,22 +45,5 @@ impl Client {
                 }),
             }
         })
-    }
-
-    /// A module's file for whoever looks into it once: itself, or a copy where a process serves it.
-    ///
-    /// # Errors
-    /// Fails where it cannot be opened or copied.
-    pub fn file(&mut self, module: &ModuleInfo) -> io::Result<File> {
-        match module.via.open(Purpose::Promptly) {
-            Ok(file) => Ok(file),
-            Err(error) => {
-                let device = error.served().ok_or_else(|| io::Error::other(error))?;
-                self.copier
-                    .find(device, &module.via)
-                    .and_then(|_| self.copier.copy(device))
-                    .map_err(io::Error::other)
-            }
-        }
     }
 }

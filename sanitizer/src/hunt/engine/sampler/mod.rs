@@ -138,9 +138,9 @@ impl Sampler {
         self.enter(rig, phase::CLOSED);
         rig.nobody_stands();
         match &purpose {
-            Purpose::Judge { confirm, .. } => {
-                rig.loader.scan_to_judge(rig.program.pid, confirm.places())
-            }
+            Purpose::Judge { confirm, .. } => rig
+                .loader
+                .scan_to_judge(rig.program.pid, confirm.judged_places()),
             _ => rig.loader.scan(rig.program.pid, anew),
         }
         self.state = State::Scanning(purpose);

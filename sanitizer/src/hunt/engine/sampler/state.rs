@@ -192,6 +192,13 @@ impl Confirm {
         all.any(SeenLocks::is_awaited)
     }
 
+    /// Where accesses are to be judged.
+    pub fn judged_places(&self) -> Vec<u64> {
+        let mut places = self.places();
+        places.push(self.side.watched.pc);
+        places
+    }
+
     /// Where the threads stood.
     pub fn places(&self) -> Vec<u64> {
         let racing = self.hits.iter().map(|hit| hit.regs.rip);
