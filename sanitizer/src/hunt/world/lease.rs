@@ -116,3 +116,51 @@ impl Planner for Remembers<'_> {
         self.planner.gained()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::world::{costs::NESTED, families};
+
+    /// Check that a race is found by who does not know it, and is no news to who does.
+    #[test]
+    fn what_is_known_is_no_news() {
+        let program = families::ALL[0](1);
+        let hunt = Hunt {
+            costs: NESTED,
+            share: 0.05,
+            length_s: 60.0,
+            seed: 1,
+            has_probes: false,
+        };
+        let mut known = Known::default();
+        let first = watch(&program, &hunt, &known);
+        assert_eq!(first.run.races.len(), program.races());
+        known.races.extend(&first.run.races);
+        let again = watch(&program, &hunt, &known);
+        assert!(again.run.races.is_empty() && again.run.finds.is_empty());
+    }
+
+    /// Check that of each count the larger one is kept, and that races of both are.
+    #[test]
+    fn nothing_counts_twice() {
+        let of = |came, missed, race| Known {
+            sites: BTreeMap::from([(
+                SiteId(1),
+                Counts {
+                    came,
+                    missed,
+                    ..Counts::default()
+                },
+            )]),
+            races: BTreeSet::from([race]),
+        };
+        let mut known = of(3.0, 1.0, (1, 2));
+        for _ in 0..2 {
+            known.keep_larger(&of(2.0, 4.0, (3, 4)));
+        }
+        let counts = known.sites[&SiteId(1)];
+        assert_eq!((counts.came, counts.missed), (3.0, 4.0));
+        assert_eq!(known.races.len(), 2);
+    }
+}
