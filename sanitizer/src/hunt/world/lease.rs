@@ -144,16 +144,13 @@ mod tests {
     /// Check that of each count the larger one is kept, and that races of both are.
     #[test]
     fn nothing_counts_twice() {
-        let of = |came, missed, race| Known {
-            sites: BTreeMap::from([(
-                SiteId(1),
-                Counts {
-                    came,
-                    missed,
-                    ..Counts::default()
-                },
-            )]),
-            races: BTreeSet::from([race]),
+        let of = |came, missed, race| {
+            let mut counts = Counts::default();
+            (counts.came, counts.missed) = (came, missed);
+            Known {
+                sites: BTreeMap::from([(SiteId(1), counts)]),
+                races: BTreeSet::from([race]),
+            }
         };
         let mut known = of(3.0, 1.0, (1, 2));
         for _ in 0..2 {
