@@ -98,6 +98,14 @@ impl KnownFunction {
             && (self.sites.iter()).all(|(_, parts)| !parts.is_empty() && values(parts).is_some())
     }
 
+    /// Whether each site, and of each what is counted, is told of once, in order: what is told twice would count twice.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        let is_in_order = |parts: &Parts| parts.is_sorted_by(|one, next| one.0 < next.0);
+        self.sites.is_sorted_by(|one, next| one.0 < next.0)
+            && self.sites.iter().all(|(_, parts)| is_in_order(parts))
+    }
+
     /// What was seen in it, as it is kept.
     ///
     /// # Errors
@@ -188,6 +196,22 @@ mod tests {
         all.raced.clear();
         all.keep_larger(&own);
         assert!(all.raced.len() == MOST_RACED && all.is_sound());
+    }
+
+    /// Check that what is told twice is found, whatever it is, and that sums never are so.
+    #[test]
+    fn what_is_told_twice_is_found() {
+        for twice in [
+            vec![(4, vec![(0, 1.0), (0, 1.0)])],
+            vec![(4, vec![(2, 1.0), (1, 1.0)])],
+            vec![(4, vec![(0, 1.0)]), (4, vec![(1, 1.0)])],
+            vec![(6, vec![(0, 1.0)]), (4, vec![(0, 1.0)])],
+        ] {
+            let mut told = function(twice);
+            assert!(!told.is_in_order() && told.is_sound());
+            told.add(1.0, &KnownFunction::default());
+            assert!(told.is_in_order());
+        }
     }
 
     /// Check that functions are kept as they are, that those which can be none are found, and that counts have an end.

@@ -47,8 +47,8 @@ pub enum Unfit {
     /// A function that can be none.
     #[error("it says of a function what cannot be")]
     Function,
-    /// Functions that stand in no order, or twice.
-    #[error("it has functions that are not in the order of their places")]
+    /// Functions, sites of one or counts of one that stand in no order, or twice.
+    #[error("it has functions, or sites or counts of one, that are not in order")]
     Order,
 }
 
@@ -77,6 +77,9 @@ pub fn check(all: &[Learned]) -> Result<(), Unfit> {
         for function in functions {
             if function.is_untried() || !function.is_sound() {
                 return Err(Unfit::Function);
+            }
+            if !function.is_in_order() {
+                return Err(Unfit::Order);
             }
             let seen_in = function.seen_in().map_err(|_| Unfit::Function)?;
             bytes += seen_in.len();

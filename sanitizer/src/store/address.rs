@@ -23,6 +23,8 @@ const FORMS: &str = "sqlite:PATH, such as sqlite:races.db, or postgres://USER@HO
 const SQLITE: &str = "sqlite:";
 const SERVERS: [&str; 2] = ["postgres:", "postgresql:"];
 const PASSWORD: &str = "password";
+/// Statements that are kept prepared.
+const CAPACITY: &str = "statement-cache-capacity";
 /// Parameters behind the `?` of a server's address (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS>).
 const PARAMETERS: [&str; 13] = [
     "sslmode",
@@ -37,7 +39,7 @@ const PARAMETERS: [&str; 13] = [
     PASSWORD,
     "application_name",
     "options",
-    "statement-cache-capacity",
+    CAPACITY,
 ];
 
 impl Address {
@@ -60,6 +62,15 @@ impl Address {
         match self {
             Self::File(path) => path.display().to_string(),
             Self::Server(_) => self.to_string(),
+        }
+    }
+
+    /// Whether something between here and a server lends its processes for a transaction each, as the address says by having no statement prepared: the one of now is another one's next.
+    pub(super) fn is_pooled(&self) -> bool {
+        match self {
+            Self::File(_) => false,
+            Self::Server(url) => (url.query_pairs())
+                .any(|(name, value)| name == CAPACITY && value.parse() == Ok(0_u64)),
         }
     }
 

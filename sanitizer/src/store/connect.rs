@@ -23,7 +23,7 @@ use tokio::task::unconstrained;
 
 use super::{
     address::Address,
-    engine::{self, Engine},
+    engine::{self, Backend, Engine},
     error::StoreError,
     schema::Found,
 };
@@ -53,8 +53,8 @@ pub(crate) struct Database {
     look: Option<Look>,
     driver: Option<Driver>,
     connection: Option<Connection>,
-    /// The number of the server's process at the other end.
-    backend: Option<i32>,
+    /// The server's process at the other end, where there is one for all that this connection does.
+    backend: Option<Backend>,
     /// Device and inode of the file that is open.
     file: Option<(u64, u64)>,
 }
@@ -237,9 +237,12 @@ impl Database {
                 self.driver = Some(driver);
             }
             let mut connection = self.wait(self.connected(access))?;
-            let backend = Engine::of(&self.address).backend(&mut connection);
-            let backend = self.wait(within(self.limit(), backend));
-            self.backend = backend.map_err(|error| self.failed(&error))?;
+            self.backend = None;
+            if !self.address.is_pooled() {
+                let backend = Engine::of(&self.address).backend(&mut connection);
+                let backend = self.wait(within(self.limit(), backend));
+                self.backend = backend.map_err(|error| self.failed(&error))?;
+            }
             self.file = self.address.path().and_then(file_of);
             Ok(connection)
         })?

@@ -84,13 +84,13 @@ impl StoreError {
         )
     }
 
-    /// Whether it may be for what was to be written, and be so each time that is tried: the database is there, and says no.
+    /// Whether it may be for what was to be written, or for the tables to which, and be so each time that is tried: the database is there, and says no.
     #[must_use]
     pub const fn is_about_contents(&self) -> bool {
         matches!(
             self,
             Self::Database {
-                kind: Kind::Other,
+                kind: Kind::Other | Kind::ReadOnly | Kind::Damaged,
                 ..
             }
         )

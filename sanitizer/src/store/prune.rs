@@ -8,7 +8,7 @@ use super::{
     connect::{Connection, begin, shrink},
     engine::Engine,
     error::StoreError,
-    learned::forget_old,
+    learned::{forget_old, old_builds},
     time::hour,
     turn::Turn,
 };
@@ -63,12 +63,19 @@ impl Store {
                 Ok(looked_at)
             },
         )?;
-        let builds = self.with(async |connection| {
+        let (builds, learned) = self.with(async |connection| {
             let mut all = begin(connection, &SCHEMA).await?;
             forget_others(&mut all, before).await?;
             all.commit().await?;
-            idle_builds(connection, before).await
+            let learned = old_builds(&mut *connection, before).await?;
+            Ok((idle_builds(connection, before).await?, learned))
         })?;
+        self.in_turns(
+            &learned,
+            async |all: &mut Connection, builds: &[i64], turn: Turn| {
+                forget_old(all, builds, before, turn).await
+            },
+        )?;
         self.in_turns(
             &builds,
             async |all: &mut Connection, builds: &[String], turn: Turn| {
@@ -204,7 +211,6 @@ async fn forget_builds(
 async fn forget_others(all: &mut Connection, before: i64) -> sqlx::Result<()> {
     let aliases = Aliases::read(&mut *all).await?;
     forget_names(&mut *all, &aliases).await?;
-    forget_old(&mut *all, before).await?;
     for sql in [
         "DELETE FROM gap WHERE sender IN (SELECT id FROM sender WHERE last_seen < $1)",
         "DELETE FROM sender WHERE last_seen < $1",

@@ -1,16 +1,20 @@
 //! `gwp-race races hints`.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write as _},
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use anyhow::Context as _;
-
 use super::{StoreArgs, now};
-use crate::{cli::messages::tell, delivery::hints::made, kernel::rights::as_caller};
+use crate::{
+    cli::messages::tell,
+    delivery::hints::made,
+    kernel::{limits::explained, rights::as_caller},
+    report::clean::clean,
+};
 
 /// Write what machines have learned, a file for each build
 ///
@@ -34,25 +38,38 @@ pub struct HintsArgs {
 pub fn run(args: &HintsArgs) -> anyhow::Result<ExitCode> {
     let mut store = args.store.open()?;
     let now = now();
-    let (mut written, mut same) = (0_u32, 0_u32);
+    let (mut written, mut same, mut failed) = (0_u32, 0_u32, 0_u32);
     for module in store.learned_builds(now)? {
+        // Hosts choose names. One that is hidden may be the configuration of whoever serves the folder.
+        if module.name.starts_with('.') {
+            continue;
+        }
         let Some(made) = made(&mut store, &module, now)? else {
             continue;
         };
         let path = args.out.join(&module.name).join(&module.build);
-        let is_new = as_caller(|| write(&path, &made.body))?;
-        let is_new = is_new.with_context(|| {
-            format!(
-                "cannot write {}; name a folder in which you may",
-                path.display()
-            )
-        })?;
-        *(if is_new { &mut written } else { &mut same }) += 1;
+        match as_caller(|| write(&path, &made.body))? {
+            Ok(true) => written += 1,
+            Ok(false) => same += 1,
+            Err(error) => {
+                failed += 1;
+                tell(&format!(
+                    "cannot write {}: {}",
+                    clean(&path.to_string_lossy()),
+                    explained(&error)
+                ));
+            }
+        }
     }
     tell(&format!(
         "{written} files were written to {}, and {same} were the same before",
         args.out.display()
     ));
+    anyhow::ensure!(
+        failed == 0,
+        "{failed} files could not be written; see that there is room in {}, that you may write there, and that nothing else has these names",
+        args.out.display()
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,11 +84,18 @@ fn write(path: &Path, body: &[u8]) -> io::Result<bool> {
             .mode(0o755)
             .create(folder)?;
     }
-    // No build id ends so.
-    let unfinished = path.with_extension("unfinished");
-    fs::write(&unfinished, body)?;
-    fs::rename(unfinished, path)?;
-    Ok(true)
+    // No build id ends so, and whoever writes at the same time has another one.
+    let unfinished = path.with_extension(format!("unfinished-{}", std::process::id()));
+    // Of one that was killed, and had the same number.
+    let _ = fs::remove_file(&unfinished);
+    let mut file = fs::File::create_new(&unfinished)?;
+    let written = file.write_all(body);
+    let done = written.and_then(|()| fs::rename(&unfinished, path));
+    if done.is_err() {
+        // It takes room, which may be what is wanting.
+        let _ = fs::remove_file(&unfinished);
+    }
+    done.map(|()| true)
 }
 
 #[cfg(test)]
@@ -140,5 +164,35 @@ mod tests {
         assert!((3.9..=4.0).contains(&came), "{came}");
         let count = fs::read_dir(out.join("app x")).unwrap().count();
         assert_eq!(count, 2);
+
+        // What stands in one's way keeps none of the others from being written, and none is hidden.
+        fs::remove_dir_all(&out).unwrap();
+        fs::create_dir_all(&out).unwrap();
+        fs::write(out.join("app x"), "a file").unwrap();
+        let named = |name: &str| {
+            let mut learned = learned("cc", 1.0);
+            learned.module.name = name.to_owned();
+            learned
+        };
+        let others = [named(".htaccess"), named("zebra")];
+        let stamp = Stamp {
+            sender: "0123456789abcdef0123456789abcdef",
+            sequence: 3,
+            lost: Lost::default(),
+        };
+        let batch = Batch::default();
+        store.receive_all(&stamp, &batch, &others, now()).unwrap();
+        let error = run(&args).unwrap_err().to_string();
+        assert!(
+            error.starts_with("2 files could not be written; "),
+            "{error}"
+        );
+        let mut names: Vec<_> = fs::read_dir(&out)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["app x", "zebra"]);
+        assert_eq!(fs::read_dir(out.join("zebra")).unwrap().count(), 1);
     }
 }

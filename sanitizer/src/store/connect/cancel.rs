@@ -8,13 +8,14 @@ use crate::{kernel::rights::as_caller, store::engine};
 impl Database {
     /// Has the server break off what this connection waits for, by another one. Where that fails, as with a server that is away, there is nothing to do: it ends with the time that a statement may take.
     pub(super) fn cancel(&self) {
-        let (Some(driver), Some(backend)) = (&self.driver, self.backend) else {
+        let (Some(driver), Some(backend)) = (&self.driver, &self.backend) else {
             return;
         };
         let cancelled = async {
             let options = engine::options(&self.address)?;
             let mut other = driver.connect(options.disable_statement_logging()).await?;
-            let cancel = sqlx::query(engine::CANCEL).bind(backend);
+            let cancel = sqlx::query(engine::CANCEL);
+            let cancel = cancel.bind(backend.number).bind(&backend.began);
             let done = cancel.execute(&mut other).await;
             let _ = other.close().await;
             done.map(drop)

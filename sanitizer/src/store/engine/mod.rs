@@ -15,6 +15,13 @@ use super::{
 pub(super) use postgres::CANCEL;
 use postgres::days::Range;
 
+/// A process of a server, with when it began (seconds since 1970, as that server writes it): others may have its number before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Backend {
+    pub(in crate::store) number: i32,
+    pub(in crate::store) began: String,
+}
+
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
@@ -177,8 +184,11 @@ impl Engine {
         Ok(found > 0)
     }
 
-    /// The number of the server's process behind a connection, for [`CANCEL`].
-    pub(super) async fn backend(self, connection: &mut Connection) -> sqlx::Result<Option<i32>> {
+    /// The server's process behind a connection, for [`CANCEL`].
+    pub(super) async fn backend(
+        self,
+        connection: &mut Connection,
+    ) -> sqlx::Result<Option<Backend>> {
         match self {
             Self::Sqlite => Ok(None),
             Self::Postgres => postgres::backend(connection).await.map(Some),

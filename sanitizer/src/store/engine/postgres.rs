@@ -7,6 +7,7 @@ use std::{env, time::Duration};
 use sqlx::{ConnectOptions as _, any::AnyConnectOptions};
 use url::Url;
 
+use super::Backend;
 use crate::store::{
     error::Kind,
     schema::{Connection, Found, Schema},
@@ -31,14 +32,18 @@ const TABLES: &str =
 pub(super) const TABLES_OF_NAME: &str =
     "SELECT CAST(CASE WHEN to_regclass(CAST($1 AS TEXT)) IS NULL THEN 0 ELSE 1 END AS BIGINT)";
 
-/// Has the process of this number break off its statement. Each user may have that of his own ones.
-pub(in crate::store) const CANCEL: &str = "SELECT pg_cancel_backend($1)";
+/// Has a process break off its statement, if it is the one that was meant: by now another one may have its number, or another server answer. Each user may have that of his own ones.
+pub(in crate::store) const CANCEL: &str = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+    WHERE pid = $1 AND CAST(EXTRACT(EPOCH FROM backend_start) AS TEXT) = $2";
 
-/// The number of the process behind a connection.
-pub(super) async fn backend(connection: &mut Connection) -> sqlx::Result<i32> {
-    sqlx::query_scalar("SELECT pg_backend_pid()")
-        .fetch_one(connection)
-        .await
+/// The process behind a connection.
+pub(super) async fn backend(connection: &mut Connection) -> sqlx::Result<Backend> {
+    let (number, began) = sqlx::query_as(
+        "SELECT pid, CAST(EXTRACT(EPOCH FROM backend_start) AS TEXT) FROM pg_stat_activity WHERE pid = pg_backend_pid()",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(Backend { number, began })
 }
 
 pub(super) fn options(url: &Url) -> sqlx::Result<AnyConnectOptions> {

@@ -43,6 +43,14 @@ pub(in crate::store) async fn add_all(
     // All who write do it in one order: nobody waits for somebody who waits for him.
     let mut all: Vec<&Learned> = all.iter().collect();
     all.sort_by_key(|learned| id_of(&learned.module));
+    if all.is_empty() {
+        return Ok(());
+    }
+    // A clock that was ahead once would have the builds of then stay for as long.
+    sqlx::query("UPDATE learned_build SET told = $1 WHERE told > $1")
+        .bind(now)
+        .execute(&mut *connection)
+        .await?;
     for learned in all {
         add(connection, learned, now).await?;
     }
@@ -196,7 +204,9 @@ fn sum(
                 sum.add(decay.left(before.seen), &KnownFunction::default());
             }
         }
-        Some(before) if decay.now.saturating_sub(before.seen) < STAYS => return Ok(None),
+        Some(before) if (0..STAYS).contains(&decay.now.saturating_sub(before.seen)) => {
+            return Ok(None);
+        }
         _ => {}
     }
     let mut more = function.clone();

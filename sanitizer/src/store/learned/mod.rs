@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{
     connect::Connection,
     text::{key, number_of},
+    turn::Turn,
 };
 use crate::learned::Module;
 
@@ -47,14 +48,32 @@ async fn forget(connection: &mut Connection, id: i64) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Forgets the builds of which nothing was told since then (milliseconds since 1970).
-pub(super) async fn forget_old(connection: &mut Connection, before: i64) -> sqlx::Result<()> {
-    for sql in [
-        "DELETE FROM learned WHERE build IN (SELECT id FROM learned_build WHERE told < $1)",
-        "DELETE FROM learned_build WHERE told < $1",
-    ] {
-        let old = sqlx::query(sql).bind(before);
-        old.execute(&mut *connection).await?;
+/// The builds of which nothing was told since then (milliseconds since 1970).
+pub(super) async fn old_builds(connection: &mut Connection, before: i64) -> sqlx::Result<Vec<i64>> {
+    sqlx::query_scalar("SELECT id FROM learned_build WHERE told < $1 ORDER BY id")
+        .bind(before)
+        .fetch_all(connection)
+        .await
+}
+
+/// Forgets those of these builds of which nothing was told meanwhile either, as far as a turn has time for them: how many were looked at.
+pub(super) async fn forget_old(
+    all: &mut Connection,
+    builds: &[i64],
+    before: i64,
+    turn: Turn,
+) -> sqlx::Result<usize> {
+    for (nth, build) in (0..).zip(builds) {
+        if nth > 0 && turn.is_over() {
+            return Ok(nth);
+        }
+        let told: Option<i64> = sqlx::query_scalar("SELECT told FROM learned_build WHERE id = $1")
+            .bind(build)
+            .fetch_optional(&mut *all)
+            .await?;
+        if told.is_some_and(|told| told < before) {
+            forget(&mut *all, *build).await?;
+        }
     }
-    Ok(())
+    Ok(builds.len())
 }

@@ -15,6 +15,7 @@ impl Store {
     /// The store cannot be read.
     pub fn learned(&mut self, module: &Module, now: i64) -> Result<Vec<KnownFunction>, StoreError> {
         let (id, name) = (id_of(module), name_of(module));
+        self.database.leave_moved();
         self.with(async |connection| {
             let told: Option<i64> = sqlx::query_scalar(
                 "SELECT told FROM learned_build WHERE id = $1 AND name = $2 AND build = $3 AND told >= $4",

@@ -15,7 +15,7 @@ const KNOWN: i64 = SCHEMA.migrations.len() as i64;
 const NEXT: (i64, &str, &str) = (
     KNOWN + 1,
     "next",
-    "ALTER TABLE race ADD COLUMN next BIGINT NOT NULL DEFAULT 7; CREATE TABLE next (id TEXT NOT NULL PRIMARY KEY); CREATE INDEX next_race ON race (next);",
+    "ALTER TABLE race ADD COLUMN next BIGINT NOT NULL DEFAULT 7; ALTER TABLE sighting ADD COLUMN next BIGINT NOT NULL DEFAULT 7; CREATE TABLE next (id TEXT NOT NULL PRIMARY KEY); CREATE INDEX next_race ON race (next);",
 );
 
 const fn next(additions: &'static [(i64, i64)]) -> Schema {

@@ -49,9 +49,9 @@ pub struct IngestArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue: u16,
 
-    /// How old what hosts are told of a build may be
+    /// How old hints may be
     ///
-    /// What all hosts have learned of it is looked up anew when it is older: each 10 minutes, of what hosts send each 15.
+    /// What hosts are told of a build is looked up anew when it is older; they tell what they have learned each 15 minutes.
     #[arg(long, value_name = "TIME", default_value = "10m", requires = "ingest", value_parser = parse_duration)]
     pub hints_age: Duration,
 }

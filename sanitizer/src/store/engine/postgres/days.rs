@@ -143,7 +143,7 @@ async fn make(
     // Who reads is kept waiting by nothing but what comes after the copy.
     carry_out(
         connection,
-        format!("CREATE TABLE {name} (LIKE sighting INCLUDING INDEXES)"),
+        format!("CREATE TABLE {name} (LIKE sighting INCLUDING INDEXES INCLUDING DEFAULTS)"),
     )
     .await?;
     let place = "race, build, host, cgroup, container";
@@ -188,7 +188,7 @@ fn leave(before: &Part, range: Range) -> String {
         )
     };
     format!(
-        "CREATE TABLE sighting_odd (LIKE sighting);
+        "CREATE TABLE sighting_odd (LIKE sighting INCLUDING DEFAULTS);
          WITH gone AS (DELETE FROM {BEFORE} WHERE hour < {end} RETURNING {columns})
              INSERT INTO sighting_odd ({columns}) SELECT {columns} FROM gone WHERE hour < {begin};
          ALTER TABLE sighting DETACH PARTITION {BEFORE};
