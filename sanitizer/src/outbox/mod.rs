@@ -89,18 +89,18 @@ const SCHEMA: Schema = Schema {
             "learning",
             include_str!("../../migrations/outbox/0006_learning.sql"),
         ),
-        #[cfg(feature = "fault-injection")]
+        #[cfg(all(feature = "fault-injection", not(test)))]
         FICTITIOUS,
     ],
     of_servers: &[],
     additions: &[
-        #[cfg(feature = "fault-injection")]
+        #[cfg(all(feature = "fault-injection", not(test)))]
         (FICTITIOUS.0, 6),
     ],
 };
 
 /// What a next version may add, as that of the store.
-#[cfg(feature = "fault-injection")]
+#[cfg(all(feature = "fault-injection", not(test)))]
 const FICTITIOUS: (i64, &str, &str) = (
     1_000_000,
     "fictitious",
