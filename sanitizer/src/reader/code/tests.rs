@@ -95,7 +95,7 @@ fn readers_tell_what_is_there() {
 fn files_that_end_readers() {
     let dir = sources(&[("code.c", CODE)]);
     let good = library(dir.path(), "none", &[BLOCKS]);
-    for misdeed in ["crash", "eat", "babble", "open", "run", "change"] {
+    for misdeed in ["crash", "eat", "babble", "open", "run", "change", "share"] {
         let bad = library(dir.path(), misdeed, &[BLOCKS]);
         let mut reader = CodeReader::new(program());
         let (module, identity) = of(&bad);
