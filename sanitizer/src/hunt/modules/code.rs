@@ -60,23 +60,19 @@ impl ModuleSet {
             || by_metadata().unwrap_or_else(|| crate::symbols::names_function(image, place.link))
     }
 
-    /// The code of a function from the beginning of the basic block around `pc` on, where the compiler tells
-    /// it; else all of it.
+    /// The code of the function around `pc` from the beginning of the basic block there on, where that is told. Whoever has told it may be a file's by now.
     #[must_use]
-    pub fn code_from_block(&self, pc: u64) -> Option<(u64, &[u8])> {
-        let (start, code) = self.function_code(pc)?;
-        let begins = || {
-            let place = self.place(pc)?;
-            let block = place.code_tables().block_at(place.link)?;
-            let offset = block
-                .start
-                .0
-                .wrapping_add(place.module.module.bias)
-                .checked_sub(start)?;
-            let rest = code.get(usize::try_from(offset).ok()?..)?;
-            Some((start + offset, rest))
-        };
-        Some(begins().unwrap_or((start, code)))
+    pub fn code_from_block<'a>(
+        &self,
+        pc: u64,
+        (start, code): (u64, &'a [u8]),
+    ) -> Option<(u64, &'a [u8])> {
+        let place = self.place(pc)?;
+        let block = place.code_tables().block_at(place.link)?;
+        let begin = block.start.0.wrapping_add(place.module.module.bias);
+        let offset = begin.checked_sub(start)?;
+        let rest = code.get(usize::try_from(offset).ok()?..)?;
+        Some((begin, rest))
     }
 
     /// Asks what else compilers tell of the code around these addresses. Not for a thread that anybody waits for.
