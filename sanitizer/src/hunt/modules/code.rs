@@ -75,18 +75,22 @@ impl ModuleSet {
         Some((begin, rest))
     }
 
-    /// Asks what else compilers tell of the code around these addresses. Not for a thread that anybody waits for.
-    pub fn read_code_tables(&mut self, pcs: &[u64], reader: &mut CodeReader) {
+    /// Asks what else compilers tell of the code around these addresses, until it is past or has taken too long. Not for a thread that anybody waits for.
+    pub fn read_code_tables(
+        &mut self,
+        pcs: &[u64],
+        reader: &mut CodeReader,
+        mut is_past: impl FnMut() -> bool,
+    ) {
         let known = self.loaded.iter();
-        if known
-            .filter(|loaded| !loaded.code_tables.are_unknown())
-            .count()
-            > MOST_TABLES
-        {
-            for loaded in &mut self.loaded {
+        let known = known.filter(|loaded| !loaded.code_tables.are_unknown());
+        let are_many = known.count() > MOST_TABLES;
+        for loaded in &mut self.loaded {
+            if are_many || loaded.code_tables.are_full() {
                 Arc::make_mut(loaded).code_tables = Arc::default();
             }
         }
+        reader.begin();
         for &pc in pcs {
             let Some(index) = self.index_of(pc) else {
                 continue;
@@ -95,11 +99,16 @@ impl ModuleSet {
                 continue;
             };
             let link = LinkAddr(pc.wrapping_sub(loaded.module.bias));
-            loaded.read_code_tables(link, reader);
             // Whoever has made an access stands behind it, which may be in another block.
             let before = link.offset(-1);
-            if loaded.code_tables.block_at(before).is_none() {
-                loaded.read_code_tables(before, reader);
+            for link in [link, before] {
+                if is_past() || reader.is_late() {
+                    return;
+                }
+                if link == before && loaded.code_tables.block_at(before).is_some() {
+                    continue;
+                }
+                loaded.read_code_tables(link, reader);
             }
         }
     }
