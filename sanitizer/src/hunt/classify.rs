@@ -4,7 +4,7 @@
 use crate::{
     addr::LinkAddr,
     hunt::{
-        heap_block,
+        attribution, heap_block,
         landing::may_land,
         locks,
         modules::{ModuleSet, Place},
@@ -12,12 +12,12 @@ use crate::{
         system_call::{self, Memory, SystemCall},
         watched::Watched,
     },
-    insn::{AccessKind, ByteUse, Destination, MemAccess, ReadUse, Regs, x86_64},
+    insn::{AccessKind, Attributed, ByteUse, Destination, MemAccess, ReadUse, Regs, x86_64},
     kernel::gates::Hit,
     pcmeta::Atomicity,
     report::finding::{BlockFact, Finding, Holds, LiveFact, SideFacts},
     symbols::StackSnapshot,
-    verdict::{self, Analyzed, Context, Policy, Reason, Verdict},
+    verdict::{self, Analyzed, Context, Policy, Verdict},
 };
 
 /// The stalled side, as the tracer saw it.
@@ -93,7 +93,12 @@ pub fn classify(
         let made = system_call::of_hit(hit, watch, memory).ok_or("system-call-unattributed")?;
         (by_kernel(&made, call.is_some()), Some(made.name.to_owned()))
     } else {
-        let (pc, access, exact) = racing_access(modules, &regs, watch)?;
+        let Attributed {
+            pc,
+            access,
+            address_exact: exact,
+            ..
+        } = attribution::of_access(modules, &regs, watch)?;
         if call
             .as_ref()
             .is_some_and(|call| call.may_be_beyond(access.kind))
@@ -238,21 +243,6 @@ const fn by_kernel(made: &SystemCall, caller_analyzed: bool) -> verdict::Access 
         bytes: ByteUse::UNKNOWN,
         address_exact: true,
     }
-}
-
-/// The instruction that made the access which trapped: in a covered function by decoding from
-/// the start of its block, or its own. (One byte back from the trap's program counter is still in the function.)
-fn racing_access(
-    modules: &ModuleSet,
-    regs: &Regs,
-    watch: (u64, u32),
-) -> Result<(u64, MemAccess, bool), &'static str> {
-    let (start, code) = modules
-        .code_from_block(regs.rip.wrapping_sub(1))
-        .ok_or("racing-side-unanalyzed")?;
-    let attributed =
-        x86_64::attribute(start, code, regs, watch).map_err(|cause| Reason::from(cause).name())?;
-    Ok((attributed.pc, attributed.access, attributed.address_exact))
 }
 
 fn side(

@@ -15,9 +15,11 @@ use crate::{
 
 /// Bytes of a value that a report shows.
 const SHOWN: usize = 8;
-/// Of one module so much is kept: addresses that were asked about, and blocks. More, and all is asked anew.
+/// Of one module so much is kept: addresses that were asked about, and blocks. More, and all is asked anew for what is judged next.
 const MOST_ASKED: usize = 64;
 const MOST_BLOCKS: usize = 1 << 13;
+/// So much more at most where it is about what is judged together.
+const MOST_TOGETHER: usize = 4;
 
 /// What is known of the tables of a module.
 #[derive(Clone, Debug, Default)]
@@ -36,21 +38,27 @@ impl CodeTables {
         self.asked.is_empty()
     }
 
+    /// Whether so much is known of them that it is to be forgotten, which is for whoever begins to ask: what is judged together is kept together.
+    #[must_use]
+    pub fn are_full(&self) -> bool {
+        self.asked.len() >= MOST_ASKED || self.blocks.len() >= MOST_BLOCKS
+    }
+
     /// Whether what they tell of the code around an address is still to be asked.
     #[must_use]
     pub fn want(&self, pc: LinkAddr) -> bool {
         !self.are_missing && !self.asked.contains(&pc)
     }
 
-    /// Takes note of what they tell of the code around an address; nothing where the file has none.
+    /// Takes note of what they tell of the code around an address, where there is room; nothing where the file has none.
     pub fn add(&mut self, pc: LinkAddr, facts: Option<CodeFacts>) {
         let Some(facts) = facts else {
             self.are_missing = true;
             return;
         };
         let blocks = self.blocks.len() + facts.blocks.len();
-        if self.asked.len() >= MOST_ASKED || blocks > MOST_BLOCKS {
-            *self = Self::default();
+        if self.asked.len() >= MOST_TOGETHER * MOST_ASKED || blocks > MOST_TOGETHER * MOST_BLOCKS {
+            return;
         }
         self.asked.insert(pc);
         let blocks = facts.blocks.into_iter();
@@ -174,17 +182,22 @@ mod tests {
             (None, None)
         );
         for number in 2..2 * MOST_ASKED as u64 {
+            assert_eq!(tables.are_full(), number > MOST_ASKED as u64);
             tables.add(pc(number), Some(facts(1000 + number, 1)));
-            assert!(tables.asked.len() <= MOST_ASKED && !tables.want(pc(number)));
+            assert!(!tables.want(pc(number)) && !tables.want(pc(1)));
             assert!(tables.block_at(pc(1000 + number)).is_some());
         }
-        for number in 0..10 {
-            tables.add(
-                pc(number),
-                Some(facts(1000 * number, MOST_BLOCKS as u64 / 4)),
-            );
-            assert!(tables.blocks.len() <= MOST_BLOCKS);
+        for number in 2..1000 {
+            tables.add(pc(number), Some(facts(1000 * number, 1)));
         }
+        assert_eq!(tables.asked.len(), MOST_TOGETHER * MOST_ASKED);
+        tables = CodeTables::default();
+        for number in 0..20 {
+            let blocks = MOST_BLOCKS as u64 / 4;
+            tables.add(pc(number), Some(facts(10_000 * number, blocks)));
+            assert_eq!(tables.are_full(), number >= 3);
+        }
+        assert_eq!(tables.blocks.len(), MOST_TOGETHER * MOST_BLOCKS);
         tables.add(pc(1), None);
         assert!(!tables.want(pc(1)) && !tables.want(pc(500)));
     }

@@ -10,7 +10,7 @@ use std::{
         Arc,
         mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::modules::{Changes, ModuleSet, RefreshError, Shelf};
@@ -45,6 +45,8 @@ struct Answer {
     ticket: u64,
     /// `None`: it has forgotten the process.
     scan: Option<Scan>,
+    /// Another one comes, of which more is known.
+    is_provisional: bool,
 }
 
 /// See the module.
@@ -54,6 +56,8 @@ pub struct Loader {
     employer: Employer,
     /// Of the last request: earlier ones are of no interest any more.
     ticket: u64,
+    /// The answer to it for which more is still read.
+    provisional: Option<Scan>,
     /// CPU time that reading the memory map took in the last scan.
     reading: Duration,
 }
@@ -88,6 +92,7 @@ impl Loader {
             answers,
             employer,
             ticket: 0,
+            provisional: None,
             reading: Duration::ZERO,
         })
     }
@@ -113,6 +118,7 @@ impl Loader {
 
     fn ask(&mut self, pid: u32, wanted: Wanted) {
         self.ticket += 1;
+        self.provisional = None;
         // The thread lives as long as `self`; if it has panicked, no answer comes.
         let _ = self.requests.send(Request {
             ticket: self.ticket,
@@ -184,10 +190,17 @@ impl Loader {
         })
     }
 
-    /// The answer to the last request, if it comes within this time.
+    /// The answer to the last request, if it comes within this time; what is known so far, if more is still read then: nothing comes after that.
     #[must_use]
     pub fn answer_within(&mut self, limit: Duration) -> Option<Scan> {
-        self.next_answer(|answers| answers.recv_timeout(limit))
+        let until = Instant::now() + limit;
+        let left = || until.saturating_duration_since(Instant::now());
+        let answer = self.next_answer(|answers| answers.recv_timeout(left()));
+        answer.or_else(|| {
+            let provisional = self.provisional.take()?;
+            self.ticket += 1;
+            Some(provisional)
+        })
     }
 
     fn next_answer(
@@ -199,11 +212,16 @@ impl Loader {
                 Ok(Answer {
                     ticket,
                     scan: Some(scan),
+                    is_provisional,
                 }) if ticket == self.ticket => {
                     if let Ok((_, changes)) = &scan {
                         self.reading = changes.reading;
                     }
-                    return Some(scan);
+                    if !is_provisional {
+                        self.provisional = None;
+                        return Some(scan);
+                    }
+                    self.provisional = Some(scan);
                 }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return None,
@@ -228,7 +246,8 @@ fn serve(
     let mut modules = ModuleSet::default();
     let mut shelf = Shelf::default();
     let mut reader = CodeReader::new(readers());
-    while let Ok(request) = asked.recv() {
+    let mut next = None;
+    while let Some(request) = next.take().or_else(|| asked.recv().ok()) {
         let Request {
             ticket,
             pid,
@@ -238,6 +257,14 @@ fn serve(
             modules.unload(&mut tables, &mut shelf);
             reader.rest();
         }
+        let tell = |scan, is_provisional| {
+            let answer = Answer {
+                ticket,
+                scan,
+                is_provisional,
+            };
+            told.send(answer).is_ok()
+        };
         let scan = match wanted {
             Wanted::Nothing => {
                 tables.set_space(&[]);
@@ -245,21 +272,47 @@ fn serve(
             }
             Wanted::Scan { anew, judged } => {
                 let changes = modules.refresh(pid, &mut tables, &mut shelf);
-                modules.read_code_tables(&judged, &mut reader);
-                Some(changes.map(|mut changes| {
+                let mut scan = changes.map(|mut changes| {
                     changes.unloaded |= anew;
-                    changes.warnings.extend(reader.take_warnings());
                     (Arc::new(modules.clone()), changes)
-                }))
+                });
+                if !judged.is_empty()
+                    && let Ok((known, changes)) = &mut scan
+                {
+                    // Should there be no time for more: nobody is told of it who waits for all.
+                    if !tell(Some(Ok((Arc::clone(known), changes.clone()))), true) {
+                        return;
+                    }
+                    modules.read_code_tables(&judged, &mut reader, || is_past(&mut next, asked));
+                    *known = Arc::new(modules.clone());
+                }
+                // Where something else is asked for, nobody hears this answer.
+                if let Ok((_, changes)) = &mut scan
+                    && next.is_none()
+                {
+                    changes.warnings.extend(reader.take_warnings());
+                }
+                Some(scan)
             }
         };
         let cpu = u64::try_from(reader.take_cpu().as_nanos());
         employer.clock.add(cpu.unwrap_or(u64::MAX));
-        if told.send(Answer { ticket, scan }).is_err() {
+        if !tell(scan, false) {
             return;
         }
         employer.tell();
     }
+}
+
+/// Whether nobody waits for the answer any more: something else was asked for, which is next, or nothing ever will be.
+fn is_past(next: &mut Option<Request>, asked: &Receiver<Request>) -> bool {
+    if next.is_none() {
+        match asked.try_recv() {
+            Ok(request) => *next = Some(request),
+            Err(error) => return error == TryRecvError::Disconnected,
+        }
+    }
+    true
 }
 
 /// What reads the tables of files.
@@ -274,7 +327,7 @@ fn readers() -> Program {
 mod tests {
     use super::*;
     use crate::tracee::testing::Child;
-    use std::{process::Command, time::Instant};
+    use std::process::Command;
 
     /// Check that scans take at most a part of the budget, where reading the map is what costs, and that one comes again some time.
     #[test]
@@ -362,6 +415,40 @@ mod tests {
         loader.scan(pid, false);
         let (modules, _) = loader.answer_within(LIMIT).unwrap().unwrap();
         assert_eq!(block(&modules, main), None);
+    }
+
+    /// Check that whoever cannot wait for what else is told of the code has the modules all the same, and no second answer.
+    #[test]
+    fn modules_do_not_wait_for_tables() {
+        const LIMIT: Duration = Duration::from_secs(20);
+        // "misdeed hang".
+        let child = Child::run(
+            "#include <stdio.h>\n#include <unistd.h>\nint main() { printf(\"%p\\n\", (void *)main); fflush(stdout); pause(); }",
+            &[
+                "-fexperimental-sanitize-metadata=atomics",
+                "-fbasic-block-address-map",
+                "-Wl,--build-id=0x6d6973646565642068616e67",
+            ],
+        );
+        let line = child.read_line();
+        let main = u64::from_str_radix(line.trim().trim_start_matches("0x"), 16).unwrap();
+        let pid = child.pid().as_raw().cast_unsigned();
+        let mut loader = Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap();
+        loader.scan(pid, false);
+        let _ = loader.answer_within(LIMIT).unwrap().unwrap();
+        let start = Instant::now();
+        loader.scan_to_judge(pid, vec![main, main + 1, main + 2]);
+        let (modules, _) = loader
+            .answer_within(Duration::from_secs(2))
+            .unwrap()
+            .unwrap();
+        assert!(modules.place(main).is_some());
+        // What it knows better after that is nobody's.
+        assert!(loader.provisional.is_none() && loader.answer().is_none());
+        loader.leave(pid);
+        while !loader.has_left().unwrap() {
+            assert!(start.elapsed() < LIMIT);
+        }
     }
 
     /// Check that what was read of a process's files serves the next one that maps them, and that a file is read anew that has changed.

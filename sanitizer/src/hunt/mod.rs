@@ -16,6 +16,7 @@ pub mod adoption;
 pub mod ahead;
 pub mod alias;
 pub mod arming;
+pub mod attribution;
 pub mod bounds;
 pub mod budget;
 pub mod byte_uses;

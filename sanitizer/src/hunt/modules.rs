@@ -41,7 +41,7 @@ pub struct ModuleSet {
 }
 
 /// What a new look at the modules has shown.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Something was loaded or unloaded.
     pub changed: bool,

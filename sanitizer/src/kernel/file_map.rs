@@ -61,7 +61,7 @@ impl FileMap {
         let size = usize::try_from(size).map_err(io::Error::other)?;
         // SAFETY: the map is read-only and private, and is only ever read as bytes, every one of which may have any value. What is cut
         // off while it is mapped is handled as the module says.
-        let map = unsafe { MmapOptions::new().len(size).map(file) }?;
+        let map = unsafe { MmapOptions::new().len(size).map_copy_read_only(file) }?;
         let entry = Entry::take();
         let start = map.as_ptr().addr();
         entry.is_cut.store(false, SeqCst);

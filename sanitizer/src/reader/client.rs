@@ -1,6 +1,7 @@
 //! The daemon's side: opens files, hands them to a reader, asks, and gets over the reader's end.
 
 mod open;
+mod persist;
 
 use std::{
     collections::HashMap,
@@ -78,6 +79,8 @@ pub struct Client {
     purpose: Purpose,
     reader: Renewed,
     deadline: Duration,
+    /// When all that is asked together has to be told.
+    limit: Option<Instant>,
     sources: Sources,
     /// For files of file systems that processes serve.
     copier: Copier,
@@ -130,6 +133,7 @@ impl Client {
             purpose,
             reader: Renewed::new(program, purpose.duty),
             deadline: purpose.deadline,
+            limit: None,
             sources,
             copier: Copier::new(Program::copier()),
             wanted: None,
@@ -197,15 +201,14 @@ impl Client {
         self.reader.id()
     }
 
-    fn until(&self) -> Instant {
-        Instant::now() + self.deadline
-    }
-
     /// Has a reader there, started if there is none.
     fn start(&mut self) -> Result<(), Failure> {
         self.wanted = Some(Instant::now());
         if self.reader.is_gone() || self.scratch >= MOST_SCRATCH {
             self.rest_of_reader();
+        }
+        if self.reader.process().is_none() && !self.has_time_to_start() {
+            return Err(Failure::NoReader);
         }
         let until = self.until();
         let started = self.reader.started(until);
@@ -223,6 +226,10 @@ impl Client {
         let process = self.reader.process().ok_or(Failure::NoReader)?;
         let mut told = process.tell(request, file, Some(until));
         loop {
+            // Of one that always has something to say as well.
+            if Instant::now() >= until {
+                return Err(Failure::Ended(End::Late(self.deadline)));
+            }
             match told.and_then(|()| process.hear(longest, Some(until))) {
                 Ok((Reply::Want(wanted), _)) => {
                     self.scratch += usize::from(wanted == Wanted::Scratch);
@@ -298,29 +305,6 @@ impl Client {
         };
         let checked = answer.checked(question);
         checked.ok_or(Failure::Ended(End::Nonsense)).map(Some)
-    }
-
-    /// Does something with a file until it is done, or the file has ended too many readers.
-    fn persist<T>(
-        &mut self,
-        identity: FileIdentity,
-        name: &str,
-        mut attempt: impl FnMut(&mut Self) -> Result<T, Failure>,
-    ) -> Result<T, Nothing> {
-        while self.ends.unread(identity).is_none() {
-            match attempt(self) {
-                Ok(done) => return Ok(done),
-                Err(Failure::NoReader) => break,
-                Err(Failure::NoFile(why)) => return Err(Nothing::NoFile(why)),
-                Err(Failure::Ended(end)) => {
-                    self.rest_of_reader();
-                    if let Some(why) = self.ends.note(identity, name, end) {
-                        tracing::warn!("{}", self.given_up(name, &why));
-                    }
-                }
-            }
-        }
-        Err(Nothing::Unread)
     }
 }
 

@@ -40,6 +40,17 @@ impl CodeReader {
         }
     }
 
+    /// What is asked from now on is for one judgement: all of it takes no longer than an answer may.
+    pub fn begin(&mut self) {
+        self.client.begin_together();
+    }
+
+    /// Whether it has taken so long since.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.client.is_late()
+    }
+
     /// What is told of the code around a link-time address of a module's file, which must be this very one; `Ok(None)` of a file without tables.
     ///
     /// # Errors
@@ -97,10 +108,12 @@ impl CodeReader {
         Duration::from_nanos(self.spent_ns.saturating_sub(before))
     }
 
-    /// Ends the reader and forgets all files: what one has read of a process is no other one's.
+    /// Ends the reader and forgets all files: what one has read of a process is no other one's, and no file is given up for what another process's has done.
     pub fn rest(&mut self) {
         self.held.clear();
+        self.told.clear();
         self.client.rest();
+        self.client.forget_ends();
     }
 
     #[cfg(test)]

@@ -26,6 +26,8 @@ use crate::symbols::Opened;
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How long it may take until one is ready.
 const START: Duration = Duration::from_secs(7);
+/// The same for whoever reads himself: he is waited for no longer than a file system is.
+const START_OF_SERVED: Duration = Duration::from_secs(4);
 /// The longest answer, in bytes: it says yes, no, or nothing, or what is to be read.
 const LONGEST_ANSWER: usize = 32;
 /// So much is read for a reader at once.
@@ -36,12 +38,11 @@ const DUTY: Duty = Duty {
 };
 
 /// Who reads the bytes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum By<'a> {
     /// The reader.
     Reader,
-    /// Whoever asks.
-    Asker,
+    /// Whoever asks; it is called when the reader is ready.
+    Asker(&'a mut dyn FnMut()),
 }
 
 /// See the module.
@@ -87,12 +88,18 @@ impl HeaderReader {
         self.find_out(file, name, By::Reader)
     }
 
-    /// The same of a file whose file system may not answer: it is read by this process, a piece at a time, as the reader asks for it.
-    pub fn carries_served(&mut self, file: File, name: &Path) -> Option<bool> {
-        self.find_out(file, name, By::Asker)
+    /// The same of a file whose file system may not answer: it is read by this process, a piece at a time, as the reader asks for it, for which the time does not count that it has to answer.
+    /// `ready` is called when there is a reader.
+    pub fn carries_served(
+        &mut self,
+        file: File,
+        name: &Path,
+        ready: &mut dyn FnMut(),
+    ) -> Option<bool> {
+        self.find_out(file, name, By::Asker(ready))
     }
 
-    fn find_out(&mut self, file: File, name: &Path, by: By) -> Option<bool> {
+    fn find_out(&mut self, file: File, name: &Path, by: By<'_>) -> Option<bool> {
         let opened = match Opened::elf(file) {
             Ok(opened) => opened,
             // Scripts, and whatever else is mapped as code.
@@ -141,26 +148,39 @@ impl HeaderReader {
     }
 
     /// What the reader says of a file. Nothing where there is no reader, or it cannot read it.
-    fn ask(&mut self, opened: &Opened, by: By) -> Result<Option<bool>, End> {
+    fn ask(&mut self, opened: &Opened, mut by: By<'_>) -> Result<Option<bool>, End> {
         if self.reader.is_gone() {
             self.reader.rest();
         }
-        let Some(process) = self.reader.started(Instant::now() + START) else {
+        let start = match by {
+            By::Reader => START,
+            By::Asker(_) => START_OF_SERVED,
+        };
+        let Some(process) = self.reader.started(Instant::now() + start) else {
             return Ok(None);
         };
+        if let By::Asker(ready) = &mut by {
+            ready();
+        }
         let (begin, worked) = (Instant::now(), process.cpu_ns());
-        let until = Some(begin + self.deadline);
+        let mut until = begin + self.deadline;
         let size = opened.identity.size();
         let mut told = match by {
-            By::Reader => process.tell(&Request::Carries(size), Some(&opened.file), until),
-            By::Asker => process.tell(&Request::CarriesRelayed(size), None, until),
+            By::Reader => process.tell(&Request::Carries(size), Some(&opened.file), Some(until)),
+            By::Asker(_) => process.tell(&Request::CarriesRelayed(size), None, Some(until)),
         };
         let end = loop {
-            match told.and_then(|()| process.hear(LONGEST_ANSWER, until)) {
+            // Of one that always has something to say as well.
+            if Instant::now() >= until {
+                break End::Late(self.deadline);
+            }
+            match told.and_then(|()| process.hear(LONGEST_ANSWER, Some(until))) {
                 Ok((Reply::Carries(carries), _)) => return Ok(carries),
-                Ok((Reply::Read(at, most), _)) if by == By::Asker => {
+                Ok((Reply::Read(at, most), _)) if matches!(by, By::Asker(_)) => {
+                    let begin = Instant::now();
                     let piece = piece(&opened.file, at, most);
-                    told = process.tell(&Request::Piece(piece), None, until);
+                    until += begin.elapsed();
+                    told = process.tell(&Request::Piece(piece), None, Some(until));
                 }
                 Ok(_) => break End::Nonsense,
                 Err(error) => break process.end_by(&error, self.deadline),

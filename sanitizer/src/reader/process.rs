@@ -139,7 +139,7 @@ impl Process {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .current_dir("/")
+            // It goes to the root folder itself: whoever asks for that here may get fork(2) instead of posix_spawn(3), which copies what a tracer with all its threads has mapped.
             // A terminal's Ctrl-C is for the target and the daemon.
             .process_group(0)
             .env_clear();

@@ -79,6 +79,8 @@ fn opened(file: OwnedFd, identity: FileIdentity) -> Opened {
 #[must_use]
 pub fn serve(socket: OwnedFd) -> u8 {
     process::set_name(c"gwp-race-reader");
+    // No folder is kept in use. Where that cannot be, nothing is lost.
+    let _ = std::env::set_current_dir("/");
     close_inherited(socket.as_fd());
     // Its end is seen at the socket as well.
     let _ = process::die_with_parent();

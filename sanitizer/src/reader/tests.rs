@@ -191,6 +191,8 @@ fn files_that_get_the_better_of_readers() {
         ("exec", forbidden),
         ("run", forbidden),
         ("change", forbidden),
+        ("share", forbidden),
+        ("grow", forbidden),
     ] {
         let client = client(&[]);
         let mut symbolizer = Symbolizer::over(Arc::clone(&client) as _);
@@ -359,6 +361,7 @@ fn readers_have_no_rights() {
     assert_eq!(limit("Max core file size"), 0);
     assert_eq!(limit("Max processes"), 0);
     assert!(limit("Max data size") <= sandbox::MEMORY);
+    assert!(limit("Max stack size") <= 8 << 20);
     assert!(limit("Max address space") < 4 << 30);
     assert!(limit("Max open files") <= 512);
     let owner = fs::metadata(format!("/proc/{reader}/mem")).unwrap();

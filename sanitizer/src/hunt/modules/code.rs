@@ -60,37 +60,37 @@ impl ModuleSet {
             || by_metadata().unwrap_or_else(|| crate::symbols::names_function(image, place.link))
     }
 
-    /// The code of a function from the beginning of the basic block around `pc` on, where the compiler tells
-    /// it; else all of it.
+    /// The code of the function around `pc` from the beginning of the basic block there on, where that is told. Whoever has told it may be a file's by now.
     #[must_use]
-    pub fn code_from_block(&self, pc: u64) -> Option<(u64, &[u8])> {
-        let (start, code) = self.function_code(pc)?;
-        let begins = || {
-            let place = self.place(pc)?;
-            let block = place.code_tables().block_at(place.link)?;
-            let offset = block
-                .start
-                .0
-                .wrapping_add(place.module.module.bias)
-                .checked_sub(start)?;
-            let rest = code.get(usize::try_from(offset).ok()?..)?;
-            Some((start + offset, rest))
-        };
-        Some(begins().unwrap_or((start, code)))
+    pub fn code_from_block<'a>(
+        &self,
+        pc: u64,
+        (start, code): (u64, &'a [u8]),
+    ) -> Option<(u64, &'a [u8])> {
+        let place = self.place(pc)?;
+        let block = place.code_tables().block_at(place.link)?;
+        let begin = block.start.0.wrapping_add(place.module.module.bias);
+        let offset = begin.checked_sub(start)?;
+        let rest = code.get(usize::try_from(offset).ok()?..)?;
+        Some((begin, rest))
     }
 
-    /// Asks what else compilers tell of the code around these addresses. Not for a thread that anybody waits for.
-    pub fn read_code_tables(&mut self, pcs: &[u64], reader: &mut CodeReader) {
+    /// Asks what else compilers tell of the code around these addresses, until it is past or has taken too long. Not for a thread that anybody waits for.
+    pub fn read_code_tables(
+        &mut self,
+        pcs: &[u64],
+        reader: &mut CodeReader,
+        mut is_past: impl FnMut() -> bool,
+    ) {
         let known = self.loaded.iter();
-        if known
-            .filter(|loaded| !loaded.code_tables.are_unknown())
-            .count()
-            > MOST_TABLES
-        {
-            for loaded in &mut self.loaded {
+        let known = known.filter(|loaded| !loaded.code_tables.are_unknown());
+        let are_many = known.count() > MOST_TABLES;
+        for loaded in &mut self.loaded {
+            if are_many || loaded.code_tables.are_full() {
                 Arc::make_mut(loaded).code_tables = Arc::default();
             }
         }
+        reader.begin();
         for &pc in pcs {
             let Some(index) = self.index_of(pc) else {
                 continue;
@@ -99,11 +99,16 @@ impl ModuleSet {
                 continue;
             };
             let link = LinkAddr(pc.wrapping_sub(loaded.module.bias));
-            loaded.read_code_tables(link, reader);
             // Whoever has made an access stands behind it, which may be in another block.
             let before = link.offset(-1);
-            if loaded.code_tables.block_at(before).is_none() {
-                loaded.read_code_tables(before, reader);
+            for link in [link, before] {
+                if is_past() || reader.is_late() {
+                    return;
+                }
+                if link == before && loaded.code_tables.block_at(before).is_some() {
+                    continue;
+                }
+                loaded.read_code_tables(link, reader);
             }
         }
     }

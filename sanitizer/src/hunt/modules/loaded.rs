@@ -13,7 +13,8 @@ use crate::{
         code_tables::CodeTables,
         routines::{Code, Contract, Declared},
     },
-    pcmeta::Metadata,
+    image::Image,
+    pcmeta::{BlockMap, Metadata, StackMaps},
     reader::CodeReader,
     symbols::{CallFrames, ModuleInfo, load_metadata},
     tracee::modules::Module,
@@ -129,7 +130,11 @@ impl Loaded {
         let Some(identity) = self.module.identity.filter(|_| self.code_tables.want(pc)) else {
             return;
         };
-        if let Ok(facts) = reader.around(&self.info(), identity, pc) {
+        let facts = match may_have_tables(&self.module.image) {
+            true => reader.around(&self.info(), identity, pc),
+            false => Ok(None),
+        };
+        if let Ok(facts) = facts {
             let this = Arc::make_mut(self);
             Arc::make_mut(&mut this.code_tables).add(pc, facts);
         }
@@ -192,6 +197,15 @@ impl Loaded {
     pub(super) fn storing(&self) -> Vec<Range<LinkAddr>> {
         sorted(self.entries.values().filter(|routine| routine.stores))
     }
+}
+
+/// Whether a file has code tables, or may have been stripped of them: the names of its functions are gone then, and it is told where to look.
+fn may_have_tables(image: &Image) -> bool {
+    let is_stripped = || {
+        image.section(".symtab").is_none()
+            && (image.build_id().is_some() || image.debuglink().is_some())
+    };
+    BlockMap::is_in(image) || StackMaps::is_in(image) || is_stripped()
 }
 
 /// The code of routines, sorted.

@@ -41,9 +41,17 @@ pub fn asked_by(build_id: &[u8]) {
         Some(b"exec") => {
             let _ = std::process::Command::new("/bin/true").status();
         }
-        // Of a descriptor that it need not have: it is ended before anybody looks.
+        // Of a descriptor that it need not have: it is ended before anybody looks. None is needed for the last two.
         Some(b"run") => map(libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE),
-        Some(b"change") => map(libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
+        Some(b"change") => map(libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE),
+        Some(b"share") => map(
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        ),
+        Some(b"grow") => map(
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_GROWSDOWN,
+        ),
         Some(b"exit") => std::process::exit(0),
         // Its standard input is the socket.
         Some(b"babble") => {
@@ -53,7 +61,7 @@ pub fn asked_by(build_id: &[u8]) {
     }
 }
 
-/// Maps a file.
+/// Maps a file, or memory.
 fn map(protection: libc::c_int, flags: libc::c_int) {
     const FILE: libc::c_int = 3;
     const SIZE: usize = 4096;

@@ -138,10 +138,13 @@ fn program() -> Vec<sock_filter> {
         program.extend([jump(EQUAL, number(call), 0, 1), ALLOW]);
     }
     let (exec, anonymous) = (libc::PROT_EXEC as u32, libc::MAP_ANONYMOUS as u32);
-    // Memory, but no code, and of files what is only read. What is loaded is the number no more, but what follows does not need it.
+    // Of these the kernel counts nothing as data. (The type `MAP_SHARED_VALIDATE` has the bit of `MAP_SHARED`.)
+    let uncounted = (libc::MAP_SHARED | libc::MAP_GROWSDOWN) as u32;
+    // Memory that counts, but no code, and of files what is only read. What is loaded is the number no more, but what follows does not need it.
     program.extend([
-        jump(EQUAL, number(libc::SYS_mmap), 0, 9),
+        jump(EQUAL, number(libc::SYS_mmap), 0, 10),
         argument(3),
+        jump(HAS_BITS, uncounted, 7, 0),
         jump(HAS_BITS, anonymous, 0, 3),
         argument(2),
         jump(HAS_BITS, exec, 1, 0),

@@ -17,10 +17,13 @@ use super::{KernelError, process, rights};
 
 /// What it may have of memory of its own, in bytes: with the pages of its program that is less than 100 MB.
 pub const MEMORY: u64 = 64 << 20;
-/// The same as a limit of its address space, beyond what it has mapped at its start: what is reserved is not used, and files may be mapped for reading.
+/// The same as a limit of its address space, beyond what it has mapped at its start: what is reserved is not used, and files may be mapped for reading. (Memory that does not
+/// count as its own is not to be had: see the filter.)
 const ADDRESSES: u64 = MEMORY + (32 << 20) + FILE_MAPS;
 /// For a file and its debug file.
 const FILE_MAPS: u64 = 2 * (64 << 20);
+/// Bytes of the stack, which counts by itself.
+const STACK: u64 = 8 << 20;
 /// Files that it may have open: some for each of those that it reads at a time.
 const FILES: u64 = 512;
 /// Bytes of a file that it writes.
@@ -87,6 +90,7 @@ fn limit() -> Result<(), KernelError> {
         (Resource::RLIMIT_NOFILE, FILES),
         (Resource::RLIMIT_FSIZE, FILE_SIZE),
         (Resource::RLIMIT_DATA, MEMORY),
+        (Resource::RLIMIT_STACK, STACK),
         (Resource::RLIMIT_AS, mapped().saturating_add(ADDRESSES)),
     ];
     for (resource, most) in limits {

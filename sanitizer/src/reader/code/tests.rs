@@ -95,7 +95,7 @@ fn readers_tell_what_is_there() {
 fn files_that_end_readers() {
     let dir = sources(&[("code.c", CODE)]);
     let good = library(dir.path(), "none", &[BLOCKS]);
-    for misdeed in ["crash", "eat", "babble", "open", "run", "change"] {
+    for misdeed in ["crash", "eat", "babble", "open", "run", "change", "share"] {
         let bad = library(dir.path(), misdeed, &[BLOCKS]);
         let mut reader = CodeReader::new(program());
         let (module, identity) = of(&bad);
@@ -112,7 +112,46 @@ fn files_that_end_readers() {
             let (module, identity) = of(&good);
             assert!(reader.around(&module, identity, start).is_ok(), "{misdeed}");
         }
+        // Those that had both files open were nobody's fault.
+        assert_eq!(reader.client.figures().ended, 3, "{misdeed}");
+        if misdeed == "crash" {
+            // Of another process nothing is known.
+            reader.rest();
+            for ended in [3, 3] {
+                let (module, identity) = of(&bad);
+                let told = reader.around(&module, identity, LinkAddr(0x1000));
+                assert_eq!(told, Err(Unanswered));
+                assert_eq!(reader.client.figures().ended, ended);
+            }
+            assert_eq!(reader.take_warnings().len(), 1);
+        }
     }
+}
+
+/// Check that what is asked together takes no longer than one answer may, and that a file of which too little was asked in time is not blamed.
+#[test]
+fn questions_together() {
+    let dir = sources(&[("code.c", CODE)]);
+    let [bad, good] = ["hang", "none"].map(|name| library(dir.path(), name, &[BLOCKS]));
+    let mut reader = CodeReader::new(program());
+    let deadline = Duration::from_secs(3);
+    reader.client.hurry(deadline);
+    let start = LinkAddr(0x1000);
+    let ask = |reader: &mut CodeReader, path: &Path| {
+        let (module, identity) = of(path);
+        let told = reader.around(&module, identity, start);
+        (told, reader.is_late(), reader.client.figures().ended)
+    };
+    assert!(ask(&mut reader, &good).0.is_ok());
+    for ended in [0, 1] {
+        reader.begin();
+        let begin = std::time::Instant::now();
+        assert_eq!(ask(&mut reader, &bad), (Err(Unanswered), true, ended));
+        assert_eq!(ask(&mut reader, &good), (Err(Unanswered), true, ended));
+        assert!(begin.elapsed() < 2 * deadline);
+    }
+    reader.begin();
+    assert!(ask(&mut reader, &good).0.is_ok());
 }
 
 /// Check that nothing is told where no reader can be started, and that users hear of it once.

@@ -7,7 +7,6 @@ use std::{
         fd::{AsFd as _, OwnedFd},
         unix::net::UnixStream,
     },
-    time::Duration,
 };
 
 use gwp_race_abi::descent::ExecutedFile;
@@ -28,19 +27,18 @@ use crate::{
     tracee,
 };
 
-/// Longer than a copier is waited for: a file system that does not answer is no reader's fault.
-const PATIENCE: Duration = Duration::from_mins(1);
-
 /// Answers until the daemon closes the socket; the exit code. `reader`: what reads headers.
 #[must_use]
 pub fn serve(socket: OwnedFd, reader: Program) -> u8 {
     process::set_name(c"gwp-race-copier");
+    // No folder is kept in use. Where that cannot be, nothing is lost.
+    let _ = std::env::set_current_dir("/");
     close_inherited(socket.as_fd());
     // Its end is seen at the socket as well, but not by whoever waits for a file system.
     let _ = process::die_with_parent();
     process::keep_private();
     let mut socket = Passing::new(UnixStream::from(socket));
-    let mut reader = HeaderReader::new(reader).with_deadline(PATIENCE);
+    let mut reader = HeaderReader::new(reader);
     let mut found = None;
     loop {
         let Ok((request, _)) = wire::receive(&mut socket, LONGEST_REQUEST, None) else {
@@ -64,7 +62,11 @@ fn answer(
     match request {
         Request::Carries(question) => {
             let before = reader.cpu();
-            let carries = carries(reader, &question);
+            // What a reader takes is not the file system's silence. (Should nobody hear it, that is noticed in the end.)
+            let mut going = || {
+                let _ = tell(&Reply::Going, None);
+            };
+            let carries = carries(reader, &question, &mut going);
             let worked = reader.cpu().saturating_sub(before).as_nanos();
             let worked_ns = u64::try_from(worked).unwrap_or(u64::MAX);
             tell(&Reply::Carries(carries, worked_ns), None)
@@ -94,7 +96,12 @@ fn find(via: &Via) -> io::Result<Opened> {
     Opened::elf(via.open(Purpose::Code).map_err(io::Error::other)?)
 }
 
-fn carries(reader: &mut HeaderReader, question: &Question) -> Option<bool> {
+/// `going`: tells that nobody has waited in vain so far.
+fn carries(
+    reader: &mut HeaderReader,
+    question: &Question,
+    going: &mut dyn FnMut(),
+) -> Option<bool> {
     match question {
         Question::Executed {
             file: (device, inode, size, changed),
@@ -114,7 +121,7 @@ fn carries(reader: &mut HeaderReader, question: &Question) -> Option<bool> {
                 parent: *parent,
             };
             match executed.find(*by, others, Purpose::Code) {
-                Search::Found(file) => reader.carries_served(file.open().ok()?, path),
+                Search::Found(file) => reader.carries_served(file.open().ok()?, path, going),
                 Search::Served(_) | Search::Nowhere => None,
             }
         }
@@ -127,7 +134,9 @@ fn carries(reader: &mut HeaderReader, question: &Question) -> Option<bool> {
                 let Ok(opened) = file.open(Purpose::Code) else {
                     continue;
                 };
-                match reader.carries_served(opened, file.path()) {
+                let carries = reader.carries_served(opened, file.path(), going);
+                going();
+                match carries {
                     Some(true) => return Some(true),
                     Some(false) => {}
                     None => is_hidden = true,

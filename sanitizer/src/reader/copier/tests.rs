@@ -116,6 +116,28 @@ fn files_end_readers_of_copiers() {
     }
 }
 
+/// Check that a program which keeps the reader of its headers waiting costs its file system no question: neither is that taken for silent, nor the copier ended.
+#[test]
+fn hanging_readers_are_no_silence() {
+    // "misdeed hang".
+    let child = Child::run(
+        "#include <stdio.h>\n#include <unistd.h>\nint main() { puts(\"ready\"); fflush(stdout); pause(); }",
+        &[
+            "-fexperimental-sanitize-metadata=atomics",
+            "-Wl,--build-id=0x6d6973646565642068616e67",
+        ],
+    );
+    child.wait_for_line("ready");
+    let question = Question::Mapped(child.pid().as_raw().cast_unsigned(), Vec::new());
+    let mut copier = copier();
+    for _ in 0..2 {
+        let start = Instant::now();
+        assert_eq!(copier.carries(DEVICE, &question).unwrap(), None);
+        assert!(start.elapsed() >= Duration::from_secs(2));
+        copier.find(DEVICE, &via(&child.exe())).unwrap();
+    }
+}
+
 /// Check that a file system which does not answer is waited for once, and not asked again, while others are.
 #[test]
 fn silence_is_waited_for_once() {

@@ -64,7 +64,7 @@ fn bytes_are_read_for_readers() {
     std::fs::write(&short, &std::fs::read(&with).unwrap()[..60]).unwrap();
     let mut reader = header_reader();
     let mut carries = |path: &Path| {
-        let told = reader.carries_served(File::open(path).unwrap(), path);
+        let told = reader.carries_served(File::open(path).unwrap(), path, &mut || {});
         (told, reader.ended())
     };
     for _ in 0..2 {
