@@ -60,7 +60,7 @@ impl Collector {
     }
 }
 
-/// A message, of whoever has the token.
+/// A message, of whoever has the token. Who asks what others have learned is told that nobody has.
 fn read(connection: &mut TcpStream) -> Option<Value> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -71,11 +71,16 @@ fn read(connection: &mut TcpStream) -> Option<Value> {
         head.extend(byte);
     }
     let head = String::from_utf8(head).unwrap().to_lowercase();
-    assert!(head.starts_with("post /v1/messages "), "{head}");
     assert!(
         head.contains(&format!("authorization: bearer {TOKEN}\r\n")),
         "{head}"
     );
+    if head.starts_with("get /v1/hints/") {
+        let nothing = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let _ = connection.write_all(nothing);
+        return None;
+    }
+    assert!(head.starts_with("post /v1/messages "), "{head}");
     let mut lines = head.lines();
     let length = lines.find_map(|line| line.strip_prefix("content-length: "))?;
     let mut body = vec![0; length.parse().unwrap()];
@@ -204,6 +209,18 @@ pub fn has_sent_all(
         )
     });
     assert_eq!(times, listed.collect::<BTreeMap<_, _>>());
+    // What was learned goes by itself, of the builds that have ids.
+    for message in messages.values() {
+        let learned = message["learned"].as_array();
+        let is_alone = |kind| of(message, kind).is_empty();
+        let is_learned = learned.is_some_and(|learned| !learned.is_empty());
+        assert!(!is_learned || ["caught", "counted", "builds"].into_iter().all(is_alone));
+    }
+    let learned = |message: &&Value| message["learned"][0]["functions"][0].is_object();
+    assert!(
+        messages.values().any(|message| learned(&message)),
+        "{messages:?}"
+    );
     let mut builds = messages.values().flat_map(|message| of(message, "builds"));
     assert!(builds.any(|seen| seen["exe"].as_str().unwrap().ends_with("/racy")));
     assert!(log.contains("has no time now (HTTP status 503)"), "{log}");
