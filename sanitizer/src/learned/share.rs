@@ -128,7 +128,10 @@ mod tests {
             ..large.clone()
         });
         assert_eq!(check(&[learned(several.collect())]), Err(Unfit::TooMuch));
-        large.sites.extend_from_within(..);
+        let mut twice = large.clone();
+        twice.sites.extend_from_within(..);
+        assert_eq!(check(&[learned(vec![twice])]), Err(Unfit::Order));
+        large.sites = (0..10_000).map(|at| (at, vec![(0, 1.0); 1])).collect();
         assert_eq!(check(&[learned(vec![large])]), Err(Unfit::TooMuch));
         for order in [[2, 1], [1, 1]] {
             let wrong = learned(order.map(|at| function(at, 1.0)).into());
