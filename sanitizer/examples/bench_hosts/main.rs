@@ -16,7 +16,6 @@ use std::{collections::BTreeSet, env, fs, path::PathBuf, sync::Arc};
 use anyhow::{Context as _, Result};
 use gwp_race::{
     hunt::world::{
-        costs::NESTED,
         fleet::{Fleet, Turns},
         population::Population,
     },
@@ -26,15 +25,6 @@ use serde_json::{Value, json};
 
 use collector::Collector;
 use shared::Shared;
-
-/// A lease of a fleet, what it may cost, and what a process earns; and how often machines tell each other what they have learned.
-const TURNS: Turns = Turns {
-    costs: NESTED,
-    lease_s: 30.0,
-    share: 0.05,
-    income: 0.01,
-    round_s: 900.0,
-};
 
 /// What is to be simulated.
 struct Plan {
@@ -46,7 +36,7 @@ struct Plan {
 
 impl Plan {
     fn fleet(&self) -> Fleet {
-        Fleet::new(self.population.clone(), TURNS, self.hosts, self.seed)
+        Fleet::new(self.population.clone(), Turns::USUAL, self.hosts, self.seed)
     }
 }
 

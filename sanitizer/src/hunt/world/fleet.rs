@@ -12,7 +12,7 @@ use std::{
 use crate::hunt::plan::{counts::Counts, event::SiteId};
 
 use super::{
-    costs::Costs,
+    costs::{Costs, NESTED},
     lease::{Known, watch},
     population::Population,
     simulation::Hunt,
@@ -31,6 +31,17 @@ pub struct Turns {
     pub income: f64,
     /// A round, s.
     pub round_s: f64,
+}
+
+impl Turns {
+    /// A lease of a fleet, what it may cost, and what a process earns; machines tell each other what they have learned each quarter of an hour.
+    pub const USUAL: Self = Self {
+        costs: NESTED,
+        lease_s: 30.0,
+        share: 0.05,
+        income: 0.01,
+        round_s: 900.0,
+    };
 }
 
 /// A race that a machine has found.
@@ -161,7 +172,7 @@ impl Machine {
         now_s: f64,
         seed: u64,
     ) -> Learned {
-        let mut learned = Learned::default();
+        let (mut gained, mut finds) = (Known::default(), Vec::new());
         let program = population.on(number as u64);
         self.purse_s += turns.round_s * turns.income * program.processors;
         let wanted_s = turns.lease_s * turns.share * program.processors;
@@ -182,12 +193,10 @@ impl Machine {
             let gains = watch(&program, &hunt, &known);
             self.purse_s -= gains.run.spent_s;
             self.own.add(&gains.sites);
-            for (site, counts) in &gains.sites {
-                learned.sites.entry(*site).or_default().add(*counts);
-            }
+            gained.add(&gains.sites);
             for (race, find) in gains.run.races.iter().zip(&gains.run.finds) {
                 self.own.races.insert(*race);
-                learned.finds.push(Find {
+                finds.push(Find {
                     machine: number,
                     race: *race,
                     time_s: begins_s + find.time_s,
@@ -195,7 +204,10 @@ impl Machine {
             }
             begins_s += apart_s;
         }
-        learned
+        Learned {
+            sites: gained.sites,
+            finds,
+        }
     }
 }
 
@@ -208,15 +220,8 @@ fn of_lease(seed: u64, machine: usize, lease: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::world::costs::NESTED;
 
-    const TURNS: Turns = Turns {
-        costs: NESTED,
-        lease_s: 30.0,
-        share: 0.05,
-        income: 0.01,
-        round_s: 900.0,
-    };
+    const TURNS: Turns = Turns::USUAL;
 
     /// Check that the same seed gives the same, and that what others have seen changes where is looked, of who is told it.
     #[test]

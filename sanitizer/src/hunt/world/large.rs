@@ -1,10 +1,8 @@
 //! A large program under load, as memcached is: of 6,000 sites some hundreds are executed often, and what they use is used by others, most of it in an order.
 
-use crate::hunt::plan::event::MemberId;
-
 use super::{
-    program::{After::Rate, Comes, Order, Program},
-    surroundings::surround,
+    program::Program,
+    surroundings::{Objects, surround},
 };
 
 /// Pairs of sites that use the same objects.
@@ -23,21 +21,13 @@ pub(super) fn large_server(seed: u64) -> Program {
         "90 pairs of places use the same objects in an order, and 24 in none, 10 to 30,000 times a second",
     );
     surround(&mut program, 1_000, 200, &mut random);
-    for number in 0..ORDERED + RACES {
-        let order = match number {
-            _ if number >= ORDERED => Order::None,
-            _ if number % 3 > 0 => Order::Lock,
-            _ => Order::Other,
-        };
-        let member = Some(MemberId(8 * random.u32(1..=MEMBERS)));
-        let rate = SELDOM * (OFTEN / SELDOM).powf(random.f64());
-        let sites = [true, false].map(|writes| {
-            program.function();
-            program.pointing(member, writes, Comes::Rate(rate))
-        });
-        let objects = program.area(16).shared(0.4);
-        program.access(&sites, objects);
-        program.meet(sites, 0.3, [Rate(rate / 4.0); 2], order);
-    }
+    let objects = Objects {
+        ordered: ORDERED,
+        races: RACES,
+        members: MEMBERS,
+        seldom: SELDOM,
+        often: OFTEN,
+    };
+    objects.use_in(&mut program, &mut random);
     program
 }

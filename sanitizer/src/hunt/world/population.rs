@@ -2,11 +2,9 @@
 //!
 //! Most of its code is executed nowhere, and most of the rest on some machines only, some of it on very few. A race is found where both of its sides are executed.
 
-use crate::hunt::plan::event::MemberId;
-
 use super::{
-    program::{After::Rate, Comes, Order, Program},
-    surroundings::surround,
+    program::{Comes, Program},
+    surroundings::{Objects, surround},
 };
 
 /// What surrounds the races: functions of six sites each, a bit less than half of which are executed somewhere.
@@ -47,22 +45,14 @@ impl Population {
         whole.processors = PROCESSORS;
         surround(&mut whole, FUNCTIONS, EXECUTED, &mut random);
         let alone = whole.sites.len();
-        for number in 0..ORDERED + RACES {
-            let order = match number {
-                _ if number >= ORDERED => Order::None,
-                _ if number % 3 > 0 => Order::Lock,
-                _ => Order::Other,
-            };
-            let member = Some(MemberId(8 * random.u32(1..=MEMBERS)));
-            let rate = SELDOM * (OFTEN / SELDOM).powf(random.f64());
-            let sites = [true, false].map(|writes| {
-                whole.function();
-                whole.pointing(member, writes, Comes::Rate(rate))
-            });
-            let objects = whole.area(16).shared(0.4);
-            whole.access(&sites, objects);
-            whole.meet(sites, 0.3, [Rate(rate / 4.0); 2], order);
-        }
+        let objects = Objects {
+            ordered: ORDERED,
+            races: RACES,
+            members: MEMBERS,
+            seldom: SELDOM,
+            often: OFTEN,
+        };
+        objects.use_in(&mut whole, &mut random);
         let mut groups = Vec::with_capacity(whole.sites.len());
         for (index, site) in whole.sites.iter().enumerate() {
             // Both sides of a pair are executed where one is.

@@ -71,3 +71,39 @@ pub(super) fn ordered(
         program.meet([reads, writes], 0.8, [Rate(rate), Rate(rate)], order);
     }
 }
+
+/// Pairs of functions that use the same objects by a member, one of which writes: some in an order, others in none.
+pub(super) struct Objects {
+    /// Pairs in an order, two in three of them by a lock.
+    pub(super) ordered: usize,
+    /// Pairs in none.
+    pub(super) races: usize,
+    /// Members by which they do.
+    pub(super) members: u32,
+    /// How often threads come there, a second: from the first to the second, evenly by the logarithm.
+    pub(super) seldom: f64,
+    /// See above.
+    pub(super) often: f64,
+}
+
+impl Objects {
+    /// Has a program use them.
+    pub(super) fn use_in(&self, program: &mut Program, random: &mut fastrand::Rng) {
+        for number in 0..self.ordered + self.races {
+            let order = match number {
+                _ if number >= self.ordered => Order::None,
+                _ if number % 3 > 0 => Order::Lock,
+                _ => Order::Other,
+            };
+            let member = Some(MemberId(8 * random.u32(1..=self.members)));
+            let rate = self.seldom * (self.often / self.seldom).powf(random.f64());
+            let sites = [true, false].map(|writes| {
+                program.function();
+                program.pointing(member, writes, Comes::Rate(rate))
+            });
+            let objects = program.area(16).shared(0.4);
+            program.access(&sites, objects);
+            program.meet(sites, 0.3, [Rate(rate / 4.0); 2], order);
+        }
+    }
+}

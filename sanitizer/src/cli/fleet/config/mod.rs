@@ -119,9 +119,7 @@ impl Config {
         config.path = Some(path.to_owned());
         Ok(config)
     }
-}
 
-impl Config {
     /// The socket of the agent that is to be told what is learned, and to tell what other machines have learned; none where that stays here.
     #[must_use]
     pub fn shares_by(&self) -> Option<&Path> {
