@@ -37,7 +37,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut command = testing_cargo();
     command
         // One run is to tell all that fails.
-        .args(build::checked(&["test", "--workspace", "--no-fail-fast"]))
+        .args(build::checked(&["test", "--no-fail-fast"]))
         .arg("--");
     command.args(&options.filter);
     command.args(["--test-threads", &TESTS_AT_ONCE.to_string()]);
