@@ -32,15 +32,15 @@ pub fn checked(what: &[&str]) -> Vec<String> {
     arguments
 }
 
-/// Builds, beside a gwp-race that was built with optimizations, the one whose system calls fail when
-/// a test wants them to.
-pub fn faulty() -> Result<()> {
+/// Builds all tests and, beside a gwp-race that was built with optimizations, the one whose system calls fail when a test wants them to: at
+/// once, or our packages would be compiled for the one and once more for the others, who want more of what they depend on.
+pub fn tests() -> Result<()> {
     let mut command = cargo();
     command
-        .args(checked(&["build", "--package", "gwp-race"]))
+        .args(checked(&["build", "--tests"]))
         .args(["--bin", "gwp-race-faulty"])
         .env_remove("GWP_RACE_EBPF_OBJECT");
-    step("building gwp-race with faults", &mut command)
+    step("building the tests, and gwp-race with faults", &mut command)
 }
 
 /// Builds both and returns the path of gwp-race.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    paths,
+    ebpf, paths,
     steps::{cargo, shown, step},
 };
 
@@ -31,14 +31,26 @@ const TARGETS: [&str; 12] = [
     "stack_sizes",
 ];
 
+/// The package of the targets.
+const PACKAGE: &str = "gwp-race-fuzz";
+/// What is instrumented, if not all is.
+const OURS: [&str; 2] = ["gwp-race", PACKAGE];
+
 /// The instrumentation that libFuzzer needs; there is no unsafe code to watch for more.
-const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
+const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// With a target of its own, the flags do not reach what the build itself runs.
+/// What is instrumented is built so: what it asserts is checked. To optimize it more takes longer than what is gained by it in a short while.
+const CHECKED: [(&str, &str); 3] = [
+    ("debug-assertions", "true"),
+    ("overflow-checks", "true"),
+    ("opt-level", "1"),
+];
+
+/// With a target of its own, nothing is instrumented that the build itself runs.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 
 /// An input that takes longer than this is a finding: the largest are 64 KiB.
@@ -49,6 +61,9 @@ pub struct Options {
     /// How long to run each target.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
+    /// Instrument and check what the targets depend on as well, which is built anew for it: for long runs.
+    #[arg(long)]
+    deep: bool,
     /// The targets, or all of them.
     #[arg(value_parser = TARGETS)]
     targets: Vec<String>,
@@ -56,17 +71,10 @@ pub struct Options {
 
 /// Builds the targets, writes their seeds, and runs them, as many at once as there are processors.
 pub fn run(options: &Options) -> Result<()> {
+    // What they are about embeds the gates.
+    ebpf::build()?;
     let fuzz = paths::root().join("sanitizer/fuzz");
-    let mut build = cargo();
-    build
-        .current_dir(&fuzz)
-        .args(["build", "--release", "--target", PLATFORM])
-        .env("RUSTFLAGS", RUSTFLAGS)
-        // To compile more than that takes longer than what is gained by it in a short while.
-        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
-        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
-        .env("CARGO_TARGET_DIR", fuzz.join("target"));
+    let (mut build, built) = building(&fuzz, options.deep);
     step("building the fuzz targets", &mut build)?;
     step("seeds", &mut Command::new(fuzz.join("seed.sh")))?;
 
@@ -81,7 +89,7 @@ pub fn run(options: &Options) -> Result<()> {
         println!("==> fuzzing {}", some.join(", "));
         let mut running = Vec::new();
         for target in some {
-            let mut command = command(&fuzz, target, options.seconds)?;
+            let mut command = command(&fuzz, &built, target, options.seconds)?;
             command.stdin(Stdio::null());
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             let child = command
@@ -114,18 +122,45 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// The command that builds all targets, and where it leaves them. What they depend on is that of a release, if it is not to be instrumented.
+fn building(fuzz: &Path, is_deep: bool) -> (Command, PathBuf) {
+    let mut command = cargo();
+    command.args(["build", "--release", "--package", PACKAGE]);
+    let whose = match is_deep {
+        true => vec![String::new()],
+        false => OURS.map(|name| format!(".package.{name}")).to_vec(),
+    };
+    for whose in whose {
+        for (key, value) in CHECKED {
+            command.arg("--config");
+            command.arg(format!("profile.release{whose}.{key}={value}"));
+        }
+    }
+    if is_deep {
+        let folder = paths::target().join("fuzz");
+        command
+            .args(["--target", PLATFORM])
+            .env("RUSTFLAGS", INSTRUMENTATION)
+            .env("CARGO_TARGET_DIR", &folder);
+        return (command, folder.join(PLATFORM).join("release"));
+    }
+    command
+        .env("RUSTC_WORKSPACE_WRAPPER", fuzz.join("instrumented.sh"))
+        .env("INSTRUMENTATION", INSTRUMENTATION);
+    (command, paths::target().join("release"))
+}
+
 /// Where the inputs are kept that a target does not bear.
 fn artifacts(fuzz: &Path, target: &str) -> PathBuf {
     fuzz.join("artifacts").join(target)
 }
 
 /// The command that runs a target for so long.
-fn command(fuzz: &Path, target: &str, seconds: u64) -> Result<Command> {
+fn command(fuzz: &Path, built: &Path, target: &str, seconds: u64) -> Result<Command> {
     let (corpus, artifacts) = (fuzz.join("corpus").join(target), artifacts(fuzz, target));
     for folder in [&corpus, &artifacts] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let built = fuzz.join("target").join(PLATFORM).join("release");
     let mut command = Command::new(built.join(target));
     command
         .args(LIMITS)

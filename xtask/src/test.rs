@@ -1,5 +1,7 @@
 //! `cargo xtask test`: unit tests, and the end-to-end tests with a freshly built gwp-race.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::{
@@ -26,7 +28,7 @@ const TESTS_AT_ONCE: usize = 2;
 /// Builds what is needed, runs the tests, and tells which have taken longest and what those said that failed.
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
-    build::faulty()?;
+    build::tests()?;
     pypi::have_charts(|| setup::have(&["python3-pip"]))?;
     // A workspace of its own. The gates themselves are built for the kernel alone.
     let mut shared = testing_cargo();
@@ -34,12 +36,7 @@ pub fn run(options: &Options) -> Result<()> {
     shared.arg(paths::ebpf_crate().join("Cargo.toml"));
     shared.arg("--").args(&options.filter);
     step("testing what the gates share with user space", &mut shared)?;
-    let mut command = testing_cargo();
-    command
-        // One run is to tell all that fails.
-        .args(build::checked(&["test", "--workspace", "--no-fail-fast"]))
-        .arg("--");
-    command.args(&options.filter);
+    let mut command = tests_of(options, &["--tests"]);
     command.args(["--test-threads", &TESTS_AT_ONCE.to_string()]);
     command.env("GWP_RACE_BIN", binary);
     command.env("GWP_RACE_FULL", if options.full { "1" } else { "0" });
@@ -49,7 +46,22 @@ pub fn run(options: &Options) -> Result<()> {
         durations.hear(line, now);
         failures.hear(line);
     });
+    let examples = step_with(
+        "testing the examples of the documentation",
+        &mut tests_of(options, &["--doc"]),
+        &mut |line, _| failures.hear(line),
+    );
     durations.print();
     print!("{}", failures.text());
-    result
+    result.and(examples)
+}
+
+/// The command that runs tests of some kinds. What `cargo test` does without a kind is more: it links each example of a package.
+fn tests_of(options: &Options, kinds: &[&str]) -> Command {
+    let mut command = testing_cargo();
+    // One run is to tell all that fails.
+    let what = [&["test", "--no-fail-fast"], kinds].concat();
+    command.args(build::checked(&what)).arg("--");
+    command.args(&options.filter);
+    command
 }
