@@ -146,26 +146,22 @@ async fn list(
 
 /// One race more than is shown tells that there are more.
 fn statement(filter: &Filter, from: Option<&Mark>, most: usize, now: i64) -> Select {
-    let mut select = Select::at(
-        now,
-        format!("SELECT {COLUMNS} FROM (SELECT race.id AS id, {STATE} AS state FROM {RACES}"),
-    );
+    let mut select = Select::at(now, String::new());
+    // By themselves: an engine that knows of others how many races they have guesses wrong where this one has few or none, and looks at all races.
+    for (number, (list, _, value)) in named(filter).enumerate() {
+        select.push(if number == 0 { "WITH " } else { ", " });
+        select.text(list, &value);
+    }
+    select.push(&format!(
+        " SELECT {COLUMNS} FROM (SELECT race.id AS id, {STATE} AS state FROM {RACES}"
+    ));
     if let Some(mark) = from {
         select.number(" AND race.last_caught <= ?", mark.last_seen);
         select.number(" AND (race.last_caught < ?", mark.last_seen);
         select.text(" OR race.id > ?)", &mark.race);
     }
-    if let Some(build) = &filter.build {
-        select.text(
-            " AND race.id IN (SELECT race FROM race_build WHERE build = ?)",
-            build,
-        );
-    }
-    if let Some(host) = &filter.host {
-        select.text(
-            " AND race.id IN (SELECT race FROM race_host WHERE host = ?)",
-            &key(host),
-        );
+    for (_, condition, _) in named(filter) {
+        select.push(condition);
     }
     if let Some(issue) = &filter.issue {
         select.text(" AND race.issue_as = ?", issue);
@@ -210,6 +206,25 @@ fn statement(filter: &Filter, from: Option<&Mark>, most: usize, now: i64) -> Sel
         ") {JOINED} ORDER BY race.last_caught DESC, race.id"
     ));
     select
+}
+
+/// The lists of the races of a build or of a machine, as they are asked for; the condition that a race is in one; and the build or machine.
+fn named(filter: &Filter) -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    let build = filter.build.iter().map(|build| {
+        (
+            "of_build (race) AS MATERIALIZED (SELECT race FROM race_build WHERE build = ?)",
+            " AND race.id IN (SELECT race FROM of_build)",
+            build.clone(),
+        )
+    });
+    let host = filter.host.iter().map(|host| {
+        (
+            "of_host (race) AS MATERIALIZED (SELECT race FROM race_host WHERE host = ?)",
+            " AND race.id IN (SELECT race FROM of_host)",
+            key(host),
+        )
+    });
+    build.chain(host)
 }
 
 /// What LIKE takes for this text somewhere.
