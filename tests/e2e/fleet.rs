@@ -359,7 +359,7 @@ fn nothing_is_held_when_they_die() {
     const KILLS: usize = Blow::ALL.len();
     /// Threads of the processes: with many of them one is watched by processor.
     const THREADS: [usize; 3] = [4, 4, 12];
-    /// After so many changes of who holds whom the blow comes, and so soon after that: it may be doubled so often.
+    /// The blow comes after the first change of who holds whom, after the second, or after up to so many; and so soon after that: it may be doubled so often.
     const CHANGES: u64 = 6;
     const SOON: Duration = Duration::from_micros(50);
     const DOUBLINGS: u64 = 8;
@@ -380,7 +380,12 @@ fn nothing_is_held_when_they_die() {
     for (number, blow) in Blow::ALL.into_iter().cycle().take(kills).enumerate() {
         let pids = targets.each_ref().map(|target| target.process.pid());
         let holders = || pids.map(|pid| status_field(pid, "TracerPid"));
-        for _ in 0..=random.number() % CHANGES {
+        let more = match number % 4 {
+            0 => random.number() % CHANGES,
+            2 => 1,
+            _ => 0,
+        };
+        for _ in 0..=more {
             let before = holders();
             let has_changed = waited_for(PATIENCE, SOON, || Ok(holders() != before)).unwrap();
             assert!(has_changed, "{}", scratch.log("log"));
