@@ -20,6 +20,7 @@ use crate::kernel::{
     tables::Tables,
 };
 use crate::reader::{CodeReader, Program};
+use crate::symbols::OutlinedHere;
 
 /// What a scan has shown: all modules, and what is new since the scan before.
 pub type Scan = Result<(Arc<ModuleSet>, Changes), RefreshError>;
@@ -271,7 +272,7 @@ fn serve(
                 None
             }
             Wanted::Scan { anew, judged } => {
-                let changes = modules.refresh(pid, &mut tables, &mut shelf);
+                let changes = modules.refresh(pid, &mut tables, &mut shelf, &mut OutlinedHere);
                 let mut scan = changes.map(|mut changes| {
                     changes.unloaded |= anew;
                     (Arc::new(modules.clone()), changes)

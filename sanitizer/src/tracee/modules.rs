@@ -6,6 +6,7 @@
 //! that were not there before.
 
 mod bias;
+mod changes;
 mod contents;
 mod module;
 mod unreadable;
@@ -29,6 +30,7 @@ use crate::kernel::foreign::{About, FileIdentity, Purpose, Via};
 use bias::{load_bias, loaded_range};
 use contents::Here;
 
+pub use changes::Changes;
 pub use contents::{Contents, OpenFile, Reads};
 pub use module::Module;
 pub use unreadable::{ModuleError, Unreadable};
@@ -38,33 +40,6 @@ const MAX_VDSO: u64 = 1 << 20;
 
 /// A file that was read, with what tells it from another one; or why it is no module.
 type ReadFile<C> = Result<(C, Option<FileIdentity>), Arc<ModuleError>>;
-
-/// What changed between two looks at a process's modules. A module that is not the same object
-/// any more, because its code grew or its file was deleted, is in both lists.
-#[derive(Clone, Debug)]
-pub struct Changes<C = Image> {
-    /// Modules that were not there before.
-    pub added: Vec<Arc<Module<C>>>,
-    /// Modules that are gone.
-    pub removed: Vec<Arc<Module<C>>>,
-}
-
-impl<C> Default for Changes<C> {
-    fn default() -> Self {
-        Self {
-            added: Vec::new(),
-            removed: Vec::new(),
-        }
-    }
-}
-
-impl<C> Changes<C> {
-    /// Whether nothing changed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.removed.is_empty()
-    }
-}
 
 /// The modules of a process at one moment.
 #[derive(Clone, Debug)]

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use super::Loaded;
+use super::{Loaded, loaded::Module};
 use crate::{
-    image::Image,
     kernel::{foreign::FileIdentity, tables::Tables},
-    tracee::Module,
+    symbols::Outlined,
 };
 
 /// So many files are kept, those that were left last.
@@ -34,7 +33,7 @@ impl Shelf {
     }
 
     /// The files that are kept, as a look at a process needs them.
-    pub(super) fn images(&self) -> Vec<(FileIdentity, Image)> {
+    pub(super) fn images(&self) -> Vec<(FileIdentity, Outlined)> {
         let files = self.files.iter();
         files
             .filter_map(|loaded| Some((loaded.module.identity?, loaded.module.image.clone())))

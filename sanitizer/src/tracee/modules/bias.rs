@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::addr::RuntimeAddr;
 use super::contents::Contents;
+use crate::addr::RuntimeAddr;
 use crate::image::Segment;
 use crate::tracee::maps::{Mapping, Maps};
 
