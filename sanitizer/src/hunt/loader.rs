@@ -19,8 +19,7 @@ use crate::kernel::{
     process::{self, Bell, Employer, Urgency, WorkClock},
     tables::Tables,
 };
-use crate::reader::{CodeReader, Program};
-use crate::symbols::OutlinedHere;
+use crate::reader::{CodeReader, OutlineReader, Program};
 
 /// What a scan has shown: all modules, and what is new since the scan before.
 pub type Scan = Result<(Arc<ModuleSet>, Changes), RefreshError>;
@@ -246,7 +245,8 @@ fn serve(
 ) {
     let mut modules = ModuleSet::default();
     let mut shelf = Shelf::default();
-    let mut reader = CodeReader::new(readers());
+    let mut reader = CodeReader::new(readers(Program::default));
+    let mut outlines = OutlineReader::new(readers(Program::of_outlines));
     let mut next = None;
     while let Some(request) = next.take().or_else(|| asked.recv().ok()) {
         let Request {
@@ -257,6 +257,7 @@ fn serve(
         if !matches!(wanted, Wanted::Scan { anew: false, .. }) {
             modules.unload(&mut tables, &mut shelf);
             reader.rest();
+            outlines.rest();
         }
         let tell = |scan, is_provisional| {
             let answer = Answer {
@@ -272,7 +273,10 @@ fn serve(
                 None
             }
             Wanted::Scan { anew, judged } => {
-                let changes = modules.refresh(pid, &mut tables, &mut shelf, &mut OutlinedHere);
+                let mut is_for_nothing = || is_for_nothing(&mut next, asked);
+                let mut asking = outlines.begin(modules.bytes(), &mut is_for_nothing);
+                let changes = modules.refresh(pid, &mut tables, &mut shelf, &mut asking);
+                drop(asking);
                 let mut scan = changes.map(|mut changes| {
                     changes.unloaded |= anew;
                     (Arc::new(modules.clone()), changes)
@@ -291,12 +295,14 @@ fn serve(
                 if let Ok((_, changes)) = &mut scan
                     && next.is_none()
                 {
+                    changes.warnings.extend(outlines.take_warnings());
                     changes.warnings.extend(reader.take_warnings());
                 }
                 Some(scan)
             }
         };
-        let cpu = u64::try_from(reader.take_cpu().as_nanos());
+        let cpu = reader.take_cpu() + outlines.take_cpu();
+        let cpu = u64::try_from(cpu.as_nanos());
         employer.clock.add(cpu.unwrap_or(u64::MAX));
         if !tell(scan, false) {
             return;
@@ -316,12 +322,24 @@ fn is_past(next: &mut Option<Request>, asked: &Receiver<Request>) -> bool {
     true
 }
 
-/// What reads the tables of files.
-fn readers() -> Program {
+/// Whether nobody needs what is looked for any more: the process is left, or executes another program, or the tracer is.
+fn is_for_nothing(next: &mut Option<Request>, asked: &Receiver<Request>) -> bool {
+    if next.is_none() && is_past(next, asked) && next.is_none() {
+        return true;
+    }
+    let next = next.as_ref().map(|next| &next.wanted);
+    next.is_some_and(|wanted| !matches!(wanted, Wanted::Scan { anew: false, .. }))
+}
+
+/// What reads files.
+fn readers(usual: fn() -> Program) -> Program {
     #[cfg(test)]
-    return crate::reader::testing::program();
+    return {
+        let _ = usual;
+        crate::reader::testing::program()
+    };
     #[cfg(not(test))]
-    Program::default()
+    usual()
 }
 
 #[cfg(test)]

@@ -143,6 +143,13 @@ impl ModuleSet {
         *self = Self::default();
     }
 
+    /// Memory that what is known of their files takes, in bytes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let files = self.loaded.iter().map(|loaded| &loaded.module.image);
+        files.map(Outlined::bytes).sum()
+    }
+
     fn sort_ranges(&mut self) {
         self.ranges = self
             .loaded

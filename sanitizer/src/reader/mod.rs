@@ -10,6 +10,7 @@ mod code;
 pub mod copier;
 mod ends;
 mod headers;
+mod outlines;
 mod process;
 mod renewed;
 mod serve;
@@ -23,6 +24,7 @@ pub use client::Client;
 pub use code::{CodeReader, Unanswered};
 pub use ends::Figures;
 pub use headers::HeaderReader;
+pub use outlines::{Asking, OutlineReader};
 pub use process::Program;
 pub use serve::serve;
 

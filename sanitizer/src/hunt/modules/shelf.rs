@@ -11,6 +11,8 @@ use crate::{
 
 /// So many files are kept, those that were left last.
 const MOST: usize = 128;
+/// What is known of all of them takes no more memory than this, in bytes.
+const MOST_BYTES: usize = 32 << 20;
 
 /// See the module.
 #[derive(Default)]
@@ -26,10 +28,15 @@ impl Shelf {
         if loaded.module.identity.is_none() || loaded.module.image.is_cut() {
             return drop_tables(&loaded, tables);
         }
-        if self.files.len() >= MOST {
+        self.files.push(loaded);
+        while self.files.len() > MOST || self.bytes() > MOST_BYTES {
             drop_tables(&self.files.remove(0), tables);
         }
-        self.files.push(loaded);
+    }
+
+    fn bytes(&self) -> usize {
+        let files = self.files.iter().map(|loaded| &loaded.module.image);
+        files.map(Outlined::bytes).sum()
     }
 
     /// The files that are kept, as a look at a process needs them.
