@@ -470,6 +470,36 @@ mod tests {
         }
     }
 
+    /// Check that a file which gets the better of its reader is no module, which is told, while the process's others are; that its readers' work is known; and that
+    /// the next process has it read anew.
+    #[test]
+    fn a_file_that_ends_its_readers() {
+        const LIMIT: Duration = Duration::from_secs(60);
+        // "outline crash".
+        let child = Child::run(
+            "#include <stdio.h>\n#include <unistd.h>\nint main() { printf(\"%p %p\\n\", (void *)main, (void *)getpid); fflush(stdout); pause(); }",
+            &[
+                "-fexperimental-sanitize-metadata=atomics",
+                "-Wl,--build-id=0x6f75746c696e65206372617368",
+            ],
+        );
+        let line = child.read_line();
+        let address = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();
+        let addresses: Vec<u64> = line.trim().split(' ').map(address).collect();
+        let pid = child.pid().as_raw().cast_unsigned();
+        let mut loader = Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap();
+        for _ in 0..2 {
+            loader.scan(pid, false);
+            let (modules, changes) = loader.answer_within(LIMIT).unwrap().unwrap();
+            assert!(modules.place(addresses[0]).is_none());
+            assert!(modules.place(addresses[1]).is_some());
+            let told = changes.warnings.join(" ");
+            assert!(told.contains("3 times over that file"), "{told}");
+            loader.leave(pid);
+            while !loader.has_left().unwrap() {}
+        }
+    }
+
     /// Check that what was read of a process's files serves the next one that maps them, and that a file is read anew that has changed.
     #[test]
     fn what_was_read_is_kept() {

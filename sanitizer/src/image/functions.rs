@@ -79,6 +79,7 @@ impl Image {
     }
 
     /// The one that begins at an address or next before it: of several there, the one that [`Image::functions`] has last.
+    #[cfg(test)]
     #[must_use]
     pub fn function_before(&self, address: LinkAddr) -> Option<FunctionSymbol<'_>> {
         symbol::function_before(self.data(), &self.inner.headers, address)

@@ -28,6 +28,10 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const TOGETHER: Duration = Duration::from_mins(1);
 /// How often somebody looks whether it is still wanted.
 const TURN: Duration = Duration::from_millis(50);
+/// The longest reason for which a file is none that has code, in bytes: the name of a file is a part of it.
+const LONGEST_WHY: usize = 8 << 10;
+/// Why a file is not read.
+const NO_TIME: &str = "reading the files before has taken too long";
 /// What is known of the files of a process takes no more memory than this, in bytes.
 const MOST_KEPT: usize = 256 << 20;
 const DUTY: Duty = Duty {
@@ -105,6 +109,11 @@ impl OutlineReader {
         self.limit.map_or(until, |limit| until.min(limit))
     }
 
+    /// Whether so much time is left that a reader which does not answer in it is to blame.
+    fn has_time(&self) -> bool {
+        self.until().saturating_duration_since(Instant::now()) >= self.deadline / 2
+    }
+
     #[cfg(test)]
     pub(super) fn hurry(&mut self, deadline: Duration) {
         self.deadline = deadline;
@@ -159,37 +168,28 @@ impl Asking<'_> {
             if let Some(why) = self.reader.ends.unread(identity) {
                 return Err(ModuleError::Told(given_up(&name, &why)));
             }
+            if !self.reader.has_time() {
+                return Err(ModuleError::NotYet(given_up(&name, NO_TIME)));
+            }
+            let begin = Instant::now();
             let told = self.ask(bytes);
             // It has seen this file.
             self.reader.reader.retire();
-            match told {
+            let end = match told {
                 Ok(Told::Outline(outline)) if outline.is_sound() => return Ok(*outline),
-                Ok(Told::Nothing(why)) => return Err(ModuleError::Told(brief(why))),
-                Ok(Told::Outline(_)) => {
-                    self.reader.ends.note(identity, &name, End::Nonsense);
-                }
+                Ok(Told::Nothing(why)) => return Err(ModuleError::Told(brief(why, LONGEST_WHY))),
+                Ok(Told::Outline(_)) => End::Nonsense,
                 Err(Failure::NoReader) => return Err(self.refused(&name)),
-                Err(Failure::Ended(end)) => {
-                    let was_late = matches!(end, End::Late(_));
-                    self.reader.ends.note(identity, &name, end);
-                    if was_late && self.is_late() {
-                        return Err(ModuleError::NotYet(given_up(
-                            &name,
-                            "there was no time left",
-                        )));
-                    }
-                }
+                Err(Failure::Ended(end)) => end,
                 Err(Failure::Past) => {
                     return Err(ModuleError::NotYet(given_up(&name, "nobody waits for it")));
                 }
+            };
+            // Whoever was asked last had less time than others.
+            if !matches!(end, End::Late(_)) || begin.elapsed() >= self.reader.deadline / 2 {
+                self.reader.ends.note(identity, &name, end);
             }
         }
-    }
-
-    fn is_late(&self) -> bool {
-        self.reader
-            .limit
-            .is_some_and(|limit| Instant::now() >= limit)
     }
 
     /// What is told where no reader can be started: once in a lease.
@@ -204,9 +204,6 @@ impl Asking<'_> {
     }
 
     fn ask(&mut self, bytes: &Raw) -> Result<Told, Failure> {
-        if self.is_late() {
-            return Err(Failure::Ended(End::Late(self.reader.deadline)));
-        }
         let (until, deadline) = (self.reader.until(), self.reader.deadline);
         let process = self.reader.reader.started(until).ok_or(Failure::NoReader)?;
         let name = bytes.name().to_owned();

@@ -8,6 +8,9 @@ use crate::kernel::limits::{explained, is_shortage};
 /// Where no reader can be started, it is not tried again for so long.
 const RETRY: Duration = Duration::from_secs(10);
 
+/// So many may be on their way to their ends: each has a descriptor.
+const MOST_RETIRED: usize = 16;
+
 /// What readers are for, in the words of messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Duty {
@@ -68,6 +71,9 @@ impl Renewed {
 
     /// Ends the one that is there, and does not wait for its end.
     pub(super) fn retire(&mut self) {
+        if self.retired.len() >= MOST_RETIRED {
+            self.part();
+        }
         if let Some(mut process) = self.process.take() {
             self.spent_ns += process.cpu_ns();
             process.kill();

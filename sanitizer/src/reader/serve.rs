@@ -172,7 +172,7 @@ fn outline(read: impl FnOnce() -> Result<Image, ImageError>) -> Told {
     match read().and_then(Image::linked) {
         Ok(image) => {
             #[cfg(any(test, feature = "fault-injection"))]
-            crate::kernel::fault::misdeed::asked_by(image.build_id().unwrap_or_default());
+            crate::kernel::fault::misdeed::asked_by_outline(image.build_id().unwrap_or_default());
             Told::Outline(Box::new(Outline::of(&image)))
         }
         Err(error) => Told::Nothing(error.to_string()),

@@ -107,8 +107,7 @@ pub(super) fn receive<T: DeserializeOwned>(
 }
 
 /// A reason without what is too much of it: whoever has read the file may be the file's by now.
-pub(super) fn brief(mut text: String) -> String {
-    const LONGEST: usize = 256;
-    text.truncate(text.floor_char_boundary(LONGEST));
+pub(super) fn brief(mut text: String, longest: usize) -> String {
+    text.truncate(text.floor_char_boundary(longest));
     text
 }

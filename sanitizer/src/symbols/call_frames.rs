@@ -26,6 +26,7 @@ impl CallFrames {
 
     /// The code that one entry of the tables describes (a function, as a rule), around an
     /// address.
+    #[cfg(test)]
     #[must_use]
     pub fn extent(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
         effort::begin();
@@ -50,6 +51,7 @@ impl CallFrames {
     /// The registers of the caller of a thread that stands at link-time address `pc`: its return
     /// address, its stack pointer, and what a call preserves; the others are 0. Nothing where
     /// the tables do not tell all of these.
+    #[cfg(test)]
     #[must_use]
     pub fn caller(&self, pc: LinkAddr, regs: &Regs, stack: &StackSnapshot) -> Option<Regs> {
         effort::begin();

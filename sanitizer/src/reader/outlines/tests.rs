@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     image::Image,
     kernel::foreign::About,
-    reader::testing::{library, program},
+    reader::testing::{library_that, program},
     symbols::tests::child::sources,
     tracee::modules::Contents as _,
 };
@@ -18,6 +18,10 @@ use crate::{
 const CODE: &str = "int shared; int far(int);\n\
     int code(int x) { for (int i = 0; i < x; i++) if (far(i)) shared += i; return shared; }\n";
 const FLAGS: [&str; 2] = ["-O1", "-fexperimental-sanitize-metadata=atomics"];
+
+fn library(dir: &Path, misdeed: &str, flags: &[&str]) -> PathBuf {
+    library_that(dir, "outline", misdeed, flags)
+}
 
 fn open(path: &Path) -> OpenFile<'_> {
     let file = File::open(path).unwrap();
@@ -63,7 +67,7 @@ fn readers_tell_what_is_there() {
         let known = told.metadata().unwrap();
         assert!(known.function_at(code.address).unwrap().is_analyzed());
         assert_eq!(told.segments(), image.segments());
-        assert_eq!(Some(&b"misdeed none"[..]), told.build_id());
+        assert_eq!(Some(&b"outline none"[..]), told.build_id());
         assert_eq!(
             told.bytes_at(code.address, 4),
             image.bytes_at(code.address, 4)

@@ -75,6 +75,7 @@ impl<'image> Names<'image> {
 }
 
 /// Whether a symbol names what begins at an address as a function of its own, not as a part of one.
+#[cfg(test)]
 #[must_use]
 pub fn names_function(image: &Image, address: LinkAddr) -> bool {
     image

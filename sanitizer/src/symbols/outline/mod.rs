@@ -7,6 +7,7 @@
 mod declared;
 mod frames;
 mod functions;
+#[cfg(test)]
 mod here;
 mod outlined;
 mod rule;
@@ -27,6 +28,7 @@ use crate::pcmeta::{BlockMap, Metadata, StackMaps};
 pub use declared::Declared;
 pub use frames::Frames;
 pub use functions::{Functions, NamedFunction};
+#[cfg(test)]
 pub use here::Here as OutlinedHere;
 pub use outlined::Outlined;
 
