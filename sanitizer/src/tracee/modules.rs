@@ -40,6 +40,8 @@ const MAX_VDSO: u64 = 1 << 20;
 
 /// A file that was read, with what tells it from another one; or why it is no module.
 type ReadFile<C> = Result<(C, Option<FileIdentity>), Arc<ModuleError>>;
+/// Those of one look, by device and inode.
+type ReadFiles<C> = HashMap<(u64, u64), ReadFile<C>>;
 
 /// The modules of a process at one moment.
 #[derive(Clone, Debug)]
@@ -269,7 +271,7 @@ impl<C: Contents> Modules<C> {
         reach: &Reach,
         mapping: &Mapping,
         known: Option<&Arc<Module<C>>>,
-        (files, reads): (&mut HashMap<(u64, u64), ReadFile<C>>, &mut dyn Reads<C>),
+        (files, reads): (&mut ReadFiles<C>, &mut dyn Reads<C>),
     ) -> Result<Module<C>, Arc<ModuleError>> {
         let id = (mapping.dev, mapping.inode);
         // What is no module here is none there: it is not even looked for.

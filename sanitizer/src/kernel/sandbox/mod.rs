@@ -32,7 +32,7 @@ const FILE_SIZE: u64 = 2 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Memory of its own, in bytes.
-    memory: u64,
+    pub memory: u64,
     /// Of its address space for files that are mapped for reading. (Memory that does not count as its own is not to be had: see the filter.)
     files: u64,
 }

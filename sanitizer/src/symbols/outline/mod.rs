@@ -121,6 +121,26 @@ impl Outline {
             && self.declared.is_sound()
     }
 
+    /// As it is told.
+    ///
+    /// # Errors
+    /// Fails where there is no memory for it.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_allocvec(self)
+    }
+
+    /// What somebody tells, in bounds.
+    ///
+    /// # Errors
+    /// Fails where the bytes are none, or none that is [sound](Self::is_sound).
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, postcard::Error> {
+        let outline: Self = postcard::from_bytes(bytes)?;
+        match outline.is_sound() {
+            true => Ok(outline),
+            false => Err(postcard::Error::SerdeDeCustom),
+        }
+    }
+
     /// Memory that it takes, in bytes, about.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -507,9 +507,8 @@ fn look_at_image(image: &Image) {
     let last = image.functions_where(|symbol| symbol.name == "last").len();
     let names_last = names_function(image, LinkAddr(PROBE + 0x10));
     let before = image.function_before(LinkAddr(PROBE + 1));
-    let outline = postcard::to_allocvec(&Outline::of(image)).unwrap();
-    let outline = postcard::from_bytes::<Outline>(&outline).unwrap();
-    assert!(outline.is_sound() && outline.bytes() < 40 << 20);
+    let outline = Outline::of(image).to_bytes().unwrap();
+    assert!(Outline::of_bytes(&outline).unwrap().bytes() < 40 << 20);
     println!(
         "last: {last} {names_last}, before: {:?}",
         before.map(|symbol| symbol.name)
