@@ -13,8 +13,12 @@ use super::{Metadata, StackArgs};
 use crate::addr::LinkAddr;
 use crate::bounded::{self, ascending, gaps};
 
-/// As many as [`Metadata::load`] can find.
-const MOST: usize = 1 << 23;
+/// More functions and atomic instructions than the largest programs have, and parts of functions.
+const MOST: usize = 1 << 22;
+const MOST_FRAGMENTS: usize = 1 << 20;
+
+/// No function ends further behind the first address.
+const REACH: u64 = 2 << 32;
 
 #[derive(Serialize, Deserialize)]
 struct Flat {
@@ -26,7 +30,7 @@ struct Flat {
     #[serde(deserialize_with = "bounded::list::<_, _, MOST>")]
     atomics: Vec<u32>,
     /// The same of parts, with the functions that they are of.
-    #[serde(deserialize_with = "bounded::list::<_, _, MOST>")]
+    #[serde(deserialize_with = "bounded::list::<_, _, MOST_FRAGMENTS>")]
     fragments: Vec<(u32, u32)>,
 }
 
@@ -53,15 +57,19 @@ impl Serialize for Metadata {
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let flat = Flat::deserialize(deserializer)?;
-        of_flat(flat).ok_or_else(|| D::Error::custom("numbers that do not ascend"))
+        of_flat(flat).ok_or_else(|| D::Error::custom("functions that no file has"))
     }
 }
 
 fn of_flat(flat: Flat) -> Option<Metadata> {
+    flat.base.0.checked_add(REACH)?;
     let mut functions = Functions::default();
     functions.reserve(flat.functions.len());
     let starts = ascending(flat.functions.iter().map(|&(gap, ..)| gap), 1);
     for (start, &(_, size, tag)) in starts.zip(&flat.functions) {
+        if size == 0 {
+            return None;
+        }
         functions.push(Unpacked {
             start: start?,
             size,
@@ -146,7 +154,7 @@ mod tests {
     fn lies() {
         let taken = |functions: Vec<(u32, u32, u8)>, atomics: Vec<u32>| {
             of_flat(Flat {
-                base: LinkAddr(u64::MAX),
+                base: LinkAddr(u64::MAX - REACH),
                 functions,
                 atomics,
                 fragments: vec![(1, u32::MAX), (0, 7)],
@@ -159,5 +167,6 @@ mod tests {
         assert!(taken(vec![(1, 1, 0), (u32::MAX, 1, 0)], Vec::new()).is_none());
         assert!(taken(vec![(1, 1, 0), (0, 1, 0)], Vec::new()).is_none());
         assert!(taken(Vec::new(), vec![1, 0]).is_none());
+        assert!(taken(vec![(1, 0, 0)], Vec::new()).is_none());
     }
 }

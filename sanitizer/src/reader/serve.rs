@@ -12,7 +12,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::wire::{self, LONGEST_REQUEST, Place, Reply, Request, Told};
+use super::wire::{self, LONGEST_OUTLINE, LONGEST_REQUEST, Place, Reply, Request, Told};
 use crate::{
     image::{Image, ImageError},
     kernel::{
@@ -173,7 +173,15 @@ fn outline(read: impl FnOnce() -> Result<Image, ImageError>) -> Told {
         Ok(image) => {
             #[cfg(any(test, feature = "fault-injection"))]
             crate::kernel::fault::misdeed::asked_by_outline(image.build_id().unwrap_or_default());
-            Told::Outline(Box::new(Outline::of(&image)))
+            let told = Told::Outline(Box::new(Outline::of(&image)));
+            match postcard::to_allocvec(&told).map(|bytes| bytes.len()) {
+                Ok(size) if size <= LONGEST_OUTLINE => told,
+                _ => Told::Nothing(format!(
+                    "{}: its tables are larger than any compiler's (more than {} MiB are to be told of them); watch a build with fewer of them",
+                    image.name().display(),
+                    LONGEST_OUTLINE >> 20
+                )),
+            }
         }
         Err(error) => Told::Nothing(error.to_string()),
     }

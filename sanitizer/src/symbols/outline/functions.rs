@@ -29,7 +29,7 @@ struct Named {
 /// See the module. Addresses are told from the file's first one on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Functions {
-    base: LinkAddr,
+    pub(super) base: LinkAddr,
     /// Sorted.
     named: Vec<Named>,
     /// None is missing.

@@ -39,6 +39,9 @@ const LONGEST_BUILD_ID: usize = 1 << 10;
 /// Sections with stubs: a linker makes three.
 const MOST_STUBS: usize = 1 << 8;
 
+/// Nothing ends further behind a file's first address.
+const REACH: u64 = 2 << 32;
+
 /// See the module.
 #[derive(Serialize, Deserialize)]
 pub struct Outline {
@@ -119,6 +122,9 @@ impl Outline {
             && self.stubs.iter().all(|range| range.start < range.end)
             && (self.metadata.as_ref().err()).is_none_or(|why| *why == cut(why.clone()))
             && self.declared.is_sound()
+            && [self.frames.base, self.functions.base]
+                .iter()
+                .all(|base| base.0.checked_add(REACH).is_some())
     }
 
     /// As it is told.
