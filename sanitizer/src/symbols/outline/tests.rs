@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::image::FunctionSymbol;
+use crate::image::{FunctionSymbol, Raw};
 use crate::insn::Regs;
 use crate::symbols::{StackSnapshot, names_function};
 
@@ -163,5 +163,75 @@ fn damaged_outlines() {
     let bytes = Outline::of(&image).to_bytes().unwrap();
     for len in 0..bytes.len() {
         assert!(Outline::of_bytes(&bytes[..len]).is_err());
+    }
+}
+
+/// Check that whatever bytes somebody tells, they are refused, or lead to lists in which looking is safe and finds what they say.
+#[test]
+fn lies_do_no_harm() {
+    const SOURCE: &str = "#include <string.h>\n_Atomic int a; char b[64]; int far(int);\n\
+        void f(int n) { a++; memset(b, far(n), n); }\n\
+        int main(int n, char **v) { f(n); memcpy(b, v[0], n); return a; }\n";
+    let dir = tempfile::tempdir().unwrap();
+    let flags = [
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-fno-builtin",
+        "-fexperimental-sanitize-metadata=atomics",
+    ];
+    let image = build("clang-22", "a.c", SOURCE, &flags, dir.path());
+    let bytes = Outline::of(&image).to_bytes().unwrap();
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let mut taken = 0;
+    for _ in 0..4000 {
+        let mut lie = bytes.clone();
+        for _ in 0..=random(3) {
+            let at = random(lie.len());
+            lie[at] = [0, 1, 0x7f, 0x80, 0xff, random(256) as u8][random(6)];
+        }
+        let Ok(outline) = Outline::of_bytes(&lie) else {
+            continue;
+        };
+        taken += 1;
+        let told = Outline::of_bytes(&outline.to_bytes().unwrap()).unwrap();
+        let raw = Raw::of_bytes(image.data().to_vec(), Path::new("a"));
+        look_for(&Outlined::new(raw, told), &image);
+    }
+    assert!((400..4000).contains(&taken), "{taken}");
+}
+
+/// Looks for all that a tracer looks for.
+fn look_for(file: &Outlined, image: &Image) {
+    let stack = StackSnapshot {
+        base: 0x7000,
+        bytes: (0..64u64).flat_map(u64::to_le_bytes).collect(),
+    };
+    let regs = Regs {
+        rsp: 0x7080,
+        rbp: 0x7100,
+        ..Regs::default()
+    };
+    let text = image.text_ranges();
+    let all = text
+        .iter()
+        .flat_map(|range| (range.start.0..range.end.0).step_by(4));
+    for pc in all.chain([0, u64::MAX]).map(LinkAddr) {
+        let extent = file.frames().extent(pc);
+        assert!(extent.is_none_or(|range| range.contains(&pc)));
+        let _ = (
+            file.frames().caller(pc, &regs, &stack),
+            file.frames().may_land(pc),
+        );
+        let named = file.functions().before(pc);
+        assert!(named.is_none_or(|named| named.start <= pc));
+        assert!(!file.functions().begins_at(pc) || named.is_some_and(|named| named.start == pc));
+        let _ = (file.is_stub(pc), file.bytes_at(pc, 16));
+        let function = file.metadata().and_then(|known| known.function_at(pc));
+        assert!(function.is_none_or(|function| (function.start..function.end).contains(&pc)));
     }
 }
