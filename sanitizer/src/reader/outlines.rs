@@ -169,7 +169,7 @@ impl Asking<'_> {
                 return Err(ModuleError::Told(given_up(&name, &why)));
             }
             if !self.reader.has_time() {
-                return Err(ModuleError::NotYet(given_up(&name, NO_TIME)));
+                return Err(not_yet(&name, NO_TIME));
             }
             let begin = Instant::now();
             let told = self.ask(bytes);
@@ -182,7 +182,7 @@ impl Asking<'_> {
                 Err(Failure::NoReader) => return Err(self.refused(&name)),
                 Err(Failure::Ended(end)) => end,
                 Err(Failure::Past) => {
-                    return Err(ModuleError::NotYet(given_up(&name, "nobody waits for it")));
+                    return Err(not_yet(&name, "nobody waits for it"));
                 }
             };
             // Whoever was asked last had less time than others.
@@ -200,7 +200,7 @@ impl Asking<'_> {
             let line = format!("{why}; until it can, {}", DUTY.without);
             self.reader.warnings.push(line);
         }
-        ModuleError::NotYet(given_up(name, &why))
+        not_yet(name, &why)
     }
 
     fn ask(&mut self, bytes: &Raw) -> Result<Told, Failure> {
@@ -244,6 +244,12 @@ fn hear(
             return Err(Failure::Past);
         }
     }
+}
+
+fn not_yet(name: &str, why: &str) -> ModuleError {
+    ModuleError::NotYet(format!(
+        "{name}: its code is not watched for now: {why}; it is tried again when the program's memory is looked at the next time"
+    ))
 }
 
 fn given_up(name: &str, why: &str) -> String {
