@@ -70,7 +70,9 @@ impl Outline {
         let tables = CallFrames::of(image);
         let metadata = load_metadata(image, || &tables);
         let known = metadata.as_ref().ok();
-        let base = base(&outline.segments);
+        // Of what reaches beyond the last address nothing is told.
+        let base = Some(base(&outline.segments)).filter(|base| base.0.checked_add(REACH).is_some());
+        let base = base.unwrap_or_default();
         let is_analyzed = |address| {
             let function = known.and_then(|known| known.function_at(address));
             function.is_some_and(|function| function.is_analyzed())
@@ -97,10 +99,16 @@ impl Outline {
             let end = section.address.0.saturating_add(section.size);
             section.address..LinkAddr(end)
         });
+        let stubs = stubs.filter(|range| range.start < range.end);
         let build_id = image.build_id().unwrap_or_default();
         let build_id = build_id.get(..LONGEST_BUILD_ID).unwrap_or(build_id);
         Self {
-            segments: image.segments().to_vec(),
+            segments: image
+                .segments()
+                .iter()
+                .take(MOST_SEGMENTS)
+                .copied()
+                .collect(),
             is_position_independent: image.is_position_independent(),
             build_id: build_id.to_vec(),
             stubs: stubs.take(MOST_STUBS).collect(),
@@ -118,7 +126,6 @@ impl Outline {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.segments.len() <= MOST_SEGMENTS
-            && !self.segments.is_empty()
             && self.stubs.iter().all(|range| range.start < range.end)
             && (self.metadata.as_ref().err()).is_none_or(|why| *why == cut(why.clone()))
             && self.declared.is_sound()
