@@ -149,7 +149,7 @@ fn what_metadata_tells_is_told_once() {
     assert_eq!(outline.frames.caller(main, &regs, &stack), None);
 }
 
-/// Check that an outline which is cut short is none.
+/// Check that an outline which is cut short is none, and that there is one of a file that says of no part of it that it is loaded.
 #[test]
 fn damaged_outlines() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,6 +164,11 @@ fn damaged_outlines() {
     for len in 0..bytes.len() {
         assert!(Outline::of_bytes(&bytes[..len]).is_err());
     }
+    // `e_phnum`
+    let mut bytes = image.data().to_vec();
+    bytes[56..58].fill(0);
+    let image = Image::parse(bytes, Path::new("a")).unwrap();
+    assert!(told(&image).0.segments.is_empty());
 }
 
 /// Check that whatever bytes somebody tells, they are refused, or lead to lists in which looking is safe and finds what they say.
