@@ -21,6 +21,7 @@ use gwp_race::{
     kernel::{
         discovery::{Discovery as Kernel, News, Status},
         process::CpuClock,
+        sandbox::Room,
     },
     reader::{HeaderReader, serve},
 };
@@ -46,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     // The process that reads headers executes this file, too.
     if arguments == ["__reader"] {
-        exit(serve(stdin().as_fd().try_clone_to_owned()?).into());
+        exit(serve(stdin().as_fd().try_clone_to_owned()?, Room::USUAL).into());
     }
     let [what, seconds] = &arguments[..] else {
         bail!("give cost or ends, and how many seconds");

@@ -6,7 +6,7 @@ set -eu
 fuzz=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for target in headers hints image message pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
+for target in headers hints image message outline pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
     mkdir -p "$fuzz/corpus/$target"
 done
 
@@ -31,6 +31,7 @@ for compiler in clang-16 clang-22; do
                 -fexperimental-sanitize-metadata=$features "$work/seed.c" -o "$work/$seed"
             cp "$work/$seed" "$fuzz/corpus/image/$seed"
             cp "$work/$seed" "$fuzz/corpus/headers/$seed"
+            { printf '\1'; cat "$work/$seed"; } > "$fuzz/corpus/outline/$seed"
             index=0
             for name in $names; do
                 rm -f "$work/section"
@@ -201,3 +202,15 @@ block=$(printf '\\%03o\\%03o\\%03o' $((size % 256)) $((size / 256 % 256)) $((siz
 size=$(($(wc -c < "$work/hints") * 8 + 1))
 block=$(printf '\\%03o\\%03o\\%03o' $((size % 256)) $((size / 256 % 256)) $((size / 65536)))
 { printf "\0\050\265\057\375\0\070$block"; cat "$work/hints"; } > "$fuzz/corpus/hints/packed"
+
+# What is told of a file: a segment, an identity, a stub, two functions with an atomic instruction and a part, a cell and
+# a function for memcpy, a symbol, and unwind tables of two functions with a rule of each form.
+{
+    printf '\0\001\0\0\200\200\004\200\200\004\001\0\001\001\002\012\013\001\020\040\001\0'
+    printf '\0\0\002\100\020\024\100\020\025\001\104\001\220\001\100'
+    printf '\001\200\001\006memcpy\0\001\200\002\006memcpy\001\200\003'
+    printf '\0\001\200\002\040\040\0\001\001'
+    printf '\0\002\100\020\001\100\020\0\003\100\001\004\002\074\003\003'
+    printf '\0\007\020\001\017\0\0\0\0\0\0\001\006\017\001\017\002\020\003\006\004\006\020\0\0\0'
+    printf '\002\020\013\001\017\0\0\0\0\0\0'
+} > "$fuzz/corpus/outline/told"

@@ -25,12 +25,14 @@
 //! pcmeta   PC-keyed metadata formats: bytes in, compact tables out (pure)
 //! image    an ELF file: sections, text, functions, build id
 //! kernel   perf events, eBPF gates, ptrace, BTF: every system call
-//! routine  memory routines by name: the bytes they access, given arguments (pure)
+//! routine  memory routines by name: the bytes they access, given arguments (pure); `routine_results` has functions that write what they return
 //! insn     one machine instruction: the bytes it reads and writes (pure)
 //! addr     the three kinds of addresses
+//! bounded  lists that are decoded only as far as they may go
 //! ```
 
 pub mod addr;
+pub mod bounded;
 pub mod cli;
 pub mod debuginfod;
 pub mod delivery;
@@ -50,6 +52,7 @@ pub mod pcmeta;
 pub mod reader;
 pub mod report;
 pub mod routine;
+pub mod routine_results;
 pub mod store;
 pub mod symbols;
 pub mod tracee;

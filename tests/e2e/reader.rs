@@ -5,10 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::unistd::Pid;
+
 use gwp_race_tests::{
     Configuration, Outcome, Program, Until, Watch,
     binary::gwp_race_faulty,
-    children::{Guarded, named},
+    children::{Guarded, descendants, status_field},
     compile,
     report::Race,
 };
@@ -79,13 +81,19 @@ fn readers_have_no_rights() {
     let mut gwp_race = Guarded::new(command.spawn().unwrap());
     let start = Instant::now();
     let reader = loop {
-        if let Some(reader) = named(gwp_race.pid(), "gwp-race-reader") {
+        // Those of a tracer are there for a moment only.
+        let parent = gwp_race.pid().to_string();
+        let is_it = |&pid: &Pid| {
+            let is = |name, value| status_field(pid, name).as_deref() == Some(value);
+            is("Name", "gwp-race-reader") && is("PPid", &parent)
+        };
+        if let Some(reader) = descendants(gwp_race.pid()).into_iter().find(is_it) {
             break reader;
         }
         assert!(start.elapsed() < LIMIT, "nobody reads");
         std::thread::sleep(Duration::from_millis(1));
     };
-    let field = |name| gwp_race_tests::children::status_field(reader, name);
+    let field = |name| status_field(reader, name);
     // Until it has given up all.
     while field("Seccomp").as_deref() != Some("2") {
         assert!(start.elapsed() < LIMIT, "{:?}", field("Seccomp"));

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// All targets of `sanitizer/fuzz`.
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 13] = [
     "block_map",
     "coverage",
     "fault_map",
@@ -24,6 +24,7 @@ const TARGETS: [&str; 12] = [
     "hints",
     "image",
     "message",
+    "outline",
     "pc_section",
     "pcmeta",
     "pseudo_probe",

@@ -74,7 +74,11 @@ pub enum Command {
     Tracer,
     /// The process that reads debug information, or headers of files (started by gwp-race itself).
     #[command(name = "__reader", hide = true)]
-    Reader,
+    Reader {
+        /// It reads large files, for which it needs more memory than for others.
+        #[arg(long)]
+        large: bool,
+    },
     /// The process that asks file systems which processes serve (started by gwp-race itself).
     #[command(name = "__copier", hide = true)]
     Copier,

@@ -117,10 +117,13 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
             Ok(ExitCode::from(crate::hunt::tracer::run(socket)))
         }
-        Command::Reader => {
+        Command::Reader { large } => {
             leave_to_parent();
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
-            Ok(ExitCode::from(crate::reader::serve(socket)))
+            Ok(ExitCode::from(crate::reader::serve(
+                socket,
+                crate::kernel::sandbox::Room::of(*large),
+            )))
         }
         Command::Copier => {
             leave_to_parent();
@@ -138,7 +141,7 @@ pub fn main(cli: &Cli) -> anyhow::Result<ExitCode> {
 const fn process_of(command: &Command) -> &'static str {
     match command {
         Command::Tracer => "a tracer, or its watchdog,",
-        Command::Reader => "a process that reads files of programs",
+        Command::Reader { .. } => "a process that reads files of programs",
         Command::Copier => "the process that asks file systems",
         Command::Launch(_) => "the process that becomes the program",
         _ => "gwp-race",

@@ -4,9 +4,7 @@
 use crate::{
     addr::LinkAddr,
     hunt::{
-        attribution, heap_block,
-        landing::may_land,
-        locks,
+        attribution, heap_block, locks,
         modules::{ModuleSet, Place},
         routine_call::{self, RoutineCall},
         system_call::{self, Memory, SystemCall},
@@ -319,7 +317,7 @@ fn follow_bytes(modules: &ModuleSet, read: &mut verdict::Access, other: &verdict
             let bytes = (!is_written).then(|| module.image.bytes_at(link, len))?;
             bytes.map(<[u8]>::to_vec)
         };
-        let may_land = may_land(&module.image, place.link);
+        let may_land = place.frames().may_land(place.link);
         x86_64::byte_use(start, code, read.pc, &read_only, may_land)
     });
 }

@@ -19,7 +19,7 @@ use crate::kernel::{
     process::{self, Bell, Employer, Urgency, WorkClock},
     tables::Tables,
 };
-use crate::reader::{CodeReader, Program};
+use crate::reader::{CodeReader, OutlineReader, Program};
 
 /// What a scan has shown: all modules, and what is new since the scan before.
 pub type Scan = Result<(Arc<ModuleSet>, Changes), RefreshError>;
@@ -245,7 +245,8 @@ fn serve(
 ) {
     let mut modules = ModuleSet::default();
     let mut shelf = Shelf::default();
-    let mut reader = CodeReader::new(readers());
+    let mut reader = CodeReader::new(readers(Program::default));
+    let mut outlines = OutlineReader::new(readers(Program::of_outlines));
     let mut next = None;
     while let Some(request) = next.take().or_else(|| asked.recv().ok()) {
         let Request {
@@ -256,6 +257,7 @@ fn serve(
         if !matches!(wanted, Wanted::Scan { anew: false, .. }) {
             modules.unload(&mut tables, &mut shelf);
             reader.rest();
+            outlines.rest();
         }
         let tell = |scan, is_provisional| {
             let answer = Answer {
@@ -271,7 +273,10 @@ fn serve(
                 None
             }
             Wanted::Scan { anew, judged } => {
-                let changes = modules.refresh(pid, &mut tables, &mut shelf);
+                let mut is_for_nothing = || is_for_nothing(&mut next, asked);
+                let mut asking = outlines.begin(modules.bytes(), &mut is_for_nothing);
+                let changes = modules.refresh(pid, &mut tables, &mut shelf, &mut asking);
+                drop(asking);
                 let mut scan = changes.map(|mut changes| {
                     changes.unloaded |= anew;
                     (Arc::new(modules.clone()), changes)
@@ -290,12 +295,14 @@ fn serve(
                 if let Ok((_, changes)) = &mut scan
                     && next.is_none()
                 {
+                    changes.warnings.extend(outlines.take_warnings());
                     changes.warnings.extend(reader.take_warnings());
                 }
                 Some(scan)
             }
         };
-        let cpu = u64::try_from(reader.take_cpu().as_nanos());
+        let cpu = reader.take_cpu() + outlines.take_cpu();
+        let cpu = u64::try_from(cpu.as_nanos());
         employer.clock.add(cpu.unwrap_or(u64::MAX));
         if !tell(scan, false) {
             return;
@@ -315,12 +322,24 @@ fn is_past(next: &mut Option<Request>, asked: &Receiver<Request>) -> bool {
     true
 }
 
-/// What reads the tables of files.
-fn readers() -> Program {
+/// Whether nobody needs what is looked for any more: the process is left, or executes another program, or the tracer is.
+fn is_for_nothing(next: &mut Option<Request>, asked: &Receiver<Request>) -> bool {
+    if next.is_none() && is_past(next, asked) && next.is_none() {
+        return true;
+    }
+    let next = next.as_ref().map(|next| &next.wanted);
+    next.is_some_and(|wanted| !matches!(wanted, Wanted::Scan { anew: false, .. }))
+}
+
+/// What reads files.
+fn readers(usual: fn() -> Program) -> Program {
     #[cfg(test)]
-    return crate::reader::testing::program();
+    return {
+        let _ = usual;
+        crate::reader::testing::program()
+    };
     #[cfg(not(test))]
-    Program::default()
+    usual()
 }
 
 #[cfg(test)]
@@ -354,9 +373,11 @@ mod tests {
             let [is] = process::wait_readable([loader.news()], Some(limit)).unwrap();
             is
         };
+        let child = Child::run("#include <unistd.h>\nint main() { pause(); }", &[]);
+        let pid = child.pid().as_raw().cast_unsigned();
         let mut loader = Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap();
         for round in 0..20 {
-            loader.scan(std::process::id(), round == 0);
+            loader.scan(pid, round == 0);
             if round % 2 == 0 {
                 let start = Instant::now();
                 while loader.answer().is_none() {
@@ -448,6 +469,36 @@ mod tests {
         loader.leave(pid);
         while !loader.has_left().unwrap() {
             assert!(start.elapsed() < LIMIT);
+        }
+    }
+
+    /// Check that a file which gets the better of its reader is no module, which is told, while the process's others are; that its readers' work is known; and that
+    /// the next process has it read anew.
+    #[test]
+    fn a_file_that_ends_its_readers() {
+        const LIMIT: Duration = Duration::from_secs(60);
+        // "outline crash".
+        let child = Child::run(
+            "#include <stdio.h>\n#include <unistd.h>\nint main() { printf(\"%p %p\\n\", (void *)main, (void *)getpid); fflush(stdout); pause(); }",
+            &[
+                "-fexperimental-sanitize-metadata=atomics",
+                "-Wl,--build-id=0x6f75746c696e65206372617368",
+            ],
+        );
+        let line = child.read_line();
+        let address = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();
+        let addresses: Vec<u64> = line.trim().split(' ').map(address).collect();
+        let pid = child.pid().as_raw().cast_unsigned();
+        let mut loader = Loader::start(Tables::unneeded(), WorkClock::of_share(1)).unwrap();
+        for _ in 0..2 {
+            loader.scan(pid, false);
+            let (modules, changes) = loader.answer_within(LIMIT).unwrap().unwrap();
+            assert!(modules.place(addresses[0]).is_none());
+            let told = changes.warnings.join(" ");
+            assert!(modules.place(addresses[1]).is_some(), "{told}");
+            assert!(told.contains("3 times over that file"), "{told}");
+            loader.leave(pid);
+            while !loader.has_left().unwrap() {}
         }
     }
 

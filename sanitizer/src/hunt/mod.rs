@@ -29,7 +29,6 @@ mod ending;
 pub mod engine;
 pub mod heap_block;
 pub mod known_code;
-mod landing;
 pub mod learned;
 pub mod loader;
 pub mod locks;

@@ -24,10 +24,10 @@ use crate::{
     hunt::alias,
     kernel::{KernelError, foreign::FileIdentity, tables::Tables},
     report::finding::MapInfo,
-    symbols::ModuleInfo,
+    symbols::{ModuleInfo, Outlined},
     tracee::{
         TargetError,
-        modules::{ModuleError, Modules, Unreadable},
+        modules::{ModuleError, Modules, Reads, Unreadable},
     },
 };
 
@@ -37,7 +37,7 @@ pub struct ModuleSet {
     loaded: Vec<Arc<Loaded>>,
     ranges: Vec<(u64, u64, usize)>,
     routines: Arc<Routines>,
-    last: Option<Modules>,
+    last: Option<Modules<Outlined>>,
 }
 
 /// What a new look at the modules has shown.
@@ -65,16 +65,17 @@ impl ModuleSet {
         pid: u32,
         tables: &mut Tables,
         shelf: &mut Shelf,
+        reads: &mut dyn Reads<Outlined>,
     ) -> Result<Changes, RefreshError> {
         let mut changes = Changes::default();
         let (added, removed) = match &mut self.last {
             Some(last) => {
-                let difference = last.rescan()?;
+                let difference = last.rescan_with(reads)?;
                 (difference.added, difference.removed)
             }
             None => {
                 let pid = Pid::from_raw(pid.cast_signed());
-                let scan = Modules::scan_with(pid, shelf.images())?;
+                let scan = Modules::scan_with(pid, shelf.images(), reads)?;
                 let added = scan.all().to_vec();
                 changes.warnings.extend(reasons(scan.unreadable()));
                 if scan.maps().left_out() > 0 {
@@ -87,7 +88,10 @@ impl ModuleSet {
                 (added, Vec::new())
             }
         };
-        changes.reading = self.last.as_ref().map_or(Duration::ZERO, Modules::reading);
+        changes.reading = self
+            .last
+            .as_ref()
+            .map_or(Duration::ZERO, Modules::<Outlined>::reading);
         changes.unloaded = !removed.is_empty();
         changes.changed = !added.is_empty() || changes.unloaded;
         // What was not yet bound when it was read last may be so now.
@@ -104,7 +108,7 @@ impl ModuleSet {
         let mut unused: Vec<u32> = gone.iter().filter_map(|loaded| loaded.table).collect();
         for module in added {
             let kept = shelf.take(&module);
-            let loaded = kept.unwrap_or_else(|| Loaded::read(module, &mut changes.warnings));
+            let loaded = kept.unwrap_or_else(|| Loaded::new(module, &mut changes.warnings));
             self.loaded.push(Arc::new(loaded));
         }
         self.sort_ranges();
@@ -137,6 +141,13 @@ impl ModuleSet {
             shelf.keep(loaded, tables);
         }
         *self = Self::default();
+    }
+
+    /// Memory that what is known of their files takes, in bytes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let files = self.loaded.iter().map(|loaded| &loaded.module.image);
+        files.map(Outlined::bytes).sum()
     }
 
     fn sort_ranges(&mut self) {
@@ -232,10 +243,10 @@ impl ModuleSet {
         let files = self.loaded.iter();
         let mut files = files.filter(|loaded| loaded.module.identity.is_some());
         files.all(|loaded| {
-            other.loaded.iter().any(|other| {
-                let is_same = other.module.image.is_same(&loaded.module.image);
-                is_same && Arc::ptr_eq(&other.declared, &loaded.declared)
-            })
+            other
+                .loaded
+                .iter()
+                .any(|other| other.module.image.is_same(&loaded.module.image))
         })
     }
 
@@ -265,7 +276,7 @@ impl ModuleSet {
     /// The mappings that hold these addresses, as of the last look.
     #[must_use]
     pub fn map_infos(&self, addresses: &[u64]) -> Vec<MapInfo> {
-        let maps = self.last.as_ref().map(Modules::maps);
+        let maps = self.last.as_ref().map(Modules::<Outlined>::maps);
         let find = |&address: &u64| maps?.find(RuntimeAddr(address));
         let mut mappings: Vec<_> = addresses.iter().filter_map(find).collect();
         mappings.sort_unstable_by_key(|mapping| mapping.start);

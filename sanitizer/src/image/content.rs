@@ -45,30 +45,30 @@ impl Bytes {
         };
         let named = Named::find(path).map_err(read_error)?;
         check_kind(named.kind(), path)?;
-        Self::map(named.open().map_err(read_error)?, path)
+        Self::map(&named.open().map_err(read_error)?, path)
     }
 
-    /// A copy of a file, on a disk where there is one.
-    pub(super) fn copy(file: File, name: &Path) -> Result<Self, ImageError> {
+    /// A copy of a file, on a disk where there is one, with that copy.
+    pub(super) fn copy(file: File, name: &Path) -> Result<(Self, Option<File>), ImageError> {
         let read_error = |source| ImageError::Read {
             file: name.into(),
             source,
         };
         check_kind(file.metadata().map_err(read_error)?.file_type(), name)?;
         Ok(match Copy::of(file).map_err(read_error)? {
-            Copy::OnDisk(file) => Self::map(file, name)?,
-            Copy::InMemory(held) => Self::Copied(held),
+            Copy::OnDisk(file) => (Self::map(&file, name)?, Some(file)),
+            Copy::InMemory(held) => (Self::Copied(held), None),
         })
     }
 
-    pub(super) fn map(file: File, name: &Path) -> Result<Self, ImageError> {
+    pub(super) fn map(file: &File, name: &Path) -> Result<Self, ImageError> {
         let read_error = |source| ImageError::Read {
             file: name.into(),
             source,
         };
         let metadata = file.metadata().map_err(read_error)?;
         check_kind(metadata.file_type(), name)?;
-        Self::map_size(&file, metadata.len(), name)
+        Self::map_size(file, metadata.len(), name)
     }
 
     /// Maps a regular file of so many bytes.

@@ -63,12 +63,23 @@ impl Image {
         symbol::functions(self.data(), &self.inner.headers, is_wanted).symbols
     }
 
+    /// The same, with whether they are all that there are.
+    #[must_use]
+    pub fn kept_functions<'image>(
+        &'image self,
+        is_wanted: impl Fn(&FunctionSymbol<'image>) -> bool,
+    ) -> (Vec<FunctionSymbol<'image>>, bool) {
+        let kept = symbol::functions(self.data(), &self.inner.headers, is_wanted);
+        (kept.symbols, kept.are_all)
+    }
+
     /// All of them in the order of the table, where nothing need be kept.
     pub fn each_function(&self) -> impl Iterator<Item = FunctionSymbol<'_>> {
         symbol::each_function(self.data(), &self.inner.headers)
     }
 
     /// The one that begins at an address or next before it: of several there, the one that [`Image::functions`] has last.
+    #[cfg(test)]
     #[must_use]
     pub fn function_before(&self, address: LinkAddr) -> Option<FunctionSymbol<'_>> {
         symbol::function_before(self.data(), &self.inner.headers, address)

@@ -28,6 +28,7 @@ mod inflate;
 mod machine;
 mod note;
 mod opd;
+mod raw;
 mod relocated;
 mod relocations;
 mod section;
@@ -49,6 +50,7 @@ pub use error::ImageError;
 pub use headers::Segment;
 pub(crate) use inflate::{Form, inflate};
 pub use machine::Machine;
+pub use raw::{HandedOver, Raw};
 pub use slot::{Slot, SlotTarget};
 pub use symbol::{FunctionSymbol, ObjectSymbol, Symbol};
 
@@ -122,7 +124,7 @@ impl Image {
     /// # Errors
     /// As [`Image::open`].
     pub fn from_file(file: File, name: &Path) -> Result<Self, ImageError> {
-        Self::new(Bytes::map(file, name)?, name)?.linked()
+        Self::new(Bytes::map(&file, name)?, name)?.linked()
     }
 
     /// Copies an open file whose file system a process serves: to read such a file through a map is to wait for that process with each page that
@@ -131,7 +133,7 @@ impl Image {
     /// # Errors
     /// As [`Image::open`], and where there is no room for a copy.
     pub fn from_served_file(file: File, name: &Path) -> Result<Self, ImageError> {
-        Self::new(Bytes::copy(file, name)?, name)?.linked()
+        Self::new(Bytes::copy(file, name)?.0, name)?.linked()
     }
 
     /// Maps an open file, which may also be an object file, and be of any machine; `name` is what messages call it.
@@ -139,7 +141,7 @@ impl Image {
     /// # Errors
     /// As [`Image::open_any`].
     pub fn from_any_file(file: File, name: &Path) -> Result<Self, ImageError> {
-        Self::new(Bytes::map(file, name)?, name)
+        Self::new(Bytes::map(&file, name)?, name)
     }
 
     /// Maps a regular file that is known to have so many bytes, and may also be an object file, and be of any machine: nothing is asked of the
@@ -169,7 +171,10 @@ impl Image {
     }
 
     /// The same, if a linker has made it for a machine whose programs are known.
-    fn linked(self) -> Result<Self, ImageError> {
+    ///
+    /// # Errors
+    /// Says what it is otherwise.
+    pub(crate) fn linked(self) -> Result<Self, ImageError> {
         let unsupported = |what: String| ImageError::Unsupported {
             file: self.name().into(),
             what,
@@ -318,15 +323,7 @@ impl Image {
     /// `len` bytes as loaded at `address`, where all of them come from the file.
     #[must_use]
     pub fn bytes_at(&self, address: LinkAddr, len: usize) -> Option<&[u8]> {
-        self.segments().iter().find_map(|segment| {
-            let inside = address.0.checked_sub(segment.address.0)?;
-            let end = inside.checked_add(len as u64)?;
-            if end > segment.file_size {
-                return None;
-            }
-            let start = usize::try_from(segment.offset.0.checked_add(inside)?).ok()?;
-            self.data().get(start..start.checked_add(len)?)
-        })
+        raw::bytes_at(self.data(), self.segments(), address, len)
     }
 
     /// Name and CRC-32 of the file that holds this one's debug information

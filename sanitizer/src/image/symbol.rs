@@ -117,6 +117,7 @@ pub(super) fn each_function<'data>(
 }
 
 /// The last of all functions, as they are sorted, that begins at an address or before it.
+#[cfg(test)]
 pub(super) fn function_before<'data>(
     data: &'data [u8],
     headers: &Headers,

@@ -24,6 +24,7 @@ mod coverage;
 mod entry;
 mod error;
 mod fault_map;
+mod flat;
 mod format;
 mod fragment;
 mod function_table;

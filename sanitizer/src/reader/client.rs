@@ -30,6 +30,8 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const CODE_DEADLINE: Duration = Duration::from_secs(5);
 /// The longest answer to such a question, in bytes: what is told of code has a fourth of that.
 const LONGEST_CODE: usize = 1 << 20;
+/// The longest text of what has been too much, in bytes.
+const LONGEST_EXCESS: usize = 256;
 /// Files that a reader has open at a time, each with those that belong to it.
 const MOST_OPEN: usize = 24;
 /// Empty files that a reader gets; then it makes room for another one, and they are gone with it.
@@ -298,7 +300,8 @@ impl Client {
             return Err(Failure::Ended(End::Nonsense));
         };
         if let Some(excess) = excess {
-            self.excess.insert(file.number, brief(excess));
+            self.excess
+                .insert(file.number, brief(excess, LONGEST_EXCESS));
         }
         let Some(answer) = answer else {
             return Ok(None);

@@ -1,6 +1,9 @@
 //! Which files have ended readers, and which of them are read no more.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+};
 
 use super::process::End;
 use crate::symbols::FileIdentity;
@@ -21,17 +24,17 @@ pub struct Figures {
     pub unread: BTreeMap<String, String>,
 }
 
-/// See the module.
+/// See the module. Files are known by what tells them apart.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct Ends<K = FileIdentity> {
     /// What readers read.
     reads: &'static str,
     /// How many readers a file has ended, and how the last one came to its end.
-    of: HashMap<FileIdentity, (u32, End)>,
+    of: HashMap<K, (u32, End)>,
     figures: Figures,
 }
 
-impl Ends {
+impl<K: Copy + Eq + Hash> Ends<K> {
     /// None yet, of readers that read this.
     pub(super) fn new(reads: &'static str) -> Self {
         Self {
@@ -46,7 +49,7 @@ impl Ends {
     }
 
     /// A file has ended a reader. Why it is read no more, from now on.
-    pub(super) fn note(&mut self, file: FileIdentity, name: &str, end: End) -> Option<String> {
+    pub(super) fn note(&mut self, file: K, name: &str, end: End) -> Option<String> {
         self.figures.ended += 1;
         tracing::debug!(name, %end, "the process that reads {} has ended", self.reads);
         if self.of.len() >= MOST_REMEMBERED && !self.of.contains_key(&file) {
@@ -63,7 +66,7 @@ impl Ends {
     }
 
     /// Why a file is read no more.
-    pub(super) fn unread(&self, file: FileIdentity) -> Option<String> {
+    pub(super) fn unread(&self, file: K) -> Option<String> {
         let (count, last) = self.of.get(&file)?;
         (*count >= MOST_ENDS).then(|| {
             format!(

@@ -2,7 +2,7 @@
 //! better of those who read it gets nothing with that.
 //!
 //! The daemon's [`Client`] starts it when first needed, and opens files; the reader gets them as descriptors over its socket and answers
-//! questions about them ([`serve()`]). [`HeaderReader`] does the same, with a reader of its own, where headers are all that matters. What it wants beside them it says by what it means. It is ended where it does not answer in time, and
+//! questions about them ([`serve()`]). [`HeaderReader`] does the same, with a reader of its own, where headers are all that matters, and a tracer's [`OutlineReader`] has one for each file whose code is sampled. What it wants beside them it says by what it means. It is ended where it does not answer in time, and
 //! started anew when it has ended; a file that has ended it three times is read no more.
 
 mod client;
@@ -10,6 +10,7 @@ mod code;
 pub mod copier;
 mod ends;
 mod headers;
+mod outlines;
 mod process;
 mod renewed;
 mod serve;
@@ -23,6 +24,7 @@ pub use client::Client;
 pub use code::{CodeReader, Unanswered};
 pub use ends::Figures;
 pub use headers::HeaderReader;
+pub use outlines::{Asking, OutlineReader};
 pub use process::Program;
 pub use serve::serve;
 

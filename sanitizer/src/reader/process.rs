@@ -19,10 +19,13 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::wire::{self, LONGEST_REPLY, Reply};
-use crate::kernel::{passing::Passing, process::CpuClock, sandbox};
+use crate::kernel::{passing::Passing, process::CpuClock, sandbox::Room};
 
 /// Whoever does not end when he has to is waited for no longer.
 pub(super) const LONGEST_END: Duration = Duration::from_millis(200);
+
+/// What says that it reads large files.
+const LARGE: &str = "--large";
 
 /// What is executed as a reader or copier.
 #[derive(Clone, Debug)]
@@ -34,6 +37,19 @@ pub struct Program {
 }
 
 impl Program {
+    /// What reads whole files, of whatever size: this program itself.
+    #[must_use]
+    pub fn of_outlines() -> Self {
+        Self {
+            arguments: vec!["__reader".into(), LARGE.into()],
+            ..Self::default()
+        }
+    }
+
+    fn memory(&self) -> u64 {
+        Room::of(self.arguments.iter().any(|argument| argument == LARGE)).memory
+    }
+
     /// What copies: this program itself.
     #[must_use]
     pub fn copier() -> Self {
@@ -65,13 +81,16 @@ pub(super) enum End {
     Code(i32),
     /// By this signal.
     Signal(i32),
+    /// By itself, where there was no more memory, of so many bytes, or nothing else to do.
+    GaveUp(u64),
     /// Nobody knows: it is not gone yet.
     Unknown,
 }
 
 impl End {
-    fn of(status: ExitStatus) -> Self {
+    fn of(status: ExitStatus, memory: u64) -> Self {
         match (status.code(), status.signal()) {
+            (None, Some(libc::SIGABRT)) => Self::GaveUp(memory),
             (Some(code), _) => Self::Code(code),
             (None, Some(signal)) => Self::Signal(signal),
             (None, None) => Self::Unknown,
@@ -88,8 +107,8 @@ impl fmt::Display for End {
             }
             Self::Nonsense => write!(f, "it answered nonsense"),
             Self::Signal(libc::SIGSYS) => write!(f, "it tried what it may not"),
-            Self::Signal(libc::SIGABRT) => {
-                let most = sandbox::MEMORY >> 20;
+            Self::GaveUp(memory) => {
+                let most = memory >> 20;
                 write!(f, "it wanted more than {most} MiB of memory, or gave up")
             }
             Self::Signal(signal) => write!(f, "signal {signal}"),
@@ -107,6 +126,8 @@ pub(super) struct Process {
     /// What that was when it was asked last.
     used_ns: u64,
     socket: Passing,
+    /// Bytes of memory that it may have.
+    memory: u64,
     /// What of the sandbox it does without.
     pub(super) missing: Vec<String>,
 }
@@ -151,6 +172,7 @@ impl Process {
             child,
             used_ns: 0,
             socket: end(ours),
+            memory: program.memory(),
             missing: Vec::new(),
         })
     }
@@ -196,7 +218,7 @@ impl Process {
             // Nobody knows that any more once it was waited for.
             self.used_ns = self.cpu_ns();
             match self.child.try_wait() {
-                Ok(Some(status)) => return End::of(status),
+                Ok(Some(status)) => return End::of(status, self.memory),
                 Ok(None) if start.elapsed() < LONGEST_END => sleep(Duration::from_millis(1)),
                 _ => return End::Unknown,
             }

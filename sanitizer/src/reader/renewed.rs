@@ -8,6 +8,9 @@ use crate::kernel::limits::{explained, is_shortage};
 /// Where no reader can be started, it is not tried again for so long.
 const RETRY: Duration = Duration::from_secs(10);
 
+/// So many may be on their way to their ends: each has a descriptor.
+const MOST_RETIRED: usize = 16;
+
 /// What readers are for, in the words of messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Duty {
@@ -32,6 +35,8 @@ pub(super) struct Renewed {
     program: Program,
     duty: Duty,
     process: Option<Process>,
+    /// Those that were ended, and may not have come to their end yet.
+    retired: Vec<Process>,
     refused: Option<Refusal>,
     /// CPU time of readers that are gone, ns.
     spent_ns: u64,
@@ -45,6 +50,7 @@ impl Renewed {
             program,
             duty,
             process: None,
+            retired: Vec::new(),
             refused: None,
             spent_ns: 0,
             has_told: false,
@@ -61,6 +67,23 @@ impl Renewed {
         if let Some(process) = self.process.take() {
             self.spent_ns += process.cpu_ns();
         }
+    }
+
+    /// Ends the one that is there, and does not wait for its end.
+    pub(super) fn retire(&mut self) {
+        if self.retired.len() >= MOST_RETIRED {
+            self.part();
+        }
+        if let Some(mut process) = self.process.take() {
+            self.spent_ns += process.cpu_ns();
+            process.kill();
+            self.retired.push(process);
+        }
+    }
+
+    /// Waits for the ends of those that were retired: most have come to them by now.
+    pub(super) fn part(&mut self) {
+        self.retired.clear();
     }
 
     /// Whether the one that was there has ended when nobody had asked it anything: somebody has killed it, and that was no file's fault.

@@ -10,11 +10,20 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::wire::{self, LONGEST_REQUEST, Place, Reply, Request};
+use serde::Serialize;
+
+use super::wire::{self, LONGEST_OUTLINE, LONGEST_REQUEST, Place, Reply, Request, Told};
 use crate::{
-    kernel::{descriptors::close_inherited, passing::Passing, process, sandbox},
+    image::{Image, ImageError},
+    kernel::{
+        descriptors::close_inherited,
+        passing::Passing,
+        process,
+        sandbox::{self, Room},
+    },
     symbols::{
-        Answer, Beside, Carried, FileIdentity, Looked, Opened, ReadAt, Shelf, StackSnapshot, Wanted,
+        Answer, Beside, Carried, FileIdentity, Looked, Opened, Outline, ReadAt, Shelf,
+        StackSnapshot, Wanted,
     },
 };
 
@@ -23,7 +32,7 @@ use crate::{
 struct Daemon(Arc<Mutex<Passing>>);
 
 impl Daemon {
-    fn tell(&self, reply: &Reply) -> io::Result<()> {
+    fn tell(&self, reply: &impl Serialize) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         wire::send(&socket, reply, None, None)
     }
@@ -77,14 +86,14 @@ fn opened(file: OwnedFd, identity: FileIdentity) -> Opened {
 
 /// Gives up all rights, then answers until the daemon closes the socket; the exit code.
 #[must_use]
-pub fn serve(socket: OwnedFd) -> u8 {
+pub fn serve(socket: OwnedFd, room: Room) -> u8 {
     process::set_name(c"gwp-race-reader");
     // No folder is kept in use. Where that cannot be, nothing is lost.
     let _ = std::env::set_current_dir("/");
     close_inherited(socket.as_fd());
     // Its end is seen at the socket as well.
     let _ = process::die_with_parent();
-    let missing = sandbox::enter();
+    let missing = sandbox::enter(room);
     let missing = missing.iter().map(ToString::to_string).collect();
     let socket = Passing::new(UnixStream::from(socket));
     let daemon = Daemon(Arc::new(Mutex::new(socket)));
@@ -143,8 +152,38 @@ fn answer(
             daemon.tell(&Reply::Carries(carries))
         }
         Request::CarriesRelayed(size) => daemon.tell(&Reply::Carries(carries(daemon, size))),
+        Request::OutlineOfFile(size, name) => {
+            let outline = match descriptor {
+                Some(file) => outline(|| Image::from_file_of_size(&File::from(file), size, &name)),
+                None => Told::Nothing("no descriptor came".to_owned()),
+            };
+            daemon.tell(&outline)
+        }
+        Request::OutlineOfBytes(bytes, name) => {
+            daemon.tell(&outline(|| Image::parse_any(bytes, &name)))
+        }
         // Nothing was asked for.
         Request::Looked(_) | Request::Piece(_) => Ok(()),
+    }
+}
+
+/// What is known of a file.
+fn outline(read: impl FnOnce() -> Result<Image, ImageError>) -> Told {
+    match read().and_then(Image::linked) {
+        Ok(image) => {
+            #[cfg(any(test, feature = "fault-injection"))]
+            crate::kernel::fault::misdeed::asked_by_outline(image.build_id().unwrap_or_default());
+            let told = Told::Outline(Box::new(Outline::of(&image)));
+            match postcard::to_allocvec(&told).map(|bytes| bytes.len()) {
+                Ok(size) if size <= LONGEST_OUTLINE => told,
+                _ => Told::Nothing(format!(
+                    "{}: its tables are larger than any compiler's (more than {} MiB are to be told of them); watch a build with fewer of them",
+                    image.name().display(),
+                    LONGEST_OUTLINE >> 20
+                )),
+            }
+        }
+        Err(error) => Told::Nothing(error.to_string()),
     }
 }
 

@@ -32,7 +32,12 @@ pub(crate) fn header_reader() -> HeaderReader {
 
 /// Makes a library of `code.c` whose build id asks for a misdeed, or for none.
 pub(super) fn library(dir: &Path, misdeed: &str, flags: &[&str]) -> PathBuf {
-    let id: String = format!("misdeed {misdeed}")
+    library_that(dir, "misdeed", misdeed, flags)
+}
+
+/// The same of who is asked in the way of this mark.
+pub(super) fn library_that(dir: &Path, mark: &str, misdeed: &str, flags: &[&str]) -> PathBuf {
+    let id: String = format!("{mark} {misdeed}")
         .bytes()
         .map(|byte| format!("{byte:02x}"))
         .collect();

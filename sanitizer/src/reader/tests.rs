@@ -24,7 +24,7 @@ use super::{
     testing::{library, program},
 };
 use crate::{
-    kernel::sandbox,
+    kernel::sandbox::{self, Room},
     symbols::{
         DebugDirs, Frame, Lack, ModuleInfo, Sources, Stopped as At, Symbolizer,
         tests::{
@@ -40,7 +40,7 @@ use crate::{
 #[ignore = "the other tests of this file start it"]
 fn reads() {
     let socket = stdin().as_fd().try_clone_to_owned().unwrap();
-    let code = std::panic::catch_unwind(|| serve(socket)).unwrap_or(101);
+    let code = std::panic::catch_unwind(|| serve(socket, Room::USUAL)).unwrap_or(101);
     std::process::exit(code.into());
 }
 

@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{BorrowedFd, OwnedFd},
+    path::PathBuf,
     time::Instant,
 };
 
@@ -10,12 +11,14 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     kernel::passing::Passing,
-    symbols::{Answer, Facts, FileIdentity, Question, StackSnapshot, Wanted},
+    symbols::{Answer, Facts, FileIdentity, Outline, Question, StackSnapshot, Wanted},
 };
 
 /// The longest message to the reader: the stack of a thread is the most.
 pub(super) const LONGEST_REQUEST: usize = 64 << 20;
-/// The longest message from it.
+/// The longest message with what is known of the code of a file: that of a program of hundreds of megabytes has a fourth of that.
+pub(super) const LONGEST_OUTLINE: usize = 32 << 20;
+/// The longest message from it beside that.
 pub(super) const LONGEST_REPLY: usize = Answer::LARGEST + (1 << 16);
 
 /// What the daemon says.
@@ -37,6 +40,10 @@ pub(super) enum Request {
     Carries(u64),
     /// The same of a file that whoever asks reads: its bytes are asked for.
     CarriesRelayed(u64),
+    /// What is known of the code of a file of so many bytes, whose descriptor comes with this, and of which messages have this name: answered by [`Told`].
+    OutlineOfFile(u64, PathBuf),
+    /// The same of these bytes.
+    OutlineOfBytes(Vec<u8>, PathBuf),
     /// The bytes that were asked for, fewer where the file ends before; nothing where they cannot be read.
     Piece(Option<Vec<u8>>),
 }
@@ -69,6 +76,15 @@ pub(super) enum Reply {
     Read(u64, u32),
 }
 
+/// What the reader says of the code of a file: by itself, so that none of the others can be as long.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Told {
+    /// This.
+    Outline(Box<Outline>),
+    /// Why it is none that has any.
+    Nothing(String),
+}
+
 pub(super) fn send<T: Serialize>(
     socket: &Passing,
     message: &T,
@@ -91,8 +107,7 @@ pub(super) fn receive<T: DeserializeOwned>(
 }
 
 /// A reason without what is too much of it: whoever has read the file may be the file's by now.
-pub(super) fn brief(mut text: String) -> String {
-    const LONGEST: usize = 256;
-    text.truncate(text.floor_char_boundary(LONGEST));
+pub(super) fn brief(mut text: String, longest: usize) -> String {
+    text.truncate(text.floor_char_boundary(longest));
     text
 }

@@ -3,15 +3,10 @@
 
 use std::ops::Range;
 
-use gimli::{Register, X86_64};
-
 use super::cfi::Cfi;
 use super::effort;
-use super::module::StackSnapshot;
-use super::unwind_rules::{Registers, Step};
 use crate::addr::LinkAddr;
 use crate::image::Image;
-use crate::insn::Regs;
 
 /// See the module.
 #[derive(Debug)]
@@ -22,15 +17,6 @@ impl CallFrames {
     #[must_use]
     pub fn of(image: &Image) -> Self {
         Self(Cfi::of_image(image))
-    }
-
-    /// The code that one entry of the tables describes (a function, as a rule), around an
-    /// address.
-    #[must_use]
-    pub fn extent(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
-        effort::begin();
-        let range = self.0.extent(address.0)?;
-        Some(LinkAddr(range.start)..LinkAddr(range.end))
     }
 
     /// The code of each entry of the tables, sorted. The parts of a function that was split have one each.
@@ -46,34 +32,6 @@ impl CallFrames {
         effort::begin();
         self.0.begins_within_frame(start.0) == Some(true)
     }
-
-    /// The registers of the caller of a thread that stands at link-time address `pc`: its return
-    /// address, its stack pointer, and what a call preserves; the others are 0. Nothing where
-    /// the tables do not tell all of these.
-    #[must_use]
-    pub fn caller(&self, pc: LinkAddr, regs: &Regs, stack: &StackSnapshot) -> Option<Regs> {
-        effort::begin();
-        let step = self.0.step(pc.0, &Registers::new(regs), stack)?;
-        let Step::Caller {
-            registers,
-            interrupted: false,
-        } = step
-        else {
-            return None;
-        };
-        let value = |register: Register| registers.get(register);
-        Some(Regs {
-            rip: registers.pc()?,
-            rsp: registers.sp()?,
-            rbx: value(X86_64::RBX)?,
-            rbp: value(X86_64::RBP)?,
-            r12: value(X86_64::R12)?,
-            r13: value(X86_64::R13)?,
-            r14: value(X86_64::R14)?,
-            r15: value(X86_64::R15)?,
-            ..Regs::default()
-        })
-    }
 }
 
 #[cfg(test)]
@@ -82,6 +40,50 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use gimli::{Register, X86_64};
+
+    use crate::insn::Regs;
+    use crate::symbols::StackSnapshot;
+    use crate::symbols::unwind_rules::{Registers, Step};
+
+    impl CallFrames {
+        /// The code that one entry of the tables describes (a function, as a rule), around an
+        /// address.
+        #[must_use]
+        pub fn extent(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
+            effort::begin();
+            let range = self.0.extent(address.0)?;
+            Some(LinkAddr(range.start)..LinkAddr(range.end))
+        }
+
+        /// The registers of the caller of a thread that stands at link-time address `pc`: its return
+        /// address, its stack pointer, and what a call preserves; the others are 0. Nothing where
+        /// the tables do not tell all of these.
+        #[must_use]
+        pub fn caller(&self, pc: LinkAddr, regs: &Regs, stack: &StackSnapshot) -> Option<Regs> {
+            effort::begin();
+            let step = self.0.step(pc.0, &Registers::new(regs), stack)?;
+            let Step::Caller {
+                registers,
+                interrupted: false,
+            } = step
+            else {
+                return None;
+            };
+            let value = |register: Register| registers.get(register);
+            Some(Regs {
+                rip: registers.pc()?,
+                rsp: registers.sp()?,
+                rbx: value(X86_64::RBX)?,
+                rbp: value(X86_64::RBP)?,
+                r12: value(X86_64::R12)?,
+                r13: value(X86_64::R13)?,
+                r14: value(X86_64::R14)?,
+                r15: value(X86_64::R15)?,
+                ..Regs::default()
+            })
+        }
+    }
 
     fn build(flags: &[&str], dir: &Path) -> Image {
         let source = dir.join("input.c");

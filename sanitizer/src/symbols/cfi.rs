@@ -87,6 +87,7 @@ impl Cfi {
     }
 
     /// The first and past-last link-time address of the `.eh_frame` entry that covers `lookup`.
+    #[cfg(test)]
     pub(super) fn extent(&self, lookup: u64) -> Option<Range<u64>> {
         let table = self.eh_frame.as_ref()?;
         if let Some(fde) = self.by_search_table(table, lookup) {

@@ -48,6 +48,7 @@ mod lines;
 mod mini_debug_info;
 mod module;
 mod module_file;
+mod outline;
 mod pages;
 mod question;
 mod read_at;
@@ -80,10 +81,15 @@ pub use debug_file::debug_image;
 pub use elf_file::build_id_of;
 pub use facts::Facts;
 pub use file_tables::{CodeFacts, FileTables};
-pub use fragments::{load_metadata, names_function};
+pub use fragments::load_metadata;
+#[cfg(test)]
+pub use fragments::names_function;
 pub use frame::{Frame, GlobalSymbol};
 pub use layout::{Held, Named, Pointee, Stopped};
 pub use module::{ModuleInfo, StackSnapshot};
+#[cfg(test)]
+pub use outline::OutlinedHere;
+pub use outline::{Declared, Frames, Functions, NamedFunction, Outline, Outlined};
 pub use question::{Answer, Files, Lack, Question};
 pub use read_at::ReadAt;
 pub use shelf::Shelf;

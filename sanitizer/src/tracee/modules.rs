@@ -6,6 +6,8 @@
 //! that were not there before.
 
 mod bias;
+mod changes;
+mod contents;
 mod module;
 mod unreadable;
 
@@ -19,14 +21,17 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::error::TargetError;
-use super::mapped_file::{MODULES, MappedFile, Reach};
+use super::mapped_file::{MODULES, Reach};
 use super::maps::{Mapping, Maps};
 use super::{memory, procfs, threads};
 use crate::addr::RuntimeAddr;
 use crate::image::Image;
 use crate::kernel::foreign::{About, FileIdentity, Purpose, Via};
 use bias::{load_bias, loaded_range};
+use contents::Here;
 
+pub use changes::Changes;
+pub use contents::{Contents, OpenFile, Reads};
 pub use module::Module;
 pub use unreadable::{ModuleError, Unreadable};
 
@@ -34,36 +39,20 @@ pub use unreadable::{ModuleError, Unreadable};
 const MAX_VDSO: u64 = 1 << 20;
 
 /// A file that was read, with what tells it from another one; or why it is no module.
-type ReadFile = Result<(Image, Option<FileIdentity>), Arc<ModuleError>>;
-
-/// What changed between two looks at a process's modules. A module that is not the same object
-/// any more, because its code grew or its file was deleted, is in both lists.
-#[derive(Clone, Debug, Default)]
-pub struct Changes {
-    /// Modules that were not there before.
-    pub added: Vec<Arc<Module>>,
-    /// Modules that are gone.
-    pub removed: Vec<Arc<Module>>,
-}
-
-impl Changes {
-    /// Whether nothing changed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.removed.is_empty()
-    }
-}
+type ReadFile<C> = Result<(C, Option<FileIdentity>), Arc<ModuleError>>;
+/// Those of one look, by device and inode.
+type ReadFiles<C> = HashMap<(u64, u64), ReadFile<C>>;
 
 /// The modules of a process at one moment.
 #[derive(Clone, Debug)]
-pub struct Modules {
+pub struct Modules<C = Image> {
     pid: Pid,
     maps: Arc<Maps>,
     reading: Duration,
-    modules: Vec<Arc<Module>>,
+    modules: Vec<Arc<Module<C>>>,
     unreadable: Vec<Unreadable>,
     /// Files that were read before.
-    files: Vec<(FileIdentity, Image)>,
+    files: Vec<(FileIdentity, C)>,
 }
 
 impl Modules {
@@ -72,24 +61,36 @@ impl Modules {
         Self::scan_like(pid, &[])
     }
 
+    /// Finds the modules of a live process and shares the images of `known` modules that it has
+    /// too: a forked child's are those of its parent.
+    pub fn scan_like(pid: Pid, known: &[Arc<Module>]) -> Result<Self, TargetError> {
+        Self::scan_by(pid, known, Vec::new(), &mut Here)
+    }
+
+    /// Looks again. Costs one read of the memory map where nothing changed.
+    pub fn rescan(&mut self) -> Result<Changes, TargetError> {
+        self.rescan_with(&mut Here)
+    }
+}
+
+impl<C: Contents> Modules<C> {
     /// Finds the modules of a live process, where some files were read before: they are not read again.
     ///
     /// # Errors
     /// Fails where [`Modules::scan`] does.
-    pub fn scan_with(pid: Pid, files: Vec<(FileIdentity, Image)>) -> Result<Self, TargetError> {
-        Self::scan_by(pid, &[], files)
-    }
-
-    /// Finds the modules of a live process and shares the images of `known` modules that it has
-    /// too: a forked child's are those of its parent.
-    pub fn scan_like(pid: Pid, known: &[Arc<Module>]) -> Result<Self, TargetError> {
-        Self::scan_by(pid, known, Vec::new())
+    pub fn scan_with(
+        pid: Pid,
+        files: Vec<(FileIdentity, C)>,
+        reads: &mut dyn Reads<C>,
+    ) -> Result<Self, TargetError> {
+        Self::scan_by(pid, &[], files, reads)
     }
 
     fn scan_by(
         pid: Pid,
-        known: &[Arc<Module>],
-        files: Vec<(FileIdentity, Image)>,
+        known: &[Arc<Module<C>>],
+        files: Vec<(FileIdentity, C)>,
+        reads: &mut dyn Reads<C>,
     ) -> Result<Self, TargetError> {
         let (maps, reading) = timed(|| Maps::read(pid))?;
         let mut modules = Self {
@@ -100,12 +101,15 @@ impl Modules {
             unreadable: Vec::new(),
             files,
         };
-        modules.find_modules(known, &[])?;
+        modules.find_modules(known, &[], reads)?;
         Ok(modules)
     }
 
-    /// Looks again. Costs one read of the memory map where nothing changed.
-    pub fn rescan(&mut self) -> Result<Changes, TargetError> {
+    /// Looks again, and has what is new read. Costs one read of the memory map where nothing changed.
+    ///
+    /// # Errors
+    /// Fails where [`Modules::scan`] does.
+    pub fn rescan_with(&mut self, reads: &mut dyn Reads<C>) -> Result<Changes<C>, TargetError> {
         let (maps, reading) = timed(|| Maps::read(self.pid))?;
         self.reading = reading;
         let is_complete = !self
@@ -118,11 +122,11 @@ impl Modules {
         self.maps = Arc::new(maps);
         let before = std::mem::take(&mut self.modules);
         let unreadable = std::mem::take(&mut self.unreadable);
-        if let Err(error) = self.find_modules(&before, &unreadable) {
+        if let Err(error) = self.find_modules(&before, &unreadable, reads) {
             self.modules = before;
             return Err(error);
         }
-        let missing_in = |list: &[Arc<Module>], module: &Arc<Module>| {
+        let missing_in = |list: &[Arc<Module<C>>], module: &Arc<Module<C>>| {
             !list.iter().any(|other| Arc::ptr_eq(other, module))
         };
         Ok(Changes {
@@ -148,7 +152,7 @@ impl Modules {
 
     /// The modules, ascending by address.
     #[must_use]
-    pub fn all(&self) -> &[Arc<Module>] {
+    pub fn all(&self) -> &[Arc<Module<C>>] {
         &self.modules
     }
 
@@ -172,7 +176,7 @@ impl Modules {
 
     /// The module at an address.
     #[must_use]
-    pub fn find(&self, address: RuntimeAddr) -> Option<&Arc<Module>> {
+    pub fn find(&self, address: RuntimeAddr) -> Option<&Arc<Module<C>>> {
         let index = self.modules.partition_point(|module| module.end <= address);
         self.modules
             .get(index)
@@ -181,10 +185,10 @@ impl Modules {
 
     /// The program that the process runs, as opposed to its libraries.
     #[must_use]
-    pub fn program(&self) -> Option<&Arc<Module>> {
+    pub fn program(&self) -> Option<&Arc<Module<C>>> {
         let id = threads::live_thread(self.pid).ok()?;
         let file = About::at(&procfs::path(id, "exe")).ok()?;
-        let same_inode = |module: &&Arc<Module>| module.inode == file.inode;
+        let same_inode = |module: &&Arc<Module<C>>| module.inode == file.inode;
         // Some file systems (btrfs, overlays) show another device in maps than stat does.
         self.modules
             .iter()
@@ -194,8 +198,9 @@ impl Modules {
 
     fn find_modules(
         &mut self,
-        known: &[Arc<Module>],
+        known: &[Arc<Module<C>>],
         known_unreadable: &[Unreadable],
+        reads: &mut dyn Reads<C>,
     ) -> Result<(), TargetError> {
         let still_unreadable: HashMap<_, _> = known_unreadable
             .iter()
@@ -203,7 +208,7 @@ impl Modules {
             .map(|other| (other.mapping.start, other))
             .collect();
         let reach = Reach::to(self.pid, Purpose::Code)?;
-        let mut found: Vec<Module> = Vec::new();
+        let mut found: Vec<Module<C>> = Vec::new();
         let mut files = HashMap::new();
         let maps = Arc::clone(&self.maps);
         let too_many = Arc::new(ModuleError::TooMany);
@@ -227,9 +232,9 @@ impl Modules {
             let module = if found.len() == MODULES {
                 Err(Arc::clone(&too_many))
             } else if is_file {
-                self.file_module(&reach, mapping, known, &mut files)
+                self.file_module(&reach, mapping, known, (&mut files, reads))
             } else {
-                self.vdso_module(mapping, known)?.map_err(Arc::new)
+                self.vdso_module(mapping, known, reads)?.map_err(Arc::new)
             };
             match module {
                 Ok(module) => found.push(module),
@@ -245,7 +250,7 @@ impl Modules {
             .map(|module| {
                 // An unchanged module stays the very same object, unless it is another
                 // process's: that one opens its files by another name.
-                let same = |other: &&Arc<Module>| {
+                let same = |other: &&Arc<Module<C>>| {
                     other.is_same(&module)
                         && other.via == module.via
                         && other.deleted == module.deleted
@@ -265,16 +270,16 @@ impl Modules {
         &self,
         reach: &Reach,
         mapping: &Mapping,
-        known: Option<&Arc<Module>>,
-        files: &mut HashMap<(u64, u64), ReadFile>,
-    ) -> Result<Module, Arc<ModuleError>> {
+        known: Option<&Arc<Module<C>>>,
+        (files, reads): (&mut ReadFiles<C>, &mut dyn Reads<C>),
+    ) -> Result<Module<C>, Arc<ModuleError>> {
         let id = (mapping.dev, mapping.inode);
         // What is no module here is none there: it is not even looked for.
         if let Some(Err(reason)) = files.get(&id) {
             return Err(Arc::clone(reason));
         }
         let file = reach.locate(mapping).map_err(ModuleError::from)?;
-        let read = || {
+        let mut read = || {
             if let Some(module) = known {
                 return Ok((module.image.clone(), module.identity));
             }
@@ -283,7 +288,12 @@ impl Modules {
             let mut before = self.files.iter();
             let image = match before.find(|(kept, _)| *kept == identity) {
                 Some((_, image)) => image.clone(),
-                None => image_of(&file)?,
+                None => reads.file(OpenFile {
+                    file: file.open()?,
+                    name: &file.path,
+                    identity,
+                    is_served: file.is_served(),
+                })?,
             };
             Ok((image, Some(identity)))
         };
@@ -317,8 +327,9 @@ impl Modules {
     fn vdso_module(
         &self,
         mapping: &Mapping,
-        known: Option<&Arc<Module>>,
-    ) -> Result<Result<Module, ModuleError>, TargetError> {
+        known: Option<&Arc<Module<C>>>,
+        reads: &mut dyn Reads<C>,
+    ) -> Result<Result<Module<C>, ModuleError>, TargetError> {
         let range = mapping.range();
         let path = PathBuf::from(&*mapping.name);
         let image = if let Some(module) = known {
@@ -328,9 +339,9 @@ impl Modules {
             let mut bytes = vec![0; len];
             let count = memory::read(self.pid, mapping.start, &mut bytes)?;
             bytes.truncate(count);
-            Image::parse(bytes, Path::new("[vdso]"))
+            reads.bytes(bytes, Path::new("[vdso]"))
         };
-        Ok(image.map_err(ModuleError::from).map(|image| {
+        Ok(image.map(|image| {
             // The first segment is the file from its beginning.
             let link = image.segments().first().map_or(0, |segment| {
                 segment.address.0.wrapping_sub(segment.offset.0)
@@ -362,7 +373,7 @@ fn timed<T>(task: impl FnOnce() -> Result<T, TargetError>) -> Result<(T, Duratio
 }
 
 /// Whether code is part of a module already found.
-fn belongs(mapping: &Mapping, module: &Module) -> bool {
+fn belongs<C>(mapping: &Mapping, module: &Module<C>) -> bool {
     (mapping.dev, mapping.inode) == (module.dev, module.inode)
         && module.contains(mapping.start)
         && (mapping.is_file() || mapping.start == module.start)
@@ -374,16 +385,6 @@ fn push_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
         Some(last) if last.end == range.start => last.end = range.end,
         _ => ranges.push(range),
     }
-}
-
-/// Reads or maps a file.
-fn image_of(file: &MappedFile) -> Result<Image, ModuleError> {
-    let opened = file.open()?;
-    Ok(if file.is_served() {
-        Image::from_served_file(opened, &file.path)?
-    } else {
-        Image::from_file(opened, &file.path)?
-    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::{
     hunt::strategy::CodeView,
     insn::{Transfer, x86_64},
     reader::CodeReader,
+    symbols::Outlined,
     tracee::modules::Modules,
 };
 
@@ -45,19 +46,15 @@ impl ModuleSet {
             return false;
         };
         let image = &place.module.module.image;
-        // A stub of the linker, which jumps to a function of another module.
-        let is_stub = image.sections().any(|section| {
-            let within = place.link.0.wrapping_sub(section.address.0);
-            section.is_executable && section.name.starts_with(".plt") && within < section.size
-        });
         let by_metadata = || {
             let metadata = place.module.metadata.as_ref()?;
             let function = metadata.function_at(place.link)?;
             let is_first = function.start == place.link;
             Some(is_first && metadata.whole_of(place.link).is_none())
         };
-        is_stub
-            || by_metadata().unwrap_or_else(|| crate::symbols::names_function(image, place.link))
+        // A stub of the linker jumps to a function of another module.
+        image.is_stub(place.link)
+            || by_metadata().unwrap_or_else(|| image.functions().begins_at(place.link))
     }
 
     /// The code of the function around `pc` from the beginning of the basic block there on, where that is told. Whoever has told it may be a file's by now.
@@ -196,7 +193,7 @@ impl CodeView for ModuleSet {
     }
 
     fn is_constant(&self, address: u64) -> bool {
-        let maps = self.last.as_ref().map(Modules::maps);
+        let maps = self.last.as_ref().map(Modules::<Outlined>::maps);
         let mapping = maps.and_then(|maps| maps.find(RuntimeAddr(address)));
         mapping.is_some_and(|mapping| !mapping.perms.write)
     }

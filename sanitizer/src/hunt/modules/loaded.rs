@@ -1,24 +1,22 @@
 //! A module with what was read of its file.
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use crate::{
     addr::LinkAddr,
     hunt::{
         byte_uses::ByteUses,
         code_tables::CodeTables,
-        routines::{Code, Contract, Declared},
+        routines::{Code, Contract},
     },
-    image::Image,
-    pcmeta::{BlockMap, Metadata, StackMaps},
+    pcmeta::Metadata,
     reader::CodeReader,
-    symbols::{CallFrames, ModuleInfo, load_metadata},
-    tracee::modules::Module,
+    symbols::{ModuleInfo, Outlined},
+    tracee::modules,
 };
+
+/// A module with what is known of its file.
+pub type Module = modules::Module<Outlined>;
 
 /// A module with what was read from its file. What is large is shared between copies.
 #[derive(Clone)]
@@ -27,8 +25,6 @@ pub struct Loaded {
     pub module: Arc<Module>,
     /// Its metadata, where it has any.
     pub metadata: Option<Arc<Metadata>>,
-    pub(super) declared: Arc<Declared>,
-    pub(super) frames: OnceLock<Arc<CallFrames>>,
     pub(super) code_tables: Arc<CodeTables>,
     /// What is known of its loads.
     pub byte_uses: Arc<ByteUses>,
@@ -55,30 +51,20 @@ pub(super) struct RoutineCode {
 }
 
 impl Loaded {
-    /// Reads the file of a module.
-    pub(super) fn read(module: Arc<Module>, warnings: &mut Vec<String>) -> Self {
-        let image = &module.image;
-        let frames = OnceLock::new();
-        let known_frames = || &**frames.get_or_init(|| Arc::new(CallFrames::of(image)));
-        let metadata = match load_metadata(image, known_frames) {
-            Ok(metadata) => (!metadata.is_empty()).then_some(metadata),
-            Err(error) => {
-                warnings.push(error.to_string());
-                None
-            }
-        };
-        let metadata = metadata.filter(|_| !image.is_cut());
-        if image.is_cut() {
+    /// Takes a module whose file was read; what is wrong with that is told.
+    pub(super) fn new(module: Arc<Module>, warnings: &mut Vec<String>) -> Self {
+        let file = &module.image;
+        warnings.extend(file.trouble().map(str::to_owned));
+        let metadata = file.metadata().filter(|_| !file.is_cut()).cloned();
+        if file.is_cut() {
             warnings.push(format!(
                 "{} was cut short while it was read, so nothing is known of its code; replace libraries by renaming, not by writing over \
                  them",
-                image.name().display()
+                file.name().display()
             ));
         }
         Self {
-            metadata: metadata.map(Arc::new),
-            declared: Arc::new(Declared::by(image)),
-            frames,
+            metadata,
             code_tables: Arc::default(),
             byte_uses: Arc::default(),
             entries: BTreeMap::new(),
@@ -119,18 +105,13 @@ impl Loaded {
             .map_or(0..0, |(start, end)| start..end)
     }
 
-    pub(super) fn frames(&self) -> &CallFrames {
-        self.frames
-            .get_or_init(|| Arc::new(CallFrames::of(&self.module.image)))
-    }
-
     /// Asks what its code tables tell of the code around an address, for which other files may be looked for: that may take as long as file
     /// systems please.
     pub(super) fn read_code_tables(self: &mut Arc<Self>, pc: LinkAddr, reader: &mut CodeReader) {
         let Some(identity) = self.module.identity.filter(|_| self.code_tables.want(pc)) else {
             return;
         };
-        let facts = match may_have_tables(&self.module.image) {
+        let facts = match self.module.image.may_have_code_tables() {
             true => reader.around(&self.info(), identity, pc),
             false => Ok(None),
         };
@@ -153,7 +134,7 @@ impl Loaded {
     /// Takes note of a routine of this name that begins at an address; false where none can. What
     /// the compiler has covered is the program's own code, whatever its name.
     pub(super) fn add_routine(self: &mut Arc<Self>, entry: LinkAddr, name: &str) -> bool {
-        if self.covers(entry) || self.declared.is_resolver(entry) {
+        if self.covers(entry) || self.module.image.declared().is_resolver(entry) {
             return false;
         }
         if self.entries.contains_key(&entry) {
@@ -163,7 +144,7 @@ impl Loaded {
         let code = match self.decoded.get(&entry) {
             Some(code) => code.clone(),
             None => {
-                let code = Code::new(&self.module.image, self.frames()).of_routine(entry);
+                let code = Code(&self.module.image).of_routine(entry);
                 let code: Vec<_> = code
                     .into_iter()
                     .filter(|range| !self.covers(range.start))
@@ -197,15 +178,6 @@ impl Loaded {
     pub(super) fn storing(&self) -> Vec<Range<LinkAddr>> {
         sorted(self.entries.values().filter(|routine| routine.stores))
     }
-}
-
-/// Whether a file has code tables, or may have been stripped of them: the names of its functions are gone then, and it is told where to look.
-fn may_have_tables(image: &Image) -> bool {
-    let is_stripped = || {
-        image.section(".symtab").is_none()
-            && (image.build_id().is_some() || image.debuglink().is_some())
-    };
-    BlockMap::is_in(image) || StackMaps::is_in(image) || is_stripped()
 }
 
 /// The code of routines, sorted.

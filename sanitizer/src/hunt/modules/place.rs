@@ -6,8 +6,7 @@ use gwp_race_abi::sample;
 
 use super::Loaded;
 use crate::{
-    addr::LinkAddr, hunt::code_tables::CodeTables, insn::x86_64, pcmeta::Function,
-    symbols::CallFrames,
+    addr::LinkAddr, hunt::code_tables::CodeTables, insn::x86_64, pcmeta::Function, symbols::Frames,
 };
 
 /// Where a program counter stands.
@@ -76,8 +75,8 @@ impl<'a> Place<'a> {
 
     /// The unwind tables of the module.
     #[must_use]
-    pub fn frames(&self) -> &'a CallFrames {
-        self.module.frames()
+    pub fn frames(&self) -> &'a Frames {
+        self.module.module.image.frames()
     }
 
     /// What else is known of the module's code, as far as that was [asked](super::ModuleSet::read_code_tables).
@@ -103,9 +102,9 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn symbol(&self) -> Option<(LinkAddr, LinkAddr)> {
-        let symbol = self.module.module.image.function_before(self.link)?;
-        let end = symbol.address.offset(symbol.size.cast_signed());
-        (self.link < end).then_some((symbol.address, end))
+        let named = self.module.module.image.functions().before(self.link)?;
+        let end = named.start.offset(named.size.cast_signed());
+        (self.link < end).then_some((named.start, end))
     }
 
     /// What the unwind tables describe as one function, of a library without metadata.

@@ -22,7 +22,9 @@ impl ModuleSet {
         for loaded in &mut self.loaded {
             let bias = loaded.module.bias;
             let named: Vec<(LinkAddr, String)> = loaded
-                .declared
+                .module
+                .image
+                .declared()
                 .functions()
                 .map(|(start, name)| (start, name.to_owned()))
                 .collect();
@@ -34,10 +36,10 @@ impl ModuleSet {
         }
         for loaded in &self.loaded {
             let bias = loaded.module.bias;
-            for (cell, name) in loaded.declared.cells() {
+            for (cell, name) in loaded.module.image.declared().cells() {
                 routines.add_cell(cell.0.wrapping_add(bias), name);
             }
-            for (cell, name) in loaded.declared.results() {
+            for (cell, name) in loaded.module.image.declared().results() {
                 routines.add_result(cell.0.wrapping_add(bias), name);
             }
         }

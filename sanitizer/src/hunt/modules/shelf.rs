@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use super::Loaded;
+use super::{Loaded, loaded::Module};
 use crate::{
-    image::Image,
     kernel::{foreign::FileIdentity, tables::Tables},
-    tracee::Module,
+    symbols::Outlined,
 };
 
 /// So many files are kept, those that were left last.
 const MOST: usize = 128;
+/// What is known of all of them takes no more memory than this, in bytes.
+const MOST_BYTES: usize = 32 << 20;
 
 /// See the module.
 #[derive(Default)]
@@ -27,14 +28,19 @@ impl Shelf {
         if loaded.module.identity.is_none() || loaded.module.image.is_cut() {
             return drop_tables(&loaded, tables);
         }
-        if self.files.len() >= MOST {
+        self.files.push(loaded);
+        while self.files.len() > MOST || self.bytes() > MOST_BYTES {
             drop_tables(&self.files.remove(0), tables);
         }
-        self.files.push(loaded);
+    }
+
+    fn bytes(&self) -> usize {
+        let files = self.files.iter().map(|loaded| &loaded.module.image);
+        files.map(Outlined::bytes).sum()
     }
 
     /// The files that are kept, as a look at a process needs them.
-    pub(super) fn images(&self) -> Vec<(FileIdentity, Image)> {
+    pub(super) fn images(&self) -> Vec<(FileIdentity, Outlined)> {
         let files = self.files.iter();
         files
             .filter_map(|loaded| Some((loaded.module.identity?, loaded.module.image.clone())))

@@ -5,9 +5,9 @@ use nix::unistd::Pid;
 use super::*;
 use crate::{
     hunt::routines::Code,
-    image::{Image, SlotTarget},
+    image::{Image, Raw, SlotTarget},
     insn::Transfer,
-    symbols::CallFrames,
+    symbols::{Outline, OutlinedHere},
     tracee::testing::{Child, compile},
 };
 
@@ -38,11 +38,11 @@ int main(void) {
 
 /// The modules of a process with their routines, without gates.
 fn look(pid: Pid) -> ModuleSet {
-    let scan = Modules::scan(pid).unwrap();
+    let scan = Modules::scan_with(pid, Vec::new(), &mut OutlinedHere).unwrap();
     let mut set = ModuleSet::default();
     for module in scan.all() {
         set.loaded
-            .push(Arc::new(Loaded::read(Arc::clone(module), &mut Vec::new())));
+            .push(Arc::new(Loaded::new(Arc::clone(module), &mut Vec::new())));
     }
     set.sort_ranges();
     set.find_routines();
@@ -139,8 +139,9 @@ fn nothing_else_belongs_to_a_routine() {
         &["-O1", "-fno-builtin", "-static", "-w"],
     );
     let image = Image::open(&program).unwrap();
-    let frames = CallFrames::of(&image);
-    let code = Code::new(&image, &frames);
+    let raw = Raw::of_bytes(image.data().to_vec(), &program);
+    let outlined = Outlined::new(raw, Outline::of(&image));
+    let code = Code(&outlined);
     let functions = image.functions();
     let mut routines = 0;
     for symbol in &functions {

@@ -1,14 +1,12 @@
 //! What of a module's code belongs to a routine: the function at its entry, and what that runs on
 //! into. C libraries share tails between the variants of a routine, and enter one from another.
 
-use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::{
     addr::LinkAddr,
-    image::{FunctionSymbol, Image},
     insn::{Exit, Transfer, x86_64},
-    symbols::CallFrames,
+    symbols::{NamedFunction, Outlined},
 };
 
 /// Functions that one routine may run through.
@@ -21,58 +19,34 @@ const LONGEST: u64 = 4096;
 const PADDING: usize = 64;
 
 /// The functions of a module.
-pub struct Code<'image> {
-    image: &'image Image,
-    frames: &'image CallFrames,
-    /// Read where unwind tables do not tell: a library may have thousands.
-    symbols: OnceCell<Vec<FunctionSymbol<'image>>>,
-}
+pub struct Code<'file>(pub &'file Outlined);
 
-impl<'image> Code<'image> {
-    /// Those of a file and its unwind tables.
-    #[must_use]
-    pub const fn new(image: &'image Image, frames: &'image CallFrames) -> Self {
-        Self {
-            image,
-            frames,
-            symbols: OnceCell::new(),
-        }
-    }
-
-    /// Those of the symbol table, sorted by address.
-    fn symbols(&self) -> &[FunctionSymbol<'image>] {
-        // Where one is missing, another one seems to go on.
-        let all = || self.image.all_functions().unwrap_or_default();
-        self.symbols.get_or_init(all)
-    }
-
+impl<'file> Code<'file> {
     /// The function around an address: what one entry of the unwind tables describes, or else
     /// what the symbol table says is one.
     #[must_use]
     pub fn function(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
-        self.frames.extent(address).or_else(|| {
-            let symbols = self.symbols();
-            let after = symbols.partition_point(|symbol| symbol.address <= address);
-            let start = symbols.get(after.checked_sub(1)?)?.address;
-            let aliases = symbols.get(..after)?.iter().rev();
-            let aliases = aliases.take_while(|symbol| symbol.address == start);
-            let size = match aliases.map(|symbol| symbol.size).max()? {
-                0 => self.length(start, symbols.get(after))?,
+        self.0.frames().extent(address).or_else(|| {
+            let functions = self.0.functions();
+            // Where one is missing, another one seems to go on.
+            let named = functions.are_all().then(|| functions.before(address))??;
+            let size = match named.largest {
+                0 => self.length(&named)?,
                 size => size,
             };
-            let end = start.offset(size.cast_signed());
-            (address < end).then_some(start..end)
+            let end = named.start.offset(size.cast_signed());
+            (address < end).then_some(named.start..end)
         })
     }
 
     /// The length of a function whose symbol does not tell, as those of musl's assembly do not.
-    fn length(&self, start: LinkAddr, next: Option<&FunctionSymbol>) -> Option<u64> {
-        let room = next.map_or(LONGEST, |next| next.address.0.saturating_sub(start.0));
+    fn length(&self, named: &NamedFunction) -> Option<u64> {
+        let room = named.room.unwrap_or(LONGEST);
         let code = (0..=room.min(LONGEST)).rev().find_map(|len| {
             let len = usize::try_from(len).ok()?;
-            self.image.bytes_at(start, len)
+            self.0.bytes_at(named.start, len)
         })?;
-        x86_64::length_of_function(start.0, code)
+        x86_64::length_of_function(named.start.0, code)
     }
 
     /// All code of the routine that begins at `entry`; nothing where no function begins there.
@@ -117,7 +91,7 @@ impl<'image> Code<'image> {
             }
             let code = (1..=x86_64::MAX_INSTRUCTION_LEN)
                 .rev()
-                .find_map(|len| self.image.bytes_at(target, len))?;
+                .find_map(|len| self.0.bytes_at(target, len))?;
             let length = x86_64::padding(code)?;
             padding += length;
             target = target.offset(i64::try_from(length).ok()?);
@@ -128,8 +102,8 @@ impl<'image> Code<'image> {
         (!is_stub && (!exit.conditional || target != range.start)).then_some(range)
     }
 
-    fn bytes(&self, range: &Range<LinkAddr>) -> Option<&'image [u8]> {
+    fn bytes(&self, range: &Range<LinkAddr>) -> Option<&'file [u8]> {
         let len = usize::try_from(range.end.0.checked_sub(range.start.0)?).ok()?;
-        self.image.bytes_at(range.start, len)
+        self.0.bytes_at(range.start, len)
     }
 }

@@ -6,93 +6,11 @@
 //! offset table is to hold the address of `memcpy`. So the cells are read in the live process.
 
 mod code;
-mod results;
 
 use std::collections::HashMap;
 
-use crate::{
-    addr::LinkAddr,
-    image::{FunctionSymbol, Image, SlotTarget},
-};
-
 pub use crate::routine::{Contract, Range};
 pub use code::Code;
-pub use results::writes_results;
-
-/// What a file says of routines.
-#[derive(Debug, Default)]
-pub struct Declared {
-    /// Cells that are filled with the address of one, by the name of what fills them.
-    cells: Vec<(LinkAddr, String)>,
-    /// The same for functions that write what they return into memory of their own.
-    results: Vec<(LinkAddr, String)>,
-    /// Functions of the file that are one.
-    functions: Vec<(LinkAddr, String)>,
-    /// Functions that only answer where one is.
-    resolvers: Vec<LinkAddr>,
-}
-
-impl Declared {
-    /// Reads symbols and relocations of a file.
-    #[must_use]
-    pub fn by(image: &Image) -> Self {
-        let is_routine = |symbol: &FunctionSymbol<'_>| Contract::of(symbol.name).is_some();
-        let symbols = image.functions_where(|symbol| symbol.indirect || is_routine(symbol));
-        let routines = || symbols.iter().filter(|symbol| is_routine(symbol));
-        let resolvers: HashMap<LinkAddr, &str> = routines()
-            .filter(|symbol| symbol.indirect)
-            .map(|symbol| (symbol.address, symbol.name))
-            .collect();
-        let mut results = Vec::new();
-        let cells = image.slots().into_iter().filter_map(|slot| {
-            let name = match slot.target {
-                SlotTarget::Symbol(name) if writes_results(name) => {
-                    results.push((slot.address, name.to_owned()));
-                    return None;
-                }
-                SlotTarget::Symbol(name) => Contract::of(name).map(|_| name)?,
-                SlotTarget::Resolver(address) => resolvers.get(&address)?,
-            };
-            Some((slot.address, name.to_owned()))
-        });
-        Self {
-            cells: cells.collect(),
-            results,
-            functions: routines()
-                .filter(|symbol| !symbol.indirect)
-                .map(|symbol| (symbol.address, symbol.name.to_owned()))
-                .collect(),
-            resolvers: symbols
-                .iter()
-                .filter(|symbol| symbol.indirect)
-                .map(|symbol| symbol.address)
-                .collect(),
-        }
-    }
-
-    /// Cells with their names.
-    pub fn cells(&self) -> impl Iterator<Item = (LinkAddr, &str)> {
-        self.cells.iter().map(|(cell, name)| (*cell, name.as_str()))
-    }
-
-    /// Cells that lead to functions which write what they return into memory of their own, with their names.
-    pub fn results(&self) -> impl Iterator<Item = (LinkAddr, &str)> {
-        let results = self.results.iter();
-        results.map(|(cell, name)| (*cell, name.as_str()))
-    }
-
-    /// Functions with their names.
-    pub fn functions(&self) -> impl Iterator<Item = (LinkAddr, &str)> {
-        let functions = self.functions.iter();
-        functions.map(|(start, name)| (*start, name.as_str()))
-    }
-
-    /// Whether the function at an address only answers where another one is.
-    #[must_use]
-    pub fn is_resolver(&self, address: LinkAddr) -> bool {
-        self.resolvers.contains(&address)
-    }
-}
 
 /// A cell of the live process.
 #[derive(Clone, Debug)]

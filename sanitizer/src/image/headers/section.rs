@@ -1,5 +1,7 @@
 //! Segments and sections, as their headers have them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::addr::{FileOffset, LinkAddr};
 use crate::image::Encoding;
 use crate::image::bytes::slice;
@@ -35,7 +37,7 @@ const SHF_EXECINSTR: u64 = 4;
 const SHF_COMPRESSED: u64 = 0x800;
 
 /// A part of the file that is loaded into memory (`PT_LOAD`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Where the linker put it.
     pub address: LinkAddr,

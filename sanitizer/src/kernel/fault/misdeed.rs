@@ -7,12 +7,23 @@ use nix::{
     unistd::getppid,
 };
 
-/// How a file asks for it: its build id is this, and a letter.
+/// How a file asks for it: its build id is this, and what.
 const MARK: &[u8] = b"misdeed ";
+/// The same of who finds out what is known of its code.
+const MARK_OF_OUTLINE: &[u8] = b"outline ";
 
 /// Does what a file with this build id asks for, if it asks for something.
 pub fn asked_by(build_id: &[u8]) {
-    match build_id.strip_prefix(MARK) {
+    asked(build_id.strip_prefix(MARK));
+}
+
+/// The same where all is asked that is known of its code.
+pub fn asked_by_outline(build_id: &[u8]) {
+    asked(build_id.strip_prefix(MARK_OF_OUTLINE));
+}
+
+fn asked(deed: Option<&[u8]>) {
+    match deed {
         Some(b"crash") => {
             // SAFETY: it is meant to crash; nothing is written to any memory.
             unsafe { std::ptr::null::<u8>().read_volatile() };

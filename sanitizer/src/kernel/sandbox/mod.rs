@@ -17,17 +17,44 @@ use super::{KernelError, process, rights};
 
 /// What it may have of memory of its own, in bytes: with the pages of its program that is less than 100 MB.
 pub const MEMORY: u64 = 64 << 20;
-/// The same as a limit of its address space, beyond what it has mapped at its start: what is reserved is not used, and files may be mapped for reading. (Memory that does not
-/// count as its own is not to be had: see the filter.)
-const ADDRESSES: u64 = MEMORY + (32 << 20) + FILE_MAPS;
-/// For a file and its debug file.
-const FILE_MAPS: u64 = 2 * (64 << 20);
+/// The same for whoever reads all of a file's tables at once: those of programs of hundreds of megabytes.
+pub const LARGE_MEMORY: u64 = 256 << 20;
+/// What it may reserve beside that: what is reserved is not used.
+const RESERVED: u64 = 32 << 20;
 /// Bytes of the stack, which counts by itself.
 const STACK: u64 = 8 << 20;
 /// Files that it may have open: some for each of those that it reads at a time.
 const FILES: u64 = 512;
 /// Bytes of a file that it writes.
 const FILE_SIZE: u64 = 2 << 30;
+
+/// How much there is to be for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Memory of its own, in bytes.
+    pub memory: u64,
+    /// Of its address space for files that are mapped for reading. (Memory that does not count as its own is not to be had: see the filter.)
+    files: u64,
+}
+
+impl Room {
+    /// For questions about a file and its debug file, of which small ones are mapped.
+    pub const USUAL: Self = Self {
+        memory: MEMORY,
+        files: 2 * (64 << 20),
+    };
+    /// For all that is told of a file at once.
+    pub const LARGE: Self = Self {
+        memory: LARGE_MEMORY,
+        files: 4 << 30,
+    };
+
+    /// One of the two.
+    #[must_use]
+    pub const fn of(is_large: bool) -> Self {
+        if is_large { Self::LARGE } else { Self::USUAL }
+    }
+}
 
 /// A part of the sandbox that there is not on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,15 +74,17 @@ impl fmt::Display for Missing {
 /// Enters the sandbox, for good. The calling thread must be the only one that does anything from now on. What of it there is not on
 /// this machine is told, and done without.
 #[must_use]
-pub fn enter() -> Vec<Missing> {
-    type Step = fn() -> Result<(), KernelError>;
-    let steps: [(&str, Step); 5] = [
-        ("limits", limit),
-        ("no capabilities", rights::drop_all),
-        ("no new privileges", no_new_privileges),
-        ("Landlock", landlock::forbid_all),
-        ("seccomp", filter::install),
+pub fn enter(room: Room) -> Vec<Missing> {
+    type Step<'a> = &'a dyn Fn() -> Result<(), KernelError>;
+    let steps: [(&str, Step<'_>); 5] = [
+        ("limits", &|| limit(room)),
+        ("no capabilities", &rights::drop_all),
+        ("no new privileges", &no_new_privileges),
+        ("Landlock", &landlock::forbid_all),
+        ("seccomp", &filter::install),
     ];
+    #[cfg(all(test, target_env = "gnu"))]
+    keep_heaps();
     // Whoever may look into this process could make it do things. (It takes nothing from it, and is not undone by what follows.)
     process::keep_private();
     let mut missing = Vec::new();
@@ -82,16 +111,25 @@ pub fn missing() -> Vec<Missing> {
     missing.collect()
 }
 
-fn limit() -> Result<(), KernelError> {
+/// Readers of tests are threads, and before the C library makes the heap of a thread smaller, it opens a file (`check_may_shrink_heap` in `arena.c`); that of a process's first
+/// thread it makes smaller without.
+#[cfg(all(test, target_env = "gnu"))]
+fn keep_heaps() {
+    // SAFETY: it sets a number.
+    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX) };
+}
+
+fn limit(room: Room) -> Result<(), KernelError> {
     let failed = |cause: nix::Error| KernelError::other("setrlimit", "this process", cause);
+    let addresses = mapped().saturating_add(room.memory + RESERVED + room.files);
     let limits = [
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_NPROC, 0),
         (Resource::RLIMIT_NOFILE, FILES),
         (Resource::RLIMIT_FSIZE, FILE_SIZE),
-        (Resource::RLIMIT_DATA, MEMORY),
+        (Resource::RLIMIT_DATA, room.memory),
         (Resource::RLIMIT_STACK, STACK),
-        (Resource::RLIMIT_AS, mapped().saturating_add(ADDRESSES)),
+        (Resource::RLIMIT_AS, addresses),
     ];
     for (resource, most) in limits {
         // Whoever has started us may allow less.

@@ -34,6 +34,8 @@ use crate::pcmeta::{BlockMap, Fragment, Metadata, MetadataError};
 use components::Components;
 use jumps::{Jump, Unit, between};
 use names::Names;
+pub(super) use names::is_named_whole;
+#[cfg(test)]
 pub use names::names_function;
 
 /// Reads the metadata of an image, the parts of split functions included. Its unwind tables are wanted only where there is

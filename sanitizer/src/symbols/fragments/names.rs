@@ -75,11 +75,17 @@ impl<'image> Names<'image> {
 }
 
 /// Whether a symbol names what begins at an address as a function of its own, not as a part of one.
+#[cfg(test)]
 #[must_use]
 pub fn names_function(image: &Image, address: LinkAddr) -> bool {
     image
         .each_function()
-        .any(|symbol| symbol.address == address && whole_of_symbol(&symbol).is_none())
+        .any(|symbol| symbol.address == address && is_named_whole(&symbol))
+}
+
+/// Whether a symbol names a function of its own, not a part of one.
+pub(in crate::symbols) fn is_named_whole(symbol: &FunctionSymbol<'_>) -> bool {
+    whole_of_symbol(symbol).is_none()
 }
 
 /// The name of the function of which a symbol names a part: such symbols are local.

@@ -8,7 +8,8 @@ use std::process::Command;
 use nix::sys::resource::{Resource, setrlimit};
 
 use super::super::{
-    CallFrames, ModuleInfo, StackSnapshot, Stopped, Symbolizer, load_metadata, names_function,
+    CallFrames, ModuleInfo, Outline, StackSnapshot, Stopped, Symbolizer, load_metadata,
+    names_function,
 };
 use crate::addr::LinkAddr;
 use crate::image::Image;
@@ -506,6 +507,8 @@ fn look_at_image(image: &Image) {
     let last = image.functions_where(|symbol| symbol.name == "last").len();
     let names_last = names_function(image, LinkAddr(PROBE + 0x10));
     let before = image.function_before(LinkAddr(PROBE + 1));
+    let outline = Outline::of(image).to_bytes().unwrap();
+    assert!(Outline::of_bytes(&outline).unwrap().bytes() < 40 << 20);
     println!(
         "last: {last} {names_last}, before: {:?}",
         before.map(|symbol| symbol.name)

@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
+use super::contents::Contents;
 use crate::addr::RuntimeAddr;
-use crate::image::{Image, Segment};
+use crate::image::Segment;
 use crate::tracee::maps::{Mapping, Maps};
 
 /// The page size of x86-64, in which files are mapped.
 const PAGE: u64 = 4096;
 
 /// The load bias that explains why `mapping` (of code) is where it is.
-pub(super) fn load_bias(image: &Image, mapping: &Mapping, maps: &Maps) -> Option<u64> {
+pub(super) fn load_bias(image: &impl Contents, mapping: &Mapping, maps: &Maps) -> Option<u64> {
     let mut candidates: Vec<u64> = (image.segments().iter())
         .filter(|segment| segment.is_executable)
         .filter_map(|segment| bias_by(segment, mapping))
@@ -44,7 +45,7 @@ fn bias_by(segment: &Segment, mapping: &Mapping) -> Option<u64> {
 }
 
 /// The run-time range of all loadable segments, in whole pages.
-pub(super) fn loaded_range(image: &Image, bias: u64) -> Option<Range<u64>> {
+pub(super) fn loaded_range(image: &impl Contents, bias: u64) -> Option<Range<u64>> {
     let segments = || {
         image
             .segments()

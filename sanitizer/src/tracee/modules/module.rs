@@ -7,9 +7,11 @@ use crate::addr::{LinkAddr, RuntimeAddr};
 use crate::image::Image;
 use crate::kernel::foreign::{FileIdentity, Via};
 
-/// A file (or the vdso) whose code is mapped into a process.
+use super::contents::Contents;
+
+/// A file (or the vdso) whose code is mapped into a process, with what is known of it.
 #[derive(Clone, Debug)]
-pub struct Module {
+pub struct Module<C = Image> {
     /// Its name as the target sees it (inside its own mount namespace).
     pub path: PathBuf,
     /// How the same file can be opened while it is mapped: by its name in the root of the process,
@@ -30,18 +32,20 @@ pub struct Module {
     /// What tells the file from another one, and from itself after a change; `None` for the vdso.
     pub identity: Option<FileIdentity>,
     /// The file itself. It stays mapped here, so its inode is not used again meanwhile.
-    pub image: Image,
+    pub image: C,
     /// Whether the file has been deleted or replaced since it was mapped.
     pub deleted: bool,
 }
 
-impl Module {
+impl<C: Contents> Module<C> {
     /// The linker's build id.
     #[must_use]
     pub fn build_id(&self) -> Option<&[u8]> {
         self.image.build_id()
     }
+}
 
+impl<C> Module<C> {
     /// Whether an address is within the module.
     #[must_use]
     pub fn contains(&self, address: RuntimeAddr) -> bool {

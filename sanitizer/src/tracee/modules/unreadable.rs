@@ -17,6 +17,12 @@ pub enum ModuleError {
     /// The file is no ELF file for this machine, or a damaged one.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// Whoever has read it says why it is none, or why nobody reads it.
+    #[error("{0}")]
+    Told(String),
+    /// Nobody can read it for now.
+    #[error("{0}")]
+    NotYet(String),
     /// The code is not where the file's program headers would put it.
     #[error(
         "{path}: its code is mapped at {start} from file offset {offset:#x}, which none of its \
@@ -38,9 +44,12 @@ pub enum ModuleError {
 }
 
 impl ModuleError {
-    /// Whether another try may go better: the memory map changed under our hands.
+    /// Whether another try may go better: the memory map changed under our hands, or who was to read it could not be had.
     pub(super) fn is_transient(&self) -> bool {
-        matches!(self, Self::File(MappedFileError::Unmapped { .. }))
+        matches!(
+            self,
+            Self::File(MappedFileError::Unmapped { .. }) | Self::NotYet(_)
+        )
     }
 }
 

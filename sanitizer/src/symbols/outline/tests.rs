@@ -1,0 +1,242 @@
+//! What lists tell of files, compared with what the files' own tables tell.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+use crate::image::{FunctionSymbol, Raw};
+use crate::insn::Regs;
+use crate::symbols::{StackSnapshot, names_function};
+
+fn build(compiler: &str, name: &str, source: &str, flags: &[&str], dir: &Path) -> Image {
+    let (input, output) = (dir.join(name), dir.join("output"));
+    std::fs::write(&input, source).unwrap();
+    let status = Command::new(compiler)
+        .args(flags)
+        .args([&input, Path::new("-o"), &output])
+        .status();
+    assert!(status.unwrap().success());
+    Image::open(&output).unwrap()
+}
+
+fn library(name: &str) -> Image {
+    let dirs = [
+        "/lib/x86_64-linux-gnu",
+        "/usr/lib/x86_64-linux-gnu",
+        "/lib64",
+    ];
+    let mut paths = dirs.iter().map(|dir| Path::new(dir).join(name));
+    Image::open(&paths.find(|path| path.exists()).unwrap()).unwrap()
+}
+
+/// It as whoever asks for it gets it.
+fn told(image: &Image) -> (Outline, usize) {
+    let bytes = Outline::of(image).to_bytes().unwrap();
+    (Outline::of_bytes(&bytes).unwrap(), bytes.len())
+}
+
+/// Check that of a C library each instruction has the extent and the caller that its unwind tables tell, and of symbols what they tell.
+#[test]
+fn a_library_as_its_tables_tell() {
+    let image = library("libc.so.6");
+    let (outline, size) = told(&image);
+    let tables = CallFrames::of(&image);
+    let stack = StackSnapshot {
+        base: 0x7000,
+        bytes: (0..4096u64).flat_map(u64::to_le_bytes).collect(),
+    };
+    let regs = |pc: LinkAddr| Regs {
+        rip: pc.0,
+        rsp: 0x7100,
+        rbp: 0x7800,
+        rbx: 0x7900,
+        r12: 12,
+        r13: 13,
+        r14: 14,
+        r15: 0x7a00,
+        r10: 0x7b00,
+        ..Regs::default()
+    };
+    let (mut found, mut lost) = (0, 0);
+    for range in image.text_ranges() {
+        // All of them take long. Other steps would miss some of sixteen.
+        for address in (range.start.0..range.end.0).step_by(61) {
+            let pc = LinkAddr(address);
+            assert_eq!(outline.frames.extent(pc), tables.extent(pc), "{pc}");
+            let caller = outline.frames.caller(pc, &regs(pc), &stack);
+            let expected = tables.caller(pc, &regs(pc), &stack);
+            if caller.is_none() && expected.is_some() {
+                lost += 1;
+                continue;
+            }
+            assert_eq!(caller, expected, "{pc}");
+            found += usize::from(caller.is_some());
+        }
+    }
+    assert!(found > 10_000 && lost < found / 1000, "{found} {lost}");
+    let functions = image.functions();
+    for symbol in &functions {
+        let at = symbol.address;
+        assert_eq!(outline.functions.begins_at(at), names_function(&image, at));
+        for at in [at, at.offset(1)] {
+            let expected = image.function_before(at).unwrap();
+            let named = outline.functions.before(at).unwrap();
+            assert_eq!((named.start, named.size), (expected.address, expected.size));
+        }
+    }
+    println!(
+        "{size} bytes told, {} kept, {:?} entries and rows, {} rules, {} functions",
+        outline.bytes(),
+        outline.frames.counts(),
+        outline.frames.rules.len(),
+        functions.len()
+    );
+}
+
+/// Check that a function with a destructor to run may be landed in, and one without may not; nor is that claimed
+/// of what is not described.
+#[test]
+fn where_exceptions_lead() {
+    const SOURCE: &str = r#"
+extern "C" {
+void work();
+struct Held { ~Held(); };
+void holds() { Held held; work(); }
+void passes_through() { work(); work(); }
+}
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-O2", "-shared", "-fPIC"];
+    let image = build("clang++-22", "a.cpp", SOURCE, &flags, dir.path());
+    let (outline, _) = told(&image);
+    let functions = image.functions();
+    let lands = |name: &str| {
+        let symbol = functions.iter().find(|symbol| symbol.name == name).unwrap();
+        outline.frames.may_land(symbol.address.offset(1))
+    };
+    assert!(lands("holds") && !lands("passes_through"));
+    assert!(outline.frames.may_land(LinkAddr(1)));
+}
+
+/// Check that of analyzed code no rows are kept, and no symbols, and that what lies before it does not seem to go on there.
+#[test]
+fn what_metadata_tells_is_told_once() {
+    const SOURCE: &str = "int g; __attribute__((noinline, no_sanitize(\"thread\"))) int f(int n) { return g += n; }\n\
+        int main(int n, char **v) { return f(n) + f(n + 1); }\n";
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-fexperimental-sanitize-metadata=atomics"];
+    let image = build("clang-22", "a.c", SOURCE, &flags, dir.path());
+    let (outline, _) = told(&image);
+    let functions = image.functions();
+    let find = |name: &str| -> &FunctionSymbol<'_> {
+        functions.iter().find(|symbol| symbol.name == name).unwrap()
+    };
+    let metadata = outline.metadata.as_ref().unwrap();
+    let main = find("main").address;
+    assert!(metadata.function_at(main).unwrap().is_analyzed());
+    assert!(outline.frames.extent(main).is_some());
+    assert_eq!(outline.functions.before(main), None);
+    let start = find("_start").address;
+    assert!(outline.functions.begins_at(start) && !outline.functions.begins_at(main));
+    let stack = StackSnapshot {
+        base: 0x7000,
+        bytes: vec![1; 256],
+    };
+    let regs = Regs {
+        rsp: 0x7000,
+        ..Regs::default()
+    };
+    assert_eq!(outline.frames.caller(main, &regs, &stack), None);
+}
+
+/// Check that an outline which is cut short is none, and that there is one of a file that says of no part of it that it is loaded.
+#[test]
+fn damaged_outlines() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = build(
+        "clang-22",
+        "a.c",
+        "int main() { return 0; }",
+        &["-O1"],
+        dir.path(),
+    );
+    let bytes = Outline::of(&image).to_bytes().unwrap();
+    for len in 0..bytes.len() {
+        assert!(Outline::of_bytes(&bytes[..len]).is_err());
+    }
+    // `e_phnum`
+    let mut bytes = image.data().to_vec();
+    bytes[56..58].fill(0);
+    let image = Image::parse(bytes, Path::new("a")).unwrap();
+    assert!(told(&image).0.segments.is_empty());
+}
+
+/// Check that whatever bytes somebody tells, they are refused, or lead to lists in which looking is safe and finds what they say.
+#[test]
+fn lies_do_no_harm() {
+    const SOURCE: &str = "#include <string.h>\n_Atomic int a; char b[64]; int far(int);\n\
+        void f(int n) { a++; memset(b, far(n), n); }\n\
+        int main(int n, char **v) { f(n); memcpy(b, v[0], n); return a; }\n";
+    let dir = tempfile::tempdir().unwrap();
+    let flags = [
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-fno-builtin",
+        "-fexperimental-sanitize-metadata=atomics",
+    ];
+    let image = build("clang-22", "a.c", SOURCE, &flags, dir.path());
+    let bytes = Outline::of(&image).to_bytes().unwrap();
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let mut taken = 0;
+    for _ in 0..4000 {
+        let mut lie = bytes.clone();
+        for _ in 0..=random(3) {
+            let at = random(lie.len());
+            lie[at] = [0, 1, 0x7f, 0x80, 0xff, random(256) as u8][random(6)];
+        }
+        let Ok(outline) = Outline::of_bytes(&lie) else {
+            continue;
+        };
+        taken += 1;
+        let told = Outline::of_bytes(&outline.to_bytes().unwrap()).unwrap();
+        let raw = Raw::of_bytes(image.data().to_vec(), Path::new("a"));
+        look_for(&Outlined::new(raw, told), &image);
+    }
+    assert!((400..4000).contains(&taken), "{taken}");
+}
+
+/// Looks for all that a tracer looks for.
+fn look_for(file: &Outlined, image: &Image) {
+    let stack = StackSnapshot {
+        base: 0x7000,
+        bytes: (0..64u64).flat_map(u64::to_le_bytes).collect(),
+    };
+    let regs = Regs {
+        rsp: 0x7080,
+        rbp: 0x7100,
+        ..Regs::default()
+    };
+    let text = image.text_ranges();
+    let all = text
+        .iter()
+        .flat_map(|range| (range.start.0..range.end.0).step_by(4));
+    for pc in all.chain([0, u64::MAX]).map(LinkAddr) {
+        let extent = file.frames().extent(pc);
+        assert!(extent.is_none_or(|range| range.contains(&pc)));
+        let _ = (
+            file.frames().caller(pc, &regs, &stack),
+            file.frames().may_land(pc),
+        );
+        let named = file.functions().before(pc);
+        assert!(named.is_none_or(|named| named.start <= pc));
+        assert!(!file.functions().begins_at(pc) || named.is_some_and(|named| named.start == pc));
+        let _ = (file.is_stub(pc), file.bytes_at(pc, 16));
+        let function = file.metadata().and_then(|known| known.function_at(pc));
+        assert!(function.is_none_or(|function| (function.start..function.end).contains(&pc)));
+    }
+}

@@ -1,0 +1,287 @@
+//! Makes lists of unwind tables: `.eh_frame` (Linux Standard Base, "Exception Frames").
+
+use std::collections::HashMap;
+
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, FrameDescriptionEntry, LittleEndian,
+    Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection as _, UnwindTableRow,
+    X86_64,
+};
+
+use super::frames::{Extent, Frames, MOST_EXTENTS, MOST_ROWS, MOST_RULES, Row, UNKNOWN};
+use super::rule::{Frame, Rule, SAVED, Saved};
+use crate::addr::LinkAddr;
+use crate::image::Image;
+
+const ADDRESS_SIZE: u8 = 8;
+/// Bytes of entries, and of what they have in common, that are gone through: what is shared is so once for each entry.
+const EFFORT: u64 = 1 << 30;
+
+/// What is evaluated (DWARF 5, 7.7.1) where a stub of the linker stands that has pushed something from a byte of sixteen on (the third from last), or not yet.
+const STUB: [u8; 11] = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+/// Where in that `DW_OP_lit0` and the byte of sixteen stand.
+const STUB_FROM: usize = 6;
+const LIT0: u8 = 0x30;
+/// The same for a register and a distance.
+const BREG0: u8 = 0x70;
+const DEREF: u8 = 0x06;
+
+type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+type Entry<'a> = FrameDescriptionEntry<Bytes<'a>>;
+
+impl Frames {
+    /// Those of a file; of rows only those of code that is wanted.
+    pub(super) fn of(image: &Image, base: LinkAddr, is_wanted: impl Fn(LinkAddr) -> bool) -> Self {
+        let mut frames = Self {
+            base,
+            ..Self::default()
+        };
+        let Some(section) = image.section(".eh_frame") else {
+            return frames;
+        };
+        let addr = |name: &str| image.section(name).map_or(0, |section| section.address.0);
+        let bases = BaseAddresses::default()
+            .set_eh_frame_hdr(addr(".eh_frame_hdr"))
+            .set_eh_frame(section.address.0)
+            .set_text(addr(".text"))
+            .set_got(addr(".got"));
+        let mut table = EhFrame::new(section.data, LittleEndian);
+        table.set_address_size(ADDRESS_SIZE);
+        let mut making = Making {
+            table: &table,
+            bases: &bases,
+            left: EFFORT,
+        };
+        let mut entries = making.entries(base);
+        entries.sort_unstable_by_key(|entry| (entry.extent.start, entry.extent.size));
+        // Of those that begin at one place, the largest is kept.
+        entries.dedup_by(|next, kept| {
+            let is_same = next.extent.start == kept.extent.start;
+            if is_same {
+                *kept = *next;
+            }
+            is_same
+        });
+        frames.extents = entries.iter().map(|entry| entry.extent).collect();
+        making.rows(&entries, &mut frames, is_wanted);
+        frames.rows.shrink_to_fit();
+        frames.rules.shrink_to_fit();
+        frames
+    }
+}
+
+/// An entry, and where it stands.
+#[derive(Clone, Copy)]
+struct Found {
+    extent: Extent,
+    at: gimli::EhFrameOffset,
+}
+
+struct Making<'a> {
+    table: &'a EhFrame<Bytes<'a>>,
+    bases: &'a BaseAddresses,
+    left: u64,
+}
+
+impl Making<'_> {
+    /// Pays for what an entry says and for what it shares with others; false where there is no more to pay with.
+    fn pay(&mut self, entry: &Entry<'_>) -> bool {
+        let bytes = (entry.entry_len() + entry.cie().entry_len()) as u64;
+        let left = self.left.checked_sub(bytes + 64);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    fn entries(&mut self, base: LinkAddr) -> Vec<Found> {
+        let mut found = Vec::new();
+        let mut entries = self.table.entries(self.bases);
+        // What stands before a damaged entry is still good.
+        while found.len() < MOST_EXTENTS
+            && let Ok(Some(entry)) = entries.next()
+        {
+            let CieOrFde::Fde(partial) = entry else {
+                continue;
+            };
+            let Ok(entry) = partial.parse(EhFrame::cie_from_offset) else {
+                continue;
+            };
+            if !self.pay(&entry) {
+                break;
+            }
+            let start = entry.initial_address().checked_sub(base.0);
+            let start = start.and_then(|start| u32::try_from(start).ok());
+            let Some((start, size)) = start.zip(u32::try_from(entry.len()).ok()) else {
+                continue;
+            };
+            if size > 0 && start.checked_add(size).is_some() {
+                let lands = entry.lsda().is_some();
+                found.push(Found {
+                    extent: Extent { start, size, lands },
+                    at: entry.offset().into(),
+                });
+            }
+        }
+        found
+    }
+
+    fn rows(
+        &mut self,
+        entries: &[Found],
+        frames: &mut Frames,
+        is_wanted: impl Fn(LinkAddr) -> bool,
+    ) {
+        let mut numbers: HashMap<Rule, u32> = HashMap::new();
+        let mut context = UnwindContext::new();
+        let base = frames.base.0;
+        let nexts = entries.iter().skip(1).map(|next| next.extent.start);
+        for (found, next) in entries.iter().zip(nexts.chain([u32::MAX])) {
+            let Extent { start, size, .. } = found.extent;
+            if !is_wanted(LinkAddr(base.wrapping_add(start.into()))) {
+                continue;
+            }
+            let parsed = self
+                .table
+                .fde_from_offset(self.bases, found.at, EhFrame::cie_from_offset);
+            let Ok(entry) = parsed else {
+                continue;
+            };
+            if frames.rows.len() >= MOST_ROWS || !self.pay(&entry) {
+                return;
+            }
+            // What a later entry describes is that one's.
+            let end = start.saturating_add(size).min(next);
+            let Ok(mut rows) = entry.rows(self.table, self.bases, &mut context) else {
+                continue;
+            };
+            let mut behind = start;
+            while frames.rows.len() + 1 < MOST_ROWS
+                && behind < end
+                && let Ok(Some(row)) = rows.next_row()
+            {
+                let offset = |address: u64| u32::try_from(address.checked_sub(base)?).ok();
+                let range = offset(row.start_address()).zip(offset(row.end_address()));
+                let Some((from, to)) = range.filter(|range| range.0 == behind) else {
+                    break;
+                };
+                if from >= to {
+                    continue;
+                }
+                let rule = rule_of(self.table, &entry, row);
+                let rule = rule.map_or(UNKNOWN, |rule| {
+                    number_of(rule, &mut frames.rules, &mut numbers)
+                });
+                frames.rows.push(Row { start: from, rule });
+                behind = to;
+            }
+            // Of what is damaged or too much nothing is known.
+            if behind < end && frames.rows.len() < MOST_ROWS {
+                let rule = UNKNOWN;
+                frames.rows.push(Row {
+                    start: behind,
+                    rule,
+                });
+            }
+        }
+    }
+}
+
+/// The number of a rule, which is a new one where there is room.
+fn number_of(rule: Rule, rules: &mut Vec<Rule>, numbers: &mut HashMap<Rule, u32>) -> u32 {
+    if let Some(&number) = numbers.get(&rule) {
+        return number;
+    }
+    let Some(next) = u32::try_from(rules.len())
+        .ok()
+        .filter(|_| rules.len() < MOST_RULES)
+    else {
+        return UNKNOWN;
+    };
+    rules.push(rule);
+    numbers.insert(rule, next);
+    next
+}
+
+/// A row, where it is of a usual form.
+fn rule_of(
+    table: &EhFrame<Bytes<'_>>,
+    entry: &Entry<'_>,
+    row: &UnwindTableRow<usize>,
+) -> Option<Rule> {
+    let return_address = entry.cie().return_address_register();
+    // Behind a signal there is no call.
+    if entry.is_signal_trampoline() || return_address != X86_64::RA {
+        return None;
+    }
+    let distance = |offset: i64| i32::try_from(offset).ok();
+    let frame = match row.cfa() {
+        CfaRule::RegisterAndOffset { register, offset } => {
+            Frame::At(number(*register)?, distance(*offset)?)
+        }
+        CfaRule::Expression(expression) => frame_by(bytes(table, expression)?)?,
+    };
+    if row.register(X86_64::RSP).is_some() {
+        return None;
+    }
+    let saved = |register: Register| {
+        Some(match row.register(register) {
+            None | Some(RegisterRule::SameValue) => Saved::Same,
+            Some(RegisterRule::Offset(offset)) => Saved::At(distance(offset)?),
+            Some(RegisterRule::ValOffset(offset)) => Saved::Address(distance(offset)?),
+            Some(RegisterRule::Register(other)) => Saved::In(number(other)?),
+            Some(RegisterRule::Expression(expression)) => {
+                let (register, offset) = near(bytes(table, &expression)?)?;
+                Saved::Behind(register, offset)
+            }
+            // It is not known there.
+            Some(_) => return None,
+        })
+    };
+    // Unwinding ends where it has no rule.
+    row.register(return_address)?;
+    let [a, b, c, d, e, f] = SAVED;
+    Some(Rule {
+        frame,
+        return_address: saved(return_address)?,
+        saved: [
+            saved(a)?,
+            saved(b)?,
+            saved(c)?,
+            saved(d)?,
+            saved(e)?,
+            saved(f)?,
+        ],
+    })
+}
+
+/// Of those that threads have.
+fn number(register: Register) -> Option<u8> {
+    let number = u8::try_from(register.0).ok()?;
+    (number <= 16).then_some(number)
+}
+
+fn bytes<'a>(table: &EhFrame<Bytes<'a>>, expression: &UnwindExpression<usize>) -> Option<&'a [u8]> {
+    Some(expression.get(table).ok()?.0.slice())
+}
+
+fn frame_by(expression: &[u8]) -> Option<Frame> {
+    if let Some((&DEREF, expression)) = expression.split_last() {
+        let (register, offset) = near(expression)?;
+        return Some(Frame::Behind(register, offset));
+    }
+    let from = expression.get(STUB_FROM)?.checked_sub(LIT0)?;
+    let mut usual = STUB;
+    *usual.get_mut(STUB_FROM)? = from + LIT0;
+    let offset = *expression.get(1)?;
+    *usual.get_mut(1)? = offset;
+    // A number in one byte, and not a negative one.
+    (usual == *expression && from < 16 && offset < 0x40).then(|| Frame::Stub(offset.into(), from))
+}
+
+/// A register and a distance (`DW_OP_bregN`), by the most usual of expressions.
+fn near(expression: &[u8]) -> Option<(u8, i32)> {
+    let (operation, distance) = expression.split_first()?;
+    let register = operation.checked_sub(BREG0).filter(|&number| number < 16)?;
+    let mut rest = EndianSlice::new(distance, LittleEndian);
+    let distance = gimli::Reader::read_sleb128(&mut rest).ok()?;
+    (rest.is_empty()).then_some((register, i32::try_from(distance).ok()?))
+}
