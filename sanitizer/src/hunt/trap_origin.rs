@@ -6,6 +6,9 @@ use crate::insn::x86_64;
 const INT3: u8 = 0xcc;
 const ICEBP: u8 = 0xf1;
 
+/// So much of a function is decoded, from its beginning: the thread stands meanwhile.
+const AT_ONCE: usize = 64 << 10;
+
 /// Whether a thread that stands at `pc` has just executed a breakpoint instruction, or stands at one that raises its trap there.
 ///
 /// `around`: the bytes before and at `pc` in the program's memory, as many as could be read. `function`: the first address and the code of
@@ -37,9 +40,12 @@ pub fn is_own_breakpoint<'a>(
     }
 }
 
-/// Whether an instruction begins at an address within a function; `None` where the way there cannot be decoded.
+/// Whether an instruction begins at an address within a function; `None` where the way there cannot be decoded, or is too long.
 fn begins_instruction(start: u64, code: &[u8], address: u64) -> Option<bool> {
     let within = usize::try_from(address.checked_sub(start)?).ok()?;
+    if within > AT_ONCE {
+        return None;
+    }
     let mut at = 0;
     while at < within {
         at += x86_64::length(code.get(at..)?)?;
@@ -94,6 +100,21 @@ mod tests {
             "an entry right behind a function that ends with one"
         );
         assert!(is_own(0x1002, LAST, 0x1010), "at the end, before a gap");
+    }
+
+    /// Check that the way to an address is gone as far as functions are long, and no farther: what is behind that counts as a breakpoint.
+    #[test]
+    fn long_functions() {
+        let is_own = |before: usize| {
+            let mut code = vec![0x90; before];
+            code.extend(FIRST);
+            let function = |_| Some((0x1000, code.as_slice()));
+            // Behind the xor.
+            let pc = 0x1002 + before as u64;
+            is_own_breakpoint(pc, &[ICEBP, INT3], function, |_| false)
+        };
+        assert!(!is_own(0) && !is_own(AT_ONCE - 1));
+        assert!(is_own(AT_ONCE) && is_own(1 << 20));
     }
 
     /// Check that one is believed where no function is known, and one that stands at the instruction itself.

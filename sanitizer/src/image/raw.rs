@@ -100,6 +100,18 @@ impl Raw {
         bytes_at(self.bytes.as_slice(), segments, address, len)
     }
 
+    /// The bytes as loaded from `address` on by that one of these segments which has the most there, `most` of them at most; nothing
+    /// where none has any.
+    #[must_use]
+    pub fn bytes_from(
+        &self,
+        segments: &[Segment],
+        address: LinkAddr,
+        most: usize,
+    ) -> Option<&[u8]> {
+        bytes_from(self.bytes.as_slice(), segments, address, most)
+    }
+
     /// Whether the file's end was cut off after it was opened, and somebody has read there.
     #[must_use]
     pub fn is_cut(&self) -> bool {
@@ -131,4 +143,84 @@ pub(super) fn bytes_at<'data>(
         let start = usize::try_from(segment.offset.0.checked_add(inside)?).ok()?;
         data.get(start..start.checked_add(len)?)
     })
+}
+
+/// As many bytes of `data` as one of these segments has from `address` on, `most` at most: one search, however long that is.
+fn bytes_from<'data>(
+    data: &'data [u8],
+    segments: &[Segment],
+    address: LinkAddr,
+    most: usize,
+) -> Option<&'data [u8]> {
+    let mut found: Option<&[u8]> = None;
+    for segment in segments {
+        let Some(bytes) = rest(data, segment, address) else {
+            continue;
+        };
+        let bytes = bytes.get(..most).unwrap_or(bytes);
+        if found.is_none_or(|found| found.len() < bytes.len()) {
+            found = Some(bytes);
+        }
+        if bytes.len() == most {
+            break;
+        }
+    }
+    found
+}
+
+/// What a segment has from an address on.
+fn rest<'data>(data: &'data [u8], segment: &Segment, address: LinkAddr) -> Option<&'data [u8]> {
+    let inside = address.0.checked_sub(segment.address.0)?;
+    let room = segment.file_size.checked_sub(inside)?;
+    let start = usize::try_from(segment.offset.0.checked_add(inside)?).ok()?;
+    let rest = data.get(start..)?;
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    let rest = rest.get(..room).unwrap_or(rest);
+    (!rest.is_empty()).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::FileOffset;
+
+    /// Check that what is found at once is what is found by trying one length after the other, also where segments overlap, end beyond
+    /// the file, or lie.
+    #[test]
+    fn the_rest_of_a_segment() {
+        let data: Vec<u8> = (0..100).collect();
+        let segment = |address, offset, file_size| Segment {
+            address: LinkAddr(address),
+            offset: FileOffset(offset),
+            file_size,
+            memory_size: file_size,
+            is_readable: true,
+            is_writable: false,
+            is_executable: true,
+        };
+        let segments = [
+            segment(0x1000, 0, 8),
+            segment(0x1004, 20, 40),
+            segment(0x1006, 60, 10),
+            segment(0x2000, 90, 1 << 40),
+            segment(0x3000, 100, 5),
+            segment(0x4000, u64::MAX, 5),
+            segment(u64::MAX - 3, 0, u64::MAX),
+        ];
+        let bases = [0xff0, 0x1000, 0x1fff, 0x2000, 0x3000, 0x4000, u64::MAX - 70];
+        let addresses = bases
+            .into_iter()
+            .flat_map(|base| base..=base.saturating_add(70));
+        let mut some = 0;
+        for address in addresses.map(LinkAddr) {
+            for most in [1, 2, 15, 50, 200] {
+                let tried = |len| bytes_at(&data, &segments, address, len);
+                let expected = (1..=most).rev().find_map(tried);
+                let found = bytes_from(&data, &segments, address, most);
+                assert_eq!(found, expected, "{address} {most}");
+                some += usize::from(found.is_some());
+            }
+        }
+        assert!(some > 200, "{some}");
+    }
 }

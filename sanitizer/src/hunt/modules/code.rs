@@ -6,7 +6,7 @@ use super::{ModuleSet, Place};
 use crate::{
     addr::{LinkAddr, RuntimeAddr},
     hunt::strategy::CodeView,
-    insn::{Transfer, x86_64},
+    insn::Transfer,
     reader::CodeReader,
     symbols::Outlined,
     tracee::modules::Modules,
@@ -16,12 +16,15 @@ use crate::{
 const CODE_WINDOW: usize = 64;
 /// Modules whose tables are kept, as far as they were asked about.
 const MOST_TABLES: usize = 32;
+/// The longest function whose code is gone through, in bytes. Compilers make none that is nearly as long; a file can say so of all of its code.
+const LONGEST_FUNCTION: usize = 1 << 20;
 /// Bytes of a function that are looked at while a thread stands, from its beginning.
 const CODE_AT_ONCE: usize = 4 << 10;
 
 impl ModuleSet {
     /// The code of a covered function, a known `mem*` routine, or (in code without metadata) what
-    /// the unwind tables or the symbol table say is a function; with its run-time start.
+    /// the unwind tables or the symbol table say is a function; with its run-time start. Nothing where it is longer than `LONGEST_FUNCTION`:
+    /// of a part, nobody could say what else leads there.
     #[must_use]
     pub fn function_code(&self, pc: u64) -> Option<(u64, &[u8])> {
         let place = self.place(pc)?;
@@ -29,7 +32,9 @@ impl ModuleSet {
         let function = known
             .or_else(|| place.described())
             .or_else(|| place.symbol())?;
-        code_of(&place, function, usize::MAX)
+        let length = function.1.0.checked_sub(function.0.0)?;
+        let is_short = length <= LONGEST_FUNCTION as u64;
+        is_short.then(|| code_of(&place, function, LONGEST_FUNCTION))?
     }
 
     /// The same of covered functions and `mem*` routines alone, `CODE_AT_ONCE` bytes at most: no table of a file is gone through, for a thread that stands waits.
@@ -132,14 +137,10 @@ fn code_of<'a>(
 
 impl CodeView for ModuleSet {
     fn code(&self, pc: u64) -> &[u8] {
+        // Near the end of a segment there is less than a window.
         let bytes = self.place(pc).and_then(|place| {
             let image = &place.module.module.image;
-            // Near the end of a segment there is less than a window.
-            (x86_64::MAX_INSTRUCTION_LEN..=CODE_WINDOW)
-                .rev()
-                .step_by(CODE_WINDOW - x86_64::MAX_INSTRUCTION_LEN)
-                .chain((1..x86_64::MAX_INSTRUCTION_LEN).rev())
-                .find_map(|len| image.bytes_at(place.link, len))
+            image.bytes_from(place.link, CODE_WINDOW)
         });
         bytes.unwrap_or_default()
     }

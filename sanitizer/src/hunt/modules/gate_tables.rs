@@ -47,9 +47,7 @@ impl Loaded {
                 })
             }));
             ends.extend(metadata.atomics().filter_map(|pc| {
-                let code = image
-                    .bytes_at(pc, x86_64::MAX_INSTRUCTION_LEN)
-                    .or_else(|| (1..15).rev().find_map(|len| image.bytes_at(pc, len)))?;
+                let code = image.bytes_from(pc, x86_64::MAX_INSTRUCTION_LEN)?;
                 offset(pc.offset(i64::try_from(x86_64::length(code)?).ok()?))
             }));
             ends.sort_unstable();

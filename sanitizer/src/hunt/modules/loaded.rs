@@ -7,13 +7,16 @@ use crate::{
     hunt::{
         byte_uses::ByteUses,
         code_tables::CodeTables,
-        routines::{Code, Contract},
+        routines::{self, Code, Contract},
     },
     pcmeta::Metadata,
     reader::CodeReader,
     symbols::{ModuleInfo, Outlined},
     tracee::modules,
 };
+
+/// Routines of a file that are remembered for all processes which map it. C libraries have some hundreds.
+pub(super) const MOST_DECODED: usize = 1 << 10;
 
 /// A module with what is known of its file.
 pub type Module = modules::Module<Outlined>;
@@ -32,8 +35,10 @@ pub struct Loaded {
     pub(super) entries: BTreeMap<LinkAddr, RoutineCode>,
     /// All of their code, sorted.
     pub(super) routines: Vec<Range<LinkAddr>>,
-    /// Code of routines that was looked for, by their entry, whether or not it is one in this process.
+    /// Code of routines that was found, by their entry, whether or not it is one in this process.
     pub(super) decoded: BTreeMap<LinkAddr, Vec<Range<LinkAddr>>>,
+    /// Bytes of code that may still be gone through for routines of this process: it says where they are.
+    pub(super) effort: usize,
     pub(super) table: Option<u32>,
     /// The routines that its tables were made with, once they were, should it need any.
     pub(super) tabled: Option<Vec<Range<LinkAddr>>>,
@@ -70,6 +75,7 @@ impl Loaded {
             entries: BTreeMap::new(),
             routines: Vec::new(),
             decoded: BTreeMap::new(),
+            effort: routines::EFFORT,
             table: None,
             tabled: None,
             base: LinkAddr(0),
@@ -140,17 +146,25 @@ impl Loaded {
         if self.entries.contains_key(&entry) {
             return true;
         }
+        if self.effort == 0 && !self.decoded.contains_key(&entry) {
+            return false;
+        }
         let stores = Contract::of(name).is_some_and(Contract::stores);
         let code = match self.decoded.get(&entry) {
             Some(code) => code.clone(),
             None => {
-                let code = Code(&self.module.image).of_routine(entry);
-                let code: Vec<_> = code
+                let mut file = Code::new(&self.module.image, self.effort);
+                let code: Vec<_> = file
+                    .of_routine(entry)
                     .into_iter()
                     .filter(|range| !self.covers(range.start))
                     .collect();
+                let left = file.left();
                 let this = Arc::make_mut(self);
-                this.decoded.insert(entry, code.clone());
+                this.effort = left;
+                if !code.is_empty() && this.decoded.len() < MOST_DECODED {
+                    this.decoded.insert(entry, code.clone());
+                }
                 code
             }
         };
@@ -168,6 +182,7 @@ impl Loaded {
             module,
             entries: BTreeMap::new(),
             routines: Vec::new(),
+            effort: routines::EFFORT,
             // It was told by somebody who has read other files of that process.
             code_tables: Arc::default(),
             ..self.clone()

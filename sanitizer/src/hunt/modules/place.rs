@@ -6,7 +6,11 @@ use gwp_race_abi::sample;
 
 use super::Loaded;
 use crate::{
-    addr::LinkAddr, hunt::code_tables::CodeTables, insn::x86_64, pcmeta::Function, symbols::Frames,
+    addr::LinkAddr,
+    hunt::{code_tables::CodeTables, routines::LONGEST_FUNCTION},
+    insn::x86_64,
+    pcmeta::Function,
+    symbols::Frames,
 };
 
 /// Where a program counter stands.
@@ -86,19 +90,22 @@ impl<'a> Place<'a> {
     }
 
     /// Whether the return address is on top of the stack wherever a thread stands in the routines
-    /// to which the address belongs: none of them moves the stack pointer.
+    /// to which the address belongs: none of them moves the stack pointer. Nothing is said of more of them than real ones have code.
     #[must_use]
     pub fn routine_keeps_stack(&self) -> bool {
         let image = &self.module.module.image;
-        let keeps_stack = |range: &Range<LinkAddr>| {
-            usize::try_from(range.end.0.saturating_sub(range.start.0))
-                .ok()
-                .and_then(|len| image.bytes_at(range.start, len))
-                .is_some_and(x86_64::keeps_stack)
+        let mut left = LONGEST_FUNCTION;
+        let mut keeps_stack = |range: &Range<LinkAddr>| {
+            let len = usize::try_from(range.end.0.saturating_sub(range.start.0)).ok();
+            let code = len.and_then(|len| {
+                left = left.checked_sub(len)?;
+                image.bytes_at(range.start, len)
+            });
+            code.is_some_and(x86_64::keeps_stack)
         };
         let code = self.module.entries.values().map(|routine| &routine.code);
         code.filter(|code| code.iter().any(|range| range.contains(&self.link)))
-            .all(|code| code.iter().all(keeps_stack))
+            .all(|code| code.iter().all(&mut keeps_stack))
     }
 
     pub(super) fn symbol(&self) -> Option<(LinkAddr, LinkAddr)> {

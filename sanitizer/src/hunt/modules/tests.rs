@@ -2,9 +2,12 @@
 
 use nix::unistd::Pid;
 
-use super::*;
+use super::{loaded::MOST_DECODED, *};
 use crate::{
-    hunt::routines::Code,
+    hunt::{
+        routines::{Code, EFFORT, LONGEST_FUNCTION},
+        strategy::CodeView as _,
+    },
     image::{Image, Raw, SlotTarget},
     insn::Transfer,
     symbols::{Outline, OutlinedHere},
@@ -141,7 +144,7 @@ fn nothing_else_belongs_to_a_routine() {
     let image = Image::open(&program).unwrap();
     let raw = Raw::of_bytes(image.data().to_vec(), &program);
     let outlined = Outlined::new(raw, Outline::of(&image));
-    let code = Code(&outlined);
+    let mut code = Code::new(&outlined, EFFORT);
     let functions = image.functions();
     let mut routines = 0;
     for symbol in &functions {
@@ -165,6 +168,137 @@ fn nothing_else_belongs_to_a_routine() {
         }
     }
     assert!(routines > 10, "{routines}");
+    let spent = EFFORT - code.left();
+    assert!((10_000..EFFORT / 4).contains(&spent), "{spent}");
+}
+
+/// A library with functions of one byte, `ret`, from `first` on, two under the names of routines, and a huge one.
+fn library_of_lies() -> (tempfile::TempDir, Image) {
+    let source = format!(
+        r#"asm(".text\n.globl first\nfirst:\n"
+            ".rept {MOST_DECODED} + 10\n.cfi_startproc\nret\n.cfi_endproc\n.endr\n"
+            ".globl memset\n.type memset, @function\nmemset:\n"
+            ".cfi_startproc\n.fill {LONGEST_FUNCTION} - 1, 1, 0x90\nret\n.cfi_endproc\n"
+            ".size memset, . - memset\nud2\n"
+            ".globl memcpy\n.type memcpy, @function\nmemcpy:\n"
+            ".cfi_startproc\n.fill {LONGEST_FUNCTION}, 1, 0x90\nret\n.cfi_endproc\n"
+            ".size memcpy, . - memcpy\n"
+            ".globl huge\n.type huge, @function\nhuge:\n"
+            ".cfi_startproc\n.fill 1048576, 1, 0x90\nret\n.cfi_endproc\n"
+            ".size huge, . - huge\n");"#
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let library = compile(dir.path(), "lies", &source, &["-shared", "-nostdlib"]);
+    let image = Image::open(&library).unwrap();
+    (dir, image)
+}
+
+fn outlined(image: &Image) -> Outlined {
+    let raw = Raw::of_bytes(image.data().to_vec(), image.name());
+    Outlined::new(raw, Outline::of(image))
+}
+
+/// Check that of code which is too long for a routine, and of more than may be gone through, nothing is known.
+#[test]
+fn routines_without_end() {
+    let (_dir, image) = library_of_lies();
+    let outlined = outlined(&image);
+    let named = |name: &str| {
+        let mut functions = outlined.declared().functions();
+        functions.find(|(_, other)| *other == name).unwrap().0
+    };
+    let [short, long] = ["memset", "memcpy"].map(named);
+    let mut code = Code::new(&outlined, 3 * LONGEST_FUNCTION);
+    assert_eq!(code.of_routine(long), []);
+    assert!(
+        code.left() > 2 * LONGEST_FUNCTION,
+        "it was not gone through"
+    );
+    for _ in 0..2 {
+        let found = code.of_routine(short);
+        assert_eq!(found, [short..short.offset(LONGEST_FUNCTION as i64)]);
+    }
+    assert_eq!(code.of_routine(short), []);
+    assert_eq!(code.left(), 0);
+    assert_eq!(code.of_routine(short), []);
+}
+
+/// It as a process has it that has nothing else.
+fn mapped(image: &Image) -> Arc<loaded::Module> {
+    let ends = image.segments().iter();
+    let end = ends.map(|segment| segment.address.0 + segment.memory_size);
+    let end = end.max().unwrap();
+    Arc::new(loaded::Module {
+        path: "lies".into(),
+        via: crate::kernel::foreign::Via::default(),
+        start: RuntimeAddr(0),
+        end: RuntimeAddr(end),
+        executable: std::iter::once(0..end).collect(),
+        bias: 0,
+        dev: 0,
+        inode: 0,
+        identity: None,
+        image: outlined(image),
+        deleted: false,
+    })
+}
+
+/// Check that the code of a function is told if it is not longer than functions are, and that of code at the end of a segment all is.
+#[test]
+fn code_at_an_address() {
+    let (_dir, image) = library_of_lies();
+    let loaded = Loaded::new(mapped(&image), &mut Vec::new());
+    let mut set = ModuleSet::default();
+    set.loaded.push(Arc::new(loaded));
+    set.sort_ranges();
+    let symbols = image.functions();
+    let length = |name: &str| {
+        let symbol = symbols.iter().find(|symbol| symbol.name == name).unwrap();
+        let (start, code) = set.function_code(symbol.address.0 + 5)?;
+        assert_eq!(start, symbol.address.0);
+        Some(code.len())
+    };
+    assert_eq!(length("memcpy"), Some(LONGEST_FUNCTION + 1));
+    assert_eq!(length("huge"), None);
+    let mut code = image.segments().iter().filter(|part| part.is_executable);
+    let code = code.next().unwrap();
+    let end = code.address.0 + code.file_size;
+    for (before, expected) in [(100, 64), (64, 64), (20, 20), (1, 1), (0, 0)] {
+        assert_eq!(set.code(end - before).len(), expected);
+    }
+}
+
+/// Check that what a process says are routines of a file is not remembered without end for others, and takes no work without end from its own.
+#[test]
+fn what_is_remembered_of_routines() {
+    let (_dir, image) = library_of_lies();
+    let symbols = image.functions();
+    let first = symbols.iter().find(|symbol| symbol.name == "memset");
+    let first = first.unwrap().address.offset(-(MOST_DECODED as i64) - 10);
+    let module = mapped(&image);
+    let mut process = Arc::new(Loaded::new(Arc::clone(&module), &mut Vec::new()));
+    let functions = || (0..MOST_DECODED as i64 + 10).map(|at| first.offset(at));
+    for nothing in [first.offset(-1), LinkAddr(u64::MAX)] {
+        assert!(!process.add_routine(nothing, "memcpy"));
+    }
+    assert!(process.decoded.is_empty());
+    for function in functions() {
+        assert!(process.add_routine(function, "memcpy"));
+    }
+    assert_eq!(process.entries.len(), MOST_DECODED + 10);
+    assert_eq!(process.decoded.len(), MOST_DECODED);
+    let spent = EFFORT - process.effort;
+    assert!(spent > MOST_DECODED * 200);
+    // Nothing that one process has used up is missing in the next.
+    Arc::make_mut(&mut process).effort = 1;
+    let mut other = Arc::new(process.of_another(module));
+    assert_eq!((other.effort, other.entries.len()), (EFFORT, 0));
+    for process in [&mut process, &mut other] {
+        Arc::make_mut(process).entries.clear();
+    }
+    let last = first.offset(MOST_DECODED as i64 + 5);
+    assert!(!process.add_routine(last, "memcpy") && other.add_routine(last, "memcpy"));
+    assert!(process.add_routine(first, "memcpy") && other.add_routine(first, "memcpy"));
 }
 
 /// Check that a program's own function under a routine's name is its own code, where the compiler

@@ -7,10 +7,13 @@
 
 mod code;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 pub use crate::routine::{Contract, Range};
-pub use code::Code;
+pub use code::{Code, EFFORT, LONGEST_FUNCTION};
+
+/// So often it is asked where a cell leads to: dynamic linkers write two or three values into one.
+const MOST_VALUES: u8 = 8;
 
 /// A cell of the live process.
 #[derive(Clone, Debug)]
@@ -18,6 +21,8 @@ struct Cell {
     name: String,
     /// What it held when it was read last; 0 where it was not read yet.
     value: u64,
+    /// Values of which it was asked where they lead to.
+    values: u8,
     /// The routine that it leads to, once the dynamic linker has filled it.
     entry: Option<u64>,
 }
@@ -37,8 +42,8 @@ pub struct Filled {
 #[derive(Clone, Debug, Default)]
 pub struct Routines {
     cells: HashMap<u64, Cell>,
-    /// The addresses of those that lead nowhere yet, sorted.
-    unbound: Vec<u64>,
+    /// The addresses of those that lead nowhere yet, and may do so still.
+    unbound: BTreeSet<u64>,
     /// Names, and what the routine does; nothing where two names contradict each other.
     entries: HashMap<u64, (String, Option<Contract>)>,
     /// Cells that lead to functions which write what they return into memory of their own.
@@ -68,12 +73,11 @@ impl Routines {
         let known = Cell {
             name: name.to_owned(),
             value: 0,
+            values: 0,
             entry: None,
         };
-        if self.cells.insert(cell, known).is_none() {
-            let place = self.unbound.partition_point(|&other| other < cell);
-            self.unbound.insert(place, cell);
-        }
+        self.cells.insert(cell, known);
+        self.unbound.insert(cell);
     }
 
     /// Reads the cells that lead nowhere yet, those of a page at a time; the result are those that hold something new.
@@ -83,14 +87,18 @@ impl Routines {
         const PAGE: u64 = 4096;
         const WORD: u64 = 8;
         let mut filled = Vec::new();
-        let pages = self
-            .unbound
-            .chunk_by(|a, b| a / PAGE == b.wrapping_add(WORD - 1) / PAGE);
+        let unbound: Vec<u64> = self.unbound.iter().copied().collect();
+        let is_in_page = |cell: u64, page: u64| {
+            let last = cell.checked_add(WORD - 1);
+            last.is_some_and(|last| last / PAGE == page)
+        };
+        let pages = unbound.chunk_by(|&a, &b| is_in_page(b, a / PAGE));
         for cells in pages {
             let (Some(&first), Some(&last)) = (cells.first(), cells.last()) else {
                 continue;
             };
-            let mut words = vec![0; usize::try_from(last - first + WORD).unwrap_or(0)];
+            let mut words =
+                vec![0; usize::try_from(last - first).map_or(0, |len| len + WORD as usize)];
             if !read(first, &mut words) {
                 continue;
             }
@@ -113,16 +121,20 @@ impl Routines {
         filled
     }
 
-    /// Takes note of what a cell holds, and whether a routine begins there.
+    /// Takes note of what a cell holds, and whether a routine begins there. One that leads to none by any of some values is asked no more:
+    /// each time, the code there may be gone through.
     pub fn fill(&mut self, cell: u64, value: u64, leads_to_one: bool) {
         let Some(known) = self.cells.get_mut(&cell) else {
             return;
         };
         known.value = value;
+        known.values = known.values.saturating_add(1);
+        if leads_to_one || known.values >= MOST_VALUES {
+            self.unbound.remove(&cell);
+        }
         if leads_to_one {
             known.entry = Some(value);
             let name = known.name.clone();
-            self.unbound.retain(|&other| other != cell);
             self.add_entry(value, &name);
         }
     }
@@ -212,5 +224,48 @@ mod tests {
         assert_eq!(routines.newly_filled(read), []);
         let expected = [(0x1_0040, 8), (0x1_0ffc, 8), (0x2_0000, 8), (0x3_0010, 8)];
         assert_eq!(reads.take(), expected);
+    }
+
+    /// Check that cells at both ends of the address space are not taken for those of a page.
+    #[test]
+    fn cells_at_the_ends_of_memory() {
+        let mut routines = Routines::default();
+        for cell in [0x10, 0xffff_ffff_ffff_fffc, 0x18, u64::MAX] {
+            routines.add_cell(cell, "memcpy");
+        }
+        let reads = RefCell::new(Vec::new());
+        let read = |address: u64, words: &mut [u8]| {
+            reads.borrow_mut().push((address, words.len()));
+            false
+        };
+        assert_eq!(routines.newly_filled(read), []);
+        let expected = [(0x10, 16), (0xffff_ffff_ffff_fffc, 8), (u64::MAX, 8)];
+        assert_eq!(reads.take(), expected);
+    }
+
+    /// Check that a cell whose value changes all the time is let alone in the end, and that one which the linker fills late is not.
+    #[test]
+    fn cells_that_change_all_the_time() {
+        let mut routines = Routines::default();
+        routines.add_cell(0x1000, "memcpy");
+        routines.add_cell(0x1008, "memset");
+        let mut asked = [0, 0];
+        for look in 1..100_u64 {
+            let read = |_: u64, words: &mut [u8]| {
+                let values = [look, if look < 50 { 1 } else { 2 }];
+                let values: Vec<u8> = values.into_iter().flat_map(u64::to_le_bytes).collect();
+                let len = words.len();
+                words.copy_from_slice(&values[values.len() - len..]);
+                true
+            };
+            for Filled { cell, value, .. } in routines.newly_filled(read) {
+                asked[usize::from(cell == 0x1008)] += 1;
+                routines.fill(cell, value, cell == 0x1008 && value == 2);
+            }
+        }
+        assert_eq!(asked, [MOST_VALUES, 2]);
+        assert_eq!(routines.through(0x1000), Some(("memcpy", None)));
+        assert_eq!(routines.through(0x1008), Some(("memset", Some(2))));
+        assert!(!routines.is_incomplete());
     }
 }

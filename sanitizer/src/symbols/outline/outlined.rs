@@ -62,6 +62,13 @@ impl Outlined {
         self.0.bytes.bytes_at(self.segments(), address, len)
     }
 
+    /// The bytes as loaded from `address` on, `most` at most, as far as one segment has them; nothing where none has any. It is one search
+    /// for all lengths.
+    #[must_use]
+    pub fn bytes_from(&self, address: LinkAddr, most: usize) -> Option<&[u8]> {
+        self.0.bytes.bytes_from(self.segments(), address, most)
+    }
+
     /// Whether the file's end was cut off after it was opened, and somebody has read there: that was zeros, and nothing that was
     /// found in it may be believed.
     #[must_use]
