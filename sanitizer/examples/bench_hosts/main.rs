@@ -85,7 +85,7 @@ fn pooled(plan: &Plan, collector: &Collector, race: &Race) -> Result<Value> {
             shared.send(collector, host, learned)?;
         }
         for host in 0..plan.hosts {
-            if let Some(known) = shared.ask(collector, host)? {
+            if let Some(known) = shared.ask(collector, host, fleet.now_s())? {
                 fleet.tell(host, Arc::clone(&known));
             }
         }

@@ -11,6 +11,7 @@ use gwp_race::{
     delivery::{Message, hints::HintFile},
     hunt::world::{fleet::Learned as OfRound, lease::Known, population::Population},
     learned::{Learned, MOST_FUNCTIONS, MOST_LEARNED, Module},
+    outbox::Pace,
     report::Race,
     store::{Batch, Caught, Lost, Whereabouts, millis},
 };
@@ -40,6 +41,8 @@ pub struct Shared {
     /// Of each machine the number of its next message, and what it was told last.
     sequences: Vec<u64>,
     tags: Vec<String>,
+    /// When each asks again, s, and how long after that.
+    dues: Vec<(f64, Pace)>,
     /// What was made of the file with a tag.
     made: Option<(String, Arc<Known>)>,
     pub figures: Figures,
@@ -56,6 +59,7 @@ impl Shared {
             race,
             sequences: vec![1; hosts],
             tags: vec![String::new(); hosts],
+            dues: vec![(0.0, Pace::default()); hosts],
             made: None,
             figures: Figures::default(),
         }
@@ -99,9 +103,20 @@ impl Shared {
         Ok(())
     }
 
-    /// What a machine is told that it does not know yet.
-    pub fn ask(&mut self, collector: &Collector, host: usize) -> Result<Option<Arc<Known>>> {
-        let Some((tag, body)) = collector.hints(&self.module, &self.tags[host])? else {
+    /// What a machine is told that it does not know yet, where it asks by now.
+    pub fn ask(
+        &mut self,
+        collector: &Collector,
+        host: usize,
+        now_s: f64,
+    ) -> Result<Option<Arc<Known>>> {
+        let (due, pace) = &mut self.dues[host];
+        if now_s < *due {
+            return Ok(None);
+        }
+        let told = collector.hints(&self.module, &self.tags[host])?;
+        *due = now_s + pace.after(told.is_some()).as_secs_f64();
+        let Some((tag, body)) = told else {
             return Ok(None);
         };
         self.figures.told += body.len() as u64;

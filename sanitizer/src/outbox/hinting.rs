@@ -19,8 +19,10 @@ const LONGEST_TAG: usize = 128;
 const MOST_WAITING: usize = 4 << 20;
 /// A build that the daemon has not named for so long is not asked for any more.
 const KEPT_FOR: Duration = Duration::from_secs(3600);
-/// How often a build is asked for: each time between three and five quarters of it, so that many machines do not come at once.
+/// How long whoever has asked for a build waits until he asks again, and how long at most: it doubles each time when there was something new. What was learned first is
+/// worth most, and after some hours hardly anything that a busy fleet adds.
 const PERIOD: Duration = Duration::from_secs(900);
+const LONGEST_PERIOD: Duration = Duration::from_hours(6);
 /// How long nothing is asked for after a failure, at least, and at most.
 const PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
@@ -69,6 +71,27 @@ struct Inner {
     is_over: bool,
 }
 
+/// How often a build is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace(Duration);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(PERIOD)
+    }
+}
+
+impl Pace {
+    /// How long after an answer it is asked for again; the next time that is longer, where there was something new.
+    pub fn after(&mut self, is_new: bool) -> Duration {
+        let period = self.0;
+        if is_new {
+            self.0 = (period * 2).min(LONGEST_PERIOD);
+        }
+        period
+    }
+}
+
 /// A build that is asked for.
 #[derive(Debug)]
 struct Build {
@@ -78,6 +101,7 @@ struct Build {
     named: Instant,
     /// When it is to be asked for; `None`: at once.
     due: Option<Instant>,
+    pace: Pace,
     /// What has come: the daemon is to take it.
     came: Option<(String, Vec<u8>)>,
 }
@@ -111,6 +135,7 @@ impl Hinting {
                 tag: String::new(),
                 named: now,
                 due: None,
+                pace: Pace::default(),
                 came: None,
             });
             build.named = now;
@@ -121,6 +146,7 @@ impl Hinting {
                 // Or has begun anew.
                 if !has_taken {
                     build.due = None;
+                    build.pace = Pace::default();
                 }
             }
             match &build.came {
@@ -207,13 +233,19 @@ impl Hinting {
     fn came(&self, module: &Module, told: Told, random: &mut fastrand::Rng) {
         let now = Instant::now();
         let mut inner = self.lock();
-        let mut again = PERIOD.mul_f64(0.75 + random.f64() / 2.0);
+        let mut pause = None;
         if let Told::Later(wanted, _) = &told {
-            let pause = wanted.unwrap_or_default().clamp(PAUSE, LONGEST_PAUSE);
-            again = pause.mul_f64(1.0 + random.f64() / 2.0);
-            inner.paused_until = Some(now + again);
+            let wanted = wanted.unwrap_or_default().clamp(PAUSE, LONGEST_PAUSE);
+            let wanted = wanted.mul_f64(1.0 + random.f64() / 2.0);
+            inner.paused_until = Some(now + wanted);
+            pause = Some(wanted);
         }
         if let Some(build) = inner.builds.get_mut(module) {
+            let again = pause.unwrap_or_else(|| {
+                let period = build.pace.after(matches!(told, Told::New(..)));
+                // So that many machines do not come at once.
+                period.mul_f64(0.75 + random.f64() / 2.0)
+            });
             build.due = Some(now + again);
             if let Told::New(tag, body) = told
                 && tag != build.tag

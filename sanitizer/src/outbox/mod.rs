@@ -47,7 +47,7 @@ pub use daemon::{DaemonFigures, DaemonNow, ENDINGS};
 pub use events::Events;
 pub use figures::Figures;
 pub use handing::{Agent, Answer, Asked, HandingError, LONGEST_HANDED, Question, ask};
-pub use hinting::{Asking, Hinted, Hinting, Wanted};
+pub use hinting::{Asking, Hinted, Hinting, Pace, Wanted};
 pub use let_go::LetGo;
 pub use pauses::Timing;
 pub use seal::Sealed;

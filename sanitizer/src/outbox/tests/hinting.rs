@@ -18,6 +18,20 @@ fn module(build: &str) -> Module {
     }
 }
 
+/// Check that a build is asked for again the later, the more often there was something new, and six hours later at most.
+#[test]
+fn what_is_known_is_asked_for_seldom() {
+    let mut pace = Pace::default();
+    let minutes = [(true, 15), (false, 30), (true, 30), (true, 60), (true, 120)];
+    for (is_new, expected) in minutes {
+        assert_eq!(pace.after(is_new).as_secs() / 60, expected);
+    }
+    for _ in 0..3 {
+        let _ = pace.after(true);
+    }
+    assert_eq!(pace.after(true).as_secs(), 6 * 3600);
+}
+
 /// What was learned of so many functions.
 fn learned(nth: i64, functions: u64) -> Learned {
     let function = |at| KnownFunction {

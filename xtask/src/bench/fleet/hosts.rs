@@ -92,7 +92,9 @@ fn a_race(gwp_race: &Path) -> Result<std::path::PathBuf> {
 
 /// How many records are kept of the race of the rollout.
 fn records(gwp_race: &Path, store: &str, told: &Value) -> Result<Option<usize>> {
-    let Some(race) = told["rollout"]["race"].as_str() else {
+    let machines = told["rollout"]["machines"].as_u64();
+    let race = told["rollout"]["race"].as_str();
+    let Some(race) = race.filter(|_| machines > Some(0)) else {
         return Ok(None);
     };
     let shown = Command::new(gwp_race)
@@ -103,8 +105,11 @@ fn records(gwp_race: &Path, store: &str, told: &Value) -> Result<Option<usize>> 
         "races show: {}",
         String::from_utf8_lossy(&shown.stderr)
     );
-    let text = String::from_utf8(shown.stdout)?;
-    Ok(Some(text.matches("\"type\":\"race\"").count()))
+    let shown: Value = serde_json::from_slice(&shown.stdout).context("what races show says")?;
+    let reports = shown["reports"].as_array();
+    Ok(Some(
+        reports.context("races show tells of no reports")?.len(),
+    ))
 }
 
 fn publish(options: &Hosts, hosts: usize, told: &Value, evidence: Option<usize>) -> Result<()> {
