@@ -157,10 +157,15 @@ impl Outline {
     /// Memory that it takes, in bytes, about.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let metadata = self.metadata.as_ref().map_or((0, 0), Metadata::memory_size);
-        self.segments.len() * size_of::<Segment>()
-            + metadata.0
-            + metadata.1
+        let metadata = match &self.metadata {
+            Ok(metadata) => metadata.kept(),
+            Err(why) => why.capacity(),
+        };
+        self.segments.capacity() * size_of::<Segment>()
+            + self.build_id.capacity()
+            + self.stubs.capacity() * size_of::<Range<LinkAddr>>()
+            + metadata
+            + self.declared.bytes()
             + self.functions.bytes()
             + self.frames.bytes()
     }

@@ -149,6 +149,34 @@ fn what_metadata_tells_is_told_once() {
     assert_eq!(outline.frames.caller(main, &regs, &stack), None);
 }
 
+/// Check that no name of a routine is longer than those of C libraries, whoever tells it, and that names count.
+#[test]
+fn names_of_routines() {
+    let name = |len: usize| format!("memcpy_avx{}", "x".repeat(len - 10));
+    let (long, longer) = (name(64), name(65));
+    let source = format!(
+        "asm(\".text\\n.globl {long}, {longer}\\n.type {long}, @function\\n.type {longer}, @function\\n{long}: ret\\n{longer}: ret\\n\");"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-shared", "-nostdlib"];
+    let image = build("clang-22", "a.c", &source, &flags, dir.path());
+    let (mut outline, _) = told(&image);
+    let names: Vec<&str> = (outline.declared.functions())
+        .map(|(_, name)| name)
+        .collect();
+    assert_eq!(names, [&long]);
+    let (named, all) = (outline.declared.bytes(), outline.bytes());
+    assert!(named > long.len(), "{named}");
+    outline.declared = Declared::default();
+    assert_eq!(outline.bytes(), all - named);
+    for (name, is_sound) in [(long, true), (longer, false)] {
+        let (none, one) = (Vec::<(u64, String)>::new(), vec![(1u64, name)]);
+        let bytes = postcard::to_allocvec(&(&none, &none, one, Vec::<u64>::new()));
+        let declared: Declared = postcard::from_bytes(&bytes.unwrap()).unwrap();
+        assert_eq!(declared.is_sound(), is_sound);
+    }
+}
+
 /// Check that an outline which is cut short is none, and that there is one of a file that says of no part of it that it is loaded.
 #[test]
 fn damaged_outlines() {
