@@ -32,8 +32,8 @@ pub use functions::{Functions, NamedFunction};
 pub use here::Here as OutlinedHere;
 pub use outlined::Outlined;
 
-/// What the field in which a file counts its segments can say.
-const MOST_SEGMENTS: usize = 1 << 16;
+/// Segments that are loaded: linkers make some ten. All are looked at for each address.
+const MOST_SEGMENTS: usize = 1 << 8;
 /// The longest identity of a build, in bytes: linkers make some of 20, and users of theirs.
 const LONGEST_BUILD_ID: usize = 1 << 10;
 /// Sections with stubs: a linker makes three.
@@ -67,6 +67,16 @@ impl Outline {
     #[must_use]
     pub fn of(image: &Image) -> Self {
         let mut outline = Self::of_headers(image);
+        let segments = image.segments().len();
+        if segments > MOST_SEGMENTS {
+            let why = format!(
+                "{}: it has {segments} segments to be loaded, of which a file may have {MOST_SEGMENTS}, so its code is not watched; link it with \
+                 fewer segments (PHDRS of the linker script)",
+                image.name().display()
+            );
+            outline.metadata = Err(cut(why));
+            return outline;
+        }
         let tables = CallFrames::of(image);
         let metadata = load_metadata(image, || &tables);
         let known = metadata.as_ref().ok();

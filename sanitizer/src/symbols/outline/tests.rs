@@ -268,3 +268,32 @@ fn look_for(file: &Outlined, image: &Image) {
         assert!(function.is_none_or(|function| (function.start..function.end).contains(&pc)));
     }
 }
+
+/// Check that of a file with more segments than linkers make nothing is told but that.
+#[test]
+fn too_many_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = "int main() { return 0; }";
+    let image = build("clang-22", "a.c", source, &["-O1"], dir.path());
+    let load = image.segments()[0];
+    for count in [256u16, 257] {
+        // New headers at the end, all alike: `e_phoff`, `e_phnum`, and `p_type`, `p_flags` and the rest of `Elf64_Phdr`.
+        let mut bytes = image.data().to_vec();
+        let at = bytes.len() as u64;
+        bytes[32..40].copy_from_slice(&at.to_le_bytes());
+        bytes[56..58].copy_from_slice(&count.to_le_bytes());
+        for _ in 0..count {
+            bytes.extend([1u32, 5].iter().flat_map(|word| word.to_le_bytes()));
+            let words = [0, load.address.0, 0, load.file_size, load.memory_size, 4096];
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let image = Image::parse(bytes, Path::new("a")).unwrap();
+        assert_eq!(image.segments().len(), usize::from(count));
+        let (outline, _) = told(&image);
+        assert_eq!(outline.segments.len(), 256);
+        match outline.metadata {
+            Ok(_) => assert_eq!(count, 256),
+            Err(why) => assert!(count == 257 && why.contains("257 segments"), "{why}"),
+        }
+    }
+}
