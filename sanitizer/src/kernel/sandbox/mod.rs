@@ -46,7 +46,7 @@ impl Room {
     /// For all that is told of a file at once.
     pub const LARGE: Self = Self {
         memory: LARGE_MEMORY,
-        files: 4 << 30,
+        files: 64 << 30,
     };
 
     /// One of the two.
