@@ -25,7 +25,7 @@ const RESERVED: u64 = 32 << 20;
 const STACK: u64 = 8 << 20;
 /// Files that it may have open: some for each of those that it reads at a time.
 const FILES: u64 = 512;
-/// Bytes of a file that it writes.
+/// Bytes of a file that it writes: what was compressed in another one.
 const FILE_SIZE: u64 = 2 << 30;
 
 /// How much there is to be for it.
@@ -35,6 +35,8 @@ pub struct Room {
     pub memory: u64,
     /// Of its address space for files that are mapped for reading. (Memory that does not count as its own is not to be had: see the filter.)
     files: u64,
+    /// Bytes of a file that it writes.
+    written: u64,
 }
 
 impl Room {
@@ -42,11 +44,13 @@ impl Room {
     pub const USUAL: Self = Self {
         memory: MEMORY,
         files: 2 * (64 << 20),
+        written: FILE_SIZE,
     };
-    /// For all that is told of a file at once.
+    /// For all that is told of a file at once, which is only read.
     pub const LARGE: Self = Self {
         memory: LARGE_MEMORY,
         files: 64 << 30,
+        written: 0,
     };
 
     /// One of the two.
@@ -126,7 +130,7 @@ fn limit(room: Room) -> Result<(), KernelError> {
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_NPROC, 0),
         (Resource::RLIMIT_NOFILE, FILES),
-        (Resource::RLIMIT_FSIZE, FILE_SIZE),
+        (Resource::RLIMIT_FSIZE, room.written),
         (Resource::RLIMIT_DATA, room.memory),
         (Resource::RLIMIT_STACK, STACK),
         (Resource::RLIMIT_AS, addresses),
