@@ -9,7 +9,7 @@ mod landlock;
 use std::{fmt, fs};
 
 use nix::{
-    sys::resource::{Resource, getrlimit, setrlimit},
+    sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit},
     unistd::{SysconfVar, sysconf},
 };
 
@@ -25,6 +25,8 @@ const RESERVED: u64 = 32 << 20;
 const STACK: u64 = 8 << 20;
 /// Files that it may have open: some for each of those that it reads at a time.
 const FILES: u64 = 512;
+/// Seconds of CPU time that whoever reads all of a file's tables has: his answer is waited for a third of that.
+const CPU: u64 = 60;
 /// Bytes of a file that it writes: what was compressed in another one.
 const FILE_SIZE: u64 = 2 << 30;
 
@@ -37,6 +39,8 @@ pub struct Room {
     files: u64,
     /// Bytes of a file that it writes.
     written: u64,
+    /// Seconds of CPU time that it has.
+    cpu: u64,
 }
 
 impl Room {
@@ -45,12 +49,14 @@ impl Room {
         memory: MEMORY,
         files: 2 * (64 << 20),
         written: FILE_SIZE,
+        cpu: RLIM_INFINITY,
     };
     /// For all that is told of a file at once, which is only read.
     pub const LARGE: Self = Self {
         memory: LARGE_MEMORY,
         files: 64 << 30,
         written: 0,
+        cpu: CPU,
     };
 
     /// One of the two.
@@ -132,6 +138,7 @@ fn limit(room: Room) -> Result<(), KernelError> {
         (Resource::RLIMIT_NOFILE, FILES),
         (Resource::RLIMIT_FSIZE, room.written),
         (Resource::RLIMIT_DATA, room.memory),
+        (Resource::RLIMIT_CPU, room.cpu),
         (Resource::RLIMIT_STACK, STACK),
         (Resource::RLIMIT_AS, addresses),
     ];
