@@ -93,6 +93,8 @@ pub fn serve(socket: OwnedFd, room: Room) -> u8 {
     close_inherited(socket.as_fd());
     // Its end is seen at the socket as well.
     let _ = process::die_with_parent();
+    // Another one is started, and nobody stands for it.
+    process::end_first_for_memory();
     let missing = sandbox::enter(room);
     let missing = missing.iter().map(ToString::to_string).collect();
     let socket = Passing::new(UnixStream::from(socket));
