@@ -78,7 +78,7 @@ impl Outline {
             return outline;
         }
         let tables = CallFrames::of(image);
-        let metadata = load_metadata(image, || &tables);
+        let metadata = metadata_of(image, &tables);
         let known = metadata.as_ref().ok();
         // Of what reaches beyond the last address nothing is told.
         let base = Some(base(&outline.segments)).filter(|base| base.0.checked_add(REACH).is_some());
@@ -91,7 +91,7 @@ impl Outline {
         let none = Metadata::default();
         outline.functions = Functions::of(image, base, known.unwrap_or(&none));
         outline.declared = Declared::by(image);
-        outline.metadata = metadata.map_err(|error| cut(error.to_string()));
+        outline.metadata = metadata.map_err(cut);
         // Asked last: some of that was zeros then, which nobody has written.
         if image.is_cut() {
             outline = Self::of_headers(image);
@@ -144,6 +144,21 @@ impl Outline {
                 .all(|base| base.0.checked_add(REACH).is_some())
     }
 
+    /// It in so many bytes as it is told at most: without where callers' registers are, and without what symbols name as well, where it has more with them. Nothing
+    /// where it has more without them.
+    #[must_use]
+    pub fn within(mut self, most: usize) -> Option<Self> {
+        let fits = |outline: &Self| outline.to_bytes().is_ok_and(|bytes| bytes.len() <= most);
+        if !fits(&self) {
+            self.frames.rows = Vec::new();
+            self.frames.rules = Vec::new();
+            if !fits(&self) {
+                self.functions = Functions::default();
+            }
+        }
+        fits(&self).then_some(self)
+    }
+
     /// As it is told.
     ///
     /// # Errors
@@ -178,6 +193,18 @@ impl Outline {
             + self.declared.bytes()
             + self.functions.bytes()
             + self.frames.bytes()
+    }
+}
+
+/// The metadata of a file with parts of functions, or why there is none.
+fn metadata_of(image: &Image, tables: &CallFrames) -> Result<Metadata, String> {
+    let metadata = load_metadata(image, || tables).map_err(|error| error.to_string())?;
+    match metadata.excess() {
+        None => Ok(metadata),
+        Some((what, most)) => Err(format!(
+            "{}: it has more than {most} {what}, so its code is not watched; split the program into shared libraries",
+            image.name().display()
+        )),
     }
 }
 

@@ -84,6 +84,7 @@ fn a_library_as_its_tables_tell() {
             assert_eq!((named.start, named.size), (expected.address, expected.size));
         }
     }
+    fits_within(told(&image).0, size);
     println!(
         "{size} bytes told, {} kept, {:?} entries and rows, {} rules, {} functions",
         outline.bytes(),
@@ -296,4 +297,20 @@ fn too_many_segments() {
             Err(why) => assert!(count == 257 && why.contains("257 segments"), "{why}"),
         }
     }
+}
+
+/// Check that of what is too much to be told that is left out first which tells the least.
+fn fits_within(outline: Outline, size: usize) {
+    let rows = |outline: &Outline| outline.frames.counts().1;
+    let all = rows(&outline);
+    let outline = outline.within(size).unwrap();
+    assert_eq!(rows(&outline), all);
+    let outline = outline.within(size - 1).unwrap();
+    assert_eq!(rows(&outline), 0);
+    assert!(outline.functions.are_all() && outline.frames.counts().0 > 1000);
+    let size = outline.to_bytes().unwrap().len();
+    let outline = outline.within(size - 1).unwrap();
+    assert!(!outline.functions.are_all() && outline.frames.counts().0 > 1000);
+    let size = outline.to_bytes().unwrap().len();
+    assert!(outline.within(size - 1).is_none());
 }
