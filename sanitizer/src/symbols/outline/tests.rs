@@ -314,3 +314,42 @@ fn fits_within(outline: Outline, size: usize) {
     let size = outline.to_bytes().unwrap().len();
     assert!(outline.within(size - 1).is_none());
 }
+
+/// Check that entries of unwind tables are found by the search table where they stand behind what looks like the end, or cannot be read.
+#[test]
+fn entries_behind_the_end() {
+    let function =
+        |name| format!("int g{name}(int); int f{name}(int n) {{ return g{name}(n) + n; }}\n");
+    let source: String = ["a", "b", "c", "d", "e"].map(function).concat();
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-shared", "-fPIC"];
+    let image = build("clang-22", "a.c", &source, &flags, dir.path());
+    let (whole, _) = told(&image);
+    let functions = image.functions();
+    let start = |name: &str| {
+        let symbol = functions.iter().find(|symbol| symbol.name == name);
+        symbol.unwrap().address
+    };
+    let extents = |outline: &Outline| {
+        ["fa", "fb", "fc", "fd", "fe"].map(|name| outline.frames.extent(start(name)))
+    };
+    assert!(extents(&whole).iter().all(Option::is_some));
+    // Where the length of the entry of `fb` stands: two words before its address, which is told from where that stands.
+    let table = image.section(".eh_frame").unwrap();
+    let at = (0..table.data.len() - 4).step_by(4).find(|&at| {
+        let word = i32::from_le_bytes(table.data[at..at + 4].try_into().unwrap());
+        table.address.offset((at as i64) + i64::from(word)) == start("fb")
+    });
+    let at = usize::try_from(table.offset.0).unwrap() + at.unwrap() - 8;
+    for length in [0u32, 0xffff_fff0] {
+        let mut bytes = image.data().to_vec();
+        bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        let image = Image::parse(bytes, Path::new("a")).unwrap();
+        let (outline, _) = told(&image);
+        let mut expected = extents(&whole);
+        expected[1] = None;
+        assert_eq!(extents(&outline), expected);
+        let rows = |outline: &Outline| outline.frames.counts().1;
+        assert!(rows(&outline) + 8 > rows(&whole));
+    }
+}
