@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-use crate::kernel::nameless::{DIRECTORIES, nameless_file};
+use crate::kernel::nameless::{DIRECTORIES, for_reading, nameless_file};
 
 /// The largest file that is copied.
 const MOST_ON_DISK: u64 = 1 << 30;
@@ -59,8 +59,8 @@ impl Copy {
             };
         };
         copy_all(&mut file, size, |piece| copy.write_all(piece))?;
-        copy.rewind()?;
-        Ok(Self::OnDisk(copy))
+        // Whoever is to look into it gets it so.
+        Ok(Self::OnDisk(for_reading(&copy)?))
     }
 }
 
@@ -182,6 +182,18 @@ mod tests {
         }
         let error = Copy::of(file(MOST_ON_DISK + 1)).err().unwrap().to_string();
         assert!(error.contains("1073741824"), "{error}");
+    }
+
+    /// Check that whoever looks into a copy can read all of it, and change nothing.
+    #[test]
+    fn copies_are_for_reading() {
+        let Ok(Copy::OnDisk(mut copy)) = Copy::of(open()) else {
+            panic!("there is a disk");
+        };
+        let mut bytes = Vec::new();
+        copy.read_to_end(&mut bytes).unwrap();
+        assert!(bytes == own_bytes());
+        assert!(copy.write_all(b"a").is_err() && copy.set_len(0).is_err());
     }
 
     /// Check that a file which ends before its size is no copy.

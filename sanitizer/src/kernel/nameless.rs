@@ -2,7 +2,8 @@
 
 use std::{
     fs::{File, OpenOptions},
-    os::unix::fs::OpenOptionsExt as _,
+    io,
+    os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _},
 };
 
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
@@ -22,4 +23,13 @@ pub fn nameless_file(directory: &str) -> Option<File> {
         .ok()?;
     let kind = fstatfs(&file).ok()?.filesystem_type();
     (kind != TMPFS_MAGIC).then_some(file)
+}
+
+/// The same file, from its beginning on, for whoever may only read it.
+///
+/// # Errors
+/// It cannot be opened once more.
+pub fn for_reading(file: &File) -> io::Result<File> {
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    OpenOptions::new().read(true).open(own)
 }

@@ -9,13 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use super::format::Features;
 use super::function_table::{FunctionTable, Functions, Unpacked};
 use super::pc_set::PcSet;
-use super::{Metadata, StackArgs};
+use super::{MOST_BYTES, Metadata, StackArgs};
 use crate::addr::LinkAddr;
 use crate::bounded::{self, ascending, gaps};
 
-/// More functions and atomic instructions than the largest programs have, and parts of functions.
+/// More functions, with parts of them, than the largest programs have.
 const MOST: usize = 1 << 22;
-const MOST_FRAGMENTS: usize = 1 << 20;
+/// Of functions that were split.
+const MOST_FRAGMENTS: usize = 1 << 21;
+/// Atomic instructions: each takes four bytes at least of what is read.
+const MOST_ATOMICS: usize = MOST_BYTES as usize / 4;
 
 /// No function ends further behind the first address.
 const REACH: u64 = 2 << 32;
@@ -27,11 +30,25 @@ struct Flat {
     #[serde(deserialize_with = "bounded::list::<_, _, MOST>")]
     functions: Vec<(u32, u32, u8)>,
     /// How far each is behind the one before.
-    #[serde(deserialize_with = "bounded::list::<_, _, MOST>")]
+    #[serde(deserialize_with = "bounded::list::<_, _, MOST_ATOMICS>")]
     atomics: Vec<u32>,
     /// The same of parts, with the functions that they are of.
     #[serde(deserialize_with = "bounded::list::<_, _, MOST_FRAGMENTS>")]
     fragments: Vec<(u32, u32)>,
+}
+
+impl Metadata {
+    /// What there is more of than is told, and how much of it is, should there be any.
+    #[must_use]
+    pub fn excess(&self) -> Option<(&'static str, usize)> {
+        let counts = [
+            (self.functions.len(), MOST, "functions and parts of them"),
+            (self.fragments.len(), MOST_FRAGMENTS, "parts of functions"),
+            (self.atomics.len(), MOST_ATOMICS, "atomic instructions"),
+        ];
+        let mut excess = counts.into_iter().filter(|&(count, most, _)| count > most);
+        excess.next().map(|(_, most, what)| (what, most))
+    }
 }
 
 impl Serialize for Metadata {
@@ -152,6 +169,29 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(postcard::from_bytes::<Metadata>(&bytes[..len]).is_err());
         }
+    }
+
+    /// Check that what has more than is told is known for that, and that as much can be told.
+    #[test]
+    fn more_than_is_told() {
+        let of = |parts: u32, atomics: u32| {
+            let mut metadata = metadata(&[(0x10, 16)], &(0..atomics).collect::<Vec<u32>>());
+            metadata.fragments = (0..parts).map(|part| (part, 0x10)).collect();
+            let bytes = postcard::to_allocvec(&metadata).unwrap();
+            let told = postcard::from_bytes::<Metadata>(&bytes);
+            assert_eq!(told.is_ok(), metadata.excess().is_none());
+            metadata.excess()
+        };
+        let (parts, atomics) = (MOST_FRAGMENTS as u32, MOST_ATOMICS as u32);
+        assert_eq!(of(parts, atomics), None);
+        assert_eq!(
+            of(parts + 1, 0),
+            Some(("parts of functions", MOST_FRAGMENTS))
+        );
+        assert_eq!(
+            of(0, atomics + 1),
+            Some(("atomic instructions", MOST_ATOMICS))
+        );
     }
 
     /// Check that functions which overlap are told apart where they are taken in, and that numbers beyond the last address are refused.

@@ -350,6 +350,13 @@ impl Metadata {
         (self.functions.memory_size(), self.atomics.memory_size())
     }
 
+    /// How many bytes of memory these take together with the parts of functions that were added.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        let (functions, atomics) = self.memory_size();
+        functions + atomics + self.fragments.capacity() * size_of::<(u32, u32)>()
+    }
+
     #[inline]
     fn offset(&self, pc: LinkAddr) -> Option<u32> {
         u32::try_from(pc.0.checked_sub(self.base.0)?).ok()

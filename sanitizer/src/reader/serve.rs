@@ -27,6 +27,9 @@ use crate::{
     },
 };
 
+/// Bytes of an answer beside what is known of a file.
+const AROUND: usize = 16;
+
 /// The socket: whoever reads a file asks for others in between.
 #[derive(Clone)]
 struct Daemon(Arc<Mutex<Passing>>);
@@ -93,6 +96,8 @@ pub fn serve(socket: OwnedFd, room: Room) -> u8 {
     close_inherited(socket.as_fd());
     // Its end is seen at the socket as well.
     let _ = process::die_with_parent();
+    // Another one is started, and nobody stands for it.
+    process::end_first_for_memory();
     let missing = sandbox::enter(room);
     let missing = missing.iter().map(ToString::to_string).collect();
     let socket = Passing::new(UnixStream::from(socket));
@@ -173,10 +178,9 @@ fn outline(read: impl FnOnce() -> Result<Image, ImageError>) -> Told {
         Ok(image) => {
             #[cfg(any(test, feature = "fault-injection"))]
             crate::kernel::fault::misdeed::asked_by_outline(image.build_id().unwrap_or_default());
-            let told = Told::Outline(Box::new(Outline::of(&image)));
-            match postcard::to_allocvec(&told).map(|bytes| bytes.len()) {
-                Ok(size) if size <= LONGEST_OUTLINE => told,
-                _ => Told::Nothing(format!(
+            match Outline::of(&image).within(LONGEST_OUTLINE - AROUND) {
+                Some(outline) => Told::Outline(Box::new(outline)),
+                None => Told::Nothing(format!(
                     "{}: its tables are larger than any compiler's (more than {} MiB are to be told of them); watch a build with fewer of them",
                     image.name().display(),
                     LONGEST_OUTLINE >> 20

@@ -364,6 +364,8 @@ fn readers_have_no_rights() {
     assert!(limit("Max stack size") <= 8 << 20);
     assert!(limit("Max address space") < 4 << 30);
     assert!(limit("Max open files") <= 512);
+    let first = fs::read_to_string(format!("/proc/{reader}/oom_score_adj")).unwrap();
+    assert_eq!(first.trim(), "1000");
     let owner = fs::metadata(format!("/proc/{reader}/mem")).unwrap();
     use std::os::unix::fs::MetadataExt as _;
     assert_eq!(owner.uid(), 0, "it is not dumpable");

@@ -173,7 +173,7 @@ fn nothing_else_belongs_to_a_routine() {
 }
 
 /// A library with functions of one byte, `ret`, from `first` on, two under the names of routines, and a huge one.
-fn library_of_lies() -> (tempfile::TempDir, Image) {
+pub(super) fn library_of_lies() -> (tempfile::TempDir, Image) {
     let source = format!(
         r#"asm(".text\n.globl first\nfirst:\n"
             ".rept {MOST_DECODED} + 10\n.cfi_startproc\nret\n.cfi_endproc\n.endr\n"
@@ -224,7 +224,7 @@ fn routines_without_end() {
 }
 
 /// It as a process has it that has nothing else.
-fn mapped(image: &Image) -> Arc<loaded::Module> {
+pub(super) fn mapped(image: &Image) -> Arc<loaded::Module> {
     let ends = image.segments().iter();
     let end = ends.map(|segment| segment.address.0 + segment.memory_size);
     let end = end.max().unwrap();

@@ -9,7 +9,7 @@ mod landlock;
 use std::{fmt, fs};
 
 use nix::{
-    sys::resource::{Resource, getrlimit, setrlimit},
+    sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit},
     unistd::{SysconfVar, sysconf},
 };
 
@@ -25,7 +25,9 @@ const RESERVED: u64 = 32 << 20;
 const STACK: u64 = 8 << 20;
 /// Files that it may have open: some for each of those that it reads at a time.
 const FILES: u64 = 512;
-/// Bytes of a file that it writes.
+/// Seconds of CPU time that whoever reads all of a file's tables has: his answer is waited for a third of that.
+const CPU: u64 = 60;
+/// Bytes of a file that it writes: what was compressed in another one.
 const FILE_SIZE: u64 = 2 << 30;
 
 /// How much there is to be for it.
@@ -35,6 +37,10 @@ pub struct Room {
     pub memory: u64,
     /// Of its address space for files that are mapped for reading. (Memory that does not count as its own is not to be had: see the filter.)
     files: u64,
+    /// Bytes of a file that it writes.
+    written: u64,
+    /// Seconds of CPU time that it has.
+    cpu: u64,
 }
 
 impl Room {
@@ -42,11 +48,15 @@ impl Room {
     pub const USUAL: Self = Self {
         memory: MEMORY,
         files: 2 * (64 << 20),
+        written: FILE_SIZE,
+        cpu: RLIM_INFINITY,
     };
-    /// For all that is told of a file at once.
+    /// For all that is told of a file at once, which is only read.
     pub const LARGE: Self = Self {
         memory: LARGE_MEMORY,
-        files: 4 << 30,
+        files: 64 << 30,
+        written: 0,
+        cpu: CPU,
     };
 
     /// One of the two.
@@ -126,8 +136,9 @@ fn limit(room: Room) -> Result<(), KernelError> {
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_NPROC, 0),
         (Resource::RLIMIT_NOFILE, FILES),
-        (Resource::RLIMIT_FSIZE, FILE_SIZE),
+        (Resource::RLIMIT_FSIZE, room.written),
         (Resource::RLIMIT_DATA, room.memory),
+        (Resource::RLIMIT_CPU, room.cpu),
         (Resource::RLIMIT_STACK, STACK),
         (Resource::RLIMIT_AS, addresses),
     ];

@@ -12,6 +12,8 @@ use crate::routine_results::writes_results;
 
 /// Cells and functions of each kind that are kept: C libraries have some dozens under all of their names.
 const MOST: usize = 1 << 12;
+/// The longest name of one, in bytes: those of C libraries have some thirty.
+const LONGEST_NAME: usize = 64;
 /// Functions of a file that only answer where others are.
 const MOST_RESOLVERS: usize = 1 << 14;
 
@@ -36,9 +38,9 @@ impl Declared {
     /// Reads symbols and relocations of a file.
     #[must_use]
     pub fn by(image: &Image) -> Self {
-        let is_routine = |symbol: &FunctionSymbol<'_>| Contract::of(symbol.name).is_some();
-        let symbols = image.functions_where(|symbol| symbol.indirect || is_routine(symbol));
-        let routines = || symbols.iter().filter(|symbol| is_routine(symbol));
+        let is_one = |symbol: &FunctionSymbol<'_>| is_routine(symbol.name);
+        let symbols = image.functions_where(|symbol| symbol.indirect || is_one(symbol));
+        let routines = || symbols.iter().filter(|symbol| is_one(symbol));
         let resolvers: HashMap<LinkAddr, &str> = routines()
             .filter(|symbol| symbol.indirect)
             .map(|symbol| (symbol.address, symbol.name))
@@ -52,7 +54,7 @@ impl Declared {
                     }
                     return None;
                 }
-                SlotTarget::Symbol(name) => Contract::of(name).map(|_| name)?,
+                SlotTarget::Symbol(name) => is_routine(name).then_some(name)?,
                 SlotTarget::Resolver(address) => resolvers.get(&address)?,
             };
             Some((slot.address, name.to_owned()))
@@ -77,11 +79,19 @@ impl Declared {
     /// Whether it can be so: whoever has read the file may be the file's by now.
     pub(super) fn is_sound(&self) -> bool {
         let routines = self.cells.iter().chain(&self.functions);
-        routines
-            .map(|(_, name)| name)
-            .all(|name| Contract::of(name).is_some())
+        routines.map(|(_, name)| name).all(|name| is_routine(name))
             && self.results.iter().all(|(_, name)| writes_results(name))
             && self.resolvers.is_sorted()
+    }
+
+    /// What they keep in memory, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let named = [&self.cells, &self.results, &self.functions];
+        let lists = named.iter().map(|list| {
+            let names: usize = list.iter().map(|(_, name)| name.capacity()).sum();
+            list.capacity() * size_of::<(LinkAddr, String)>() + names
+        });
+        lists.sum::<usize>() + self.resolvers.capacity() * size_of::<LinkAddr>()
     }
 
     /// Cells with their names.
@@ -106,4 +116,9 @@ impl Declared {
     pub fn is_resolver(&self, address: LinkAddr) -> bool {
         self.resolvers.binary_search(&address).is_ok()
     }
+}
+
+/// Whether a routine may have this name.
+fn is_routine(name: &str) -> bool {
+    name.len() <= LONGEST_NAME && Contract::of(name).is_some()
 }

@@ -32,8 +32,8 @@ pub use functions::{Functions, NamedFunction};
 pub use here::Here as OutlinedHere;
 pub use outlined::Outlined;
 
-/// What the field in which a file counts its segments can say.
-const MOST_SEGMENTS: usize = 1 << 16;
+/// Segments that are loaded: linkers make some ten. All are looked at for each address.
+const MOST_SEGMENTS: usize = 1 << 8;
 /// The longest identity of a build, in bytes: linkers make some of 20, and users of theirs.
 const LONGEST_BUILD_ID: usize = 1 << 10;
 /// Sections with stubs: a linker makes three.
@@ -67,8 +67,18 @@ impl Outline {
     #[must_use]
     pub fn of(image: &Image) -> Self {
         let mut outline = Self::of_headers(image);
+        let segments = image.segments().len();
+        if segments > MOST_SEGMENTS {
+            let why = format!(
+                "{}: it has {segments} segments to be loaded, of which a file may have {MOST_SEGMENTS}, so its code is not watched; link it with \
+                 fewer segments (PHDRS of the linker script)",
+                image.name().display()
+            );
+            outline.metadata = Err(cut(why));
+            return outline;
+        }
         let tables = CallFrames::of(image);
-        let metadata = load_metadata(image, || &tables);
+        let metadata = metadata_of(image, &tables);
         let known = metadata.as_ref().ok();
         // Of what reaches beyond the last address nothing is told.
         let base = Some(base(&outline.segments)).filter(|base| base.0.checked_add(REACH).is_some());
@@ -81,7 +91,7 @@ impl Outline {
         let none = Metadata::default();
         outline.functions = Functions::of(image, base, known.unwrap_or(&none));
         outline.declared = Declared::by(image);
-        outline.metadata = metadata.map_err(|error| cut(error.to_string()));
+        outline.metadata = metadata.map_err(cut);
         // Asked last: some of that was zeros then, which nobody has written.
         if image.is_cut() {
             outline = Self::of_headers(image);
@@ -134,6 +144,21 @@ impl Outline {
                 .all(|base| base.0.checked_add(REACH).is_some())
     }
 
+    /// It in so many bytes as it is told at most: without where callers' registers are, and without what symbols name as well, where it has more with them. Nothing
+    /// where it has more without them.
+    #[must_use]
+    pub fn within(mut self, most: usize) -> Option<Self> {
+        let fits = |outline: &Self| outline.to_bytes().is_ok_and(|bytes| bytes.len() <= most);
+        if !fits(&self) {
+            self.frames.rows = Vec::new();
+            self.frames.rules = Vec::new();
+            if !fits(&self) {
+                self.functions = Functions::default();
+            }
+        }
+        fits(&self).then_some(self)
+    }
+
     /// As it is told.
     ///
     /// # Errors
@@ -157,12 +182,29 @@ impl Outline {
     /// Memory that it takes, in bytes, about.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let metadata = self.metadata.as_ref().map_or((0, 0), Metadata::memory_size);
-        self.segments.len() * size_of::<Segment>()
-            + metadata.0
-            + metadata.1
+        let metadata = match &self.metadata {
+            Ok(metadata) => metadata.kept(),
+            Err(why) => why.capacity(),
+        };
+        self.segments.capacity() * size_of::<Segment>()
+            + self.build_id.capacity()
+            + self.stubs.capacity() * size_of::<Range<LinkAddr>>()
+            + metadata
+            + self.declared.bytes()
             + self.functions.bytes()
             + self.frames.bytes()
+    }
+}
+
+/// The metadata of a file with parts of functions, or why there is none.
+fn metadata_of(image: &Image, tables: &CallFrames) -> Result<Metadata, String> {
+    let metadata = load_metadata(image, || tables).map_err(|error| error.to_string())?;
+    match metadata.excess() {
+        None => Ok(metadata),
+        Some((what, most)) => Err(format!(
+            "{}: it has more than {most} {what}, so its code is not watched; split the program into shared libraries",
+            image.name().display()
+        )),
     }
 }
 

@@ -19,12 +19,15 @@ struct Inner {
     outline: Outline,
     metadata: Option<Arc<Metadata>>,
     trouble: Option<String>,
+    /// Memory that all but the bytes takes.
+    kept: usize,
 }
 
 impl Outlined {
     /// Bytes with what somebody has told of them.
     #[must_use]
     pub fn new(bytes: Raw, mut outline: Outline) -> Self {
+        let kept = outline.bytes();
         let metadata = std::mem::replace(&mut outline.metadata, Ok(Metadata::default()));
         let (metadata, trouble) = match metadata {
             Ok(metadata) => ((!metadata.is_empty()).then(|| Arc::new(metadata)), None),
@@ -35,6 +38,7 @@ impl Outlined {
             outline,
             metadata,
             trouble,
+            kept,
         }))
     }
 
@@ -122,8 +126,7 @@ impl Outlined {
     /// Memory that what is known takes, in bytes, about.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let (functions, atomics) = self.metadata().map_or((0, 0), |known| known.memory_size());
-        self.0.outline.bytes() + functions + atomics
+        self.0.kept
     }
 }
 

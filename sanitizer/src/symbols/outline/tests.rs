@@ -84,6 +84,7 @@ fn a_library_as_its_tables_tell() {
             assert_eq!((named.start, named.size), (expected.address, expected.size));
         }
     }
+    fits_within(told(&image).0, size);
     println!(
         "{size} bytes told, {} kept, {:?} entries and rows, {} rules, {} functions",
         outline.bytes(),
@@ -147,6 +148,34 @@ fn what_metadata_tells_is_told_once() {
         ..Regs::default()
     };
     assert_eq!(outline.frames.caller(main, &regs, &stack), None);
+}
+
+/// Check that no name of a routine is longer than those of C libraries, whoever tells it, and that names count.
+#[test]
+fn names_of_routines() {
+    let name = |len: usize| format!("memcpy_avx{}", "x".repeat(len - 10));
+    let (long, longer) = (name(64), name(65));
+    let source = format!(
+        "asm(\".text\\n.globl {long}, {longer}\\n.type {long}, @function\\n.type {longer}, @function\\n{long}: ret\\n{longer}: ret\\n\");"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-shared", "-nostdlib"];
+    let image = build("clang-22", "a.c", &source, &flags, dir.path());
+    let (mut outline, _) = told(&image);
+    let names: Vec<&str> = (outline.declared.functions())
+        .map(|(_, name)| name)
+        .collect();
+    assert_eq!(names, [&long]);
+    let (named, all) = (outline.declared.bytes(), outline.bytes());
+    assert!(named > long.len(), "{named}");
+    outline.declared = Declared::default();
+    assert_eq!(outline.bytes(), all - named);
+    for (name, is_sound) in [(long, true), (longer, false)] {
+        let (none, one) = (Vec::<(u64, String)>::new(), vec![(1u64, name)]);
+        let bytes = postcard::to_allocvec(&(&none, &none, one, Vec::<u64>::new()));
+        let declared: Declared = postcard::from_bytes(&bytes.unwrap()).unwrap();
+        assert_eq!(declared.is_sound(), is_sound);
+    }
 }
 
 /// Check that an outline which is cut short is none, and that there is one of a file that says of no part of it that it is loaded.
@@ -238,5 +267,89 @@ fn look_for(file: &Outlined, image: &Image) {
         let _ = (file.is_stub(pc), file.bytes_at(pc, 16));
         let function = file.metadata().and_then(|known| known.function_at(pc));
         assert!(function.is_none_or(|function| (function.start..function.end).contains(&pc)));
+    }
+}
+
+/// Check that of a file with more segments than linkers make nothing is told but that.
+#[test]
+fn too_many_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = "int main() { return 0; }";
+    let image = build("clang-22", "a.c", source, &["-O1"], dir.path());
+    let load = image.segments()[0];
+    for count in [256u16, 257] {
+        // New headers at the end, all alike: `e_phoff`, `e_phnum`, and `p_type`, `p_flags` and the rest of `Elf64_Phdr`.
+        let mut bytes = image.data().to_vec();
+        let at = bytes.len() as u64;
+        bytes[32..40].copy_from_slice(&at.to_le_bytes());
+        bytes[56..58].copy_from_slice(&count.to_le_bytes());
+        for _ in 0..count {
+            bytes.extend([1u32, 5].iter().flat_map(|word| word.to_le_bytes()));
+            let words = [0, load.address.0, 0, load.file_size, load.memory_size, 4096];
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let image = Image::parse(bytes, Path::new("a")).unwrap();
+        assert_eq!(image.segments().len(), usize::from(count));
+        let (outline, _) = told(&image);
+        assert_eq!(outline.segments.len(), 256);
+        match outline.metadata {
+            Ok(_) => assert_eq!(count, 256),
+            Err(why) => assert!(count == 257 && why.contains("257 segments"), "{why}"),
+        }
+    }
+}
+
+/// Check that of what is too much to be told that is left out first which tells the least.
+fn fits_within(outline: Outline, size: usize) {
+    let rows = |outline: &Outline| outline.frames.counts().1;
+    let all = rows(&outline);
+    let outline = outline.within(size).unwrap();
+    assert_eq!(rows(&outline), all);
+    let outline = outline.within(size - 1).unwrap();
+    assert_eq!(rows(&outline), 0);
+    assert!(outline.functions.are_all() && outline.frames.counts().0 > 1000);
+    let size = outline.to_bytes().unwrap().len();
+    let outline = outline.within(size - 1).unwrap();
+    assert!(!outline.functions.are_all() && outline.frames.counts().0 > 1000);
+    let size = outline.to_bytes().unwrap().len();
+    assert!(outline.within(size - 1).is_none());
+}
+
+/// Check that entries of unwind tables are found by the search table where they stand behind what looks like the end, or cannot be read.
+#[test]
+fn entries_behind_the_end() {
+    let function =
+        |name| format!("int g{name}(int); int f{name}(int n) {{ return g{name}(n) + n; }}\n");
+    let source: String = ["a", "b", "c", "d", "e"].map(function).concat();
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-shared", "-fPIC"];
+    let image = build("clang-22", "a.c", &source, &flags, dir.path());
+    let (whole, _) = told(&image);
+    let functions = image.functions();
+    let start = |name: &str| {
+        let symbol = functions.iter().find(|symbol| symbol.name == name);
+        symbol.unwrap().address
+    };
+    let extents = |outline: &Outline| {
+        ["fa", "fb", "fc", "fd", "fe"].map(|name| outline.frames.extent(start(name)))
+    };
+    assert!(extents(&whole).iter().all(Option::is_some));
+    // Where the length of the entry of `fb` stands: two words before its address, which is told from where that stands.
+    let table = image.section(".eh_frame").unwrap();
+    let at = (0..table.data.len() - 4).step_by(4).find(|&at| {
+        let word = i32::from_le_bytes(table.data[at..at + 4].try_into().unwrap());
+        table.address.offset((at as i64) + i64::from(word)) == start("fb")
+    });
+    let at = usize::try_from(table.offset.0).unwrap() + at.unwrap() - 8;
+    for length in [0u32, 0xffff_fff0] {
+        let mut bytes = image.data().to_vec();
+        bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        let image = Image::parse(bytes, Path::new("a")).unwrap();
+        let (outline, _) = told(&image);
+        let mut expected = extents(&whole);
+        expected[1] = None;
+        assert_eq!(extents(&outline), expected);
+        let rows = |outline: &Outline| outline.frames.counts().1;
+        assert!(rows(&outline) + 8 > rows(&whole));
     }
 }

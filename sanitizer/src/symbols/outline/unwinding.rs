@@ -1,11 +1,11 @@
-//! Makes lists of unwind tables: `.eh_frame` (Linux Standard Base, "Exception Frames").
+//! Makes lists of unwind tables: `.eh_frame` (Linux Standard Base, "Exception Frames"), and `.eh_frame_hdr` where entries stand behind what looks like the end.
 
 use std::collections::HashMap;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, FrameDescriptionEntry, LittleEndian,
-    Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection as _, UnwindTableRow,
-    X86_64,
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry,
+    LittleEndian, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection as _,
+    UnwindTableRow, X86_64,
 };
 
 use super::frames::{Extent, Frames, MOST_EXTENTS, MOST_ROWS, MOST_RULES, Row, UNKNOWN};
@@ -16,6 +16,10 @@ use crate::image::Image;
 const ADDRESS_SIZE: u8 = 8;
 /// Bytes of entries, and of what they have in common, that are gone through: what is shared is so once for each entry.
 const EFFORT: u64 = 1 << 30;
+/// What each costs beside its bytes.
+const COST: u64 = 64;
+/// Behind the last entry of a table there is not more than this, in bytes: less than an entry has.
+const END: usize = 16;
 
 /// What is evaluated (DWARF 5, 7.7.1) where a stub of the linker stands that has pushed something from a byte of sixteen on (the third from last), or not yet.
 const STUB: [u8; 11] = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
@@ -52,7 +56,9 @@ impl Frames {
             bases: &bases,
             left: EFFORT,
         };
-        let mut entries = making.entries(base);
+        let search = image.section(".eh_frame_hdr");
+        let search = search.map(|section| section.data);
+        let mut entries = making.entries(base, section.data.len(), search);
         entries.sort_unstable_by_key(|entry| (entry.extent.start, entry.extent.size));
         // Of those that begin at one place, the largest is kept.
         entries.dedup_by(|next, kept| {
@@ -87,41 +93,97 @@ impl Making<'_> {
     /// Pays for what an entry says and for what it shares with others; false where there is no more to pay with.
     fn pay(&mut self, entry: &Entry<'_>) -> bool {
         let bytes = (entry.entry_len() + entry.cie().entry_len()) as u64;
-        let left = self.left.checked_sub(bytes + 64);
+        let left = self.left.checked_sub(bytes + COST);
         self.left = left.unwrap_or_default();
         left.is_some()
     }
 
-    fn entries(&mut self, base: LinkAddr) -> Vec<Found> {
+    /// Those of a table of so many bytes, with the search table of the file.
+    fn entries(&mut self, base: LinkAddr, size: usize, search: Option<&[u8]>) -> Vec<Found> {
         let mut found = Vec::new();
         let mut entries = self.table.entries(self.bases);
+        let mut behind = 0;
         // What stands before a damaged entry is still good.
         while found.len() < MOST_EXTENTS
             && let Ok(Some(entry)) = entries.next()
         {
-            let CieOrFde::Fde(partial) = entry else {
-                continue;
+            let partial = match entry {
+                CieOrFde::Cie(shared) => {
+                    behind = shared.offset().saturating_add(shared.entry_len());
+                    continue;
+                }
+                CieOrFde::Fde(partial) => partial,
             };
+            behind = partial.offset().saturating_add(partial.entry_len());
             let Ok(entry) = partial.parse(EhFrame::cie_from_offset) else {
                 continue;
             };
-            if !self.pay(&entry) {
-                break;
-            }
-            let start = entry.initial_address().checked_sub(base.0);
-            let start = start.and_then(|start| u32::try_from(start).ok());
-            let Some((start, size)) = start.zip(u32::try_from(entry.len()).ok()) else {
-                continue;
-            };
-            if size > 0 && start.checked_add(size).is_some() {
-                let lands = entry.lsda().is_some();
-                found.push(Found {
-                    extent: Extent { start, size, lands },
-                    at: entry.offset().into(),
-                });
+            if !self.take(&entry, base, &mut found) {
+                return found;
             }
         }
+        // Who looks for an address finds what stands behind it, too.
+        if size.saturating_sub(behind) > END
+            && let Some(search) = search
+        {
+            self.search(search, base, behind, &mut found);
+        }
         found
+    }
+
+    /// Adds what a search table tells of that stands behind a place.
+    fn search(&mut self, search: &[u8], base: LinkAddr, behind: usize, found: &mut Vec<Found>) {
+        let header = EhFrameHdr::new(search, LittleEndian).parse(self.bases, ADDRESS_SIZE);
+        let Some(header) = header.ok() else {
+            return;
+        };
+        let Some(table) = header.table() else {
+            return;
+        };
+        let mut places = table.iter(self.bases);
+        while found.len() < MOST_EXTENTS
+            && let Ok(Some((_, place))) = places.next()
+        {
+            let Some(left) = self.left.checked_sub(COST) else {
+                return;
+            };
+            self.left = left;
+            let start = self.bases.eh_frame.section.unwrap_or_default();
+            let at = place.direct().ok();
+            let at = at.and_then(|at| usize::try_from(at.checked_sub(start)?).ok());
+            let Some(at) = at.filter(|&at| at >= behind) else {
+                continue;
+            };
+            let parsed =
+                self.table
+                    .fde_from_offset(self.bases, at.into(), EhFrame::cie_from_offset);
+            if let Ok(entry) = parsed
+                && !self.take(&entry, base, found)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Adds an entry, if it is of code that is told of; false where there is no more to pay with.
+    fn take(&mut self, entry: &Entry<'_>, base: LinkAddr, found: &mut Vec<Found>) -> bool {
+        if !self.pay(entry) {
+            return false;
+        }
+        let start = entry.initial_address().checked_sub(base.0);
+        let start = start.and_then(|start| u32::try_from(start).ok());
+        let size = u32::try_from(entry.len()).ok();
+        if let Some((start, size)) = start.zip(size)
+            && size > 0
+            && start.checked_add(size).is_some()
+        {
+            let lands = entry.lsda().is_some();
+            found.push(Found {
+                extent: Extent { start, size, lands },
+                at: entry.offset().into(),
+            });
+        }
+        true
     }
 
     fn rows(
