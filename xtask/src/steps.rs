@@ -20,6 +20,9 @@ const OF_OUTER_CARGO: [&str; 4] = [
     "CARGO_ENCODED_RUSTFLAGS",
 ];
 
+/// The same of the package that is run: build scripts that listen to one of these would run anew whenever somebody calls cargo by himself.
+const OF_PACKAGE: [&str; 3] = ["CARGO_BIN_", "CARGO_MANIFEST_", "CARGO_PKG_"];
+
 /// A cargo in the root of the source tree, free of the environment of the cargo that runs us.
 pub fn cargo() -> Command {
     of_root(Command::new("cargo"))
@@ -37,6 +40,13 @@ fn of_root(mut command: Command) -> Command {
     command.current_dir(crate::paths::root());
     for variable in OF_OUTER_CARGO {
         command.env_remove(variable);
+    }
+    let ours = std::env::vars_os().map(|(variable, _)| variable);
+    for variable in ours {
+        let name = variable.to_string_lossy();
+        if OF_PACKAGE.iter().any(|begin| name.starts_with(begin)) {
+            command.env_remove(&variable);
+        }
     }
     command
 }
