@@ -353,3 +353,22 @@ fn entries_behind_the_end() {
         assert!(rows(&outline) + 8 > rows(&whole));
     }
 }
+
+/// Check that where not all rows are kept those of routines are, wherever they stand.
+#[test]
+fn rows_of_routines_come_first() {
+    let image = library("libc.so.6");
+    let (outline, _) = told(&image);
+    let starts = outline.declared.starts();
+    let last = *starts.last().unwrap();
+    let base = outline.frames.base;
+    let rows = |most, first| {
+        let is_routine = |range: Range<LinkAddr>| first && range.contains(&last);
+        let frames = Frames::of(&image, base, most, is_routine, |_| true);
+        assert!(frames.rows.is_sorted_by_key(|row| row.start) && frames.rows.len() <= most);
+        let at = u32::try_from(last.0 - base.0).unwrap();
+        frames.rows.iter().any(|row| row.start == at)
+    };
+    assert!(rows(1000, true) && !rows(1000, false));
+    assert!(rows(MOST_ROWS, false));
+}
