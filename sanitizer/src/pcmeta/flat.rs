@@ -174,24 +174,17 @@ mod tests {
     /// Check that what has more than is told is known for that, and that as much can be told.
     #[test]
     fn more_than_is_told() {
-        let of = |parts: u32, atomics: u32| {
-            let mut metadata = metadata(&[(0x10, 16)], &(0..atomics).collect::<Vec<u32>>());
+        let of = |parts: u32| {
+            let mut metadata = metadata(&[(0x10, 16)], &[0x12]);
             metadata.fragments = (0..parts).map(|part| (part, 0x10)).collect();
             let bytes = postcard::to_allocvec(&metadata).unwrap();
             let told = postcard::from_bytes::<Metadata>(&bytes);
             assert_eq!(told.is_ok(), metadata.excess().is_none());
             metadata.excess()
         };
-        let (parts, atomics) = (MOST_FRAGMENTS as u32, MOST_ATOMICS as u32);
-        assert_eq!(of(parts, atomics), None);
-        assert_eq!(
-            of(parts + 1, 0),
-            Some(("parts of functions", MOST_FRAGMENTS))
-        );
-        assert_eq!(
-            of(0, atomics + 1),
-            Some(("atomic instructions", MOST_ATOMICS))
-        );
+        let most = MOST_FRAGMENTS as u32;
+        assert_eq!(of(most), None);
+        assert_eq!(of(most + 1), Some(("parts of functions", MOST_FRAGMENTS)));
     }
 
     /// Check that functions which overlap are told apart where they are taken in, and that numbers beyond the last address are refused.

@@ -94,6 +94,13 @@ impl Declared {
         lists.sum::<usize>() + self.resolvers.capacity() * size_of::<LinkAddr>()
     }
 
+    /// Where functions that are one begin, sorted.
+    pub(super) fn starts(&self) -> Vec<LinkAddr> {
+        let mut starts: Vec<LinkAddr> = self.functions.iter().map(|&(start, _)| start).collect();
+        starts.sort_unstable();
+        starts
+    }
+
     /// Cells with their names.
     pub fn cells(&self) -> impl Iterator<Item = (LinkAddr, &str)> {
         self.cells.iter().map(|(cell, name)| (*cell, name.as_str()))

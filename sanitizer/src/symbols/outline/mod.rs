@@ -27,6 +27,7 @@ use crate::pcmeta::{BlockMap, Metadata, StackMaps};
 
 pub use declared::Declared;
 pub use frames::Frames;
+use frames::MOST_ROWS;
 pub use functions::{Functions, NamedFunction};
 #[cfg(test)]
 pub use here::Here as OutlinedHere;
@@ -87,10 +88,17 @@ impl Outline {
             let function = known.and_then(|known| known.function_at(address));
             function.is_some_and(|function| function.is_analyzed())
         };
-        outline.frames = Frames::of(image, base, |address| !is_analyzed(address));
+        outline.declared = Declared::by(image);
+        let routines = outline.declared.starts();
+        let is_routine = |range: Range<LinkAddr>| {
+            let next = routines.partition_point(|&start| start < range.start);
+            routines.get(next).is_some_and(|&start| start < range.end)
+        };
+        outline.frames = Frames::of(image, base, MOST_ROWS, is_routine, |address| {
+            !is_analyzed(address)
+        });
         let none = Metadata::default();
         outline.functions = Functions::of(image, base, known.unwrap_or(&none));
-        outline.declared = Declared::by(image);
         outline.metadata = metadata.map_err(cut);
         // Asked last: some of that was zeros then, which nobody has written.
         if image.is_cut() {

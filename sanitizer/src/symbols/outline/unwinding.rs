@@ -1,6 +1,7 @@
 //! Makes lists of unwind tables: `.eh_frame` (Linux Standard Base, "Exception Frames"), and `.eh_frame_hdr` where entries stand behind what looks like the end.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry,
@@ -8,7 +9,7 @@ use gimli::{
     UnwindTableRow, X86_64,
 };
 
-use super::frames::{Extent, Frames, MOST_EXTENTS, MOST_ROWS, MOST_RULES, Row, UNKNOWN};
+use super::frames::{Extent, Frames, MOST_EXTENTS, MOST_RULES, Row, UNKNOWN};
 use super::rule::{Frame, Rule, SAVED, Saved};
 use crate::addr::LinkAddr;
 use crate::image::Image;
@@ -34,8 +35,14 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'a> = FrameDescriptionEntry<Bytes<'a>>;
 
 impl Frames {
-    /// Those of a file; of rows only those of code that is wanted.
-    pub(super) fn of(image: &Image, base: LinkAddr, is_wanted: impl Fn(LinkAddr) -> bool) -> Self {
+    /// Those of a file; of rows only those of code that is wanted, so many at most, and of routines before all others.
+    pub(super) fn of(
+        image: &Image,
+        base: LinkAddr,
+        most_rows: usize,
+        is_routine: impl Fn(Range<LinkAddr>) -> bool,
+        is_wanted: impl Fn(LinkAddr) -> bool,
+    ) -> Self {
         let mut frames = Self {
             base,
             ..Self::default()
@@ -55,6 +62,7 @@ impl Frames {
             table: &table,
             bases: &bases,
             left: EFFORT,
+            most_rows,
         };
         let search = image.section(".eh_frame_hdr");
         let search = search.map(|section| section.data);
@@ -69,7 +77,18 @@ impl Frames {
             is_same
         });
         frames.extents = entries.iter().map(|entry| entry.extent).collect();
-        making.rows(&entries, &mut frames, is_wanted);
+        let at = |offset: u32| LinkAddr(base.0.wrapping_add(offset.into()));
+        let wanted: Vec<Option<bool>> = (entries.iter())
+            .map(|Found { extent, .. }| {
+                let range = at(extent.start)..at(extent.start.saturating_add(extent.size));
+                is_wanted(range.start).then(|| is_routine(range))
+            })
+            .collect();
+        for are_routines in [true, false] {
+            let wanted = wanted.iter().map(|wanted| *wanted == Some(are_routines));
+            making.rows(&entries, &mut frames, wanted);
+        }
+        frames.rows.sort_unstable_by_key(|row| row.start);
         frames.rows.shrink_to_fit();
         frames.rules.shrink_to_fit();
         frames
@@ -87,6 +106,7 @@ struct Making<'a> {
     table: &'a EhFrame<Bytes<'a>>,
     bases: &'a BaseAddresses,
     left: u64,
+    most_rows: usize,
 }
 
 impl Making<'_> {
@@ -186,28 +206,25 @@ impl Making<'_> {
         true
     }
 
-    fn rows(
-        &mut self,
-        entries: &[Found],
-        frames: &mut Frames,
-        is_wanted: impl Fn(LinkAddr) -> bool,
-    ) {
-        let mut numbers: HashMap<Rule, u32> = HashMap::new();
+    fn rows(&mut self, entries: &[Found], frames: &mut Frames, wanted: impl Iterator<Item = bool>) {
+        let rules = frames.rules.iter().copied();
+        let mut numbers: HashMap<Rule, u32> = rules.zip(0..).collect();
         let mut context = UnwindContext::new();
         let base = frames.base.0;
         let nexts = entries.iter().skip(1).map(|next| next.extent.start);
-        for (found, next) in entries.iter().zip(nexts.chain([u32::MAX])) {
-            let Extent { start, size, .. } = found.extent;
-            if !is_wanted(LinkAddr(base.wrapping_add(start.into()))) {
+        let entries = entries.iter().zip(nexts.chain([u32::MAX]));
+        for ((found, next), is_wanted) in entries.zip(wanted) {
+            if !is_wanted {
                 continue;
             }
+            let Extent { start, size, .. } = found.extent;
             let parsed = self
                 .table
                 .fde_from_offset(self.bases, found.at, EhFrame::cie_from_offset);
             let Ok(entry) = parsed else {
                 continue;
             };
-            if frames.rows.len() >= MOST_ROWS || !self.pay(&entry) {
+            if frames.rows.len() >= self.most_rows || !self.pay(&entry) {
                 return;
             }
             // What a later entry describes is that one's.
@@ -216,7 +233,7 @@ impl Making<'_> {
                 continue;
             };
             let mut behind = start;
-            while frames.rows.len() + 1 < MOST_ROWS
+            while frames.rows.len() + 1 < self.most_rows
                 && behind < end
                 && let Ok(Some(row)) = rows.next_row()
             {
@@ -236,7 +253,7 @@ impl Making<'_> {
                 behind = to;
             }
             // Of what is damaged or too much nothing is known.
-            if behind < end && frames.rows.len() < MOST_ROWS {
+            if behind < end && frames.rows.len() < self.most_rows {
                 let rule = UNKNOWN;
                 frames.rows.push(Row {
                     start: behind,
