@@ -253,8 +253,7 @@ fn has_ended() -> KernelError {
     KernelError::other("reading", "the modules", "the loader has ended")
 }
 
-fn serve(mut tables: Tables, asked: Queue, told: &Sender<Answer>, employer: &Employer) {
-    let mut asked = asked;
+fn serve(mut tables: Tables, mut asked: Queue, told: &Sender<Answer>, employer: &Employer) {
     let mut modules = ModuleSet::default();
     let mut shelf = Shelf::default();
     let mut reader = CodeReader::new(readers(Program::default));

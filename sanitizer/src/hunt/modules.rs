@@ -339,7 +339,7 @@ fn reasons(unreadable: &[Unreadable], before: usize) -> (Vec<String>, usize) {
     if let Some((first, others)) = waiting.split_first() {
         lines.push(match others.len() {
             0 => first.to_string(),
-            count => format!("{first} (and so is the code of {count} other files, or more)"),
+            count => format!("{first} (so it is with {count} other files)"),
         });
     }
     let count = lines.len();
