@@ -32,7 +32,7 @@ fn asked(deed: Option<&[u8]>) {
         Some(b"panic") => panic!("as a test wants it"),
         Some(b"slow") => {
             let start = std::time::Instant::now();
-            while start.elapsed() < std::time::Duration::from_millis(500) {
+            while start.elapsed() < std::time::Duration::from_secs(2) {
                 std::hint::spin_loop();
             }
         }
