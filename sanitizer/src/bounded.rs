@@ -48,6 +48,32 @@ where
     deserializer.deserialize_seq(List::<T, MOST>(PhantomData))
 }
 
+/// A text of which no more than `MOST` bytes are kept, for `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// It cannot be decoded.
+pub fn text<'de, D, const MOST: usize>(deserializer: D) -> Result<String, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    struct Text<const MOST: usize>;
+
+    impl<const MOST: usize> Visitor<'_> for Text<MOST> {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a text")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
+            let kept = text.get(..text.floor_char_boundary(MOST));
+            Ok(kept.unwrap_or_default().to_owned())
+        }
+    }
+
+    deserializer.deserialize_str(Text::<MOST>)
+}
+
 /// The sums of a list of gaps, each of at least `least`: numbers that ascend. Nothing where one is too large, or a gap too small.
 pub fn ascending(gaps: impl Iterator<Item = u32>, least: u32) -> impl Iterator<Item = Option<u32>> {
     let mut last = None;
@@ -85,6 +111,26 @@ mod tests {
         }
         assert!(postcard::from_bytes::<Few>(&[3, 0, 0]).is_err());
         assert!(postcard::from_bytes::<Few>(&[0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
+    }
+
+    #[derive(serde::Serialize, Deserialize)]
+    struct Short(#[serde(deserialize_with = "text::<_, 5>")] String);
+
+    /// Check that of a long text no more is kept than may be, in whole characters and without room for the rest.
+    #[test]
+    fn longer_texts_are_cut() {
+        for (told, kept) in [
+            ("", ""),
+            ("short", "short"),
+            ("longer", "longe"),
+            ("abcd\u{e9}f", "abcd"),
+        ] {
+            let bytes = postcard::to_allocvec(&Short(told.to_owned())).unwrap();
+            let Short(text) = postcard::from_bytes(&bytes).unwrap();
+            assert_eq!(text, kept);
+            assert!(text.capacity() <= 5);
+        }
+        assert!(postcard::from_bytes::<Short>(&[2, 0xff, 0xff]).is_err());
     }
 
     /// Check that gaps lead to the numbers that they are of, and to none that do not ascend.

@@ -4,6 +4,8 @@
 //! (RCU). What was read serves later processes as well ([`Shelf`]). Meanwhile the engine's thread must be there for the target's threads, some of which may
 //! stand still until it passes their signals on. So it asks, goes on, and is told.
 
+mod queue;
+
 use std::{
     os::fd::{AsFd as _, BorrowedFd},
     sync::{
@@ -19,17 +21,23 @@ use crate::kernel::{
     process::{self, Bell, Employer, Urgency, WorkClock},
     tables::Tables,
 };
+use queue::Queue;
+
 use crate::reader::{CodeReader, OutlineReader, Program};
 
 /// What a scan has shown: all modules, and what is new since the scan before.
 pub type Scan = Result<(Arc<ModuleSet>, Changes), RefreshError>;
 
+#[derive(Debug)]
 struct Request {
     ticket: u64,
     pid: u32,
     wanted: Wanted,
+    /// Another one came before it, and was not served, after which nothing is known of the process.
+    is_anew: bool,
 }
 
+#[derive(Debug)]
 enum Wanted {
     /// A scan of the process, which may be another program's by now.
     Scan {
@@ -39,6 +47,13 @@ enum Wanted {
     },
     /// Nothing of it any more.
     Nothing,
+}
+
+impl Wanted {
+    /// Whether nothing that is known holds any more.
+    const fn forgets(&self) -> bool {
+        !matches!(self, Self::Scan { anew: false, .. })
+    }
 }
 
 struct Answer {
@@ -84,7 +99,7 @@ impl Loader {
                 if let Err(error) = descriptors::own_table_of_maps(&[of_thread.bell.as_fd()]) {
                     tracing::debug!(%error, "the loader shares the tracer's descriptors");
                 }
-                serve(tables, &asked, &told, &of_thread);
+                serve(tables, Queue::of(asked), &told, &of_thread);
             })
             .map_err(|cause| KernelError::other("clone", "the loader's thread", cause))?;
         Ok(Self {
@@ -124,6 +139,7 @@ impl Loader {
             ticket: self.ticket,
             pid,
             wanted,
+            is_anew: false,
         });
     }
 
@@ -237,24 +253,23 @@ fn has_ended() -> KernelError {
     KernelError::other("reading", "the modules", "the loader has ended")
 }
 
-fn serve(
-    mut tables: Tables,
-    asked: &Receiver<Request>,
-    told: &Sender<Answer>,
-    employer: &Employer,
-) {
+fn serve(mut tables: Tables, mut asked: Queue, told: &Sender<Answer>, employer: &Employer) {
     let mut modules = ModuleSet::default();
     let mut shelf = Shelf::default();
     let mut reader = CodeReader::new(readers(Program::default));
     let mut outlines = OutlineReader::new(readers(Program::of_outlines));
-    let mut next = None;
-    while let Some(request) = next.take().or_else(|| asked.recv().ok()) {
+    let charge = |cpu: Duration| {
+        let cpu = u64::try_from(cpu.as_nanos());
+        employer.clock.add(cpu.unwrap_or(u64::MAX));
+    };
+    while let Some(request) = asked.wait(|| outlines.is_reading()) {
         let Request {
             ticket,
             pid,
             wanted,
+            is_anew,
         } = request;
-        if !matches!(wanted, Wanted::Scan { anew: false, .. }) {
+        if is_anew || wanted.forgets() {
             modules.unload(&mut tables, &mut shelf);
             reader.rest();
             outlines.rest();
@@ -273,10 +288,43 @@ fn serve(
                 None
             }
             Wanted::Scan { anew, judged } => {
-                let mut is_for_nothing = || is_for_nothing(&mut next, asked);
-                let mut asking = outlines.begin(modules.bytes(), &mut is_for_nothing);
-                let changes = modules.refresh(pid, &mut tables, &mut shelf, &mut asking);
-                drop(asking);
+                let mut before = None;
+                if modules.is_known() {
+                    // Should there be no time for what is new: nobody is told of it who waits for all.
+                    let mut asking = outlines.begin_at_once(modules.bytes());
+                    let look = modules.refresh(pid, &mut tables, &mut shelf, &mut asking);
+                    if look.is_ok() {
+                        asking.is_taken();
+                    }
+                    if let Ok(changes) = &look
+                        && modules.is_incomplete()
+                        && !tell(Some(Ok((Arc::new(modules.clone()), changes.clone()))), true)
+                    {
+                        return;
+                    }
+                    before = Some(look);
+                }
+                let changes = match before {
+                    Some(look) if look.is_err() || !modules.is_incomplete() => look,
+                    before => {
+                        let mut turn = |cpu| {
+                            charge(cpu);
+                            asked.is_past()
+                        };
+                        let mut asking = outlines.begin(modules.bytes(), &mut turn);
+                        let look = modules.refresh(pid, &mut tables, &mut shelf, &mut asking);
+                        if look.is_ok() {
+                            asking.is_taken();
+                        }
+                        look.map(|later| match before {
+                            Some(Ok(mut changes)) => {
+                                changes.add(later);
+                                changes
+                            }
+                            _ => later,
+                        })
+                    }
+                };
                 let mut scan = changes.map(|mut changes| {
                     changes.unloaded |= anew;
                     (Arc::new(modules.clone()), changes)
@@ -284,16 +332,16 @@ fn serve(
                 if !judged.is_empty()
                     && let Ok((known, changes)) = &mut scan
                 {
-                    // Should there be no time for more: nobody is told of it who waits for all.
+                    // Should there be no time for more.
                     if !tell(Some(Ok((Arc::clone(known), changes.clone()))), true) {
                         return;
                     }
-                    modules.read_code_tables(&judged, &mut reader, || is_past(&mut next, asked));
+                    modules.read_code_tables(&judged, &mut reader, || asked.is_past());
                     *known = Arc::new(modules.clone());
                 }
                 // Where something else is asked for, nobody hears this answer.
                 if let Ok((_, changes)) = &mut scan
-                    && next.is_none()
+                    && !asked.is_past()
                 {
                     changes.warnings.extend(outlines.take_warnings());
                     changes.warnings.extend(reader.take_warnings());
@@ -301,34 +349,12 @@ fn serve(
                 Some(scan)
             }
         };
-        let cpu = reader.take_cpu() + outlines.take_cpu();
-        let cpu = u64::try_from(cpu.as_nanos());
-        employer.clock.add(cpu.unwrap_or(u64::MAX));
+        charge(reader.take_cpu() + outlines.take_cpu());
         if !tell(scan, false) {
             return;
         }
         employer.tell();
     }
-}
-
-/// Whether nobody waits for the answer any more: something else was asked for, which is next, or nothing ever will be.
-fn is_past(next: &mut Option<Request>, asked: &Receiver<Request>) -> bool {
-    if next.is_none() {
-        match asked.try_recv() {
-            Ok(request) => *next = Some(request),
-            Err(error) => return error == TryRecvError::Disconnected,
-        }
-    }
-    true
-}
-
-/// Whether nobody needs what is looked for any more: the process is left, or executes another program, or the tracer is.
-fn is_for_nothing(next: &mut Option<Request>, asked: &Receiver<Request>) -> bool {
-    if next.is_none() && is_past(next, asked) && next.is_none() {
-        return true;
-    }
-    let next = next.as_ref().map(|next| &next.wanted);
-    next.is_some_and(|wanted| !matches!(wanted, Wanted::Scan { anew: false, .. }))
 }
 
 /// What reads files.

@@ -38,6 +38,8 @@ pub struct ModuleSet {
     ranges: Vec<(u64, u64, usize)>,
     routines: Arc<Routines>,
     last: Option<Modules<Outlined>>,
+    /// Files of which was told why they are no modules.
+    told: usize,
 }
 
 /// What a new look at the modules has shown.
@@ -71,13 +73,18 @@ impl ModuleSet {
         let (added, removed) = match &mut self.last {
             Some(last) => {
                 let difference = last.rescan_with(reads)?;
+                let (lines, count) = reasons(&difference.unreadable, self.told);
+                changes.warnings.extend(lines);
+                self.told += count;
                 (difference.added, difference.removed)
             }
             None => {
                 let pid = Pid::from_raw(pid.cast_signed());
                 let scan = Modules::scan_with(pid, shelf.images(), reads)?;
                 let added = scan.all().to_vec();
-                changes.warnings.extend(reasons(scan.unreadable()));
+                let (lines, count) = reasons(scan.unreadable(), 0);
+                changes.warnings.extend(lines);
+                self.told = count;
                 if scan.maps().left_out() > 0 {
                     changes.warnings.push(format!(
                         "{} mappings of process {pid} are more than are kept of one; what they hold is not known",
@@ -148,6 +155,20 @@ impl ModuleSet {
     pub fn bytes(&self) -> usize {
         let files = self.loaded.iter().map(|loaded| &loaded.module.image);
         files.map(Outlined::bytes).sum()
+    }
+
+    /// Whether there is an earlier look, after which another one finds no more than what has changed.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Whether another look finds more, although nothing has changed: something could not be read in this one.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.last
+            .as_ref()
+            .is_some_and(Modules::<Outlined>::is_incomplete)
     }
 
     fn sort_ranges(&mut self) {
@@ -285,20 +306,44 @@ impl ModuleSet {
     }
 }
 
-/// Why files are no modules, each reason once: a file can be mapped thousands of times.
-fn reasons(unreadable: &[Unreadable]) -> Vec<String> {
+impl Changes {
+    /// Adds what another look has shown after this one.
+    pub fn add(&mut self, later: Self) {
+        self.changed |= later.changed;
+        self.unloaded |= later.unloaded;
+        self.bound |= later.bound;
+        self.warnings.extend(later.warnings);
+        self.reading = self.reading.max(later.reading);
+    }
+}
+
+/// Why files are no modules, each reason once: a file can be mapped thousands of times. Those that may be later are one. With the
+/// count of what is told; `before` were told already.
+fn reasons(unreadable: &[Unreadable], before: usize) -> (Vec<String>, usize) {
     /// More than are told of one process.
     const MOST: usize = 32;
     let mut told: Vec<&Arc<ModuleError>> = Vec::new();
+    let mut waiting: Vec<&Arc<ModuleError>> = Vec::new();
     for file in unreadable {
-        if told.len() == MOST {
-            break;
-        }
-        if !told.iter().any(|reason| Arc::ptr_eq(reason, &file.reason)) {
-            told.push(&file.reason);
+        let reason = &file.reason;
+        let list = match **reason {
+            ModuleError::Unasked => continue,
+            ModuleError::NotYet(_) => &mut waiting,
+            _ => &mut told,
+        };
+        if before + list.len() < MOST && !list.iter().any(|other| Arc::ptr_eq(other, reason)) {
+            list.push(reason);
         }
     }
-    told.into_iter().map(ToString::to_string).collect()
+    let mut lines: Vec<_> = told.into_iter().map(ToString::to_string).collect();
+    if let Some((first, others)) = waiting.split_first() {
+        lines.push(match others.len() {
+            0 => first.to_string(),
+            count => format!("{first} (so it is with {count} other files)"),
+        });
+    }
+    let count = lines.len();
+    (lines, count)
 }
 
 /// Why the modules could not be looked at.

@@ -65,6 +65,11 @@ impl<K: Copy + Eq + Hash> Ends<K> {
         Some(why)
     }
 
+    /// What to do about that.
+    pub(super) fn mend(&self, file: K) -> &'static str {
+        self.of.get(&file).map_or("", |(_, last)| last.mend())
+    }
+
     /// Why a file is read no more.
     pub(super) fn unread(&self, file: K) -> Option<String> {
         let (count, last) = self.of.get(&file)?;

@@ -3,6 +3,9 @@
 //! Each file has a reader of its own, which has seen nothing else before: what is told of it serves other processes as well, and a file that takes its
 //! reader over can lie about itself alone. Nobody is held while it is waited for.
 
+mod asked;
+mod later;
+
 use std::{
     path::Path,
     time::{Duration, Instant},
@@ -11,33 +14,36 @@ use std::{
 use super::{
     Program,
     ends::Ends,
-    process::{End, Process},
+    process::End,
     renewed::{Duty, Renewed},
-    wire::{LONGEST_OUTLINE, Request, Told, brief},
+    wire::Told,
 };
 use crate::{
-    image::{HandedOver, Raw},
+    image::Raw,
     kernel::foreign::FileIdentity,
     symbols::{Outline, Outlined},
     tracee::modules::{ModuleError, OpenFile, Reads},
 };
+use asked::{Asked, Failure};
+use later::{Later, Pending};
 
 /// How long an answer may take: the largest programs take some seconds.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// The same for all that is asked together.
 const TOGETHER: Duration = Duration::from_mins(1);
-/// How often somebody looks whether it is still wanted.
-const TURN: Duration = Duration::from_millis(50);
-/// The longest reason for which a file is none that has code, in bytes: the name of a file is a part of it.
-const LONGEST_WHY: usize = 8 << 10;
 /// Why a file is not read.
 const NO_TIME: &str = "reading the files before has taken too long";
 /// What is known of the files of a process takes no more memory than this, in bytes.
 const MOST_KEPT: usize = 256 << 20;
+/// What is in no file is kept for the next process if what is known of it takes no more memory than this, in bytes.
+const MOST_OF_BYTES: usize = 4 << 20;
 const DUTY: Duty = Duty {
     reads: "the code of programs and libraries",
     without: "nothing is watched in files that were not read before",
 };
+
+/// What whoever looks is told now and then: the CPU time that readers have used since. He says whether nobody wants to know any more.
+type Turn<'a> = &'a mut dyn FnMut(Duration) -> bool;
 
 /// See the module.
 #[derive(Debug)]
@@ -50,6 +56,10 @@ pub struct OutlineReader {
     ends: Ends<Option<FileIdentity>>,
     /// Memory that is taken by what the process's files have told.
     kept: usize,
+    /// What was read, or still is, and serves a later look.
+    later: Later,
+    /// What was no file, and is the same in most processes of a machine.
+    last_bytes: Option<(Vec<u8>, Outlined)>,
     /// What it was when it was asked last, ns.
     spent_ns: u64,
     has_told_refusal: bool,
@@ -66,6 +76,8 @@ impl OutlineReader {
             limit: None,
             ends: Ends::new(DUTY.reads),
             kept: 0,
+            later: Later::default(),
+            last_bytes: None,
             spent_ns: 0,
             has_told_refusal: false,
             warnings: Vec::new(),
@@ -73,17 +85,30 @@ impl OutlineReader {
     }
 
     /// Asks from now on for one look at a process whose files take so many bytes already; until it is past.
-    pub fn begin<'a>(
-        &'a mut self,
-        kept: usize,
-        is_past: &'a mut dyn FnMut() -> bool,
-    ) -> Asking<'a> {
+    pub fn begin<'a>(&'a mut self, kept: usize, turn: Turn<'a>) -> Asking<'a> {
+        self.asking(kept, Some(turn))
+    }
+
+    /// The same of what is known without asking anybody.
+    pub fn begin_at_once(&mut self, kept: usize) -> Asking<'_> {
+        self.asking(kept, None)
+    }
+
+    fn asking<'a>(&'a mut self, kept: usize, turn: Option<Turn<'a>>) -> Asking<'a> {
         self.limit = Some(Instant::now() + TOGETHER);
         self.kept = kept;
         Asking {
             reader: self,
-            is_past,
+            turn,
+            is_past: false,
+            told: Vec::new(),
         }
+    }
+
+    /// Whether a reader still reads what nobody waits for: what it tells until it is due is kept. To be asked now and then.
+    pub fn is_reading(&mut self) -> bool {
+        self.later.collect(&mut self.reader);
+        self.later.is_reading()
     }
 
     /// What users are to be told of readers since the last time.
@@ -93,8 +118,10 @@ impl OutlineReader {
 
     /// CPU time that readers have used since the last time.
     pub fn take_cpu(&mut self) -> Duration {
-        let before = std::mem::replace(&mut self.spent_ns, self.reader.cpu_ns());
-        Duration::from_nanos(self.spent_ns.saturating_sub(before))
+        let now = self.reader.cpu_ns() + self.later.cpu_ns();
+        let new = now.saturating_sub(self.spent_ns);
+        self.spent_ns += new;
+        Duration::from_nanos(new)
     }
 
     /// Forgets which files have ended readers: none is given up for what another process's has done.
@@ -109,7 +136,7 @@ impl OutlineReader {
         self.limit.map_or(until, |limit| until.min(limit))
     }
 
-    /// Whether so much time is left that a reader which does not answer in it is to blame.
+    /// Whether so much time is left that a file can be read in it.
     fn has_time(&self) -> bool {
         self.until().saturating_duration_since(Instant::now()) >= self.deadline / 2
     }
@@ -120,75 +147,124 @@ impl OutlineReader {
     }
 }
 
-/// One look at a process.
+/// One look at a process. What was told in it is kept for a later one, unless that is [taken](Self::is_taken).
 pub struct Asking<'a> {
     reader: &'a mut OutlineReader,
+    turn: Option<Turn<'a>>,
     /// Nobody wants to know any more.
-    is_past: &'a mut dyn FnMut() -> bool,
-}
-
-/// Why there is no answer.
-enum Failure {
-    /// No reader can be started.
-    NoReader,
-    /// The reader came to its end, or had to.
-    Ended(End),
-    /// Nobody waits for it.
-    Past,
+    is_past: bool,
+    told: Vec<(FileIdentity, Outlined)>,
 }
 
 impl Asking<'_> {
+    /// The process has now what was told of its files.
+    pub fn is_taken(mut self) {
+        self.reader.later.forget(&self.told);
+        self.told.clear();
+    }
+
+    /// Why nobody is asked about a file, which need not be opened then.
+    fn check(&mut self, name: &Path, identity: Option<FileIdentity>) -> Result<(), ModuleError> {
+        if self.turn.is_none() || self.is_past() {
+            return Err(ModuleError::Unasked);
+        }
+        if identity.is_some_and(|file| self.reader.later.reads(file)) {
+            return Ok(());
+        }
+        let name = name.to_string_lossy();
+        let ends = &self.reader.ends;
+        if let Some(why) = ends.unread(identity) {
+            return Err(ModuleError::Told(given_up(
+                &name,
+                &why,
+                ends.mend(identity),
+            )));
+        }
+        if !self.reader.has_time() {
+            return Err(not_yet(&name, NO_TIME));
+        }
+        if self.reader.reader.process().is_none() && !self.reader.reader.may_start() {
+            return Err(self.refused(&name));
+        }
+        Ok(())
+    }
+
     fn read(
         &mut self,
-        mut bytes: Raw,
+        bytes: Raw,
         identity: Option<FileIdentity>,
+        asked: Option<Asked>,
     ) -> Result<Outlined, ModuleError> {
         bytes.check_elf()?;
-        let outline = self.outline(&bytes, identity)?;
+        let (mut bytes, outline) = self.outline(bytes, identity, asked)?;
         bytes.close();
-        let outlined = Outlined::new(bytes, outline);
-        self.reader.kept = self.reader.kept.saturating_add(outlined.bytes());
-        if self.reader.kept > MOST_KEPT {
+        self.kept(Outlined::new(bytes, outline))
+    }
+
+    /// Takes what is known of a file, where there is room for it.
+    fn kept(&mut self, outlined: Outlined) -> Result<Outlined, ModuleError> {
+        let kept = self.reader.kept.saturating_add(outlined.bytes());
+        if kept > MOST_KEPT {
             return Err(ModuleError::Told(format!(
                 "what is known of {} and of the files before takes more than {} MiB; its code is not watched: watch fewer of the program's libraries",
                 outlined.name().display(),
                 MOST_KEPT >> 20,
             )));
         }
+        self.reader.kept = kept;
         Ok(outlined)
     }
 
     fn outline(
         &mut self,
-        bytes: &Raw,
+        bytes: Raw,
         identity: Option<FileIdentity>,
-    ) -> Result<Outline, ModuleError> {
+        mut before: Option<Asked>,
+    ) -> Result<(Raw, Outline), ModuleError> {
         let name = bytes.name().to_string_lossy().into_owned();
         loop {
-            if let Some(why) = self.reader.ends.unread(identity) {
-                return Err(ModuleError::Told(given_up(&name, &why)));
-            }
-            if !self.reader.has_time() {
-                return Err(not_yet(&name, NO_TIME));
-            }
-            let begin = Instant::now();
-            let told = self.ask(bytes);
-            // It has seen this file.
-            self.reader.reader.retire();
-            let end = match told {
-                Ok(Told::Outline(outline)) if outline.is_sound() => return Ok(*outline),
-                Ok(Told::Nothing(why)) => return Err(ModuleError::Told(brief(why, LONGEST_WHY))),
-                Ok(Told::Outline(_)) => End::Nonsense,
-                Err(Failure::NoReader) => return Err(self.refused(&name)),
-                Err(Failure::Ended(end)) => end,
-                Err(Failure::Past) => {
-                    return Err(not_yet(&name, "nobody waits for it"));
+            let mut worked = Duration::ZERO;
+            let asked = match before.take() {
+                Some(asked) => Ok(asked),
+                None => {
+                    self.check(bytes.name(), identity)?;
+                    self.ask(&bytes, &name)
                 }
             };
-            // Whoever was asked last had less time than others.
-            if !matches!(end, End::Late(_)) || begin.elapsed() >= self.reader.deadline / 2 {
-                self.reader.ends.note(identity, &name, end);
-            }
+            let told = match asked {
+                Ok(mut asked) => {
+                    let told = self.hear(&mut asked);
+                    if matches!(told, Err(Failure::Past))
+                        && let Some(identity) = identity
+                    {
+                        // What it tells serves whoever looks next.
+                        let pending = Pending::new(identity, bytes, asked);
+                        self.reader.later.wait(pending, &mut self.reader.reader);
+                        return Err(ModuleError::Unasked);
+                    }
+                    worked = Duration::from_nanos(asked.process.cpu_ns());
+                    // It has seen this file.
+                    self.reader.reader.retire_other(asked.process);
+                    told
+                }
+                Err(error) => Err(error),
+            };
+            let end = match told {
+                Ok(Told::Outline(outline)) if outline.is_sound() => return Ok((bytes, *outline)),
+                Ok(Told::Nothing(why)) => return Err(ModuleError::Told(why)),
+                Ok(Told::Outline(_)) => End::Nonsense,
+                Err(Failure::NoReader) => return Err(self.refused(&name)),
+                Err(Failure::Unasked) => {
+                    return Err(not_yet(&name, "no reader can be asked about it"));
+                }
+                // The machine had no time for it, or whoever is to give it its bytes.
+                Err(Failure::Ended(End::Late(_))) if worked < self.reader.deadline / 2 => {
+                    return Err(not_yet(&name, "its reader got too little time"));
+                }
+                Err(Failure::Ended(end)) => end,
+                Err(Failure::Past) => return Err(ModuleError::Unasked),
+            };
+            self.reader.ends.note(identity, &name, end);
         }
     }
 
@@ -202,76 +278,69 @@ impl Asking<'_> {
         }
         not_yet(name, &why)
     }
-
-    fn ask(&mut self, bytes: &Raw) -> Result<Told, Failure> {
-        let (until, deadline) = (self.reader.until(), self.reader.deadline);
-        let process = self.reader.reader.started(until).ok_or(Failure::NoReader)?;
-        let name = bytes.name().to_owned();
-        let asked = match bytes.handed_over() {
-            HandedOver::File(file, size) => {
-                let request = Request::OutlineOfFile(size, name);
-                process.tell(&request, Some(file), Some(until))
-            }
-            HandedOver::Bytes(bytes) => {
-                let request = Request::OutlineOfBytes(bytes.to_vec(), name);
-                process.tell(&request, None, Some(until))
-            }
-        };
-        match asked {
-            Ok(()) => hear(process, (until, deadline), self.is_past),
-            Err(error) => Err(Failure::Ended(process.end_by(&error, deadline))),
-        }
-    }
-}
-
-/// Waits for an answer, as long as anybody wants it.
-fn hear(
-    process: &mut Process,
-    (until, deadline): (Instant, Duration),
-    is_past: &mut dyn FnMut() -> bool,
-) -> Result<Told, Failure> {
-    loop {
-        let turn = until.min(Instant::now() + TURN);
-        let error = match process.hear(LONGEST_OUTLINE, Some(turn)) {
-            Ok((told, _)) => return Ok(told),
-            Err(error) => error,
-        };
-        let has_time = error.kind() == std::io::ErrorKind::TimedOut && turn < until;
-        if !has_time {
-            return Err(Failure::Ended(process.end_by(&error, deadline)));
-        }
-        if is_past() {
-            return Err(Failure::Past);
-        }
-    }
 }
 
 fn not_yet(name: &str, why: &str) -> ModuleError {
     ModuleError::NotYet(format!(
-        "{name}: its code is not watched for now: {why}; it is tried again when the program's memory is looked at the next time"
+        "{name}: its code is not watched for now: {why}; it is tried again later"
     ))
 }
 
-fn given_up(name: &str, why: &str) -> String {
-    format!("{name}: its code is not watched: {why}; build it or copy it again")
+fn given_up(name: &str, why: &str, mend: &str) -> String {
+    format!("{name}: its code is not watched: {why}; {mend}")
 }
 
 impl Reads<Outlined> for Asking<'_> {
+    fn is_past(&mut self) -> bool {
+        if let (false, Some(turn)) = (self.is_past, &mut self.turn) {
+            self.is_past = turn(self.reader.take_cpu());
+        }
+        self.is_past
+    }
+
+    fn may_read(&mut self, name: &Path, identity: FileIdentity) -> Result<(), ModuleError> {
+        match self.reader.later.has(identity) {
+            true => Ok(()),
+            false => self.check(name, Some(identity)),
+        }
+    }
+
     fn file(&mut self, file: OpenFile<'_>) -> Result<Outlined, ModuleError> {
-        let bytes = match file.is_served {
-            true => Raw::of_served_file(file.file, file.name)?,
-            false => Raw::of_file(file.file, file.name)?,
+        let identity = file.identity;
+        let outlined = match self.reader.later.find(identity) {
+            Some(outlined) => self.kept(outlined)?,
+            None => {
+                self.check(file.name, Some(identity))?;
+                let (bytes, asked) = match self.reader.later.take(identity) {
+                    Some((bytes, asked)) => (bytes, Some(asked)),
+                    None if file.is_served => (Raw::of_served_file(file.file, file.name)?, None),
+                    None => (Raw::of_file(file.file, file.name)?, None),
+                };
+                self.read(bytes, Some(identity), asked)?
+            }
         };
-        self.read(bytes, Some(file.identity))
+        self.told.push((identity, outlined.clone()));
+        Ok(outlined)
     }
 
     fn bytes(&mut self, bytes: Vec<u8>, name: &Path) -> Result<Outlined, ModuleError> {
-        self.read(Raw::of_bytes(bytes, name), None)
+        if let Some((_, known)) = (self.reader.last_bytes.as_ref()).filter(|last| last.0 == bytes) {
+            return self.kept(known.clone());
+        }
+        self.check(name, None)?;
+        let outlined = self.read(Raw::of_bytes(bytes.clone(), name), None, None)?;
+        if outlined.bytes() <= MOST_OF_BYTES {
+            self.reader.last_bytes = Some((bytes, outlined.clone()));
+        }
+        Ok(outlined)
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
+        for (identity, outlined) in self.told.drain(..) {
+            self.reader.later.keep(identity, outlined);
+        }
         self.reader.reader.part();
     }
 }

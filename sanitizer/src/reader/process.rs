@@ -24,6 +24,9 @@ use crate::kernel::{passing::Passing, process::CpuClock, sandbox::Room};
 /// Whoever does not end when he has to is waited for no longer.
 pub(super) const LONGEST_END: Duration = Duration::from_millis(200);
 
+/// How often whoever waits for one looks whether it is still wanted.
+const TURN: Duration = Duration::from_millis(50);
+
 /// What says that it reads large files.
 const LARGE: &str = "--large";
 
@@ -98,6 +101,20 @@ impl End {
     }
 }
 
+impl End {
+    /// What to do where a file has brought it about again and again.
+    pub(super) const fn mend(&self) -> &'static str {
+        match self {
+            Self::Late(_) => "watch a smaller build of it, with fewer functions",
+            Self::GaveUp(_) => "watch a build of it with fewer functions and tables",
+            Self::Signal(libc::SIGKILL) | Self::Unknown => {
+                "see what kills processes (the kernel's log tells of memory), or give the service more memory"
+            }
+            Self::Nonsense | Self::Signal(_) | Self::Code(_) => "build it or copy it again",
+        }
+    }
+}
+
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -106,6 +123,9 @@ impl fmt::Display for End {
                 write!(f, "it took more than {deadline} for one question")
             }
             Self::Nonsense => write!(f, "it answered nonsense"),
+            Self::Signal(libc::SIGKILL) => {
+                write!(f, "it was killed by somebody, or for want of memory")
+            }
             Self::Signal(libc::SIGSYS) => write!(f, "it tried what it may not"),
             Self::GaveUp(memory) => {
                 let most = memory >> 20;
@@ -128,20 +148,26 @@ pub(super) struct Process {
     socket: Passing,
     /// Bytes of memory that it may have.
     memory: u64,
+    /// So long it is waited for at its end.
+    patience: Duration,
     /// What of the sandbox it does without.
     pub(super) missing: Vec<String>,
 }
 
 impl Process {
-    /// Starts one that reads, and waits until it has given up its rights.
+    /// Starts one that reads, and waits until it has given up its rights, as long as it is [wanted](Self::hear_while).
     ///
     /// # Errors
     /// Fails where no process can be started, or it does not say in time that it is ready.
-    pub(super) fn start(program: &Program, until: Instant) -> io::Result<Self> {
+    pub(super) fn start(
+        program: &Program,
+        until: Instant,
+        is_past: &mut dyn FnMut(u64) -> bool,
+    ) -> io::Result<Self> {
         // Whatever comes now ends it.
         let mut process = Self::spawn(program, Passing::giving)?;
-        match process.hear(LONGEST_REPLY, Some(until))? {
-            (Reply::Ready(missing), _) => process.missing = missing,
+        match process.hear_while(LONGEST_REPLY, until, is_past)? {
+            Reply::Ready(missing) => process.missing = missing,
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
         Ok(process)
@@ -173,6 +199,7 @@ impl Process {
             used_ns: 0,
             socket: end(ours),
             memory: program.memory(),
+            patience: LONGEST_END,
             missing: Vec::new(),
         })
     }
@@ -195,6 +222,29 @@ impl Process {
         wire::receive(&mut self.socket, most, until)
     }
 
+    /// The same as long as somebody wants it: he is told every now and then how much CPU time this one has used, ns, and says whether it is past.
+    ///
+    /// # Errors
+    /// Fails where nothing is heard until then, and with `Interrupted` where nobody wants it.
+    pub(super) fn hear_while<T: DeserializeOwned>(
+        &mut self,
+        most: usize,
+        until: Instant,
+        is_past: &mut dyn FnMut(u64) -> bool,
+    ) -> io::Result<T> {
+        loop {
+            let turn = until.min(Instant::now() + TURN);
+            match self.hear(most, Some(turn)) {
+                Ok((heard, _)) => return Ok(heard),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && turn < until => {}
+                Err(error) => return Err(error),
+            }
+            if is_past(self.cpu_ns()) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+        }
+    }
+
     /// CPU time that it has used, ns.
     pub(super) fn cpu_ns(&self) -> u64 {
         self.clock.ns().max(self.used_ns)
@@ -203,6 +253,11 @@ impl Process {
     /// Kills it; it has ended as soon as the kernel lets it.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
+    }
+
+    /// Waits no longer for its end than until then.
+    pub(super) fn part_until(mut self, until: Instant) {
+        self.patience = until.saturating_duration_since(Instant::now());
     }
 
     /// Whether it has ended when nobody had asked it anything.
@@ -219,7 +274,7 @@ impl Process {
             self.used_ns = self.cpu_ns();
             match self.child.try_wait() {
                 Ok(Some(status)) => return End::of(status, self.memory),
-                Ok(None) if start.elapsed() < LONGEST_END => sleep(Duration::from_millis(1)),
+                Ok(None) if start.elapsed() < self.patience => sleep(Duration::from_millis(1)),
                 _ => return End::Unknown,
             }
         }

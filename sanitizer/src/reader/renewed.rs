@@ -1,8 +1,11 @@
 //! A reader that is started when it is needed, and anew after its end.
 
-use std::time::{Duration, Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
-use super::process::{Process, Program};
+use super::process::{LONGEST_END, Process, Program};
 use crate::kernel::limits::{explained, is_shortage};
 
 /// Where no reader can be started, it is not tried again for so long.
@@ -69,21 +72,27 @@ impl Renewed {
         }
     }
 
-    /// Ends the one that is there, and does not wait for its end.
-    pub(super) fn retire(&mut self) {
+    /// Ends one that was [taken](Self::take), and does not wait for its end.
+    pub(super) fn retire_other(&mut self, mut process: Process) {
         if self.retired.len() >= MOST_RETIRED {
             self.part();
         }
-        if let Some(mut process) = self.process.take() {
-            self.spent_ns += process.cpu_ns();
-            process.kill();
-            self.retired.push(process);
-        }
+        self.spent_ns += process.cpu_ns();
+        process.kill();
+        self.retired.push(process);
+    }
+
+    /// Gives away the one that is there. What it has used is not counted until it is retired.
+    pub(super) const fn take(&mut self) -> Option<Process> {
+        self.process.take()
     }
 
     /// Waits for the ends of those that were retired: most have come to them by now.
     pub(super) fn part(&mut self) {
-        self.retired.clear();
+        let until = Instant::now() + LONGEST_END;
+        for process in self.retired.drain(..) {
+            process.part_until(until);
+        }
     }
 
     /// Whether the one that was there has ended when nobody had asked it anything: somebody has killed it, and that was no file's fault.
@@ -98,11 +107,25 @@ impl Renewed {
 
     /// The same, started if there is none; nothing where it does not say until then that it is ready.
     pub(super) fn started(&mut self, until: Instant) -> Option<&mut Process> {
-        let may_start = |refused: &Refusal| refused.when.elapsed() >= RETRY;
-        if self.process.is_none() && self.refused.as_ref().is_none_or(may_start) {
-            self.start(until);
+        self.started_while(until, &mut |_| false)
+    }
+
+    /// The same as long as it is [wanted](Process::hear_while).
+    pub(super) fn started_while(
+        &mut self,
+        until: Instant,
+        is_past: &mut dyn FnMut(u64) -> bool,
+    ) -> Option<&mut Process> {
+        if self.process.is_none() && self.may_start() {
+            self.start(until, is_past);
         }
         self.process.as_mut()
+    }
+
+    /// Whether it is tried to start one, should one be needed: it is not for some time after it could not be.
+    pub(super) fn may_start(&self) -> bool {
+        let refused = self.refused.as_ref();
+        refused.is_none_or(|refused| refused.when.elapsed() >= RETRY)
     }
 
     /// Why none can be started, where that is so.
@@ -124,9 +147,9 @@ impl Renewed {
         self.process.as_ref().map(Process::id)
     }
 
-    fn start(&mut self, until: Instant) {
+    fn start(&mut self, until: Instant, is_past: &mut dyn FnMut(u64) -> bool) {
         let Duty { reads, without } = self.duty;
-        match Process::start(&self.program, until) {
+        match Process::start(&self.program, until, is_past) {
             Ok(process) => {
                 if !self.has_told && !process.missing.is_empty() {
                     tracing::info!(
@@ -138,6 +161,8 @@ impl Renewed {
                 self.refused = None;
                 self.process = Some(process);
             }
+            // Nobody wants it any more.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let is_new = self.refused.is_none();
                 self.refused = Some(Refusal {

@@ -7,6 +7,7 @@ use std::{
         fd::{AsFd as _, OwnedFd},
         unix::net::UnixStream,
     },
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -159,13 +160,15 @@ fn answer(
         Request::CarriesRelayed(size) => daemon.tell(&Reply::Carries(carries(daemon, size))),
         Request::OutlineOfFile(size, name) => {
             let outline = match descriptor {
-                Some(file) => outline(|| Image::from_file_of_size(&File::from(file), size, &name)),
+                Some(file) => {
+                    outline(|| Image::from_file_of_size(&File::from(file), size, Path::new(&name)))
+                }
                 None => Told::Nothing("no descriptor came".to_owned()),
             };
             daemon.tell(&outline)
         }
         Request::OutlineOfBytes(bytes, name) => {
-            daemon.tell(&outline(|| Image::parse_any(bytes, &name)))
+            daemon.tell(&outline(|| Image::parse_any(bytes, Path::new(&name))))
         }
         // Nothing was asked for.
         Request::Looked(_) | Request::Piece(_) => Ok(()),

@@ -3,13 +3,13 @@
 use std::{
     io,
     os::fd::{BorrowedFd, OwnedFd},
-    path::PathBuf,
     time::Instant,
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
+    bounded,
     kernel::passing::Passing,
     symbols::{Answer, Facts, FileIdentity, Outline, Question, StackSnapshot, Wanted},
 };
@@ -18,6 +18,8 @@ use crate::{
 pub(super) const LONGEST_REQUEST: usize = 64 << 20;
 /// The longest message with what is known of the code of a file: that of a program of hundreds of megabytes has a fourth of that.
 pub(super) const LONGEST_OUTLINE: usize = 32 << 20;
+/// The longest reason for which a file is none that has code, in bytes: the name of a file is a part of it.
+pub(super) const LONGEST_WHY: usize = 8 << 10;
 /// The longest message from it beside that.
 pub(super) const LONGEST_REPLY: usize = Answer::LARGEST + (1 << 16);
 
@@ -41,9 +43,9 @@ pub(super) enum Request {
     /// The same of a file that whoever asks reads: its bytes are asked for.
     CarriesRelayed(u64),
     /// What is known of the code of a file of so many bytes, whose descriptor comes with this, and of which messages have this name: answered by [`Told`].
-    OutlineOfFile(u64, PathBuf),
+    OutlineOfFile(u64, String),
     /// The same of these bytes.
-    OutlineOfBytes(Vec<u8>, PathBuf),
+    OutlineOfBytes(Vec<u8>, String),
     /// The bytes that were asked for, fewer where the file ends before; nothing where they cannot be read.
     Piece(Option<Vec<u8>>),
 }
@@ -82,7 +84,7 @@ pub(super) enum Told {
     /// This.
     Outline(Box<Outline>),
     /// Why it is none that has any.
-    Nothing(String),
+    Nothing(#[serde(deserialize_with = "bounded::text::<_, LONGEST_WHY>")] String),
 }
 
 pub(super) fn send<T: Serialize>(
@@ -91,7 +93,8 @@ pub(super) fn send<T: Serialize>(
     descriptor: Option<BorrowedFd<'_>>,
     until: Option<Instant>,
 ) -> io::Result<()> {
-    let bytes = postcard::to_allocvec(message).map_err(io::Error::other)?;
+    let bytes = postcard::to_allocvec(message)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     socket.send(&bytes, descriptor, until)
 }
 
@@ -109,5 +112,6 @@ pub(super) fn receive<T: DeserializeOwned>(
 /// A reason without what is too much of it: whoever has read the file may be the file's by now.
 pub(super) fn brief(mut text: String, longest: usize) -> String {
     text.truncate(text.floor_char_boundary(longest));
+    text.shrink_to_fit();
     text
 }

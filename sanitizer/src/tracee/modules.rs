@@ -9,10 +9,10 @@ mod bias;
 mod changes;
 mod contents;
 mod module;
+mod retry;
 mod unreadable;
 
-use std::collections::HashMap;
-use std::ops::Range;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,8 @@ use crate::addr::RuntimeAddr;
 use crate::image::Image;
 use crate::kernel::foreign::{About, FileIdentity, Purpose, Via};
 use bias::{load_bias, loaded_range};
-use contents::Here;
+use module::{belongs, push_range};
+use retry::{Retry, Told};
 
 pub use changes::Changes;
 pub use contents::{Contents, OpenFile, Reads};
@@ -53,24 +54,9 @@ pub struct Modules<C = Image> {
     unreadable: Vec<Unreadable>,
     /// Files that were read before.
     files: Vec<(FileIdentity, C)>,
-}
-
-impl Modules {
-    /// Finds the modules of a live process.
-    pub fn scan(pid: Pid) -> Result<Self, TargetError> {
-        Self::scan_like(pid, &[])
-    }
-
-    /// Finds the modules of a live process and shares the images of `known` modules that it has
-    /// too: a forked child's are those of its parent.
-    pub fn scan_like(pid: Pid, known: &[Arc<Module>]) -> Result<Self, TargetError> {
-        Self::scan_by(pid, known, Vec::new(), &mut Here)
-    }
-
-    /// Looks again. Costs one read of the memory map where nothing changed.
-    pub fn rescan(&mut self) -> Result<Changes, TargetError> {
-        self.rescan_with(&mut Here)
-    }
+    /// When what cannot be read for now is tried again.
+    retry: Retry,
+    told: Told,
 }
 
 impl<C: Contents> Modules<C> {
@@ -100,8 +86,11 @@ impl<C: Contents> Modules<C> {
             modules: Vec::new(),
             unreadable: Vec::new(),
             files,
+            retry: Retry::default(),
+            told: Told::default(),
         };
         modules.find_modules(known, &[], reads)?;
+        modules.told.news(&modules.unreadable);
         Ok(modules)
     }
 
@@ -112,11 +101,7 @@ impl<C: Contents> Modules<C> {
     pub fn rescan_with(&mut self, reads: &mut dyn Reads<C>) -> Result<Changes<C>, TargetError> {
         let (maps, reading) = timed(|| Maps::read(self.pid))?;
         self.reading = reading;
-        let is_complete = !self
-            .unreadable
-            .iter()
-            .any(|other| other.reason.is_transient());
-        if maps == *self.maps && is_complete {
+        if maps == *self.maps && !self.is_incomplete() {
             return Ok(Changes::default());
         }
         self.maps = Arc::new(maps);
@@ -124,6 +109,7 @@ impl<C: Contents> Modules<C> {
         let unreadable = std::mem::take(&mut self.unreadable);
         if let Err(error) = self.find_modules(&before, &unreadable, reads) {
             self.modules = before;
+            self.unreadable = unreadable;
             return Err(error);
         }
         let missing_in = |list: &[Arc<Module<C>>], module: &Arc<Module<C>>| {
@@ -141,7 +127,14 @@ impl<C: Contents> Modules<C> {
                 .filter(|old| missing_in(&self.modules, old))
                 .cloned()
                 .collect(),
+            unreadable: self.told.news(&self.unreadable),
         })
+    }
+
+    /// Whether another look finds more, although the memory map is the same.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.retry.is_due() || (self.unreadable.iter()).any(|code| code.reason.is_of_the_moment())
     }
 
     /// The process.
@@ -202,14 +195,19 @@ impl<C: Contents> Modules<C> {
         known_unreadable: &[Unreadable],
         reads: &mut dyn Reads<C>,
     ) -> Result<(), TargetError> {
+        let is_due = self.retry.is_due();
+        let is_still =
+            |reason: &ModuleError| !(reason.is_of_the_moment() || is_due && reason.is_not_yet());
         let still_unreadable: HashMap<_, _> = known_unreadable
             .iter()
-            .filter(|other| !other.reason.is_transient())
+            .filter(|other| is_still(&other.reason))
             .map(|other| (other.mapping.start, other))
             .collect();
         let reach = Reach::to(self.pid, Purpose::Code)?;
         let mut found: Vec<Module<C>> = Vec::new();
         let mut files = HashMap::new();
+        // Those that are no modules, each once.
+        let mut others = HashSet::new();
         let maps = Arc::clone(&self.maps);
         let too_many = Arc::new(ModuleError::TooMany);
         for mapping in maps.iter().filter(|mapping| mapping.perms.exec) {
@@ -224,26 +222,36 @@ impl<C: Contents> Modules<C> {
                 continue;
             }
             let same = still_unreadable.get(&mapping.start);
+            let id = (mapping.dev, mapping.inode);
             if let Some(same) = same.filter(|other| other.mapping == *mapping) {
+                others.insert(id);
                 self.unreadable.push((*same).clone());
                 continue;
             }
             let known = known.iter().find(|module| belongs(mapping, module));
-            let module = if found.len() == MODULES {
-                Err(Arc::clone(&too_many))
-            } else if is_file {
-                self.file_module(&reach, mapping, known, (&mut files, reads))
-            } else {
-                self.vdso_module(mapping, known, reads)?.map_err(Arc::new)
-            };
+            let is_new = known.is_none() && !others.contains(&id);
+            let module =
+                if found.len() == MODULES || is_new && found.len() + others.len() >= MODULES {
+                    Err(Arc::clone(&too_many))
+                } else if is_file {
+                    self.file_module(&reach, mapping, known, (&mut files, reads))
+                } else {
+                    self.vdso_module(mapping, known, reads)?.map_err(Arc::new)
+                };
             match module {
                 Ok(module) => found.push(module),
-                Err(reason) => self.unreadable.push(Unreadable {
-                    mapping: mapping.clone(),
-                    reason,
-                }),
+                Err(reason) => {
+                    if !matches!(*reason, ModuleError::TooMany) {
+                        others.insert(id);
+                    }
+                    self.unreadable.push(Unreadable {
+                        mapping: mapping.clone(),
+                        reason,
+                    });
+                }
             }
         }
+        self.retry.note(&self.unreadable);
         found.sort_by_key(|module| module.start);
         self.modules = found
             .into_iter()
@@ -278,6 +286,9 @@ impl<C: Contents> Modules<C> {
         if let Some(Err(reason)) = files.get(&id) {
             return Err(Arc::clone(reason));
         }
+        if known.is_none() && !files.contains_key(&id) && reads.is_past() {
+            return Err(Arc::new(ModuleError::Unasked));
+        }
         let file = reach.locate(mapping).map_err(ModuleError::from)?;
         let mut read = || {
             if let Some(module) = known {
@@ -288,12 +299,15 @@ impl<C: Contents> Modules<C> {
             let mut before = self.files.iter();
             let image = match before.find(|(kept, _)| *kept == identity) {
                 Some((_, image)) => image.clone(),
-                None => reads.file(OpenFile {
-                    file: file.open()?,
-                    name: &file.path,
-                    identity,
-                    is_served: file.is_served(),
-                })?,
+                None => {
+                    reads.may_read(&file.path, identity)?;
+                    reads.file(OpenFile {
+                        file: file.open()?,
+                        name: &file.path,
+                        identity,
+                        is_served: file.is_served(),
+                    })?
+                }
             };
             Ok((image, Some(identity)))
         };
@@ -370,21 +384,6 @@ fn timed<T>(task: impl FnOnce() -> Result<T, TargetError>) -> Result<(T, Duratio
     let before = now();
     let result = task()?;
     Ok((result, now().saturating_sub(before)))
-}
-
-/// Whether code is part of a module already found.
-fn belongs<C>(mapping: &Mapping, module: &Module<C>) -> bool {
-    (mapping.dev, mapping.inode) == (module.dev, module.inode)
-        && module.contains(mapping.start)
-        && (mapping.is_file() || mapping.start == module.start)
-}
-
-/// Adds a range that follows the others, joining it to the last one where they touch.
-fn push_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
-    match ranges.last_mut() {
-        Some(last) if last.end == range.start => last.end = range.end,
-        _ => ranges.push(range),
-    }
 }
 
 #[cfg(test)]

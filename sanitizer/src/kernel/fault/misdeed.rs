@@ -30,6 +30,12 @@ fn asked(deed: Option<&[u8]>) {
         }
         Some(b"abort") => std::process::abort(),
         Some(b"panic") => panic!("as a test wants it"),
+        Some(b"slow") => {
+            let start = std::time::Instant::now();
+            while start.elapsed() < std::time::Duration::from_secs(2) {
+                std::hint::spin_loop();
+            }
+        }
         Some(b"hang") => loop {
             std::hint::spin_loop();
         },

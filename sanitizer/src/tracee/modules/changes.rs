@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Module;
+use super::{Module, Unreadable};
 use crate::image::Image;
 
 /// What changed between two looks at a process's modules. A module that is not the same object
@@ -13,6 +13,8 @@ pub struct Changes<C = Image> {
     pub added: Vec<Arc<Module<C>>>,
     /// Modules that are gone.
     pub removed: Vec<Arc<Module<C>>>,
+    /// Code that is none now, or for now, and was not before, with the reason.
+    pub unreadable: Vec<Unreadable>,
 }
 
 impl<C> Default for Changes<C> {
@@ -20,6 +22,7 @@ impl<C> Default for Changes<C> {
         Self {
             added: Vec::new(),
             removed: Vec::new(),
+            unreadable: Vec::new(),
         }
     }
 }

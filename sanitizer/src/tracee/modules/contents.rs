@@ -2,10 +2,14 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::ModuleError;
+use nix::unistd::Pid;
+
+use super::{Changes, Module, ModuleError, Modules};
 use crate::image::{Image, Segment};
 use crate::kernel::foreign::FileIdentity;
+use crate::tracee::TargetError;
 
 /// What is known of the file of a module. Copies are cheap.
 pub trait Contents: Clone {
@@ -31,6 +35,19 @@ pub struct OpenFile<'a> {
 
 /// Whoever finds out what is known of files.
 pub trait Reads<C> {
+    /// Whether nobody wants to know any more, so that no file need be looked for.
+    fn is_past(&mut self) -> bool {
+        false
+    }
+
+    /// Whether a file is to be opened, and read.
+    ///
+    /// # Errors
+    /// Says why it would not be read.
+    fn may_read(&mut self, _name: &Path, _identity: FileIdentity) -> Result<(), ModuleError> {
+        Ok(())
+    }
+
     /// Of a file.
     ///
     /// # Errors
@@ -71,5 +88,23 @@ impl Reads<Image> for Here {
 
     fn bytes(&mut self, bytes: Vec<u8>, name: &Path) -> Result<Image, ModuleError> {
         Ok(Image::parse(bytes, name)?)
+    }
+}
+
+impl Modules {
+    /// Finds the modules of a live process.
+    pub fn scan(pid: Pid) -> Result<Self, TargetError> {
+        Self::scan_like(pid, &[])
+    }
+
+    /// Finds the modules of a live process and shares the images of `known` modules that it has
+    /// too: a forked child's are those of its parent.
+    pub fn scan_like(pid: Pid, known: &[Arc<Module>]) -> Result<Self, TargetError> {
+        Self::scan_by(pid, known, Vec::new(), &mut Here)
+    }
+
+    /// Looks again. Costs one read of the memory map where nothing changed.
+    pub fn rescan(&mut self) -> Result<Changes, TargetError> {
+        self.rescan_with(&mut Here)
     }
 }

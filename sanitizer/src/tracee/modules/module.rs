@@ -8,6 +8,7 @@ use crate::image::Image;
 use crate::kernel::foreign::{FileIdentity, Via};
 
 use super::contents::Contents;
+use crate::tracee::maps::Mapping;
 
 /// A file (or the vdso) whose code is mapped into a process, with what is known of it.
 #[derive(Clone, Debug)]
@@ -78,5 +79,20 @@ impl<C> Module<C> {
 
     fn key(&self) -> (u64, u64, RuntimeAddr) {
         (self.dev, self.inode, self.start)
+    }
+}
+
+/// Whether code is part of a module already found.
+pub(super) fn belongs<C>(mapping: &Mapping, module: &Module<C>) -> bool {
+    (mapping.dev, mapping.inode) == (module.dev, module.inode)
+        && module.contains(mapping.start)
+        && (mapping.is_file() || mapping.start == module.start)
+}
+
+/// Adds a range that follows the others, joining it to the last one where they touch.
+pub(super) fn push_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use object::{Object, ObjectSymbol};
 
-use super::*;
+use super::{contents::Here, *};
 use crate::addr::LinkAddr;
 use crate::tracee::testing::{Child, compile};
 
@@ -560,4 +560,90 @@ fn vanished_process() {
     assert!(!modules.all().is_empty());
     assert_eq!(modules.program().map(|module| &module.path), None);
     assert!(Modules::scan(child.pid()).unwrap_err().is_vanished());
+}
+
+/// Reads files, or says why not.
+struct Asked {
+    refuses: Option<fn() -> ModuleError>,
+    asked: usize,
+}
+
+impl Reads<Image> for Asked {
+    fn is_past(&mut self) -> bool {
+        let reason = self.refuses.map(|refuses| refuses());
+        matches!(reason, Some(ModuleError::Unasked))
+    }
+
+    fn may_read(&mut self, _: &Path, _: FileIdentity) -> Result<(), ModuleError> {
+        self.asked += 1;
+        self.refuses.map_or(Ok(()), |refuses| Err(refuses()))
+    }
+
+    fn file(&mut self, file: OpenFile<'_>) -> Result<Image, ModuleError> {
+        Here.file(file)
+    }
+
+    fn bytes(&mut self, bytes: Vec<u8>, name: &Path) -> Result<Image, ModuleError> {
+        Here.bytes(bytes, name)
+    }
+}
+
+/// Check that files that cannot be read for now are tried again after a pause that becomes longer, and told of once; those that nobody was asked
+/// about are not opened, and looked at again at once.
+#[test]
+fn files_that_wait_to_be_read() {
+    let child = Child::run(PAUSE, &[]);
+    child.read_line();
+    let mut reads = Asked {
+        refuses: Some(|| ModuleError::Unasked),
+        asked: 0,
+    };
+    let mut modules = Modules::scan_with(child.pid(), Vec::new(), &mut reads).unwrap();
+    let count = modules.unreadable().len();
+    assert!(count > 0 && reads.asked == 0 && modules.is_incomplete());
+    reads.refuses = Some(|| ModuleError::NotYet("later".to_owned()));
+    let changes = modules.rescan_with(&mut reads).unwrap();
+    assert_eq!((changes.unreadable.len(), reads.asked), (count, count));
+    let mut pauses = vec![modules.retry.pause().unwrap()];
+    for round in 2..5 {
+        assert!(!modules.is_incomplete());
+        assert!(modules.rescan_with(&mut reads).unwrap().is_empty());
+        assert_eq!(reads.asked, (round - 1) * count);
+        modules.retry.hurry();
+        assert!(modules.is_incomplete());
+        let changes = modules.rescan_with(&mut reads).unwrap();
+        assert!(changes.is_empty() && changes.unreadable.is_empty());
+        assert_eq!(reads.asked, round * count);
+        pauses.push(modules.retry.pause().unwrap());
+    }
+    assert!(pauses.is_sorted() && pauses[0] < pauses[3], "{pauses:?}");
+    modules.retry.hurry();
+    reads.refuses = None;
+    let changes = modules.rescan_with(&mut reads).unwrap();
+    assert_eq!(changes.added.len(), count);
+    assert!(modules.unreadable().is_empty() && modules.retry.pause().is_none());
+}
+
+/// Check that of a process with very many files so many are read and no more, whether or not they are modules, and that those that are known stay.
+#[test]
+fn very_many_files_that_are_no_modules() {
+    let child = Child::run(
+        "#include <stdio.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
+         int main() { for (int i = 0; i < 1100; i++) {\n\
+             int file = memfd_create(\"code\", 0); if (ftruncate(file, 4096)) return 1;\n\
+             mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0); close(file); }\n\
+           puts(\"ready\"); fflush(stdout); pause(); }",
+        &["-D_GNU_SOURCE"],
+    );
+    child.wait_for_line("ready");
+    let mut reads = Asked {
+        refuses: None,
+        asked: 0,
+    };
+    let mut modules = Modules::scan_with(child.pid(), Vec::new(), &mut reads).unwrap();
+    assert!(reads.asked <= MODULES, "{}", reads.asked);
+    let too_many = |code: &Unreadable| matches!(*code.reason, ModuleError::TooMany);
+    assert!(modules.unreadable().iter().any(too_many));
+    assert!(modules.rescan_with(&mut reads).unwrap().is_empty());
+    assert!(reads.asked <= MODULES, "{}", reads.asked);
 }

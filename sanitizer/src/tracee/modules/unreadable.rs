@@ -23,6 +23,11 @@ pub enum ModuleError {
     /// Nobody can read it for now.
     #[error("{0}")]
     NotYet(String),
+    /// Nobody was asked about it: whoever looked had no time for that.
+    #[error(
+        "a file was not read, because something else was wanted; it is read when it is looked at again"
+    )]
+    Unasked,
     /// The code is not where the file's program headers would put it.
     #[error(
         "{path}: its code is mapped at {start} from file offset {offset:#x}, which none of its \
@@ -44,12 +49,18 @@ pub enum ModuleError {
 }
 
 impl ModuleError {
-    /// Whether another try may go better: the memory map changed under our hands, or who was to read it could not be had.
-    pub(super) fn is_transient(&self) -> bool {
+    /// Whether another try may go better at once: the memory map changed under our hands, or nobody was asked.
+    pub(super) const fn is_of_the_moment(&self) -> bool {
         matches!(
             self,
-            Self::File(MappedFileError::Unmapped { .. }) | Self::NotYet(_)
+            Self::File(MappedFileError::Unmapped { .. }) | Self::Unasked
         )
+    }
+
+    /// Whether another try may go better some time: who was to read it could not be had.
+    #[must_use]
+    pub const fn is_not_yet(&self) -> bool {
+        matches!(self, Self::NotYet(_))
     }
 }
 
