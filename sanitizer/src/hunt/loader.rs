@@ -262,7 +262,11 @@ fn serve(mut tables: Tables, mut asked: Queue, told: &Sender<Answer>, employer: 
         let cpu = u64::try_from(cpu.as_nanos());
         employer.clock.add(cpu.unwrap_or(u64::MAX));
     };
-    while let Some(request) = asked.wait(|| outlines.is_reading()) {
+    while let Some(request) = asked.wait(|| {
+        let goes_on = outlines.is_reading();
+        charge(outlines.take_cpu());
+        goes_on
+    }) {
         let Request {
             ticket,
             pid,
@@ -316,13 +320,19 @@ fn serve(mut tables: Tables, mut asked: Queue, told: &Sender<Answer>, employer: 
                         if look.is_ok() {
                             asking.is_taken();
                         }
-                        look.map(|later| match before {
-                            Some(Ok(mut changes)) => {
+                        match (before, look) {
+                            (Some(Ok(mut changes)), Ok(later)) => {
                                 changes.add(later);
-                                changes
+                                Ok(changes)
                             }
-                            _ => later,
-                        })
+                            // It has ended meanwhile; what was seen before counts for what is still to be judged.
+                            (Some(Ok(changes)), Err(RefreshError::Target(error)))
+                                if error.is_vanished() =>
+                            {
+                                Ok(changes)
+                            }
+                            (_, look) => look,
+                        }
                     }
                 };
                 let mut scan = changes.map(|mut changes| {

@@ -144,7 +144,8 @@ impl ModuleSet {
 
     /// Forgets all modules, as an exec or the end of the process does; what was read of their files is kept for later.
     pub fn unload(&mut self, tables: &mut Tables, shelf: &mut Shelf) {
-        for loaded in self.loaded.drain(..) {
+        // What was left last is kept longest: the program itself, which as a rule stands lowest.
+        for loaded in self.loaded.drain(..).rev() {
             shelf.keep(loaded, tables);
         }
         *self = Self::default();
@@ -313,7 +314,7 @@ impl Changes {
         self.unloaded |= later.unloaded;
         self.bound |= later.bound;
         self.warnings.extend(later.warnings);
-        self.reading = self.reading.max(later.reading);
+        self.reading += later.reading;
     }
 }
 

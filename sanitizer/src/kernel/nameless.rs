@@ -30,6 +30,7 @@ pub fn nameless_file(directory: &str) -> Option<File> {
 /// # Errors
 /// It cannot be opened once more.
 pub fn for_reading(file: &File) -> io::Result<File> {
-    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // A thread may have descriptors of its own.
+    let own = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
     OpenOptions::new().read(true).open(own)
 }

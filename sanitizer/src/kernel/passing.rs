@@ -117,6 +117,10 @@ impl Passing {
                 if let Some(message) = rest.get(..len) {
                     let message = message.to_vec();
                     self.received.drain(..HEADER + len);
+                    if self.received.is_empty() {
+                        // A long message leaves no room behind.
+                        self.received = Vec::new();
+                    }
                     // Where none can be had any more, nothing came.
                     let descriptor = match passes {
                         0 => None,

@@ -242,7 +242,9 @@ impl Hinting {
         }
         if let Some(build) = inner.builds.get_mut(module) {
             let again = pause.unwrap_or_else(|| {
-                let period = build.pace.after(matches!(told, Told::New(..)));
+                let period = build
+                    .pace
+                    .after(matches!(&told, Told::New(tag, _) if *tag != build.tag));
                 // So that many machines do not come at once.
                 period.mul_f64(0.75 + random.f64() / 2.0)
             });

@@ -108,6 +108,9 @@ impl OutlineReader {
     /// Whether a reader still reads what nobody waits for: what it tells until it is due is kept. To be asked now and then.
     pub fn is_reading(&mut self) -> bool {
         self.later.collect(&mut self.reader);
+        if !self.later.is_reading() {
+            self.reader.part();
+        }
         self.later.is_reading()
     }
 
@@ -260,6 +263,10 @@ impl Asking<'_> {
                 // The machine had no time for it, or whoever is to give it its bytes.
                 Err(Failure::Ended(End::Late(_))) if worked < self.reader.deadline / 2 => {
                     return Err(not_yet(&name, "its reader got too little time"));
+                }
+                // Nor is it the file's fault that somebody has killed it, as the kernel does where memory is short.
+                Err(Failure::Ended(end @ (End::Signal(libc::SIGKILL) | End::Unknown))) => {
+                    return Err(not_yet(&name, &format!("its reader has ended: {end}")));
                 }
                 Err(Failure::Ended(end)) => end,
                 Err(Failure::Past) => return Err(ModuleError::Unasked),

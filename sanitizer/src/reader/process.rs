@@ -255,11 +255,6 @@ impl Process {
         let _ = self.child.kill();
     }
 
-    /// Waits no longer for its end than until then.
-    pub(super) fn part_until(mut self, until: Instant) {
-        self.patience = until.saturating_duration_since(Instant::now());
-    }
-
     /// Whether it has ended when nobody had asked it anything.
     pub(super) fn is_gone(&mut self) -> bool {
         self.used_ns = self.cpu_ns();

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -74,7 +75,7 @@ impl Renewed {
 
     /// Ends one that was [taken](Self::take), and does not wait for its end.
     pub(super) fn retire_other(&mut self, mut process: Process) {
-        if self.retired.len() >= MOST_RETIRED {
+        if self.retired.len() >= MOST_RETIRED / 2 {
             self.part();
         }
         self.spent_ns += process.cpu_ns();
@@ -87,11 +88,15 @@ impl Renewed {
         self.process.take()
     }
 
-    /// Waits for the ends of those that were retired: most have come to them by now.
+    /// Waits for the ends of those that were retired: most have come to them by now. Those that the kernel does not let end stay, so that somebody looks again.
     pub(super) fn part(&mut self) {
         let until = Instant::now() + LONGEST_END;
-        for process in self.retired.drain(..) {
-            process.part_until(until);
+        loop {
+            self.retired.retain_mut(|process| !process.is_gone());
+            if self.retired.is_empty() || Instant::now() >= until {
+                return;
+            }
+            sleep(Duration::from_millis(1));
         }
     }
 
@@ -116,16 +121,20 @@ impl Renewed {
         until: Instant,
         is_past: &mut dyn FnMut(u64) -> bool,
     ) -> Option<&mut Process> {
+        if self.retired.len() >= MOST_RETIRED {
+            self.part();
+        }
         if self.process.is_none() && self.may_start() {
             self.start(until, is_past);
         }
         self.process.as_mut()
     }
 
-    /// Whether it is tried to start one, should one be needed: it is not for some time after it could not be.
+    /// Whether it is tried to start one, should one be needed: it is not for some time after it could not be, nor as long as too many do not come to their ends.
     pub(super) fn may_start(&self) -> bool {
         let refused = self.refused.as_ref();
-        refused.is_none_or(|refused| refused.when.elapsed() >= RETRY)
+        self.retired.len() < MOST_RETIRED
+            && refused.is_none_or(|refused| refused.when.elapsed() >= RETRY)
     }
 
     /// Why none can be started, where that is so.

@@ -50,8 +50,11 @@ impl Shelf {
         if loaded.module.identity.is_none() || image.is_cut() || is_large {
             return vec![loaded];
         }
+        // It may be mapped as several modules.
+        let is_other = |kept: &Arc<Loaded>| !kept.module.image.is_same(image);
+        let (others, mut gone) = self.files.drain(..).partition::<Vec<_>, _>(is_other);
+        self.files = others;
         self.files.push(loaded);
-        let mut gone = Vec::new();
         while self.files.len() > MOST || self.bytes() > self.most_bytes {
             gone.push(self.files.remove(0));
         }

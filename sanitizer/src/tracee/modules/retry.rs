@@ -34,7 +34,8 @@ impl Retry {
     /// Takes note of what cannot be read after a look. As long as there are no fewer, each pause is longer.
     pub(super) fn note(&mut self, now: &[Unreadable]) {
         // It has not been tried.
-        if (now.iter()).any(|code| code.reason.is_of_the_moment()) && self.next.is_some() {
+        let is_unasked = |code: &Unreadable| matches!(*code.reason, ModuleError::Unasked);
+        if now.iter().any(is_unasked) && self.next.is_some() {
             return;
         }
         let count = now.iter().filter(|code| code.reason.is_not_yet()).count();
