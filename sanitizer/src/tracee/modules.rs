@@ -8,6 +8,7 @@
 mod bias;
 mod changes;
 mod contents;
+mod here;
 mod module;
 mod retry;
 mod unreadable;

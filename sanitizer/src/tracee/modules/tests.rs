@@ -6,7 +6,7 @@ use std::process::Command;
 
 use object::{Object, ObjectSymbol};
 
-use super::{contents::Here, *};
+use super::{here::Here, *};
 use crate::addr::LinkAddr;
 use crate::tracee::testing::{Child, compile};
 
