@@ -40,7 +40,7 @@ fn messages_begin_with_the_name() {
         (&["inspect", "/nonexistent"], 1, "gwp-race: error: "),
         (&["run", "--", "/nonexistent"], 127, "gwp-race: error: "),
         (
-            &["run", "--follow-forks", "no", "--", "sleep", "1"],
+            &["run", "--follow-forks", "no", "--", "sleep", "3"],
             0,
             "gwp-race: warning: nothing in process",
         ),
