@@ -23,13 +23,22 @@ const OURS: [&str; 3] = ["gwp-race", "gwp-race-tests", "xtask"];
 pub fn checked(what: &[&str]) -> Vec<String> {
     let mut arguments: Vec<String> = what.iter().map(|&word| word.to_owned()).collect();
     arguments.extend(["--release", "--features", "gwp-race/fault-injection"].map(str::to_owned));
-    for package in OURS {
-        for (key, value) in CHECKED {
-            arguments.push("--config".to_owned());
-            arguments.push(format!("profile.release.package.{package}.{key}={value}"));
-        }
-    }
+    arguments.extend(
+        OURS.into_iter()
+            .flat_map(|package| checks(&format!(".package.{package}"))),
+    );
     arguments
+}
+
+/// The arguments of a cargo by which the profile `release` is what [`CHECKED`] says; `whose`: all of it, or that of `.package.NAME`.
+pub fn checks(whose: &str) -> Vec<String> {
+    let setting = |(key, value)| {
+        [
+            "--config".to_owned(),
+            format!("profile.release{whose}.{key}={value}"),
+        ]
+    };
+    CHECKED.into_iter().flat_map(setting).collect()
 }
 
 /// Builds all tests and, beside a gwp-race that was built with optimizations, the one whose system calls fail when a test wants them to: at

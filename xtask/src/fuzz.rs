@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    ebpf, paths,
+    build, ebpf, paths,
     steps::{cargo, shown, step},
 };
 
@@ -43,13 +43,6 @@ const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
-
-/// What is instrumented is built so: what it asserts is checked. To optimize it more takes longer than what is gained by it in a short while.
-const CHECKED: [(&str, &str); 3] = [
-    ("debug-assertions", "true"),
-    ("overflow-checks", "true"),
-    ("opt-level", "1"),
-];
 
 /// With a target of its own, nothing is instrumented that the build itself runs.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
@@ -131,11 +124,9 @@ fn building(fuzz: &Path, is_deep: bool) -> (Command, PathBuf) {
         true => vec![String::new()],
         false => OURS.map(|name| format!(".package.{name}")).to_vec(),
     };
+    // Built as what is tested: to optimize it more takes longer than what is gained by it in a short while.
     for whose in whose {
-        for (key, value) in CHECKED {
-            command.arg("--config");
-            command.arg(format!("profile.release{whose}.{key}={value}"));
-        }
+        command.args(build::checks(&whose));
     }
     if is_deep {
         let folder = paths::target().join("fuzz");

@@ -23,7 +23,7 @@ use crate::kernel::{
 };
 use queue::Queue;
 
-use crate::reader::{CodeReader, OutlineReader, Program};
+use crate::reader::{Asking, CodeReader, OutlineReader, Program};
 
 /// What a scan has shown: all modules, and what is new since the scan before.
 pub type Scan = Result<(Arc<ModuleSet>, Changes), RefreshError>;
@@ -295,11 +295,8 @@ fn serve(mut tables: Tables, mut asked: Queue, told: &Sender<Answer>, employer: 
                 let mut before = None;
                 if modules.is_known() {
                     // Should there be no time for what is new: nobody is told of it who waits for all.
-                    let mut asking = outlines.begin_at_once(modules.bytes());
-                    let look = modules.refresh(pid, &mut tables, &mut shelf, &mut asking);
-                    if look.is_ok() {
-                        asking.is_taken();
-                    }
+                    let asking = outlines.begin_at_once(modules.bytes());
+                    let look = look_at(pid, &mut modules, &mut tables, &mut shelf, asking);
                     if let Ok(changes) = &look
                         && modules.is_incomplete()
                         && !tell(Some(Ok((Arc::new(modules.clone()), changes.clone()))), true)
@@ -315,11 +312,8 @@ fn serve(mut tables: Tables, mut asked: Queue, told: &Sender<Answer>, employer: 
                             charge(cpu);
                             asked.is_past()
                         };
-                        let mut asking = outlines.begin(modules.bytes(), &mut turn);
-                        let look = modules.refresh(pid, &mut tables, &mut shelf, &mut asking);
-                        if look.is_ok() {
-                            asking.is_taken();
-                        }
+                        let asking = outlines.begin(modules.bytes(), &mut turn);
+                        let look = look_at(pid, &mut modules, &mut tables, &mut shelf, asking);
                         match (before, look) {
                             (Some(Ok(mut changes)), Ok(later)) => {
                                 changes.add(later);
@@ -365,6 +359,19 @@ fn serve(mut tables: Tables, mut asked: Queue, told: &Sender<Answer>, employer: 
         }
         employer.tell();
     }
+}
+
+/// Looks at a process once; what was told of its files is its own where that comes to its end.
+fn look_at(
+    pid: u32,
+    modules: &mut ModuleSet,
+    tables: &mut Tables,
+    shelf: &mut Shelf,
+    mut asking: Asking<'_>,
+) -> Result<Changes, RefreshError> {
+    let changes = modules.refresh(pid, tables, shelf, &mut asking)?;
+    asking.is_taken();
+    Ok(changes)
 }
 
 /// What reads files.

@@ -88,6 +88,7 @@ pub use frame::{Frame, GlobalSymbol};
 pub use layout::{Held, Named, Pointee, Stopped};
 pub use module::{ModuleInfo, StackSnapshot};
 #[cfg(test)]
+#[cfg(test)]
 pub use outline::OutlinedHere;
 pub use outline::{Declared, Frames, Functions, NamedFunction, Outline, Outlined};
 pub use question::{Answer, Files, Lack, Question};

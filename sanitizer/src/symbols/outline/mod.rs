@@ -8,6 +8,7 @@ mod declared;
 mod frames;
 mod functions;
 #[cfg(test)]
+#[cfg(test)]
 mod here;
 mod outlined;
 mod rule;
@@ -29,6 +30,7 @@ pub use declared::Declared;
 pub use frames::Frames;
 use frames::MOST_ROWS;
 pub use functions::{Functions, NamedFunction};
+#[cfg(test)]
 #[cfg(test)]
 pub use here::Here as OutlinedHere;
 pub use outlined::Outlined;
