@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gwp_race_tests::{Configuration, Program, Watch, binary, children::Guarded, compile};
+use gwp_race_tests::{
+    Configuration, Program, Watch, binary, children::Guarded, compile, executable,
+};
 
 /// How long a program may take; the longest needs about ten seconds by itself.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -263,7 +265,7 @@ fn set_user_id_programs_work() {
     let case = Case::new("conformance/setuid.c");
     let scratch = tempfile::tempdir().unwrap();
     let copy = scratch.path().join("copy");
-    fs::copy(&case.program, &copy).unwrap();
+    executable::copy(&case.program, &copy);
     for (path, mode) in [(scratch.path(), 0o755), (&copy, 0o4755)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }

@@ -12,8 +12,8 @@ use std::{
 
 use gwp_race_tests::{
     binary::gwp_race,
+    disks::{Roomy, on_a_small_disk},
     report::{Race, Report},
-    small_disk::on_a_small_disk,
     stripped::{NO_PROXY, Stripped},
 };
 
@@ -153,14 +153,16 @@ fn debug_files_of_a_server() {
     fs::create_dir(&served).unwrap();
     fs::copy(stripped.path("program.debug"), served.join("program.debug")).unwrap();
     let server = Server::start(&served, stripped.build_id());
+    // Whether it is made as well is for tests of the cache.
     let cache = stripped.path("cache");
+    let _roomy = Roomy::at(cache.clone());
     let url = server.url.clone();
     let urls = ("DEBUGINFOD_URLS", url.as_str());
     let variables = [urls, ("DEBUGINFOD_CACHE_PATH", cache.to_str().unwrap())];
     let unasked = stripped.caught("program", &["--no-debuginfod"], &variables);
-    assert!(!has_lines(&unasked.report().races[0]) && !cache.exists());
+    assert!(!has_lines(&unasked.report().races[0]) && kept(&cache).is_empty());
     let unnamed = stripped.caught("program", &[], &[("DEBUGINFOD_URLS", ""), variables[1]]);
-    assert!(!has_lines(&unnamed.report().races[0]) && !cache.exists());
+    assert!(!has_lines(&unnamed.report().races[0]) && kept(&cache).is_empty());
 
     let asked = stripped.caught("program", &[], &variables);
     assert!(has_lines(&asked.report().races[0]), "{}", asked.said);
@@ -185,6 +187,8 @@ fn debug_files_of_a_server() {
 fn what_may_go_wrong_is_told() {
     let stripped = Stripped::new();
     let other = Stripped::other();
+    let caches = stripped.path("caches");
+    let _roomy = Roomy::at(caches.clone());
     let bare = stripped.path("bare.json");
     fs::write(&bare, stripped.caught("program", &[], &[]).json).unwrap();
     let right = fs::read(stripped.path("program.debug")).unwrap();
@@ -247,7 +251,7 @@ fn what_may_go_wrong_is_told() {
         ),
     ];
     for (name, url, variable, expected) in cases {
-        let cache = stripped.path(name);
+        let cache = caches.join(name);
         let usual = [
             ("DEBUGINFOD_URLS", url.as_str()),
             ("DEBUGINFOD_CACHE_PATH", cache.to_str().unwrap()),
@@ -274,7 +278,7 @@ fn what_may_go_wrong_is_told() {
         assert_eq!(left, expected, "{name}");
     }
     // What no server had is remembered.
-    let cache = stripped.path("absent");
+    let cache = caches.join("absent");
     let variables = [
         ("DEBUGINFOD_URLS", silent()),
         ("DEBUGINFOD_CACHE_PATH", cache.to_str().unwrap().to_owned()),
@@ -286,7 +290,7 @@ fn what_may_go_wrong_is_told() {
     assert!(said.contains("less than ten minutes ago"), "{said}");
     // The servers are asked one after the other.
     let both = format!("http://{nobody} {}", answering("200 OK", right));
-    let cache = stripped.path("both");
+    let cache = caches.join("both");
     let variables = [
         ("DEBUGINFOD_URLS", both.as_str()),
         ("DEBUGINFOD_CACHE_PATH", cache.to_str().unwrap()),

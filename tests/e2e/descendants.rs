@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -12,7 +11,7 @@ use std::{
 use gwp_race_tests::{
     Configuration, Metadata, Program, Until, Watch,
     children::{Guarded, descendants, executes, status_field},
-    compile,
+    compile, executable,
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -70,8 +69,7 @@ fn below_shells() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let script = scratch.path().join("script");
-    fs::write(&script, format!("#!/bin/sh\nexec {program} 5\n")).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::script(&script, &format!("#!/bin/sh\nexec {program} 5\n"));
     let command = format!("{} ; true", script.display());
     catches("a script", Path::new("/bin/sh"), &["-c", &command]);
 }

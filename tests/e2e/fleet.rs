@@ -24,7 +24,7 @@ use gwp_race_tests::{
         target::{self, Target, waited_for},
     },
     children::{Guarded, named, status_field, threads},
-    compile,
+    compile, executable,
     machine::Machine,
 };
 use nix::{
@@ -91,7 +91,7 @@ impl Scratch {
     /// A program in this folder.
     fn place(&self, program: &Path, name: &str) -> PathBuf {
         let path = self.path(name);
-        fs::copy(program, &path).unwrap();
+        executable::copy(program, &path);
         path
     }
 

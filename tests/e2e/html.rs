@@ -6,7 +6,9 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use gwp_race_tests::{Configuration, Program, binary::gwp_race, compile, watch::AGGRESSIVE};
+use gwp_race_tests::{
+    Configuration, Program, binary::gwp_race, compile, executable, watch::AGGRESSIVE,
+};
 
 /// Tries that a race takes at most.
 const TRIES: usize = 5;
@@ -19,7 +21,7 @@ const HOSTILE: &str = "a\"'><img src=x onerror=alert(1)>&b";
 fn built(source: &'static str, folder: &Path) -> String {
     let program = folder.join(HOSTILE);
     let built = compile::program(&Program::new(source), Configuration::USUAL).unwrap();
-    fs::copy(built, &program).unwrap();
+    executable::copy(built, &program);
     program.to_str().unwrap().to_owned()
 }
 

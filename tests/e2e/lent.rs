@@ -16,7 +16,7 @@ use gwp_race_tests::{
         target::{Target, waited},
     },
     children::{Guarded, named, status_field},
-    compile,
+    compile, executable,
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -49,7 +49,7 @@ impl Place {
         let place = Self(directory);
         place.open(place.0.path(), 0o777);
         let gwp_race = place.path("gwp-race");
-        fs::copy(binary::gwp_race(), &gwp_race).unwrap();
+        executable::copy(binary::gwp_race(), &gwp_race);
         let mode = if whom == For::Group {
             chown(&gwp_race, Some(0), Some(GROUP)).unwrap();
             0o750
@@ -76,7 +76,7 @@ impl Place {
         let program = Program::new("races/many_threads.c");
         let program = compile::program(&program, Configuration::USUAL).unwrap();
         let racy = self.path("racy");
-        fs::copy(program, &racy).unwrap();
+        executable::copy(program, &racy);
         self.open(&racy, 0o755);
         racy
     }
@@ -84,7 +84,7 @@ impl Place {
     /// A program that tells whose rights it has: root's, if it gets what its file gives.
     fn set_user_id(&self) -> PathBuf {
         let id = self.path("id");
-        fs::copy("/usr/bin/id", &id).unwrap();
+        executable::copy("/usr/bin/id", &id);
         self.open(&id, 0o4755);
         id
     }

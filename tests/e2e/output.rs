@@ -16,7 +16,8 @@ use gwp_race_tests::{
     binary::gwp_race,
     children::{Guarded, descendants},
     compile,
-    small_disk::on_a_small_disk,
+    disks::on_a_small_disk,
+    executable,
     watch::AGGRESSIVE,
 };
 use nix::{
@@ -388,7 +389,7 @@ fn names_do_nothing_to_a_terminal() {
     const HOSTILE: &str = "a\ngwp-race: error: forged \x1b[31m\u{202e}\u{9b}2Jb";
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join(HOSTILE);
-    fs::copy(built("conduct/many_races.c"), &program).unwrap();
+    executable::copy(built("conduct/many_races.c"), &program);
     let tables = directory.path().join("tables.csv");
     let told = |arguments: &[&str], command: &[&str]| {
         let mut gwp_race = Command::new(gwp_race());

@@ -11,7 +11,7 @@ use gwp_race_tests::{
     Configuration, Program, Report, Until, Watch, binary,
     chaos::{self, target::Target},
     children::{Guarded, Mark, status_field},
-    compile,
+    compile, executable,
     luck::Luck,
     who::{self, NOBODY},
 };
@@ -44,7 +44,7 @@ impl Place {
         let program = compile::program(&program, Configuration::USUAL).unwrap();
         for (from, name) in [(binary::gwp_race(), "gwp-race"), (program, "racy")] {
             let to = directory.path().join(name);
-            fs::copy(from, &to).unwrap();
+            executable::copy(from, &to);
             open(&to, 0o755);
         }
         Self(directory)
@@ -309,7 +309,7 @@ fn refuse_perf_events(command: &mut Command) {
 fn lost_rights_are_told_of() {
     let place = Place::new();
     let id = place.path("id");
-    fs::copy("/usr/bin/id", &id).unwrap();
+    executable::copy("/usr/bin/id", &id);
     fs::set_permissions(&id, fs::Permissions::from_mode(0o4755)).unwrap();
     let words = ["run", "--", id.to_str().unwrap(), "-u"];
     let output = place.gwp_race(&[], &words);

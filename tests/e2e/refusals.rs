@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use gwp_race_tests::{Configuration, Program, binary, children::Guarded, compile};
+use gwp_race_tests::{Configuration, Program, binary, children::Guarded, compile, executable};
 use nix::{
     sys::{
         ptrace,
@@ -33,7 +33,7 @@ fn attach_to(whom: &str) -> Output {
 fn waiting(directory: &Path, name: &str) -> Guarded {
     let program = directory.join(name);
     if !program.exists() {
-        std::fs::copy("/bin/sleep", &program).unwrap();
+        executable::copy("/bin/sleep", &program);
     }
     let mut command = Command::new(program);
     Guarded::new(command.arg("600").spawn().unwrap())

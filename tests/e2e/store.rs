@@ -8,8 +8,7 @@ use std::{
 };
 
 use gwp_race_tests::{
-    Configuration, Program, binary::gwp_race, compile, small_disk::on_a_small_disk,
-    watch::AGGRESSIVE,
+    Configuration, Program, binary::gwp_race, compile, disks::on_a_small_disk, watch::AGGRESSIVE,
 };
 use serde_json::Value;
 

@@ -43,7 +43,7 @@ pub(super) struct Asker {
 impl Asker {
     pub(super) fn new(settings: Settings, show: Option<Show>) -> Self {
         Self {
-            cache: Cache::new(settings.cache.clone()),
+            cache: Cache::new(settings.cache.clone(), settings.reserve),
             settings,
             agent: None,
             show,

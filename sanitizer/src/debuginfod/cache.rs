@@ -8,6 +8,7 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     io::{self, Write as _},
+    num::NonZeroU64,
     os::{fd::AsRawFd as _, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -35,10 +36,6 @@ pub(super) const MISS: Duration = Duration::from_secs(600);
 const ABANDONED: Duration = Duration::from_secs(3600);
 /// Bytes after which it is looked again how much room there is.
 const LOOK_EVERY: u64 = 16 << 20;
-/// Bytes that stay free: what is fetched is worth less than that others can write.
-const LEAST_FREE: u64 = 1 << 30;
-/// The part of the disk that stays free, where that is more: one of so many.
-const FREE_PART: u64 = 20;
 /// The name of a file in its build id's folder.
 const NAME: &str = "debuginfo";
 /// How those begin that it has before it is whole, as with elfutils' client.
@@ -48,6 +45,29 @@ const TEMPORARY: &str = "debuginfo.";
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
+    reserve: Reserve,
+}
+
+/// What of a disk stays free: what is fetched is worth less than that others can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reserve {
+    /// Bytes of any disk.
+    pub(super) bytes: u64,
+    /// One of so many of its bytes, where that is more.
+    pub(super) part: NonZeroU64,
+}
+
+impl Reserve {
+    /// Unless a test says otherwise.
+    pub(super) const USUAL: Self = Self {
+        bytes: 1 << 30,
+        part: NonZeroU64::new(20).unwrap(),
+    };
+
+    /// Bytes that stay free on a disk of so many.
+    pub(super) fn of(self, all: u64) -> u64 {
+        self.bytes.max(all / self.part)
+    }
 }
 
 /// Why it is not used.
@@ -84,8 +104,8 @@ pub(super) enum Kept {
 }
 
 impl Cache {
-    pub(super) const fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(super) const fn new(folder: PathBuf, reserve: Reserve) -> Self {
+        Self { folder, reserve }
     }
 
     /// The place of a build id, whose folder is made if it is missing.
@@ -99,6 +119,7 @@ impl Cache {
             folder: Arc::new(own(folder, &path)?),
             path: path.join(NAME),
             build_id: build_id.to_owned(),
+            reserve: self.reserve,
         })
     }
 }
@@ -141,6 +162,7 @@ pub(super) struct Place {
     /// The file's, for messages.
     path: PathBuf,
     build_id: Vec<u8>,
+    reserve: Reserve,
 }
 
 impl Place {
@@ -182,6 +204,7 @@ impl Place {
             file: file.into(),
             written: 0,
             looked: None,
+            reserve: self.reserve,
             unfinished: Unfinished {
                 folder: Arc::clone(&self.folder),
                 name,
@@ -215,11 +238,6 @@ impl Place {
 
 fn is_file(about: &FileStat) -> bool {
     about.st_mode & libc::S_IFMT == libc::S_IFREG
-}
-
-/// Bytes that stay free on a disk of so many.
-pub(super) fn least_free(all: u64) -> u64 {
-    LEAST_FREE.max(all / FREE_PART)
 }
 
 /// How long ago a file was written to; nothing where that is still to come.
@@ -256,6 +274,7 @@ pub(super) struct Partial {
     written: u64,
     /// How many these were when it was looked how much room there is.
     looked: Option<u64>,
+    reserve: Reserve,
     unfinished: Unfinished,
 }
 
@@ -281,7 +300,8 @@ impl Partial {
         const MIB: u64 = 1 << 20;
         let disk = fstatvfs(&self.file)?;
         let free = disk.blocks_available().saturating_mul(disk.fragment_size());
-        let least = least_free(disk.blocks().saturating_mul(disk.fragment_size()));
+        let all = disk.blocks().saturating_mul(disk.fragment_size());
+        let least = self.reserve.of(all);
         if free < least {
             let (free, least) = (free / MIB, least / MIB);
             return Err(io::Error::other(format!(

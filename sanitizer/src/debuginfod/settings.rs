@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
+use super::cache::Reserve;
 use crate::http::Server;
 
 /// How long a server may take to answer, or to go on.
@@ -18,6 +19,8 @@ pub struct Settings {
     pub(super) servers: Vec<Server>,
     /// The folder of the cache.
     pub(super) cache: PathBuf,
+    /// What of the cache's disk stays free.
+    pub(super) reserve: Reserve,
     /// How long a server may take to answer, or to go on.
     pub(super) answer: Option<Duration>,
     /// How long a file may take.
@@ -102,6 +105,7 @@ impl Settings {
         Some(Self {
             servers,
             cache,
+            reserve: Reserve::USUAL,
             answer: number("DEBUGINFOD_TIMEOUT", "seconds", ANSWER.as_secs())
                 .map_or(Some(ANSWER), seconds),
             whole: number("DEBUGINFOD_MAXTIME", "seconds", WHOLE.as_secs())

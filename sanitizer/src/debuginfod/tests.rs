@@ -6,6 +6,7 @@ use std::{
     fs,
     io::{self, Read as _, Write as _},
     net::TcpListener,
+    num::NonZeroU64,
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
@@ -15,7 +16,7 @@ use std::{
 use super::{
     Fetcher, Settings,
     asker::{Asker, debug_file},
-    cache::{Cache, CacheError, Kept, Place},
+    cache::{Cache, CacheError, Kept, Place, Reserve},
     waiting::{Outcome, Shared},
 };
 use crate::http::Server;
@@ -24,11 +25,22 @@ mod cache;
 
 const ID: [u8; 3] = [0xab, 0xcd, 0xef];
 
+/// The disk of a test may be as full as it likes.
+const NO_RESERVE: Reserve = Reserve {
+    bytes: 0,
+    part: NonZeroU64::MAX,
+};
+
+/// What variables mean, and what is said of them; without a reserve.
 fn settings(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
     let variables: HashMap<_, _> = variables.iter().copied().collect();
     let mut warnings = Vec::new();
     let get = |name: &str| variables.get(name).map(OsString::from);
-    let read = Settings::read(get, &mut |warning| warnings.push(warning));
+    let mut read = Settings::read(get, &mut |warning| warnings.push(warning));
+    if let Some(settings) = &mut read {
+        assert_eq!(settings.reserve, Reserve::USUAL);
+        settings.reserve = NO_RESERVE;
+    }
     (read, warnings)
 }
 
@@ -58,7 +70,7 @@ fn elf(build_id: &[u8]) -> Vec<u8> {
 }
 
 fn place(cache: &Path) -> Result<Place, CacheError> {
-    Cache::new(cache.to_owned()).place(&ID)
+    Cache::new(cache.to_owned(), NO_RESERVE).place(&ID)
 }
 
 /// A server that answers each request with this status, further headers, and then these bytes until it ends the connection. Its thread ends with the test.
@@ -93,6 +105,7 @@ fn environments() {
             .map(|address| Server::new(address).unwrap())
             .into(),
         cache: "/home/u/.cache/debuginfod_client".into(),
+        reserve: NO_RESERVE,
         answer: Some(Duration::from_secs(10)),
         whole: Some(Duration::from_secs(60)),
         largest: Some(512 << 20),
@@ -312,7 +325,7 @@ fn a_stuck_disk_is_not_waited_for() {
     assert!(fetcher.is_absent(&ID));
     let [meanwhile, afterwards] = [[1, 2], [3, 4]];
     for build_id in [meanwhile, afterwards] {
-        let place = Cache::new(folder.path().to_owned()).place(&build_id);
+        let place = Cache::new(folder.path().to_owned(), NO_RESERVE).place(&build_id);
         let mut partial = place.unwrap().begin().unwrap();
         partial.write(&elf(&build_id)).unwrap();
         partial.keep().unwrap();

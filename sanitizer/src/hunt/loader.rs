@@ -581,11 +581,11 @@ mod tests {
         let same = scan(&mut loader, &second);
         assert!(same.shares_files_with(&before));
         leave(&mut loader, &second);
-        let bytes = std::fs::read(&exe).unwrap();
-        std::fs::remove_file(&exe).unwrap();
-        std::fs::write(&exe, bytes).unwrap();
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&exe, permissions).unwrap();
+        // By another process: what a thread of this one starts may have open what this one writes, and it could not be executed then.
+        let written = exe.with_extension("new");
+        let status = Command::new("cp").args([&exe, &written]).status();
+        assert!(status.unwrap().success());
+        std::fs::rename(&written, &exe).unwrap();
         let third = another();
         let changed = scan(&mut loader, &third);
         assert!(!changed.shares_files_with(&before));

@@ -276,7 +276,7 @@ fn end_of(target: Pid) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::children::named;
+    use crate::{children::named, executable};
 
     /// Check that processes of a round that live are left, and so is one without an environment whose parent has died; and that neither those of another round are nor one without an environment whose parent lives, as a reader of
     /// another test, nor those that have ended.
@@ -288,7 +288,7 @@ mod tests {
             mark: format!("{MARK}=other"),
         };
         let program = board.beside("gwp-race-waits");
-        fs::copy("/bin/sleep", &program).unwrap();
+        executable::copy("/bin/sleep", &program);
         let wait = || {
             let mut command = Command::new(&program);
             command.arg("60");
@@ -308,7 +308,7 @@ mod tests {
         own.wait(ENDING).unwrap();
 
         let reader = board.beside("gwp-race-reads");
-        fs::copy("/bin/sleep", &reader).unwrap();
+        executable::copy("/bin/sleep", &reader);
         let mut shell = Command::new("sh");
         shell.args(["-c", "env -i \"$0\" 60 & wait"]).arg(&reader);
         let mut shell = other.start(shell).unwrap();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    super::cache::{Kept, least_free},
+    super::cache::{Cache, Kept, Reserve},
     ID, elf, place,
 };
 
@@ -103,13 +103,23 @@ fn abandoned_files_are_removed() {
     assert!(!folder.join("debuginfo.old").exists());
 }
 
-/// Check how much of a disk stays free.
+/// Check how much of a disk stays free, and that nothing is written where less is.
 #[test]
 fn room_that_stays() {
     const GIB: u64 = 1 << 30;
     for (all, expected) in [(0, GIB), (20 * GIB, GIB), (40 * GIB, 2 * GIB)] {
-        assert_eq!(least_free(all), expected, "{all}");
+        assert_eq!(Reserve::USUAL.of(all), expected, "{all}");
     }
+    let cache = tempfile::tempdir().unwrap();
+    let everything = Reserve {
+        bytes: u64::MAX,
+        ..Reserve::USUAL
+    };
+    let place = Cache::new(cache.path().to_owned(), everything).place(&ID);
+    let mut partial = place.unwrap().begin().unwrap();
+    let error = partial.write(b"half").unwrap_err().to_string();
+    assert!(error.ends_with("MiB are to stay so"), "{error}");
+    assert_eq!(partial.file.metadata().unwrap().len(), 0);
 }
 
 /// Check that no folder is used in which others may lay links, that none is made for another user, and that no link is followed to a build id's folder.
