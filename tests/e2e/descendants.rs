@@ -2,7 +2,6 @@
 //! which of them was not watched.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},

@@ -27,8 +27,10 @@ const OF_LEASE: usize = 2;
 fn breakpoints_are_yielded() {
     let _machine = Machine::alone();
     let scratch = Scratch::with("yield");
-    let program = scratch.place(&built("silent/mutex.c"), "quiet");
-    let few = busy(&program, FEW);
+    // Two builds: one whose process is killed in a lease is on trial, and a coin decides whether the next one gets leases.
+    let by_thread = scratch.place(&built("silent/rwlock.c"), "by_thread");
+    let by_processor = scratch.place(&built("silent/mutex.c"), "by_processor");
+    let few = busy(&by_thread, FEW);
     let mut daemon = scratch.daemon("log");
 
     let is_watched = || stalls(&scratch.status()) > 0;
@@ -52,7 +54,7 @@ fn breakpoints_are_yielded() {
     taken.clear();
 
     drop(few);
-    let mut many = busy(&program, MANY);
+    let mut many = busy(&by_processor, MANY);
     let is_by_processor = || as_many_as(of_this_thread).len() == ALL - OF_LEASE;
     taken = take_beside(&scratch, is_by_processor, || as_many_as(of_this_thread));
     let has_all = asks(|| as_many_as(of_this_thread).len() + taken.len() == ALL);
