@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read as _, Seek as _, Write as _},
+    io::{self, Read as _, Write as _},
     sync::atomic::{AtomicU64, Ordering::SeqCst},
 };
 
@@ -64,7 +64,7 @@ impl Copy {
     }
 }
 
-/// Copies a file to a disk as long as it is now; `going` is called again and again meanwhile.
+/// Copies a file to a disk as long as it is now, for whoever may only read it; `going` is called again and again meanwhile.
 ///
 /// # Errors
 /// Fails where it cannot be read or is too large, and where there is no disk or no room on it.
@@ -79,8 +79,8 @@ pub fn copy_to_disk(mut file: File, mut going: impl FnMut()) -> io::Result<File>
         going();
         copy.write_all(piece)
     })?;
-    copy.rewind()?;
-    Ok(copy)
+    // A reader gets it.
+    for_reading(&copy)
 }
 
 fn too_large(size: u64, most: u64, room: &str) -> io::Error {
@@ -188,13 +188,15 @@ mod tests {
     #[test]
     fn copies_are_for_reading() {
         let check = || {
-            let Ok(Copy::OnDisk(mut copy)) = Copy::of(open()) else {
+            let Ok(Copy::OnDisk(copy)) = Copy::of(open()) else {
                 panic!("there is a disk");
             };
-            let mut bytes = Vec::new();
-            copy.read_to_end(&mut bytes).unwrap();
-            assert!(bytes == own_bytes());
-            assert!(copy.write_all(b"a").is_err() && copy.set_len(0).is_err());
+            for mut copy in [copy, copy_to_disk(open(), || {}).unwrap()] {
+                let mut bytes = Vec::new();
+                copy.read_to_end(&mut bytes).unwrap();
+                assert!(bytes == own_bytes());
+                assert!(copy.write_all(b"a").is_err() && copy.set_len(0).is_err());
+            }
         };
         check();
         // Where descriptors are a thread's own, the process's are others.
