@@ -8,7 +8,7 @@ use std::{
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All that is told of processes, until it has been told that one has ended.
 fn until_end(discovery: &mut Discovery, pid: u32) -> Vec<News> {

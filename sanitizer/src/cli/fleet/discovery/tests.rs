@@ -10,7 +10,7 @@ use crate::cli::fleet::config::Config;
 use crate::reader::testing::header_reader;
 use crate::tracee::testing::{Child, compile};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const METADATA: &str = "-fexperimental-sanitize-metadata=atomics";
 const WAITS: &str = "#include <stdio.h>\n#include <unistd.h>\n\
     int main() { puts(\"ready\"); fflush(stdout); pause(); }";

@@ -7,7 +7,7 @@ use std::{
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Looks at some processes hang here until it is opened.
 #[derive(Default)]
