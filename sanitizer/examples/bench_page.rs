@@ -1,6 +1,7 @@
 //! Measures how long pages about a large store take: `cargo xtask bench page`.
 //!
-//! The store, by whatever engine, is made by SQL in bulk: races with sightings of 60 days on 5,000 machines and in 200 builds, some races far more often than others.
+//! The store, by whatever engine, is made by SQL in bulk: races with sightings of 60 days on 5,000 machines and in 200 builds, some races far more often than others. The report of a race, which somebody has caught before, is the
+//! one that is kept of those races that have one.
 
 use std::{
     error::Error,
@@ -23,12 +24,26 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Each page is asked for so often.
 const RUNS: usize = 15;
+/// Races that have reports; of the others they are all told by name alone.
+const WITH_REPORTS: i64 = 2_000;
+/// Reports that are kept of a race and build.
+const REPORTS: i64 = 20;
+/// Builds.
+const BUILDS: i64 = 200;
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().ok_or("name a store")?;
     let races: i64 = arguments.next().ok_or("how many races?")?.parse()?;
     let sightings: i64 = arguments.next().ok_or("how many sightings?")?.parse()?;
+    let report = arguments
+        .next()
+        .ok_or("name a file with the report of a race")?;
+    let report = std::fs::read_to_string(report)?;
+    let report = report
+        .lines()
+        .find(|line| line.contains("\"type\":\"race\""));
+    let report = report.ok_or("there is no race in that file")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -37,7 +52,7 @@ fn main() -> Outcome<()> {
     sqlx::any::install_default_drivers();
     let begin = Instant::now();
     if there.all == 0 {
-        runtime.block_on(fill(&name, races, sightings))?;
+        runtime.block_on(fill(&name, races, sightings, report))?;
         println!("made in {:.0} s", begin.elapsed().as_secs_f64());
     }
     let pages = router(Desk::open(address)?, Door::default(), None);
@@ -146,7 +161,7 @@ fn numbers(end: i64) -> String {
     )
 }
 
-async fn fill(name: &str, races: i64, sightings: i64) -> Outcome<()> {
+async fn fill(name: &str, races: i64, sightings: i64, report: &str) -> Outcome<()> {
     let dialect = if name.starts_with("sqlite:") {
         SQLITE
     } else {
@@ -178,8 +193,8 @@ async fn fill(name: &str, races: i64, sightings: i64) -> Outcome<()> {
         ),
         format!(
             "{} INSERT INTO build (id, exe, first_seen, last_seen)
-             SELECT '00000000b' || i, '/opt/bin/program' || (i % 10), {now} - (200 - i) * 86400000, {now} FROM n",
-            numbers(200)
+             SELECT '00000000b' || i, '/opt/bin/program' || (i % 10), {now} - ({BUILDS} - i) * 86400000, {now} FROM n",
+            numbers(BUILDS)
         ),
         format!(
             "{} INSERT INTO sighting (race, build, host, cgroup, container, hour, times)
@@ -197,6 +212,12 @@ async fn fill(name: &str, races: i64, sightings: i64) -> Outcome<()> {
     ] {
         execute(&mut transaction, sql).await?;
     }
+    for sql in reports(&dialect, races, now) {
+        sqlx::query(AssertSqlSafe(sql))
+            .bind(report)
+            .execute(&mut *transaction)
+            .await?;
+    }
     // Without a look at each race: nothing is known yet of what is in the table, by which engines choose an index.
     let times = "UPDATE race SET first_seen = seen.first * 3600000, last_seen = seen.last * 3600000
          FROM (SELECT race, min(hour) AS first, max(hour) AS last FROM sighting GROUP BY race) AS seen WHERE seen.race = race.id";
@@ -211,6 +232,30 @@ async fn fill(name: &str, races: i64, sightings: i64) -> Outcome<()> {
     println!("{} MB", bytes / 1_000_000);
     all.close().await?;
     Ok(())
+}
+
+/// What gives races their reports: the first ones have as many as are kept of a build, the very first one in each build, and the last one too.
+fn reports(dialect: &Dialect, races: i64, now: i64) -> [String; 3] {
+    let some = WITH_REPORTS.min(races - 1);
+    let of = |name: &str, number: i64, race: &str, build: &str| {
+        format!(
+            "{} INSERT INTO evidence (digest, race, build, caught, record)
+             SELECT '{name}' || {}, 'r3:' || {}, '00000000b' || ({build}), {now} - i % 1440 * 3600000, $1 FROM n",
+            numbers(number),
+            (dialect.hex)("i"),
+            (dialect.hex)(race),
+        )
+    };
+    [
+        of(
+            "a",
+            REPORTS * (some - 1),
+            &format!("1 + i / {REPORTS}"),
+            &format!("i / {REPORTS} % {BUILDS}"),
+        ),
+        of("b", REPORTS * BUILDS, "0 * i", &format!("i / {REPORTS}")),
+        of("c", REPORTS, &format!("{races} - 1 + 0 * i"), "0"),
+    ]
 }
 
 async fn execute(all: &mut AnyConnection, sql: String) -> Outcome<()> {
