@@ -3,20 +3,20 @@
 use std::{
     fs,
     io::Read as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 
 use super::reported::reported;
-use crate::{children, paths};
+use crate::{children, fixture, paths};
 
 /// Between two looks at the file.
 const POLL: Duration = Duration::from_millis(2);
@@ -29,6 +29,26 @@ pub struct Detection {
     pub pairs: Vec<[String; 2]>,
 }
 
+/// A file with the report of a race, as a gwp-race of now writes it.
+pub fn report_of_a_race(gwp_race: &Path) -> Result<PathBuf> {
+    /// Seconds in which one is to be found.
+    const LIMIT: f64 = 30.0;
+    let program = fixture::compile("bench", "increments")?;
+    let arguments = [LIMIT.to_string(), "0".to_owned()];
+    let found = detect(gwp_race, &[], &program, &arguments, LIMIT)?;
+    ensure!(
+        found.seconds.is_finite(),
+        "no race was found in {} within {LIMIT} s, so there is no report; try again",
+        program.display()
+    );
+    Ok(report())
+}
+
+/// Where reports go.
+fn report() -> PathBuf {
+    paths::target().join("bench/report.json")
+}
+
 /// Runs a program under gwp-race until the first report, or for this many seconds at most.
 pub fn detect(
     gwp_race: &Path,
@@ -37,7 +57,7 @@ pub fn detect(
     arguments: &[String],
     limit: f64,
 ) -> Result<Detection> {
-    let report = paths::target().join("bench/report.json");
+    let report = report();
     let _ = fs::remove_file(&report);
     let mut command = Command::new(gwp_race);
     command

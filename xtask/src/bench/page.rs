@@ -1,21 +1,12 @@
 //! `cargo xtask bench page`: how long pages about a large store take.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use anyhow::{Context as _, Result};
 
-use anyhow::{Context as _, Result, bail};
-
-use super::machine;
+use super::{detection::report_of_a_race, machine};
 use crate::{
-    build, fixture, paths,
+    build, paths,
     steps::{cargo, step},
 };
-
-/// So often a program with a race is run until that is caught; as a rule the first time is enough.
-const TRIES: usize = 5;
 
 /// How large the store is.
 #[derive(clap::Args)]
@@ -42,8 +33,8 @@ pub fn run(options: &Options) -> Result<()> {
         println!("{line}");
     }
     let folder = paths::target().join("bench").join("page");
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let report = report(&gwp_race, &folder)?;
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let report = report_of_a_race(&gwp_race)?;
     let file = folder.join(format!("{}-{}.db", options.races, options.sightings));
     let mut command = cargo();
     command.args(["run", "--release", "--package", "gwp-race"]);
@@ -58,31 +49,7 @@ pub fn run(options: &Options) -> Result<()> {
     command.arg(report);
     let measured = step("measuring pages", &mut command);
     if !options.keep {
-        fs::remove_dir_all(&folder)?;
+        std::fs::remove_dir_all(&folder)?;
     }
     measured
-}
-
-/// A file with the report of a race, of which the store is to have copies.
-fn report(gwp_race: &Path, folder: &Path) -> Result<PathBuf> {
-    let program = fixture::compile("races", "write_write")?;
-    let report = folder.join("report.jsonl");
-    for _ in 0..TRIES {
-        let mut command = Command::new(gwp_race);
-        command.args(["run", "--sample-period", "1ms", "--max-overhead", "20%"]);
-        command.args(["--format", "json", "-o"]).arg(&report);
-        command.arg("--").arg(&program).arg("3");
-        step("catching a race", &mut command)?;
-        let caught = fs::read_to_string(&report)?;
-        if let Some(race) = caught
-            .lines()
-            .find(|line| line.contains("\"type\":\"race\""))
-        {
-            println!("    the report of a race: {} bytes", race.len());
-            return Ok(report);
-        }
-    }
-    bail!(
-        "no race was caught in {TRIES} tries: try `gwp-race doctor`, which says what this machine lacks"
-    )
 }

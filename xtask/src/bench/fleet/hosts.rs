@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::picture;
 use crate::{
-    bench::{detection::detect, machine, table::Table},
-    build, fixture, paths,
+    bench::{detection::report_of_a_race, machine, table::Table},
+    build, paths,
     steps::{cargo, shown},
 };
 
@@ -53,7 +53,7 @@ pub fn run(options: &Hosts, hosts: usize) -> Result<()> {
     let folder = paths::target().join("bench/hosts");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let report = a_race(&gwp_race)?;
+    let report = report_of_a_race(&gwp_race)?;
     let store = options.hosts_store.clone();
     let store = store.unwrap_or_else(|| format!("sqlite:{}", folder.join("races.db").display()));
     let mut command = cargo();
@@ -73,21 +73,6 @@ pub fn run(options: &Hosts, hosts: usize) -> Result<()> {
     let evidence = records(&gwp_race, &store, &told)?;
     fs::remove_dir_all(&folder)?;
     publish(options, hosts, &told, evidence)
-}
-
-/// A report with a race, as a gwp-race of now writes it.
-fn a_race(gwp_race: &Path) -> Result<std::path::PathBuf> {
-    /// Seconds in which one is to be found.
-    const LIMIT: f64 = 30.0;
-    let program = fixture::compile("bench", "increments")?;
-    let arguments = [LIMIT.to_string(), "0".to_owned()];
-    let found = detect(gwp_race, &[], &program, &arguments, LIMIT)?;
-    ensure!(
-        found.seconds.is_finite(),
-        "no race was found in {} within {LIMIT} s, so there is nothing to send; try again",
-        program.display()
-    );
-    Ok(paths::target().join("bench/report.json"))
 }
 
 /// How many records are kept of the race of the rollout.
