@@ -122,7 +122,7 @@ fn everything() -> Value {
         "collector": {
             "enabled": true, "tag": "next", "replicas": 2, "store": secret("database"), "password": secret("database"), "databaseCa": secret("database"),
             "tokens": secret("tokens"), "tls": secret("tls"), "clientCa": secret("ca"), "serviceAnnotations": { "e": "f" },
-            "extraArgs": ["--queue", "256"], "priorityClassName": "usual", "startupSeconds": 7201,
+            "extraArgs": ["--queue", "256"], "priorityClassName": "usual", "startupSeconds": 7201, "keepDays": "120d",
         },
     })
 }
@@ -507,6 +507,25 @@ fn migrations_have_their_time() {
         assert_eq!(probe["tcpSocket"], container["livenessProbe"]["tcpSocket"]);
         let patience = deployment["spec"]["progressDeadlineSeconds"].as_i64();
         assert!(patience > Some(bound), "{deployment}");
+    }
+}
+
+/// Check that a collector is told for how long days are kept where the values say so, and nothing where they do not: one of before would not know what it is told.
+#[test]
+fn days_are_kept_as_values_say() {
+    for (days, wanted) in [("", None), ("120d", Some("--keep-days=120d"))] {
+        let mut values = cases()[3].clone();
+        values["collector"]["keepDays"] = json!(days);
+        let objects = objects(&values);
+        let deployment = only(&objects, "Deployment");
+        let [container] = containers(deployment, "containers")[..] else {
+            panic!("{deployment}");
+        };
+        let args = container["args"].as_array().unwrap().iter();
+        let found = args
+            .filter_map(Value::as_str)
+            .find(|arg| arg.starts_with("--keep-days"));
+        assert_eq!(found, wanted);
     }
 }
 

@@ -181,6 +181,8 @@ fn the_way_of_a_race() {
         "--keep-triaged",
     ]);
     assert!(good(&list).contains(&name[..11]));
+    good(&["prune", "--store", store, "--days-older-than", "60d"]);
+    assert!(good(&list).contains(&name[..11]));
     good(&["prune", "--store", store, "--older-than", "0"]);
     assert_eq!(good(&list), "");
 }

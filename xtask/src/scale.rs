@@ -24,14 +24,33 @@ const AGAIN: f64 = 30.0;
 /// Rows of sightings that a host fills: in an hour, and of a whole day once it is rolled up.
 const ROWS_AN_HOUR: f64 = 10.0;
 const ROWS_A_DAY: f64 = 40.0;
-/// Days that are kept, and the first of them by the hour.
+/// Days of which reports are kept, and of which it is kept on which of them races were caught (`--keep-days`): as thirty go at a time, half of that longer on average. The first are kept by the hour.
 const DAYS: f64 = 90.0;
+const DAYS_BY_DAY: f64 = DAYS + 15.0;
 const DAYS_BY_HOUR: f64 = 7.0;
+/// Days of which sums are kept together afterwards.
+const BLOCK: f64 = 30.0;
+/// Days for which it is kept what was learned of a build (`store/learned`), and what it takes then at most.
+const DAYS_LEARNED: f64 = 35.0;
+const BYTES_LEARNED: f64 = 1_048_576.0;
 /// Reports of a race and build that are kept whole (`MOST_EVIDENCE` of store/write.rs).
 const WHOLE: f64 = 20.0;
 /// What a GB on a disk with its copy costs a month, and a processor, USD.
 const GB: f64 = 0.2;
 const PROCESSOR: f64 = 30.0;
+
+// Measured by `cargo xtask bench fleet --hosts 100`, with one program on a host: docs/benchmarks.md, "Machines that share what they learn".
+
+/// Messages a host and day that tell what was learned, of all programs: one each quarter of an hour. Bytes of them, and functions in them, of one program.
+const LEARNING: f64 = 96.0;
+const LEARNING_BYTES: f64 = 2.0 * 1_048_576.0;
+const LEARNING_FUNCTIONS: f64 = 2_500_000.0 / (100.0 * 8.0) * 24.0;
+/// Bytes of what a host is told of a build, and how often it is at most: on the first day of a build, and on each later one.
+const HINTS: f64 = 337.0 * 1024.0;
+const HINTS_FIRST_DAY: f64 = 9.0;
+const HINTS_LATER_DAY: f64 = 4.0;
+/// Functions that one collector takes a second.
+const FUNCTIONS_TAKEN: f64 = 31_700.0;
 
 // Measured by `bench_store`: docs/fleet.md has the commands.
 
@@ -51,7 +70,12 @@ const ROLLED_UP: f64 = 30_000.0;
 struct Needs {
     messages: f64,
     sent: f64,
+    learning: f64,
+    told: f64,
+    /// Of what one collector was seen to take.
+    load: f64,
     sightings: f64,
+    sums: f64,
     reports: f64,
     bytes: f64,
     roll_up: f64,
@@ -62,22 +86,36 @@ impl Needs {
         let builds = BUILDS * DAYS / 7.0;
         let firsts = PROGRAMS_OF_HOST * RACES_OF_HOST * builds;
         let again = AGAIN * 24.0;
-        let sightings =
-            hosts * 24.0 * ROWS_AN_HOUR * DAYS_BY_HOUR + hosts * ROWS_A_DAY * (DAYS - DAYS_BY_HOUR);
+        let sightings = hosts * 24.0 * ROWS_AN_HOUR * DAYS_BY_HOUR
+            + hosts * ROWS_A_DAY * (DAYS_BY_DAY - DAYS_BY_HOUR);
+        // A row for each build that was there, and one for the day when a race was first on the host.
+        let builds_of_block = BUILDS * BLOCK / 7.0 + 1.0;
+        let sums =
+            hosts * PROGRAMS_OF_HOST * RACES_OF_HOST * (builds_of_block + 1.0) * 365.0 / BLOCK;
         let reports = hosts * firsts;
         let whole = (programs * RACES * builds * WHOLE).min(reports);
+        let of_races = hosts * (again + firsts / DAYS) / 86_400.0;
+        let messages = of_races + hosts * LEARNING / 86_400.0;
+        let functions = hosts * PROGRAMS_OF_HOST * LEARNING_FUNCTIONS / 86_400.0;
+        let days_of_build = 7.0 / BUILDS;
+        let heard = (HINTS_FIRST_DAY + HINTS_LATER_DAY * (days_of_build - 1.0)) / days_of_build;
+        let learned = programs * BUILDS * DAYS_LEARNED / 7.0 * BYTES_LEARNED;
         Self {
-            messages: hosts * (again + firsts / DAYS) / 86_400.0,
+            messages,
             sent: again * AGAIN_MESSAGE + firsts / DAYS * FIRST_MESSAGE,
+            learning: PROGRAMS_OF_HOST * LEARNING_BYTES,
+            told: PROGRAMS_OF_HOST * heard * HINTS,
+            load: of_races / TAKEN + functions / FUNCTIONS_TAKEN,
             sightings,
+            sums,
             reports,
-            bytes: sightings * SIGHTING + whole * REPORT + (reports - whole) * NAME,
+            bytes: sightings * SIGHTING + whole * REPORT + (reports - whole) * NAME + learned,
             roll_up: hosts * 24.0 * ROWS_AN_HOUR / ROLLED_UP,
         }
     }
 
     fn cost(&self) -> f64 {
-        let processors = (self.messages / TAKEN).max(0.1);
+        let processors = self.load.max(0.1);
         self.bytes / 1e9 * GB + processors * PROCESSOR
     }
 }
@@ -143,14 +181,19 @@ fn table() -> String {
     }
     table += "\n| --- | ---: | ---: | ---: |\n";
     type Cell = fn(&Needs) -> String;
-    let rows: [(&str, Cell); 9] = [
-        ("what a host sends a day", |it| size(it.sent)),
+    let rows: [(&str, Cell); 12] = [
+        ("what a host sends a day of races", |it| size(it.sent)),
+        ("and of what it has learned", |it| size(it.learning)),
+        ("what it is told a day", |it| size(it.told)),
         ("messages a second", |it| figure(it.messages)),
         ("that, by what one collector was seen to take", |it| {
-            figure(it.messages / TAKEN)
+            figure(it.load)
         }),
         ("rows of sightings", |it| figure(it.sightings)),
         ("their bytes", |it| size(it.sightings * SIGHTING)),
+        ("rows of sums that each further year leaves", |it| {
+            figure(it.sums)
+        }),
         ("reports, most of them by name alone", |it| {
             figure(it.reports)
         }),

@@ -13,6 +13,7 @@ mod arrange;
 mod batch;
 mod build;
 mod catch_up;
+mod condense;
 pub(crate) mod connect;
 mod engine;
 mod error;
@@ -49,6 +50,7 @@ pub use batch::{Batch, Caught, Counted, Seen, Unsound, Whereabouts, is_whole};
 use connect::{Connection, Database, Schema};
 
 pub use build::Build;
+pub use condense::Rows;
 pub use error::{Kind, StoreError};
 pub use log::Entry;
 pub use name::Named;

@@ -6,7 +6,7 @@ use super::{
     SCHEMA, Store,
     batch::MOST_TIMES,
     connect::{Connection, begin},
-    engine::Engine,
+    engine::{Engine, Grain, Range},
     error::StoreError,
     time::{HOURS_OF_DAY, hour},
     turn::Turn,
@@ -31,20 +31,8 @@ impl Store {
             engine.due(connection, end).await
         })?;
         let mut less = 0;
-        // Others may write between two transactions.
-        for range in due {
-            let rolled = self.with(async |connection| {
-                let engine = Engine::behind(connection);
-                let mut all = begin(connection, &SCHEMA).await?;
-                let less = engine.roll_up(&mut all, range).await?;
-                all.commit().await?;
-                Ok(less)
-            });
-            match or_left(rolled)? {
-                Some(rolled) => less += rolled,
-                // Each of the others would keep those who write waiting for the same one.
-                None => return Ok(less),
-            }
+        if !self.keep_as(due, Grain::Days, &mut less)? {
+            return Ok(less);
         }
         let (races, table) = self.with(async |connection| {
             let table = Engine::behind(connection).loose();
@@ -64,10 +52,34 @@ impl Store {
         or_left(rolled)?;
         Ok(less)
     }
+
+    /// Keeps these no more finely than this, whether all of them are; `less` grows by how many rows there are less. Others may write between two transactions.
+    pub(super) fn keep_as(
+        &mut self,
+        ranges: Vec<Range>,
+        grain: Grain,
+        less: &mut u64,
+    ) -> Result<bool, StoreError> {
+        for range in ranges {
+            let rolled = self.with(async |connection| {
+                let engine = Engine::behind(connection);
+                let mut all = begin(connection, &SCHEMA).await?;
+                let less = engine.roll_up(&mut all, range, grain).await?;
+                all.commit().await?;
+                Ok(less)
+            });
+            match or_left(rolled)? {
+                Some(rolled) => *less += rolled,
+                // Each of the others would keep those who write waiting for the same one.
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// What was done; nothing where somebody else has locked it. Those are let be, and it is done the next time.
-fn or_left<T>(done: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(super) fn or_left<T>(done: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match done {
         Err(error) if error.is_locked() => {
             tracing::info!("some days stay as they are for now: {error}");

@@ -16,6 +16,7 @@ macro_rules! also_with_postgres {
 
 mod additions;
 mod alias;
+mod condense;
 mod crossing;
 mod days;
 mod known;

@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const HOUR: i64 = 3_600_000;
 pub(super) const HOURS_OF_DAY: i64 = 24;
+/// Days that are kept together when all of them are old, in hours.
+pub(super) const HOURS_OF_BLOCK: i64 = 30 * HOURS_OF_DAY;
 /// What is later than this has no date of four digits.
 const LATEST: i64 = 253_402_300_799_000;
 

@@ -21,9 +21,13 @@ mod tests;
 mod triage;
 mod until;
 
-use std::{process::ExitCode, time::SystemTime};
+use std::{
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
 
-use crate::store::{Access, Address, Store, millis};
+use crate::cli::duration::parse_duration;
+use crate::store::{Access, Address, Store, millis, page::COUNTED_DAYS};
 
 /// See the module.
 #[derive(Clone, Debug, clap::Args)]
@@ -73,6 +77,23 @@ impl StoreArgs {
 /// Milliseconds since 1970.
 fn now() -> i64 {
     millis(SystemTime::now())
+}
+
+/// What was before it is so old, milliseconds since 1970.
+fn before(now: i64, age: Duration) -> i64 {
+    now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Reads for how long single days are kept: pages tell the last ones one by one.
+fn parse_days(text: &str) -> Result<Duration, String> {
+    let age = parse_duration(text)?;
+    let least = Duration::from_secs(86_400 * COUNTED_DAYS.unsigned_abs());
+    if age < least {
+        return Err(format!(
+            "pages tell the last {COUNTED_DAYS} days one by one; give {COUNTED_DAYS}d or more"
+        ));
+    }
+    Ok(age)
 }
 
 /// Carries out the command.

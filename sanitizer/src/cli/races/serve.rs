@@ -156,7 +156,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         listeners.spawn(listener.serve(stopped.clone()));
         tell(&format!("{said}; Ctrl-C ends it"));
     }
-    let keeping = tokio::spawn(keep_up(args.store.clone(), PERIOD));
+    let keeping = tokio::spawn(keep_up(args.store.clone(), PERIOD, args.ingest.keeps()));
     let has_died = loop {
         select! {
             _ = terminate.recv() => break false,

@@ -23,6 +23,37 @@ use crate::store::{
     Whereabouts,
 };
 
+/// Check that days are kept for as long as pages tell them one by one, and that one says what is to be forgotten.
+#[test]
+fn what_may_be_forgotten() {
+    let prune = |args: &[&str]| {
+        let all = ["gwp-race", "races", "prune", "--store", "sqlite:x"];
+        Cli::try_parse_from(all.iter().chain(args)).map_err(|error| error.to_string())
+    };
+    for args in [
+        &["--older-than", "0"][..],
+        &["--days-older-than", "60d"],
+        &[
+            "--older-than",
+            "1d",
+            "--days-older-than",
+            "1000y",
+            "--dry-run",
+        ],
+    ] {
+        assert!(prune(args).is_ok(), "{args:?}");
+    }
+    let error = prune(&["--days-older-than", "59d"]).unwrap_err();
+    assert!(error.contains("give 60d or more"), "{error}");
+    for args in [
+        &[][..],
+        &["--dry-run"],
+        &["--days-older-than", "60d", "--keep-triaged"],
+    ] {
+        assert!(prune(args).is_err(), "{args:?}");
+    }
+}
+
 const POD: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
 /// A store of two races, of which one was triaged, and one has names that would do something on a terminal.

@@ -13,13 +13,24 @@ use super::{
     schema::{Access, Connection, Found, Schema},
 };
 pub(super) use postgres::CANCEL;
-use postgres::days::Range;
+pub(super) use postgres::days::Range;
 
 /// A process of a server, with when it began (seconds since 1970, as that server writes it): others may have its number before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Backend {
     pub(in crate::store) number: i32,
     pub(in crate::store) began: String,
+}
+
+/// How finely it is kept how often a race was caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Grain {
+    /// A row a place and hour.
+    Hours,
+    /// A row a place and day, which has the last of its hours.
+    Days,
+    /// As good as a row a build and machine (`store/condense.rs`).
+    Machines,
 }
 
 /// See the module.
@@ -136,15 +147,28 @@ impl Engine {
         }
     }
 
-    /// Makes one row a day of that; how many rows there are less. It is a transaction's, beside which nobody else writes.
+    /// What was seen before an hour and is kept together, thirty days each, and more finely than by machines.
+    pub(super) async fn due_to_condense(
+        self,
+        connection: &mut Connection,
+        end: i64,
+    ) -> sqlx::Result<Vec<Range>> {
+        match self {
+            Self::Sqlite => Ok(Vec::new()),
+            Self::Postgres => postgres::days::due_to_condense(connection, end).await,
+        }
+    }
+
+    /// Keeps that no more finely than this; how many rows there are less. It is a transaction's, beside which nobody else writes.
     pub(super) async fn roll_up(
         self,
         connection: &mut Connection,
         range: Range,
+        grain: Grain,
     ) -> sqlx::Result<u64> {
         match self {
             Self::Sqlite => Ok(0),
-            Self::Postgres => postgres::days::roll_up(connection, range).await,
+            Self::Postgres => postgres::days::roll_up(connection, range, grain).await,
         }
     }
 

@@ -29,7 +29,7 @@ const MOST_EVIDENCE: i64 = 20;
 /// Counts of days and builds that are read: more than all of these builds have.
 const MOST_DAYS: i64 = 20_000;
 /// Days of which each build is counted.
-const COUNTED_DAYS: i64 = 60;
+pub const COUNTED_DAYS: i64 = 60;
 
 /// A race.
 #[derive(Clone, Debug)]

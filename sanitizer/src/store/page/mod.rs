@@ -6,5 +6,5 @@ mod list;
 mod select;
 
 pub use compare::{Compared, Difference};
-pub use details::{Details, Evidence, InBuild, OnDay, OnHost};
+pub use details::{COUNTED_DAYS, Details, Evidence, InBuild, OnDay, OnHost};
 pub use list::{Filter, List, Mark, Row};

@@ -131,6 +131,66 @@ fn old_days_are_dropped() {
     assert_parts(&mut store, &[("sighting_other", 0, 0)]);
 }
 
+/// Check that thirty days that are wholly older than is said are one partition with a row a machine, which takes the place of the one of before, and that others stay.
+#[test]
+fn blocks_are_condensed() {
+    let (_address, mut store, race) = with_race();
+    for day in 0..37 {
+        let sequence = 2 + day.unsigned_abs();
+        let times = [at(day, 1), at(day, 2)];
+        receive(&mut store, sequence, &again(&race, &times), at(day, 4));
+    }
+    store.roll_up(at(80, 0)).unwrap();
+    let before = parts(&mut store);
+    let [first, second, third] = ["20251208_1", "20260107_2", "20260206_2"];
+    let wanted = [(first, 6, 13), (second, 30, 60), (third, 1, 2)];
+    let wanted = wanted.map(|(name, rows, times)| (format!("sighting_{name}"), rows, times));
+    assert_eq!(before[..3], wanted);
+    // Of the second thirty days, one is not so old.
+    assert_eq!(store.condense(at(35, 0)).unwrap(), 6 - 2);
+    assert_parts(
+        &mut store,
+        &[
+            ("sighting_20251208_2", 2, 13),
+            ("sighting_20260107_2", 30, 60),
+            ("sighting_20260206_2", 1, 2),
+            ("sighting_other", 0, 0),
+        ],
+    );
+    assert_eq!(store.condense(at(36, 0)).unwrap(), 30 - 2);
+    assert_eq!(store.condense(at(36, 0)).unwrap(), 0);
+    assert_parts(
+        &mut store,
+        &[
+            ("sighting_20251208_2", 2, 13),
+            ("sighting_20260107_1", 2, 60),
+            ("sighting_20260206_2", 1, 2),
+            ("sighting_other", 0, 0),
+        ],
+    );
+    assert_eq!(store.races(at(80, 0)).unwrap()[0].times, 75);
+}
+
+/// Check that somebody who reads for long is not waited for, and that it is done the next time.
+#[test]
+fn a_long_look_keeps_days() {
+    let (address, mut store, race) = with_race();
+    for day in 0..20 {
+        let sequence = 2 + day.unsigned_abs();
+        receive(
+            &mut store,
+            sequence,
+            &again(&race, &[at(day, 1)]),
+            at(day, 4),
+        );
+    }
+    store.roll_up(at(80, 0)).unwrap();
+    beside_a_reader(&address, 20, || {
+        assert_eq!(store.condense(at(80, 0)).unwrap(), 0);
+    });
+    assert_eq!(store.condense(at(80, 0)).unwrap(), 6 - 2 + 14 - 2);
+}
+
 /// Check that what a store of before has of a time without partitions moves to one, where it is much; and that what a wrong clock has seen, which is little, stays.
 #[test]
 fn much_of_before_moves() {

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread::JoinHandle, time::D
 use axum::Router;
 
 use super::{parse_address, secret};
-use crate::cli::{duration::parse_duration, size::parse_size};
+use crate::cli::{duration::parse_duration, races::parse_days, size::parse_size};
 use crate::delivery::{Attempts, Counters, Intake, Tokens, Writer, hints::Hints, router};
 use crate::store::{Access, Address, Store};
 
@@ -54,6 +54,13 @@ pub struct IngestArgs {
     /// What hosts are told of a build is looked up anew when it is older; they tell what they have learned each 15 minutes.
     #[arg(long, value_name = "TIME", default_value = "10m", requires = "ingest", value_parser = parse_duration)]
     pub hints_age: Duration,
+
+    /// For how long days of the store are kept
+    ///
+    /// Once a day, hours of days that ended a week ago become one row. Of each thirty days that are older than this as a whole, it is then only kept how often a race was caught in a build and on a machine, and when first and last: not on which days, nor in which container. Sums stay, and no race is forgotten (`races prune`
+    /// does that). Not less than 60d; 1000y keeps all.
+    #[arg(long, value_name = "TIME", default_value = "90d", requires = "ingest", value_parser = parse_days)]
+    pub keep_days: Duration,
 }
 
 impl IngestArgs {
@@ -66,6 +73,11 @@ impl IngestArgs {
             );
         }
         Ok(())
+    }
+
+    /// For how long days are kept, where it keeps a store.
+    pub(super) fn keeps(&self) -> Option<Duration> {
+        self.ingest.map(|_| self.keep_days)
     }
 
     /// What answers to messages, and what writes them to the store.

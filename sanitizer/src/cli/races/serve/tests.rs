@@ -22,7 +22,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::{collector::PATIENCE, *};
 use crate::cli::{
     args::{Cli, Command},
-    races::RacesCommand,
+    races::{RacesCommand, now},
 };
 use crate::delivery::{
     Attempts, Intake, Lost, Message, Tokens, Writer,
@@ -31,7 +31,7 @@ use crate::delivery::{
 };
 use crate::learned::{KnownFunction, Learned, Module};
 use crate::report::sample;
-use crate::store::{Access, Batch, Caught, Store, Whereabouts};
+use crate::store::{Access, Batch, Caught, Counted, Store, Whereabouts};
 
 /// Check that what somebody writes who keeps no summaries is in lists when a server has served for a while.
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn what_older_ones_write_is_caught_up() {
         ..Batch::default()
     };
     store.write(&batch).unwrap();
-    let keeping = tokio::spawn(keep_up(address, std::time::Duration::from_millis(50)));
+    let keeping = tokio::spawn(keep_up(address, std::time::Duration::from_millis(50), None));
     let options = SqliteConnectOptions::new().filename(&path);
     let mut older = options.connect().await.unwrap();
     sqlx::raw_sql("UPDATE sighting SET times = 5; UPDATE race SET last_seen = last_seen + 1")
@@ -69,6 +69,63 @@ async fn what_older_ones_write_is_caught_up() {
     }
     keeping.abort();
     older.close().await.unwrap();
+}
+
+/// Check that a collector makes fewer rows of what is old in its store, by hours and by days, without a loss, and that whoever only shows a store does not.
+#[tokio::test]
+async fn old_rows_become_fewer_by_themselves() {
+    const PERIOD: std::time::Duration = std::time::Duration::from_millis(50);
+    const DAY: i64 = 86_400_000;
+    let folder = tempfile::tempdir().unwrap();
+    let address = Address::of_file(folder.path().join("races.db"));
+    let mut store = Store::open(&address, Access::Create).unwrap();
+    let race = sample::race();
+    // In the middle of a day.
+    let noon = now() / DAY * DAY + DAY / 2;
+    let ages = (0..130).map(|number| noon - (10 + number) * DAY);
+    let counted = ages
+        .flat_map(|last| [last, last + 3_600_000])
+        .map(|last| Counted {
+            race: race.identity.race.clone(),
+            build: "aa11".to_owned(),
+            exe: "/bin/app".to_owned(),
+            place: Whereabouts::on("web1"),
+            times: 3,
+            last,
+        });
+    let batch = Batch {
+        counted: counted.collect(),
+        caught: vec![Caught {
+            race: race.clone(),
+            place: Whereabouts::on("web1"),
+            times: 1,
+            last: Some(noon),
+        }],
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    let options = SqliteConnectOptions::new().filename(folder.path().join("races.db"));
+    let mut other = options.connect().await.unwrap();
+    let mut rows = async || {
+        let rows = "SELECT count(*), sum(times) FROM sighting";
+        sqlx::query_as::<_, (i64, i64)>(rows)
+            .fetch_one(&mut other)
+            .await
+            .unwrap()
+    };
+    assert_eq!(rows().await, (261, 781));
+    let showing = tokio::spawn(keep_up(address.clone(), PERIOD, None));
+    tokio::time::sleep(20 * PERIOD).await;
+    showing.abort();
+    assert_eq!(rows().await, (261, 781));
+    let age = std::time::Duration::from_secs(60 * 86_400);
+    let keeping = tokio::spawn(keep_up(address, PERIOD, Some(age)));
+    // A day is a row, and thirty days that are older as a whole, of which there is one at least, have three at most.
+    while rows().await.0 > 131 - 30 + 3 {
+        tokio::time::sleep(PERIOD).await;
+    }
+    assert_eq!(rows().await.1, 781);
+    keeping.abort();
 }
 
 const TOKEN: &str = "correct horse battery";

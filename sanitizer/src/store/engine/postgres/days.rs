@@ -10,8 +10,10 @@ use sqlx::AssertSqlSafe;
 
 use crate::store::{
     batch::MOST_TIMES,
+    condense::{IS_DUE, condensed},
+    engine::Grain,
     schema::Connection,
-    time::{HOURS_OF_DAY, begin_of, day},
+    time::{HOURS_OF_BLOCK, HOURS_OF_DAY, begin_of, day},
 };
 
 /// Where a row is that has no partition of its own.
@@ -23,7 +25,7 @@ const AHEAD: i64 = 2;
 /// Days back in which what comes late gets one: hosts keep what they cannot send.
 const BACK: i64 = 7;
 /// Days that are one partition when all of them are old. Each partition is locked by whoever reads, and PostgreSQL has room for some thousand locks.
-const BLOCK: i64 = 30 * HOURS_OF_DAY;
+const BLOCK: i64 = HOURS_OF_BLOCK;
 /// Rows without a partition of their own that are worth one.
 const ENOUGH: i64 = 10_000;
 /// How long somebody who reads is waited for: others wait for us meanwhile. An autovacuum gives way after `deadlock_timeout`, which is a second unless somebody has said otherwise.
@@ -126,12 +128,12 @@ async fn count(connection: &mut Connection, range: Range) -> sqlx::Result<u64> {
     Ok(count.unsigned_abs())
 }
 
-/// Makes one partition of a range and of those that are in it, with what is there of it; with a row a day of what was seen in the same place where hours do not matter any more. How many rows there are less.
+/// Makes one partition of a range and of those that are in it, with what is there of it, as finely as it is to be kept. How many rows there are less.
 async fn make(
     connection: &mut Connection,
     parts: &[Part],
     range: Range,
-    has_hours: bool,
+    grain: Grain,
 ) -> sqlx::Result<u64> {
     let before = count(connection, range).await?;
     let Range { begin, end } = range;
@@ -147,13 +149,14 @@ async fn make(
     )
     .await?;
     let place = "race, build, host, cgroup, container";
-    let copy = if has_hours {
-        format!("SELECT {place}, hour, times FROM sighting WHERE hour >= {begin} AND hour < {end}")
-    } else {
-        format!(
+    let own = format!("hour >= {begin} AND hour < {end}");
+    let copy = match grain {
+        Grain::Hours => format!("SELECT {place}, hour, times FROM sighting WHERE {own}"),
+        Grain::Days => format!(
             "SELECT {place}, max(hour), CAST(sum(CASE WHEN times > {MOST_TIMES} THEN {MOST_TIMES} ELSE times END) AS BIGINT)
-             FROM sighting WHERE hour >= {begin} AND hour < {end} GROUP BY {place}, hour / {HOURS_OF_DAY}"
-        )
+             FROM sighting WHERE {own} GROUP BY {place}, hour / {HOURS_OF_DAY}"
+        ),
+        Grain::Machines => condensed("sighting", &own),
     };
     let after = carry_out(
         connection,
@@ -219,7 +222,7 @@ pub(in crate::store) async fn arrange(
         return Ok(false);
     };
     sqlx::query(PATIENCE).execute(&mut *connection).await?;
-    make(connection, &parts, range, true).await?;
+    make(connection, &parts, range, Grain::Hours).await?;
     Ok(true)
 }
 
@@ -285,10 +288,11 @@ async fn has_hours(connection: &mut Connection, part: &Part) -> sqlx::Result<boo
     Ok(there(several.fetch_one(connection).await)? > 0)
 }
 
-/// Makes one row a day of what was seen in the same place in a range that is due; how many rows there are less. It is a transaction's, beside which nobody else writes.
+/// Keeps a range that is due no more finely than this; how many rows there are less. It is a transaction's, beside which nobody else writes.
 pub(in crate::store) async fn roll_up(
     connection: &mut Connection,
     range: Range,
+    grain: Grain,
 ) -> sqlx::Result<u64> {
     sqlx::query(PATIENCE).execute(&mut *connection).await?;
     let parts = parts(connection).await?;
@@ -298,7 +302,32 @@ pub(in crate::store) async fn roll_up(
     if parts.iter().any(is_in_another) {
         return Ok(0);
     }
-    make(connection, &parts, range, false).await
+    make(connection, &parts, range, grain).await
+}
+
+/// Partitions of thirty days that were before this hour, and are kept more finely than by machines.
+pub(in crate::store) async fn due_to_condense(
+    connection: &mut Connection,
+    end: i64,
+) -> sqlx::Result<Vec<Range>> {
+    let mut due = Vec::new();
+    for part in parts(connection).await? {
+        let is_whole = !part.is_before() && !part.is_day();
+        if is_whole && part.range.end <= end && is_finer(connection, &part).await? {
+            due.push(part.range);
+        }
+    }
+    Ok(due)
+}
+
+/// Whether there is a race, build and machine with more rows than are to be left.
+async fn is_finer(connection: &mut Connection, part: &Part) -> sqlx::Result<bool> {
+    let sql = format!(
+        "SELECT CAST(count(*) AS BIGINT) FROM (SELECT 1 FROM {} GROUP BY race, build, host HAVING {IS_DUE} LIMIT 1) AS finer",
+        part.name
+    );
+    let finer = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql));
+    Ok(there(finer.fetch_one(connection).await)? > 0)
 }
 
 /// Drops partitions of what was before this hour in which nothing is left. It is a transaction's, beside which nobody else writes.
