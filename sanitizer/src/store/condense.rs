@@ -142,8 +142,8 @@ pub(super) fn condensed(table: &str, own: &str) -> String {
         "SELECT race, build, host, '', '', max(hour), CAST(sum(CASE WHEN times > {MOST_TIMES} THEN {MOST_TIMES} ELSE times END) AS BIGINT)
          FROM {table} JOIN {in_build} AS in_build USING (race, build)
              JOIN {on_host} AS on_host USING (race, host)
-             JOIN {last} AS last USING (race, build, host)
-         WHERE {own} GROUP BY race, build, host, CASE WHEN {day} IN (in_build.day, on_host.day) THEN {day} ELSE last.day END"
+             JOIN {last} AS on_last USING (race, build, host)
+         WHERE {own} GROUP BY race, build, host, CASE WHEN {day} IN (in_build.day, on_host.day) THEN {day} ELSE on_last.day END"
     )
 }
 
