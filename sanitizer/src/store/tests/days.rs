@@ -135,7 +135,7 @@ fn old_days_are_dropped() {
 #[test]
 fn blocks_are_condensed() {
     let (_address, mut store, race) = with_race();
-    for day in 0..37 {
+    for day in 0_i64..37 {
         let sequence = 2 + day.unsigned_abs();
         let times = [at(day, 1), at(day, 2)];
         receive(&mut store, sequence, &again(&race, &times), at(day, 4));
@@ -175,7 +175,7 @@ fn blocks_are_condensed() {
 #[test]
 fn a_long_look_keeps_days() {
     let (address, mut store, race) = with_race();
-    for day in 0..20 {
+    for day in 0_i64..20 {
         let sequence = 2 + day.unsigned_abs();
         receive(
             &mut store,
