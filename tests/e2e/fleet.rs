@@ -3,7 +3,9 @@
 mod agent;
 mod breaker;
 mod commands;
+mod learning;
 mod otlp;
+mod pressure;
 mod readers;
 mod yields;
 
@@ -169,6 +171,13 @@ fn busy(program: &Path, threads: &str) -> Guarded {
     Guarded::new(command.stdout(Stdio::null()).spawn().unwrap())
 }
 
+/// The time now, as stores tell it.
+fn utc() -> String {
+    let output = Command::new("date").args(["-u", "+%FT%T.%3NZ"]).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    text.trim_end().to_owned()
+}
+
 fn built(source: &'static str) -> PathBuf {
     compile::program(&Program::new(source), Configuration::USUAL).unwrap()
 }
@@ -184,11 +193,12 @@ fn a_machine_is_watched() {
     let elsewhere = busy(&built("races/read_write.c"), FEW);
     let collector = Collector::start();
     let otel = OpenTelemetry::start(&scratch);
-    let agent = agent::start(&scratch, &collector, otel.as_ref());
+    let agent = agent::start(&scratch, &collector.address, Some(&otel));
     let failed = scratch.ask(&["status"]);
     assert_eq!(failed.status.code(), Some(FAILED));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("no gwp-race fleet listens"));
 
+    let begun = utc();
     let mut daemon = scratch.daemon("log");
     let [racy, quiet] = [&racy, &quiet].map(|program| busy(program, FEW));
     let pids = [racy.pid(), quiet.pid()];
@@ -205,6 +215,7 @@ fn a_machine_is_watched() {
         leases(of_quiet) > 0 && (is_found || leases(of_racy) >= ENOUGH)
     });
     println!("{status:#}");
+    let found = utc();
     let [of_racy, of_quiet] = pids.map(|pid| of(&status, pid).expect("it is not known"));
     assert!(of_racy["races"].as_u64() > Some(0));
     assert_eq!(of_quiet["races"], 0);
@@ -293,7 +304,19 @@ fn a_machine_is_watched() {
     list.args(["races", "list", "--store", &store, "--format", "json"]);
     let list = String::from_utf8(list.output().unwrap().stdout).unwrap();
     assert!(list.contains("write_write.c"), "{list}");
-    agent::has_sent_all(&scratch, agent, &collector, otel.as_ref(), &list);
+    // When the race was seen first, and where.
+    let races = list.lines().map(|line| serde_json::from_str(line).unwrap());
+    let first = races.min_by_key(|race: &Value| race["first_seen"].to_string());
+    let first = first.unwrap();
+    let seen = first["first_seen"].as_str().unwrap();
+    let is_between = *begun <= *seen && *seen <= *found;
+    assert!(is_between, "{begun} {found}: {first}");
+    let place = &first["seen"][0];
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(place["host"].as_str(), Some(host.trim_end()));
+    let cgroup = of_racy["cgroup"].as_str().filter(|path| !path.is_empty());
+    assert_eq!(place["cgroup"].as_str(), cgroup);
+    agent::has_sent_all(&scratch, agent, &collector, &otel, &list);
     assert!(
         !list.contains("mutex.c") && !list.contains("read_write.c"),
         "{list}"

@@ -36,7 +36,7 @@ const TEST_PACKAGES: [(&str, &str); 16] = [
 /// Installs what is missing.
 pub fn run() -> Result<()> {
     install(&missing_packages())?;
-    pypi::have_rotel();
+    pypi::have_rotel()?;
     let toolchain = Toolchain::choose();
     if toolchain == Toolchain::Debian && !ebpf::debian_rustc_has_bpf() {
         bail!(

@@ -45,6 +45,12 @@ pub(super) fn failure(error: &ureq::Error, key: &str) -> String {
         ureq::Error::Timeout(_) => {
             return "it does not answer in time: see what it waits for".to_owned();
         }
+        error if is_of_tls(error) => {
+            return format!(
+                "it does not believe this machine, or is not believed ({}): check ca, certificate and key beside {key}, and the name in its address",
+                clean(&error.to_string())
+            );
+        }
         ureq::Error::BadUri(_) => "its address is none".to_owned(),
         error => error.to_string(),
     };
@@ -52,4 +58,15 @@ pub(super) fn failure(error: &ureq::Error, key: &str) -> String {
         "it cannot be reached, or has broken off ({}): check {key}, and whether it runs",
         clean(&why)
     )
+}
+
+/// Whether one side has refused the other one, or does not understand it.
+fn is_of_tls(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(error) => error
+            .get_ref()
+            .is_some_and(|within| within.is::<rustls::Error>()),
+        ureq::Error::Rustls(_) => true,
+        _ => false,
+    }
 }

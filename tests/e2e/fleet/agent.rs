@@ -5,6 +5,8 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex},
     thread,
@@ -17,11 +19,12 @@ use serde_json::Value;
 
 use super::{PATIENCE, Scratch, otlp::OpenTelemetry, until};
 
-const TOKEN: &str = "5ecre7";
+/// By which a collector knows agents: as long as a real one wants it.
+const TOKEN: &str = "5ecre7-0f-7he5e-7e575";
 
 /// A collector on this machine. It takes nothing the first time, and does not answer the second time, although it takes the message: both come again. Its thread ends with the tests.
 pub struct Collector {
-    address: String,
+    pub address: String,
     /// By sender and number.
     messages: Messages,
 }
@@ -91,22 +94,26 @@ fn read(connection: &mut TcpStream) -> Option<Value> {
     Some(serde_json::from_slice(&json).unwrap())
 }
 
-/// An agent by the configuration, in which the daemon finds it from now on.
-pub fn start(scratch: &Scratch, collector: &Collector, otel: Option<&OpenTelemetry>) -> Guarded {
+/// A file with the token in a folder.
+pub fn token_in(folder: &Path) -> PathBuf {
+    let token = folder.join("token");
+    fs::write(&token, TOKEN).unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    token
+}
+
+/// An agent by the configuration, in which the daemon finds it from now on, that sends to the collector at this address.
+pub fn start(scratch: &Scratch, address: &str, otel: Option<&OpenTelemetry>) -> Guarded {
     let at = scratch.path("agent");
     let at = at.display();
-    let token = scratch.path("token");
-    fs::write(&token, TOKEN).unwrap();
-    let mut mode = fs::metadata(&token).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o600);
-    fs::set_permissions(&token, mode).unwrap();
+    let token = token_in(scratch.0.path());
     let path = scratch.path("fleet.toml");
     let text = fs::read_to_string(&path).unwrap();
     let text = text.replace(
         "[control]",
         &format!("agent = \"{at}/agent.sock\"\n[control]"),
     );
-    let (token, address) = (token.display(), &collector.address);
+    let token = token.display();
     let text = format!(
         "{text}\n[agent]\ncollector = \"{address}\"\ntoken = \"{token}\"\noutbox = \"{at}/outbox.db\"\nmetrics = \"127.0.0.1:0\"\n"
     );
@@ -132,11 +139,23 @@ pub fn start(scratch: &Scratch, collector: &Collector, otel: Option<&OpenTelemet
     agent
 }
 
+/// What it says of itself.
 fn status(scratch: &Scratch) -> Value {
     let output = scratch.ask(&["agent", "status", "--format", "json"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What it says of itself when all is sent that it has.
+pub fn sent(scratch: &Scratch) -> Value {
+    let mut last = Value::Null;
+    let is_empty = until(|| {
+        last = status(scratch);
+        last["items"] == 0 && last["sending"].is_null()
+    });
+    assert!(is_empty, "{last:#}: {}", scratch.log("agent.log"));
+    last
 }
 
 /// Check that whoever asks at the address that the agent names is told these figures.
@@ -168,16 +187,11 @@ pub fn has_sent_all(
     scratch: &Scratch,
     mut agent: Guarded,
     collector: &Collector,
-    otel: Option<&OpenTelemetry>,
+    otel: &OpenTelemetry,
     list: &str,
 ) {
-    let is_empty = until(|| {
-        let status = status(scratch);
-        status["items"] == 0 && status["sending"].is_null()
-    });
-    let status = status(scratch);
+    let status = sent(scratch);
     let log = scratch.log("agent.log");
-    assert!(is_empty, "{status:#}: {log}");
     for lost in ["lost_evidence", "lost_repeats", "lost_sightings", "refused"] {
         assert_eq!(status[lost], 0, "{status:#}: {log}");
     }
@@ -235,21 +249,24 @@ pub fn has_sent_all(
     assert!(daemon["stalls"].as_u64() > Some(0), "{daemon}");
     assert!(daemon["cost_ns"].as_u64() > Some(0), "{daemon}");
     figures_are_told(&log, sightings, messages.len());
-    if let Some(otel) = otel {
-        let sightings = i64::try_from(sightings).unwrap();
-        let taken = i64::try_from(messages.len()).unwrap();
-        let figures = [
-            ("gwp_race.agent.sightings", sightings),
-            ("gwp_race.agent.messages taken", taken),
-            ("gwp_race.agent.events refused", 0),
-            ("gwp_race.agent.events.waiting", 0),
-            ("gwp_race.agent.outbox.size", 0),
-            ("gwp_race.agent.collector.up", 1),
-        ];
-        otel.was_told(scratch, &races, &figures);
-    }
+    let sightings = i64::try_from(sightings).unwrap();
+    let taken = i64::try_from(messages.len()).unwrap();
+    let figures = [
+        ("gwp_race.agent.sightings", sightings),
+        ("gwp_race.agent.messages taken", taken),
+        ("gwp_race.agent.events refused", 0),
+        ("gwp_race.agent.events.waiting", 0),
+        ("gwp_race.agent.outbox.size", 0),
+        ("gwp_race.agent.collector.up", 1),
+    ];
+    otel.was_told(scratch, &races, &figures);
+    end(scratch, &mut agent);
+}
+
+/// Ends an agent as systemd does.
+pub fn end(scratch: &Scratch, agent: &mut Guarded) {
     kill(agent.pid(), Signal::SIGTERM).unwrap();
     let ended = agent.wait(PATIENCE).unwrap();
-    assert!(ended.success(), "{ended}: {log}");
+    assert!(ended.success(), "{ended}: {}", scratch.log("agent.log"));
     assert!(!scratch.path("agent/agent.sock").exists());
 }

@@ -5,14 +5,14 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
     sync::{Arc, Mutex},
     thread,
 };
 
 use flate2::read::GzDecoder;
-use gwp_race_tests::children::Guarded;
+use gwp_race_tests::{binary::root, children::Guarded};
 
 use super::{Scratch, until};
 
@@ -30,12 +30,8 @@ pub struct OpenTelemetry {
 }
 
 impl OpenTelemetry {
-    /// Nothing where rotel is not installed.
-    pub fn start(scratch: &Scratch) -> Option<Self> {
-        let Some(program) = program() else {
-            println!("there is no rotel: nothing is sent to it");
-            return None;
-        };
+    pub fn start(scratch: &Scratch) -> Self {
+        let program = program();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let sink = listener.local_addr().unwrap();
         let received = Received::default();
@@ -72,11 +68,11 @@ impl OpenTelemetry {
                 has_ended || TcpStream::connect(&address).is_ok()
             });
             if listens && !has_ended {
-                return Some(Self {
+                return Self {
                     endpoint: format!("http://{address}"),
                     _rotel: rotel,
                     received,
-                });
+                };
             }
         }
         panic!("rotel does not listen: {}", scratch.log("rotel.log"));
@@ -109,10 +105,14 @@ impl OpenTelemetry {
 }
 
 /// rotel, where `cargo xtask setup` has put it.
-fn program() -> Option<PathBuf> {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let program = tree.join("target/tools/rotel/rotel/rotel-agent");
-    program.is_file().then_some(program)
+fn program() -> PathBuf {
+    let program = root().join("target/tools/rotel/rotel/rotel-agent");
+    assert!(
+        program.is_file(),
+        "{} does not exist: run the tests by `cargo xtask test`, which gets it",
+        program.display()
+    );
+    program
 }
 
 fn free_address() -> String {

@@ -1,6 +1,10 @@
 //! Other tools that take breakpoints: one is to be had in any case, and whoever has it gets all.
 
-use std::{os::fd::OwnedFd, thread::sleep, time::Duration};
+use std::{
+    os::fd::OwnedFd,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use gwp_race_tests::{
     breakpoint::{ALL, as_many_as, of_first_processor, of_this_thread},
@@ -16,6 +20,8 @@ const ASKS: usize = 30;
 const BETWEEN: Duration = Duration::from_millis(100);
 /// A lease may be over by itself before anybody is seen beside it, so it is tried again.
 const TRIES: usize = 5;
+/// Nobody is watched for 45 s then (`RETRY`), and the next lease has to begin and to stall somebody.
+const RESUMES: Duration = Duration::from_secs(75);
 /// Threads of a program that is watched by processor, where there are few of those.
 const MANY: &str = "12";
 /// What a lease has that watches by processor.
@@ -35,9 +41,10 @@ fn breakpoints_are_yielded() {
 
     let is_watched = || stalls(&scratch.status()) > 0;
     let take = || Vec::from_iter(of_first_processor());
-    let mut taken = take_beside(&scratch, is_watched, take);
+    let (taken, begun) = take_beside(&scratch, is_watched, take);
     let has_all = asks(|| as_many_as(of_first_processor).len() == ALL - 1);
     assert!(has_all, "{}", scratch.log("log"));
+    println!("yielded within {:?}", begun.elapsed());
     assert!(until(|| !is_leased(&scratch.status())));
     let log = scratch.log("log");
     assert!(
@@ -51,14 +58,18 @@ fn breakpoints_are_yielded() {
     assert!(until(|| is_free(few.pid())));
     // It goes on, though he keeps one.
     assert!(until(is_watched), "{}", scratch.log("log"));
-    taken.clear();
+    let resumed = begun.elapsed();
+    println!("resumed after {resumed:?}");
+    assert!(resumed < RESUMES, "{resumed:?}: {}", scratch.log("log"));
+    drop(taken);
 
     drop(few);
     let mut many = busy(&by_processor, MANY);
     let is_by_processor = || as_many_as(of_this_thread).len() == ALL - OF_LEASE;
-    taken = take_beside(&scratch, is_by_processor, || as_many_as(of_this_thread));
+    let (taken, begun) = take_beside(&scratch, is_by_processor, || as_many_as(of_this_thread));
     let has_all = asks(|| as_many_as(of_this_thread).len() + taken.len() == ALL);
     assert!(has_all, "{}", scratch.log("log"));
+    println!("yielded within {:?}", begun.elapsed());
     assert!(until(|| is_free(many.pid())));
 
     kill(daemon.pid(), Signal::SIGTERM).unwrap();
@@ -67,18 +78,19 @@ fn breakpoints_are_yielded() {
     assert!(many.ended().unwrap().is_none());
 }
 
-/// Takes breakpoints while somebody is watched, for which all leases end; those are kept.
+/// Takes breakpoints while somebody is watched, for which all leases end; those are kept. And when they were taken.
 fn take_beside(
     scratch: &Scratch,
     is_watched: impl Fn() -> bool,
     take: impl Fn() -> Vec<OwnedFd>,
-) -> Vec<OwnedFd> {
+) -> (Vec<OwnedFd>, Instant) {
     for number in 1..=TRIES {
         assert!(until(&is_watched), "{}", scratch.log("log"));
+        let begun = Instant::now();
         let taken = take();
         if !taken.is_empty() && asks(|| scratch.status()["held"] == "breakpoints") {
             println!("{} taken in try {number}", taken.len());
-            return taken;
+            return (taken, begun);
         }
     }
     panic!("{}", scratch.log("log"));

@@ -29,6 +29,7 @@ use crate::delivery::{
     hints::{HintFile, Hints},
     router,
 };
+use crate::http::{Destination, Secret, Server};
 use crate::learned::{KnownFunction, Learned, Module};
 use crate::report::sample;
 use crate::store::{Access, Batch, Caught, Counted, Store, Whereabouts};
@@ -128,7 +129,7 @@ async fn old_rows_become_fewer_by_themselves() {
     keeping.abort();
 }
 
-const TOKEN: &str = "correct horse battery";
+const TOKEN: &str = "correct-horse-battery";
 const MOST: usize = 64 << 10;
 const AUTHORITY: &str = include_str!("tests/authority.pem");
 const COLLECTOR: [&str; 2] = [
@@ -556,7 +557,48 @@ async fn ask_by_tls(collector: &Collector, of: Option<[&str; 2]>, request: &[u8]
     }
 }
 
-/// Check that with an authority of clients only those are answered that it has signed, by TLS, and that a token is wanted all the same.
+/// Posts a message once as an agent does that believes those whom this authority has signed, and has this certificate: the status of the answer, or what is said where there is none.
+async fn post_as_agent(
+    collector: &Collector,
+    authority: &str,
+    of: Option<[&str; 2]>,
+    message: Message,
+) -> Result<u16, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        file
+    };
+    let identity = of.map(|of| {
+        let [certificate, key] = files(&folder, of);
+        (certificate, key)
+    });
+    let address = format!("https://localhost:{}", collector.address.port());
+    let destination = Destination {
+        server: Server::new(&address).unwrap(),
+        secret: Some(Secret::Token(written("token", TOKEN))),
+        authorities: Some(written("authority.pem", authority)),
+        identity,
+    };
+    // The client of an agent waits for the answer, which comes by this thread.
+    let posting = tokio::task::spawn_blocking(move || {
+        let client = destination.client().unwrap();
+        let about = [
+            ("Content-Type", "application/json"),
+            ("Content-Encoding", "zstd"),
+        ];
+        let body = message.encode();
+        let key = "collector of [agent]";
+        let answer = destination.post(&client, "v1/messages", &about, &body, key);
+        answer.map(|answer| answer.status().as_u16())
+    });
+    posting.await.unwrap()
+}
+
+/// Check that with an authority of clients only those are answered that it has signed, by TLS, and that a token is wanted all the same; that an agent is answered if it has such a certificate, and else is told what to do, also if the collector
+/// is not one that its own authority has signed.
 #[test]
 fn certificates_are_asked_for() {
     run_async(async {
@@ -575,8 +617,21 @@ fn certificates_are_asked_for() {
         assert_status(&ask_by_tls(&collector, Some(HOST), &good).await, 204);
         let bare = request("POST /v1/messages", &FORM, &message(2).encode());
         assert_status(&ask_by_tls(&collector, Some(HOST), &bare).await, 401);
+
+        let answer = post_as_agent(&collector, AUTHORITY, Some(HOST), message(2)).await;
+        assert_eq!(answer, Ok(204));
+        for (authority, who) in [
+            (AUTHORITY, None),
+            (AUTHORITY, Some(STRANGER)),
+            (STRANGER[0], Some(HOST)),
+        ] {
+            let error = post_as_agent(&collector, authority, who, message(3)).await;
+            let error = error.unwrap_err();
+            let mend = "check ca, certificate and key beside collector of [agent]";
+            assert!(error.contains(mend), "{error}");
+        }
         let mut store = collector.end().await;
-        assert_eq!(store.senders().unwrap()[0].messages, 1);
+        assert_eq!(store.senders().unwrap()[0].messages, 2);
     });
 }
 
