@@ -15,14 +15,14 @@ use crate::collector::Collector;
 /// Functions of which the program executes twenty on the first machine, and one on the others, with those that call them.
 const MANY: u64 = 8;
 /// Leases after which a machine that nobody tells anything would know more if it could.
-const ENOUGH: usize = 4;
+const ENOUGH: usize = 3;
 
 /// A machine with a program.
 struct Host {
-    scratch: Scratch,
+    process: Guarded,
     daemon: Guarded,
     agent: Guarded,
-    process: Guarded,
+    scratch: Scratch,
 }
 
 impl Host {
@@ -39,10 +39,10 @@ impl Host {
         command.args([LONG, FEW]).args(words).stdin(Stdio::null());
         let process = command.stdout(Stdio::null()).spawn().unwrap();
         Self {
-            scratch,
+            process: Guarded::new(process),
             daemon,
             agent,
-            process: Guarded::new(process),
+            scratch,
         }
     }
 
