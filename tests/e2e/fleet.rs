@@ -305,8 +305,10 @@ fn a_machine_is_watched() {
     let list = String::from_utf8(list.output().unwrap().stdout).unwrap();
     assert!(list.contains("write_write.c"), "{list}");
     // When the race was seen first, and where.
-    let races = list.lines().map(|line| serde_json::from_str(line).unwrap());
-    let first = races.min_by_key(|race: &Value| race["first_seen"].to_string());
+    let races = list
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let first = races.min_by_key(|race| race["first_seen"].to_string());
     let first = first.unwrap();
     let seen = first["first_seen"].as_str().unwrap();
     let is_between = *begun <= *seen && *seen <= *found;

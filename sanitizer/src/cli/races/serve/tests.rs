@@ -620,15 +620,17 @@ fn certificates_are_asked_for() {
 
         let answer = post_as_agent(&collector, AUTHORITY, Some(HOST), message(2)).await;
         assert_eq!(answer, Ok(204));
-        for (authority, who) in [
-            (AUTHORITY, None),
-            (AUTHORITY, Some(STRANGER)),
-            (STRANGER[0], Some(HOST)),
-        ] {
-            let error = post_as_agent(&collector, authority, who, message(3)).await;
+        let mend = "check ca, certificate and key beside collector of [agent]";
+        let error = post_as_agent(&collector, STRANGER[0], Some(HOST), message(3)).await;
+        let error = error.unwrap_err();
+        assert!(error.contains(mend), "{error}");
+        for who in [None, Some(STRANGER)] {
+            let error = post_as_agent(&collector, AUTHORITY, who, message(3)).await;
             let error = error.unwrap_err();
-            let mend = "check ca, certificate and key beside collector of [agent]";
-            assert!(error.contains(mend), "{error}");
+            // A collector that ends the connection while something is sent to it may not be heard to say why.
+            let has_broken_off = "check collector of [agent], and whether it runs";
+            let is_mended = [mend, has_broken_off].iter().any(|end| error.contains(end));
+            assert!(is_mended, "{error}");
         }
         let mut store = collector.end().await;
         assert_eq!(store.senders().unwrap()[0].messages, 2);
