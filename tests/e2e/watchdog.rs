@@ -9,18 +9,14 @@ use std::{
 
 use gwp_race_tests::{
     Configuration, Outcome, Program, Until, Watch,
-    children::{Guarded, Mark, descendants, named, status_field, threads},
+    children::{Guarded, Mark, descendants, status_field, threads},
     compile,
+    hang::{Hang, holder},
     lost_traps::LostTraps,
 };
 use nix::{
     errno::Errno,
-    sys::{
-        ptrace,
-        signal::{Signal, kill},
-        wait::{WaitPidFlag, waitpid},
-    },
-    unistd::Pid,
+    sys::signal::{Signal, kill},
 };
 
 /// Hangs of each kind that are tried.
@@ -36,53 +32,12 @@ const MOST_LOST: u64 = 3;
 /// What `gwp-race run` ends with where SIGTRAP has ended the program.
 const SIGTRAP_EXIT: i32 = 128 + Signal::SIGTRAP as i32;
 
-/// How a tracer is made to hang.
-#[derive(Clone, Copy, Debug)]
-enum Hang {
-    /// By SIGSTOP, of which its parent is told.
-    Stopped,
-    /// By a debugger, of which its parent is not told: only the deadline helps.
-    Held,
-}
-
-impl Hang {
-    /// Makes the tracer hang by its thread that holds the target; fails where there is none any more, because the watchdog of a busy
-    /// machine was first.
-    fn begin(self, tracer: Pid) -> nix::Result<()> {
-        match self {
-            Self::Stopped => kill(tracer, Signal::SIGSTOP),
-            Self::Held => {
-                ptrace::seize(tracer, ptrace::Options::empty())?;
-                ptrace::interrupt(tracer)?;
-                waitpid(tracer, Some(WaitPidFlag::__WALL)).map(drop)
-            }
-        }
-    }
-
-    /// Whether the tracer's end has come; a debugger has to take note of it first.
-    fn has_ended(self, tracer: Pid) -> bool {
-        if matches!(self, Self::Held) {
-            let options = WaitPidFlag::WNOHANG | WaitPidFlag::__WALL;
-            let _ = waitpid(tracer, Some(options));
-        }
-        status_field(tracer, "State").is_none()
-    }
-}
-
 fn wait_until(limit: Duration, what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
         sleep(Duration::from_millis(1));
     }
-}
-
-/// The thread of the tracer below a gwp-race that holds a target.
-fn holder(gwp_race: Pid, target: Pid) -> Option<Pid> {
-    let tracer = named(gwp_race, "gwp-race-tracer")?;
-    let holder = Pid::from_raw(status_field(target, "TracerPid")?.parse().ok()?);
-    let is_of_it = status_field(holder, "Tgid") == Some(tracer.to_string());
-    is_of_it.then_some(holder)
 }
 
 /// Check that a tracer that hangs, at whatever instant, is ended, and that its target is then

@@ -11,6 +11,7 @@ pub mod compile;
 pub mod configuration;
 pub mod disks;
 pub mod executable;
+pub mod hang;
 pub mod lost_traps;
 pub mod luck;
 pub mod machine;
