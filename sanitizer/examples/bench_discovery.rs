@@ -1,11 +1,11 @@
 //! What it costs to hear who executes what on a machine, and how programs end there.
 //!
 //! `bench_discovery cost SECONDS`: shells execute a program without metadata as fast as they can; what the programs in the kernel and the process that
-//! listens have used of it is told for 1,000 such a second. `bench_discovery ends SECONDS`: counts how programs end, whoever starts them.
+//! listens have used of it is told for 1,000 such a second. The gates of a fleet's slots run at forks and executions, too, whether a slot watches anybody or not: they are there meanwhile. `bench_discovery ends SECONDS`: counts how programs end, whoever starts them.
 //! Needs the rights of `gwp-race run`, and root for `kernel.bpf_stats_enabled`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::stdin,
     os::fd::AsFd as _,
@@ -19,7 +19,9 @@ use gwp_race::{
     cli::fleet::discovery::Discovery,
     fleet::rule::Rules,
     kernel::{
+        calibrate::trap_cost_ns,
         discovery::{Discovery as Kernel, News, Status},
+        gates::{GateLog, Gates},
         process::CpuClock,
         sandbox::Room,
     },
@@ -28,6 +30,8 @@ use gwp_race::{
 
 /// Executions a second for which the cost is told.
 const RATE: f64 = 1000.0;
+/// Slots of a fleet, unless its configuration says otherwise.
+const SLOTS: usize = 4;
 /// How often the process listens.
 const TURN: Duration = Duration::from_millis(100);
 /// Says that the kernel measures what eBPF programs take (`Documentation/admin-guide/sysctl/kernel.rst`).
@@ -60,9 +64,16 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Time and runs of this process's eBPF programs, as their descriptors tell (`bpf_prog_show_fdinfo` in the kernel's `kernel/bpf/syscall.c`).
-fn programs() -> anyhow::Result<(u64, u64)> {
-    let mut all = (0, 0);
+/// What an eBPF program has taken.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    ns: u64,
+    runs: u64,
+}
+
+/// What this process's eBPF programs have taken, by their ids, as their descriptors tell (`bpf_prog_show_fdinfo` in the kernel's `kernel/bpf/syscall.c`).
+fn programs() -> anyhow::Result<BTreeMap<u64, Taken>> {
+    let mut all = BTreeMap::new();
     for entry in fs::read_dir("/proc/self/fdinfo")? {
         // The one through which they are listed is gone.
         let Ok(text) = fs::read_to_string(entry?.path()) else {
@@ -72,8 +83,11 @@ fn programs() -> anyhow::Result<(u64, u64)> {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
             line.trim().parse().ok()
         };
-        all.0 += field("run_time_ns:").unwrap_or(0);
-        all.1 += field("run_cnt:").unwrap_or(0);
+        // Links have a program's id, and no figures.
+        if let (Some(id), Some(ns)) = (field("prog_id:"), field("run_time_ns:")) {
+            let runs = field("run_cnt:").unwrap_or(0);
+            all.insert(id, Taken { ns, runs });
+        }
     }
     Ok(all)
 }
@@ -92,6 +106,12 @@ fn measure(time: Duration) -> anyhow::Result<String> {
     if let Some(why) = discovery.refusal() {
         bail!("{why}");
     }
+    let hearing: BTreeSet<u64> = programs()?.into_keys().collect();
+    let gates = Gates::load_several(SLOTS, GateLog::Off)?;
+    for gates in &gates {
+        // As a tracer does, which has them learn in which namespace ids are said.
+        trap_cost_ns(gates)?;
+    }
     let storm = || {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", "while :; do /bin/true; done"]);
@@ -105,7 +125,7 @@ fn measure(time: Duration) -> anyhow::Result<String> {
         // Looks are answered by another thread.
         sleep(TURN / 100);
     }
-    let (ns, runs) = programs()?;
+    let before = programs()?;
     let clock = CpuClock::of(std::process::id());
     let cpu = |discovery: &Discovery| {
         let readers = discovery.cpu_of_readers().as_nanos() as f64;
@@ -117,19 +137,56 @@ fn measure(time: Duration) -> anyhow::Result<String> {
         sleep(TURN);
     }
     let executed = (forks()? - executed) as f64;
-    let (after, all_runs) = programs()?;
+    let after = programs()?;
     let seconds = begun.elapsed().as_secs_f64();
-    let kernel = (after - ns) as f64 / executed;
     let listens = (cpu(&discovery) - used) / executed;
+    let kernel =
+        |is_meant: &dyn Fn(&u64) -> bool| Kind::of(&before, &after, is_meant).told(executed);
+    let (discovers, discovering) = kernel(&|id| hearing.contains(id));
+    let (gating, of_gates) = kernel(&|id| !hearing.contains(id));
     let share = |ns: f64| ns * RATE / 1e9 * 100.0;
     Ok(format!(
-        "{:.0} processes a second; for each {kernel:.0} ns in the kernel ({:.1} runs) and {listens:.0} ns in the process: \
-         of 1,000 a second {:.3} % and {:.3} % of a processor",
+        "{:.0} processes a second; for each in the kernel {discovering} of discovery and {of_gates} of {SLOTS} slots, and {listens:.0} ns in the process: \
+         of 1,000 a second {:.3} %, {:.3} % and {:.3} % of a processor, {:.3} % in all",
         executed / seconds,
-        (all_runs - runs) as f64 / executed,
-        share(kernel),
-        share(listens)
+        share(discovers),
+        share(gating),
+        share(listens),
+        share(discovers + gating + listens)
     ))
+}
+
+/// What some programs have taken in between.
+#[derive(Default)]
+struct Kind {
+    taken: Taken,
+    /// How many of them have run.
+    programs: u32,
+}
+
+impl Kind {
+    fn of(
+        before: &BTreeMap<u64, Taken>,
+        after: &BTreeMap<u64, Taken>,
+        is_meant: &dyn Fn(&u64) -> bool,
+    ) -> Self {
+        let mut kind = Self::default();
+        for (id, after) in after.iter().filter(|(id, _)| is_meant(id)) {
+            let before = before.get(id).copied().unwrap_or_default();
+            kind.taken.ns += after.ns - before.ns;
+            kind.taken.runs += after.runs - before.runs;
+            kind.programs += u32::from(after.runs > before.runs);
+        }
+        kind
+    }
+
+    /// Nanoseconds for each of so many processes, and words for that.
+    fn told(&self, processes: f64) -> (f64, String) {
+        let ns = self.taken.ns as f64 / processes;
+        let runs = self.taken.runs as f64 / processes;
+        let told = format!("{ns:.0} ns ({runs:.1} runs of {} programs)", self.programs);
+        (ns, told)
+    }
 }
 
 /// Processes and threads that were ever created (proc_stat(5)).

@@ -6,7 +6,7 @@ set -eu
 fuzz=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for target in headers hints image message outline pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
+for target in debug_info headers hints image message outline pcmeta block_map stack_map pc_section stack_sizes coverage fault_map pseudo_probe; do
     mkdir -p "$fuzz/corpus/$target"
 done
 
@@ -214,3 +214,37 @@ block=$(printf '\\%03o\\%03o\\%03o' $((size % 256)) $((size / 256 % 256)) $((siz
     printf '\0\007\020\001\017\0\0\0\0\0\0\001\006\017\001\017\002\020\003\006\004\006\020\0\0\0'
     printf '\002\020\013\001\017\0\0\0\0\0\0'
 } > "$fuzz/corpus/outline/told"
+
+# Debug information in each version and form that compilers write: of C and C++, with and without inlined calls, in lists and types of their own, with sections that are compressed.
+cat > "$work/debug.c" <<'C'
+struct inner { unsigned bits : 5, more : 7; short pair[3][2]; };
+struct node { struct node *next; union { long whole; struct inner part; } of; void (*call)(struct node *); };
+struct node first; static _Thread_local int own; char *escape(char *);
+static inline int within(struct node *at, int by) { int sum = by; for (; at; at = at->next) sum += at->of.part.more + by; return sum; }
+int walk(struct node *at, int by) { char room[24]; struct node copy = *at; int got = within(&copy, by); *escape(room) = got; own = got; return got + within(&first, 2); }
+C
+cat > "$work/debug.cc" <<'C'
+namespace outer { namespace { struct base { virtual int f(int) = 0; int field; }; }
+template <class T, int N> struct list : base { T of[N]; int f(int a) override { auto add = [&](int b) { return b + of[a]; }; return add(N) + field; } }; }
+int use(int a) { outer::list<long, 4> l{}; l.of[a] = a; outer::base *b = &l; return b->f(a) + l.f(2); }
+C
+# A seed of debug information: its name, then the compiler, its flags and the source.
+debug_seed() {
+    name=$1
+    shift
+    "$@" -fPIC -shared -nostdlib -fuse-ld=lld-22 -Wl,-z,noseparate-code,-N -Wl,--unresolved-symbols=ignore-all -Wl,--build-id \
+        -o "$fuzz/corpus/debug_info/$name"
+}
+for level in 0 2; do
+    for version in 4 5; do
+        debug_seed clang-$version-O$level clang-22 -O$level -g -gdwarf-$version "$work/debug.c"
+        debug_seed cxx-$version-O$level clang++-22 -O$level -g -gdwarf-$version -fno-exceptions -fno-rtti "$work/debug.cc"
+    done
+done
+debug_seed old clang-16 -O1 -g "$work/debug.c"
+debug_seed wide clang-22 -O1 -g -gdwarf64 "$work/debug.c"
+debug_seed types clang++-22 -O1 -g -fdebug-types-section -fno-exceptions -fno-rtti "$work/debug.cc"
+debug_seed packed clang-22 -O1 -g -gz=zlib "$work/debug.c"
+debug_seed split clang-22 -O1 -g -gsplit-dwarf=single "$work/debug.c"
+debug_seed lines clang-22 -O1 -g1 "$work/tables.c"
+debug_seed metadata clang-22 -O1 -g -fexperimental-sanitize-metadata=all -fbasic-block-address-map "$work/debug.c"

@@ -16,9 +16,10 @@ use crate::{
 };
 
 /// All targets of `sanitizer/fuzz`.
-const TARGETS: [&str; 13] = [
+const TARGETS: [&str; 14] = [
     "block_map",
     "coverage",
+    "debug_info",
     "fault_map",
     "headers",
     "hints",

@@ -98,3 +98,4 @@ pub use source::{Known, Source, Sources};
 pub use symbolizer::Symbolizer;
 pub use types::FunctionResult;
 pub use unwind::{Span, Stack};
+pub use unwind_rules::Registers;

@@ -41,7 +41,9 @@ pub(super) trait Memory {
 pub struct Registers([Option<u64>; REGISTER_COUNT]);
 
 impl Registers {
-    pub(super) fn new(regs: &Regs) -> Self {
+    /// Those of a thread.
+    #[must_use]
+    pub fn new(regs: &Regs) -> Self {
         let mut registers = [Some(regs.rip); REGISTER_COUNT];
         for (register, value) in registers.iter_mut().zip(regs.in_dwarf_order()) {
             *register = Some(value);
