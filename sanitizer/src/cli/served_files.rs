@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     debuginfod::{Fetcher, Haste, Settings, Show},
+    reader::Program,
     report::clean::clean,
     symbols::{Sources, Symbolizer, served_file},
 };
@@ -35,7 +36,7 @@ impl ServedFiles {
         let draw = |text: Option<&str>| show(text.map(clean).as_deref());
         let shown = (shows && can_draw()).then(|| Box::new(draw) as Show);
         Self {
-            fetcher: Some(Fetcher::new(settings, shown)),
+            fetcher: Some(Fetcher::new(settings, shown, Program::default())),
             cache,
         }
     }

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     http::Server,
-    symbols::{build_id_of, hexadecimal},
+    reader::{HeaderReader, Program, Unidentified},
+    symbols::hexadecimal,
 };
 
 /// A server that has not answered, or not in time, is let alone for so long.
@@ -33,6 +34,8 @@ pub(super) struct Asker {
     settings: Settings,
     cache: Cache,
     agent: Option<Agent>,
+    /// Has a process without rights read the headers of what comes.
+    reader: HeaderReader,
     show: Option<Show>,
     /// The build ids of which it was told that there is nothing.
     told: HashSet<Vec<u8>>,
@@ -41,22 +44,38 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    pub(super) fn new(settings: Settings, show: Option<Show>) -> Self {
+    /// `reader`: what reads headers.
+    pub(super) fn new(settings: Settings, show: Option<Show>, reader: Program) -> Self {
         Self {
             cache: Cache::new(settings.cache.clone(), settings.reserve),
             settings,
             agent: None,
+            reader: HeaderReader::of_served(reader),
             show,
             told: HashSet::new(),
             silent: HashMap::new(),
         }
     }
 
+    /// CPU time that was used to read headers, ns.
+    pub(super) fn cpu_ns_of_readers(&self) -> u64 {
+        u64::try_from(self.reader.cpu().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Nobody asks for now.
+    pub(super) fn rest(&mut self) {
+        self.reader.rest();
+    }
+
     /// Whether the debug file of a build id is in the cache; if not, it is told why. `of`: the module.
     pub(super) fn fetch(&mut self, shared: &Shared, build_id: &[u8], of: &str) -> bool {
         let id = hexadecimal(build_id);
         let place = self.cache.place(build_id);
-        let why = match place.and_then(|place| Ok((place.look(SystemTime::now())?, place))) {
+        let looked = place.and_then(|place| {
+            let kept = place.look(SystemTime::now(), &mut self.reader)?;
+            Ok((kept, place))
+        });
+        let why = match looked {
             Ok((Kept::File, _)) => return true,
             Ok((Kept::Miss, _)) => {
                 "no server had it when it was asked for less than ten minutes ago".to_owned()
@@ -159,7 +178,7 @@ impl Asker {
         };
         let partial = download((agent, &self.settings), &url, until, begin, progress)?;
         let again = partial.file.try_clone().map_err(Failure::Unwritable)?;
-        match build_id_of(again) {
+        match self.reader.build_id(again, place.path()) {
             Ok(found) if found == build_id => partial.keep().map_err(Failure::Unwritable),
             Ok(found) if found.is_empty() => {
                 Err(Failure::Foreign("a file without a build id".to_owned()))
@@ -168,7 +187,8 @@ impl Asker {
                 "the file of the build id {}",
                 hexadecimal(&found)
             ))),
-            Err(error) => Err(Failure::Foreign(error.to_string())),
+            Err(error @ Unidentified::NotWhole) => Err(Failure::Foreign(error.to_string())),
+            Err(Unidentified::Unread(why)) => Err(Failure::Unread(why)),
         }
     }
 }

@@ -27,7 +27,8 @@ use nix::{
 
 use crate::{
     kernel::folder::{Folder, FolderError},
-    symbols::{build_id_of, hexadecimal},
+    reader::{HeaderReader, Unidentified},
+    symbols::hexadecimal,
 };
 
 /// For how long nobody is asked again for what no server had (`cache_miss_s` of elfutils).
@@ -87,6 +88,14 @@ pub(super) enum CacheError {
     /// Something else has its name.
     #[error("{0} is no file; remove it")]
     NoFile(PathBuf),
+    /// What it is is not known.
+    #[error("the headers of {path} could not be read: {why}")]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// Another user may have laid it.
     #[error("{0} is a symbolic link that another user may have laid")]
     ForeignLink(PathBuf),
@@ -166,8 +175,17 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// What is there. A file that is not what it is called is removed: a machine may have lost its power, and other clients may be anything.
-    pub(super) fn look(&self, now: SystemTime) -> Result<Kept, CacheError> {
+    /// The file's path, for messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is there. A file that is not what it is called is removed: a machine may have lost its power, and other clients may be anything. `reader`: tells what it is.
+    pub(super) fn look(
+        &self,
+        now: SystemTime,
+        reader: &mut HeaderReader,
+    ) -> Result<Kept, CacheError> {
         let failed = |error| failed(&self.path, error);
         let entry = self.folder.entry(NAME.as_ref()).map_err(failed)?;
         let Some((_, about)) = entry else {
@@ -179,8 +197,13 @@ impl Place {
         if about.st_size > 0 {
             let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
             let file = openat(&self.folder.fd, NAME, flags, Mode::empty()).map_err(failed)?;
-            if build_id_of(file.into()).is_ok_and(|found| found == self.build_id) {
-                return Ok(Kept::File);
+            match reader.build_id(file.into(), &self.path) {
+                Ok(found) if found == self.build_id => return Ok(Kept::File),
+                Ok(_) | Err(Unidentified::NotWhole) => {}
+                Err(Unidentified::Unread(why)) => {
+                    let path = self.path.clone();
+                    return Err(CacheError::Unread { path, why });
+                }
             }
             remove(&self.folder, NAME.as_ref()).map_err(failed)?;
             tracing::debug!(path = %self.path.display(), "not the debug file of its build id: removed");

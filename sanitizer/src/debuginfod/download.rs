@@ -38,6 +38,8 @@ pub(super) enum Failure {
     Unwritable(io::Error),
     /// It is another file than was asked for.
     Foreign(String),
+    /// Which file it is could not be found out.
+    Unread(String),
 }
 
 impl Failure {
@@ -85,6 +87,10 @@ impl fmt::Display for Failure {
             Self::Foreign(what) => write!(
                 f,
                 "has sent something else ({what}), which was not used: tell who runs it, or take it out of DEBUGINFOD_URLS"
+            ),
+            Self::Unread(why) => write!(
+                f,
+                "has sent a file whose headers could not be read, which was not used ({why}): try again later, or ask who runs it"
             ),
             Self::Unwritable(error) => write!(
                 f,

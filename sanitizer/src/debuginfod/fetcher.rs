@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     kernel::{limits::explained, process::thread_cpu_time_ns, rights::as_caller},
+    reader::Program,
     symbols::is_build_id,
 };
 
@@ -25,17 +26,19 @@ pub struct Fetcher {
     shared: Arc<Shared>,
     settings: Settings,
     show: Option<Show>,
+    reader: Program,
     work: Option<mpsc::Sender<Wanted>>,
 }
 
 impl Fetcher {
-    /// The thread is started when it is first needed.
+    /// The thread is started when it is first needed. `reader`: what reads the headers of files that come.
     #[must_use]
-    pub fn new(settings: Settings, show: Option<Show>) -> Self {
+    pub fn new(settings: Settings, show: Option<Show>, reader: Program) -> Self {
         Self {
             shared: Arc::default(),
             settings,
             show,
+            reader,
             work: None,
         }
     }
@@ -123,13 +126,17 @@ impl Fetcher {
     fn start(&mut self) -> io::Result<mpsc::Sender<Wanted>> {
         let (work, queue) = mpsc::channel::<Wanted>();
         let shared = Arc::clone(&self.shared);
-        let mut asker = Asker::new(self.settings.clone(), self.show.take());
+        let mut asker = Asker::new(self.settings.clone(), self.show.take(), self.reader.clone());
         thread::Builder::new()
             .name("debuginfod".to_owned())
             .spawn(move || {
                 let _end = End(&shared);
                 for (build_id, of) in queue {
-                    let found = as_caller(|| asker.fetch(&shared, &build_id, &of));
+                    let found = as_caller(|| {
+                        let found = asker.fetch(&shared, &build_id, &of);
+                        asker.rest();
+                        found
+                    });
                     let found = found.unwrap_or_else(|error| {
                         tracing::warn!("servers of DEBUGINFOD_URLS are not asked: {error}");
                         false
@@ -141,7 +148,7 @@ impl Fetcher {
                     let mut state = shared.lock();
                     state.outcomes.insert(build_id, outcome);
                     state.is_stuck = false;
-                    state.cpu_ns = thread_cpu_time_ns();
+                    state.cpu_ns = thread_cpu_time_ns() + asker.cpu_ns_of_readers();
                     drop(state);
                     shared.changed.notify_all();
                 }

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use super::cache::Reserve;
-use crate::http::Server;
+use crate::{http::Server, reader::HeaderReader};
 
 /// How long a server may take to answer, or to go on.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -46,7 +46,8 @@ impl Settings {
 
     /// How long it takes at most until it is known whether a file can be had, if the disk of the cache answers.
     pub(super) fn longest(&self) -> Option<Duration> {
-        Some(self.whole?.saturating_add(self.answer?))
+        let served = self.whole?.saturating_add(self.answer?);
+        Some(served.saturating_add(HeaderReader::LONGEST))
     }
 
     /// Reads variables, and tells what is wrong with them.

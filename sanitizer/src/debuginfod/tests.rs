@@ -19,7 +19,10 @@ use super::{
     cache::{Cache, CacheError, Kept, Place, Reserve},
     waiting::{Outcome, Shared},
 };
-use crate::http::Server;
+use crate::{
+    http::Server,
+    reader::testing::{header_reader, program},
+};
 
 mod cache;
 
@@ -181,14 +184,42 @@ fn what_is_not_whole_is_not_kept() {
             ("DEBUGINFOD_URLS", &*url),
             ("DEBUGINFOD_CACHE_PATH", folder),
         ];
-        let mut asker = Asker::new(settings(&variables).0.unwrap(), None);
+        let mut asker = Asker::new(settings(&variables).0.unwrap(), None, program());
         let is_had = asker.fetch(&Shared::default(), &ID, "program");
         assert_eq!(is_had, expected == Kept::File);
         let place = place(cache.path()).unwrap();
-        assert_eq!(place.look(SystemTime::now()).unwrap(), expected);
+        assert_eq!(
+            place.look(SystemTime::now(), &mut header_reader()).unwrap(),
+            expected
+        );
         let left = fs::read_dir(cache.path().join("abcdef")).unwrap().count();
         assert_eq!(left, usize::from(is_had));
     }
+}
+
+/// Check that a file that comes and gets the better of whoever reads its headers ends a process without rights, and nothing else, and is not kept.
+#[test]
+fn what_comes_is_read_without_rights() {
+    const CRASHES: &[u8] = b"misdeed crash";
+    let cache = tempfile::tempdir().unwrap();
+    let url = answering("200 OK".to_owned(), elf(CRASHES));
+    let folder = cache.path().to_str().unwrap();
+    let variables = [
+        ("DEBUGINFOD_URLS", &*url),
+        ("DEBUGINFOD_CACHE_PATH", folder),
+    ];
+    let mut asker = Asker::new(settings(&variables).0.unwrap(), None, program());
+    assert!(!asker.fetch(&Shared::default(), CRASHES, "program"));
+    let place = Cache::new(cache.path().to_owned(), NO_RESERVE)
+        .place(CRASHES)
+        .unwrap();
+    let mut reader = header_reader();
+    let mut look = || place.look(SystemTime::now(), &mut reader);
+    assert_eq!(look().unwrap(), Kept::Nothing);
+    // Nor is one believed that somebody has put there.
+    fs::write(place.path(), elf(CRASHES)).unwrap();
+    let error = look().unwrap_err().to_string();
+    assert!(error.contains("signal 11"), "{error}");
 }
 
 /// Check that nobody waits for a server that never answers once it is said for how long at most, and that nothing is left of what was asked for.
@@ -213,7 +244,7 @@ fn haste_ends_waiting() {
         // Short enough for the threads to end with the test.
         ("DEBUGINFOD_TIMEOUT", "20"),
     ]);
-    let mut fetcher = Fetcher::new(settings.unwrap(), None);
+    let mut fetcher = Fetcher::new(settings.unwrap(), None, program());
     let haste = fetcher.haste();
     let hurry = thread::spawn(move || {
         is_asked.recv().unwrap();
@@ -255,7 +286,7 @@ fn progress_is_shown() {
         // The server may have ended already.
         let _ = seen.send(());
     };
-    let mut fetcher = Fetcher::new(settings.unwrap(), Some(Box::new(show)));
+    let mut fetcher = Fetcher::new(settings.unwrap(), Some(Box::new(show)), program());
     assert!(!fetcher.have(&ID, "program"));
     sending.join().unwrap();
     let shown: Vec<_> = shows.try_iter().collect();
@@ -279,7 +310,7 @@ fn no_redirection_is_followed() {
     let url = answering(format!("302 Found\r\n{location}\r\nContent-Length: 0"), b"");
     let cache = folder.path().to_str().unwrap();
     let (settings, _) = settings(&[("DEBUGINFOD_URLS", &url), ("DEBUGINFOD_CACHE_PATH", cache)]);
-    let mut asker = Asker::new(settings.unwrap(), None);
+    let mut asker = Asker::new(settings.unwrap(), None, program());
     assert!(!asker.fetch(&Shared::default(), &ID, "program"));
     other.set_nonblocking(true).unwrap();
     assert_eq!(
@@ -288,7 +319,10 @@ fn no_redirection_is_followed() {
     );
     // That is no absence.
     let place = place(folder.path()).unwrap();
-    assert_eq!(place.look(SystemTime::now()).unwrap(), Kept::Nothing);
+    assert_eq!(
+        place.look(SystemTime::now(), &mut header_reader()).unwrap(),
+        Kept::Nothing
+    );
 }
 
 /// Check that what could not be had is asked for again ten minutes later, and nothing else is.
@@ -320,7 +354,7 @@ fn a_stuck_disk_is_not_waited_for() {
     let stick = move |_: Option<&str>| {
         let _ = held.recv();
     };
-    let mut fetcher = Fetcher::new(settings.unwrap(), Some(Box::new(stick)));
+    let mut fetcher = Fetcher::new(settings.unwrap(), Some(Box::new(stick)), program());
     assert!(!fetcher.have(&ID, "program"));
     assert!(fetcher.is_absent(&ID));
     let [meanwhile, afterwards] = [[1, 2], [3, 4]];
@@ -359,7 +393,7 @@ fn trickling_servers_are_let_alone() {
         ("DEBUGINFOD_CACHE_PATH", folder.path().to_str().unwrap()),
         ("DEBUGINFOD_MAXTIME", "2"),
     ]);
-    let mut asker = Asker::new(settings.unwrap(), None);
+    let mut asker = Asker::new(settings.unwrap(), None, program());
     assert!(!asker.fetch(&Shared::default(), &ID, "program"));
     assert!(asker.fetch(&Shared::default(), &ID, "program"));
 }

@@ -1,4 +1,4 @@
-//! The daemon's side where files are many, and all that is asked of each is whether it carries metadata: its headers tell.
+//! The daemon's side where files are many, and all that is asked of each is whether it carries metadata, or what its build id is: its headers tell.
 //!
 //! Whoever looks at all processes of a machine meets files of whoever may execute one there. He opens them and hands them to a reader, one after the other, and waits for the answers; the same
 //! reader goes on for as long as he does. Where it has ended instead of answering, or does not answer in time, the file is not known. It is tried again when it is asked for the next time, by another
@@ -28,14 +28,31 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const START: Duration = Duration::from_secs(7);
 /// The same for whoever reads himself: he is waited for no longer than a file system is.
 const START_OF_SERVED: Duration = Duration::from_secs(4);
-/// The longest answer, in bytes: it says yes, no, or nothing, or what is to be read.
-const LONGEST_ANSWER: usize = 32;
+/// The longest answer, in bytes: it says yes, no, or nothing, what is to be read, or a build id.
+const LONGEST_ANSWER: usize = 80;
 /// So much is read for a reader at once.
 const PIECE: u32 = 1 << 16;
 const DUTY: Duty = Duty {
     reads: "the headers of programs",
     without: "no programs are watched whose files were not looked at before",
 };
+
+/// The same for files that servers have sent.
+const DUTY_FOR_SERVED: Duty = Duty {
+    reads: "the headers of debug files",
+    without: "no debug file of a server is used",
+};
+
+/// Why the build id of a file is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum Unidentified {
+    /// There is none to be known.
+    #[error("what is no ELF file, or not all of one")]
+    NotWhole,
+    /// It could not be looked at.
+    #[error("a file whose headers could not be read: {0}")]
+    Unread(String),
+}
 
 /// Who reads the bytes of a file.
 enum By<'a> {
@@ -49,6 +66,7 @@ enum By<'a> {
 #[derive(Debug)]
 pub struct HeaderReader {
     reader: Renewed,
+    duty: Duty,
     deadline: Duration,
     ends: Ends,
     /// For how long readers that ended were waited for beyond what they worked.
@@ -68,10 +86,21 @@ impl HeaderReader {
     /// One is started when it is needed.
     #[must_use]
     pub fn new(program: Program) -> Self {
+        Self::with_duty(program, DUTY)
+    }
+
+    /// The same for files that servers have sent.
+    #[must_use]
+    pub fn of_served(program: Program) -> Self {
+        Self::with_duty(program, DUTY_FOR_SERVED)
+    }
+
+    fn with_duty(program: Program, duty: Duty) -> Self {
         Self {
-            reader: Renewed::new(program, DUTY),
+            reader: Renewed::new(program, duty),
+            duty,
             deadline: DEADLINE,
-            ends: Ends::new(DUTY.reads),
+            ends: Ends::new(duty.reads),
             idle: Duration::ZERO,
         }
     }
@@ -109,8 +138,16 @@ impl HeaderReader {
         if self.ends.unread(opened.identity).is_some() {
             return None;
         }
-        match self.ask(&opened, by) {
-            Ok(carries) => carries,
+        let (request, start): (fn(u64) -> Request, _) = match by {
+            By::Reader => (Request::Carries, START),
+            By::Asker(_) => (Request::CarriesRelayed, START_OF_SERVED),
+        };
+        let accept = |reply| match reply {
+            Reply::Carries(carries) => Some(carries),
+            _ => None,
+        };
+        match self.ask(&opened, (by, start), request, accept) {
+            Ok(carries) => carries.flatten(),
             Err(end) => {
                 let name = name.to_string_lossy();
                 if let Some(why) = self.ends.note(opened.identity, &name, end) {
@@ -121,6 +158,44 @@ impl HeaderReader {
                 None
             }
         }
+    }
+
+    /// The build id of an open file that is whole; empty where it has none. Its bytes are read by this process, as for [`Self::carries_served`]: the reader gets no descriptor, and a slow disk is not its fault.
+    ///
+    /// # Errors
+    /// Fails for what is no ELF file or not all of one, and where it is not known.
+    pub fn build_id(&mut self, file: File, name: &Path) -> Result<Vec<u8>, Unidentified> {
+        let opened = Opened::elf(file).map_err(|_| Unidentified::NotWhole)?;
+        if let Some(why) = self.ends.unread(opened.identity) {
+            return Err(Unidentified::Unread(why));
+        }
+        let accept = |reply| match reply {
+            Reply::BuildId(build_id) => Some(build_id),
+            _ => None,
+        };
+        let by = By::Asker(&mut || {});
+        match self.ask(&opened, (by, START), Request::BuildIdRelayed, accept) {
+            Ok(Some(build_id)) => build_id.ok_or(Unidentified::NotWhole),
+            Ok(None) => {
+                let refusal = self.reader.refusal();
+                let why = refusal.unwrap_or_else(|| "nobody reads them".to_owned());
+                Err(Unidentified::Unread(why))
+            }
+            Err(end) => {
+                let why = format!(
+                    "the process that reads {} came to its end: {end}",
+                    self.duty.reads
+                );
+                let name = name.to_string_lossy();
+                self.ends.note(opened.identity, &name, end);
+                Err(Unidentified::Unread(why))
+            }
+        }
+    }
+
+    /// Ends the reader that is there; another one is started when it is needed.
+    pub fn rest(&mut self) {
+        self.reader.rest();
     }
 
     /// Whether no reader can be started for want of descriptors or memory.
@@ -147,15 +222,17 @@ impl HeaderReader {
         self.ends.figures().ended
     }
 
-    /// What the reader says of a file. Nothing where there is no reader, or it cannot read it.
-    fn ask(&mut self, opened: &Opened, mut by: By<'_>) -> Result<Option<bool>, End> {
+    /// What the reader says of a file of so many bytes, if that is an answer. Nothing where there is no reader. `start`: how long it may take until one is ready.
+    fn ask<T>(
+        &mut self,
+        opened: &Opened,
+        (mut by, start): (By<'_>, Duration),
+        request: fn(u64) -> Request,
+        accept: impl Fn(Reply) -> Option<T>,
+    ) -> Result<Option<T>, End> {
         if self.reader.is_gone() {
             self.reader.rest();
         }
-        let start = match by {
-            By::Reader => START,
-            By::Asker(_) => START_OF_SERVED,
-        };
         let Some(process) = self.reader.started(Instant::now() + start) else {
             return Ok(None);
         };
@@ -165,24 +242,24 @@ impl HeaderReader {
         let (begin, worked) = (Instant::now(), process.cpu_ns());
         let mut until = begin + self.deadline;
         let size = opened.identity.size();
-        let mut told = match by {
-            By::Reader => process.tell(&Request::Carries(size), Some(&opened.file), Some(until)),
-            By::Asker(_) => process.tell(&Request::CarriesRelayed(size), None, Some(until)),
-        };
+        let passed = matches!(by, By::Reader).then_some(&opened.file);
+        let mut told = process.tell(&request(size), passed, Some(until));
         let end = loop {
             // Of one that always has something to say as well.
             if Instant::now() >= until {
                 break End::Late(self.deadline);
             }
             match told.and_then(|()| process.hear(LONGEST_ANSWER, Some(until))) {
-                Ok((Reply::Carries(carries), _)) => return Ok(carries),
                 Ok((Reply::Read(at, most), _)) if matches!(by, By::Asker(_)) => {
                     let begin = Instant::now();
                     let piece = piece(&opened.file, at, most);
                     until += begin.elapsed();
                     told = process.tell(&Request::Piece(piece), None, Some(until));
                 }
-                Ok(_) => break End::Nonsense,
+                Ok((reply, _)) => match accept(reply) {
+                    Some(told) => return Ok(Some(told)),
+                    None => break End::Nonsense,
+                },
                 Err(error) => break process.end_by(&error, self.deadline),
             }
         };

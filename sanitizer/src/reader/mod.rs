@@ -23,7 +23,7 @@ mod wire;
 pub use client::Client;
 pub use code::{CodeReader, Unanswered};
 pub use ends::Figures;
-pub use headers::HeaderReader;
+pub use headers::{HeaderReader, Unidentified};
 pub use outlines::{Asking, OutlineReader};
 pub use process::Program;
 pub use serve::serve;

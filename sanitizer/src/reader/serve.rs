@@ -158,6 +158,7 @@ fn answer(
             daemon.tell(&Reply::Carries(carries))
         }
         Request::CarriesRelayed(size) => daemon.tell(&Reply::Carries(carries(daemon, size))),
+        Request::BuildIdRelayed(size) => daemon.tell(&Reply::BuildId(build_id(daemon, size))),
         Request::OutlineOfFile(size, name) => {
             let outline = match descriptor {
                 Some(file) => {
@@ -208,4 +209,12 @@ fn carries(file: &impl ReadAt, size: u64) -> Option<bool> {
             _ => None,
         },
     }
+}
+
+/// The build id of a file; nothing where it is no ELF file, or not all of one.
+fn build_id(file: &impl ReadAt, size: u64) -> Option<Vec<u8>> {
+    let carried = Carried::by(file, size).ok()?;
+    #[cfg(any(test, feature = "fault-injection"))]
+    crate::kernel::fault::misdeed::asked_by(&carried.build_id);
+    (!carried.is_cut).then_some(carried.build_id)
 }

@@ -42,6 +42,8 @@ pub(super) enum Request {
     Carries(u64),
     /// The same of a file that whoever asks reads: its bytes are asked for.
     CarriesRelayed(u64),
+    /// The build id of such a file: answered by `BuildId`.
+    BuildIdRelayed(u64),
     /// What is known of the code of a file of so many bytes, whose descriptor comes with this, and of which messages have this name: answered by [`Told`].
     OutlineOfFile(u64, String),
     /// The same of these bytes.
@@ -74,6 +76,8 @@ pub(super) enum Reply {
     Want(Wanted),
     /// Whether the file carries metadata; nothing where it cannot be read.
     Carries(Option<bool>),
+    /// The build id of the file, empty where it has none; nothing where it is no ELF file, or not all of one.
+    BuildId(Option<Vec<u8>>),
     /// So many bytes of the file that the last request was about are wanted, from an offset on: answered by `Piece`.
     Read(u64, u32),
 }

@@ -18,6 +18,8 @@ pub struct Carried {
     pub metadata: bool,
     /// The GNU build id; empty where there is none.
     pub build_id: Vec<u8>,
+    /// Whether it ends before its tables do.
+    pub is_cut: bool,
 }
 
 impl Carried {
@@ -34,6 +36,7 @@ impl Carried {
                 && is_whole(&headers, size)
                 && headers.sections.iter().any(has_metadata),
             build_id: headers.build_id,
+            is_cut: headers.end > size,
         })
     }
 }
@@ -117,9 +120,12 @@ mod tests {
             assert_eq!(by_all, expected, "{name}");
         }
         let carried = Carried::by(&whole[..], whole.len() as u64).unwrap();
-        let file = File::open(at(with)).unwrap();
-        assert!(!carried.build_id.is_empty());
-        assert_eq!(carried.build_id, crate::symbols::build_id_of(file).unwrap());
+        assert!(!carried.build_id.is_empty() && !carried.is_cut);
+        let image = Image::open(&at(with)).unwrap();
+        assert_eq!(Some(&carried.build_id[..]), image.build_id());
+        // The headers of sections are at its end.
+        let cut = Carried::by(&whole[..], whole.len() as u64 - 1).unwrap();
+        assert!(cut.is_cut && cut.build_id == carried.build_id);
     }
 
     /// Check that whatever stands in the first headers, there is an answer.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use gimli::Reader as _;
 
 use super::beside::{Beside, FileIdentity, Opened};
-use super::effort;
 use super::elf_headers::{Headers, SHF_COMPRESSED, SHT_NOBITS, Section, Segment};
 use super::facts::Facts;
 use super::inflate::Packed;
@@ -40,21 +39,6 @@ const ZDEBUG_MAGIC: &[u8; 4] = b"ZLIB";
 const LONGEST_LINK: usize = 1 << 13;
 /// The largest file that is read through for its checksum. (GDB's is a debug file of such a size, too.)
 const MOST_SUMMED: u64 = 4 << 30;
-
-/// The GNU build id of a file that is whole; empty where it has none.
-///
-/// # Errors
-/// Fails for what is no ELF file of this machine, and for what says of itself that it is longer.
-pub fn build_id_of(file: std::fs::File) -> io::Result<Vec<u8>> {
-    effort::begin();
-    let opened = Opened::elf(file)?;
-    let headers = Headers::read(&PagedFile::new(opened.file))?;
-    if headers.end > opened.identity.size {
-        let cause = "an ELF file that is cut off";
-        return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
-    }
-    Ok(headers.build_id)
-}
 
 impl ElfFile {
     /// Reads the headers of a file.

@@ -78,7 +78,6 @@ pub use debug_dirs::{
     DebugDirs, build_id_of_digits, hexadecimal, is_build_id, served_file, within_ours,
 };
 pub use debug_file::debug_image;
-pub use elf_file::build_id_of;
 pub use facts::Facts;
 pub use file_tables::{CodeFacts, FileTables};
 pub use fragments::load_metadata;

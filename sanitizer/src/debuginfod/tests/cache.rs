@@ -11,6 +11,7 @@ use super::{
     super::cache::{Cache, Kept, Reserve},
     ID, elf, place,
 };
+use crate::reader::testing::header_reader;
 
 /// Check that a file has its name only once it is whole, that nothing is left of one that is not, and that a note of absence counts for ten minutes.
 #[test]
@@ -18,7 +19,8 @@ fn what_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let now = SystemTime::now;
     let place = place(&folder.path().join("cache")).unwrap();
-    assert_eq!(place.look(now()).unwrap(), Kept::Nothing);
+    let reader = &mut header_reader();
+    assert_eq!(place.look(now(), reader).unwrap(), Kept::Nothing);
     let names = || {
         let entries = fs::read_dir(folder.path().join("cache/abcdef")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name());
@@ -27,20 +29,20 @@ fn what_is_kept() {
     let mut partial = place.begin().unwrap();
     partial.write(b"half").unwrap();
     assert_eq!(
-        (place.look(now()).unwrap(), names().len()),
+        (place.look(now(), reader).unwrap(), names().len()),
         (Kept::Nothing, 1)
     );
     drop(partial);
     assert!(names().is_empty());
     place.note_miss().unwrap();
-    assert_eq!(place.look(now()).unwrap(), Kept::Miss);
+    assert_eq!(place.look(now(), reader).unwrap(), Kept::Miss);
     let later = now() + Duration::from_secs(601);
-    assert_eq!(place.look(later).unwrap(), Kept::Nothing);
+    assert_eq!(place.look(later, reader).unwrap(), Kept::Nothing);
     let mut partial = place.begin().unwrap();
     partial.write(&elf(&ID)).unwrap();
     partial.keep().unwrap();
     assert_eq!(
-        (place.look(now()).unwrap(), names()),
+        (place.look(now(), reader).unwrap(), names()),
         (Kept::File, vec!["debuginfo".into()])
     );
 }
@@ -51,7 +53,8 @@ fn what_is_not_what_it_is_called() {
     let cache = tempfile::tempdir().unwrap();
     let place = place(cache.path()).unwrap();
     let file = cache.path().join("abcdef/debuginfo");
-    let look = || place.look(SystemTime::now());
+    let reader = &mut header_reader();
+    let mut look = || place.look(SystemTime::now(), reader);
     let right = elf(&ID);
     let cut = &right[..right.len() - 1];
     for wrong in [b"<html>", cut, &elf(&[1, 2, 3]), &elf(&[])] {

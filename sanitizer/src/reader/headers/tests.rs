@@ -124,6 +124,34 @@ fn files_that_end_readers() {
     }
 }
 
+/// Check that a build id is told of whole files alone, by a reader that gets no descriptor; that a file which ends readers is not known, and why; and that one which has rested is followed by another one.
+#[test]
+fn build_ids_are_told() {
+    let dir = sources(&[("code.c", CODE)]);
+    let good = library(dir.path(), "none", &["-g"]);
+    let (bad, cut) = (library(dir.path(), "crash", &[]), dir.path().join("cut.so"));
+    let whole = std::fs::read(&good).unwrap();
+    std::fs::write(&cut, &whole[..whole.len() - 1]).unwrap();
+    let mut reader = HeaderReader::of_served(program()).with_deadline(Duration::from_mins(1));
+    let mut told = |path: &Path| {
+        let told = reader.build_id(File::open(path).unwrap(), path);
+        reader.rest();
+        told
+    };
+    for _ in 0..2 {
+        assert_eq!(told(&good).unwrap(), b"misdeed none");
+        for none in [&cut, &dir.path().join("code.c")] {
+            assert!(matches!(told(none), Err(Unidentified::NotWhole)));
+        }
+    }
+    for why in ["signal 11", "signal 11", "signal 11", "3 times"] {
+        let error = told(&bad).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    assert_eq!((reader.ended(), reader.reader.id()), (3, None));
+    assert!(reader.cpu() > Duration::ZERO);
+}
+
 /// Check that nothing is known where no reader can be started, that no file is blamed for that, and that it is not tried for each file.
 #[test]
 fn no_reader() {
@@ -138,4 +166,7 @@ fn no_reader() {
     }
     assert_eq!((reader.ended(), reader.reader.id()), (0, None));
     assert!(reader.reader.refusal().is_some() && !reader.is_short());
+    let error = reader.build_id(File::open(&file).unwrap(), &file);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("cannot be started"), "{error}");
 }
