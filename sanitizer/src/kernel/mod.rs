@@ -18,6 +18,7 @@ pub mod file_map;
 pub mod folder;
 pub mod foreign;
 pub mod gates;
+mod heap;
 pub mod limits;
 pub mod named;
 pub mod nameless;

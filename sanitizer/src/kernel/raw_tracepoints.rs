@@ -8,7 +8,7 @@ use aya::{
     programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 
-use super::{KernelError, btf, error::chain, fault, gates::is_refusal};
+use super::{KernelError, btf, error::chain, fault, gates::is_refusal, heap};
 
 /// See the module.
 pub(super) struct RawTracepoints {
@@ -44,6 +44,9 @@ impl RawTracepoints {
             .verifier_log_level(VerifierLogLevel::DISABLE)
             .load(object)
             .map_err(|cause| failed("loading", "the eBPF object", &cause))?;
+        // Both have read the kernel's types: whoever has computed offsets before, and the loader.
+        drop(loader);
+        heap::give_back();
         let mut loaded = Self { ebpf };
         for name in names {
             fault::before("bpf(BPF_PROG_LOAD)", || (*name).to_owned())?;
