@@ -173,7 +173,8 @@ impl HeaderReader {
             Reply::BuildId(build_id) => Some(build_id),
             _ => None,
         };
-        let by = By::Asker(&mut || {});
+        let ready = &mut || {};
+        let by = By::Asker(ready);
         match self.ask(&opened, (by, START), Request::BuildIdRelayed, accept) {
             Ok(Some(build_id)) => build_id.ok_or(Unidentified::NotWhole),
             Ok(None) => {
