@@ -38,10 +38,11 @@ pub struct Options {
 
 /// Builds the program and the package, into `target/packages`.
 pub fn run(options: &Options) -> Result<()> {
+    let analyze = options.check.then(unit::analyze).transpose()?;
     let program = build()?;
     let package = package::build(&program)?;
-    if options.check {
-        unit::check(&program)?;
+    if let Some(analyze) = analyze {
+        unit::check(&analyze, &program)?;
         chroot::check(&package)?;
     }
     println!("    {}\n    {}", program.display(), package.display());

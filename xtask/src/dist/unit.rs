@@ -22,12 +22,18 @@ const PROGRAM: &str = "/usr/bin/gwp-race";
 /// How exposed a machine may be, in tenths, as systemd counts it: from 50 on that is "medium".
 const EXPOSURE: u32 = 30;
 
-/// Fails where systemd has anything to complain of. Where its tool is not installed nobody looks, which is told.
-pub fn check(program: &Path) -> Result<()> {
-    let Some(analyze) = paths::find_program("systemd-analyze") else {
-        println!("    there is no systemd-analyze here: nobody looks at the units in {FOLDER}");
-        return Ok(());
-    };
+/// The tool that judges them. Fails where it is not installed: a check for which nobody looks at them is none.
+pub fn analyze() -> Result<PathBuf> {
+    paths::find_program("systemd-analyze").with_context(|| {
+        format!(
+            "there is no systemd-analyze to look at the units in {FOLDER}; install the package that has it (Debian's systemd: apt-get install systemd), \
+             or build the package without looking at it: cargo xtask dist"
+        )
+    })
+}
+
+/// Fails where systemd, by that tool, has anything to complain of.
+pub fn check(analyze: &Path, program: &Path) -> Result<()> {
     let put = |unit: &str| -> Result<PathBuf> {
         let from = paths::root().join(FOLDER).join(unit);
         let text = fs::read_to_string(&from).with_context(|| format!("reading {unit}"))?;
@@ -39,13 +45,13 @@ pub fn check(program: &Path) -> Result<()> {
     };
     let services = SERVICES.map(put).into_iter().collect::<Result<Vec<_>>>()?;
     let sockets = SOCKETS.map(put).into_iter().collect::<Result<Vec<_>>>()?;
-    let mut verify = Command::new(&analyze);
+    let mut verify = Command::new(analyze);
     verify
         .args(["verify", "--man=no", "--recursive-errors=no"])
         .args(&services)
         .args(&sockets);
     step("systemd-analyze verify", &mut verify)?;
-    let mut security = Command::new(&analyze);
+    let mut security = Command::new(analyze);
     security
         .args(["security", "--no-pager", "--offline=yes"])
         .arg(format!("--threshold={EXPOSURE}"))
