@@ -226,3 +226,71 @@ impl Desk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::{
+        hunt::memory::{KnownFunction, Of},
+        ledger::HALF_LIFE,
+    };
+
+    /// Where the module begins in each of the processes.
+    const STARTS: [u64; 2] = [0x1000, 0x5000];
+
+    /// Check that what one process has shown is remembered for another one of the same build at once: it was in no file before, and is when that one is told, long before it would have been written by itself.
+    #[test]
+    fn others_of_a_build_are_told_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        let module = Module {
+            name: "app".to_owned(),
+            build: "aa".to_owned(),
+        };
+        let function = KnownFunction {
+            at: 16,
+            fingerprint: 1,
+            sites: vec![(4, vec![(0, 8.0)])],
+            raced: Vec::new(),
+        };
+        let (told, mut recalled) = unbounded_channel();
+        let ledger = Ledger::open(&path, HALF_LIFE).unwrap();
+        let mut desk = Desk::new(ledger, told, None);
+        let mut kept = Ledger::open(&path, HALF_LIFE).unwrap();
+        let now = millis(SystemTime::now());
+        let mut is_kept = || {
+            let (all, _) = kept.remembered(&module, now).unwrap();
+            all.iter().any(|(_, functions)| !functions.is_empty())
+        };
+        for (pid, start) in (1..).zip(STARTS) {
+            let mapped = Mapped {
+                lease: pid.into(),
+                ..Mapped::default()
+            };
+            desk.processes.insert(pid, mapped);
+            assert!(!is_kept(), "of process {pid}");
+            desk.recall(pid, vec![(start, module.clone())]);
+            let recalled = recalled.try_recv().unwrap();
+            let functions: Vec<_> = recalled
+                .parts
+                .iter()
+                .filter(|part| part.of == Of::Same && part.module == start)
+                .flat_map(|part| &part.functions)
+                .map(|known| (known.at, known.fingerprint))
+                .collect();
+            let wanted = if pid == 1 { vec![] } else { vec![(16, 1)] };
+            assert_eq!((recalled.pid, functions), (pid, wanted));
+            let gained = Gained {
+                module: start,
+                functions: vec![function.clone()],
+                is_whole: false,
+            };
+            if pid == 1 {
+                desk.gain(pid, gained);
+            }
+        }
+        assert!(is_kept());
+    }
+}
