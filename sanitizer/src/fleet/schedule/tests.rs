@@ -30,7 +30,22 @@ fn machine(seed: u64) -> World {
     world
 }
 
-/// Check, on a machine with a thousand processes over thirty hours, that no process, no lease and not the machine pays more than it is to, that no more leases than slots
+/// Fails where a lease has cost more than six percent of what its process has used in it, and more than what may be saved for one; how many have cost more than these six percent, which were wanted of all, and how many there were.
+fn assert_leases_are_bounded(world: &World) -> (usize, usize) {
+    const WANTED: f64 = 0.06;
+    const SAVED: f64 = 0.04;
+    let stall = world::STALL.as_secs_f64();
+    let mut over = 0;
+    for &(used, cost) in &world.costs {
+        let wanted = WANTED * used;
+        assert!(cost <= wanted.max(SAVED + stall), "{cost} of {used}");
+        over += usize::from(cost > wanted);
+    }
+    println!("{over} of {} over {WANTED}", world.costs.len());
+    (over, world.costs.len())
+}
+
+/// Check, on a machine with a thousand processes over thirty hours, that no process and not the machine pays more than it is to, and no lease more than is set aside for it and what it earns; that no more leases than slots
 /// are there, that leases last as long as they are to, and that everybody with a purse gets one.
 #[test]
 fn bounds_hold_for_more_than_a_day() {
@@ -42,6 +57,7 @@ fn bounds_hold_for_more_than_a_day() {
         assert!(world.most_leases <= 4, "{}", world.most_leases);
     }
     world.assert_host_is_spared();
+    assert_leases_are_bounded(&world);
     for (process, worst) in world.process_excess() {
         assert!(worst <= 0.0, "{process:?} {worst}");
     }
@@ -71,6 +87,7 @@ fn a_small_machine_pays_no_more() {
     world.run_until(secs(12 * 3600));
     let (most, host) = world.assert_host_is_spared();
     assert!(most >= 0.8 * host, "{most} {host}");
+    assert_leases_are_bounded(&world);
     for one in world.simulated() {
         assert!(one.leases > 0, "{:?}", one.id);
     }
@@ -79,7 +96,7 @@ fn a_small_machine_pays_no_more() {
     }
 }
 
-/// Check that where all processes use little, leases are worth their beginnings, each of them has one, and none pays more than it is to.
+/// Check that where all processes use little, leases are worth their beginnings, each of them has one, and none pays more than it is to: in ten minutes, for a lease costs each of them more than the share of leases.
 #[test]
 fn small_processes_are_worth_it() {
     const WORKING: u32 = 200;
@@ -100,6 +117,8 @@ fn small_processes_are_worth_it() {
         assert!(worst <= 0.0, "{process:?} {worst}");
     }
     world.assert_host_is_spared();
+    let (over, all) = assert_leases_are_bounded(&world);
+    assert_eq!(over, all);
 }
 
 /// Check that processes which live shortly are leased at once as soon as it is known that they do and others of their build have left something, also where all slots are taken, and

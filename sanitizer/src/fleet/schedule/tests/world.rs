@@ -1,15 +1,22 @@
-//! A machine whose processes use processors as they are told to, with samplers that spend what a lease allows and a stall more.
+//! A machine whose processes use processors as they are told to, with samplers that spend what a lease allows, as soon as it does, and a stall more.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst, time::Duration};
 
-use crate::fleet::{
-    purse::{SMALL, WINDOW},
-    schedule::{Action, BuildId, Event, ProcessId, Reason, Scheduler},
-    settings::Settings,
+use crate::{
+    fleet::{
+        purse::{SMALL, WINDOW},
+        schedule::{Action, BuildId, Event, ProcessId, Reason, Scheduler},
+        settings::Settings,
+    },
+    hunt::budget::{Advance, Budget},
+    kernel::{
+        gates::Gates,
+        process::{WorkClock, nanos},
+    },
 };
 
 /// The last stall of a lease may cost so much more than was left.
-const STALL: Duration = Duration::from_millis(1);
+pub const STALL: Duration = Duration::from_millis(1);
 /// What it costs to begin a lease.
 pub const BEGINNING: Duration = Duration::from_millis(5);
 /// How often processes without a lease are looked at.
@@ -48,9 +55,36 @@ impl Load {
 struct Lease {
     began: Duration,
     most: Duration,
-    share: f64,
     cpu: f64,
     spent: f64,
+}
+
+/// What a lease earns, by the budget that real ones have.
+struct Account {
+    gates: Gates,
+    budget: Budget,
+}
+
+impl Account {
+    /// Of a lease that may cost so much in all, and such a share of what its process uses.
+    fn new(most: Duration, share: f64) -> Self {
+        const PERIOD_NS: u64 = 10_000_000;
+        const TRAP_NS: u64 = 5_000;
+        let gates = Gates::in_user_space().unwrap();
+        let control = gates.control();
+        let (saved, clock) = (Advance::Saved(most), WorkClock::of_share(1));
+        let budget = Budget::new(control, PERIOD_NS, share, TRAP_NS, saved, clock);
+        let budget = budget.without_gates(control);
+        Self { gates, budget }
+    }
+
+    /// What it has earned in all when its process has used so much CPU time, seconds.
+    fn earned(&mut self, used: f64) -> f64 {
+        let used = nanos(Duration::from_secs_f64(used));
+        self.budget.earn(self.gates.control(), used);
+        let earned = self.gates.control().budget.earned_ns.load(SeqCst);
+        Duration::from_nanos(earned).as_secs_f64()
+    }
 }
 
 /// A process.
@@ -101,6 +135,8 @@ pub struct World {
     pub processors: u32,
     /// Leases that have ended: how long they have lasted, and why, where they were told to.
     pub ended: Vec<(Duration, Option<Reason>)>,
+    /// What the process of each has used in it, and what it has cost, seconds.
+    pub costs: Vec<(f64, f64)>,
     /// New races that are to be expected of builds for each second of cost, where that is not [`USUAL`].
     pub yields: BTreeMap<u32, f64>,
     /// Leases at the same time since somebody has looked.
@@ -109,6 +145,7 @@ pub struct World {
     processes: BTreeMap<ProcessId, Simulated>,
     gone: Vec<Simulated>,
     leased: Vec<ProcessId>,
+    accounts: BTreeMap<ProcessId, Account>,
 }
 
 impl World {
@@ -121,12 +158,14 @@ impl World {
             random: fastrand::Rng::with_seed(seed),
             processors,
             ended: Vec::new(),
+            costs: Vec::new(),
             yields: BTreeMap::new(),
             most_leases: 0,
             now: Duration::ZERO,
             processes: BTreeMap::new(),
             gone: Vec::new(),
             leased: Vec::new(),
+            accounts: BTreeMap::new(),
         }
     }
 
@@ -236,12 +275,12 @@ impl World {
         let lease = Lease {
             began: self.now,
             most,
-            share,
             cpu: 0.0,
             spent: 0.0,
         };
         assert!(one.lease.replace(lease).is_none(), "{process:?}");
         self.leased.push(process);
+        self.accounts.insert(process, Account::new(most, share));
     }
 
     /// Spends as much as may be.
@@ -249,9 +288,12 @@ impl World {
         let now = self.now;
         let one = self.processes.get_mut(&process).unwrap();
         one.go_to(now);
-        let Some(lease) = &mut one.lease else { return };
+        let account = self.accounts.get_mut(&process);
+        let (Some(lease), Some(account)) = (&mut one.lease, account) else {
+            return;
+        };
         let rest = lease.most.as_secs_f64() - lease.spent;
-        let earned = lease.share * lease.cpu + BEGINNING.as_secs_f64();
+        let earned = account.earned(lease.cpu);
         let mut cost = (earned - lease.spent).min(rest).max(0.0);
         if cost > 0.0 && cost == rest {
             cost += STALL.as_secs_f64();
@@ -273,7 +315,9 @@ impl World {
         self.leased.retain(|&one| one != process);
         let one = self.processes.get_mut(&process);
         if let Some(lease) = one.and_then(|one| one.lease.take()) {
+            self.accounts.remove(&process);
             self.ended.push((self.now - lease.began, reason));
+            self.costs.push((lease.cpu, lease.spent));
             let event = Event::LeaseEnded { process };
             self.scheduler.take(self.now, event);
         }
