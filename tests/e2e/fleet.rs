@@ -4,7 +4,6 @@ mod agent;
 mod breaker;
 mod commands;
 mod hangs;
-mod learning;
 mod otlp;
 mod pressure;
 mod readers;
