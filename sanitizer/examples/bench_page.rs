@@ -35,6 +35,9 @@ fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().ok_or("name a store")?;
     let races: i64 = arguments.next().ok_or("how many races?")?.parse()?;
+    if races < 3 {
+        return Err("give three races at least".into());
+    }
     let sightings: i64 = arguments.next().ok_or("how many sightings?")?.parse()?;
     let report = arguments
         .next()

@@ -153,16 +153,16 @@ fn debug_files_of_a_server() {
     fs::create_dir(&served).unwrap();
     fs::copy(stripped.path("program.debug"), served.join("program.debug")).unwrap();
     let server = Server::start(&served, stripped.build_id());
-    // Whether it is made as well is for tests of the cache.
-    let cache = stripped.path("cache");
-    let _roomy = Roomy::at(cache.clone());
+    let caches = stripped.path("caches");
+    let _roomy = Roomy::at(caches.clone());
+    let cache = caches.join("cache");
     let url = server.url.clone();
     let urls = ("DEBUGINFOD_URLS", url.as_str());
     let variables = [urls, ("DEBUGINFOD_CACHE_PATH", cache.to_str().unwrap())];
     let unasked = stripped.caught("program", &["--no-debuginfod"], &variables);
-    assert!(!has_lines(&unasked.report().races[0]) && kept(&cache).is_empty());
+    assert!(!has_lines(&unasked.report().races[0]) && !cache.exists());
     let unnamed = stripped.caught("program", &[], &[("DEBUGINFOD_URLS", ""), variables[1]]);
-    assert!(!has_lines(&unnamed.report().races[0]) && kept(&cache).is_empty());
+    assert!(!has_lines(&unnamed.report().races[0]) && !cache.exists());
 
     let asked = stripped.caught("program", &[], &variables);
     assert!(has_lines(&asked.report().races[0]), "{}", asked.said);
@@ -236,7 +236,12 @@ fn what_may_go_wrong_is_told() {
             Some(("DEBUGINFOD_MAXSIZE", "1000")),
             "more than 1000 bytes: set DEBUGINFOD_MAXSIZE",
         ),
-        ("foreign", answering("200 OK", wrong), None, "was not used"),
+        (
+            "foreign",
+            answering("200 OK", wrong),
+            None,
+            "something else (the file of the build id",
+        ),
         (
             "no-elf",
             answering("200 OK", b"<html>".to_vec()),

@@ -1,10 +1,11 @@
 //! Tracers that hang, as one does that is stopped, or of which a debugger has taken hold.
 
 use nix::{
+    errno::Errno,
     sys::{
         ptrace,
         signal::{Signal, kill},
-        wait::{WaitPidFlag, waitpid},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::Pid,
 };
@@ -31,7 +32,10 @@ impl Hang {
             Self::Held => {
                 ptrace::seize(tracer, ptrace::Options::empty())?;
                 ptrace::interrupt(tracer)?;
-                waitpid(tracer, Some(WaitPidFlag::__WALL)).map(drop)
+                match waitpid(tracer, Some(WaitPidFlag::__WALL))? {
+                    WaitStatus::Exited(..) | WaitStatus::Signaled(..) => Err(Errno::ESRCH),
+                    _ => Ok(()),
+                }
             }
         }
     }

@@ -8,7 +8,6 @@ use anyhow::{Result, bail};
 use crate::{
     ebpf::{self, Toolchain},
     paths::find_program,
-    pypi,
     steps::{answer, step},
 };
 
@@ -36,7 +35,6 @@ const TEST_PACKAGES: [(&str, &str); 16] = [
 /// Installs what is missing.
 pub fn run() -> Result<()> {
     install(&missing_packages())?;
-    pypi::have_rotel()?;
     let toolchain = Toolchain::choose();
     if toolchain == Toolchain::Debian && !ebpf::debian_rustc_has_bpf() {
         bail!(

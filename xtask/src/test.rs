@@ -29,6 +29,7 @@ const TESTS_AT_ONCE: usize = 2;
 pub fn run(options: &Options) -> Result<()> {
     let binary = build::run(true)?;
     build::tests()?;
+    pypi::have_rotel()?;
     pypi::have_charts(|| setup::have(&["python3-pip"]))?;
     // A workspace of its own. The gates themselves are built for the kernel alone.
     let mut shared = testing_cargo();

@@ -7,6 +7,7 @@ use std::{
     fs::File,
     io::{Seek as _, Write as _},
     sync::{Arc, LazyLock},
+    time::{Duration, Instant},
 };
 
 use gwp_race::{
@@ -23,6 +24,8 @@ const FILE: u64 = 1;
 /// Stretches of code in which addresses are asked for, and addresses of each.
 const STRETCHES: usize = 2;
 const ADDRESSES: u64 = 6;
+/// No more is asked after this: one question may take half a second here.
+const ENOUGH: Duration = Duration::from_secs(2);
 /// Where the stack is that is told beside.
 const STACK: u64 = 0x7000;
 const STACK_WORDS: u64 = 64;
@@ -53,6 +56,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(opened) = Opened::elf(place) else {
         return;
     };
+    let begun = Instant::now();
     let mut shelf = Shelf::default();
     let Ok(facts) = shelf.open(FILE, opened, Arc::new(Alone)) else {
         return;
@@ -60,12 +64,18 @@ fuzz_target!(|bytes: &[u8]| {
     for &(start, end) in facts.code.iter().take(STRETCHES) {
         let step = (end.saturating_sub(start) / ADDRESSES).max(1);
         for place in 0..ADDRESSES {
+            if begun.elapsed() > ENOUGH {
+                return;
+            }
             ask(&mut shelf, start.wrapping_add(place.wrapping_mul(step)));
         }
     }
     if let Some((low, high)) = facts.range {
         let step = (high.saturating_sub(low) / ADDRESSES).max(1);
         for place in 0..ADDRESSES {
+            if begun.elapsed() > ENOUGH {
+                return;
+            }
             let at = low.wrapping_add(place.wrapping_mul(step));
             let pc = facts.code.first().map_or(0, |&(start, _)| start);
             put(&mut shelf, Question::Object(at));

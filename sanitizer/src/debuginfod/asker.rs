@@ -8,7 +8,7 @@ use std::{
 use ureq::Agent;
 
 use super::{
-    cache::{Cache, Kept, Place},
+    cache::{Cache, CacheError, Kept, Place},
     download::{Failure, agent, download},
     settings::Settings,
     waiting::Shared,
@@ -48,9 +48,9 @@ impl Asker {
     pub(super) fn new(settings: Settings, show: Option<Show>, reader: Program) -> Self {
         Self {
             cache: Cache::new(settings.cache.clone(), settings.reserve),
+            reader: HeaderReader::of_served(reader).with_deadline(settings.reading),
             settings,
             agent: None,
-            reader: HeaderReader::of_served(reader),
             show,
             told: HashSet::new(),
             silent: HashMap::new(),
@@ -60,6 +60,11 @@ impl Asker {
     /// CPU time that was used to read headers, ns.
     pub(super) fn cpu_ns_of_readers(&self) -> u64 {
         u64::try_from(self.reader.cpu().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    #[cfg(test)]
+    pub(super) const fn ended_readers(&self) -> u64 {
+        self.reader.ended()
     }
 
     /// Nobody asks for now.
@@ -84,10 +89,17 @@ impl Asker {
                 Ok(()) => return true,
                 Err(why) => why,
             },
+            Err(error @ CacheError::Unread { .. }) => {
+                format!("{error}; remove that file if this stays so")
+            }
             Err(error) => format!(
                 "what they send cannot be kept ({error}): set DEBUGINFOD_CACHE_PATH to a folder of your own"
             ),
         };
+        // What has not come to its end by then is told of by whoever has waited.
+        if shared.lock().is_over() {
+            return false;
+        }
         if self.told.insert(build_id.to_owned()) {
             tracing::warn!(
                 "no debug information of {of} (build id {id}) from servers, so its frames have no lines: {why}; else name a folder that has it \
@@ -156,7 +168,9 @@ impl Asker {
         of: &str,
     ) -> Result<(), Failure> {
         let begin = || {
-            let partial = place.begin()?;
+            // Without one it would come in vain.
+            self.reader.be_ready().map_err(Failure::NoReader)?;
+            let partial = place.begin().map_err(Failure::Unwritable)?;
             shared.writes(Some(partial.unfinished().clone()));
             Ok(partial)
         };

@@ -40,6 +40,8 @@ pub(super) enum Failure {
     Foreign(String),
     /// Which file it is could not be found out.
     Unread(String),
+    /// Nobody can find out which file it is.
+    NoReader(String),
 }
 
 impl Failure {
@@ -92,6 +94,10 @@ impl fmt::Display for Failure {
                 f,
                 "has sent a file whose headers could not be read, which was not used ({why}): try again later, or ask who runs it"
             ),
+            Self::NoReader(why) => write!(
+                f,
+                "has it, but it was not fetched, since {why}; `gwp-race doctor` tells more"
+            ),
             Self::Unwritable(error) => write!(
                 f,
                 "has it, but it cannot be kept ({error}): make room there, or set DEBUGINFOD_CACHE_PATH to another folder"
@@ -118,7 +124,7 @@ pub(super) fn download(
     (agent, settings): (&Agent, &Settings),
     url: &str,
     until: Option<Instant>,
-    begin: impl FnOnce() -> io::Result<Partial>,
+    begin: impl FnOnce() -> Result<Partial, Failure>,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Partial, Failure> {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -137,7 +143,7 @@ pub(super) fn download(
     if let Some(largest) = size.and_then(is_too_large) {
         return Err(Failure::TooLarge(largest));
     }
-    let mut partial = begin().map_err(Failure::Unwritable)?;
+    let mut partial = begin()?;
     let mut reader = body.as_reader();
     let mut piece = vec![0; PIECE];
     let mut came = 0;

@@ -21,6 +21,8 @@ pub struct Settings {
     pub(super) cache: PathBuf,
     /// What of the cache's disk stays free.
     pub(super) reserve: Reserve,
+    /// How long a reader may take that is asked for a build id.
+    pub(super) reading: Duration,
     /// How long a server may take to answer, or to go on.
     pub(super) answer: Option<Duration>,
     /// How long a file may take.
@@ -47,7 +49,9 @@ impl Settings {
     /// How long it takes at most until it is known whether a file can be had, if the disk of the cache answers.
     pub(super) fn longest(&self) -> Option<Duration> {
         let served = self.whole?.saturating_add(self.answer?);
-        Some(served.saturating_add(HeaderReader::LONGEST))
+        // What is there may be asked for its build id as well as what comes.
+        let read = HeaderReader::longest(self.reading).saturating_add(self.reading);
+        Some(served.saturating_add(read))
     }
 
     /// Reads variables, and tells what is wrong with them.
@@ -107,6 +111,7 @@ impl Settings {
             servers,
             cache,
             reserve: Reserve::USUAL,
+            reading: HeaderReader::DEADLINE,
             answer: number("DEBUGINFOD_TIMEOUT", "seconds", ANSWER.as_secs())
                 .map_or(Some(ANSWER), seconds),
             whole: number("DEBUGINFOD_MAXTIME", "seconds", WHOLE.as_secs())

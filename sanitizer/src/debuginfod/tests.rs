@@ -34,6 +34,9 @@ const NO_RESERVE: Reserve = Reserve {
     part: NonZeroU64::MAX,
 };
 
+/// Longer than a reader takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// What variables mean, and what is said of them; without a reserve.
 fn settings(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
     let variables: HashMap<_, _> = variables.iter().copied().collect();
@@ -43,6 +46,7 @@ fn settings(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
     if let Some(settings) = &mut read {
         assert_eq!(settings.reserve, Reserve::USUAL);
         settings.reserve = NO_RESERVE;
+        settings.reading = PATIENCE;
     }
     (read, warnings)
 }
@@ -109,6 +113,7 @@ fn environments() {
             .into(),
         cache: "/home/u/.cache/debuginfod_client".into(),
         reserve: NO_RESERVE,
+        reading: PATIENCE,
         answer: Some(Duration::from_secs(10)),
         whole: Some(Duration::from_secs(60)),
         largest: Some(512 << 20),
@@ -210,6 +215,7 @@ fn what_comes_is_read_without_rights() {
     ];
     let mut asker = Asker::new(settings(&variables).0.unwrap(), None, program());
     assert!(!asker.fetch(&Shared::default(), CRASHES, "program"));
+    assert_eq!(asker.ended_readers(), 1);
     let place = Cache::new(cache.path().to_owned(), NO_RESERVE)
         .place(CRASHES)
         .unwrap();
@@ -342,7 +348,7 @@ fn absence_is_forgotten() {
 #[test]
 fn a_stuck_disk_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let (settings, _) = settings(&[
+    let (mut settings, _) = settings(&[
         // Nobody listens there.
         ("DEBUGINFOD_URLS", "http://127.0.0.1:1"),
         ("DEBUGINFOD_CACHE_PATH", folder.path().to_str().unwrap()),
@@ -354,6 +360,8 @@ fn a_stuck_disk_is_not_waited_for() {
     let stick = move |_: Option<&str>| {
         let _ = held.recv();
     };
+    // All of it is waited for.
+    settings.as_mut().unwrap().reading = Duration::from_secs(4);
     let mut fetcher = Fetcher::new(settings.unwrap(), Some(Box::new(stick)), program());
     assert!(!fetcher.have(&ID, "program"));
     assert!(fetcher.is_absent(&ID));

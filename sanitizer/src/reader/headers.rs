@@ -22,8 +22,6 @@ use super::{
 };
 use crate::symbols::Opened;
 
-/// How long an answer may take, in which a few MiB are read at most.
-const DEADLINE: Duration = Duration::from_secs(2);
 /// How long it may take until one is ready.
 const START: Duration = Duration::from_secs(7);
 /// The same for whoever reads himself: he is waited for no longer than a file system is.
@@ -80,8 +78,16 @@ impl Default for HeaderReader {
 }
 
 impl HeaderReader {
-    /// Whoever asks about a file waits no longer than this: until a reader is ready, for its answer, and for its end.
-    pub const LONGEST: Duration = START.saturating_add(DEADLINE).saturating_add(LONGEST_END);
+    /// How long an answer may take, in which a few MiB are read at most.
+    pub const DEADLINE: Duration = Duration::from_secs(2);
+    /// Whoever asks about a file waits no longer than this.
+    pub const LONGEST: Duration = Self::longest(Self::DEADLINE);
+
+    /// The same where an answer may take so long: until a reader is ready, for its answer, and for its end.
+    #[must_use]
+    pub const fn longest(deadline: Duration) -> Duration {
+        START.saturating_add(deadline).saturating_add(LONGEST_END)
+    }
 
     /// One is started when it is needed.
     #[must_use]
@@ -99,7 +105,7 @@ impl HeaderReader {
         Self {
             reader: Renewed::new(program, duty),
             duty,
-            deadline: DEADLINE,
+            deadline: Self::DEADLINE,
             ends: Ends::new(duty.reads),
             idle: Duration::ZERO,
         }
@@ -177,11 +183,7 @@ impl HeaderReader {
         let by = By::Asker(ready);
         match self.ask(&opened, (by, START), Request::BuildIdRelayed, accept) {
             Ok(Some(build_id)) => build_id.ok_or(Unidentified::NotWhole),
-            Ok(None) => {
-                let refusal = self.reader.refusal();
-                let why = refusal.unwrap_or_else(|| "nobody reads them".to_owned());
-                Err(Unidentified::Unread(why))
-            }
+            Ok(None) => Err(Unidentified::Unread(self.refusal())),
             Err(end) => {
                 let why = format!(
                     "the process that reads {} came to its end: {end}",
@@ -192,6 +194,25 @@ impl HeaderReader {
                 Err(Unidentified::Unread(why))
             }
         }
+    }
+
+    /// Has a reader be there, before something is done that is only worth it with one.
+    ///
+    /// # Errors
+    /// Fails where none can be started; says why.
+    pub fn be_ready(&mut self) -> Result<(), String> {
+        if self.reader.is_gone() {
+            self.reader.rest();
+        }
+        match self.reader.started(Instant::now() + START) {
+            Some(_) => Ok(()),
+            None => Err(self.refusal()),
+        }
+    }
+
+    fn refusal(&self) -> String {
+        let refusal = self.reader.refusal();
+        refusal.unwrap_or_else(|| "nobody reads them".to_owned())
     }
 
     /// Ends the reader that is there; another one is started when it is needed.

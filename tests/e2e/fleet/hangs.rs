@@ -69,6 +69,8 @@ fn one_hung_lease_releases_all() {
     let mut daemon = scratch.daemon("log");
     let (mut hangs, mut lost) = (0, 0);
     for number in 0..TRIES {
+        lost += replaced(&mut all, &scratch, number);
+        assert!(lost <= MOST_LOST, "{}", scratch.log("log"));
         let pids = all.each_ref().map(Watched::pid);
         let holders = all_are_leased(&scratch, daemon.pid(), pids);
         let told = tellings(&scratch);
@@ -84,14 +86,8 @@ fn one_hung_lease_releases_all() {
 
         assert!(scratch.ask(&["pause"]).status.success());
         assert!(until(|| !is_leased(&scratch.status())));
-        for (which, watched) in all.iter_mut().enumerate() {
-            if let Some(end) = watched.target.process.ended().unwrap() {
-                lost += 1;
-                let delivered = watched.lost_traps.delivered().unwrap();
-                println!("{end}; {delivered} traps lost by the machine");
-                assert!(delivered > 0 && lost <= MOST_LOST, "{end}");
-                *watched = Watched::start(&scratch, &format!("hung{number}_{which}"));
-            }
+        lost += replaced(&mut all, &scratch, number);
+        for watched in &mut all {
             let pid = watched.pid();
             let wrong = watched.target.board.examine(pid).unwrap();
             assert_eq!(wrong, None, "after hang {number}");
@@ -109,6 +105,22 @@ fn one_hung_lease_releases_all() {
     for watched in all {
         watched.target.end().unwrap();
     }
+}
+
+/// Starts others in place of those that a lost trap has ended; how many.
+fn replaced(all: &mut [Watched; TARGETS], scratch: &Scratch, number: usize) -> usize {
+    let mut lost = 0;
+    for (which, watched) in all.iter_mut().enumerate() {
+        if let Some(end) = watched.target.process.ended().unwrap() {
+            lost += 1;
+            let delivered = watched.lost_traps.delivered().unwrap();
+            println!("{end}; {delivered} traps lost by the machine");
+            assert!(delivered > 0, "{end}");
+            let name = format!("hung{number}_{which}_{}", watched.pid());
+            *watched = Watched::start(scratch, &name);
+        }
+    }
+    lost
 }
 
 /// Waits until threads of one tracer hold all of them; which ones, each its own.

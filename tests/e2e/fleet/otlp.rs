@@ -1,4 +1,4 @@
-//! A real collector of OpenTelemetry, rotel, which `cargo xtask setup` installs: what the agent tells it in JSON, it tells this test in the binary form of Protocol Buffers.
+//! A real collector of OpenTelemetry, rotel, which `cargo xtask test` gets: what the agent tells it in JSON, it tells this test in the binary form of Protocol Buffers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -104,7 +104,7 @@ impl OpenTelemetry {
     }
 }
 
-/// rotel, where `cargo xtask setup` has put it.
+/// rotel, where `cargo xtask test` has put it.
 fn program() -> PathBuf {
     let program = root().join("target/tools/rotel/rotel/rotel-agent");
     assert!(

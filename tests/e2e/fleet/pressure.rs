@@ -1,7 +1,8 @@
 //! Machines that are short of processors.
 
 use std::{
-    fs,
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
     path::Path,
     process::{Command, Stdio},
     thread::{available_parallelism, sleep},
@@ -31,7 +32,7 @@ const LOAD: usize = 3;
 /// As the kernel writes it (`Documentation/accounting/psi.rst`).
 fn psi(percent: u32) -> String {
     format!(
-        "some avg10={percent}.00 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+        "some avg10={percent:02}.00 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
     )
 }
 
@@ -52,7 +53,13 @@ fn nobody_is_watched_under_pressure() {
     let text = text.replace(usual, &format!("cpu_pressure = \"{HIGH}%\""));
     fs::write(config, text).unwrap();
     let told = scratch.path("psi");
-    let say = |percent| fs::write(&told, psi(percent)).unwrap();
+    // All texts are of one length, and none is looked at while there is nothing.
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&told)
+        .unwrap();
+    let say = |percent| file.write_all_at(psi(percent).as_bytes(), 0).unwrap();
     say(LOW);
     let mut command = Command::new("unshare");
     let script = "mount --bind \"$1\" \"$2\" || exit 99; shift 2; exec \"$@\"";

@@ -26,9 +26,9 @@ pub struct PruneArgs {
     #[arg(long, value_name = "TIME", required_unless_present = "days_older_than", value_parser = parse_duration)]
     pub older_than: Option<Duration>,
 
-    /// Forget on which days, and in which containers, races were caught before (90d)
+    /// Keep sums alone of days that are so old (90d)
     ///
-    /// How often a race was caught in a build, how often on a machine, and when first and last, stay known: of each thirty days that are older as a whole, a row of sightings is left for a race, build and machine. Not less than 60d.
+    /// On which days, and in which containers, races were caught is forgotten. How often a race was caught in a build, how often on a machine, and when first and last, stay known: of each thirty days that are older as a whole, a row of sightings is left for a race, build and machine. Not less than 60d.
     #[arg(long, value_name = "TIME", value_parser = parse_days)]
     pub days_older_than: Option<Duration>,
 

@@ -104,11 +104,11 @@ fn files_that_end_readers() {
         let bad = library(dir.path(), misdeed, &[METADATA]);
         let mut reader = header_reader();
         let waits = match misdeed {
-            "hang" => DEADLINE,
+            "hang" => HeaderReader::DEADLINE,
             _ => Duration::ZERO,
         };
         if misdeed == "hang" {
-            reader = reader.with_deadline(DEADLINE);
+            reader = reader.with_deadline(HeaderReader::DEADLINE);
         }
         for ended in [1, 2, 3, 3] {
             assert_eq!(carries(&mut reader, &bad), None, "{misdeed}");
